@@ -12,7 +12,10 @@ floor_create.py   the floor for restore: bare concurrent POSTs
 cluster.py        the control plane of a run, loading and emptying it
 measure.py        one child process: wall time, CPU time, peak memory
 in_process.py     a command's work without the start of its process
-scenarios.py      the samples of each scenario
+scenarios.py      the samples of the scenarios that need a loaded cluster
+browse.py         looking into backups: the index, ls, show, diff, verify
+restic.py         volumes saved and restored by the node agent
+kopia.py          volumes saved by the adapter of kopia
 figures.py        medians, ratios, targets, the table
 machine.py        what the run was made on
 results.py        RESULTS.md

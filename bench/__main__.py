@@ -10,11 +10,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from bench import machine, results
+from bench.browse import OBJECTS as BROWSE_OBJECTS
 from bench.browse import measure_browse
 from bench.cluster import BenchCluster
 from bench.figures import Figure, text_table
 from bench.generate import Generator
 from bench.idle_server import measure_idle
+from bench.kopia import measure_kopia
 from bench.measure import SampleFailed
 from bench.nonadmin import measure_nonadmin
 from bench.plugins import OBJECTS as ITEMS
@@ -27,6 +29,8 @@ from bench.scenarios import (
     RESTORE_TARGET,
     SIDE_BY_SIDE,
     Bench,
+    dry_run_figures,
+    index_figures,
     measure_start,
     memory_figure,
     speed_figures,
@@ -34,11 +38,14 @@ from bench.scenarios import (
 from bench.soak import MINUTES, measure_soak
 from hack.cluster.errors import ClusterError
 
-SCENARIOS = ("backup", "restore", "memory", "start", "idle", "restic", "plugins", "nonadmin", "browse")
+SCENARIOS = (
+    *("backup", "restore", "memory", "dry-run", "start", "idle"),
+    *("restic", "kopia", "plugins", "nonadmin", "browse"),
+)
 LONG = ("soak",)
 """Scenarios that take so long that they run only when they are named."""
 
-WITHOUT_OBJECTS = frozenset({"start", "idle", "restic", "plugins", "nonadmin", "browse", "soak"})
+WITHOUT_OBJECTS = frozenset({"start", "idle", "restic", "kopia", "plugins", "nonadmin", "browse", "soak"})
 """They bring what they need."""
 
 
@@ -55,7 +62,16 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         "--soak-minutes", type=float, default=MINUTES, help=f"how long the scenario soak runs ({MINUTES:g})"
     )
     parser.add_argument(
-        "--restic-mib", type=int, default=SIZE_MEBIBYTES, help=f"size of restic's volumes ({SIZE_MEBIBYTES})"
+        "--volume-mib",
+        type=int,
+        default=SIZE_MEBIBYTES,
+        help=f"size of the volumes of restic and kopia ({SIZE_MEBIBYTES})",
+    )
+    parser.add_argument(
+        "--browse-objects",
+        type=int,
+        default=BROWSE_OBJECTS,
+        help=f"objects of the backups that are looked into ({BROWSE_OBJECTS})",
     )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all samples there")
     parser.add_argument("--write-results", action="store_true", help="put the table into bench/RESULTS.md")
@@ -92,7 +108,10 @@ def measure_cluster(options: argparse.Namespace, folder: Path) -> tuple[list[Fig
             samples = bench.backup(floors="backup" in options.only)
             if "backup" in options.only:
                 figures += speed_figures("backup", samples, BACKUP_TARGET, "LIST", stricter=SIDE_BY_SIDE)
+                figures += index_figures(samples)
             figures += [memory_figure("backup", samples)] if memory else []
+        if "dry-run" in options.only:
+            figures += dry_run_figures(bench.dry_runs())
         if "restore" in options.only or memory:
             samples = bench.restore(floors="restore" in options.only)
             if "restore" in options.only:
@@ -117,13 +136,15 @@ def main(arguments: Sequence[str]) -> int:
             if "idle" in options.only:
                 figures += measure_idle(Path(folder) / "idle", say)
             if "restic" in options.only:
-                figures += measure_restic(Path(folder) / "restic", options.runs, options.restic_mib, say)
+                figures += measure_restic(Path(folder) / "restic", options.runs, options.volume_mib, say)
+            if "kopia" in options.only:
+                figures += measure_kopia(Path(folder) / "kopia", options.runs, options.volume_mib, say)
             if "plugins" in options.only:
                 figures += measure_plugins(Path(folder) / "plugins", ITEMS, options.runs, say)
             if "nonadmin" in options.only:
                 figures += measure_nonadmin(Path(folder) / "nonadmin", say)
             if "browse" in options.only:
-                generator = Generator(options.objects, options.namespaces)
+                generator = Generator(options.browse_objects, options.namespaces)
                 figures += measure_browse(Path(folder) / "browse", generator, options.runs, say)
             if "soak" in options.only:
                 figures += measure_soak(Path(folder) / "soak", options.soak_minutes, say)

@@ -2,8 +2,8 @@
 
 Two tarballs of generated objects, as the API server stores them, are written with and without an index and
 put into an S3 server; the second differs from the first in a few objects. Then the commands are measured as
-whole processes: `backup ls`, `backup show` of one object, `backup diff` of the two, and `backup verify`, the
-last against reading and hashing the tarball.
+whole processes: `backup ls` of everything and of one object, `backup show`, `backup diff` of the two, and
+`backup verify`. The floors get the same file from the same server, unpack and hash it, in this process.
 """
 
 import asyncio
@@ -12,24 +12,27 @@ import hashlib
 import time
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
+from io import BytesIO
 from pathlib import Path
 from typing import Final
 
 import orjson
 
-from bench.figures import Figure, Rule, Series, Target, Unit
+from bench.figures import MEBIBYTE, Figure, Rule, Series, Target, Unit
 from bench.generate import Generator
-from bench.measure import run
+from bench.measure import Sample, run
 from bench.scenarios import PINNACE
 from hack.cluster.s3 import Bucket, S3Server
+from pinnace.archive.deflate import inflate
 from pinnace.archive.tarformat import MemberDirectory
 from pinnace.archive.writer import ArchiveWriter
-from pinnace.storage.interface import stream_file
+from pinnace.storage.interface import ObjectStore, stream_file
 from pinnace.storage.open import open_object_store
 
-TIME_TARGET: Final = Target(first=1.08, aim=1.05)
+OBJECTS: Final = 100_000
 SIZE_TARGET: Final = Target(first=0.10, aim=0.10)
-DIFF_TARGET: Final = Target(first=3.0, aim=2.0)
+ONE_OBJECT_TARGET: Final = Target(first=2_000, aim=1_000)
+DIFF_TARGET: Final = Target(first=3_000, aim=2_000)
 CHANGED_EVERY: Final = 10_000
 DEADLINE_SECONDS: Final = 300.0
 NOW: Final = datetime(2026, 1, 1, tzinfo=UTC)
@@ -118,7 +121,8 @@ def _measure(folder: Path, server: S3Server, generator: Generator, runs: int, sa
     sizes = (0, 0)
     wanted: Stored | None = None
     for name in ("b1", "b2"):
-        objects = list(stored_objects(generator, second=name == "b2"))
+        # A backup lists one resource after the other, and gets each in the order of namespaces.
+        objects = sorted(stored_objects(generator, second=name == "b2"), key=lambda each: each[:3])
         directory = root / name
         directory.mkdir(parents=True)
         for number in range(runs if name == "b1" else 1):
@@ -133,15 +137,24 @@ def _measure(folder: Path, server: S3Server, generator: Generator, runs: int, sa
     assert wanted is not None
     asyncio.run(_upload(folder, server, bucket))
     commands = _Commands(folder, server, bucket, runs)
-    tarball, index = root / "b1/b1.tar.gz", root / "b1/b1-pinnace-index.json.gz"
     say("looking into them")
-    commands.series("backup", "ls", "b1", "--summary")  # compiles Python's bytecode
-    show = commands.series("backup", "show", "b1", f"{wanted[0]}/{wanted[2]}", "-n", wanted[1])
-    floor_index = [_hashing(index) for _ in range(runs)]
-    floor_tarball = [_hashing(tarball) for _ in range(runs)]
+    one = f"{wanted[0]}/{wanted[2]}", "-n", wanted[1]
+    commands.run("backup", "ls", "b1", "--summary")  # compiles Python's bytecode
+    ls, ls_one = commands.run("backup", "ls", "b1", "--summary"), commands.run("backup", "ls", "b1", *one)
+    show = commands.run("backup", "show", "b1", *one)
+    diff = commands.run("backup", "diff", "b1", "b2", "--name-only", code=1)
+    verify = commands.run("backup", "verify", "b1")
+    index = Series(
+        name=f"getting the index, {sizes[1] / MEBIBYTE:.1f} MiB",
+        values=commands.reading("b1/b1-pinnace-index.json.gz"),
+    )
+    tarball = Series(
+        name=f"getting and hashing the tarball, {sizes[0] / MEBIBYTE:.0f} MiB",
+        values=commands.reading("b1/b1.tar.gz"),
+    )
     return [
         Figure(
-            name="archive with index, CPU",
+            name="writing an archive with its index, CPU",
             unit=Unit.SECONDS,
             rule=Rule.RATIO,
             ours=Series(name="with index", values=indexed),
@@ -155,28 +168,41 @@ def _measure(folder: Path, server: S3Server, generator: Generator, runs: int, sa
             floors=[Series(name="tarball KiB", values=[sizes[0] / 1024])],
             target=SIZE_TARGET,
         ),
-        Figure(
-            name="backup ls --summary, S3",
-            unit=Unit.SECONDS,
-            rule=Rule.ADDED,
-            ours=commands.series("backup", "ls", "b1", "--summary"),
-            floors=[Series(name="reading the index", values=floor_index)],
-        ),
-        Figure(name="backup show of one object, S3", unit=Unit.SECONDS, rule=Rule.ALONE, ours=show),
-        Figure(
-            name="backup diff of two backups, S3",
-            unit=Unit.SECONDS,
-            rule=Rule.ALONE,
-            ours=commands.series("backup", "diff", "b1", "b2", "--name-only", code=1),
-            target=DIFF_TARGET,
-        ),
-        Figure(
-            name="backup verify, S3",
-            unit=Unit.SECONDS,
-            rule=Rule.RATIO,
-            ours=commands.series("backup", "verify", "b1"),
-            floors=[Series(name="reading and hashing the tarball", values=floor_tarball)],
-        ),
+        _timed("backup ls --summary", ls, index),
+        _timed("backup ls of one object", ls_one, index, ONE_OBJECT_TARGET),
+        _timed("backup show of one object", show, index, ONE_OBJECT_TARGET),
+        _timed("backup diff of two backups", diff, index, DIFF_TARGET, rule=Rule.ALONE),
+        _timed("backup verify", verify, tarball, rule=Rule.RATIO),
+        *_costs("backup show", show),
+        *_costs("backup diff", diff),
+    ]
+
+
+def _timed(
+    name: str, samples: Sequence[Sample], floor: Series, target: Target | None = None, rule: Rule = Rule.ADDED
+) -> Figure:
+    """A whole command, in milliseconds."""
+    return Figure(
+        name=f"{name}, S3",
+        unit=Unit.MILLISECONDS,
+        rule=rule,
+        ours=Series(name=name, values=[sample.wall_seconds * 1000 for sample in samples]),
+        floors=[floor],
+        target=target,
+    )
+
+
+def _costs(name: str, samples: Sequence[Sample]) -> list[Figure]:
+    """What a command takes of the processor and of memory, whatever else the machine does."""
+
+    def figure(what: str, unit: Unit, values: list[float]) -> Figure:
+        return Figure(
+            name=f"{name}, S3, {what}", unit=unit, rule=Rule.ALONE, ours=Series(name=name, values=values)
+        )
+
+    return [
+        figure("CPU", Unit.MILLISECONDS, [sample.cpu_seconds * 1000 for sample in samples]),
+        figure("peak memory", Unit.MEBIBYTES, [sample.peak_bytes / MEBIBYTE for sample in samples]),
     ]
 
 
@@ -187,10 +213,13 @@ def _keys(server: S3Server) -> dict[str, str]:
     }
 
 
-async def _upload(folder: Path, server: S3Server, bucket: Bucket) -> None:
+def _open(server: S3Server, bucket: Bucket) -> ObjectStore:
     config = {**bucket.location_config, "bucket": bucket.name}
-    environ = _keys(server)
-    store = open_object_store("aws", config, environ=environ)
+    return open_object_store("aws", config, environ=_keys(server))
+
+
+async def _upload(folder: Path, server: S3Server, bucket: Bucket) -> None:
+    store = _open(server, bucket)
     try:
         for path in sorted((folder / "backups").rglob("*")):
             if path.is_file():
@@ -199,17 +228,28 @@ async def _upload(folder: Path, server: S3Server, bucket: Bucket) -> None:
         await store.close()
 
 
-def _hashing(path: Path) -> float:
-    start = time.perf_counter()
-    hashlib.sha256(gzip.decompress(path.read_bytes())).hexdigest()
-    return time.perf_counter() - start
+async def _read(server: S3Server, bucket: Bucket, key: str) -> float:
+    """Get a file, unpack and hash it. Returns the milliseconds."""
+    store = _open(server, bucket)
+    try:
+        start = time.perf_counter()
+        async with store.get(key) as stream:
+            data = b"".join([block async for block in stream])
+        digest = hashlib.sha256()
+        for chunk in inflate(BytesIO(data)):
+            digest.update(chunk)
+        return (time.perf_counter() - start) * 1000
+    finally:
+        await store.close()
 
 
 class _Commands:
-    """Runs commands on the bucket."""
+    """Runs commands on the bucket, and the floors."""
 
     def __init__(self, folder: Path, server: S3Server, bucket: Bucket, runs: int) -> None:
         self._folder = folder
+        self._server = server
+        self._bucket = bucket
         self._runs = runs
         settings = "&".join(f"{key}={value}" for key, value in bucket.location_config.items())
         self._environment = {
@@ -218,13 +258,20 @@ class _Commands:
             **_keys(server),
         }
 
-    def series(self, *words: str, code: int = 0) -> Series:
-        """The seconds of a whole command."""
-        line: list[str | Path] = [PINNACE, *words]
-        if code:  # a difference is no failure here
-            line = ["sh", "-c", f'"$@"; test $? = {code}', "sh", *line]
-        samples = [
-            run(line, environment=self._environment, folder=self._folder, deadline_seconds=DEADLINE_SECONDS)
-            for _ in range(self._runs)
-        ]
-        return Series(name=" ".join(words[:2]), values=[sample.wall_seconds for sample in samples])
+    def run(self, *words: str, code: int = 0) -> list[Sample]:
+        """The samples of a whole command."""
+        return [self._run([PINNACE, *words], code) for _ in range(self._runs)]
+
+    def reading(self, name: str) -> list[float]:
+        """The milliseconds of getting a file of a backup, unpacking and hashing it."""
+        key = f"backups/{name}"
+        return [asyncio.run(_read(self._server, self._bucket, key)) for _ in range(self._runs)]
+
+    def _run(self, command: Sequence[str | Path], code: int) -> Sample:
+        return run(
+            command,
+            environment=self._environment,
+            folder=self._folder,
+            deadline_seconds=DEADLINE_SECONDS,
+            code=code,
+        )

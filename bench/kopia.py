@@ -1,26 +1,23 @@
-"""What Pinnace adds to kopia, and its memory: the same volume saved by kopia alone and by the adapter.
+"""What Pinnace adds to kopia: `python -m bench kopia`.
 
-Two volumes, of few large and of many small files, each saved twice: new, and with nothing changed.
-
-    python -m bench.kopia --mib 1024
+The same volume saved by kopia alone and by the adapter, which calls the same program: a volume of few large
+files and one of many small ones, each saved twice, new and with nothing changed. Each sample has a repository
+of its own.
 """
 
-import argparse
 import asyncio
 import base64
-import json
 import os
 import random
-import resource
-import statistics
 import subprocess
-import sys
-import tempfile
 import time
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Final, cast
 
+from bench.figures import Figure, Rule, Series, Target, Unit
+from bench.generate import SEED
 from hack.cluster import binaries
 from pinnace.kube.client import KubeClient
 from pinnace.kube.resources import SECRETS, APIResource
@@ -28,9 +25,13 @@ from pinnace.volumes.kopia.client import Kopia
 from pinnace.volumes.uploader.access import AccessProvider, Repository
 from pinnace.volumes.uploader.interface import Source
 
+TARGET: Final = Target(first=1.1, aim=1.02)
 PLACE = Repository(location="default", namespace="bench")
 PASSWORD = "bench"
 FILES = (1_000, 50_000)
+OURS, ALONE = "adapter", "kopia alone"
+
+Say = Callable[[str], None]
 
 
 class _Cluster:
@@ -101,39 +102,40 @@ async def adapted(program: str, folder: Path, volume: Path) -> list[float]:
     return taken
 
 
-def main() -> None:
-    """Measure and print one line of JSON for each volume."""
-    parser = argparse.ArgumentParser(prog="python -m bench.kopia", description=__doc__)
-    parser.add_argument("--mib", type=int, default=1024, help="size of a volume (1024)")
-    parser.add_argument("--runs", type=int, default=5, help="samples of each (5)")
-    options = parser.parse_args()
+def measure_kopia(folder: Path, runs: int, mebibytes: int, say: Say) -> list[Figure]:
+    """Measure both volumes; needs no cluster."""
     program = str(binaries.locate(binaries.UPLOADER)["kopia"])
+    order = random.Random(SEED)
+    figures: list[Figure] = []
     for files in FILES:
-        samples: list[list[float]] = []
-        with tempfile.TemporaryDirectory(prefix="bench-kopia-") as name:
-            volume = Path(name) / "volume"
-            volume.mkdir()
-            fill(volume, files, options.mib << 20)
-            for number in range(options.runs):
-                folder = Path(name) / str(number)
-                folder.mkdir()
-                samples.append(
-                    [*alone(program, folder, volume), *asyncio.run(adapted(program, folder, volume))]
-                )
-        first, second, ours_first, ours_second = (
-            statistics.median(each) for each in zip(*samples, strict=True)
-        )
-        peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss // 1024
-        line = {
-            "files": files,
-            "mib": options.mib,
-            "first": {"kopia": first, "pinnace": ours_first, "ratio": ours_first / first},
-            "second": {"kopia": second, "pinnace": ours_second, "ratio": ours_second / second},
-            "peak_child_mib": peak,
-            "own_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
-        }
-        sys.stdout.write(json.dumps(line) + "\n")
+        volume = folder / f"volume-{files}"
+        volume.mkdir(parents=True)
+        say(f"kopia: making {files:,} files, {mebibytes} MiB")
+        fill(volume, files, mebibytes << 20)
+        samples: dict[str, list[list[float]]] = defaultdict(list)
+        for number in range(runs):
+            for name in order.sample((OURS, ALONE), k=2):
+                work = folder / f"{files}-{number}-{name.replace(' ', '-')}"
+                work.mkdir()
+                ours = name == OURS
+                taken = asyncio.run(adapted(program, work, volume)) if ours else alone(program, work, volume)
+                samples[name].append(taken)
+                say(f"kopia {number + 1}/{runs}: {name}: {taken[0]:.2f} s, then {taken[1]:.2f} s")
+        figures += [
+            _figure(files, mebibytes, what, at, samples) for at, what in enumerate(("new", "unchanged"))
+        ]
+    return figures
 
 
-if __name__ == "__main__":
-    main()
+def _figure(
+    files: int, mebibytes: int, what: str, at: int, samples: Mapping[str, list[list[float]]]
+) -> Figure:
+    ours, floor = (Series(name=name, values=[taken[at] for taken in samples[name]]) for name in (OURS, ALONE))
+    return Figure(
+        name=f"save with kopia, {mebibytes} MiB in {files:,} files, {what}",
+        unit=Unit.SECONDS,
+        rule=Rule.RATIO,
+        ours=ours,
+        floors=[floor],
+        target=TARGET,
+    )

@@ -46,6 +46,7 @@ def run(
     environment: Mapping[str, str],
     folder: Path,
     deadline_seconds: float,
+    code: int = 0,
 ) -> Sample:
     """Run a command to its end.
 
@@ -53,9 +54,10 @@ def run(
         environment: added to this process's own.
         folder: for the output, and for Python's bytecode: an installed program has its own compiled, so
             samples after the first must not pay for that, whatever the environment says.
+        code: the exit code that is no failure.
 
     Raises:
-        SampleFailed: the exit code is not 0, or the deadline passed.
+        SampleFailed: the exit code is another, or the deadline passed.
     """
     log = folder / "output"
     inherited = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
@@ -77,7 +79,7 @@ def run(
     _, status, usage = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
     content = log.read_bytes()
-    if process.returncode:
+    if process.returncode != code:
         tail = content[-_OUTPUT_IN_ERROR:].decode(errors="replace")
         raise SampleFailed(f"{command[0]} ended with code {process.returncode}:\n{tail}")
     return Sample(

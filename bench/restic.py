@@ -383,14 +383,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.restic", description=__doc__)
     parser.add_argument("--runs", type=int, default=5, help="samples of each candidate (5)")
     parser.add_argument(
-        "--restic-mib", type=int, default=SIZE_MEBIBYTES, help=f"size of the volumes ({SIZE_MEBIBYTES})"
+        "--volume-mib", type=int, default=SIZE_MEBIBYTES, help=f"size of the volumes ({SIZE_MEBIBYTES})"
     )
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="pinnace-bench-") as folder:
         found = measure_restic(
             Path(folder, "restic"),
             options.runs,
-            options.restic_mib,
+            options.volume_mib,
             lambda text: print(text, file=sys.stderr, flush=True),
         )
     print(text_table(found))

@@ -13,6 +13,7 @@ from bench import measure
 from bench.cluster import BenchCluster
 from bench.figures import MEBIBYTE, Figure, Rule, Series, Target, Unit
 from bench.generate import SEED
+from bench.in_process import WITHOUT_INDEX
 from bench.measure import Sample
 
 PYTHON = sys.executable
@@ -29,10 +30,13 @@ BASE_BACKUP = "base"
 BACKUP_TARGET = Target(first=1.5, aim=1.1)
 RESTORE_TARGET = Target(first=1.6, aim=1.2)
 MEMORY_TARGET = Target(first=250, aim=120)
+INDEX_TARGET = Target(first=1.15, aim=1.05)
 START_TARGET = Target(first=250, aim=120)
 
 OURS = "pinnace"
 OURS_IN_PROCESS = "pinnace, in process"
+OURS_WITHOUT_INDEX = "without index"
+BACKUP_DRY_RUN, RESTORE_DRY_RUN = "backup create --dry-run", "restore create --dry-run"
 
 Samples = Mapping[str, Sequence[Sample]]
 Candidate = Callable[[int], Sample]
@@ -68,11 +72,31 @@ class Bench:
         candidates: dict[str, Candidate] = {OURS: lambda number: self._back_up(f"run-{number}")}
         if floors:
             candidates[OURS_IN_PROCESS] = lambda number: self._back_up(f"inside-{number}", in_process=True)
-            for client, lanes in usable_clients(BACKUP_CLIENTS):
-                candidates[f"{client} x{lanes}"] = self._floor(
-                    "bench.floor_list", self.cluster.paths_file, client, lanes
-                )
+            candidates[OURS_WITHOUT_INDEX] = self._without_index
+            candidates |= self._list_floors()
         return self._interleave("backup", candidates, warm_up=floors)
+
+    def dry_runs(self) -> Samples:
+        """Say what a backup and a restore of everything would do, against listing it."""
+        self._back_up(BASE_BACKUP, keep=True)
+        candidates: dict[str, Candidate] = {
+            BACKUP_DRY_RUN: lambda _number: self._pinnace(
+                *("--location", str(self.location), "backup", "create", "never", "--dry-run"),
+                in_process=False,
+            ),
+            RESTORE_DRY_RUN: lambda _number: self._restore("--dry-run"),
+            **self._list_floors(),
+        }
+        try:
+            return self._interleave("dry run", candidates, warm_up=True)
+        finally:
+            shutil.rmtree(self.location / "backups" / BASE_BACKUP)
+
+    def _list_floors(self) -> dict[str, Candidate]:
+        return {
+            f"{client} x{lanes}": self._floor("bench.floor_list", self.cluster.paths_file, client, lanes)
+            for client, lanes in usable_clients(BACKUP_CLIENTS)
+        }
 
     def restore(self, *, floors: bool = True) -> Samples:
         """Restore into the emptied namespaces, against creating the same objects."""
@@ -95,11 +119,18 @@ class Bench:
             shutil.rmtree(self.location / "backups" / name)
         return sample
 
-    def _restore(self, *, in_process: bool = False) -> Sample:
+    def _without_index(self, number: int) -> Sample:
+        command = [PYTHON, "-m", "bench.in_process", WITHOUT_INDEX, "--location", str(self.location)]
+        name = f"plain-{number}"
+        sample = self._run([*command, "backup", "create", name])
+        shutil.rmtree(self.location / "backups" / name)
+        return sample
+
+    def _restore(self, *options: str, in_process: bool = False) -> Sample:
         namespaces = ",".join(self.cluster.generator.namespaces)
         return self._pinnace(
             *("--location", str(self.location), "restore", "create"),
-            *("--from-backup", BASE_BACKUP, "--include-namespaces", namespaces),
+            *("--from-backup", BASE_BACKUP, "--include-namespaces", namespaces, *options),
             in_process=in_process,
         )
 
@@ -181,7 +212,7 @@ def speed_figures(
     Args:
         stricter: floors beyond the one that the target speaks of; compared with in figures of their own.
     """
-    floors = [name for name in samples if name not in (OURS, OURS_IN_PROCESS)]
+    floors = [name for name in samples if name not in (OURS, OURS_IN_PROCESS, OURS_WITHOUT_INDEX)]
     plain = [name for name in floors if name not in stricter]
 
     def figure(
@@ -220,6 +251,39 @@ def speed_figures(
         ]
     cpu = f"client CPU of the process ({floor_work} alone)"
     return [*figures, figure(cpu, lambda sample: sample.cpu_seconds, OURS, floors, None)]
+
+
+def index_figures(samples: Samples) -> list[Figure]:
+    """What the index costs of a backup, without the start of the process."""
+
+    def series(name: str, key: str) -> Series:
+        return Series(name=name, values=[sample.json()[key] for sample in samples[name]])
+
+    return [
+        Figure(
+            name=f"backup with its index, {what}",
+            unit=Unit.SECONDS,
+            rule=Rule.RATIO,
+            ours=series(OURS_IN_PROCESS, key),
+            floors=[series(OURS_WITHOUT_INDEX, key)],
+            target=INDEX_TARGET,
+        )
+        for what, key in (("time", "seconds"), ("CPU", "cpu_seconds"))
+    ]
+
+
+def dry_run_figures(samples: Samples) -> list[Figure]:
+    """Whole commands against listing one resource after the other."""
+
+    def series(name: str) -> Series:
+        return Series(name=name, values=[sample.wall_seconds for sample in samples[name]])
+
+    ours = BACKUP_DRY_RUN, RESTORE_DRY_RUN
+    floors = [series(name) for name in samples if name not in (*ours, *SIDE_BY_SIDE)]
+    return [
+        Figure(name=name, unit=Unit.SECONDS, rule=Rule.RATIO, ours=series(name), floors=floors)
+        for name in ours
+    ]
 
 
 def memory_figure(what: str, samples: Samples) -> Figure:

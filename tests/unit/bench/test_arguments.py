@@ -8,8 +8,9 @@ from bench.__main__ import parse
 def test_defaults() -> None:
     options = parse([])
     assert (options.objects, options.namespaces, options.runs) == (10_000, 50, 5)
-    first = ["backup", "restore", "memory", "start", "idle"]
-    assert options.only == [*first, "restic", "plugins", "nonadmin", "browse"]
+    first = ["backup", "restore", "memory", "dry-run", "start", "idle"]
+    assert options.only == [*first, "restic", "kopia", "plugins", "nonadmin", "browse"]
+    assert options.browse_objects == 100_000
 
 
 def test_the_long_scenario_runs_only_when_it_is_named() -> None:

@@ -228,6 +228,20 @@ def test_history_names_appearance_changes_and_removal(location: Path, capsys: Pr
     assert found[1]["fields"] == ['~ data.x: "1" -> "2"']
 
 
+def test_history_reads_indexes_and_only_the_object_that_changed(location: Path, capsys: Printed) -> None:
+    others = [config_map(f"n{number}") for number in range(5)]
+    for day, value in enumerate("1112"):
+        directory = store(location, f"b{day}", [*others, config_map("a", x=value)], day=day)
+        if day in (0, 1):
+            (directory / f"b{day}.tar.gz").write_bytes(b"")
+
+    unchanged = data(capsys, "history", "cm/n3", "-n", "shop")
+    changed = data(capsys, "history", "cm/a", "-n", "shop")
+
+    assert [step["backup"] for step in unchanged] == ["b0"]
+    assert [(step["backup"], step["change"]) for step in changed] == [("b0", "added"), ("b3", "changed")]
+
+
 def test_search_looks_at_names_labels_and_content(location: Path, capsys: Printed) -> None:
     store(location, "b1", [config_map("web", image="registry/web:1.2")])
     store(location, "b2", [config_map("db", image="registry/db:9")])
