@@ -16,6 +16,7 @@ from pinnace.api.labels import (
     STORAGE_LOCATION,
     label_value,
 )
+from pinnace.api.nonadmin.names import Origin
 from pinnace.api.selection.label_choice import label_choice_errors
 from pinnace.api.selection.resource_filters import filter_errors
 from pinnace.api.selection.validation import namespace_list_errors
@@ -39,6 +40,8 @@ class ServerDefaults:
     volumes_to_restic: bool = False
     snapshot_locations: Mapping[str, str] = field(default_factory=dict)
     """Name of the snapshot location to take for a provider that has several."""
+    snapshot_move_data: bool = False
+    """Not for Backups of tenants: for them the administrator says it in their settings."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +102,8 @@ def prepare_backup(
     problems += namespace_list_errors(spec.included_namespaces, spec.excluded_namespaces)
     if spec.uploader_config is not None and spec.uploader_config.parallel_files_upload < 0:
         problems.append("uploaderConfig.parallelFilesUpload must not be negative")
+    if spec.snapshot_move_data is None and defaults.snapshot_move_data and not _is_of_tenant(prepared):
+        spec.snapshot_move_data = True
     problems += _movement_errors(prepared)
     problems += label_choice_errors(spec.label_selector, spec.or_label_selectors, "backup")
 
@@ -109,6 +114,10 @@ def prepare_backup(
         status.phase = BackupPhase.IN_PROGRESS
         status.start_timestamp = now
     return prepared
+
+
+def _is_of_tenant(backup: Backup) -> bool:
+    return Origin.BACKUP.namespace_annotation in backup.metadata.annotations
 
 
 def _movement_errors(backup: Backup) -> list[str]:

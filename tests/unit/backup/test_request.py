@@ -7,6 +7,7 @@ import pytest
 
 from pinnace.api.codec import encode, merge_patch
 from pinnace.api.meta import LabelSelector, ObjectMeta
+from pinnace.api.nonadmin.names import Origin
 from pinnace.api.values.durations import Duration
 from pinnace.api.velero.backup import Backup, BackupPhase, BackupSpec
 from pinnace.api.velero.snapshot_location import VolumeSnapshotLocation, VolumeSnapshotLocationSpec
@@ -152,6 +153,25 @@ def test_stars_in_the_lists() -> None:
         " includes list must either contain '*' only, or a non-empty list of items",
         "Invalid included/excluded namespace lists: excludes list cannot contain '*'",
     ]
+
+
+@pytest.mark.parametrize(
+    ("given", "server", "result"),
+    [(None, True, True), (None, False, None), (False, True, False), (True, False, True)],
+)
+@pytest.mark.parametrize("of_tenant", [False, True])
+def test_moving_the_data_of_snapshots_by_default(
+    given: bool | None, server: bool, result: bool | None, of_tenant: bool
+) -> None:
+    metadata = ObjectMeta(name="b1")
+    if of_tenant:
+        metadata.annotations = {Origin.BACKUP.namespace_annotation: "theirs"}
+    backup = Backup(metadata=metadata, spec=BackupSpec(snapshot_move_data=given))
+
+    prepared = prepare(backup=backup, snapshot_move_data=server)
+
+    # For tenants the administrator says it in their settings, which are in the spec by then.
+    assert prepared.spec.snapshot_move_data is (given if of_tenant else result)
 
 
 @pytest.mark.spec("BKP-009")

@@ -57,10 +57,6 @@ def _refuse(flag: Refused) -> Callable[[click.Context, click.Parameter, Any], No
 
 
 _LEAVE_OUT: Final = "leave the flag out"
-_NOT_MOVED: Final = "the server has no such default"
-_BACKUP_INSTEAD: Final = (
-    "leave it out, and give --snapshot-move-data to the backups whose data is to be moved"
-)
 _NO_JOBS: Final = "the server itself maintains repositories, without jobs"
 _ONE_BY_ONE: Final = "volumes are snapshotted one by one"
 
@@ -86,12 +82,6 @@ OF_INSTALL: Final = (
         switch=True,
         why="the node agent reads pod volumes through the directory of the kubelet",
         instead="leave out --use-node-agent if nodes must not be read; CSI snapshots need no node agent",
-    ),
-    Refused(
-        name="--default-snapshot-move-data",
-        switch=True,
-        why=_NOT_MOVED,
-        instead=_BACKUP_INSTEAD,
     ),
     Refused(
         name="--disable-informer-cache",

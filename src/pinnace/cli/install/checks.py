@@ -42,6 +42,7 @@ def _needing_image(flags: InstallFlags) -> Mapping[str, object]:
         "--concurrent-backups": flags.concurrent_backups,
         "--backup-repository-configmap": flags.backup_repository_configmap,
         "--schedule-skip-immediately": flags.schedule_skip_immediately,
+        "--default-snapshot-move-data": flags.default_snapshot_move_data,
         "--wait": flags.wait,
     }
 
@@ -67,6 +68,7 @@ def check(flags: InstallFlags, files: GivenFiles) -> str | None:
         or _check_plugins(flags)
         or _check_restic(flags, files)
         or _check_secret(flags)
+        or _check_movement(flags)
         or _check_server(flags)
     )
 
@@ -137,6 +139,17 @@ def _check_restic(flags: InstallFlags, files: GivenFiles) -> str | None:
             return f"--use-node-agent is required when using {flag}"
     if not flags.kubelet_root_dir.startswith("/"):
         return f"--kubelet-root-dir must be an absolute path: {flags.kubelet_root_dir!r} is not"
+    return None
+
+
+def _check_movement(flags: InstallFlags) -> str | None:
+    """Data of snapshots is moved by node agents, and only with CSI snapshots."""
+    if not flags.default_snapshot_move_data:
+        return None
+    if "EnableCSI" not in flags.features:
+        return "--features=EnableCSI is required when using --default-snapshot-move-data"
+    if not flags.use_restic:
+        return "--use-node-agent is required when using --default-snapshot-move-data"
     return None
 
 

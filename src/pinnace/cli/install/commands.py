@@ -83,6 +83,8 @@ def _pod_resources(pod: str, *defaults: str, also: str = "") -> Callable[[Any], 
               help="How many backups run at once; 0 leaves it to the server.")  # fmt: skip
 @boolean("--schedule-skip-immediately",
          help="Skip once what is due of schedules that do not say.")  # fmt: skip
+@boolean("--default-snapshot-move-data",
+         help="Move the data of CSI snapshots into the location for backups that do not say.")  # fmt: skip
 @boolean("--restore-only", help="Deprecated: let the server run only what restores need.")
 @boolean("--minimal-rbac", help="Give the server the rights it uses instead of cluster-admin.")
 @boolean("--non-admin", help="Let tenants back up their own namespaces: definitions, roles and, with "

@@ -45,6 +45,7 @@ class InstallFlags(OutputOptions):
     garbage_collection_frequency: "Duration"
     pod_volume_operation_timeout: "Duration"
     schedule_skip_immediately: bool
+    default_snapshot_move_data: bool
     concurrent_backups: int
     service_account_name: str
     pod_labels: Mapping[str, str]

@@ -203,8 +203,12 @@ def _server_arguments(flags: InstallFlags) -> list[str]:
         "--concurrent-backups": flags.concurrent_backups,
         "--backup-repository-configmap": flags.backup_repository_configmap,
     }
+    switches = {
+        "--schedule-skip-immediately": flags.schedule_skip_immediately,
+        "--default-snapshot-move-data": flags.default_snapshot_move_data,
+    }
     arguments = [f"{name}={value}" for name, value in given.items() if value]
-    return [*arguments, "--schedule-skip-immediately"] if flags.schedule_skip_immediately else arguments
+    return [*arguments, *(name for name, is_given in switches.items() if is_given)]
 
 
 def _requirements(

@@ -49,11 +49,6 @@ OF_SERVER: Final = (
         same=("30",),
         why="as many connections are made as the API server takes",
     ),
-    Flag(
-        name="--default-snapshot-move-data",
-        switch=True,
-        why="the server has no such default; backups ask for it with --snapshot-move-data",
-    ),
     Flag(name="--disable-informer-cache", switch=True, why="restores keep no such cache"),
     Flag(name="--repo-maintenance-job-configmap", why=_NO_JOBS),
     Flag(name="--keep-latest-maintenance-jobs", same=("3",), why=_NO_JOBS),

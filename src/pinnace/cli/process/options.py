@@ -40,6 +40,7 @@ class ServerFlags:
     uploader_type: str
     backup_repository_configmap: str
     default_volumes_to_restic: bool
+    default_snapshot_move_data: bool
     restore_only: bool
     leader_elect: bool
     leader_elect_lease_duration: "Duration"

@@ -107,6 +107,8 @@ LEVELS = ("trace", "debug", "info", "warning", "error", "fatal", "panic")
     "--default-volumes-to-fs-backup",
     help="Back up the files of all pod volumes unless opted out.",
 )
+@boolean("--default-snapshot-move-data",
+         help="Move the data of CSI snapshots into the location for backups that do not say.")  # fmt: skip
 @boolean("--restore-only", help="Deprecated: run only what restores need.")
 @click.option("--leader-elect", type=Boolean(), default=True, metavar="",
               help="Work only while holding the Lease of this namespace (default true).")  # fmt: skip

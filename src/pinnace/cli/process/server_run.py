@@ -17,6 +17,7 @@ from pinnace.cli.settings import Settings
 from pinnace.controllers import backup, item_operations, schedule, waiting_runs
 from pinnace.controllers.deletion import backup_deletion, gc
 from pinnace.controllers.shared.options import RESTIC_PRUNE_FREQUENCY
+from pinnace.csi.snapshots import FEATURE
 from pinnace.http.user_agent import user_agent
 from pinnace.kube.config import load_config
 from pinnace.kube.errors import KubeError
@@ -65,6 +66,8 @@ def serve(ctx: click.Context, flags: ServerFlags, warnings: Sequence[str] = ()) 
     need_no_location(settings, "server")
     options = server_options(settings, flags)
     configure_logging(options.log_level, options.log_format)
+    if flags.default_snapshot_move_data and FEATURE not in settings.features:
+        warnings = [*warnings, f"--default-snapshot-move-data has no effect without --features {FEATURE}"]
     for warning in warnings:
         log.warning(warning)
     try:
@@ -111,6 +114,7 @@ def server_options(settings: Settings, flags: ServerFlags) -> ServerOptions:
             storage_location=flags.default_backup_storage_location,
             volumes_to_restic=flags.default_volumes_to_restic,
             snapshot_locations=dict(flags.default_volume_snapshot_locations),
+            snapshot_move_data=flags.default_snapshot_move_data and FEATURE in settings.features,
         ),
         restore=RestoreOptions(
             priorities=first,

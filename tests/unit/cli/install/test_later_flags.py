@@ -46,6 +46,19 @@ def test_settings_of_the_server_become_its_arguments(
     assert given == [*plain, argument]
 
 
+def test_moving_data_by_default_needs_csi_and_node_agents(capsys: pytest.CaptureFixture[str]) -> None:
+    flag = "--default-snapshot-move-data"
+    deployment = made(capsys, *AGENT, flag, "--features=EnableCSI")["Deployment"]
+    assert flag in pods(deployment)["containers"][0]["args"]
+
+    for words, missing in (
+        ([*AGENT, flag], "--features=EnableCSI"),
+        ([*SERVER, flag, "--features=EnableCSI"], "--use-node-agent"),
+    ):
+        assert run(["install", "--dry-run", "-o", "json", *words]) != 0
+        assert f"{missing} is required when using {flag}" in capsys.readouterr().err
+
+
 def test_priority_classes_and_labels_are_those_of_the_pods(capsys: pytest.CaptureFixture[str]) -> None:
     words = ["--server-priority-class-name", "high", "--node-agent-priority-class-name", "low"]
     objects = made(capsys, *AGENT, *words, "--pod-labels", "team=a,cost=b")

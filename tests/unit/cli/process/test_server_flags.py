@@ -249,7 +249,7 @@ def test_flags_of_velero_1_18_with_a_meaning_here_are_honoured(started: list[Ser
         started,
         *("--fs-backup-timeout", "2h", "--default-repo-maintain-frequency=24h", "--concurrent-backups=3"),
         *("--default-volumes-to-fs-backup", "--garbage-collection-frequency=30m"),
-        "--schedule-skip-immediately",
+        *("--schedule-skip-immediately", "--default-snapshot-move-data", "--features=EnableCSI"),
     )
 
     assert options.restic_timeout == Duration.hours(2)
@@ -258,6 +258,16 @@ def test_flags_of_velero_1_18_with_a_meaning_here_are_honoured(started: list[Ser
     assert options.defaults.volumes_to_restic is True
     assert options.gc_frequency == Duration.minutes(30)
     assert options.schedule_skip_immediately is True
+    assert options.defaults.snapshot_move_data is True
+
+
+def test_data_is_not_moved_by_default_without_csi_snapshots(
+    started: list[ServerOptions], caplog: pytest.LogCaptureFixture
+) -> None:
+    options = options_of(started, "--default-snapshot-move-data")
+
+    assert options.defaults.snapshot_move_data is False
+    assert "--default-snapshot-move-data has no effect without --features EnableCSI" in caplog.messages
 
 
 @pytest.mark.parametrize(
@@ -266,7 +276,6 @@ def test_flags_of_velero_1_18_with_a_meaning_here_are_honoured(started: list[Ser
         ["--client-page-size=100"],
         ["--client-page-size", "0"],
         ["--max-concurrent-k8s-connections=5"],
-        ["--default-snapshot-move-data"],
         ["--disable-informer-cache=true"],
         ["--repo-maintenance-job-configmap=c"],
         ["--keep-latest-maintenance-jobs=1"],
