@@ -71,6 +71,7 @@ class Activity:
         unknown: the resources that may have more objects than is known: while there are any, a total is a
             lower bound.
         is_estimate: whether filters leave out some of the objects that are counted.
+        collected: how many items there are, once all were processed.
         hooks: the hooks that run now, each as `namespace/pod hook`.
         upload_bytes, sent_bytes: the size of the files that are being uploaded, 0 before that, and how much
             of it was read by the store so far.
@@ -81,6 +82,7 @@ class Activity:
     kinds: dict[str, Reading] = field(default_factory=dict)
     unknown: set[str] = field(default_factory=set)
     is_estimate: bool = False
+    collected: int | None = None
     hooks: list[str] = field(default_factory=list)
     waiting: list[str] = field(default_factory=list)
     upload_bytes: int = 0

@@ -131,6 +131,7 @@ class BackupEngine:
                 )
                 await _Collection(run).run()
         count = run.tracker.count
+        self._activity.collected = count
         run.excluded.warn(log)
         if not count:
             log.warning(NOTHING_SELECTED)
@@ -293,11 +294,12 @@ class _Collection:
                     if items:
                         await run.actions.prepare(resource.group_resource)
                     plain, others = self._items.split(items, resource)
-                    expected = sum(self._to_come.values())
-                    if plain and await raw.back_up(plain, len(others) + expected):
+                    after = self._expected() - len(plain)
+                    if plain and await raw.back_up(plain, after):
                         self._taken.add(resource.group_resource)
+                    self._to_come[lane] -= len(page.items) - len(others)
                     run.activity.processed(resource.group_resource, len(page.items) - len(others))
-                    await self._back_up_items(others, resource, expected)
+                    await self._back_up_items(others, resource, lane)
         except KubeError as error:
             log.error(
                 "Error listing items", error=error, resource=resource.group_resource, namespace=namespace
@@ -313,10 +315,14 @@ class _Collection:
         counted = self._to_come.get(name)
         if counted is not None and lane not in self._to_come:
             self._to_come[name] = 0 if is_only_list else max(0, counted - size - (remaining or 0))
-        self._to_come[lane] = remaining or 0
+        self._to_come[lane] = size + (remaining or 0)
         self._run.activity.page(name, size, remaining, is_only_list=is_only_list)
 
-    async def _back_up_items(self, items: Sequence[Item], resource: APIResource, expected: int) -> None:
+    def _expected(self) -> int:
+        """How many items are known to come, those of the pages in memory included."""
+        return sum(self._to_come.values())
+
+    async def _back_up_items(self, items: Sequence[Item], resource: APIResource, lane: object) -> None:
         """Pass the items of a page through the item pipeline, several at once where their order does not
         matter.
 
@@ -329,15 +335,18 @@ class _Collection:
         async def work() -> None:
             while waiting:
                 item = waiting.popleft()
-                if not is_namespaces or scope.admits_namespace(item.name):
-                    try:
-                        decoded = item.decode()
-                    except ValueError as error:
-                        # Nested too deeply to be decoded, which its actions need.
-                        failure = ItemFailed([BackupError(f"the object cannot be decoded: {error}")])
-                        self._run.report(failure, resource.group_resource, item.namespace, item.name)
-                        continue
-                    await self._back_up_item(decoded, resource, len(waiting) + expected)
+                if is_namespaces and not scope.admits_namespace(item.name):
+                    self._to_come[lane] -= 1
+                    continue
+                try:
+                    decoded = item.decode()
+                except ValueError as error:
+                    # Nested too deeply to be decoded, which its actions need.
+                    failure = ItemFailed([BackupError(f"the object cannot be decoded: {error}")])
+                    self._run.report(failure, resource.group_resource, item.namespace, item.name)
+                    self._to_come[lane] -= 1
+                    continue
+                await self._back_up_item(decoded, resource, lane)
 
         lanes = min(self._lanes(resource), len(waiting))
         if not lanes:
@@ -349,8 +358,12 @@ class _Collection:
         in_order = resource.group_resource in (PODS, PERSISTENT_VOLUMES) and self._run.collaborators.volumes
         return 1 if in_order else ITEMS_AT_ONCE
 
-    async def _back_up_item(self, item: JSONObject, resource: APIResource, expected: int) -> None:
-        """Pass an item through the item pipeline, log the outcome, and update the progress."""
+    async def _back_up_item(self, item: JSONObject, resource: APIResource, lane: object) -> None:
+        """Pass an item through the item pipeline, log the outcome, and update the progress.
+
+        Args:
+            lane: of the list that the item is the next one of.
+        """
         run = self._run
         namespace, name = identity_of(item)
         try:
@@ -359,15 +372,17 @@ class _Collection:
                     self._taken.add(resource.group_resource)
         except ItemFailed as failure:
             run.report(failure, resource.group_resource, namespace, name)
+        self._to_come[lane] -= 1
         done = run.tracker.count
+        total = done + self._expected()
         run.log.info(
-            PROGRESS_MESSAGE % (done, done + expected),
+            PROGRESS_MESSAGE % (done, total),
             progress="",
             resource=resource.group_resource,
             namespace=namespace,
             name=name,
         )
-        run.progress.update(done, done + expected)
+        run.progress.update(done, total)
         run.activity.processed(resource.group_resource)
 
     def _hook_lock(self, item: JSONObject, resource: APIResource) -> AbstractAsyncContextManager[None]:
@@ -377,14 +392,17 @@ class _Collection:
 
     async def _fetch_namespaces(self, planned: PlannedResource) -> None:
         """Explicitly included namespaces, by name. (docs/spec: BKP 5.4)"""
-        for index, name in enumerate(planned.names, start=1):
+        lane = object()
+        for index, name in enumerate(planned.names):
+            self._to_come[lane] = len(planned.names) - index
             try:
                 item = await self._run.client.get(planned.resource, name)
             except KubeError as error:
                 self._run.log.error("Error getting namespace", error=error, namespace=name)
                 continue
             if self._is_selected(name, mapping(item, "metadata", "labels")):
-                await self._back_up_item(item, planned.resource, len(planned.names) - index)
+                await self._back_up_item(item, planned.resource, lane)
+        self._to_come.pop(lane, None)
 
     async def _fetch_ordered(self, planned: PlannedResource) -> None:
         """Back up the items that `orderedResources` names before the list, which skips them later.
@@ -392,14 +410,17 @@ class _Collection:
         (docs/spec: BKP 5.7) Fetching them saves keeping the whole list in memory to sort it.
         """
         fetched: set[str] = set()
-        for key in planned.order:
+        lane = object()
+        for index, key in enumerate(planned.order):
+            self._to_come[lane] = len(planned.order) - index
             item = None if key in fetched else await self._fetch_listed(planned, key)
             if item is None:
                 group_resource = planned.resource.group_resource
                 self._run.log.warning(f"Cannot find resource '{key}'.", resource=group_resource)
                 continue
             fetched.add(key)
-            await self._back_up_item(item, planned.resource, len(planned.order) - len(fetched))
+            await self._back_up_item(item, planned.resource, lane)
+        self._to_come.pop(lane, None)
 
     async def _fetch_listed(self, planned: PlannedResource, key: str) -> JSONObject | None:
         """An item by `namespace/name` or `name`, if the lists of its resource would contain it."""

@@ -87,11 +87,13 @@ async def open_run(
 
 
 def _details(activity: Activity, done: int, total: int) -> State:
+    if activity.collected is not None:  # the numbers that are published come once a second
+        done = total = activity.collected
     upload = Amount(done=activity.sent_bytes, total=activity.upload_bytes)
     return State(
         done=done,
         total=total,
-        at_least=bool(activity.unknown),
+        at_least=bool(activity.unknown) or not total,
         is_estimate=activity.is_estimate,
         kinds={
             name: Amount(done=reading.done, total=reading.total, at_least=not reading.is_final)

@@ -32,13 +32,17 @@ def numbers(state: State) -> str:
 
 def main_line(what: str, state: State, columns: int, blocks: str) -> str:
     """The line with the numbers of the whole run; a lower bound has no bar, which would be full too soon."""
-    facts = [numbers(state)]
-    if state.rate >= 1:
-        facts.append(f"{state.rate:,.0f}/s")
-    facts.append(clock(state.seconds))
-    if (eta := state.eta_seconds) is not None:
-        facts.append(f"ETA {clock(eta)}")
-    text = "  ".join(facts)
+    eta = state.eta_seconds
+    facts = [
+        f"{state.rate:,.0f}/s" if state.rate >= 1 else "",
+        clock(state.seconds),
+        f"ETA {clock(eta)}" if eta is not None else "",
+    ]
+    text = numbers(state)
+    for fact in filter(None, facts):
+        # Half a number would be another number.
+        if len(what) + len(text) + len(fact) + 3 < columns:
+            text += f"  {fact}"
     room = columns - len(what) - len(text) - 3
     if columns >= _BAR_COLUMNS and room >= _LEAST_BAR and not state.at_least:
         share = state.done / max(state.done, state.total) if state.total else 0.0
@@ -53,10 +57,12 @@ def detail_lines(state: State, columns: int, blocks: str = BLOCKS) -> list[str]:
         blocks: what bars are made of; without, there are no bars.
     """
     lines = [f"  {state.phase}"] if state.phase else []
-    kinds = sorted(state.kinds.items(), key=lambda kind: -kind[1].total)
+    # Most resources of a cluster have no objects, or few: they are over before their line could be read.
+    kinds = [kind for kind in state.kinds.items() if kind[1].total and kind[1].done < kind[1].total]
+    kinds.sort(key=lambda kind: -kind[1].total)
     for name, kind in kinds[:_LINES_OF_A_SORT]:
         bound = "at least " if kind.at_least else ""
-        lines.append(_facts(f"{name}: {kind.done:,} of {bound}{kind.total:,}", _rate(kind), columns))
+        lines.append(_facts(name, f"{kind.done:,} of {bound}{kind.total:,}", _rate(kind), columns))
     lines += _more(len(kinds), "resources")
     if state.volumes_total:
         lines.append(f"  volumes: {state.volumes_done:,} of {state.volumes_total:,} done")
@@ -88,17 +94,19 @@ def _bytes_line(name: str, amount: Amount, columns: int, blocks: str) -> str:
     """A volume or an upload, with a bar of its own where there is room."""
     text = f"{size(amount.done)} of {size(amount.total)}"
     more = f"{size(amount.rate)}/s" if amount.rate >= 1 else ""
-    bar = f"{_bar(amount.share, _DETAIL_BAR, blocks)} " if blocks else ""
-    with_bar = _facts(f"{name}: {bar}{text}", more, columns)
-    if blocks and columns >= _BAR_COLUMNS and len(with_bar) < columns:
-        return with_bar
-    return _facts(f"{name}: {text}", more, columns)
+    bar = f"{_bar(amount.share, _DETAIL_BAR, blocks)} " if blocks and columns >= _BAR_COLUMNS else ""
+    if len(name) + len(bar) + len(text) + 4 >= columns:
+        bar = ""
+    return _facts(name, f"{bar}{text}", more, columns)
 
 
-def _facts(text: str, more: str, columns: int) -> str:
-    """The text, and what is left out where it does not fit."""
-    line = f"  {text}  {more}" if more else f"  {text}"
-    return line if len(line) < columns else f"  {text}"
+def _facts(name: str, text: str, more: str, columns: int) -> str:
+    """A name and its numbers; where they do not fit, `more` is left out, then the end of the name."""
+    line = f"  {name}: {text}  {more}" if more else f"  {name}: {text}"
+    if len(line) < columns:
+        return line
+    room = max(columns - len(text) - 5, 1)
+    return f"  {name if len(name) <= room else name[: max(room - 2, 1)] + '..'}: {text}"
 
 
 def _rate(amount: Amount) -> str:

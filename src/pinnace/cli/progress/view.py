@@ -172,9 +172,10 @@ class ProgressView:
         if self._gone:
             return
         try:
-            self._stream.write(text)
+            encoding = self._stream.encoding or "utf-8"
+            self._stream.write(text.encode(encoding, "replace").decode(encoding))
             self._stream.flush()
-        except (OSError, ValueError):
+        except (OSError, ValueError, LookupError):
             self._gone = True
 
 

@@ -106,6 +106,25 @@ def test_lines_fit_into_the_columns(columns: int) -> None:
     assert all(len(line) < max(columns, 2) for line in lines)
 
 
+def test_no_number_is_cut_and_the_ends_of_names_go_first() -> None:
+    amount = Amount(done=1_000, total=20_000, at_least=True, rate=900)
+    state = State(
+        done=2_882,
+        total=9_910,
+        at_least=True,
+        seconds=3,
+        kinds={"csistoragecapacities.storage.k8s.io": amount},
+    )
+    assert main_line("backup", state, 40, BLOCKS) == "backup 2,882 of at least 9,910 items"
+    assert main_line("backup", state, 50, BLOCKS) == "backup 2,882 of at least 9,910 items  961/s  0:03"
+    assert detail_lines(state, 40) == ["  csistorag..: 1,000 of at least 20,000"]
+
+
+def test_a_resource_without_objects_has_no_line() -> None:
+    kinds = {"events": Amount(done=0, total=0, at_least=True), "pods": Amount(done=7, total=7)}
+    assert detail_lines(State(done=7, total=7, kinds=kinds), 80) == []
+
+
 def test_what_does_not_fit_goes_bars_first_then_rates() -> None:
     volume = Volume(name="shop/db data", amount=Amount(done=1 << 20, total=4 << 20, rate=2048))
     state = State(
@@ -139,7 +158,7 @@ def test_many_resources_are_counted() -> None:
         upload=Amount(done=512, total=1536),
     )
     lines = detail_lines(state, 30)
-    assert (lines[0], lines[1], lines[6]) == ("  8: 0 of at least 8", "  7: 0 of 7", "  and 3 more resources")
+    assert (lines[0], lines[1], lines[6]) == ("  8: 0 of at least 8", "  7: 0 of 7", "  and 2 more resources")
     assert lines[7:] == ["  waiting for volumes of shop", "  uploading: 512 B of 1.5 KiB"]
 
 
@@ -170,6 +189,19 @@ def test_a_name_cannot_steer_the_terminal(clock: FrozenClock) -> None:
     view.update(1, 2)
     assert "\x1b[2J" not in stream.getvalue()
     assert len(stream.getvalue().split("\n")) == 2
+
+
+def test_a_terminal_that_knows_only_ascii_gets_the_rest(clock: FrozenClock) -> None:
+    class Ascii(Terminal):
+        encoding = "ascii"
+
+    stream = Ascii()
+    state = State(done=1, total=2, hooks=("shop/db größe",))
+    view = ProgressView("backup", details=lambda _d, _t: state, stream=stream, clock=clock.monotonic)
+    view.update(1, 2)
+    view.finish(2)
+    assert "hook: shop/db gr??e" in stream.getvalue()
+    assert stream.getvalue().endswith("backup ############################## 2 of 2 items  0:00\n")
 
 
 def test_an_interrupted_run_leaves_the_bound_that_was_known(clock: FrozenClock) -> None:
