@@ -160,10 +160,9 @@ Namespaces:
   Excluded:  <none>
 
 Resources:
-  Included:                   *
-  Excluded:                   <none>
-  Cluster-scoped:             auto
   Included cluster-scoped:    storageclasses, persistentvolumes
+  Excluded cluster-scoped:    <none>
+  Included namespace-scoped:  *
   Excluded namespace-scoped:  events
 
 Label selector:  <none>
