@@ -29,7 +29,7 @@ from pinnace.controllers import (
     storage_location,
     waiting_runs,
 )
-from pinnace.controllers.deletion import backup_deletion, gc
+from pinnace.controllers.deletion import backup_deletion, gc, restore_deletion
 from pinnace.controllers.former_repositories import move_former_repositories
 from pinnace.controllers.server_status import built_in_plugins
 from pinnace.controllers.shared.parts import Informers, Parts
@@ -67,6 +67,7 @@ CONTROLLERS: Final[Mapping[str, MakeController]] = {
     backup_deletion.NAME: backup_deletion.controller,
     backup_sync.NAME: backup_sync.controller,
     gc.NAME: gc.controller,
+    restore_deletion.NAME: restore_deletion.controller,
     schedule.NAME: schedule.controller,
     restore.NAME: restore.controller,
     waiting_runs.NAME: waiting_runs.controller,
