@@ -135,7 +135,7 @@ class SnapshotClaim:
         if backup.spec.snapshot_volumes is False:
             return "the backup has snapshotVolumes: false"
         if self._restic and await self._is_for_restic(claim, backup):
-            return "the volume of the claim is saved with restic"
+            return "the volume of the claim is saved from its files"
         return ""
 
     async def _snapshot(self, claim: JSONObject, volume: JSONObject, backup: Backup) -> JSONObject:

@@ -43,7 +43,13 @@ from pinnace.storage.errors import (
     combined,
 )
 from pinnace.storage.interface import ObjectStore, RangedStore, read_all, save_stream, stream_file
-from pinnace.storage.layout import Layout, check_name, directory_names, invalid_directories_message
+from pinnace.storage.layout import (
+    TOP_LEVEL_DIRECTORIES,
+    Layout,
+    check_name,
+    directory_names,
+    invalid_directories_message,
+)
 from pinnace.storage.together import together
 
 _logger = logging.getLogger(__name__)
@@ -123,10 +129,16 @@ class BackupStore:
         Raises:
             InvalidLocation: there are directories at the root prefix that do not belong there.
         """
-        root = self._layout.root
-        directories = directory_names(root, await self._store.list_prefixes(root))
-        if (message := invalid_directories_message(directories)) is not None:
+        if (message := invalid_directories_message(await self._directories())) is not None:
             raise InvalidLocation(message)
+
+    async def foreign_directories(self) -> list[str]:
+        """The directories at the root prefix that belong to something else."""
+        return [name for name in await self._directories() if name not in TOP_LEVEL_DIRECTORIES]
+
+    async def _directories(self) -> list[str]:
+        root = self._layout.root
+        return directory_names(root, await self._store.list_prefixes(root))
 
     @asynccontextmanager
     async def probe(self, token: str) -> AsyncIterator[str]:

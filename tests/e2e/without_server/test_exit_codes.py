@@ -88,12 +88,8 @@ async def test_a_misspelt_resource_ends_with_2_and_an_empty_selection_is_said(
     assert empty.code == 0, empty
     assert "Backup b2 Completed: 0 items" in empty.out
     assert ", 0 errors, 1 warning." in empty.out
-    warning, title, finding, rest = empty.err.splitlines()
-    assert warning == "WARNING: the backup is empty: its filters select no object."
-    assert title == "Warnings:"
-    assert finding.startswith(
-        "  The backup is empty: its filters select no object that exists. Compare included"
-    )
+    warning, rest = empty.err.splitlines()
+    assert warning.startswith("WARNING: the backup is empty: its filters select no object. Compare included")
     assert rest.startswith("All 1 warning: pinnace backup logs b2 --kubeconfig ")
 
     missing = await pinnace(

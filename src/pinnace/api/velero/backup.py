@@ -132,7 +132,7 @@ class BackupSpec(Struct, rename="camel", kw_only=True):
         hooks: Commands to run around the saving of items.
         storage_location: Name of the BackupStorageLocation; the default one when empty.
         volume_snapshot_locations: Names of VolumeSnapshotLocations, at most one a provider.
-        default_volumes_to_restic: Whether pod volumes are saved with restic unless opted out.
+        default_volumes_to_restic: Whether pod volumes are saved from their files unless opted out.
         ordered_resources: Objects to save first, in this order: plural resource to a comma-separated list
             of `namespace/name`, or `name` for cluster-scoped objects.
         metadata: In the template of a Schedule: labels of its Backups. A field of later versions of Velero.

@@ -50,11 +50,11 @@ class PodWork:
             if collaborators.csi is not None and collaborators.csi.has_snapshot(namespace, claim):
                 continue
             if not is_running(pod):
-                self._warn(pod, f"Volume {volume} is not saved with restic: the pod is not running")
+                self._warn(pod, f"Volume {volume} is not saved from its files: the pod is not running")
                 continue
             self._run.log.error(
-                f"The data of volume {volume} is not saved: restic saves volumes of pods in backups of a"
-                " server with node agents. Make the backup there, or take the volume out of the annotation"
+                f"The data of volume {volume} is not saved: only the node agents of a server save"
+                " volumes of pods from their files. Make the backup there, or take the volume out of the annotation"
                 " of the pod or of the default",
                 **_fields(pod),
             )
@@ -116,7 +116,7 @@ class PodWork:
         if wanted and not is_running(pod):
             # No agent could read them; the claims can still be snapshotted. (docs/spec: README, decided)
             for volume in wanted:
-                self._warn(pod, f"Volume {volume} is not saved with restic: the pod is not running")
+                self._warn(pod, f"Volume {volume} is not saved from its files: the pod is not running")
             return []
         return self._run.claims.choose(pod, wanted)
 

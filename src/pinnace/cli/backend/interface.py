@@ -49,6 +49,10 @@ class Backend(Protocol):
         """What is missing for new objects to begin, such as a server; empty if nothing is known to be."""
         ...
 
+    async def remark(self) -> str:
+        """What is wrong with the place beside its objects; empty if nothing is known."""
+        ...
+
     async def object(self, plural: str, name: str) -> JSONObject:
         """One object of a velero.io kind. Raises NotFound. A location has backups and restores."""
         ...

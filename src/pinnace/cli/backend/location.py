@@ -105,6 +105,18 @@ class LocationBackend:
             return []  # requests and the like exist only with a server
         return await self._read_all(plural, selector)
 
+    async def remark(self) -> str:
+        """The folders of others, among which no backup is written."""
+        foreign = await self.store.foreign_directories()
+        if not foreign:
+            return ""
+        named = ", ".join(foreign[:_NAMES_SHOWN])
+        more = f" and {len(foreign) - _NAMES_SHOWN} more" if len(foreign) > _NAMES_SHOWN else ""
+        return (
+            f"WARNING: {self.title} also holds folders that are not of backups: {named}{more}. They are left"
+            " alone, but `backup create` refuses to write among them: give it an empty folder or prefix."
+        )
+
     async def why_empty(self, plural: str) -> str:
         """Folders without readable metadata, or what else is in the location."""
         unread = await self.names(plural)

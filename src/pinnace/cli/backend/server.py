@@ -61,6 +61,9 @@ class ServerBackend:
             return ""
         return instead_of(name, names, plural, self.title)
 
+    async def remark(self) -> str:
+        return ""  # the server itself looks at its locations
+
     async def why_empty(self, plural: str) -> str:
         try:
             await self.client.get(NAMESPACES, self.namespace)

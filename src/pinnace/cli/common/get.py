@@ -71,10 +71,12 @@ def get(ctx: click.Context, noun: str, options: GetOptions) -> None:
             found = await find(backend, kind, options.names, options.selector)
             if not is_for_people:
                 return found, []
+            remark = "" if options.names else await backend.remark()
+            said = [remark] if remark else []
             if not found:
-                return found, [await nothing_found(backend, kind, options.selector)]
+                return found, [await nothing_found(backend, kind, options.selector), *said]
             runs = kind.plural in RUNS and output.format != "name"
-            return found, await notes(backend, kind.noun, found) if runs else []
+            return found, [*said, *(await notes(backend, kind.noun, found) if runs else [])]
 
     found, said = run_async(work())
     output = replace(output, colour=settings.colour, single=len(options.names) == 1)

@@ -7,6 +7,7 @@ import click
 
 from pinnace.api.objects import JSONObject
 from pinnace.api.velero.download_request import DownloadTargetKind
+from pinnace.backup.filters import NOTHING_SELECTED
 from pinnace.cli.backend.interface import Backend, DownloadOptions, FileMissing, NotFound, fetch, fetch_json
 from pinnace.cli.common.options import WaitOptions
 from pinnace.cli.connect import command_line
@@ -97,6 +98,8 @@ async def say_findings(backend: Backend, settings: Settings, kind: Kind, ended: 
     except (CommandError, KubeError, StorageError, ValueError) as error:
         say(f"The {what}s could not be read: {error}", err=True)
         findings = []
+    # That nothing was selected stands above already, whichever server made the backup.
+    findings = [finding for finding in findings if finding.text != NOTHING_SELECTED]
     for line in (f"{what.capitalize()}s:", *report(findings, kind.noun)) if findings else ():
         say(line, err=True)
     total = found.get(f"{what}s") or 0

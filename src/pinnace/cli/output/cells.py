@@ -127,8 +127,12 @@ def empty_warning(what: str, ended: str, items: int) -> str:
     """
     if items or ended not in ("Completed", "PartiallyFailed"):
         return ""
+    where = "cluster" if what == "backup" else "backup"
     if ended == "Completed":
-        return f"WARNING: the {what} is empty: its filters select no object."
+        return (
+            f"WARNING: the {what} is empty: its filters select no object. Compare included namespaces,"
+            f" included resources and label selector with what the {where} has."
+        )
     done = "saved" if what == "backup" else "restored"
     return f"WARNING: the {what} is empty: no object was {done}; its errors and filters say why."
 

@@ -405,7 +405,7 @@ async def test_pod_that_does_not_run_keeps_its_claims_free(tmp_path: Path) -> No
         collaborators=Collaborators(pod_volumes=saver, snapshots=snapshots),
     )
     assert (saver.saved, snapshots.taken, outcome.warnings) == ([], ["pv"], 1)
-    assert "Volume vol-c is not saved with restic: the pod is not running" in outcome.log
+    assert "Volume vol-c is not saved from its files: the pod is not running" in outcome.log
     assert outcome.items == ["pods/ns/p", "persistentvolumes/pv"]
 
 
@@ -491,8 +491,8 @@ async def test_hooks_not_run_are_a_warning_and_volumes_not_saved_are_errors(
     assert (outcome.warnings, outcome.errors) == (3, 2)
     assert "2 backup hook(s) are not run" in outcome.log
     for name in ("vol-c", "vol-d"):
-        assert f"The data of volume {name} is not saved: restic saves volumes of pods" in outcome.log
-    assert "Volume vol-c is not saved with restic: the pod is not running" in outcome.log
+        assert f"The data of volume {name} is not saved: only the node agents of a server save" in outcome.log
+    assert "Volume vol-c is not saved from its files: the pod is not running" in outcome.log
     assert outcome.items == ["pods/ns/a", "pods/ns/b"]
 
 

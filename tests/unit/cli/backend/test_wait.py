@@ -270,21 +270,33 @@ async def test_of_a_backup_that_has_begun_no_lease_is_looked_at(capsys: pytest.C
     assert "No Pinnace server" not in capsys.readouterr().err
 
 
-FILTERS = "its filters select no object."
+FILTERS = "its filters select no object. Compare included namespaces, included resources and label selector"
 ERRORS = "its errors and filters say why."
 
 
 @pytest.mark.parametrize(
     ("what", "done_field", "phase", "done", "warning"),
     [
-        ("backup", "itemsBackedUp", "Completed", 0, f"the backup is empty: {FILTERS}"),
+        (
+            "backup",
+            "itemsBackedUp",
+            "Completed",
+            0,
+            f"the backup is empty: {FILTERS} with what the cluster has.",
+        ),
         (
             *("backup", "itemsBackedUp", "PartiallyFailed", 0),
             f"the backup is empty: no object was saved; {ERRORS}",
         ),
         ("backup", "itemsBackedUp", "Completed", 3, ""),
         ("backup", "itemsBackedUp", "Failed", 0, ""),
-        ("restore", "itemsRestored", "Completed", 0, f"the restore is empty: {FILTERS}"),
+        (
+            "restore",
+            "itemsRestored",
+            "Completed",
+            0,
+            f"the restore is empty: {FILTERS} with what the backup has.",
+        ),
         (
             *("restore", "itemsRestored", "PartiallyFailed", 0),
             f"the restore is empty: no object was restored; {ERRORS}",
