@@ -54,8 +54,8 @@ class PodWork:
                 continue
             self._run.log.error(
                 f"The data of volume {volume} is not saved: only the node agents of a server save"
-                " volumes of pods from their files. Make the backup there, or take the volume out of the annotation"
-                " of the pod or of the default",
+                " volumes of pods from their files. Make the backup there, or take the volume out of the"
+                " annotation of the pod or of the default",
                 **_fields(pod),
             )
 

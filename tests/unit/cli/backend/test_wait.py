@@ -270,7 +270,7 @@ async def test_of_a_backup_that_has_begun_no_lease_is_looked_at(capsys: pytest.C
     assert "No Pinnace server" not in capsys.readouterr().err
 
 
-FILTERS = "its filters select no object. Compare included namespaces, included resources and label selector"
+FILTERS = "its filters select no object. Compare included namespaces, included resources and label selector with what"
 ERRORS = "its errors and filters say why."
 
 
@@ -282,7 +282,7 @@ ERRORS = "its errors and filters say why."
             "itemsBackedUp",
             "Completed",
             0,
-            f"the backup is empty: {FILTERS} with what the cluster has.",
+            f"the backup is empty: {FILTERS} the cluster has.",
         ),
         (
             *("backup", "itemsBackedUp", "PartiallyFailed", 0),
@@ -295,7 +295,7 @@ ERRORS = "its errors and filters say why."
             "itemsRestored",
             "Completed",
             0,
-            f"the restore is empty: {FILTERS} with what the backup has.",
+            f"the restore is empty: {FILTERS} the backup has.",
         ),
         (
             *("restore", "itemsRestored", "PartiallyFailed", 0),
