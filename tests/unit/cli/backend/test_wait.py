@@ -270,7 +270,10 @@ async def test_of_a_backup_that_has_begun_no_lease_is_looked_at(capsys: pytest.C
     assert "No Pinnace server" not in capsys.readouterr().err
 
 
-FILTERS = "its filters select no object. Compare included namespaces, included resources and label selector with what"
+FILTERS = (
+    "its filters select no object. Compare included namespaces, included resources and label selector"
+    " with what"
+)
 ERRORS = "its errors and filters say why."
 
 
