@@ -29,11 +29,15 @@ async def new_server(control_plane: ControlPlane, namespace: str, tmp_path: Path
     """A function that starts a server of the namespace; all are killed at the end of the test."""
     async with AsyncExitStack() as stack:
 
-        async def start(*arguments: str, via: FaultProxy | None = None) -> ServerProcess:
+        async def start(
+            *arguments: str, via: FaultProxy | None = None, grace_seconds: float | None = None
+        ) -> ServerProcess:
             kubeconfig = control_plane.kubeconfig
             if via is not None:
                 kubeconfig = control_plane.write_kubeconfig(tmp_path / "through-proxy", server=via.url)
-            server = ServerProcess(tmp_path, kubeconfig, "-n", namespace, *arguments)
+            server = ServerProcess(
+                tmp_path, kubeconfig, "-n", namespace, *arguments, grace_seconds=grace_seconds
+            )
             await server.start()
             stack.push_async_callback(server.kill)
             return server

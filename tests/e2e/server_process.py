@@ -18,6 +18,15 @@ from tests.support.waiting import eventually
 PROGRAM = Path(sys.executable).with_name("pinnace")
 END_SECONDS = 60.0
 
+WITH_GRACE = """
+import sys
+from pinnace.cli.main import main
+from pinnace.runtime.manager import Manager
+Manager.__init__.__kwdefaults__["grace_period_seconds"] = float(sys.argv.pop(1))
+main()
+"""
+"""The program, with another grace period: no user needs a flag for it."""
+
 _VALUE = r'(?:"(?:[^"\\]|\\.)*"|[-\w./@^+]*)'
 TEXT_LINE = re.compile(
     rf'time="\d{{4}}-\d\d-\d\dT\d\d:\d\d:\d\dZ" level=\w+ msg={_VALUE}(?: [\w.-]+={_VALUE})*'
@@ -33,15 +42,24 @@ class ServerProcess:
         kubeconfig: the cluster, perhaps through a proxy.
         arguments: of the command, after `server`.
         environ: more variables.
+        grace_seconds: how long a stop waits for work in flight; None for what users get.
     """
 
     def __init__(
-        self, folder: Path, kubeconfig: Path, *arguments: str, environ: Mapping[str, str] | None = None
+        self,
+        folder: Path,
+        kubeconfig: Path,
+        *arguments: str,
+        environ: Mapping[str, str] | None = None,
+        grace_seconds: float | None = None,
     ) -> None:
         self.scratch = folder / "scratch"
         self.log_file = folder / f"server-{secrets.token_hex(4)}.log"
         self._kubeconfig = kubeconfig
         self._arguments = arguments
+        self._program = [str(PROGRAM)]
+        if grace_seconds is not None:
+            self._program = [sys.executable, "-c", WITH_GRACE, str(grace_seconds)]
         for name in ("home", "scratch"):
             (folder / name).mkdir(exist_ok=True)
         self._environ = {
@@ -63,7 +81,7 @@ class ServerProcess:
         with self.log_file.open("wb") as log:
             self._process = await asyncio.create_subprocess_exec(
                 *leash,
-                str(PROGRAM),
+                *self._program,
                 "server",
                 *options,
                 *self._arguments,

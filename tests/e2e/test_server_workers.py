@@ -160,10 +160,9 @@ async def test_two_backups_that_do_not_end_in_time_are_failed_by_the_server_that
     control_plane: ControlPlane,
     fault_proxy: StartProxy,
 ) -> None:
-    """Takes the grace period of 30 seconds."""
     proxy = await fault_proxy(control_plane)
     proxy.rules.add(Stall(), method="GET", path=SECRETS_OF_TARGETS)
-    server = await new_server(ALONE, "--backup-workers", "2", via=proxy)
+    server = await new_server(ALONE, "--backup-workers", "2", via=proxy, grace_seconds=3.0)
     await server.ready()
     for name, namespace in zip(("b1", "b2"), targets, strict=True):
         await home.create_backup(name, namespace)

@@ -24,6 +24,7 @@ class Reach(Protocol):
         *,
         user: KeyPair | None = None,
         kind: type[KubeClient] = KubeClient,
+        patience_seconds: float = ...,
     ) -> KubeClient: ...
 
 

@@ -101,7 +101,9 @@ class Home:
 class NewServer(Protocol):
     """The `new_server` fixture."""
 
-    async def __call__(self, *arguments: str, via: FaultProxy | None = None) -> ServerProcess: ...
+    async def __call__(
+        self, *arguments: str, via: FaultProxy | None = None, grace_seconds: float | None = None
+    ) -> ServerProcess: ...
 
 
 ALONE = "--leader-elect=false"

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -68,10 +69,12 @@ async def reach(control_plane: ControlPlane, tmp_path: Path) -> AsyncIterator[Re
             *,
             user: KeyPair | None = None,
             kind: type[KubeClient] = KubeClient,
+            patience_seconds: float = QUICK_CLUSTER.patience_seconds,
         ) -> KubeClient:
             server = control_plane.url if via is None else via.url
             path = control_plane.write_kubeconfig(tmp_path / "kubeconfig", server=server, client=user)
-            client = kind(load_config(str(path)), timeout_seconds=CALL_SECONDS, retry=QUICK_CLUSTER)
+            retry = replace(QUICK_CLUSTER, patience_seconds=patience_seconds)
+            client = kind(load_config(str(path)), timeout_seconds=CALL_SECONDS, retry=retry)
             return await stack.enter_async_context(client)
 
         yield connect

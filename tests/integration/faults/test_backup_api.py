@@ -206,8 +206,10 @@ async def test_an_api_server_that_goes_away_half_way_ends_the_backup_with_errors
     lab: Lab, store: BackupStore, proxy: FaultProxy, reach: Reach, fault: Fault
 ) -> None:
     proxy.rules.add(fault, skip=4)
+    # Each of several resources is waited for.
+    client = await reach(proxy, kind=SmallPages, patience_seconds=1.5)
     async with no_longer_than(HANG_SECONDS):
-        done = await lab.back_up(store, client=await reach(proxy, kind=SmallPages))
+        done = await lab.back_up(store, client=client)
 
     assert done.status.phase in (BackupPhase.PARTIALLY_FAILED, BackupPhase.FAILED)
     assert done.status.errors >= 1

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from hack.cluster.control_plane import ControlPlane
+from pinnace.controllers.sync import backup_sync
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import NotFound
 from pinnace.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, velero
@@ -64,7 +65,8 @@ async def site(velero_client: KubeClient, tmp_path: Path) -> AsyncIterator[Site]
 
 
 @pytest.fixture
-async def server(site: Site, tmp_path: Path) -> AsyncIterator[None]:
-    """A server of that namespace runs."""
+async def server(site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[None]:
+    """A server of that namespace runs, and looks often for what is to be synced."""
+    monkeypatch.setattr(backup_sync, "PERIOD_SECONDS", 0.5)
     async with running(site.client, site.namespace, tmp_path):
         yield

@@ -62,8 +62,11 @@ async def evil(serve: Serve, server: Server, tenant: Tenant, bucket: Bucket) -> 
 
 
 @pytest.fixture
-async def start_server(server: Server, tmp_path: Path) -> AsyncIterator[StartServer]:
-    """A function that starts the backup server; it looks through all locations at once."""
+async def start_server(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[StartServer]:
+    """A function that starts the backup server; it looks through all locations at once, and then often."""
+    monkeypatch.setattr(backup_sync, "PERIOD_SECONDS", 0.5)
     async with AsyncExitStack() as stack:
 
         async def start(**options: Any) -> None:

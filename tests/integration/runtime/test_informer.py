@@ -168,8 +168,11 @@ async def test_a_watch_that_stalls_for_ever_is_left_within_a_minute(
     connect: Connect,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """With the usual times it takes at most 50 s; here watches are asked to last 2 s instead of 30."""
-    monkeypatch.setattr(informer_module, "WATCH_SECONDS", 2)
+    """With the usual times it takes at most 50 s; here watches are asked to last 1 s instead of 30."""
+    monkeypatch.setattr(informer_module, "WATCH_SECONDS", 1)
+    defaults = KubeClient.watch.__kwdefaults__
+    assert defaults is not None
+    monkeypatch.setitem(defaults, "grace_seconds", 1.0)
     proxy = await fault_proxy(control_plane)
     stalled = proxy.rules.add(Stall(after_bytes=0), query={"watch": "1"}, times=1)
     informer = Informer(await connect(control_plane, via=proxy), CONFIGMAPS, namespace)
