@@ -4,7 +4,9 @@
              └──> NotReady ──each pass: unlock, connect or init──> Ready
 
 A repository that is not in its location is made there only if a backup has asked for it by the annotation
-`pinnace.io/initialize`; a restore or deletion makes nothing in a bucket (ADR 020).
+`pinnace.io/initialize`; a restore or deletion makes nothing in a bucket (ADR 020). The object of a repository
+whose location is deleted becomes NotReady, and is deleted at the next pass; it is made again when a location
+of that name needs it. The data stays.
 
 Two queues, so that a new repository does not wait for a prune.
 """
@@ -29,6 +31,7 @@ from pinnace.api.velero.storage_location import BackupStorageLocation, BackupSto
 from pinnace.controllers.shared.locations import LocationStores
 from pinnace.controllers.shared.parts import MAINTENANCE_AT_ONCE, Parts
 from pinnace.controllers.shared.scope import Scope
+from pinnace.controllers.shared.writes import delete_if_there
 from pinnace.kube.errors import NotFound
 from pinnace.kube.resources import BACKUP_REPOSITORIES, BACKUP_STORAGE_LOCATIONS
 from pinnace.runtime.controller import DONE, Controller, Reconcile, Result, Resync
@@ -114,6 +117,23 @@ class RepositoryStore:
             log.warning("BackupRepository cannot be read", error=error)
             return None
 
+    async def forget_orphan(self, repository: BackupRepository) -> bool:
+        """Delete the object of a repository whose location is gone; whether it was. (docs/spec: BEY 6.3)"""
+        try:
+            await self._scope.client.get(
+                BACKUP_STORAGE_LOCATIONS, repository.spec.backup_storage_location, self._scope.namespace
+            )
+        except NotFound:
+            metadata = repository.metadata
+            key = Key(metadata.namespace, metadata.name)
+            log.info(
+                "The location of a repository is deleted: so is the object of the repository, not its data",
+                location=repository.spec.backup_storage_location,
+            )
+            await delete_if_there(self._scope.client, BACKUP_REPOSITORIES, key, uid=metadata.uid)
+            return True
+        return False
+
     async def location(self, repository: BackupRepository) -> BackupStorageLocation:
         """Its location. Raises KubeError, DecodeError."""
         name, resource = repository.spec.backup_storage_location, BACKUP_STORAGE_LOCATIONS
@@ -159,6 +179,9 @@ class RepositoryReconciler:
         if repository is None or repository.status.phase == BackupRepositoryPhase.READY:
             return DONE
         with bound_fields(backupRepository=str(key)):
+            is_not_ready = repository.status.phase == BackupRepositoryPhase.NOT_READY
+            if is_not_ready and await self._store.forget_orphan(repository):
+                return DONE
             problem = ""
             if repository.status.last_maintenance_time is None:
                 # Never ready yet: its location may have been put right since the identifier was made.
@@ -229,7 +252,8 @@ class RepositoryReconciler:
 
     async def _conclude(self, repository: BackupRepository, problem: str) -> None:
         if problem:
-            log.warning("Repository is not ready", error=problem)
+            if problem[:_LONGEST_MESSAGE] != repository.status.message:
+                log.warning("Repository is not ready", error=problem)
             phase, maintained = BackupRepositoryPhase.NOT_READY, repository.status.last_maintenance_time
         else:
             log.info("Restic repository is ready")
@@ -266,7 +290,13 @@ class MaintenanceReconciler:
         name, place = repository.metadata.name, repository_place(repository)
         try:
             location = await self._store.location(repository)
-        except (NotFound, DecodeError) as error:
+        except NotFound as error:
+            status = msgspec.structs.replace(
+                repository.status, phase=BackupRepositoryPhase.NOT_READY, message=str(error)
+            )
+            await self._store.write(repository, msgspec.structs.replace(repository, status=status))
+            return
+        except DecodeError as error:
             log.warning("The location of a restic repository cannot be read", error=error)
             return
         if location.spec.access_mode == BackupStorageLocationAccessMode.READ_ONLY:

@@ -209,6 +209,31 @@ async def test_one_without_location_recovers_when_there_is_one(scene: Scene, wor
     assert "message" not in scene.status
 
 
+@pytest.mark.parametrize("phase", ["New", "Ready"])
+async def test_that_of_a_deleted_location_goes_after_a_while(
+    scene: Scene, world: World, phase: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    scene.add(location="gone", phase=phase, lastMaintenanceTime="2021-08-11T21:00:00Z")
+    await scene.reconcile()
+    assert scene.status["phase"] == "NotReady"
+    assert "not found" in scene.status["message"]
+
+    await scene.reconcile()
+    assert (PLURAL, "repo") not in world.cluster.objects
+    assert scene.restic.calls in ([], ["connect"])
+    told = len(caplog.records)
+    await scene.reconcile()
+    assert len(caplog.records) == told
+
+
+async def test_what_stands_in_the_way_is_logged_once(scene: Scene, caplog: pytest.LogCaptureFixture) -> None:
+    scene.add()
+    scene.restic.fails["connect"] = failure("wrong password")
+    for _ in range(3):
+        await scene.reconcile()
+    assert caplog.messages.count("Repository is not ready") == 1
+
+
 @pytest.mark.parametrize("was_ready", [False, True])
 async def test_none_is_made_where_the_location_is_missing(scene: Scene, was_ready: bool) -> None:
     if was_ready:

@@ -1,17 +1,18 @@
 """Backups and restores as custom resources, files through DownloadRequests. (docs/spec: CLI 10)"""
 
 import asyncio
+import base64
 import secrets
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from urllib.parse import unquote, urlsplit
 
 import aiohttp
 
 from pinnace.api import labels
-from pinnace.api.objects import JSONObject
+from pinnace.api.objects import JSONObject, mapping, text
 from pinnace.api.values.error_texts import error_text
 from pinnace.api.values.near import did_you_mean, near_names
 from pinnace.api.values.times import utcnow
@@ -22,7 +23,13 @@ from pinnace.cli.backend.lease import absence, telling_of_absence
 from pinnace.cli.errors import CommandError
 from pinnace.kube import errors as kube_errors
 from pinnace.kube.client import KubeClient
-from pinnace.kube.resources import DOWNLOAD_REQUESTS, NAMESPACES, VOLUME_SNAPSHOT_CONTENTS, velero
+from pinnace.kube.resources import (
+    DOWNLOAD_REQUESTS,
+    NAMESPACES,
+    SECRETS,
+    VOLUME_SNAPSHOT_CONTENTS,
+    velero,
+)
 
 POLL_SECONDS = 0.025
 LATE_POLL_SECONDS = 0.5
@@ -40,6 +47,7 @@ class ServerBackend:
         self.client = client
         self.namespace = namespace
         self._urls: dict[tuple[str, str], tuple[float, str]] = {}
+        self._bundles: dict[str, str] = {}
 
     async def object(self, plural: str, name: str) -> JSONObject:
         try:
@@ -114,7 +122,8 @@ class ServerBackend:
             url = await self._url(kind, name, options)
             self._urls[kind, name] = now, url
         is_local = urlsplit(url).scheme == "file"
-        async with _local_file(url, span) if is_local else _http_file(url, options, span) as chunks:
+        trusted = await self._trusted(url, kind, name, options)
+        async with _local_file(url, span) if is_local else _http_file(url, trusted, span) as chunks:
             yield chunks
 
     @asynccontextmanager
@@ -123,9 +132,36 @@ class ServerBackend:
     ) -> AsyncIterator[AsyncIterator[bytes]]:
         url = await self._url(kind, name, options)
         # A slow download is not ended: from here on the timeout is for silence.
-        opened = _local_file(url) if urlsplit(url).scheme == "file" else _http_file(url, options)
+        trusted = await self._trusted(url, kind, name, options)
+        opened = _local_file(url) if urlsplit(url).scheme == "file" else _http_file(url, trusted)
         async with opened as chunks:
             yield chunks
+
+    async def _trusted(
+        self, url: str, kind: DownloadTargetKind, name: str, options: DownloadOptions
+    ) -> "_Trusted":
+        """Whom to trust: --cacert, else also the CA bundle of the location. (docs/spec: BEY 7.3)"""
+        given = options.ca_cert or options.insecure or urlsplit(url).scheme != "https"
+        return _Trusted(options, "" if given else await self._bundle(kind, name))
+
+    async def _bundle(self, kind: DownloadTargetKind, name: str) -> str:
+        """The CA bundle of a file's location as PEM; empty if it has none, or if that may not be read."""
+        try:
+            location = await self._location_of(kind, name)
+            storage = mapping(location, "spec", "objectStorage")
+            key = text(location, "metadata", "name")
+            if key not in self._bundles:
+                self._bundles[key] = await self._read_bundle(storage)
+        except (NotFound, kube_errors.KubeError, ValueError):
+            return ""  # then the system's certificates have to do, as for any other address
+        return self._bundles[key]
+
+    async def _read_bundle(self, storage: JSONObject) -> str:
+        encoded, selector = text(storage, "caCert"), mapping(storage, "caCertRef")
+        if not encoded and selector:
+            secret = await self.client.get(SECRETS, text(selector, "name"), self.namespace)
+            encoded = text(secret, "data", text(selector, "key"))
+        return base64.b64decode(encoded, validate=True).decode("ascii")
 
     async def _url(self, kind: DownloadTargetKind, name: str, options: DownloadOptions) -> str:
         try:
@@ -169,14 +205,8 @@ class ServerBackend:
 
     async def _fail_on_obstacle(self, kind: DownloadTargetKind, name: str) -> None:
         """Raise CommandError for a problem that the server retries without reporting it anywhere."""
-        backup_name = name
         try:
-            if kind in OF_RESTORES:
-                restore = await self.object("restores", name)
-                backup_name = str((restore.get("spec") or {}).get("backupName", ""))
-            backup = await self.object("backups", backup_name)
-            location_name = str((backup.get("spec") or {}).get("storageLocation", ""))
-            location = await self.object("backupstoragelocations", location_name)
+            location = await self._location_of(kind, name)
         except NotFound as error:
             raise CommandError(f"the server cannot find the {kind} of {name}: {error}") from error
         except kube_errors.Forbidden:
@@ -184,24 +214,42 @@ class ServerBackend:
         status = location.get("status") or {}
         if status.get("phase") == BackupStorageLocationPhase.UNAVAILABLE:
             reason = status.get("message") or "its reason is in the server's log"
+            where = text(location, "metadata", "name")
             raise CommandError(
-                f'the {kind} of {name} lies in backup storage location "{location_name}", '
+                f'the {kind} of {name} lies in backup storage location "{where}", '
                 f"which is Unavailable: {reason}"
             )
+
+    async def _location_of(self, kind: DownloadTargetKind, name: str) -> JSONObject:
+        """The location that holds a file. Raises NotFound and KubeErrors."""
+        backup_name = name
+        if kind in OF_RESTORES:
+            backup_name = text(await self.object("restores", name), "spec", "backupName")
+        backup = await self.object("backups", backup_name)
+        return await self.object("backupstoragelocations", text(backup, "spec", "storageLocation"))
+
+
+@dataclass(frozen=True, slots=True)
+class _Trusted:
+    """How a file is downloaded, and the CA bundle of its location as PEM; empty if it has none."""
+
+    options: DownloadOptions
+    bundle: str
 
 
 @asynccontextmanager
 async def _http_file(
-    url: str, options: DownloadOptions, span: tuple[int, int] | None = None
+    url: str, trusted: _Trusted, span: tuple[int, int] | None = None
 ) -> AsyncIterator[AsyncIterator[bytes]]:
     """GET a signed URL. Raises FileMissing on 404, CommandError otherwise."""
+    options = trusted.options
     headers = {"Range": f"bytes={span[0]}-{span[0] + span[1] - 1}"} if span is not None else {}
     seconds = options.timeout_seconds
     timeout = aiohttp.ClientTimeout(total=None, sock_connect=seconds, sock_read=seconds)
     try:
         async with (
             aiohttp.ClientSession(trust_env=True, timeout=timeout, auto_decompress=False) as session,
-            session.get(url, ssl=_tls(options), headers=headers) as response,
+            session.get(url, ssl=_tls(trusted), headers=headers) as response,
         ):
             if response.status == 404:
                 raise FileMissing("file not found")
@@ -221,14 +269,21 @@ async def _http_file(
         raise CommandError(f"download from {urlsplit(url).netloc} failed: {type(error).__name__}") from error
 
 
-def _tls(options: DownloadOptions) -> ssl.SSLContext | bool:
+def _tls(trusted: _Trusted) -> ssl.SSLContext | bool:
+    options = trusted.options
     if options.insecure:
         return False
-    if not options.ca_cert:
+    if not options.ca_cert and not trusted.bundle:
         return True
     context = ssl.create_default_context()
     try:
-        context.load_verify_locations(cafile=options.ca_cert)
+        if options.ca_cert:
+            context.load_verify_locations(cafile=options.ca_cert)
+        else:
+            context.load_verify_locations(cadata=trusted.bundle)
+    except ssl.SSLError as error:
+        whose = "--cacert" if options.ca_cert else "the backup storage location"
+        raise CommandError(f"the CA bundle of {whose} holds no certificate: {error.reason}") from error
     except OSError as error:
         raise CommandError(f"couldn't open cacert: {error_text(error)}") from error
     return context

@@ -1,14 +1,19 @@
 """Deletes objects of a server; a backup by a DeleteBackupRequest. (docs/spec: CLI 4.4, API 9.1)"""
 
 from contextlib import suppress
+from typing import Final
 
 from pinnace.api import labels
-from pinnace.api.objects import JSONObject
+from pinnace.api.objects import JSONObject, text
 from pinnace.cli.backend.server import ServerBackend
-from pinnace.cli.kinds import BACKUP, Kind
+from pinnace.cli.kinds import BACKUP, BACKUP_LOCATION, Kind
+from pinnace.cli.output import cells
 from pinnace.cli.output.summary import counted, summary_of
 from pinnace.kube.errors import KubeError, NotFound
-from pinnace.kube.resources import DELETE_BACKUP_REQUESTS, velero
+from pinnace.kube.resources import BACKUPS, DELETE_BACKUP_REQUESTS, velero
+
+_STORED: Final = frozenset({"Completed", "PartiallyFailed"})
+"""Phases of the Backups that are in their location, from which another server or a later one takes them."""
 
 
 class ServerDeleter:
@@ -52,7 +57,21 @@ class ServerDeleter:
             return self._kind.deleted
         with suppress(NotFound):  # another client has deleted it in the meantime
             await client.delete(velero(self._kind.plural), name, namespace)
+        if self._kind == BACKUP_LOCATION:
+            await self._delete_backups_of(name)
         return self._kind.deleted
+
+    async def _delete_backups_of(self, location: str) -> None:
+        """Delete the Backup objects of a location that is gone: what is stored stays, and is found again.
+
+        (docs/spec: BEY 7.3) The server deletes the objects of its repositories.
+        """
+        client, namespace = self._backend.client, self._backend.namespace
+        for obj in await self._backend.objects("backups"):
+            if text(obj, "spec", "storageLocation") == location and cells.phase(obj) in _STORED:
+                name, uid = obj["metadata"]["name"], obj["metadata"].get("uid")
+                with suppress(NotFound):
+                    await client.delete(BACKUPS, name, namespace, uid=uid)
 
 
 def deletion_request(backup: JSONObject, namespace: str, *, force: bool = False) -> JSONObject:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import click
 
 from pinnace.api.objects import JSONObject, listed, mapping, member, text
-from pinnace.api.velero.download_request import DownloadTargetKind
+from pinnace.api.velero.download_request import OF_RESTORES, DownloadTargetKind
 from pinnace.cli.backend.interface import DownloadOptions, fetch
 from pinnace.cli.backend.server import POLL_SECONDS, ServerBackend
 from pinnace.cli.common.options import GetOptions, LogsOptions
@@ -21,7 +21,10 @@ from pinnace.cli.output.layout import Sheet
 from pinnace.cli.output.printing import encode, object_list, print_objects
 from pinnace.kube.errors import NotFound
 from pinnace.nonadmin.objects import (
+    NON_ADMIN_BACKUPS,
     NON_ADMIN_DOWNLOADS,
+    NON_ADMIN_LOCATIONS,
+    NON_ADMIN_RESTORES,
 )
 
 FINISHED = frozenset({"Completed", "PartiallyFailed", "Failed"})
@@ -133,6 +136,17 @@ class TenantBackend(ServerBackend):
     async def absence(self) -> str:
         """Nothing: the server is in a namespace that tenants cannot read."""
         return ""
+
+    async def _location_of(self, kind: DownloadTargetKind, name: str) -> JSONObject:
+        """The tenant's own location; the administrator's is in a namespace that tenants cannot read."""
+        backup_name = name
+        if kind in OF_RESTORES:
+            restore = await self.client.get(NON_ADMIN_RESTORES, name, self.namespace)
+            backup_name = text(restore, "spec", "restoreSpec", "backupName")
+        backup = await self.client.get(NON_ADMIN_BACKUPS, backup_name, self.namespace)
+        where = text(backup, "spec", "backupSpec", "storageLocation")
+        found = await self.client.get(NON_ADMIN_LOCATIONS, where, self.namespace)
+        return {"metadata": {"name": where}, "spec": mapping(found, "spec", "backupStorageLocationSpec")}
 
     async def _signed_url(self, kind: DownloadTargetKind, name: str) -> str:
         """Ask for a URL and wait for it; the request is removed again, the caller holds the deadline."""

@@ -1,6 +1,7 @@
 """Files through DownloadRequests: a scripted cluster, and a web server that behaves or does not."""
 
 import asyncio
+import base64
 import gzip
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -139,7 +140,7 @@ def with_location(status: dict[str, str]) -> Cluster:
     cluster.objects = {
         ("restores", "r"): {"spec": {"backupName": "b"}},
         ("backups", "b"): {"spec": {"storageLocation": "far"}},
-        ("backupstoragelocations", "far"): {"status": status},
+        ("backupstoragelocations", "far"): {"metadata": {"name": "far"}, "status": status},
     }
     return cluster
 
@@ -252,6 +253,47 @@ async def test_certificates_are_verified_unless_asked_otherwise(tmp_path: Path) 
         missing = DownloadOptions(timeout_seconds=10, ca_cert=str(tmp_path / "missing"))
         with pytest.raises(CommandError, match="couldn't open cacert"):
             await fetched(url, options=missing)
+
+
+@pytest.mark.parametrize("kind", [LOG, DownloadTargetKind.RESTORE_LOG])
+@pytest.mark.parametrize("way", ["caCert", "caCertRef"])
+async def test_the_ca_bundle_of_the_location_is_trusted_too(
+    tmp_path: Path, kind: DownloadTargetKind, way: str
+) -> None:
+    authority = CertificateAuthority(tmp_path, name="CA")
+    pair = authority.issue_server("server", addresses=("127.0.0.1",), names=("localhost",))
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(pair.certificate, pair.key)
+    bundle = base64.b64encode(authority.certificate.read_bytes()).decode()
+    storage: dict[str, Any] = {"caCert": bundle} if way == "caCert" else {}
+    if way == "caCertRef":
+        storage["caCertRef"] = {"name": "trust", "key": "ca.crt"}
+    async with serving(answer(b"x"), tls=tls) as url:
+        cluster = Cluster(url)
+        cluster.objects = {
+            ("restores", "b"): {"spec": {"backupName": "of"}},
+            ("backups", "of"): {"spec": {"storageLocation": "main"}},
+            ("backups", "b"): {"spec": {"storageLocation": "main"}},
+            ("backupstoragelocations", "main"): {
+                "metadata": {"name": "main"},
+                "spec": {"objectStorage": storage},
+            },
+            ("secrets", "trust"): {"data": {"ca.crt": bundle}},
+        }
+        sink = BytesIO()
+        await fetch(backend(cluster), kind, "b", OPTIONS, sink)
+        assert sink.getvalue() == b"x"
+
+        # What cannot be read leaves the system's certificates; what is no certificate is said.
+        del cluster.objects["backupstoragelocations", "main"]
+        with pytest.raises(CommandError, match="certificate"):
+            await fetch(backend(cluster), kind, "b", OPTIONS, BytesIO())
+        cluster.objects["backupstoragelocations", "main"] = {
+            "metadata": {"name": "main"},
+            "spec": {"objectStorage": {"caCert": base64.b64encode(b"none").decode()}},
+        }
+        with pytest.raises(CommandError, match="the CA bundle of the backup storage location holds no"):
+            await fetch(backend(cluster), kind, "b", OPTIONS, BytesIO())
 
 
 async def test_a_location_in_a_folder_is_read_directly(tmp_path: Path) -> None:

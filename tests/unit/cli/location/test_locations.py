@@ -19,7 +19,7 @@ from pinnace.cli.output.server_tables import (
     snapshot_location_table,
 )
 from pinnace.kube.errors import Forbidden
-from pinnace.kube.resources import velero
+from pinnace.kube.resources import BACKUPS, velero
 from pinnace.storage.location_url import location_from_url
 from tests.unit.cli.fake_cluster import BACKUP_LOCATIONS, SNAPSHOT_LOCATIONS, FakeCluster, connected
 
@@ -270,6 +270,22 @@ def test_what_set_refuses(capsys: pytest.CaptureFixture[str], cluster: FakeClust
 
 
 # --- backup-location delete -----------------------------------------------------------------------------
+
+
+def test_the_backups_of_a_deleted_location_are_forgotten_and_what_runs_is_left(cluster: FakeCluster) -> None:
+    for name, location, phase in (
+        ("whole", "a", "Completed"),
+        ("part", "a", "PartiallyFailed"),
+        ("runs", "a", "InProgress"),
+        ("failed", "a", "Failed"),
+        ("other", "b", "Completed"),
+    ):
+        cluster.add(BACKUPS, name, spec={"storageLocation": location}, status={"phase": phase})
+    cluster.add(BACKUP_LOCATIONS, "a")
+
+    assert run(["backup-location", "delete", "a", "--confirm"]) == 0
+
+    assert sorted(cluster.names(BACKUPS)) == ["failed", "other", "runs"]
 
 
 def test_delete(capsys: pytest.CaptureFixture[str], cluster: FakeCluster) -> None:
