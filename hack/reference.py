@@ -175,7 +175,7 @@ def metrics() -> str:
     ]
     made = ServerMetrics()
     for family in sorted(made.registry.collect(), key=lambda family: family.name):
-        if not family.name.startswith("velero_"):
+        if not family.name.startswith(("velero_", "pinnace_")):
             continue
         name = f"{family.name}_total" if family.type == "counter" else family.name
         labels = "" if name in ("velero_backup_total", "velero_restore_total") else "`schedule`"

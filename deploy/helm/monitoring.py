@@ -49,6 +49,14 @@ def rules() -> JSONObject:
                         "`pinnace doctor` says why.",
                     ),
                     _alert(
+                        "PinnaceBackupUnsound",
+                        "min by (namespace, schedule) (pinnace_backup_verification_sound) == 0",
+                        "",
+                        "critical",
+                        "The newest backup of schedule {{ $labels.schedule }} cannot be relied upon. Its "
+                        "annotations say why.",
+                    ),
+                    _alert(
                         "PinnaceRestoreFailed",
                         "sum by (namespace) (increase(velero_restore_failed_total[1h])) > 0",
                         "",

@@ -64,6 +64,9 @@ _UNFINISHED: Final = frozenset(
 )
 """Phases of a Backup that keeps the next one of its schedule waiting. (docs/spec: BEY 4.2, 7.1)"""
 
+_OF_VERIFICATION: Final = frozenset({labels.VERIFY, labels.VERIFY_READ_DATA, labels.LAST_VERIFICATION})
+"""Annotations that are about the Schedule, and which its Backups do not get."""
+
 _NAME_TAKEN_SECONDS: Final = 1.0
 
 
@@ -408,8 +411,9 @@ def backup_of(obj: JSONObject, moment: datetime, zone: tzinfo) -> JSONObject:
         "namespace": metadata["namespace"],
         "labels": own_labels,
     }
-    if annotations := metadata.get("annotations"):
-        made["annotations"] = annotations
+    annotations = metadata.get("annotations") or {}
+    if kept := {key: value for key, value in annotations.items() if key not in _OF_VERIFICATION}:
+        made["annotations"] = kept
     if spec.get("useOwnerReferencesInBackup"):
         owner = {"apiVersion": API_VERSION, "kind": "Schedule", "name": name, "uid": metadata["uid"]}
         made["ownerReferences"] = [{**owner, "controller": True}]

@@ -27,6 +27,7 @@ from pinnace.controllers import (
     schedule,
     server_status,
     storage_location,
+    verification,
     waiting_runs,
 )
 from pinnace.controllers.deletion import backup_deletion, gc, restore_deletion
@@ -78,6 +79,7 @@ CONTROLLERS: Final[Mapping[str, MakeController]] = {
     storage_location.NAME: storage_location.controller,
     download_request.NAME: download_request.controller,
     server_status.NAME: server_status.controller,
+    verification.NAME: verification.controller,
 }
 """The controllers of a server by name, in the order in which they start."""
 

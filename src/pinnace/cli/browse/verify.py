@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import click
 
-from pinnace.api.objects import JSONObject
+from pinnace.api.objects import JSONObject, member
 from pinnace.browse.verifying import Finding, Result, verify
 from pinnace.cli.backend.location import LocationBackend, UnreadableMetadata
 from pinnace.cli.browse.opening import Library, browse
@@ -71,7 +71,7 @@ async def _verified(library: Library, name: str, options: VerifyOptions) -> list
     except UnreadableMetadata as error:
         return [Finding(check="metadata", result=Result.BAD, detail=str(error))]
     findings = await verify(backup, metadata)
-    findings += await _volumes(library, name, options)
+    findings += await _volumes(library, name, metadata, options)
     if not options.restore:
         return findings
     if any(finding.is_problem for finding in findings):
@@ -80,14 +80,27 @@ async def _verified(library: Library, name: str, options: VerifyOptions) -> list
     return [*findings, *await trial_findings(library, name, options)]
 
 
-async def _volumes(library: Library, name: str, options: VerifyOptions) -> list[Finding]:
+async def _volumes(
+    library: Library, name: str, metadata: JSONObject, options: VerifyOptions
+) -> list[Finding]:
     """Look for the data of volumes. What cannot be looked at from here is named, not passed over."""
     backend = library.backend
     if isinstance(backend, LocationBackend):
         async with volume_lookup(library.settings, backend, options) as lookup:
             return await lookup.findings(name)
-    volumes = await backend.volumes_of(name)
-    if not volumes:
+    counts = {
+        "pod volumes": len(await backend.volumes_of(name)),
+        "native snapshots": _count(metadata, "volumeSnapshotsCompleted"),
+        "CSI snapshots": _count(metadata, "csiVolumeSnapshotsCompleted"),
+        "moved volumes": _count(metadata, "backupItemOperationsCompleted"),
+    }
+    found = ", ".join(f"{count} {what}" for what, count in counts.items() if count)
+    if not found:
         return []
-    detail = f"data of {len(volumes)} pod volumes: give the location with --location to look at it"
+    detail = f"{found}: look at them with --location, or let the server (`schedule create --verify`)"
     return [Finding(check="volumes", result=Result.UNCHECKED, detail=detail)]
+
+
+def _count(metadata: JSONObject, field: str) -> int:
+    value = member(metadata, "status", field)
+    return value if isinstance(value, int) else 0

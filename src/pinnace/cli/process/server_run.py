@@ -14,7 +14,7 @@ from pinnace.cli.connect import need_no_location, settings_of
 from pinnace.cli.errors import CommandError, InvalidInput
 from pinnace.cli.process.options import ServerFlags
 from pinnace.cli.settings import Settings
-from pinnace.controllers import backup, item_operations, schedule, waiting_runs
+from pinnace.controllers import backup, item_operations, schedule, verification, waiting_runs
 from pinnace.controllers.deletion import backup_deletion, gc
 from pinnace.controllers.shared.options import RESTIC_PRUNE_FREQUENCY
 from pinnace.csi.snapshots import FEATURE
@@ -47,8 +47,13 @@ DISABLEABLE = (
 )
 """The controllers that can be disabled, in the order of the message. (docs/spec: SRV 6)"""
 
-LATER = (item_operations.BACKUPS_NAME, item_operations.RESTORES_NAME, waiting_runs.NAME)
-"""Controllers with the names of later Velero, which the message of 1.6 does not list."""
+LATER = (
+    item_operations.BACKUPS_NAME,
+    item_operations.RESTORES_NAME,
+    waiting_runs.NAME,
+    verification.NAME,
+)
+"""Controllers with the names of later Velero, and our own, which the message of 1.6 does not list."""
 
 SHORTEST_LEASE = Duration.seconds(5)
 """Several tries to renew it must fit in."""

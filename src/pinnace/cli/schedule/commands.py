@@ -58,6 +58,19 @@ def _skip_immediately() -> Callable[[Any], Any]:
 )
 @boolean("--paused", help="Create the schedule paused: it makes no backups until it is unpaused.")
 @_skip_immediately()
+@click.option(
+    "--verify",
+    default="",
+    metavar="CRON",
+    help="When the server verifies the newest backup of the schedule, as `backup verify` does: a cron"
+    " expression, or '@daily'.",
+)
+@click.option(
+    "--verify-read-data",
+    default="",
+    metavar="SHARE",
+    help="With --verify: how much of the data in restic and kopia repositories is read, such as 10%.",
+)
 @labels_option("Schedule")
 @annotations_option("Schedule")
 @create_flags

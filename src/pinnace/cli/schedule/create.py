@@ -2,6 +2,7 @@
 
 import click
 
+from pinnace.api import labels
 from pinnace.api.codec import encode
 from pinnace.api.meta import ObjectMeta
 from pinnace.api.velero.schedule import Schedule, ScheduleSpec
@@ -51,7 +52,7 @@ def requested_schedule(name: str, namespace: str, options: ScheduleCreateOptions
             name=name,
             namespace=namespace,
             labels=dict(options.labels),
-            annotations=dict(options.annotations),
+            annotations={**options.annotations, **_verification(options)},
         ),
         spec=ScheduleSpec(
             schedule=options.schedule,
@@ -61,6 +62,27 @@ def requested_schedule(name: str, namespace: str, options: ScheduleCreateOptions
             template=build.requested_backup(name, namespace, options).spec,
         ),
     )
+
+
+def _verification(options: ScheduleCreateOptions) -> dict[str, str]:
+    """The annotations by which the server verifies backups. Raises InvalidInput."""
+    if not options.verify:
+        if options.verify_read_data:
+            raise InvalidInput("--verify-read-data is for --verify")
+        return {}
+    from pinnace.api.values.cron import CronError, read_schedule
+    from pinnace.volumes.uploader.share import ReadShare
+
+    notes = {labels.VERIFY: options.verify}
+    try:
+        read_schedule(options.verify)
+        if options.verify_read_data:
+            notes[labels.VERIFY_READ_DATA] = str(ReadShare.parse(options.verify_read_data))
+    except CronError as error:
+        raise InvalidInput(f"--verify: {error}") from error
+    except ValueError as error:
+        raise InvalidInput(f"--verify-read-data: {error}") from error
+    return notes
 
 
 async def _submit(settings: Settings, schedule: Schedule) -> None:

@@ -20,6 +20,8 @@ class ScheduleCreateOptions(BackupSpecOptions, OutputOptions):
     use_owner_references_in_backup: bool
     paused: bool
     skip_immediately: bool | None
+    verify: str
+    verify_read_data: str
 
 
 @dataclass(frozen=True, kw_only=True)

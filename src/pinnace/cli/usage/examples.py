@@ -117,7 +117,7 @@ EXAMPLES: Final[dict[str, Examples]] = {
     ),
     "backup verify": (
         ("Check one backup", "pinnace backup verify shop"),
-        ("Check all, for a program", "pinnace backup verify --all -o json"),
+        ("Restore it on trial, too, and see what comes up", "pinnace backup verify shop --restore"),
         (
             "With the data of volumes in their repositories",
             "pinnace --location ./backups backup verify shop --restic-password-file ./password",

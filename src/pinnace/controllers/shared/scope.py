@@ -62,6 +62,10 @@ class ControllerMetrics(Protocol):
 
     def schedule_seen(self, schedule: str, phase: str) -> None: ...
 
+    def backup_verified(self, schedule: str, unix_seconds: float, *, sound: bool) -> None: ...
+
+    def verification_gone(self, schedule: str) -> None: ...
+
 
 class RunParticulars(TypedDict, total=False):
     """What differs from run to run; the same members as those of `RunContext`."""

@@ -2,6 +2,7 @@
 
 import tempfile
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,6 +27,15 @@ OpenAccess = Callable[[Path], Awaitable[AccessProvider]]
 """Gives access to the location's repositories, with files below a folder. Raises UploaderError, OSError."""
 
 
+Hold = Callable[[Repository], AbstractAsyncContextManager[None]]
+"""Keeps other tasks of this process from removing data of a repository."""
+
+
+def no_lock(repository: Repository) -> AbstractAsyncContextManager[None]:
+    """For processes in which nothing else uses the repository."""
+    return nullcontext()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lookup:
     """What was found of snapshots in repositories, a text each.
@@ -46,11 +56,13 @@ async def look_up_snapshots(
     saved: Sequence[SavedPodVolume],
     access: OpenAccess,
     share: ReadShare | None = None,
+    hold: Hold = no_lock,
 ) -> Lookup:
     """Look up each snapshot of restic or kopia in its repository.
 
     Args:
         share: of the data, which is read besides; None for no reading.
+        hold: around all that is done with a repository.
 
     Raises:
         UploaderError, OSError: the password or the region is not known.
@@ -67,7 +79,8 @@ async def look_up_snapshots(
             region = await find_region(location.spec.object_storage.bucket)
         for place, wanted in _by_repository(location, saved, region, unknown).items():
             try:
-                known = await uploaders.snapshot_ids(place)
+                async with hold(place):
+                    known = await uploaders.snapshot_ids(place)
             except (RepositoryMissing, RepositoryUnusable) as error:
                 missing += [f"{each} cannot be restored: {_one_line(error)}" for each in wanted]
                 continue
@@ -82,7 +95,8 @@ async def look_up_snapshots(
             for place, there in found.items():
                 ids = [each.snapshot for each in there]
                 try:
-                    await uploaders.check(place, ids, share)
+                    async with hold(place):
+                        await uploaders.check(place, ids, share)
                 except (DataDamaged, SnapshotMissing) as error:
                     missing.append(f"{_title(place)} is damaged: {_one_line(error)}")
                 except (UploaderError, StorageError) as error:

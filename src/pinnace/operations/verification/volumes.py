@@ -19,7 +19,7 @@ from pinnace.kube.client import KubeClient
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import KubeError
 from pinnace.operations.deletion import summary
-from pinnace.operations.verification.repositories import OpenAccess, look_up_snapshots
+from pinnace.operations.verification.repositories import Hold, OpenAccess, look_up_snapshots, no_lock
 from pinnace.storage.backup_store import BackupStore
 from pinnace.storage.errors import StorageError
 from pinnace.volumes.native.snapshotters import SnapshotError, SnapshotLookup, Snapshotters, called
@@ -63,6 +63,7 @@ class VolumeLookup:
         access: opens the location's repositories.
         cluster: is called only for backups that have snapshots.
         share: how much data of repositories is read; None for none.
+        hold: as in `look_up_snapshots`.
     """
 
     location: BackupStorageLocation
@@ -70,6 +71,7 @@ class VolumeLookup:
     access: OpenAccess
     cluster: OpenView
     share: ReadShare | None = None
+    hold: Hold = no_lock
 
     async def findings(self, backup: str) -> list[Finding]:
         """What was found of a backup; nothing of one without volume data."""
@@ -94,7 +96,7 @@ class VolumeLookup:
     async def _repositories(self, uploader: str, saved: Sequence[SavedPodVolume]) -> list[Finding]:
         check = f"{uploader} snapshots"
         try:
-            found = await look_up_snapshots(self.location, saved, self.access, self.share)
+            found = await look_up_snapshots(self.location, saved, self.access, self.share, self.hold)
         except (UploaderError, OSError) as error:
             return [_finding(check, Result.UNCHECKED, f"{len(saved)} snapshots: {error}")]
         read = f"; {self.share} of the data read" if self.share is not None and found.read else ""

@@ -152,6 +152,18 @@ class ServerMetrics:
             buckets=DURATION_BUCKETS_SECONDS,
             registry=self.registry,
         )
+        self._verified = Gauge(
+            "pinnace_backup_verification_timestamp",
+            "When the newest backup of a schedule was last verified, Unix time in seconds",
+            ["schedule"],
+            registry=self.registry,
+        )
+        self._sound = Gauge(
+            "pinnace_backup_verification_sound",
+            "What the last verification of a schedule found. A value of 1 is sound, 0 is not",
+            ["schedule"],
+            registry=self.registry,
+        )
         self._of_schedule: dict[str, dict[str, Counter]] = {}
         ProcessCollector(registry=self.registry)
         PlatformCollector(registry=self.registry)
@@ -188,6 +200,16 @@ class ServerMetrics:
         )
         for metric in (*self._counters.values(), *gauges, self._duration):
             metric.remove_by_labels({"schedule": schedule})
+
+    def backup_verified(self, schedule: str, unix_seconds: float, *, sound: bool) -> None:
+        """What the last verification of a backup of a schedule found, and when."""
+        self._verified.labels(schedule).set(int(unix_seconds))
+        self._sound.labels(schedule).set(1 if sound else 0)
+
+    def verification_gone(self, schedule: str) -> None:
+        """Remove the series of a Schedule whose backups are not verified any more."""
+        for gauge in (self._verified, self._sound):
+            gauge.remove_by_labels({"schedule": schedule})
 
     def backup_items(self, schedule: str, *, items: int, errors: int, warnings: int) -> None:
         """What a backup contains, and how many errors and warnings it ended with."""
