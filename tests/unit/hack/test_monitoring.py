@@ -5,7 +5,7 @@ import re
 from deploy.helm.monitoring import dashboard, rules
 from pinnace.server.monitoring.metrics import ServerMetrics
 
-NAME = re.compile(r"velero_[a-z_]+")
+NAME = re.compile(r"(?:velero|pinnace)_[a-z_]+")
 
 
 def existing() -> set[str]:
@@ -14,6 +14,7 @@ def existing() -> set[str]:
     metrics.backup_tarball_size("nightly", 1)
     metrics.backup_duration("nightly", 1)
     metrics.backup_last_successful("nightly", 1)
+    metrics.backup_verified("nightly", 1, sound=True)
     return {sample.name for family in metrics.registry.collect() for sample in family.samples}
 
 
