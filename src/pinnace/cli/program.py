@@ -79,6 +79,7 @@ cli = Group(
             "pinnace.cli.client.help:command",
             "Explain a command or a topic: filters, locations, exit-codes, hooks.",
         ),
+        "man": ("pinnace.cli.client.man:command", "Print or write the manual pages."),
         "doctor": ("pinnace.cli.doctor.commands:command", "Check what backups and restores need."),
         "bug": ("pinnace.cli.debug.commands:bug", "Print the text of a bug report to fill in."),
         "debug": (

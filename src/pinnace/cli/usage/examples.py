@@ -378,6 +378,11 @@ EXAMPLES: Final[dict[str, Examples]] = {
         ("Explain how to choose what is backed up", "pinnace help filters"),
         ("Explain exit codes", "pinnace help exit-codes"),
     ),
+    "man": (
+        ("Read the page of a command", "pinnace man backup create | man -l -"),
+        ("Read the page of a topic", "pinnace man filters | man -l -"),
+        ("Let man find all pages", "pinnace man --write ~/.local/share/man"),
+    ),
     "doctor": (
         ("Is all well?", "pinnace doctor"),
         ("Without a server", "pinnace --location ./backups doctor"),

@@ -136,6 +136,7 @@ VALUES: Final[dict[str, Value]] = {
     "server_priority_class_name": _PRIORITY_CLASS,
     "node_agent_priority_class_name": _PRIORITY_CLASS,
     "kubelet_root_dir": _FOLDER,
+    "folder": _FOLDER,
     "plugin_dir": _FOLDER,
     "host_pods": _FOLDER,
     "disable_controllers": Value("CONTROLLER,..."),
@@ -187,6 +188,7 @@ ARGUMENTS: Final[dict[str, tuple[Value, ...]]] = {
     "client config get": (Value("KEY", words=_SETTINGS),),
     "client config set": (Value("KEY", words=tuple(f"{key}=" for key in _SETTINGS)),),
     "help": (Value("COMMAND", Source.COMMANDS),),
+    "man": (Value("COMMAND", Source.COMMANDS),),
 }
 """What stands at each position; the last of a command that takes many stands for all that follow."""
 
