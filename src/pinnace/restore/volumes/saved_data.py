@@ -34,6 +34,10 @@ Claim = tuple[str, str]
 
 _DATA_UPLOADS: Final = "datauploads.velero.io"
 _WITH_VELERO: Final = "restore it with Velero"
+_WITH_NODE_AGENTS: Final = (
+    "restore it with a server that has node agents (`pinnace install --use-node-agent`, then `restore create`"
+    " without --location)"
+)
 _WITHOUT_DATA: Final = "with --without-volume-data it comes back empty"
 
 
@@ -161,7 +165,7 @@ def _moved_loss(moved: MovedVolume | NotMoved | None, claim: JSONObject, can: Ab
         return DataLoss(
             reason=f"it was moved into the backup location (snapshot {moved.snapshot}), from where node"
             " agents of a server restore it, and this restore is made without them",
-            advice="restore the backup with a server that has node agents",
+            advice=_WITH_NODE_AGENTS,
         )
     return None
 
@@ -178,7 +182,7 @@ def pod_volume_loss(uploader: str, snapshot: str, can: Abilities) -> DataLoss | 
         return DataLoss(
             reason=f"it was saved with {uploader} (snapshot {snapshot}), which the node agents of a server"
             " restore, and this restore is made without them",
-            advice="restore the backup with a server that has node agents",
+            advice=_WITH_NODE_AGENTS,
         )
     return None
 

@@ -1,7 +1,7 @@
 """The built-in restore actions, one by one."""
 
 import uuid
-from typing import Any
+from typing import Any, ClassVar
 
 import orjson
 import pytest
@@ -88,6 +88,7 @@ def test_all_actions_come_sorted_by_name() -> None:
         "velero.io/add-pv-from-pvc",
         "velero.io/add-pvc-from-pod",
         "velero.io/apiservice",
+        "velero.io/change-image-name",
         "velero.io/change-pvc-node-selector",
         "velero.io/change-storage-class",
         "velero.io/cluster-role-bindings",
@@ -158,6 +159,15 @@ class TestVolumesAndClaims:
         assert output.item["spec"]["storageClassName"] == "s2"
 
     @pytest.mark.spec("API-021", "RST-072")
+    async def test_the_claims_that_a_stateful_set_makes_are_mapped_too(self) -> None:
+        shelf = Shelf([config("velero.io/change-storage-class", {"s1": "s2"})], ("storageclasses/s2",))
+        templates = [{"spec": {"storageClassName": name}} for name in ("s1", "other")]
+        output = await run("change-storage-class", {"spec": {"volumeClaimTemplates": templates}}, shelf=shelf)
+        assert [each["spec"]["storageClassName"] for each in output.item["spec"]["volumeClaimTemplates"]] == [
+            "s2",
+            "other",
+        ]
+
     async def test_a_storage_class_that_does_not_exist_is_an_error(self) -> None:
         shelf = Shelf([config("velero.io/change-storage-class", {"s1": "s2"})])
         with pytest.raises(ActionError, match=r"^error getting storage class s2 from API: "):
@@ -528,3 +538,44 @@ class TestInitHooks:
     @pytest.mark.parametrize("text", ["[1, 2]", '{"a": 1}'])
     def test_what_is_no_array_of_strings_is_one_element(self, text: str) -> None:
         assert parse_command(text) == [text]
+
+
+class TestImages:
+    PAIRS: ClassVar = {"a": "old.example.com:5000,new.example.com", "b": "app:1,app:2"}
+
+    @pytest.mark.parametrize(
+        "path", [("spec",), ("spec", "template", "spec"), ("spec", "jobTemplate", "spec", "template", "spec")]
+    )
+    async def test_images_of_pods_and_of_templates_are_changed(self, path: tuple[str, ...]) -> None:
+        item: JSONObject = {
+            "initContainers": [{"image": "old.example.com:5000/init:3"}],
+            "containers": [
+                {"image": "old.example.com:5000/app:1"},
+                {"image": "app:1"},
+                {"image": "db:9"},
+                {},
+            ],
+        }
+        for part in reversed(path):
+            item = {part: item}
+
+        shelf = Shelf([config("velero.io/change-image-name", self.PAIRS)])
+        found: JSONObject = (await run("change-image-name", item, shelf=shelf)).item
+
+        for part in path:
+            found = found[part]
+        assert found == {
+            "initContainers": [{"image": "new.example.com/init:3"}],
+            # One pair for each image: the first that fits.
+            "containers": [{"image": "new.example.com/app:1"}, {"image": "app:2"}, {"image": "db:9"}, {}],
+        }
+
+    @pytest.mark.parametrize("value", ["", "old", "old,", ",new", "a,b,c"])
+    async def test_a_value_that_is_no_pair_is_an_error_that_names_it(self, value: str) -> None:
+        shelf = Shelf([config("velero.io/change-image-name", {"case": value})])
+        with pytest.raises(ActionError, match=r"^case in the ConfigMap of velero\.io/change-image-name is"):
+            await run("change-image-name", {"spec": {"containers": [{"image": "old"}]}}, shelf=shelf)
+
+    async def test_without_a_config_map_images_stay(self) -> None:
+        item = {"spec": {"containers": [{"image": "old"}]}}
+        assert (await run("change-image-name", item)).item == item

@@ -5,6 +5,7 @@ from pinnace.kube.resources import STORAGE_CLASSES
 from pinnace.plugins.builtin.restore.accounts import ForgetAccountTokens, RenewTokenSecret
 from pinnace.plugins.builtin.restore.config import ClusterReader
 from pinnace.plugins.builtin.restore.crds import PreserveUnknownFields, SkipManagedAPIService
+from pinnace.plugins.builtin.restore.images import ChangeImageName
 from pinnace.plugins.builtin.restore.init_hooks import AddInitContainers
 from pinnace.plugins.builtin.restore.jobs import FreeJob
 from pinnace.plugins.builtin.restore.pod_volumes import PodVolumeBackupSource, WaitForPodVolumes
@@ -36,6 +37,7 @@ def restore_actions(
         AddClaimsOfPod(),
         AddInitContainers(),
         AddVolumeOfClaim(),
+        ChangeImageName(client, namespace),
         ChangeSelectedNode(client, namespace),
         ChangeStorageClass(client, namespace, storage_classes),
         ForgetAccountTokens(),

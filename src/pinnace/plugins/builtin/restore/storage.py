@@ -1,7 +1,7 @@
 """Claims and volumes: bring the volume along, map classes and nodes. (docs/spec: RST 16, 16.1)"""
 
 from pinnace.api import labels
-from pinnace.api.objects import mapping, text
+from pinnace.api.objects import mapping, objects, text
 from pinnace.kube.errors import KubeError, NotFound
 from pinnace.kube.resources import NODES, APIResource
 from pinnace.plugins.builtin.restore.config import ActionError, ClusterReader, PluginConfig
@@ -43,24 +43,28 @@ class ChangeStorageClass:
         self._config = PluginConfig(client, namespace, self.name)
 
     async def applies_to(self) -> ResourceSelector:
-        """Claims and volumes."""
-        return ResourceSelector(included_resources=("persistentvolumeclaims", "persistentvolumes"))
+        """Claims and volumes, and StatefulSets for the claims that they make."""
+        return ResourceSelector(
+            included_resources=("persistentvolumeclaims", "persistentvolumes", "statefulsets.apps")
+        )
 
     async def execute(self, given: RestoreItemInput) -> RestoreItemOutput:
-        """Map `spec.storageClassName`; the old beta annotation is not considered.
+        """Map `spec.storageClassName`, also of claim templates; the old beta annotation is not considered.
 
         Raises:
             ActionError: the mapping is ambiguous, or the mapped class does not exist.
         """
         classes = await self._config.data(given.restore)
-        old = text(given.item, "spec", "storageClassName")
-        new = classes.get(old) if old else None
-        if new is not None:
-            try:
-                await self._client.get(self._storage_classes, new)
-            except KubeError as error:
-                raise ActionError(f"error getting storage class {new} from API: {error}") from error
-            mapping(given.item, "spec")["storageClassName"] = new
+        templates = objects(given.item, "spec", "volumeClaimTemplates")
+        for spec in (mapping(given.item, "spec"), *(mapping(each, "spec") for each in templates)):
+            old = text(spec, "storageClassName")
+            new = classes.get(old) if old else None
+            if new is not None:
+                try:
+                    await self._client.get(self._storage_classes, new)
+                except KubeError as error:
+                    raise ActionError(f"error getting storage class {new} from API: {error}") from error
+                spec["storageClassName"] = new
         return RestoreItemOutput(item=given.item)
 
 
