@@ -6,6 +6,7 @@ kubelet mounts them through the driver; snapshots are taken by the project's own
 
 import asyncio
 import contextlib
+import json
 import os
 import shutil
 import subprocess
@@ -35,6 +36,8 @@ from tests.support.waiting import POLL_SECONDS, eventually
 
 DRIVER = "folders.example.io"
 CLASS = "folders"
+BLOCK_BYTES = 1 << 20
+"""Of a volume in Block mode."""
 DIRECTORY = "/var/lib/csi-folders"
 SOCKET = f"/var/lib/kubelet/plugins/{CLASS}/csi.sock"
 REGISTRATION = f"/var/lib/kubelet/plugins_registry/{CLASS}-reg.sock"
@@ -47,11 +50,16 @@ CSI_NODES = APIResource(
 
 
 class CSICluster:
-    """The parts as they run on one node."""
+    """The parts as they run on one node.
+
+    Attributes:
+        disks: the names of the volumes in Block mode.
+    """
 
     def __init__(self, client: KubeClient, node: Node, kinds: SnapshotKinds) -> None:
         self.client = client
         self.kinds = kinds
+        self.disks: list[str] = []
         self._directory = node.root / DIRECTORY.lstrip("/")
 
     def snapshots(self) -> list[str]:
@@ -82,6 +90,10 @@ class CSICluster:
             await asyncio.to_thread(_copy, self._directory / "snapshots" / handle, folder)
         else:
             await asyncio.to_thread(folder.mkdir)
+            if claim["spec"].get("volumeMode") == "Block":
+                await asyncio.to_thread((folder / "disk").write_bytes, bytes(BLOCK_BYTES))
+        if claim["spec"].get("volumeMode") == "Block":
+            self.disks.append(name)
         await self.client.create(PERSISTENT_VOLUMES, _volume(name, claim))
 
     async def _ready_snapshot(self, name: str, namespace: str) -> str | None:
@@ -99,6 +111,29 @@ def _copy(source: Path, target: Path) -> None:
     subprocess.run(["cp", "-a", source, target], check=True)
 
 
+def _detach(disks: list[str]) -> None:
+    """Free the loop devices of volumes that pods had to the end, and those that the kubelet made of them."""
+    if not disks:
+        return
+    listed = subprocess.run(
+        ["losetup", "--list", "--json", "--output", "NAME,BACK-MAJ:MIN,BACK-INO,BACK-FILE"],
+        check=True,
+        capture_output=True,
+    )
+    loops = json.loads(listed.stdout or "{}").get("loopdevices", [])
+    ours = [loop["name"] for loop in loops if any(disk in loop["back-file"] for disk in disks)]
+    files = {_identity(name) for name in ours}
+    held = [loop["name"] for loop in loops if (loop["back-maj:min"].strip(), loop["back-ino"]) in files]
+    for name in (*held, *ours):
+        # One that the driver frees at this moment is gone.
+        subprocess.run(["losetup", "--detach", name], check=False, capture_output=True)
+
+
+def _identity(path: str) -> tuple[str, int]:
+    found = os.stat(path)
+    return f"{os.major(found.st_dev)}:{os.minor(found.st_dev)}", found.st_ino
+
+
 def _volume(name: str, claim: JSONObject) -> JSONObject:
     metadata, spec = claim["metadata"], claim["spec"]
     return {
@@ -109,6 +144,7 @@ def _volume(name: str, claim: JSONObject) -> JSONObject:
             "capacity": {"storage": spec["resources"]["requests"]["storage"]},
             "accessModes": spec["accessModes"],
             "storageClassName": CLASS,
+            "volumeMode": spec.get("volumeMode", "Filesystem"),
             "persistentVolumeReclaimPolicy": "Delete",
             "claimRef": {
                 "apiVersion": "v1",
@@ -148,6 +184,7 @@ async def csi_cluster(cluster: NodeCluster, client: KubeClient, logs: Path) -> A
         "snapshot-controller": [programs["snapshot-controller"], kubeconfig],
     }
     with contextlib.ExitStack() as stack:
+        stack.callback(lambda: _detach(found.disks))
         for name, argv in argvs.items():
             process = ManagedProcess(name, [str(part) for part in argv], log=logs / f"{name}.log")
             stack.callback(process.stop)

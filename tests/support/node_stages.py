@@ -19,6 +19,7 @@ from pinnace.kube.errors import NotFound
 from pinnace.kube.resources import (
     CONFIGMAPS,
     NAMESPACES,
+    PODS,
     APIResource,
     velero,
 )
@@ -218,6 +219,19 @@ class Stage:
     async def listing(self, pod: str, directory: str) -> list[str]:
         """The names in a directory of a pod."""
         return (await exec_in_pod(self.client, self.app, pod, "ls", "-A", directory)).split()
+
+    async def delete_pod(self, name: str) -> None:
+        """Delete a pod of the application, and wait until the kubelet has taken its volumes away."""
+        await self.client.delete(PODS, name, self.app)
+
+        async def gone() -> bool:
+            try:
+                await self.client.get(PODS, name, self.app)
+            except NotFound:
+                return True
+            return False
+
+        await eventually(gone)
 
     async def pod(self, name: str, *, namespace: str = "") -> JSONObject:
         """A pod, once it is ready."""

@@ -109,8 +109,6 @@ class Downloads:
         target = await target_claim(self.scope.client, movement)
         if bound := text(target, "spec", "volumeName"):
             raise MovementError(f"the claim is bound to the volume {bound} already")
-        if text(target, "spec", "volumeMode") == "Block":
-            raise MovementError("volumes in Block mode cannot be moved by this version")
         on_node = ""
         if await self.exposer.waits_for_consumer(text(target, "spec", "storageClassName")):
             on_node = selected_node(target)

@@ -43,6 +43,16 @@ CASES = {
         ],
         [*LOCATION, "--set", "backupLocation.provider=gcp,plugins={a.example.com:5000/x/y_z:v1,b@sha256:1}"],
     ),
+    "a privileged node agent": (
+        [
+            *("--provider", "aws", "--bucket", "b", "--no-secret", "--use-node-agent"),
+            *("--privileged-node-agent", "--kubelet-root-dir", "/k"),
+        ],
+        [
+            *(*LOCATION, "--set", "nodeAgent.enabled=true,nodeAgent.privileged=true"),
+            *("--set", "nodeAgent.podVolumePath=/k/pods"),
+        ],
+    ),
     "self-service": (
         [
             *("--provider", "aws", "--bucket", "b", "--no-secret", "--minimal-rbac", "--non-admin"),

@@ -14,9 +14,12 @@ from pinnace.kube.resources import (
 from pinnace.volumes.pods.host_paths import CSI_NOTES
 from tests.support.csi_cluster import CLASS, CSICluster
 from tests.support.node_stages import FILES, Stage
-from tests.support.pods import busybox_pod
+from tests.support.pods import busybox_pod, exec_in_pod
 from tests.support.sites import FINAL, running
 from tests.support.waiting import eventually
+
+DEVICE = "/dev/disk"
+"""A volume in Block mode in the application's pod."""
 
 
 @pytest.mark.spec("PVL-012")
@@ -55,6 +58,7 @@ async def volume_of(stage: Stage) -> JSONObject:
     return await stage.client.get(PERSISTENT_VOLUMES, claim["spec"]["volumeName"])
 
 
+@pytest.mark.spec("KOP-010")
 async def test_moved_data_comes_back_after_namespace_and_snapshot_are_gone(
     csi_storage: CSICluster, quiet_stage: Stage
 ) -> None:
@@ -63,9 +67,16 @@ async def test_moved_data_comes_back_after_namespace_and_snapshot_are_gone(
     async with running(stage.client, stage.site.namespace, stage.folder, **options):
         await stage.site.reached("backupstoragelocations", "default", "Available")
         await stage.client.create(PERSISTENT_VOLUME_CLAIMS, new_claim(), stage.app)
-        volumes = [{"name": "data", "persistentVolumeClaim": {"claimName": "claim"}}]
+        await stage.client.create(PERSISTENT_VOLUME_CLAIMS, new_claim("disk", mode="Block"), stage.app)
+        volumes = [
+            {"name": "data", "persistentVolumeClaim": {"claimName": "claim"}},
+            {"name": "disk", "persistentVolumeClaim": {"claimName": "disk"}},
+        ]
         pod = busybox_pod("p", mounts={"data": "/data"}, volumes=volumes)
+        pod["spec"]["containers"][0]["volumeDevices"] = [{"name": "disk", "devicePath": DEVICE}]
         await stage.run_pod(pod)
+        await in_pod(stage, f"dd if=/dev/urandom of={DEVICE} bs=4096 count=100 conv=notrunc && sync")
+        bits = await in_pod(stage, f"sha256sum {DEVICE}")
         # The tests' driver keeps only in its snapshots which files are executable.
         plain = FILES.replace("chmod 600 one; chmod 4755", "chmod 755").replace(
             "chown 1234:5678 deep/er", ":"
@@ -76,11 +87,11 @@ async def test_moved_data_comes_back_after_namespace_and_snapshot_are_gone(
         with stage.agent():
             await stage.begin_backup(snapshotMoveData=True)
             backup = await ended(stage, "backups", "b")
-            [upload] = await stage.client.list_all(DATA_UPLOADS, stage.site.namespace)
+            uploads = await stage.client.list_all(DATA_UPLOADS, stage.site.namespace)
 
-            assert upload["status"]["phase"] == "Completed", upload["status"]
+            assert {each["status"]["phase"] for each in uploads} == {"Completed"}, uploads
             assert backup["status"]["phase"] == "Completed", backup["status"]
-            assert backup["status"]["backupItemOperationsCompleted"] == 1
+            assert backup["status"]["backupItemOperationsCompleted"] == len(uploads) == 2
             assert csi_storage.snapshots() == []
             assert await left_over(stage, csi_storage) == []
 
@@ -89,14 +100,17 @@ async def test_moved_data_comes_back_after_namespace_and_snapshot_are_gone(
             restore = await ended(stage, "restores", "r")
 
             assert restore["status"]["phase"] == "Completed", restore["status"]
-            [download] = await stage.client.list_all(DATA_DOWNLOADS, stage.site.namespace)
-            assert download["spec"]["snapshotID"] == upload["status"]["snapshotID"]
+            downloads = await stage.client.list_all(DATA_DOWNLOADS, stage.site.namespace)
+            saved = {each["status"]["snapshotID"] for each in uploads}
+            assert {each["spec"]["snapshotID"] for each in downloads} == saved
             await stage.pod("p")
             assert await stage.content("p", "data") == before
+            assert await in_pod(stage, f"sha256sum {DEVICE}") == bits
             new = await volume_of(stage)
             assert new["metadata"]["name"] != old["metadata"]["name"]
             assert new["spec"]["persistentVolumeReclaimPolicy"] == "Delete"
             assert await left_over(stage, csi_storage) == []
+            await stage.delete_pod("p")  # the kubelet gives its device back while the driver runs
 
 
 async def ended(stage: Stage, plural: str, name: str) -> JSONObject:
@@ -120,12 +134,18 @@ async def left_over(stage: Stage, storage: CSICluster) -> list[str]:
     return [f"{obj['kind']} {obj['metadata']['name']}" for obj in found]
 
 
-def new_claim() -> JSONObject:
+async def in_pod(stage: Stage, script: str) -> str:
+    """What a script in the application says."""
+    return await exec_in_pod(stage.client, stage.app, "p", "sh", "-c", script)
+
+
+def new_claim(name: str = "claim", *, mode: str = "Filesystem") -> JSONObject:
     return {
         "apiVersion": "v1",
         "kind": "PersistentVolumeClaim",
-        "metadata": {"name": "claim"},
+        "metadata": {"name": name},
         "spec": {
+            "volumeMode": mode,
             "accessModes": ["ReadWriteOnce"],
             "resources": {"requests": {"storage": "10Mi"}},
             "storageClassName": CLASS,

@@ -15,7 +15,7 @@ from pinnace.csi.movement.exposing import Exposer
 from pinnace.csi.movement.objects import FINALIZER, TIMEOUT_SECONDS
 from pinnace.csi.movement.rebinding import FILLED_BY, FORMER_POLICY
 from pinnace.csi.movement.snapshots import MovedSnapshots
-from pinnace.csi.movement.uploads import CONTENT
+from pinnace.csi.movement.uploads import CONTENT, VOLUME_MODE
 from pinnace.kube.resources import (
     CONFIGMAPS,
     DAEMON_SETS,
@@ -535,3 +535,27 @@ async def test_settings_that_cannot_be_read_fail_the_transfer(stage: Stage) -> N
     assert stage.phase == "Failed"
     told = "the ConfigMap velero/gone that --node-agent-configmap names cannot be read: "
     assert stage.obj["status"]["message"].startswith(told)
+
+
+@pytest.mark.parametrize("what", ["upload", "download"])
+async def test_a_volume_in_block_mode_is_attached_as_a_device(stage: Stage, what: str) -> None:
+    if what == "upload":
+        stage.add_upload()
+        obj = stage.obj
+        obj["metadata"]["annotations"][VOLUME_MODE] = "Block"
+        stage.api.store(DATA_UPLOADS, OURS, obj)
+    else:
+        stage.claim["spec"]["volumeMode"] = "Block"
+        stage.api.store(PERSISTENT_VOLUME_CLAIMS, SHOP, stage.claim)
+        stage.add_download()
+    await stage.until("Prepared")
+
+    claim = stage.api.peek(PERSISTENT_VOLUME_CLAIMS, OURS, "d")
+    pod = stage.api.peek(PODS, OURS, "d")
+
+    assert claim is not None
+    assert pod is not None
+    assert claim["spec"]["volumeMode"] == "Block"
+    [container] = pod["spec"]["containers"]
+    assert container["volumeDevices"] == [{"name": "data", "devicePath": "/dev/volume"}]
+    assert "volumeMounts" not in container

@@ -1,7 +1,8 @@
 // A CSI driver for tests: its volumes and snapshots are folders on the node's disk.
 //
 // It can be mounted by a kubelet, with which it registers, and it takes snapshots, which are copies. It does not
-// provision: the tests make folders and PersistentVolumes themselves (tests/support/csi_cluster.py).
+// provision: the tests make folders and PersistentVolumes themselves (tests/support/csi_cluster.py). A volume in
+// Block mode is a loop device of the file `disk` in its folder.
 //
 // Usage: driver NAME NODE DIRECTORY SOCKET REGISTRATION_SOCKET
 package main
@@ -13,6 +14,7 @@ import (
 	"log"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -67,6 +69,7 @@ type driver struct {
 }
 
 func (d *driver) volume(id string) string   { return filepath.Join(d.directory, "volumes", id) }
+func (d *driver) disk(id string) string     { return filepath.Join(d.volume(id), "disk") }
 func (d *driver) snapshot(id string) string { return filepath.Join(d.directory, "snapshots", id) }
 
 func (d *driver) GetPluginInfo(context.Context, *csi.GetPluginInfoRequest) (*csi.GetPluginInfoResponse, error) {
@@ -173,11 +176,22 @@ func (n node) NodePublishVolume(
 	if err := checkID(request.VolumeId); err != nil {
 		return nil, err
 	}
-	if err := os.MkdirAll(request.TargetPath, 0o755); err != nil {
+	source, err := n.volume(request.VolumeId), os.MkdirAll(filepath.Dir(request.TargetPath), 0o755)
+	if err != nil {
 		return nil, err
 	}
-	err := syscall.Mount(n.volume(request.VolumeId), request.TargetPath, "", syscall.MS_BIND, "")
+	if request.GetVolumeCapability().GetBlock() != nil {
+		if source, err = attach(n.disk(request.VolumeId)); err != nil {
+			return nil, err
+		}
+		err = os.WriteFile(request.TargetPath, nil, 0o600)
+	} else {
+		err = os.MkdirAll(request.TargetPath, 0o755)
+	}
 	if err != nil {
+		return nil, err
+	}
+	if err := syscall.Mount(source, request.TargetPath, "", syscall.MS_BIND, ""); err != nil {
 		return nil, status.Errorf(codes.Internal, "mounting %s: %v", request.VolumeId, err)
 	}
 	return &csi.NodePublishVolumeResponse{}, nil
@@ -190,7 +204,36 @@ func (n node) NodeUnpublishVolume(
 	if err != nil && !errors.Is(err, syscall.EINVAL) && !errors.Is(err, syscall.ENOENT) {
 		return nil, err
 	}
+	if err := detach(n.disk(request.VolumeId)); err != nil {
+		return nil, err
+	}
 	return &csi.NodeUnpublishVolumeResponse{}, os.RemoveAll(request.TargetPath)
+}
+
+// attach makes a loop device of the file of a volume in Block mode; one that was made before is used again.
+func attach(file string) (string, error) {
+	devices, err := attached(file)
+	if err != nil || len(devices) > 0 {
+		return strings.Join(devices, ""), err
+	}
+	output, err := exec.Command("losetup", "--find", "--show", file).Output()
+	return strings.TrimSpace(string(output)), err
+}
+
+func detach(file string) error {
+	devices, err := attached(file)
+	for _, device := range devices {
+		err = errors.Join(err, exec.Command("losetup", "--detach", device).Run())
+	}
+	return err
+}
+
+func attached(file string) ([]string, error) {
+	if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	output, err := exec.Command("losetup", "--associated", file, "--output", "NAME", "--noheadings").Output()
+	return strings.Fields(string(output)), err
 }
 
 func checkID(ids ...string) error {

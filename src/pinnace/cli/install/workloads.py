@@ -91,6 +91,7 @@ def daemon_set(options: InstallOptions) -> JSONObject:
         "containers": [_node_agent(options)],
         "volumes": [
             {"name": "host-pods", "hostPath": {"path": str(PurePosixPath(options.kubelet_root) / "pods")}},
+            *_host_plugins(options, {"hostPath": {"path": _plugins(options)}}),
             *_volumes(options),
         ],
     }
@@ -193,10 +194,20 @@ def _node_agent(options: InstallOptions) -> JSONObject:
         ],
         "volumeMounts": [
             {"name": "host-pods", "mountPath": "/host_pods", "mountPropagation": "HostToContainer"},
+            *_host_plugins(options, {"mountPath": _plugins(options), "mountPropagation": "HostToContainer"}),
             *_mounts(options),
         ],
         "securityContext": _PRIVILEGED if options.privileged_node_agent else _FILES_OF_ALL,
     }
+
+
+def _plugins(options: InstallOptions) -> str:
+    return str(PurePosixPath(options.kubelet_root) / "plugins")
+
+
+def _host_plugins(options: InstallOptions, members: JSONObject) -> list[JSONObject]:
+    """The kubelet's directory of plugins, where devices are; of no use to an agent that may not open them."""
+    return [{"name": "host-plugins", **members}] if options.privileged_node_agent else []
 
 
 def _container(

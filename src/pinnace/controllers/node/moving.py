@@ -52,7 +52,7 @@ class Moving:
         ]
 
     async def path(self, movement: DataUpload | DataDownload) -> Path:
-        """Where the volume is on this node. Raises PodVolumeFailed."""
+        """The directory of the volume on this node, or its device. Raises PodVolumeFailed."""
         name, namespace = movement.metadata.name, movement.metadata.namespace
         try:
             pod = await self._scope.client.get(PODS, name, namespace)
@@ -60,9 +60,8 @@ class Moving:
             raise
         except KubeError as error:
             raise PodVolumeFailed(f"error getting the pod that has the volume mounted: {error}") from error
-        directory = await self._volumes.directory(pod, VOLUME)
         try:
-            return await self._volumes.path(pod["metadata"]["uid"], directory)
+            return await self._volumes.content(pod, VOLUME)
         except HostPathError as error:
             raise PodVolumeFailed(f"error identifying path of volume: {error}") from error
 

@@ -8,13 +8,20 @@ from pathlib import Path
 
 from pinnace.aio.blocking import in_thread
 from pinnace.api.meta import ObjectReference
-from pinnace.api.objects import JSONObject
+from pinnace.api.objects import JSONObject, text
 from pinnace.controllers.node.reconciler import PodVolumeFailed
 from pinnace.controllers.node.scope import NodeScope
 from pinnace.controllers.shared.writes import PASSING_ERRORS
+from pinnace.csi.movement.objects import BLOCK
 from pinnace.kube.errors import KubeError, NotFound
 from pinnace.kube.resources import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS
-from pinnace.volumes.pods.host_paths import HostPathError, find_volume_path, volume_claim, volume_directory
+from pinnace.volumes.pods.host_paths import (
+    HostPathError,
+    find_device,
+    find_volume_path,
+    volume_claim,
+    volume_directory,
+)
 
 
 class NodeVolumes:
@@ -54,6 +61,25 @@ class NodeVolumes:
             raise
         except (HostPathError, KubeError) as error:
             raise PodVolumeFailed(f"error getting volume directory name: {error}") from error
+
+    async def content(self, pod: JSONObject, volume: str) -> Path:
+        """The directory of a volume of a pod, or its device if it is in Block mode.
+
+        Raises:
+            PodVolumeFailed: the volume is not known.
+            HostPathError: it is not on this node, or may not be used.
+        """
+        claim, pod_uid = volume_claim(pod, volume), pod["metadata"]["uid"]
+        try:
+            persistent = await self._persistent_volume(pod["metadata"]["namespace"], claim) if claim else None
+        except PASSING_ERRORS:
+            raise
+        except KubeError as error:
+            raise PodVolumeFailed(f"error getting the volume of the claim {claim}: {error}") from error
+        if persistent is not None and text(persistent, "spec", "volumeMode") == BLOCK:
+            name = persistent["metadata"]["name"]
+            return await in_thread(find_device, self._scope.pods_directory, pod_uid, name)
+        return await self.path(pod_uid, await self.directory(pod, volume))
 
     async def path(self, pod_uid: str, directory: str) -> Path:
         """The path of the volume. Raises HostPathError, whose text the caller completes."""

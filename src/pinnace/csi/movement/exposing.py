@@ -10,7 +10,7 @@ from pinnace.api import labels
 from pinnace.api.node_agent_config import BackupClaim, NodeAgentConfig
 from pinnace.api.objects import JSONObject, mapping, objects, text
 from pinnace.csi.movement.errors import MovementError
-from pinnace.csi.movement.objects import PodPlan, temporary_claim, temporary_pod
+from pinnace.csi.movement.objects import BLOCK, PodPlan, temporary_claim, temporary_pod
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import AlreadyExists, NotFound
 from pinnace.kube.resources import (
@@ -88,6 +88,7 @@ class Exposer:
             priority_class=config.priority_class_name,
             annotations=config.pod_annotations,
             labels=config.pod_labels,
+            block=text(spec, "volumeMode") == BLOCK,
             read_only=wanted.read_only,
             super_privileged=wanted.spc_no_relabeling,
         )

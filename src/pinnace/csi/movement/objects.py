@@ -12,6 +12,9 @@ from pinnace.api.velero.data_movement import BUILT_IN_MOVERS, DataMovementPhase,
 from pinnace.api.velero.restore import Restore
 from pinnace.kube.resources import DATA_DOWNLOADS
 
+BLOCK: Final = "Block"
+"""The `volumeMode` of claims and volumes that pods get as a device."""
+
 VOLUME: Final = "data"
 """The volume of a temporary pod."""
 
@@ -133,6 +136,7 @@ class PodPlan:
         nodes: the nodes that it may run on, where `node` does not say; None for all.
         near: labels of the pods of node agents, one of which must be on the node; empty where they are not
             known.
+        block: attach the volume as a device instead of mounting it.
         read_only: mount the volume read-only.
         super_privileged: run with the SELinux type spc_t, so that the volume is not relabeled.
     """
@@ -144,6 +148,7 @@ class PodPlan:
     priority_class: str = ""
     annotations: Mapping[str, str] = field(default_factory=dict)
     labels: Mapping[str, str] = field(default_factory=dict)
+    block: bool = False
     read_only: bool = False
     super_privileged: bool = False
 
@@ -163,8 +168,11 @@ def temporary_pod(movement: JSONObject, plan: PodPlan) -> JSONObject:
             "runAsUser": _USER,
             "seccompProfile": {"type": "RuntimeDefault"},
         },
-        "volumeMounts": [{"name": VOLUME, "mountPath": "/volume", **_read_only(plan)}],
     }
+    if plan.block:
+        container["volumeDevices"] = [{"name": VOLUME, "devicePath": "/dev/volume"}]
+    else:
+        container["volumeMounts"] = [{"name": VOLUME, "mountPath": "/volume", **_read_only(plan)}]
     claim = {"claimName": movement["metadata"]["name"], **_read_only(plan)}
     spec: JSONObject = {
         "restartPolicy": "Never",

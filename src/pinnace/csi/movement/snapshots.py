@@ -11,7 +11,7 @@ from pinnace.api import ALPHA_API_VERSION, labels
 from pinnace.api.objects import JSONObject, mapping, text
 from pinnace.csi import snapshots as csi
 from pinnace.csi.movement.errors import MovementError
-from pinnace.csi.movement.uploads import CONTENT
+from pinnace.csi.movement.uploads import CONTENT, VOLUME_MODE
 from pinnace.csi.snapshots import DELETE_WITH_OBJECT, SnapshotKinds
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import AlreadyExists, NotFound
@@ -52,9 +52,11 @@ class MovedSnapshots:
         if made is None or not mapping(made, "status").get("readyToUse"):
             return None
         group = self._kinds.snapshots.group
+        mode = text(upload, "metadata", "annotations", VOLUME_MODE)
         return {
             "accessModes": ["ReadWriteOnce"],
             "storageClassName": spec["csiSnapshot"]["storageClass"],
+            **({"volumeMode": mode} if mode else {}),
             "resources": {"requests": {"storage": _size(made, status)}},
             "dataSource": {"apiGroup": group, "kind": self._kinds.snapshots.kind, "name": name},
         }

@@ -13,9 +13,8 @@ from pinnace.api.velero.data_movement import BUILT_IN_MOVERS
 from pinnace.csi import snapshots as csi
 from pinnace.csi.backup import SnapshotClaim
 from pinnace.csi.movement.following import Movements
-from pinnace.csi.movement.objects import FINALIZER, is_built_in
+from pinnace.csi.movement.objects import BLOCK, FINALIZER, is_built_in
 from pinnace.csi.objects import TakenSnapshots
-from pinnace.csi.snapshots import CSIError
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import KubeError
 from pinnace.kube.resources import DATA_UPLOADS
@@ -25,6 +24,8 @@ from pinnace.volumes.creating import create_generated
 
 CONTENT: Final = "pinnace.io/snapshot-content"
 """Annotation of a DataUpload: the VolumeSnapshotContent of the snapshot, which survives its namespace."""
+VOLUME_MODE: Final = "pinnace.io/volume-mode"
+"""Annotation of a DataUpload of a claim in Block mode: that mode."""
 NO_SUCH: Final = "its DataUpload was deleted before the data was moved"
 
 
@@ -106,9 +107,6 @@ class MoveClaim:
         snapshot = await self._snapshots.take(item, backup)
         if snapshot is None:
             return BackupItemOutput(item=item)
-        if text(item, "spec", "volumeMode") == "Block":
-            await self._taken.drop(snapshot["metadata"]["namespace"], snapshot["metadata"]["name"])
-            raise CSIError("the data of volumes in Block mode cannot be moved by this version")
         found, content = await self._taken.wait_and_keep(snapshot)
         body = new_upload(backup, item, found, content)
         try:
@@ -159,7 +157,10 @@ def new_upload(backup: Backup, claim: JSONObject, snapshot: JSONObject, content:
                 labels.PVC_UID: source["uid"],
                 labels.ASYNC_OPERATION_ID: labels.label_value(operation_id(owner.uid, source["uid"])),
             },
-            "annotations": {CONTENT: content["metadata"]["name"]},
+            "annotations": {
+                CONTENT: content["metadata"]["name"],
+                **({VOLUME_MODE: BLOCK} if text(claim, "spec", "volumeMode") == BLOCK else {}),
+            },
             # From the start: the snapshot exists already, and must not outlive the object.
             **({"finalizers": [FINALIZER]} if backup.spec.datamover in BUILT_IN_MOVERS else {}),
             "ownerReferences": [

@@ -14,7 +14,7 @@ from typing import Final
 import orjson
 
 from pinnace.api import labels
-from pinnace.api.objects import JSONObject, text
+from pinnace.api.objects import JSONObject
 from pinnace.api.pod_volume_catalogue import UPLOADERS, PodVolumeCatalogue, uploader_of
 from pinnace.api.velero.pod_volume import RESTIC
 from pinnace.api.velero.restore import Restore
@@ -154,12 +154,6 @@ def _moved_loss(moved: MovedVolume | NotMoved | None, claim: JSONObject, can: Ab
     if isinstance(moved, NotMoved):
         return DataLoss(
             reason=f"it was to be moved into the backup location, but {moved.reason}", advice=_WITH_VELERO
-        )
-    if text(claim, "spec", "volumeMode") == "Block":
-        return DataLoss(
-            reason=f"it was moved into the backup location (snapshot {moved.snapshot}), and this version"
-            " cannot move volumes in Block mode",
-            advice=_WITH_VELERO,
         )
     if not can.moved_data:
         return DataLoss(

@@ -3,6 +3,7 @@
 /host_pods/<pod uid>/volumes/<plug-in>/<directory>      e.g. kubernetes.io~csi/pvc-7d3/mount
 """
 
+import os
 from pathlib import Path
 from typing import Final
 
@@ -48,8 +49,8 @@ def volume_directory(pod: JSONObject, volume: str, persistent: JSONObject | None
         raise HostPathError("the volume's claim is not bound to a persistent volume")
     if (persistent.get("spec") or {}).get("volumeMode") == "Block":
         raise HostPathError(
-            "the volume is in Block mode, which the node agent neither saves nor restores: save it by a"
-            " snapshot"
+            "the volume is in Block mode, and the files of pods only are saved and restored: take a CSI"
+            " snapshot of it, and move its data with --snapshot-move-data"
         )
     name: str = persistent["metadata"]["name"]
     return f"{name}/{CSI_MOUNT}" if (persistent.get("spec") or {}).get("csi") is not None else name
@@ -78,6 +79,37 @@ def find_volume_path(pods: Path, pod_uid: str, directory: str) -> Path:
         raise HostPathError(f"expected one matching path, got {len(found)}")
     [path] = found
     return path / CSI_MOUNT if is_csi_parent(path) else path
+
+
+def find_device(pods: Path, pod_uid: str, volume: str) -> Path:
+    """The device of a pod's volume in Block mode, opened once to be sure that we may.
+
+    The kubelet has a link to it, below its directory of plugins:
+    /host_pods/<pod uid>/volumeDevices/<plug-in>/<PersistentVolume>
+
+    Raises:
+        HostPathError: there is not exactly one, or it cannot be opened.
+    """
+    if not pod_uid or any(part in ("", ".", "..") or "/" in part for part in (pod_uid, volume)):
+        raise HostPathError("expected one matching device, got 0")
+    devices = pods / pod_uid / "volumeDevices"
+    plugins = sorted(devices.iterdir()) if devices.is_dir() else []
+    found = [plugin / volume for plugin in plugins if os.path.lexists(plugin / volume)]
+    if len(found) != 1:
+        raise HostPathError(f"expected one matching device, got {len(found)}")
+    [path] = found
+    try:
+        device = path.resolve(strict=True)
+        if not device.is_block_device():
+            raise HostPathError(f"{device} is no block device")
+        with device.open("rb", buffering=0):
+            return device
+    except OSError as error:
+        raise HostPathError(
+            f"the device of the volume cannot be opened: {error.strerror}: volumes in Block mode need a"
+            " privileged node agent that sees the kubelet's directory of plugins (`pinnace install"
+            " --use-node-agent --privileged-node-agent`)"
+        ) from error
 
 
 def is_csi_parent(path: Path) -> bool:

@@ -82,6 +82,25 @@ def test_the_node_agent_can_be_privileged_and_look_elsewhere(capsys: pytest.Capt
 
     assert spec["containers"][0]["securityContext"]["privileged"] is True
     assert {"name": "host-pods", "hostPath": {"path": "/k/pods"}} in spec["volumes"]
+    # Devices are links to below this directory, so it must be at its own path.
+    assert {"name": "host-plugins", "hostPath": {"path": "/k/plugins"}} in spec["volumes"]
+    mount = {"name": "host-plugins", "mountPath": "/k/plugins", "mountPropagation": "HostToContainer"}
+    assert mount in spec["containers"][0]["volumeMounts"]
+
+
+def test_a_node_agent_that_may_not_open_devices_sees_no_plugins(capsys: pytest.CaptureFixture[str]) -> None:
+    spec = pods(made(capsys, *AGENT)["DaemonSet"])
+
+    assert "host-plugins" not in [volume["name"] for volume in spec["volumes"]]
+
+
+def test_the_config_maps_of_install_become_arguments(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ("--node-agent-configmap=a", "--backup-repository-configmap=b")
+    objects = made(capsys, *AGENT, *words)
+
+    agent, server = (pods(objects[kind])["containers"][0]["args"] for kind in ("DaemonSet", "Deployment"))
+    assert "--node-agent-configmap=a" in agent
+    assert "--backup-repository-configmap=b" in server
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,13 @@ from pathlib import Path
 import pytest
 
 from pinnace.api.objects import JSONObject
-from pinnace.volumes.pods.host_paths import HostPathError, find_volume_path, volume_claim, volume_directory
+from pinnace.volumes.pods.host_paths import (
+    HostPathError,
+    find_device,
+    find_volume_path,
+    volume_claim,
+    volume_directory,
+)
 from tests.unit.volumes.orders import a_pod, claimed, empty_dir
 
 CSI = {"metadata": {"name": "a-pv"}, "spec": {"csi": {"driver": "d"}}}
@@ -92,5 +98,46 @@ def test_names_do_not_lead_elsewhere(tmp_path: Path, uid: str, directory: str) -
 def test_a_volume_in_block_mode_is_refused_with_the_reason() -> None:
     block = {"metadata": {"name": "a-pv"}, "spec": {"csi": {"driver": "d"}, "volumeMode": "Block"}}
 
-    with pytest.raises(HostPathError, match="in Block mode, which the node agent neither saves nor restores"):
+    with pytest.raises(HostPathError, match="in Block mode, and the files of pods only"):
         volume_directory(CLAIMED, "my-vol", block)
+
+
+def add_device(pods: Path, plugin: str, target: Path) -> None:
+    folder = pods / "uid-p" / "volumeDevices" / plugin
+    folder.mkdir(parents=True)
+    (folder / "a-pv").symlink_to(target)
+
+
+@pytest.mark.parametrize("plugins", [(), ("kubernetes.io~csi", "kubernetes.io~other")], ids=["none", "two"])
+def test_a_volume_that_is_not_one_device_is_refused(tmp_path: Path, plugins: tuple[str, ...]) -> None:
+    for plugin in plugins:
+        add_device(tmp_path, plugin, Path("/dev/null"))
+
+    with pytest.raises(HostPathError, match=f"expected one matching device, got {len(plugins)}"):
+        find_device(tmp_path, "uid-p", "a-pv")
+
+
+@pytest.mark.parametrize(
+    ("pod_uid", "volume"), [("", "a-pv"), ("..", "a-pv"), ("uid-p", "../a-pv"), ("uid-p", "..")]
+)
+def test_a_device_is_looked_for_only_below_its_pod(tmp_path: Path, pod_uid: str, volume: str) -> None:
+    add_device(tmp_path, "kubernetes.io~csi", Path("/dev/null"))
+
+    with pytest.raises(HostPathError, match="expected one matching device, got 0"):
+        find_device(tmp_path, pod_uid, volume)
+
+
+def test_what_the_kubelet_links_to_must_be_a_block_device(tmp_path: Path) -> None:
+    add_device(tmp_path, "kubernetes.io~csi", Path("/dev/null"))
+
+    with pytest.raises(HostPathError, match="/dev/null is no block device"):
+        find_device(tmp_path, "uid-p", "a-pv")
+
+
+def test_an_agent_that_does_not_see_the_device_says_what_it_lacks(tmp_path: Path) -> None:
+    add_device(tmp_path, "kubernetes.io~csi", tmp_path / "plugins" / "elsewhere")
+
+    with pytest.raises(
+        HostPathError, match="No such file or directory: volumes in Block mode need a privileged"
+    ):
+        find_device(tmp_path, "uid-p", "a-pv")
