@@ -14,24 +14,20 @@ from hashlib import sha256
 import msgspec
 import orjson
 
-_TEXT = rb'"[^"]*"'
 # How items of built-in types are stored that no action has touched: the API server's own bytes, with
-# apiVersion and kind in front. Matching costs a fraction of decoding. Texts end at the next quotation mark:
-# what matches is only used if it has no backslash.
+# apiVersion and kind in front, up to the first element of managedFields. Matching costs a fraction of
+# decoding. It cannot go wrong inside of a text: each part is followed by the name of another member, and in
+# a text the quotation mark in front of that name would have a backslash. What has braces in an annotation,
+# or members in another order, such as labels that an action has added at the end, does not match.
 _match_plain = re.compile(
     rb'\{"apiVersion":(%(t)s),"kind":(%(t)s),"metadata":\{"name":%(t)s,(?:"generateName":%(t)s,)?'
     rb'(?:"namespace":%(t)s,)?"uid":(%(t)s),"resourceVersion":(%(t)s),(?:"generation":\d+,)?'
-    rb'"creationTimestamp":%(t)s(?:,"labels":(\{[^{}]*\}))?'
-    rb'(?=,"(?:annotations":\{|(?:ownerReferences|finalizers|managedFields)":\[)|\})' % {b"t": _TEXT}
+    rb'"creationTimestamp":%(t)s(?:,"labels":(\{[^{}]*\}))?(?:,"annotations":\{[^{}]*\})?'
+    rb'(?:,"ownerReferences":\[[^\[\]]*\])?(?:,"finalizers":\[[^\[\]]*\])?,"managedFields":\[\{'
+    % {b"t": rb'"[^"]*"'}
 ).match
-# Between the labels and managedFields: the end of the metadata, or a member that the API server writes
-# elsewhere, such as labels that an action has added. Annotations may hold text that looks like it.
-_find_other = re.compile(rb'[\]}](?:\}|,"(?!(?:ownerReferences|finalizers|managedFields)":\[))').search
-_VERSION, _LABELS = 4, 5
-_MANAGED_KEY = b'"managedFields":'
-_MANAGED_LIST = _MANAGED_KEY + b"[{"
-_END_OF_METADATA = ord("}")
-_END_OF_LIST = b"}]"
+_VERSION = 4
+_BEGIN_OF_LIST, _END_OF_LIST = b"[{", b"}]"
 _UNLOCKED_BYTES = 2047
 """Up to here a hash is computed without giving up the interpreter's lock. Giving it up for a few microseconds
 costs the thread that writes the archive up to 5 ms each time while another one is busy."""
@@ -65,9 +61,18 @@ def facts_of(data: bytes, begin: int = 0, end: int | None = None) -> Facts:
     """
     end = len(data) if end is None else end
     plain = _match_plain(data, begin, end)
-    if plain is not None and (checksum := _plain_checksum(data, plain, begin, end)) is not None:
-        api_version, kind, uid, version, labels = plain.groups(_NO_LABELS)
-        return Facts(api_version, kind, uid, version, labels, checksum)
+    if plain is not None:
+        # The end of managedFields, and of the metadata. Text in an element can look like it, but is followed
+        # neither by the end of the object nor by the name of a member: no letter follows the end of a text.
+        managed = plain.end() - len(_BEGIN_OF_LIST)
+        managed_end = data.find(_END_OF_LIST, managed, end)
+        behind = data[managed_end : min(managed_end + 6, end)]
+        if behind == b"}]}}" or (behind[:5] == b'}]},"' and behind[5:].isalpha()):
+            version, version_end = plain.span(_VERSION)
+            rest = data[managed_end + len(_END_OF_LIST) : end]
+            checksum = _hash(b"".join((data[begin:version], data[version_end:managed], rest)))
+            api_version, kind, uid, resource_version, labels = plain.groups(_NO_LABELS)
+            return Facts(api_version, kind, uid, resource_version, labels, checksum)
     return _decoded_facts(data[begin:end])
 
 
@@ -107,34 +112,6 @@ def facts_of_foreign(content: bytes) -> Facts:
 def checksum_of(content: bytes) -> str:
     """The checksum of an item's JSON, in hexadecimal."""
     return facts_of(content).checksum
-
-
-def _plain_checksum(data: bytes, plain: re.Match[bytes], begin: int, end: int) -> str | None:
-    """The checksum of a plain object; None if only decoding can say what it has, and where.
-
-    Args:
-        plain: its beginning up to the labels.
-        begin, end: of the object in `data`.
-    """
-    version, version_end = plain.span(_VERSION)
-    rest = plain.end()
-    labels = plain[_LABELS]
-    # An odd number of quotation marks: what looks like the end of the labels is inside of a text.
-    if data.find(b"\\", begin, rest) >= 0 or (labels is not None and labels.count(b'"') % 2):
-        return None
-    if data[rest] == _END_OF_METADATA:
-        return _hash(data[begin:version] + data[version_end:end])
-    managed = data.find(_MANAGED_LIST, rest, end)
-    if managed < 0 or _find_other(data, rest, managed) is not None:
-        return None
-    # The end of its elements. Text in one of them can look like it, but is not followed by the end of the
-    # object or the name of its next member: no letter follows the quotation mark at the end of a text.
-    managed_end = data.find(_END_OF_LIST, managed, end) + len(_END_OF_LIST)
-    behind = data[managed_end : min(managed_end + 4, end)]
-    if managed_end < managed or not (behind == b"}}" or (behind[:3] == b'},"' and behind[3:].isalpha())):
-        return None
-    value = managed + len(_MANAGED_KEY)
-    return _hash(b"".join((data[begin:version], data[version_end:value], data[managed_end:end])))
 
 
 def _text(members: _Members, name: str) -> bytes:
