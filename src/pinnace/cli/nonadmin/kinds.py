@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from pinnace.api.objects import JSONObject, listed, member, text
+from pinnace.api.values.times import utcnow
 from pinnace.cli.connect import need_no_location, settings_of
 from pinnace.cli.output import cells
 from pinnace.cli.output.printing import Table
@@ -54,8 +55,12 @@ class TenantKind:
                 reason(obj),
             ]
 
+        now = utcnow()
         return Table(
-            columns=("NAME", "REQUEST", "STATUS", self.extra[0], "QUEUE", "CREATED", "REASON"), row=row
+            columns=("NAME", "REQUEST", "STATUS", self.extra[0], "QUEUE", "CREATED", "REASON"),
+            row=row,
+            wide_columns=("AGE",),
+            wide=lambda obj: [cells.age(obj, now)],
         )
 
 

@@ -4,6 +4,7 @@ import asyncio
 import secrets
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 
 import click
 
@@ -14,7 +15,7 @@ from pinnace.cli.backend.server import POLL_SECONDS, ServerBackend
 from pinnace.cli.common.options import GetOptions, LogsOptions
 from pinnace.cli.connect import run_async, settings_of
 from pinnace.cli.errors import CommandError, PlainError
-from pinnace.cli.guard import printable
+from pinnace.cli.guard import complain, printable
 from pinnace.cli.nonadmin.kinds import KINDS, Home, TenantKind, open_home
 from pinnace.cli.output import cells
 from pinnace.cli.output.layout import Sheet
@@ -42,11 +43,13 @@ def get(ctx: click.Context, noun: str, options: GetOptions) -> None:
     """Print the named requests or all of them."""
     output, kind = options.printed(default="table"), KINDS[noun]
 
-    async def work() -> list[JSONObject]:
+    async def work() -> tuple[list[JSONObject], str]:
         async with open_home(ctx) as home:
-            return await _found(home, kind, options.names, options.selector)
+            return await _found(home, kind, options.names, options.selector), home.namespace
 
-    objects = run_async(work())
+    objects, namespace = run_async(work())
+    if not objects and output.format in ("table", "wide", "name"):
+        complain(f"No {noun}s in namespace {namespace}; --namespace looks into another.")
     described = {"apiVersion": kind.resource.api_version, "kind": kind.resource.kind}
     shown = [{**described, **obj} for obj in objects]
     if output.format == "name":
@@ -56,7 +59,7 @@ def get(ctx: click.Context, noun: str, options: GetOptions) -> None:
         wrapped = object_list(shown, f"{kind.resource.kind}List")
         click.echo(encode({**wrapped, "apiVersion": kind.resource.api_version}, output.format))
     else:
-        print_objects(shown, kind.table(), output)
+        print_objects(shown, kind.table(), replace(output, single=len(options.names) == 1))
 
 
 def describe(ctx: click.Context, noun: str, names: Sequence[str]) -> None:

@@ -29,10 +29,14 @@ def schedule_table(clock: Callable[[], datetime] = utcnow) -> Table:
         ]
 
     columns = ("NAME", "STATUS", "CREATED", "SCHEDULE", "BACKUP TTL", "LAST BACKUP", "SELECTOR", "PAUSED")
-    return Table(columns=columns, row=row)
+    return Table(columns=columns, row=row, wide_columns=("AGE",), wide=_age(now))
 
 
-def backup_location_table() -> Table:
+def _age(now: datetime) -> Callable[[JSONObject], list[str]]:
+    return lambda obj: [cells.age(obj, now)]
+
+
+def backup_location_table(clock: Callable[[], datetime] = utcnow) -> Table:
     """NAME, PROVIDER, BUCKET/PREFIX, PHASE, LAST VALIDATED, ACCESS MODE, DEFAULT; MESSAGE if any."""
 
     def row(location: JSONObject) -> list[str]:
@@ -60,19 +64,25 @@ def backup_location_table() -> Table:
         "DEFAULT",
         "MESSAGE",
     )
-    return Table(columns=columns, row=row, optional=frozenset({"MESSAGE"}))
+    return Table(
+        columns=columns,
+        row=row,
+        optional=frozenset({"MESSAGE"}),
+        wide_columns=("AGE",),
+        wide=_age(clock()),
+    )
 
 
-def snapshot_location_table() -> Table:
+def snapshot_location_table(clock: Callable[[], datetime] = utcnow) -> Table:
     """NAME, PROVIDER."""
 
     def row(location: JSONObject) -> list[str]:
         return [location["metadata"]["name"], cells.spec(location).get("provider") or ""]
 
-    return Table(columns=("NAME", "PROVIDER"), row=row)
+    return Table(columns=("NAME", "PROVIDER"), row=row, wide_columns=("AGE",), wide=_age(clock()))
 
 
-def repository_table() -> Table:
+def repository_table(clock: Callable[[], datetime] = utcnow) -> Table:
     """NAME, STATUS, LAST MAINTENANCE."""
 
     def row(repository: JSONObject) -> list[str]:
@@ -82,7 +92,23 @@ def repository_table() -> Table:
             cells.local_time(cells.status(repository).get("lastMaintenanceTime"), "<never>"),
         ]
 
-    return Table(columns=("NAME", "STATUS", "LAST MAINTENANCE"), row=row)
+    now = clock()
+
+    def wide(repository: JSONObject) -> list[str]:
+        spec = cells.spec(repository)
+        return [
+            spec.get("volumeNamespace") or "",
+            spec.get("backupStorageLocation") or "",
+            spec.get("repositoryType") or "restic",
+            cells.age(repository, now),
+        ]
+
+    return Table(
+        columns=("NAME", "STATUS", "LAST MAINTENANCE"),
+        row=row,
+        wide_columns=("VOLUME NAMESPACE", "LOCATION", "TYPE", "AGE"),
+        wide=wide,
+    )
 
 
 def plugin_table() -> Table:

@@ -50,13 +50,21 @@ class PluginGetOptions(OutputOptions):
 @click.option(
     "--timeout", type=DurationFlag(), default="5s", show_default=True, help="How long to wait for the server."
 )
-@click.option("-o", "--output", "output_format", help="Output format: table, json, yaml or name.")
+@click.option(
+    "-o",
+    "--output",
+    "output_format",
+    help="Output format: table, json, yaml, name, jsonpath=TEMPLATE or custom-columns=NAME:PATH,...",
+)
 @takes(PluginGetOptions)
 def get(ctx: click.Context, options: PluginGetOptions) -> None:
     """List the plugins that the server has, its built-in ones included."""
     from pinnace.cli.plugin import run as plugin_run
 
-    plugin_run.get(ctx, options.printed(default="table"), options.timeout.total_seconds())
+    output = options.printed(default="table")
+    if output.format == "wide":
+        raise click.UsageError("-o wide: plugins have no more than their name and kind; leave it out")
+    plugin_run.get(ctx, output, options.timeout.total_seconds())
 
 
 group = group_of("plugin", "Work with the plugins of the server.", add, remove, get)

@@ -1,6 +1,7 @@
 """What `plugin add|remove|get` do. (docs/spec: CLI 8.1)"""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
@@ -90,6 +91,9 @@ def get(ctx: click.Context, output: OutputFlags, timeout_seconds: float) -> None
 def _print(answer: JSONObject, output: OutputFlags) -> None:
     if output.format in ("json", "yaml"):
         click.echo(encode(answer, output.format))
+        return
+    if output.format == "jsonpath":  # sees what `-o json` prints
+        print_objects([answer], plugin_table(), replace(output, single=True))
         return
     plugins = [
         {"metadata": {"name": plugin["name"]}, "kind": plugin["kind"]}

@@ -58,7 +58,7 @@ _BROWSE_FORMATS: Final = {
     "backup search": ("table", "json", "yaml", "name"),
     "backup verify": ("table", "json", "yaml"),
     "history": ("table", "wide", "json", "yaml", "name"),
-    "plugin get": ("table", "json", "yaml", "name"),
+    "plugin get": ("table", "json", "yaml", "name", "jsonpath=", "custom-columns="),
 }
 
 _NAMESPACES: Final = Value("NAMESPACE,...", Source.NAMESPACES)

@@ -6,7 +6,8 @@ import pytest
 
 from pinnace.cli.main import run
 from pinnace.cli.settings import GlobalFlags, resolve_settings
-from pinnace.kube.resources import BACKUPS
+from pinnace.kube.resources import BACKUPS, velero
+from pinnace.nonadmin.objects import NON_ADMIN_BACKUPS, NON_ADMIN_LOCATIONS, NON_ADMIN_RESTORES
 from tests.unit.cli.fake_cluster import FakeCluster, connected
 
 STATUS = {
@@ -124,3 +125,63 @@ def test_which_setting_decides_about_colour(
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     assert resolve_settings(GlobalFlags(colorized=flag), environ=environ).colour is colour
+
+
+NOUNS = {
+    ("backup",): BACKUPS,
+    ("restore",): velero("restores"),
+    ("schedule",): velero("schedules"),
+    ("backup-location",): velero("backupstoragelocations"),
+    ("snapshot-location",): velero("volumesnapshotlocations"),
+    ("repo",): velero("backuprepositories"),
+    ("nonadmin", "backup"): NON_ADMIN_BACKUPS,
+    ("nonadmin", "restore"): NON_ADMIN_RESTORES,
+    ("nonadmin", "storage-location"): NON_ADMIN_LOCATIONS,
+}
+
+
+@pytest.mark.parametrize("noun", NOUNS, ids=" ".join)
+def test_each_get_knows_all_formats(
+    noun: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cluster, resource = connected(monkeypatch, tmp_path), NOUNS[noun]
+    for name in ("a", "b"):
+        cluster.add(resource, name, spec={"x": name}, creationTimestamp="2021-08-11T10:00:00Z")
+    get = (*noun, "get", "-n", "velero", "-o")
+
+    plain, wide = (shown(capsys, *get, form).splitlines()[0].split("   ") for form in ("table", "wide"))
+    assert len(wide) > len(plain)
+    assert wide[-1].strip() == "AGE"
+    kind = f"{resource.kind.lower()}.{resource.group}"
+    assert shown(capsys, *get, "name").split() == [f"{kind}/a", f"{kind}/b"]
+    assert shown(capsys, *get, "jsonpath={.items[*].spec.x}") == "a b"
+    assert shown(capsys, *get, "jsonpath={.spec.x}", "a") == "a"
+    assert shown(capsys, *get, "custom-columns=N:.metadata.name,X:.spec.x").split() == [
+        "N",
+        "X",
+        "a",
+        "a",
+        "b",
+        "b",
+    ]
+    for form in ("xml", "jsonpath", "custom-columns=N", "jsonpath={.a"):
+        assert run([*get, form]) == 1
+        assert "-o" in (said := capsys.readouterr().err) or "output format" in said
+
+
+def test_plugins_have_the_formats_that_mean_something(
+    cluster: FakeCluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cluster.plugins = [{"name": "a", "kind": "X"}, {"name": "b", "kind": "X"}]
+    get = ("plugin", "get", "-o")
+    assert shown(capsys, *get, "jsonpath={.status.plugins[*].name}") == "a b"
+    assert shown(capsys, *get, "custom-columns=N:.metadata.name,K:.kind").split() == [
+        "N",
+        "K",
+        "a",
+        "X",
+        "b",
+        "X",
+    ]
+    assert run([*get, "wide"]) == 1
+    assert "plugins have no more than their name and kind" in capsys.readouterr().err
