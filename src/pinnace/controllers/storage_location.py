@@ -17,7 +17,7 @@ from pinnace.controllers.shared.locations import LocationStores
 from pinnace.controllers.shared.parts import Parts
 from pinnace.controllers.shared.scope import Scope
 from pinnace.controllers.shared.writes import patch_status
-from pinnace.kube.errors import KubeError, NotFound
+from pinnace.kube.errors import Conflict, KubeError, NotFound
 from pinnace.kube.resources import BACKUP_STORAGE_LOCATIONS
 from pinnace.runtime.controller import DONE, Controller, Result
 from pinnace.runtime.keys import Key
@@ -116,9 +116,15 @@ class StorageLocationReconciler:
         await patch_status(self._scope, BACKUP_STORAGE_LOCATIONS, key, status)
 
     async def _make_default(self, key: Key, obj: JSONObject) -> JSONObject:
-        """Mark the server's default location if no location is marked; its spec then. (STO 13)"""
+        """Mark the server's default location if no location is marked; its spec then. (STO 13)
+
+        Of several that are marked, the one that was created last stays so. (docs/spec: BEY 7.3)
+        """
         spec: JSONObject = obj.get("spec") or {}
-        if key.name != self._default_location or spec.get("default"):
+        if spec.get("default"):
+            await self._keep_one_default(key.namespace)
+            return spec
+        if key.name != self._default_location:
             return spec
         client = self._scope.client
         others = await client.list_all(BACKUP_STORAGE_LOCATIONS, key.namespace)
@@ -128,6 +134,30 @@ class StorageLocationReconciler:
             BACKUP_STORAGE_LOCATIONS, key.name, {"spec": {"default": True}}, key.namespace
         )
         return dict(patched["spec"])
+
+    async def _keep_one_default(self, namespace: str) -> None:
+        client = self._scope.client
+        found = await client.list_all(BACKUP_STORAGE_LOCATIONS, namespace)
+        marked = sorted((obj for obj in found if (obj.get("spec") or {}).get("default")), key=_age)
+        for older in marked[:-1]:
+            name, kept = older["metadata"]["name"], marked[-1]["metadata"]["name"]
+            log.warning(
+                "Several locations are marked as the default: the one that was created last stays so",
+                backupLocation=name,
+                default=kept,
+            )
+            patch = {
+                "metadata": {"resourceVersion": older["metadata"]["resourceVersion"]},
+                "spec": {"default": False},
+            }
+            try:
+                await client.patch(BACKUP_STORAGE_LOCATIONS, name, patch, namespace)
+            except (Conflict, NotFound):
+                continue  # the next validation looks at what it is then
+
+
+def _age(obj: JSONObject) -> tuple[str, str]:
+    return str(obj["metadata"].get("creationTimestamp") or ""), str(obj["metadata"]["name"])
 
 
 def effective_frequency(own: Duration | None, server: Duration) -> Duration:

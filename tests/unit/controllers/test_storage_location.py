@@ -60,6 +60,22 @@ def status(world: World, name: str = "default") -> dict[str, object]:
     return world.cluster.status("backupstoragelocations", name)
 
 
+@pytest.mark.spec("BEY-068")
+async def test_of_several_default_locations_the_newest_stays_one(world: World) -> None:
+    for hour, name in enumerate(("b", "c", "a")):
+        world.add_location(name, default=True)
+        metadata = world.cluster.objects["backupstoragelocations", name]["metadata"]
+        metadata["creationTimestamp"] = f"2021-08-1{2 - hour}T00:00:00Z"
+
+    await reconciler(world).reconcile(key("c"))
+
+    marked = {
+        name: world.cluster.objects["backupstoragelocations", name]["spec"]["default"] for name in "abc"
+    }
+    assert marked == {"a": False, "b": True, "c": False}
+    assert status(world, "c")["phase"] == "Available"
+
+
 @pytest.mark.spec("CTL-059", "BEY-001")
 async def test_a_valid_location_is_available_until_it_no_longer_is(world: World, tmp_path: Path) -> None:
     world.add_location(default=True)

@@ -16,7 +16,8 @@ from pinnace.api.velero.delete_request import DeleteBackupRequestPhase
 from pinnace.api.velero.storage_location import BackupStorageLocationAccessMode
 from pinnace.controllers.shared.parts import Parts
 from pinnace.controllers.shared.scope import MAIN_WORKERS, Scope
-from pinnace.kube.errors import NotFound
+from pinnace.controllers.shared.writes import PASSING_ERRORS
+from pinnace.kube.errors import KubeError, NotFound
 from pinnace.kube.resources import BACKUP_STORAGE_LOCATIONS, BACKUPS, DELETE_BACKUP_REQUESTS
 from pinnace.runtime.controller import DONE, Controller, Result, Resync
 from pinnace.runtime.informer import Informer
@@ -90,12 +91,28 @@ class GCReconciler:
             location = await client.get(BACKUP_STORAGE_LOCATIONS, name, self._scope.namespace)
         except NotFound:
             log.warning("Backup has expired, but its storage location does not exist", location=name)
+            await self._note(backup, "BSLNotFound")
+            raise
+        except KubeError as error:
+            if not isinstance(error, PASSING_ERRORS):
+                await self._note(backup, "BSLCannotGet")
             raise
         mode = (location.get("spec") or {}).get("accessMode")
         if mode == BackupStorageLocationAccessMode.READ_ONLY:
             log.info("Backup has expired, but its storage location is read-only", location=name)
+            await self._note(backup, "BSLReadOnly")
             return False
+        await self._note(backup, None)
         return True
+
+    async def _note(self, backup: Backup, failure: str | None) -> None:
+        """Label an expired backup with what keeps it, as Velero 1.9 and later. (docs/spec: BEY 7.2)"""
+        if backup.metadata.labels.get(labels.GC_FAILURE) == failure:
+            return
+        metadata = {"uid": backup.metadata.uid, "labels": {labels.GC_FAILURE: failure}}
+        await self._scope.client.patch(
+            BACKUPS, backup.metadata.name, {"metadata": metadata}, backup.metadata.namespace
+        )
 
     async def _is_requested(self, backup: Backup) -> bool:
         selector = ",".join(f"{name}={value}" for name, value in _labels(backup).items())

@@ -64,6 +64,10 @@ LONGEST_NAME: Final = 253
 LEFT_OUT: Final = "Backup is not, or not wholly, made known"
 
 
+_STORED: Final = frozenset({BackupPhase.COMPLETED, BackupPhase.PARTIALLY_FAILED})
+"""Phases of Backups that have been in their location. (docs/spec: BEY 7.5)"""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caches:
     """Informers of what a pass looks up, so that one that finds nothing new makes no request for it."""
@@ -132,7 +136,7 @@ class LocationSync:
         owed = sorted(self._owed & known.keys())
         await self._create_missing(listed, len(known))
         await self._pay(owed, known)
-        completed = [name for name, backup in known.items() if backup.status.phase == BackupPhase.COMPLETED]
+        completed = [name for name, backup in known.items() if backup.status.phase in _STORED]
         await self._delete_orphans(await self._orphans(completed, set(listed)))
         self._memory.told = self._left_out
         status = {"lastSyncedTime": format_time(self._scope.clock())}
@@ -308,7 +312,7 @@ class LocationSync:
         except NotFound:
             return
         status = obj.get("status") or {}
-        if status.get("phase") == BackupPhase.COMPLETED and _is_of_location(obj, self._location):
+        if status.get("phase") in _STORED and _is_of_location(obj, self._location):
             await delete_if_there(self._scope.client, BACKUPS, key, uid=obj["metadata"]["uid"])
             log.info("Deleted a Backup that is no longer in the location", backup=key.name)
 

@@ -131,17 +131,21 @@ async def test_what_came_to_nothing_says_why(
     assert lines[lines.index(next(line for line in lines if "completed with" in line)) + 1 :] == shown
 
 
-async def test_phases_of_later_versions_are_no_end() -> None:
+@pytest.mark.spec("BEY-017")
+@pytest.mark.parametrize("end", ["Completed", "PartiallyFailed"])
+async def test_phases_of_later_versions_are_no_end(end: str) -> None:
     later = (
+        "New",
         "Queued",
         "ReadyToStart",
+        "InProgress",
         "WaitingForPluginOperations",
         "Finalizing",
         "FinalizingPartiallyFailed",
     )
-    script = Script([*(modified(phase) for phase in later), modified("PartiallyFailed")])
+    script = Script([*(modified(phase) for phase in later), modified(end)])
 
-    assert await waited(script) == "PartiallyFailed"
+    assert await waited(script) == end
 
 
 async def test_an_end_before_the_watch_is_seen() -> None:

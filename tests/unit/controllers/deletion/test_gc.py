@@ -43,7 +43,10 @@ class Scene:
     @property
     def created(self) -> list[dict[str, Any]]:
         names = [name for verb, plural, name in self.world.cluster.calls if verb == "create"]
-        assert all(plural == DELETE_BACKUP_REQUESTS.name for verb, plural, _ in self.world.cluster.writes())
+        assert all(
+            plural == DELETE_BACKUP_REQUESTS.name or verb == "patch"
+            for verb, plural, _ in self.world.cluster.writes()
+        )
         return [self.world.all_of(DELETE_BACKUP_REQUESTS.name)[name] for name in names]
 
 
@@ -108,6 +111,51 @@ async def test_a_backup_that_this_server_is_making_is_waited_for(scene: Scene) -
     scene.add(phase="Completed")
     await scene.reconciler.reconcile(key("b1"))
     assert len(scene.created) == 1
+
+
+@pytest.mark.spec("BEY-066")
+async def test_a_label_says_what_keeps_an_expired_backup(scene: Scene) -> None:
+    cluster = scene.world.cluster
+
+    def label() -> str | None:
+        found: str | None = cluster.objects["backups", "b1"]["metadata"]["labels"].get("velero.io/gc-failure")
+        return found
+
+    scene.add(expiration=FUTURE)
+    cluster.objects["backups", "b1"]["metadata"]["labels"]["a"] = "b"
+    await scene.reconciler.reconcile(key("b1"))
+    assert (cluster.writes(), label()) == ([], None)
+
+    cluster.objects["backups", "b1"]["status"]["expiration"] = PAST
+    location = cluster.objects.pop(("backupstoragelocations", "default"))
+    for _ in range(2):
+        with pytest.raises(NotFound):
+            await scene.reconciler.reconcile(key("b1"))
+    assert label() == "BSLNotFound"
+    assert len(cluster.writes()) == 1
+
+    cluster.objects["backupstoragelocations", "default"] = location
+    cluster.before = fail_once("get", "backupstoragelocations", error=Forbidden(403, reason="Forbidden"))
+    with pytest.raises(Forbidden):
+        await scene.reconciler.reconcile(key("b1"))
+    assert label() == "BSLCannotGet"
+
+    location["spec"]["accessMode"] = "ReadOnly"
+    await scene.reconciler.reconcile(key("b1"))
+    assert label() == "BSLReadOnly"
+    assert scene.world.all_of(DELETE_BACKUP_REQUESTS.name) == {}
+
+    location["spec"]["accessMode"] = "ReadWrite"
+    await scene.reconciler.reconcile(key("b1"))
+    assert label() is None
+    assert cluster.objects["backups", "b1"]["metadata"]["labels"] == {"a": "b"}
+    [request] = scene.world.all_of(DELETE_BACKUP_REQUESTS.name).values()
+    # One that is New is enough; a Processed one has ended, and the backup is still there.
+    await scene.reconciler.reconcile(key("b1"))
+    request["status"] = {"phase": "Processed"}
+    assert len(scene.world.all_of(DELETE_BACKUP_REQUESTS.name)) == 1
+    await scene.reconciler.reconcile(key("b1"))
+    assert len(scene.world.all_of(DELETE_BACKUP_REQUESTS.name)) == 2
 
 
 @pytest.mark.spec("CTL-026")

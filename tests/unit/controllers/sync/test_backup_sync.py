@@ -527,14 +527,15 @@ async def test_a_backup_that_ended_here_needs_no_look_at_its_volumes(scene: Scen
 # --- Orphans --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.spec("CTL-043")
+@pytest.mark.spec("CTL-043", "BEY-005")
 @pytest.mark.parametrize("location", ["default", LONG_LOCATION])
-async def test_only_completed_backups_of_the_location_are_orphans(scene: Scene, location: str) -> None:
+async def test_only_backups_that_were_in_the_location_are_orphans(scene: Scene, location: str) -> None:
     scene.world.add_location(location)
-    phases = ["Deleting", "Failed", "FailedValidation", "InProgress", "New", "PartiallyFailed", ""]
+    phases = ["Deleting", "Failed", "FailedValidation", "InProgress", "New", ""]
     for phase in phases:
         scene.known(f"b-{phase}", phase, location=location)
     scene.known("orphan", location=location)
+    scene.known("with-errors", "PartiallyFailed", location=location)
     scene.known("stored", location=location)
     scene.known("foreign", location="elsewhere")
     scene.store("stored", location=location)
