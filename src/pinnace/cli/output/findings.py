@@ -215,6 +215,24 @@ _REMEDIES: Final[Sequence[_Remedy]] = tuple(
             "restore",
         ),
         (
+            r"ValidatingAdmissionPolicy '([^']+)' .*denied request",
+            "The admission policy {0} refused the objects: change it, or the objects with"
+            " --resource-modifier-configmap, or restore without them.",
+            "restore",
+        ),
+        (
+            r"violates PodSecurity \"([^\"]+)\"",
+            "The namespace admits only pods of the level {0}: its label pod-security.kubernetes.io/enforce"
+            " decides, or change the pods with --resource-modifier-configmap.",
+            "restore",
+        ),
+        (
+            r"Error executing hook|(?:pre|post) hook .* failed",
+            "Run the command of the hook in the container; with `on-error: Continue` its pod is saved all the"
+            " same.",
+            "backup",
+        ),
+        (
             r"failed calling webhook \"([^\"]+)\"",
             "The admission webhook {0} does not answer: start its server or remove its configuration.",
             "",
@@ -255,11 +273,14 @@ def remedy(text: str, noun: str) -> str:
 def report(findings: Iterable[Finding], noun: str) -> list[str]:
     """Lines for the first distinct errors: text and number, the objects, and what to do."""
     groups = grouped(findings)
-    lines = []
+    lines: list[str] = []
+    given = set()
     for group in groups[:SHOWN]:
         about = group.about
         lines.append(f"  {group.line}" + (f" [{about}]" if about else ""))
-        if advice := remedy(group.text, noun):
+        advice = remedy(group.text, noun)
+        if advice and advice not in given:
+            given.add(advice)
             lines.append(f"    {advice}")
     if len(groups) > SHOWN:
         lines.append(f"  ... and {len(groups) - SHOWN} more distinct ones")

@@ -84,6 +84,33 @@ def test_advice_that_is_for_restores_is_not_given_for_backups() -> None:
     assert "--namespace-mappings" in remedy(text, "restore")
 
 
+@pytest.mark.parametrize(
+    ("text", "noun", "advice"),
+    [
+        (
+            "configmaps \"m\" is forbidden: ValidatingAdmissionPolicy 'no-maps' with binding 'b' denied request: no",
+            "restore",
+            "The admission policy no-maps refused the objects",
+        ),
+        (
+            'pods "web" is forbidden: violates PodSecurity "restricted:latest": host namespaces',
+            "restore",
+            "only pods of the level restricted:latest",
+        ),
+        ("pre hook <from-annotation> failed: command exited with 1", "backup", "`on-error: Continue`"),
+    ],
+    ids=["admission policy", "pod security", "hook"],
+)
+def test_a_refusal_says_what_refused(text: str, noun: str, advice: str) -> None:
+    assert advice in remedy(text, noun)
+
+
+def test_one_advice_is_given_once() -> None:
+    texts = ["Error executing hook: exit 1", "pre hook freeze failed: exit 1"]
+    lines = report([Finding(text=text) for text in texts], "backup")
+    assert len(lines) == 3
+
+
 def test_a_text_in_braces_is_no_format() -> None:
     assert remedy('pods is forbidden: User "{9}" cannot list resource', "backup").startswith('Give "{9}"')
 
