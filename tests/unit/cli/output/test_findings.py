@@ -88,7 +88,7 @@ def test_advice_that_is_for_restores_is_not_given_for_backups() -> None:
     ("text", "noun", "advice"),
     [
         (
-            "configmaps \"m\" is forbidden: ValidatingAdmissionPolicy 'no-maps' with binding 'b' denied request: no",
+            "configmaps \"m\" is forbidden: ValidatingAdmissionPolicy 'no-maps' denied request: no",
             "restore",
             "The admission policy no-maps refused the objects",
         ),
