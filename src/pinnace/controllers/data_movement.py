@@ -16,7 +16,7 @@ from typing import Final, Protocol
 
 from pinnace.api.objects import JSONObject, listed, mapping, text
 from pinnace.api.values.times import format_time, parse_time
-from pinnace.api.velero.data_movement import DataMovementPhase
+from pinnace.api.velero.transfers import TransferPhase
 from pinnace.controllers.shared.parts import Parts
 from pinnace.controllers.shared.scope import Scope
 from pinnace.controllers.shared.writes import PASSING_ERRORS
@@ -204,26 +204,26 @@ class MovementReconciler:
         if now in ENDED:
             return await self._end(obj, now)
         if "deletionTimestamp" in obj["metadata"]:
-            return await self._give_up(obj, DataMovementPhase.CANCELED, DELETED)
-        if now == DataMovementPhase.IN_PROGRESS:
+            return await self._give_up(obj, TransferPhase.CANCELED, DELETED)
+        if now == TransferPhase.IN_PROGRESS:
             if not await self._exposer.is_mounted(obj):
-                return await self._give_up(obj, DataMovementPhase.FAILED, POD_GONE)
+                return await self._give_up(obj, TransferPhase.FAILED, POD_GONE)
             return await self._await_agent(obj, has_worked=True)
         if obj["spec"].get("cancel") is True:
-            return await self._give_up(obj, DataMovementPhase.CANCELED, canceled_message(obj))
-        if now == DataMovementPhase.NEW:
+            return await self._give_up(obj, TransferPhase.CANCELED, canceled_message(obj))
+        if now == TransferPhase.NEW:
             return await self._accept(obj)
-        if now == DataMovementPhase.PREPARED:
+        if now == TransferPhase.PREPARED:
             return await self._await_agent(obj, has_worked=False)
         waited = self._waited_seconds(obj)
         if waited > TIMEOUT_SECONDS:
             reason = await self._exposer.why_not(obj)
             told = f"its volume was not mounted within {TIMEOUT_SECONDS / 60:g} minutes: {reason}"
-            return await self._give_up(obj, DataMovementPhase.FAILED, told)
+            return await self._give_up(obj, TransferPhase.FAILED, told)
         node = await self._kind.node(obj, waited_seconds=waited)
         if node:
             log.info("The volume is mounted", node=node)
-            status = {"phase": str(DataMovementPhase.PREPARED), "node": node, "message": None}
+            status = {"phase": str(TransferPhase.PREPARED), "node": node, "message": None}
             await self._patch(obj, {"status": status})
         elif waited > EXPLAIN_SECONDS:
             await self._explain(obj, await self._exposer.why_not(obj))
@@ -241,13 +241,13 @@ class MovementReconciler:
         ignored = self._since(obj, CANCEL_SINCE, notes, is_so=canceled)
         if canceled and (lacking > LOST_CANCEL_SECONDS or ignored > CANCEL_SECONDS):
             return await self._give_up(
-                obj, DataMovementPhase.CANCELED, f"{canceled_message(obj)}; {reason or STILL_BUSY}"
+                obj, TransferPhase.CANCELED, f"{canceled_message(obj)}; {reason or STILL_BUSY}"
             )
         if lacking > TIMEOUT_SECONDS:
             told = f"no node agent took it up within {TIMEOUT_SECONDS / 60:g} minutes: {reason}"
             if has_worked:
                 told = f"its transfer was interrupted: {reason}"
-            return await self._give_up(obj, DataMovementPhase.FAILED, told)
+            return await self._give_up(obj, TransferPhase.FAILED, told)
         if notes:
             log.info("Data waits for a node agent", reason=reason)
             patch: JSONObject = {"metadata": {"annotations": notes}}
@@ -276,7 +276,7 @@ class MovementReconciler:
         patch = {
             "metadata": {"finalizers": list(dict.fromkeys([*finalizers, FINALIZER]))},
             "status": {
-                "phase": str(DataMovementPhase.ACCEPTED),
+                "phase": str(TransferPhase.ACCEPTED),
                 "acceptedTimestamp": format_time(self._scope.clock()),
             },
         }
@@ -287,7 +287,7 @@ class MovementReconciler:
         """Do what is left of an object in its terminal phase, and remove the finalizer."""
         if not has_finalizer(obj):
             return DONE
-        if now == DataMovementPhase.COMPLETED and not await self._kind.completed(obj):
+        if now == TransferPhase.COMPLETED and not await self._kind.completed(obj):
             ended = text(obj, "status", "completionTimestamp")
             late = ended and self._scope.clock() - parse_time(ended) > timedelta(seconds=SETTLE_SECONDS)
             if late:
@@ -300,13 +300,13 @@ class MovementReconciler:
         return DONE
 
     async def _failed(self, obj: JSONObject, reason: str) -> Result:
-        if phase(obj) in ENDED and phase(obj) != DataMovementPhase.COMPLETED:
+        if phase(obj) in ENDED and phase(obj) != TransferPhase.COMPLETED:
             # Clean-up did not work; the object stays until it does.
             log.error("What was made to move data cannot be removed yet", reason=reason)
             return Result.after(TRANSFER_POLL_SECONDS)
-        return await self._give_up(obj, DataMovementPhase.FAILED, reason)
+        return await self._give_up(obj, TransferPhase.FAILED, reason)
 
-    async def _give_up(self, obj: JSONObject, to: DataMovementPhase, reason: str) -> Result:
+    async def _give_up(self, obj: JSONObject, to: TransferPhase, reason: str) -> Result:
         log.warning("Data is not moved", phase=to, reason=reason)
         status = {
             "phase": str(to),

@@ -8,14 +8,14 @@ import asyncio
 from collections.abc import Awaitable, Callable, Collection
 
 from pinnace.api.objects import JSONObject
-from pinnace.api.velero.pod_volume import PodVolumePhase
+from pinnace.api.velero.transfers import TransferPhase
 
 _CANCELED = "it was canceled"
-_FINAL = frozenset({PodVolumePhase.COMPLETED, PodVolumePhase.FAILED, PodVolumePhase.CANCELED})
+_FINAL = frozenset({TransferPhase.COMPLETED, TransferPhase.FAILED, TransferPhase.CANCELED})
 
-NEW_PHASES = frozenset({"", PodVolumePhase.NEW})
+NEW_PHASES = frozenset({"", TransferPhase.NEW})
 """Phases in which no node agent has claimed an object yet."""
-NOT_DONE = frozenset({PodVolumePhase.FAILED, PodVolumePhase.CANCELED})
+NOT_DONE = frozenset({TransferPhase.FAILED, TransferPhase.CANCELED})
 """Phases that have ended without the volume being saved or restored."""
 
 

@@ -25,7 +25,6 @@ from pinnace.api.velero.pod_volume import (
     PodVolumeBackup,
     PodVolumeBackupSpec,
     PodVolumeBackupStatus,
-    PodVolumeProgress,
     PodVolumeRestore,
     PodVolumeRestoreSpec,
     PodVolumeRestoreStatus,
@@ -49,6 +48,7 @@ from pinnace.api.velero.storage_location import (
     ObjectStorageLocation,
     SecretKeySelector,
 )
+from pinnace.api.velero.transfers import TransferProgress
 
 MOMENT = datetime(2021, 8, 11, 21, 43, 26, tzinfo=UTC)
 SELECTOR = LabelSelector(
@@ -167,7 +167,7 @@ def _locations() -> list[Struct]:
 
 
 def _pod_volumes() -> list[Struct]:
-    progress = PodVolumeProgress(total_bytes=2**62, bytes_done=1)
+    progress = TransferProgress(total_bytes=2**62, bytes_done=1)
     return [
         PodVolumeBackup(
             metadata=_meta(),
@@ -202,7 +202,7 @@ def _pod_volumes() -> list[Struct]:
 
 
 def _movements() -> list[Struct]:
-    progress = dm.DataMovementProgress(total_bytes=2**62, bytes_done=1)
+    progress = TransferProgress(total_bytes=2**62, bytes_done=1)
     snapshot = dm.CSISnapshotSpec(volume_snapshot="s", storage_class="c", driver="d")
     return [
         dm.DataUpload(

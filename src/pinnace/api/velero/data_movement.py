@@ -3,7 +3,6 @@
 (docs/spec: BEY 6.7) A program other than the server may do the work: `datamover` names it.
 """
 
-from enum import StrEnum
 from typing import Annotated, Final
 
 from msgspec import Meta, Struct, field
@@ -12,34 +11,10 @@ from pinnace.api import ALPHA_API_VERSION
 from pinnace.api.fields import ENUM_KEY, NULLABLE, REQUIRED, Int64, NullableTime
 from pinnace.api.meta import ObjectMeta
 from pinnace.api.values.durations import Duration
+from pinnace.api.velero.transfers import TransferPhase, TransferProgress
 
 BUILT_IN_MOVERS: Final = frozenset({"", "velero"})
 """The values of `datamover` that mean the server's own."""
-
-
-class DataMovementPhase(StrEnum):
-    """The phase of a DataUpload or DataDownload. Empty counts as New."""
-
-    NEW = "New"
-    ACCEPTED = "Accepted"
-    PREPARED = "Prepared"
-    IN_PROGRESS = "InProgress"
-    CANCELING = "Canceling"
-    CANCELED = "Canceled"
-    COMPLETED = "Completed"
-    FAILED = "Failed"
-
-
-class DataMovementProgress(Struct, rename="camel", kw_only=True):
-    """The progress of the work.
-
-    Attributes:
-        total_bytes: Number of bytes to move.
-        bytes_done: Number of bytes moved so far.
-    """
-
-    total_bytes: Int64 = 0
-    bytes_done: Int64 = 0
 
 
 class CSISnapshotSpec(Struct, rename="camel", kw_only=True):
@@ -103,14 +78,14 @@ class DataUploadStatus(Struct, rename="camel", kw_only=True):
         accepted_timestamp: When a node took the work on.
     """
 
-    phase: Annotated[str, Meta(extra={ENUM_KEY: DataMovementPhase})] = ""
+    phase: Annotated[str, Meta(extra={ENUM_KEY: TransferPhase})] = ""
     path: str = ""
     snapshot_id: str = field(name="snapshotID", default="")
     data_mover_result: Annotated[dict[str, str], NULLABLE] = {}
     message: str = ""
     start_timestamp: NullableTime = None
     completion_timestamp: NullableTime = None
-    progress: DataMovementProgress = field(default_factory=DataMovementProgress)
+    progress: TransferProgress = field(default_factory=TransferProgress)
     incremental_bytes: Int64 = 0
     node: str = ""
     node_os: str = field(name="nodeOS", default="")
@@ -184,11 +159,11 @@ class DataDownloadStatus(Struct, rename="camel", kw_only=True):
         accepted_timestamp: When a node took the work on.
     """
 
-    phase: Annotated[str, Meta(extra={ENUM_KEY: DataMovementPhase})] = ""
+    phase: Annotated[str, Meta(extra={ENUM_KEY: TransferPhase})] = ""
     message: str = ""
     start_timestamp: NullableTime = None
     completion_timestamp: NullableTime = None
-    progress: DataMovementProgress = field(default_factory=DataMovementProgress)
+    progress: TransferProgress = field(default_factory=TransferProgress)
     node: str = ""
     accepted_by_node: str = ""
     accepted_timestamp: NullableTime = None

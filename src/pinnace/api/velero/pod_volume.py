@@ -3,7 +3,6 @@
 (docs/spec: API 7)
 """
 
-from enum import StrEnum
 from typing import Annotated, Final
 
 from msgspec import Meta, Struct, field
@@ -11,35 +10,11 @@ from msgspec import Meta, Struct, field
 from pinnace.api import API_VERSION
 from pinnace.api.fields import ENUM_KEY, NULLABLE, REQUIRED, Int64, NullableTime
 from pinnace.api.meta import ObjectMeta, ObjectReference
+from pinnace.api.velero.transfers import TransferPhase, TransferProgress
 
 RESTIC: Final = "restic"
 KOPIA: Final = "kopia"
 """The uploaders whose snapshots this version makes and restores."""
-
-
-class PodVolumePhase(StrEnum):
-    """The phase of a PodVolumeBackup or PodVolumeRestore. Empty counts as New."""
-
-    NEW = "New"
-    ACCEPTED = "Accepted"
-    PREPARED = "Prepared"
-    IN_PROGRESS = "InProgress"
-    CANCELING = "Canceling"
-    CANCELED = "Canceled"
-    COMPLETED = "Completed"
-    FAILED = "Failed"
-
-
-class PodVolumeProgress(Struct, rename="camel", kw_only=True):
-    """The progress of a volume.
-
-    Attributes:
-        total_bytes: Number of bytes to move.
-        bytes_done: Number of bytes moved so far.
-    """
-
-    total_bytes: Int64 = 0
-    bytes_done: Int64 = 0
 
 
 class PodVolumeBackupSpec(Struct, rename="camel", kw_only=True):
@@ -83,13 +58,13 @@ class PodVolumeBackupStatus(Struct, rename="camel", kw_only=True):
         accepted_timestamp: When the node agent took the work on.
     """
 
-    phase: Annotated[str, Meta(extra={ENUM_KEY: PodVolumePhase})] = ""
+    phase: Annotated[str, Meta(extra={ENUM_KEY: TransferPhase})] = ""
     path: str = ""
     snapshot_id: str = field(name="snapshotID", default="")
     message: str = ""
     start_timestamp: NullableTime = None
     completion_timestamp: NullableTime = None
-    progress: PodVolumeProgress = field(default_factory=PodVolumeProgress)
+    progress: TransferProgress = field(default_factory=TransferProgress)
     incremental_bytes: Int64 = 0
     accepted_timestamp: NullableTime = None
 
@@ -145,11 +120,11 @@ class PodVolumeRestoreStatus(Struct, rename="camel", kw_only=True):
         node: The node that does the work.
     """
 
-    phase: Annotated[str, Meta(extra={ENUM_KEY: PodVolumePhase})] = ""
+    phase: Annotated[str, Meta(extra={ENUM_KEY: TransferPhase})] = ""
     message: str = ""
     start_timestamp: NullableTime = None
     completion_timestamp: NullableTime = None
-    progress: PodVolumeProgress = field(default_factory=PodVolumeProgress)
+    progress: TransferProgress = field(default_factory=TransferProgress)
     accepted_timestamp: NullableTime = None
     node: str = ""
 

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from pinnace.api import labels
 from pinnace.api.objects import JSONObject, mapping, member, text
 from pinnace.api.values.times import parse_time
-from pinnace.api.velero.pod_volume import RESTIC, PodVolumePhase
+from pinnace.api.velero.pod_volume import RESTIC
 from pinnace.api.velero.snapshots import VolumeSnapshot, VolumeSnapshotPhase
+from pinnace.api.velero.transfers import TransferPhase
 from pinnace.api.volume_info import (
     BackupMethod,
     NativeSnapshotInfo,
@@ -108,7 +109,7 @@ class VolumeRecords:
             pvc_name=claim,
             pv_name=name,
             backup_method=BackupMethod.POD_VOLUME_BACKUP,
-            result=_result(text(status, "phase") == PodVolumePhase.COMPLETED),
+            result=_result(text(status, "phase") == TransferPhase.COMPLETED),
             start_timestamp=parse_time(began) if began else None,
             completion_timestamp=parse_time(ended) if ended else None,
             pvb_info=PodVolumeInfo(

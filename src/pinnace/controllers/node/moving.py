@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Final
 
 from pinnace.api.objects import JSONObject, text
-from pinnace.api.velero.data_movement import BUILT_IN_MOVERS, DataDownload, DataMovementPhase, DataUpload
+from pinnace.api.velero.data_movement import BUILT_IN_MOVERS, DataDownload, DataUpload
+from pinnace.api.velero.transfers import TransferPhase
 from pinnace.controllers.node.reconciler import PodVolumeFailed, PodVolumeReconciler
 from pinnace.controllers.node.scope import NodeScope
 from pinnace.controllers.node.volumes import NodeVolumes
@@ -19,7 +20,7 @@ from pinnace.runtime.informer import Informer
 from pinnace.volumes.outcomes import phase_of
 from pinnace.volumes.pods.host_paths import HostPathError
 
-STARTABLE: Final = frozenset({str(DataMovementPhase.PREPARED)})
+STARTABLE: Final = frozenset({str(TransferPhase.PREPARED)})
 REQUESTER: Final = "snapshot-data-upload-download"
 
 
@@ -48,7 +49,7 @@ class Moving:
         return [
             obj
             for obj in objects.objects()
-            if self.is_ours(obj) and phase_of(obj) == DataMovementPhase.IN_PROGRESS
+            if self.is_ours(obj) and phase_of(obj) == TransferPhase.IN_PROGRESS
         ]
 
     async def path(self, movement: DataUpload | DataDownload) -> Path:

@@ -12,7 +12,8 @@ from pinnace.api.codec import DecodeError, decode
 from pinnace.api.objects import JSONObject
 from pinnace.api.values.digits import is_digits
 from pinnace.api.values.times import parse_time
-from pinnace.api.velero.pod_volume import RESTIC, PodVolumeBackup, PodVolumePhase
+from pinnace.api.velero.pod_volume import RESTIC, PodVolumeBackup
+from pinnace.api.velero.transfers import TransferPhase
 from pinnace.controllers.node.parts import NodeController, NodeParts
 from pinnace.controllers.node.reconciler import PodVolumeFailed, PodVolumeReconciler, Report
 from pinnace.controllers.node.scope import NodeScope
@@ -120,7 +121,7 @@ class PodVolumeBackupWork:
         """Count the end, and the time that a Completed one took. (docs/spec: PVL 14)"""
         metrics = self._scope.metrics
         metrics.backup_dequeued()
-        if pod_volume is None or status is None or status["phase"] != PodVolumePhase.COMPLETED:
+        if pod_volume is None or status is None or status["phase"] != TransferPhase.COMPLETED:
             return
         started = pod_volume.status.start_timestamp
         if started is not None:
@@ -131,7 +132,7 @@ class PodVolumeBackupWork:
     async def fail_orphans(self, reconciler: PodVolumeReconciler[PodVolumeBackup]) -> None:
         """Fail what a former agent of this node left InProgress. (docs/spec: CTL-062)"""
         for obj in self._backups.objects():
-            if is_of_node(obj, self._scope.node) and phase_of(obj) == PodVolumePhase.IN_PROGRESS:
+            if is_of_node(obj, self._scope.node) and phase_of(obj) == TransferPhase.IN_PROGRESS:
                 await reconciler.fail_orphan(obj)
 
     async def _save(self, pod_volume: PodVolumeBackup, path: Path, report: Report) -> Saved:

@@ -13,7 +13,8 @@ from typing import Final, Protocol
 
 from pinnace.aio.blocking import in_thread
 from pinnace.api.objects import JSONObject
-from pinnace.api.velero.pod_volume import KOPIA, RESTIC, PodVolumePhase, PodVolumeRestore
+from pinnace.api.velero.pod_volume import KOPIA, RESTIC, PodVolumeRestore
+from pinnace.api.velero.transfers import TransferPhase
 from pinnace.controllers.node.parts import NodeController, NodeParts
 from pinnace.controllers.node.pod_volume_backup import SNAPSHOT_INDEX, refuse_other_uploaders, whole_number
 from pinnace.controllers.node.reconciler import (
@@ -140,7 +141,7 @@ class PodVolumeRestoreWork:
     async def fail_orphans(self, reconciler: PodVolumeReconciler[PodVolumeRestore]) -> None:
         """Fail what a former agent of this node left InProgress. (docs/spec: CTL-062)"""
         for obj in self._restores.objects():
-            if phase_of(obj) == PodVolumePhase.IN_PROGRESS and self._was_ours(obj):
+            if phase_of(obj) == TransferPhase.IN_PROGRESS and self._was_ours(obj):
                 await reconciler.fail_orphan(obj)
 
     async def _fill(

@@ -19,7 +19,8 @@ from pinnace.api.codec import DecodeError, decode, encode
 from pinnace.api.objects import JSONObject
 from pinnace.api.values.times import format_time
 from pinnace.api.velero.data_movement import DataDownload, DataUpload
-from pinnace.api.velero.pod_volume import PodVolumeBackup, PodVolumePhase, PodVolumeProgress, PodVolumeRestore
+from pinnace.api.velero.pod_volume import PodVolumeBackup, PodVolumeRestore
+from pinnace.api.velero.transfers import TransferPhase, TransferProgress
 from pinnace.controllers.node.scope import NodeScope
 from pinnace.controllers.shared.writes import PASSING_ERRORS, patch_until_stored
 from pinnace.kube.errors import Conflict, KubeError, NotFound
@@ -158,7 +159,7 @@ class PodVolumeReconciler(Generic[PodVolumeT]):
 
     async def _take(self, key: Key) -> None:
         while (obj := await self._read(key)) is not None:
-            ours = obj["metadata"]["uid"] in self._claimed and phase_of(obj) == PodVolumePhase.IN_PROGRESS
+            ours = obj["metadata"]["uid"] in self._claimed and phase_of(obj) == TransferPhase.IN_PROGRESS
             if not ours and phase_of(obj) not in self._startable:
                 return
             if not ours and is_cancel_wanted(obj):
@@ -205,7 +206,7 @@ class PodVolumeReconciler(Generic[PodVolumeT]):
                 "annotations": {NODE_ANNOTATION: self._scope.node},
             },
             "status": {
-                "phase": str(PodVolumePhase.IN_PROGRESS),
+                "phase": str(TransferPhase.IN_PROGRESS),
                 "startTimestamp": format_time(self._scope.clock()),
                 # What it waited for; a message of a Completed object is a warning.
                 **({"message": None} if pod_volume.status.message else {}),
@@ -253,7 +254,7 @@ class PodVolumeReconciler(Generic[PodVolumeT]):
 
     def _reporter(self, pod_volume: PodVolumeT) -> Report:
         async def report(progress: Progress) -> None:
-            now = PodVolumeProgress(total_bytes=progress.total_bytes, bytes_done=progress.bytes_done)
+            now = TransferProgress(total_bytes=progress.total_bytes, bytes_done=progress.bytes_done)
             metadata = pod_volume.metadata
             patch = {"metadata": {"uid": metadata.uid}, "status": {"progress": encode(now)}}
             try:
@@ -280,13 +281,13 @@ class PodVolumeReconciler(Generic[PodVolumeT]):
         self._claimed.discard(uid)
 
     def _completed(self, members: JSONObject) -> JSONObject:
-        return self._ended(PodVolumePhase.COMPLETED) | members
+        return self._ended(TransferPhase.COMPLETED) | members
 
     def _failed(self, message: str) -> JSONObject:
-        return {**self._ended(PodVolumePhase.FAILED), "message": message}
+        return {**self._ended(TransferPhase.FAILED), "message": message}
 
     def _canceled(self, message: str) -> JSONObject:
-        return {**self._ended(PodVolumePhase.CANCELED), "message": message}
+        return {**self._ended(TransferPhase.CANCELED), "message": message}
 
-    def _ended(self, phase: PodVolumePhase) -> JSONObject:
+    def _ended(self, phase: TransferPhase) -> JSONObject:
         return {"phase": str(phase), "completionTimestamp": format_time(self._scope.clock())}

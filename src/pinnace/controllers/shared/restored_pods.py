@@ -15,7 +15,7 @@ from pinnace.aio.timing import SystemTimer, Timer, wait_for
 from pinnace.api.objects import JSONObject, text
 from pinnace.api.pod_volume_catalogue import SavedSnapshot
 from pinnace.api.values.times import format_time
-from pinnace.api.velero.pod_volume import PodVolumePhase
+from pinnace.api.velero.transfers import TransferPhase
 from pinnace.controllers.shared.scope import Scope
 from pinnace.controllers.shared.unattended import Unattended
 from pinnace.controllers.shared.waiting_pods import (
@@ -45,7 +45,7 @@ AGENT_SECONDS: Final = 30.0
 """How long the agent of a lost pod has to end what it began; after that it is taken for gone too."""
 
 _ENDED_PHASES: Final = frozenset({"Succeeded", "Failed"})
-_ENDED_ORDERS: Final = frozenset({PodVolumePhase.COMPLETED, PodVolumePhase.FAILED, PodVolumePhase.CANCELED})
+_ENDED_ORDERS: Final = frozenset({TransferPhase.COMPLETED, TransferPhase.FAILED, TransferPhase.CANCELED})
 _USUAL_WAITS: Final = frozenset({"PodInitializing", "ContainerCreating"})
 
 
@@ -173,7 +173,7 @@ class _Care:
         metadata = self._created["metadata"]
         node = ((self._state or {}).get("spec") or {}).get("nodeName", "")
         waits = ", ".join(
-            f"{order['spec']['volume']} ({phase_of(order) or PodVolumePhase.NEW})"
+            f"{order['spec']['volume']} ({phase_of(order) or TransferPhase.NEW})"
             for order in self._orders_of_pod()
             if phase_of(order) not in _ENDED_ORDERS
         )
@@ -215,7 +215,7 @@ class _Care:
         self._lost_at = now if self._lost_at is None else self._lost_at
         for order in self._orders_of_pod():
             phase = phase_of(order)
-            left_to_agent = phase == PodVolumePhase.IN_PROGRESS and now - self._lost_at < AGENT_SECONDS
+            left_to_agent = phase == TransferPhase.IN_PROGRESS and now - self._lost_at < AGENT_SECONDS
             if phase not in _ENDED_ORDERS and not left_to_agent:
                 await self._fail(order, message)
 
@@ -225,7 +225,7 @@ class _Care:
             # An agent that takes it at this moment wins.
             "metadata": {"resourceVersion": metadata["resourceVersion"]},
             "status": {
-                "phase": str(PodVolumePhase.FAILED),
+                "phase": str(TransferPhase.FAILED),
                 "message": message,
                 "completionTimestamp": format_time(self._scope.clock()),
             },

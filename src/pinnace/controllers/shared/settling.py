@@ -18,7 +18,7 @@ from pinnace.api.nonadmin.names import tenant_of
 from pinnace.api.objects import JSONObject, text
 from pinnace.api.values.times import format_time
 from pinnace.api.velero.backup import Backup, BackupPhase
-from pinnace.api.velero.pod_volume import PodVolumePhase
+from pinnace.api.velero.transfers import TransferPhase
 from pinnace.controllers.shared.locations import LocationStores
 from pinnace.controllers.shared.scope import Scope
 from pinnace.controllers.shared.writes import Run
@@ -66,7 +66,7 @@ _TRANSFERS: Final = {
     BACKUPS: (labels.BACKUP_UID, (DATA_UPLOADS, POD_VOLUME_BACKUPS)),
     RESTORES: (labels.RESTORE_UID, (DATA_DOWNLOADS, POD_VOLUME_RESTORES)),
 }
-_ENDED: Final = frozenset({PodVolumePhase.COMPLETED, PodVolumePhase.FAILED, PodVolumePhase.CANCELED})
+_ENDED: Final = frozenset({TransferPhase.COMPLETED, TransferPhase.FAILED, TransferPhase.CANCELED})
 
 
 class Settler:

@@ -11,7 +11,7 @@ from typing import Final
 from pinnace.aio.timing import SystemTimer, Timer
 from pinnace.api.objects import JSONObject, text
 from pinnace.api.values.times import format_time
-from pinnace.api.velero.pod_volume import PodVolumePhase
+from pinnace.api.velero.transfers import TransferPhase
 from pinnace.controllers.shared.scope import Scope
 from pinnace.kube.errors import Conflict, KubeError, NotFound
 from pinnace.kube.resources import APIResource
@@ -84,7 +84,7 @@ class Unattended:
         status: JSONObject = {"message": reason}
         if self._timer.monotonic() - since >= PREPARING_SECONDS:
             status |= {
-                "phase": str(PodVolumePhase.FAILED),
+                "phase": str(TransferPhase.FAILED),
                 "message": f"no node agent took it up within {PREPARING_SECONDS / 60:g} minutes: {reason}",
                 "completionTimestamp": format_time(self._scope.clock()),
             }

@@ -22,8 +22,9 @@ from pinnace.api.nonadmin.names import COMMON_LABELS, Origin, is_object_name, is
 from pinnace.api.objects import JSONObject
 from pinnace.api.values.durations import Duration
 from pinnace.api.velero.backup import Backup, BackupPhase, BackupStatus
-from pinnace.api.velero.pod_volume import PodVolumeBackup, PodVolumePhase
+from pinnace.api.velero.pod_volume import PodVolumeBackup
 from pinnace.api.velero.storage_location import BackupStorageLocation
+from pinnace.api.velero.transfers import TransferPhase
 
 FINAL_PHASES: Final = frozenset({BackupPhase.COMPLETED, BackupPhase.PARTIALLY_FAILED, BackupPhase.FAILED})
 
@@ -37,7 +38,7 @@ UNFINISHED_PHASES: Final = frozenset(
 )
 """Of later Velero, between upload and end. Once expired they can only be deleted. (docs/spec: BEY 7.5)"""
 
-_FINAL_POD_VOLUME_PHASES: Final = frozenset({PodVolumePhase.COMPLETED, PodVolumePhase.FAILED})
+_FINAL_POD_VOLUME_PHASES: Final = frozenset({TransferPhase.COMPLETED, TransferPhase.FAILED})
 
 _SOURCE_CLUSTER: Final = "velero.io/source-cluster-"
 """Annotations with the version of the cluster that was backed up."""

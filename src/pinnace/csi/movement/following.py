@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from pinnace.api import labels
 from pinnace.api.objects import JSONObject, mapping, text
-from pinnace.api.velero.data_movement import DataMovementPhase
+from pinnace.api.velero.transfers import TransferPhase
 from pinnace.csi.movement.objects import ENDED, has_finalizer, phase
 from pinnace.kube.client import KubeClient
 from pinnace.kube.resources import APIResource
@@ -35,7 +35,7 @@ class Movements:
         now, done = phase(found), mapping(found, "status", "progress")
         is_over = now in ENDED and not has_finalizer(found)
         error = ""
-        if is_over and now != DataMovementPhase.COMPLETED:
+        if is_over and now != TransferPhase.COMPLETED:
             error = text(found, "status", "message") or f"its {self.resource.kind} is {now}"
         return OperationProgress(
             completed=is_over,

@@ -8,8 +8,9 @@ from typing import Any, Final
 from pinnace.api import ALPHA_API_VERSION, API_VERSION, labels
 from pinnace.api.meta import LabelSelector
 from pinnace.api.objects import JSONObject, mapping, text
-from pinnace.api.velero.data_movement import BUILT_IN_MOVERS, DataMovementPhase, DataUpload
+from pinnace.api.velero.data_movement import BUILT_IN_MOVERS, DataUpload
 from pinnace.api.velero.restore import Restore
+from pinnace.api.velero.transfers import TransferPhase
 from pinnace.kube.resources import DATA_DOWNLOADS
 
 BLOCK: Final = "Block"
@@ -29,7 +30,7 @@ _USER: Final = 65534
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 _SUFFIX_DIGITS: Final = 8
 
-ENDED: Final = frozenset({DataMovementPhase.COMPLETED, DataMovementPhase.FAILED, DataMovementPhase.CANCELED})
+ENDED: Final = frozenset({TransferPhase.COMPLETED, TransferPhase.FAILED, TransferPhase.CANCELED})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -243,7 +244,7 @@ def _owner(api_version: str, kind: str, name: str, uid: str) -> JSONObject:
 
 def phase(obj: JSONObject) -> str:
     """The phase of a DataUpload or DataDownload; an empty one counts as New."""
-    return text(obj, "status", "phase") or DataMovementPhase.NEW
+    return text(obj, "status", "phase") or TransferPhase.NEW
 
 
 def has_finalizer(obj: JSONObject) -> bool:

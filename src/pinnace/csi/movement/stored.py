@@ -10,7 +10,8 @@ from typing import Final
 
 from pinnace.api.codec import DecodeError, decode
 from pinnace.api.objects import JSONObject, mapping, objects, text
-from pinnace.api.velero.data_movement import BUILT_IN_MOVERS, DataMovementPhase, DataUpload
+from pinnace.api.velero.data_movement import BUILT_IN_MOVERS, DataUpload
+from pinnace.api.velero.transfers import TransferPhase
 from pinnace.csi.movement.objects import MovedVolume
 
 Claim = tuple[str, str]
@@ -70,7 +71,7 @@ def _usable(stored: JSONObject | None, claim: Claim) -> MovedVolume | NotMoved:
         return NotMoved(f"its DataUpload is of another claim, {spec.source_namespace}/{spec.source_pvc}")
     if spec.datamover not in BUILT_IN_MOVERS:
         return NotMoved(f"it was moved by the data mover {spec.datamover}, which is not the built-in one")
-    if status.phase != DataMovementPhase.COMPLETED:
+    if status.phase != TransferPhase.COMPLETED:
         what = f"its DataUpload is {status.phase or 'New'}: {status.message or 'no reason is given'}"
         return NotMoved(what, is_known=not status.snapshot_id)
     if not status.snapshot_id:

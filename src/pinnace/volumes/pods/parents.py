@@ -4,7 +4,8 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 
 from pinnace.api import labels
-from pinnace.api.velero.pod_volume import RESTIC, PodVolumeBackup, PodVolumePhase
+from pinnace.api.velero.pod_volume import RESTIC, PodVolumeBackup
+from pinnace.api.velero.transfers import TransferPhase
 
 _EARLIEST = datetime.min.replace(tzinfo=UTC)
 
@@ -24,7 +25,7 @@ def parent_snapshot(new: PodVolumeBackup, others: Iterable[PodVolumeBackup]) -> 
         other
         for other in others
         if other.metadata.labels.get(labels.PVC_UID) == claim
-        and other.status.phase == PodVolumePhase.COMPLETED
+        and other.status.phase == TransferPhase.COMPLETED
         and (other.spec.uploader_type or RESTIC) == (new.spec.uploader_type or RESTIC)
         and other.spec.backup_storage_location == new.spec.backup_storage_location
     ]

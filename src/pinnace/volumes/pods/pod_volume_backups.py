@@ -10,7 +10,8 @@ from pinnace.api import API_VERSION, labels
 from pinnace.api.objects import JSONObject
 from pinnace.api.velero.backup import Backup
 from pinnace.api.velero.backup_repository import RESTIC_REPOSITORY, BackupRepository
-from pinnace.api.velero.pod_volume import RESTIC, PodVolumePhase
+from pinnace.api.velero.pod_volume import RESTIC
+from pinnace.api.velero.transfers import TransferPhase
 from pinnace.archive.runlog import RunLog
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import KubeError
@@ -149,8 +150,8 @@ class PodVolumeBackups:
         for name in names:
             if not self._outcomes.has_ended(name):
                 obj = self._outcomes.last_seen(name) or {}
-                phase = phase_of(obj) or str(PodVolumePhase.NEW)
-                hint = ": does a node agent run on the node?" if phase == PodVolumePhase.NEW else ""
+                phase = phase_of(obj) or str(TransferPhase.NEW)
+                hint = ": does a node agent run on the node?" if phase == TransferPhase.NEW else ""
                 node = (obj.get("spec") or {}).get("node", "")
                 log.info(f"PodVolumeBackup has not ended{hint}", podVolumeBackup=name, phase=phase, node=node)
 
