@@ -61,7 +61,7 @@ for _variable in ("KUBERNETES_SERVICE_HOST", "PINNACE_LOCATION", "VELERO_NAMESPA
 os.environ["NO_PROXY"] = ",".join(filter(None, (os.environ.get("NO_PROXY"), str(TEST_NETWORK))))
 
 # A slow machine is no wrong answer. The everyday run stays quick; HYPOTHESIS_PROFILE=thorough looks harder.
-settings.register_profile("quick", deadline=None, max_examples=40, print_blob=True)
+settings.register_profile("quick", deadline=None, max_examples=25, print_blob=True)
 settings.register_profile("thorough", deadline=None, max_examples=1000, print_blob=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 

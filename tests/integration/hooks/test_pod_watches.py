@@ -99,8 +99,8 @@ async def test_a_watch_that_breaks_goes_on(
     control_plane: ControlPlane, connect: Connect, fault_proxy: StartProxy, namespace: str
 ) -> None:
     proxy = await fault_proxy(control_plane)
-    proxy.rules.add(CutBody(after_bytes=0), query={"watch": "1"}, times=1)
-    proxy.rules.add(watch_expired(), query={"watch": "1"}, times=1)
+    broken = proxy.rules.add(CutBody(after_bytes=0), query={"watch": "1"}, times=1)
+    expired = proxy.rules.add(watch_expired(), query={"watch": "1"}, times=1)
     client = await connect(control_plane, via=proxy)
     pod = await client.create(PODS, a_pod("one"), namespace)
     seen = Seen()
@@ -108,6 +108,8 @@ async def test_a_watch_that_breaks_goes_on(
         await seen.last("Pending")
         await client.patch(PODS, "one", running(), namespace, subresource="status")
         await seen.last("Running")
+    assert (broken.hits, expired.hits) == (1, 1)
+    assert "gone" not in seen.states
 
 
 async def test_looking(client: KubeClient, namespace: str) -> None:

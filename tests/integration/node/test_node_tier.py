@@ -250,6 +250,9 @@ async def test_rebooted_node_runs_its_pods_again(
             return container(after) not in ("", container(before))
 
         await eventually(runs_again, timeout_seconds=60)
+        after = await node_client.get(PODS, "lasting", node_namespace)
+        assert after["metadata"]["uid"] == before["metadata"]["uid"]
+        assert after["status"]["containerStatuses"][0]["restartCount"] > 0
     finally:
         node_cluster.remove_node(node)
         await node_client.delete(PODS, "lasting", node_namespace)

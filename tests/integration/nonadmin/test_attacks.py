@@ -228,6 +228,7 @@ async def test_a10_a_finalizer_hangs_nobody(server: Server, tenant: Tenant) -> N
     await tenant.refused(NON_ADMIN_BACKUPS, "attack")
     await tenant.client.delete(NON_ADMIN_BACKUPS, "attack", tenant.namespace)
     await tenant.gone(NON_ADMIN_BACKUPS, "attack")
+    assert await server.all(BACKUPS) == []
 
 
 async def test_a11_an_edit_after_acceptance_changes_nothing(server: Server, tenant: Tenant) -> None:
@@ -367,6 +368,10 @@ async def test_a26_long_names_and_dots(server: Server, tenant: Tenant) -> None:
             name,
             lambda obj: obj["status"]["veleroBackup"]["status"].get("phase") == "Completed",
         )
+    made = [each["metadata"]["name"] for each in await server.all(BACKUPS)]
+    assert len(set(made)) == 3
+    # Each is the value of a label too, which has at most 63 characters.
+    assert all(len(name) <= 63 for name in made)
 
 
 async def test_a31_messages_name_nobody_else(server: Server, tenant: Tenant, new_tenant: NewTenant) -> None:

@@ -107,7 +107,9 @@ async def test_positions_follow_the_line(serve: Serve, server: Server, tenant: T
     await tenant.restore("back", backupName="nightly")
     await tenant.until(NON_ADMIN_RESTORES, "back", position(2))
     await server.set_status(RESTORES, "admins", **DONE)
-    await tenant.until(NON_ADMIN_RESTORES, "back", position(1))
+    last = await tenant.until(NON_ADMIN_RESTORES, "back", position(1))
+    (own,) = [each for each in await server.all(RESTORES) if each["metadata"]["name"] != "admins"]
+    assert last["status"]["veleroRestore"]["name"] == own["metadata"]["name"]
 
 
 async def is_past(moment: datetime) -> bool:

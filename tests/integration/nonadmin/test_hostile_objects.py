@@ -54,7 +54,8 @@ async def test_the_controllers_outlive_every_object(
     for resource in (NON_ADMIN_BACKUPS, NON_ADMIN_RESTORES, NON_ADMIN_LOCATIONS):
         for obj in await tenant.client.list_all(resource, tenant.namespace):
             if not obj["metadata"].get("deletionTimestamp"):
-                await tenant.until(resource, obj["metadata"]["name"], lambda each: "status" in each)
+                found = await tenant.until(resource, obj["metadata"]["name"], lambda each: "status" in each)
+                assert found["status"]["phase"] in ("New", "BackingOff", "Created", "Deleting")
 
 
 async def _act(tenant: Tenant, verb: str, name: str, resource: APIResource, spec: Any, metadata: Any) -> None:
@@ -110,6 +111,8 @@ async def test_whoever_strips_the_finalizer_leaves_nothing_in_the_line(
             return len(await server.all(made)) == before
 
         await eventually(removed)
+    left = await tenant.client.list_all(resource, tenant.namespace)
+    assert [each["metadata"]["name"] for each in left] == ["honest"][:before]
 
 
 async def test_what_was_served_waits_for_its_request(serve: Serve, server: Server, tenant: Tenant) -> None:

@@ -48,6 +48,8 @@ async def test_what_loses_its_request_is_collected(serve: Serve, server: Server,
     await server.add(BACKUPS, "orphan", metadata=metadata, spec={})
     await server.add(BACKUPS, "admins", spec={})
     await eventually(lambda: _count(server, BACKUPS, 1))
+    (left,) = await server.all(BACKUPS)
+    assert left["metadata"]["name"] == "admins"
 
 
 @pytest.mark.spec("NAC-046")

@@ -350,6 +350,7 @@ async def test_what_a_plugin_prints_is_read_and_does_not_stop_it(tmp_path: Path)
             return sum(len(text) for text in log.messages("debug") if "noise" in text) >= 500_000
 
         await eventually(has_arrived)
+        assert await action.execute(pod(), BACKUP) == (pod(), [])
     finally:
         await running.close()
 

@@ -75,7 +75,7 @@ def crd_manifest(kind: Kind) -> dict[str, Any]:
 
 def _object_schema(kind: Kind) -> Schema:
     """The schema of a whole object: no part is required, and the API server validates metadata itself."""
-    schema = _struct_schema(kind.struct)
+    schema = copy.deepcopy(_whole_schema(kind.struct))
     properties = schema["properties"]
     properties["metadata"] = {"type": "object"}
     for key, description in _TYPE_META_DESCRIPTIONS.items():
@@ -85,6 +85,12 @@ def _object_schema(kind: Kind) -> Schema:
     if "spec" in properties:
         _keep_unknown(properties["spec"])
     return schema
+
+
+@functools.cache
+def _whole_schema(cls: type[Struct]) -> Schema:
+    """The schema of a kind; deriving it takes far longer than copying it."""
+    return _struct_schema(cls)
 
 
 def _keep_unknown(schema: Schema) -> None:

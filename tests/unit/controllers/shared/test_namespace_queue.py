@@ -316,6 +316,8 @@ async def test_a_waiting_restore_that_is_deleted_keeps_nobody_waiting(restores: 
     restores.queue.add(key("r2"))
 
     await restores.runs("r1", "r3")
+    assert (restores.phase("r1"), restores.phase("r3")) == ("InProgress", "InProgress")
+    assert "r2" not in restores.running
 
 
 async def test_namespaces_stay_taken_while_nobody_knows_whether_the_restore_began(
