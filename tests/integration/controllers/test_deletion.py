@@ -42,8 +42,8 @@ async def test_a_backup_goes_with_its_restores_and_its_requests(
     backup = await site.reached("backups", "b1", "Completed")
     await site.create("restores", "r1", spec={"backupName": "b1"})
     await site.reached("restores", "r1", "Completed")
-    # The tarball, its index, log, results, five lists and metadata; log, results, resource list and outcomes.
-    assert [len(list(folder.rglob(f"{run}/*"))) for run in ("backups/b1", "restores/r1")] == [10, 4]
+    # Tarball, index, log, results, five lists and metadata; log, results, resource list, volumes, outcomes.
+    assert [len(list(folder.rglob(f"{run}/*"))) for run in ("backups/b1", "restores/r1")] == [10, 5]
     await site.create("deletebackuprequests", "q1", **request_for(backup))
 
     for plural, name in (("deletebackuprequests", "q1"), ("backups", "b1"), ("restores", "r1")):
