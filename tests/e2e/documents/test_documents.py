@@ -13,10 +13,12 @@ from pathlib import Path
 import pytest
 
 from hack.cluster.control_plane import ControlPlane
+from tests.support import golden
 
 ROOT = Path(__file__).resolve().parents[3]
 BLOCK = re.compile(r"<!-- runnable -->\n```console\n(.*?)```", re.S)
-PAGES = ("README.md", "docs/tasks/without-a-server.md")
+MIGRATION = "docs/tasks/migrate-from-velero.md"
+PAGES = ("README.md", "docs/tasks/without-a-server.md", MIGRATION)
 COMMAND_SECONDS = 60
 
 
@@ -29,6 +31,8 @@ def blocks(page: str) -> list[str]:
 def test_the_commands_of_a_page_do_what_it_says(
     page: str, control_plane: ControlPlane, tmp_path: Path
 ) -> None:
+    if page == MIGRATION:
+        golden.unpack("1.18.0", tmp_path)
     programs = tmp_path / "bin"
     programs.mkdir()
     for name, module in (("pinnace", "pinnace.cli.main"), ("kubectl", "tests.e2e.documents.kubectl")):
@@ -48,7 +52,7 @@ def test_the_commands_of_a_page_do_what_it_says(
         for line in re.sub(r"\\\n\s*", "", block).splitlines():
             if not line.startswith("$ "):
                 continue
-            if variable := re.fullmatch(r"\$ export (\w+)=(\S+)", line):
+            if variable := re.fullmatch(r"\$ export (\w+)=(\S+)(?:\s+#.*)?", line):
                 environ[variable[1]] = variable[2]
                 continue
             # `backup diff` says by exit code 1 that something differs, which it is shown for.
