@@ -9,6 +9,7 @@ from pinnace.api.meta import ConfigReference, ObjectMeta, OwnerReference
 from pinnace.api.objects import JSONObject
 from pinnace.api.selection.resource_filters import filter_errors
 from pinnace.api.selection.validation import namespace_list_errors
+from pinnace.api.values.durations import Duration
 from pinnace.api.velero.backup import Backup, BackupSpec, BackupUploader
 from pinnace.cli.common.options import BackupSpecOptions, FilterOptions
 from pinnace.cli.errors import InvalidInput
@@ -17,6 +18,8 @@ from pinnace.cli.errors import InvalidInput
 def requested_backup(name: str, namespace: str, options: BackupSpecOptions) -> Backup:
     """The Backup that the options describe. Raises InvalidInput."""
     check_selectors(options)
+    if options.ttl < Duration():
+        raise InvalidInput("--ttl must not be negative: such a backup would be deleted at once")
     spec = BackupSpec(
         included_namespaces=list(options.include_namespaces),
         excluded_namespaces=list(options.exclude_namespaces),

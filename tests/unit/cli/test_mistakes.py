@@ -74,6 +74,24 @@ WITH_A_SERVER = [
     Mistake("backup get -o xml", 'invalid output format "xml"'),
     Mistake("backup-location create new --provider aws", "--bucket is required"),
     Mistake("backup create b --exit-code", "--exit-code goes with --wait"),
+    Mistake("backup get -o jsonpath={.a", "invalid -o jsonpath"),
+    Mistake("backup get --output", "flag needs an argument: --output"),
+    Mistake(
+        "backup create b --snapshot-volumes=maybe", 'invalid argument "maybe" for "--snapshot-volumes" flag'
+    ),
+    Mistake(
+        "backup create b --ttl -1h", "--ttl must not be negative: such a backup would be deleted at once"
+    ),
+    Mistake("backup create b -l a==b=c", "selector"),
+    Mistake("backup create b c", "accepts at most 1 arg(s), received 2"),
+    Mistake("backup create b --include-namespaces shop --exclude-namespaces shop", "shop"),
+    Mistake("schedule create s --schedule @dayly", "@dayly"),
+    Mistake("help bakcup", 'unknown command "bakcup" for "pinnace"; did you mean backup'),
+    Mistake("man bakcup", "there is no manual page of 'bakcup'"),
+    Mistake("completion tcsh", ""),
+    Mistake("client config set x", 'invalid KEY=VALUE: "x"', 0),
+    Mistake("--namespace", "flag needs an argument: --namespace"),
+    Mistake("backup-location describe mian", "did you mean main?"),
     Mistake("backup delete --all", "error reading user input: EOF; nothing was done", 2),
 ]
 

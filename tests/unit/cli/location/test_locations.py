@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 import yaml
 
+from pinnace.api.objects import JSONObject
+from pinnace.cli.location import backup as backup_location
 from pinnace.cli.main import run
 from pinnace.cli.output.printing import OutputFlags, render_table
 from pinnace.cli.output.server_tables import (
@@ -19,7 +21,7 @@ from pinnace.cli.output.server_tables import (
     snapshot_location_table,
 )
 from pinnace.kube.errors import Forbidden
-from pinnace.kube.resources import BACKUPS, velero
+from pinnace.kube.resources import BACKUPS, APIResource, velero
 from pinnace.storage.location_url import location_from_url
 from tests.unit.cli.fake_cluster import BACKUP_LOCATIONS, SNAPSHOT_LOCATIONS, FakeCluster, connected
 
@@ -401,3 +403,125 @@ def test_a_location_has_none_of_these(
 ) -> None:
     assert run(["--location", "./backups", *words]) == 2
     assert "works on a server in the cluster; leave out --location" in capsys.readouterr().err
+
+
+# --- backup-location create --validate ------------------------------------------------------------------
+
+
+class Verdicts:
+    """A server that says what it thinks of a location at the third look, or never."""
+
+    def __init__(self, cluster: FakeCluster, status: dict[str, str] | None) -> None:
+        self.looks = 0
+        self._cluster, self._status, self._get = cluster, status, cluster.get
+
+    async def get(self, resource: APIResource, name: str, namespace: str | None = None) -> JSONObject:
+        if resource == BACKUP_LOCATIONS:
+            self.looks += 1
+            if self.looks == 3 and self._status is not None:
+                self._cluster.named(BACKUP_LOCATIONS, name)["status"] = self._status
+        return await self._get(resource, name, namespace)
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "said"),
+    [
+        ({"phase": "Available"}, 0, 'Backup storage location "x" is Available.\n'),
+        (
+            {"phase": "Unavailable", "message": "no bucket b"},
+            1,
+            'An error occurred: backup storage location "x" was created, but is Unavailable: no bucket b\n',
+        ),
+        (
+            {"phase": "Unavailable"},
+            1,
+            'An error occurred: backup storage location "x" was created, but is Unavailable: the log of the'
+            " server says why\n",
+        ),
+        (
+            None,
+            1,
+            'An error occurred: backup storage location "x" was created, but no server has checked it within'
+            " 0.2 seconds: is one running in namespace velero?\n",
+        ),
+    ],
+    ids=["available", "unavailable", "without a message", "no server"],
+)
+def test_validate_waits_for_the_verdict_of_the_server(
+    status: dict[str, str] | None,
+    code: int,
+    said: str,
+    cluster: FakeCluster,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    verdicts = Verdicts(cluster, status)
+    monkeypatch.setattr(cluster, "get", verdicts.get)
+    monkeypatch.setattr(backup_location, "POLL_SECONDS", 0.001)
+    if status is None:
+        monkeypatch.setattr(backup_location, "VALIDATION_SECONDS", 0.2)
+
+    assert run(["backup-location", "create", "x", *AWS, "--validate"]) == code
+
+    printed = capsys.readouterr()
+    assert printed.out == 'Backup storage location "x" configured successfully.\n'
+    assert printed.err == said
+    assert verdicts.looks >= 3
+    assert "x" in cluster.names(BACKUP_LOCATIONS)  # it stays, so that it can be mended
+
+
+# --- describe -------------------------------------------------------------------------------------------
+
+
+def test_a_backup_location_is_described_with_its_message_and_without_its_secret(
+    cluster: FakeCluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cluster.add(
+        BACKUP_LOCATIONS,
+        "main",
+        spec={
+            "provider": "aws",
+            "objectStorage": {"bucket": "b", "prefix": "p", "caCert": "U0VDUkVU"},
+            "credential": {"name": "keys", "key": "cloud"},
+            "config": {"region": "eu"},
+        },
+        status={
+            "phase": "Unavailable",
+            "message": "access\ndenied",
+            "lastValidationTime": "2021-08-11T21:43:26Z",
+        },
+    )
+
+    assert run(["backup-location", "describe", "main"]) == 0
+
+    shown = capsys.readouterr().out
+    assert "U0VDUkVU" not in shown
+    for line in (
+        "Phase:           Unavailable",
+        "Message:         access denied",
+        "Last validated:  2021-08-11 21:43:26 +0000 UTC",
+        "Last synced:     <never>",
+        "Bucket:                b",
+        "Prefix:                p",
+        "CA certificate:        given",
+        "Access mode:           ReadWrite",
+        "Default:               false",
+        "Backup sync period:    <the server's>",
+        "Provider:  aws",
+        "Credential:  key cloud of Secret keys",
+    ):
+        assert " ".join(line.split()) in {" ".join(each.split()) for each in shown.splitlines()}
+
+
+def test_a_snapshot_location_is_described_without_the_fields_of_a_bucket(
+    cluster: FakeCluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cluster.add(SNAPSHOT_LOCATIONS, "main", spec={"provider": "aws", "config": {"region": "eu"}})
+
+    assert run(["snapshot-location", "describe", "main"]) == 0
+
+    shown = capsys.readouterr().out
+    assert "Bucket" not in shown
+    assert "Phase" not in shown
+    assert "region" in shown
+    assert "Credential:  <the server's>" in shown
