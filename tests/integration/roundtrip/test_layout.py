@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import os
 import secrets
 import subprocess
 import tarfile
@@ -62,7 +63,7 @@ def listing(tarball: Path) -> str:
     return done.stdout
 
 
-@pytest.mark.spec("STO-011", "STO-020", "STO-021")
+@pytest.mark.spec("STO-011", "STO-020", "STO-021", "BEY-075")
 async def test_the_files_beside_the_tarball(
     control_plane: ControlPlane, world: World, tmp_path: Path
 ) -> None:
@@ -73,6 +74,8 @@ async def test_the_files_beside_the_tarball(
         include_cluster_resources=True,
     )
 
+    # What Velero 1.6.3 accepts in a location.
+    assert set(os.listdir(tmp_path)) <= {"backups", "restores", "restic", "metadata", "plugins"}
     stored = files(tmp_path, "b1")
     lists = {f"b1-{name}.json.gz" for name in (*NULL_LISTS, "resource-list")}
     assert stored.keys() == {

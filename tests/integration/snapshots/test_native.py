@@ -82,7 +82,7 @@ async def test_a_snapshot_that_fails_is_counted(folder_app: FolderApp) -> None:
     assert status.get("volumeSnapshotsCompleted", 0) == 0
 
 
-@pytest.mark.spec("CTL-035")
+@pytest.mark.spec("CTL-035", "BEY-069")
 async def test_a_backup_whose_snapshot_cannot_be_deleted_keeps_its_files(
     folder_app: FolderApp, tmp_path: Path
 ) -> None:

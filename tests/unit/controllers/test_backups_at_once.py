@@ -1,5 +1,7 @@
 """Several backups at once: those that work on the same namespaces run one after the other. (docs/adr/042)"""
 
+import asyncio
+
 import pytest
 
 from pinnace.api.meta import ObjectMeta
@@ -10,6 +12,7 @@ from pinnace.controllers.shared.namespace_queue import NamespaceQueue, Targets
 from pinnace.kube.client import ServerVersion
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import Forbidden
+from pinnace.runtime.controller import DONE, Controller, Result
 from pinnace.runtime.keys import Key
 from tests.unit.controllers.fakes import NAMESPACE, World, fail_always
 
@@ -52,12 +55,38 @@ def backups(world: World, monkeypatch: pytest.MonkeyPatch) -> Backups:
     return Backups(world)
 
 
+@pytest.mark.spec("BEY-041")
+async def test_one_worker_takes_one_backup_at_a_time() -> None:
+    begun: asyncio.Queue[str] = asyncio.Queue()
+    go_on = asyncio.Event()
+
+    async def reconcile(key: Key) -> Result:
+        begun.put_nowait(key.name)
+        await go_on.wait()
+        return DONE
+
+    made = Controller("backup", reconcile, workers=1)
+    running = asyncio.create_task(made.run())
+    for name in ("a", "b"):
+        made.enqueue(Key(NAMESPACE, name))
+    assert await begun.get() == "a"
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert begun.empty()
+
+    go_on.set()
+    assert await begun.get() == "b"
+    made.stop()
+    await running
+
+
 @pytest.mark.parametrize(
     ("running", "waiting", "starts"),
     [
-        ("ns1", ["ns2"], ["b"]),
-        ("ns1", ["ns1", "ns2"], ["c"]),
-        ("ns1", ["ns*", "ns2"], []),
+        pytest.param("no-such", ["ns1"], ["b"], marks=pytest.mark.spec("BEY-041")),
+        pytest.param("ns1", ["ns2"], ["b"], marks=pytest.mark.spec("BEY-041")),
+        pytest.param("ns1", ["ns1", "ns2"], ["c"], marks=pytest.mark.spec("BEY-041")),
+        pytest.param("ns1", ["ns*", "ns2"], [], marks=pytest.mark.spec("BEY-041")),
         pytest.param("*", ["ns1"], [], marks=pytest.mark.spec("BEY-042")),
         pytest.param("ns1", ["*"], [], marks=pytest.mark.spec("BEY-042")),
         pytest.param("no-such", ["*"], ["b"], marks=pytest.mark.spec("BEY-042")),

@@ -87,6 +87,18 @@ async def test_filters_select_items(harness: Harness, spec: dict[str, Any], expe
     assert {kind: harness.world.created_of(kind) for kind in kinds} == expected
 
 
+@pytest.mark.spec("BEY-029")
+async def test_a_pattern_of_namespaces_selects_those_that_the_backup_has(harness: Harness) -> None:
+    results = await harness.restore(
+        configmap("m", "app-a"), configmap("m", "db"), pod("p", "db"), included_namespaces=["app-*"]
+    )
+
+    assert results.empty
+    assert harness.world.created_of("configmaps") == ["app-a/m"]
+    assert harness.world.created_of("namespaces") == ["app-a"]
+    assert harness.world.created_of("pods") == []
+
+
 @pytest.mark.spec("RST-027")
 async def test_a_label_selector_selects_items_of_all_kinds(harness: Harness) -> None:
     labels = {"a": "b"}
