@@ -17,6 +17,8 @@ if TYPE_CHECKING:
         list_backups_async,
         restore,
         restore_async,
+        verify,
+        verify_async,
     )
     from pinnace.programs.errors import (
         ClusterError,
@@ -30,6 +32,8 @@ if TYPE_CHECKING:
         BackupOptions,
         BackupResult,
         BackupSummary,
+        Check,
+        CheckResult,
         Cluster,
         ExistingResources,
         Location,
@@ -41,6 +45,8 @@ if TYPE_CHECKING:
         RestoreResult,
         ScopedResources,
         Selection,
+        Verification,
+        VerifyOptions,
     )
 
 __version__ = "0.1.0"
@@ -49,6 +55,8 @@ __all__ = [
     "BackupOptions",
     "BackupResult",
     "BackupSummary",
+    "Check",
+    "CheckResult",
     "Cluster",
     "ClusterError",
     "ExistingResources",
@@ -66,12 +74,16 @@ __all__ = [
     "RunFailed",
     "ScopedResources",
     "Selection",
+    "Verification",
+    "VerifyOptions",
     "backup",
     "backup_async",
     "list_backups",
     "list_backups_async",
     "restore",
     "restore_async",
+    "verify",
+    "verify_async",
 ]
 
 

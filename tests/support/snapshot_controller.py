@@ -17,6 +17,7 @@ from pinnace.kube.resources import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES
 from tests.support.waiting import POLL_SECONDS
 
 SIZE_BYTES = 3 << 30
+TAKEN_NANOSECONDS = 1_700_000_000_000_000_000
 FINALIZER = "example.io/has-a-snapshot"
 
 
@@ -108,7 +109,12 @@ class ScriptedSnapshots:
                     error = {"message": f"can not find snapshot for snapshotID {handle}"}
                     await self._patch(metadata["name"], {"status": {"error": error}}, subresource="status")
                     continue
-                status = {"snapshotHandle": handle, "restoreSize": SIZE_BYTES, "readyToUse": True}
+                status = {
+                    "snapshotHandle": handle,
+                    "restoreSize": SIZE_BYTES,
+                    "readyToUse": True,
+                    "creationTime": TAKEN_NANOSECONDS,
+                }
                 await self._patch(metadata["name"], {"status": status}, subresource="status")
 
     async def _patch(self, content: str, patch: JSONObject, **options: str) -> None:

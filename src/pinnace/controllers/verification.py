@@ -29,6 +29,7 @@ from pinnace.controllers.shared.locations import LocationStores
 from pinnace.controllers.shared.parts import Parts
 from pinnace.controllers.shared.scope import Scope
 from pinnace.controllers.shared.writes import PASSING_ERRORS
+from pinnace.csi.snapshots import FEATURE
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import KubeError, NotFound
 from pinnace.kube.resources import BACKUP_REPOSITORIES, BACKUPS, EVENTS, SCHEDULES
@@ -177,7 +178,8 @@ class VerificationReconciler:
                     client=scope.client,
                     discovery=discovery,
                     snapshotters=snapshotters_of(context),
-                    ask_in=scope.namespace,
+                    # Without the feature, a server may have no right to remove the contents that it makes.
+                    ask_in=scope.namespace if FEATURE in scope.features else "",
                 )
 
             async def access(workdir: Path) -> AccessProvider:

@@ -1,8 +1,7 @@
 """Whether CSI snapshots exist in the storage system: by the cluster's contents, or by asking their drivers.
 
 A driver can be asked only through a VolumeSnapshotContent with the handle: one is made for the look, with a
-policy that leaves the snapshot alone, and removed again. A driver that cannot list snapshots says that all
-are there.
+policy that leaves the snapshot alone, and removed again.
 """
 
 import asyncio
@@ -14,6 +13,7 @@ from typing import Final
 
 from pinnace.api import labels
 from pinnace.api.objects import JSONObject
+from pinnace.api.values.times import parse_time
 from pinnace.csi.deletion import StoredSnapshot
 from pinnace.csi.objects import Sleep, is_gone, trouble_of
 from pinnace.csi.snapshots import SnapshotKinds, handle_of, labels_of
@@ -24,6 +24,7 @@ ANSWER_SECONDS: Final = 60.0
 """How long a driver may take to look for a snapshot."""
 
 _AT_ONCE: Final = 8
+_CLOCKS_DIFFER_SECONDS: Final = 60.0
 _POLL_SECONDS: Final = 1.0
 _REMOVAL_SECONDS: Final = 30.0
 
@@ -61,8 +62,8 @@ async def look_up_csi(
         content = known.get((snapshot.driver, snapshot.handle))
         if content is None and not ask_in:
             found.unknown.append(
-                f"{snapshot}: the cluster has no VolumeSnapshotContent of it; with --ask-drivers one is made"
-                " for the look"
+                f"{snapshot}: the cluster has no VolumeSnapshotContent of it; `backup verify --ask-drivers`"
+                " makes one for the look"
             )
             return
         try:
@@ -75,6 +76,8 @@ async def look_up_csi(
             return
         if is_gone(content):
             found.missing.append(f"{snapshot} is not there: {trouble_of(content)}")
+        elif says_nothing(content):
+            found.unknown.append(f"{snapshot}: its driver cannot tell whether a snapshot exists")
         elif not (content.get("status") or {}).get("readyToUse"):
             reason = trouble_of(content) or "its driver has not said that it is ready to use"
             found.unknown.append(f"{snapshot}: {reason}")
@@ -115,6 +118,22 @@ async def _remove(client: KubeClient, kinds: SnapshotKinds, name: str) -> None:
         await client.delete(kinds.contents, name)
     except NotFound:
         return
+
+
+def says_nothing(content: JSONObject) -> bool:
+    """Whether a content made for a look is only called ready, by a driver that cannot list snapshots. Pure.
+
+    The csi-snapshotter then puts the present time where else is the time at which the snapshot was taken.
+    """
+    if labels.VERIFICATION not in labels_of(content):
+        return False
+    status = content.get("status") or {}
+    taken, made = status.get("creationTime"), content["metadata"].get("creationTimestamp")
+    if not status.get("readyToUse") or not made:
+        return False
+    return (
+        not isinstance(taken, int) or taken >= (parse_time(made).timestamp() - _CLOCKS_DIFFER_SECONDS) * 1e9
+    )
 
 
 def content_for_look(kinds: SnapshotKinds, snapshot: StoredSnapshot, namespace: str) -> JSONObject:

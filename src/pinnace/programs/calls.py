@@ -16,6 +16,8 @@ from pinnace.programs.types import (
     RestoreOptions,
     RestoreResult,
     Selection,
+    Verification,
+    VerifyOptions,
 )
 
 _PARALLEL_READS = 16
@@ -196,6 +198,43 @@ async def list_backups_async(location: Location) -> list[BackupSummary]:
             async with asyncio.TaskGroup() as group:
                 tasks = [group.create_task(read(store, name)) for name in names]
     return sorted((found for task in tasks if (found := task.result())), key=lambda found: found.name)
+
+
+def verify(
+    backup: str,
+    location: Location,
+    *,
+    cluster: Cluster | None = None,
+    options: VerifyOptions | None = None,
+) -> Verification:
+    """Check that a backup is whole: its files, each item, and the data of its volumes. Nothing is changed.
+
+    Without a cluster the snapshots of clouds and of CSI drivers are not looked at.
+    Not for programs with a running event loop: these await `verify_async`.
+
+    Raises:
+        PinnaceError: see the subclasses. What is wrong with the backup is in the result.
+    """
+    return _run(verify_async(backup, location, cluster=cluster, options=options), "verify")
+
+
+async def verify_async(
+    backup: str,
+    location: Location,
+    *,
+    cluster: Cluster | None = None,
+    options: VerifyOptions | None = None,
+) -> Verification:
+    """As `verify`, for asyncio.
+
+    Raises:
+        PinnaceError: see the subclasses.
+    """
+    from pinnace.programs._running import translated
+    from pinnace.programs._verifying import verification
+
+    with translated():
+        return await verification(backup, location, cluster, options or VerifyOptions())
 
 
 def _run(work: Coroutine[Any, Any, _T], function: str) -> _T:

@@ -260,3 +260,56 @@ class BackupSummary:
     expires: datetime | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
     problem: str = ""
+
+
+class CheckResult(StrEnum):
+    """How one check of a verification ended."""
+
+    OK = "ok"
+    BAD = "BAD"
+    """The backup cannot be relied upon."""
+    MISSING = "missing"
+    """A file that not every backup has."""
+    NOT_CHECKED = "not checked"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """One check of a verification.
+
+    Attributes:
+        name: what was checked, such as "tarball" or "kopia snapshots".
+        details: what was found, or why it was not checked.
+    """
+
+    name: str
+    result: CheckResult
+    details: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verification:
+    """What a verification of a backup found."""
+
+    backup: str
+    checks: Sequence[Check]
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether nothing bad was found, even if something was not checked."""
+        return all(check.result != CheckResult.BAD for check in self.checks)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VerifyOptions:
+    """How a backup is verified.
+
+    Attributes:
+        password_file: the password of the restic and kopia repositories; by default that of the environment
+            (RESTIC_PASSWORD_FILE, RESTIC_PASSWORD), else of the cluster's Secret.
+        read_data: a share of the data in these repositories that is read, such as "10%" or "1/5"; empty for
+            none.
+    """
+
+    password_file: str | os.PathLike[str] | None = None
+    read_data: str = ""

@@ -7,12 +7,14 @@ from pathlib import Path
 import pytest
 
 from hack.cluster.node_cluster import NodeCluster
+from pinnace.csi.deletion import StoredSnapshot
+from pinnace.csi.looking import look_up_csi
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import NotFound
 from pinnace.kube.resources import NAMESPACES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, SERVICE_ACCOUNTS
 from tests.integration.snapshots.bench import make_bench
 from tests.support.crds import ensure_crds
-from tests.support.csi_cluster import CLASS, CSICluster, csi_cluster
+from tests.support.csi_cluster import CLASS, DRIVER, CSICluster, csi_cluster
 from tests.support.pods import busybox_pod, exec_in_pod, run_pod, wait_ready
 from tests.support.waiting import eventually
 
@@ -63,6 +65,11 @@ async def test_a_pod_gets_its_data_back_from_a_snapshot(
     assert len(csi_storage.snapshots()) == 1
     assert await client.list_all(csi_storage.kinds.snapshots, home) == []
     await eventually(lambda: _has_no_contents(csi_storage))
+    gone = StoredSnapshot(driver=DRIVER, handle="never-taken")
+    looked = await look_up_csi(client, csi_storage.kinds, [gone], ask_in=node_namespace)
+    assert looked.unknown == [f"{gone}: its driver cannot tell whether a snapshot exists"]
+    await eventually(lambda: _has_no_contents(csi_storage))
+    assert len(csi_storage.snapshots()) == 1
     await client.delete(NAMESPACES, home)
     await eventually(lambda: _is_gone(client, home), timeout_seconds=90)
     assert len(csi_storage.snapshots()) == 1  # though the class says Delete

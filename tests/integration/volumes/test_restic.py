@@ -9,16 +9,23 @@ import os
 import secrets
 import shutil
 import signal
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from hack.cluster.s3 import S3Server
+from hack.cluster.s3 import Bucket, S3Server
+from pinnace.api.codec import decode
+from pinnace.api.velero.storage_location import BackupStorageLocation
+from pinnace.csi.stored_data import SavedPodVolume
+from pinnace.operations.verification.repositories import Lookup, look_up_snapshots
 from pinnace.volumes.restic.access import restic_access
 from pinnace.volumes.restic.client import Restic
 from pinnace.volumes.restic.commands import Command, command_line
+from pinnace.volumes.uploader.access import AccessProvider, Repository
 from pinnace.volumes.uploader.errors import (
     AccessError,
     CommandFailed,
@@ -30,9 +37,11 @@ from pinnace.volumes.uploader.errors import (
 )
 from pinnace.volumes.uploader.output import Progress
 from pinnace.volumes.uploader.progress import OnProgress
+from pinnace.volumes.uploader.share import ReadShare
 from tests.support.golden import unpack
 from tests.support.volume_labs import PASSWORD, TAGS, Lab, cloud_lab
 from tests.support.waiting import POLL_SECONDS
+from tests.unit.controllers.fakes import NAMESPACE
 
 FILES = {"a.txt": b"one", "deep/er/b.bin": bytes(range(256)) * 400, "empty": b""}
 
@@ -400,3 +409,40 @@ async def test_data_that_velero_saved_comes_back_with_every_attribute(
     assert hashlib.sha256(big).hexdigest() in (folder_lab.volume / "big.sum").read_text()
     assert (folder_lab.volume / "dir/deep.txt").stat().st_mode & 0o777 == 0o640
     assert any(path.is_symlink() for path in folder_lab.volume.rglob("*"))
+
+
+async def test_a_server_looks_its_snapshots_up_and_reads_their_data(bucket_lab: Lab, bucket: Bucket) -> None:
+    lab, held = bucket_lab, list[str]()
+    await lab.restic.init(lab.repository)
+    lab.fill({"big": secrets.token_bytes(300_000)})
+    snapshot = await lab.restic.back_up(lab.repository, lab.volume, TAGS)
+    location = decode(BackupStorageLocation, lab.cluster.objects["backupstoragelocations", "default"])
+    saved = [
+        SavedPodVolume(uploader="restic", snapshot=each, namespace=namespace, pod="p", volume="data")
+        for each, namespace in ((snapshot, "shop"), ("0123abcd", "shop"), ("4567abcd", "elsewhere"))
+    ]
+
+    async def access(workdir: Path) -> AccessProvider:
+        return AccessProvider(lab.cluster.client, NAMESPACE, workdir, inherited=lab.accesses.inherited)
+
+    @asynccontextmanager
+    async def hold(place: Repository) -> AsyncIterator[None]:
+        held.append(place.namespace)
+        yield
+
+    async def look() -> Lookup:
+        return await look_up_snapshots(location, saved, access, ReadShare.parse("100%"), hold)
+
+    found = await look()
+    assert (list(found.unknown), found.read) == ([], 1)
+    assert [text.partition(" of ")[0] for text in found.missing] == [
+        "restic snapshot 0123abcd",
+        "restic snapshot 4567abcd",
+    ]
+    assert held == ["shop", "elsewhere", "shop"]
+
+    stored = bucket.server.directory / "buckets" / bucket.name
+    packs = [path for path in stored.rglob("data/*/*") if path.is_file()]
+    largest = max(packs, key=lambda path: path.stat().st_size)
+    largest.write_bytes(largest.read_bytes()[:-1] + b"x")
+    assert any("the restic repository of shop is damaged" in text for text in (await look()).missing)

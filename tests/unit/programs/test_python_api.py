@@ -1,10 +1,13 @@
 """The Python API: what importing it loads, its requests, its errors."""
 
+import asyncio
+import gzip
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
 
 import pinnace
@@ -18,6 +21,7 @@ from pinnace.programs._running import (
     translated,
 )
 from pinnace.storage.errors import StoreUnavailable
+from tests.support.indexed_backups import config_map, store
 
 
 def test_importing_the_package_loads_nothing_heavy() -> None:
@@ -238,3 +242,44 @@ def test_a_modifier_that_cannot_be_used_is_refused_before_the_restore(
     given = pinnace.ResourceModifier(**{"resources": "pods", **fields})
     with pytest.raises(pinnace.InvalidRequest, match=f"^modifiers: .*{text}"):
         resource_modifiers(pinnace.RestoreOptions(modifiers=[given]))
+
+
+async def test_a_verification_says_what_is_bad_and_needs_no_cluster(tmp_path: Path) -> None:
+    directory = await asyncio.to_thread(store, tmp_path, "b1", [config_map("a")])
+    empty = gzip.compress(b"[]", mtime=0)
+    (directory / "b1-volumesnapshots.json.gz").write_bytes(empty)
+    location = pinnace.Location(tmp_path)
+
+    sound = await pinnace.verify_async("b1", location)
+    (directory / "b1.tar.gz").write_bytes(b"damaged")
+    damaged = await pinnace.verify_async("b1", location)
+
+    assert (sound.is_sound, {check.result for check in sound.checks}) == (True, {pinnace.CheckResult.OK})
+    (bad,) = [check for check in damaged.checks if check.result == pinnace.CheckResult.BAD]
+    assert (damaged.is_sound, bad.name) == (False, "tarball")
+
+
+async def test_a_verification_of_snapshots_without_a_cluster_names_them(tmp_path: Path) -> None:
+    directory = await asyncio.to_thread(store, tmp_path, "b1", [config_map("a")])
+    snapshot = {"spec": {"location": "x"}, "status": {"providerSnapshotID": "snap-1"}}
+    (directory / "b1-volumesnapshots.json.gz").write_bytes(gzip.compress(orjson.dumps([snapshot])))
+
+    found = await pinnace.verify_async("b1", pinnace.Location(tmp_path))
+
+    (check,) = [each for each in found.checks if each.result == pinnace.CheckResult.NOT_CHECKED]
+    assert check.details == "1: snapshot snap-1: no cluster was given"
+    assert found.is_sound
+
+
+@pytest.mark.parametrize(
+    ("backup", "options", "text"),
+    [
+        ("nosuch", pinnace.VerifyOptions(), "the location has no backup 'nosuch'"),
+        ("nosuch", pinnace.VerifyOptions(read_data="all"), "read_data: 'all' is not a share"),
+    ],
+)
+def test_a_verification_that_cannot_be_meant_is_refused(
+    tmp_path: Path, backup: str, options: pinnace.VerifyOptions, text: str
+) -> None:
+    with pytest.raises(pinnace.InvalidRequest, match=text):
+        pinnace.verify(backup, pinnace.Location(tmp_path), options=options)

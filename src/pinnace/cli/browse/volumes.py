@@ -12,11 +12,10 @@ from pinnace.cli.connect import open_cluster, settings_of
 from pinnace.cli.errors import InvalidInput
 from pinnace.cli.settings import Settings
 from pinnace.kube.client import KubeClient
-from pinnace.kube.discovery import Discovery
-from pinnace.kube.errors import ConfigError, KubeError
-from pinnace.operations.local import InvalidRun, LocalRun
+from pinnace.kube.errors import ConfigError
+from pinnace.operations.local import LocalRun
 from pinnace.operations.local_deletion import find_password
-from pinnace.operations.snapshots import snapshotters_of
+from pinnace.operations.verification.views import local_view
 from pinnace.operations.verification.volumes import ClusterView, NoCluster, VolumeLookup
 from pinnace.volumes.uploader.access import AccessProvider, LocationAccess
 from pinnace.volumes.uploader.share import ReadShare
@@ -89,24 +88,18 @@ class _Cluster:
         settings = self._settings
         try:
             client = await self._opened()
-            run = LocalRun(
-                client=client,
-                location=self._backend.location,
-                store=self._backend.store,
-                namespace=settings.namespace,
-                kubeconfig=settings.kubeconfig or "",
-                features=settings.features,
-            )
-            discovery = await Discovery.load(client)
-            context = await self._stack.enter_async_context(run.open(discovery, builtin=()))
-        except (ConfigError, KubeError, InvalidRun) as error:
+        except ConfigError as error:
             raise NoCluster(str(error)) from error
-        return ClusterView(
+        run = LocalRun(
             client=client,
-            discovery=discovery,
-            snapshotters=snapshotters_of(context),
-            ask_in=settings.namespace if self._options.ask_drivers else "",
+            location=self._backend.location,
+            store=self._backend.store,
+            namespace=settings.namespace,
+            kubeconfig=settings.kubeconfig or "",
+            features=settings.features,
         )
+        ask_in = settings.namespace if self._options.ask_drivers else ""
+        return await local_view(run, self._stack, ask_in=ask_in)
 
     async def _opened(self) -> KubeClient:
         if self._client is None:
