@@ -1,7 +1,6 @@
 """Install, back up, lose, restore, upgrade, uninstall: on a cluster that runs pods, from the image."""
 
 import base64
-import json
 from pathlib import Path
 
 import aiohttp
@@ -30,11 +29,6 @@ async def test_an_application_with_volumes_comes_back(
     await check_pods(deployed, node_cluster)
     await deployed.run("backup", "create", "b1", "--include-namespaces", application.namespace, "--wait")
     assert await deployed.phase("backup", "b1") == "Completed"
-    tried = await deployed.run("backup", "verify", "b1", "--restore", "-o", "json")
-    (found,) = json.loads(tried.out)
-    came_up = [each["check"] for each in found["checks"] if each["result"] == "ok" and "/" in each["check"]]
-    assert came_up, found
-    assert await application.content() == before
     await application.lose()
 
     await deployed.run("restore", "create", "r1", "--from-backup", "b1", "--wait")

@@ -279,7 +279,7 @@ class Trial:
             async with asyncio.timeout(2 * _REMOVAL_SECONDS):
                 left = list(await self.restorer.discard(self.name))
                 contents = await self._keep_snapshots()
-                await self._release_volumes()
+                left += await self._release_volumes()
                 for namespace in self.mapping.values():
                     with suppress(NotFound):
                         await self.client.delete(NAMESPACES, namespace)
@@ -331,17 +331,26 @@ class Trial:
                 problems.append(f"VolumeSnapshotContent {name}: {error}")
         return problems
 
-    async def _release_volumes(self) -> None:
-        """Let volumes that were provisioned for the trial go with their claims, whatever their class says."""
-        scratch = set(self.mapping.values())
+    async def _release_volumes(self) -> list[str]:
+        """Let volumes that were provisioned for the trial go with their claims, whatever their class says.
+
+        Returns:
+            The others, which were there before, and may keep a copy of the data.
+        """
+        scratch, found = set(self.mapping.values()), list[str]()
         for volume in await self.client.list_all(PERSISTENT_VOLUMES):
             if text(volume, "spec", "claimRef", "namespace") not in scratch:
                 continue
             provisioned = "pv.kubernetes.io/provisioned-by" in mapping(volume, "metadata", "annotations")
-            if provisioned and text(volume, "spec", "persistentVolumeReclaimPolicy") == "Retain":
+            if not provisioned:
+                found.append(
+                    f"PersistentVolume {volume['metadata']['name']}, which a claim of the trial took"
+                )
+            elif text(volume, "spec", "persistentVolumeReclaimPolicy") == "Retain":
                 patch = {"spec": {"persistentVolumeReclaimPolicy": "Delete"}}
                 with suppress(NotFound, Conflict):
                     await self.client.patch(PERSISTENT_VOLUMES, volume["metadata"]["name"], patch)
+        return found
 
 
 async def _to_its_end(request: Coroutine[Any, Any, JSONObject]) -> None:
