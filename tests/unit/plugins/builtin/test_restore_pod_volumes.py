@@ -32,6 +32,7 @@ class Cluster:
     def __init__(self, *orders: JSONObject, configs: int = 1, config: dict[str, str] | None = None) -> None:
         self.orders = list(orders)
         self.configs = [{"metadata": {"name": f"c{number}"}, "data": config} for number in range(configs)]
+        self.later: list[JSONObject] = []
         self.workloads = {"velero": "registry.example.com/pinnace:v1"}
         self.refuse: KubeError | None = None
         self.selectors: list[str] = []
@@ -49,6 +50,8 @@ class Cluster:
         assert namespace == "velero"
         self.selectors.append(label_selector)
         if resource.name == "configmaps":
+            if label_selector == "velero.io/plugin-config,velero.io/pod-volume-restore=RestoreItemAction":
+                return self.later
             assert label_selector == "velero.io/plugin-config,velero.io/restic=RestoreItemAction"
             return self.configs
         raise AssertionError(f"nothing asks for {resource.name}")
@@ -230,6 +233,16 @@ async def test_image_and_command(
     [container] = await run(cluster, a_pod())
 
     assert (container["image"], container["command"]) == (image, command)
+
+
+async def test_the_config_map_of_velero_1_10_and_later_is_taken_in_place_of_the_older_one() -> None:
+    cluster = Cluster(saved("data"), config={"image": "r/old:1", "cpuLimit": "1"})
+    cluster.later = [{"metadata": {"name": "l"}, "data": {"image": "r/later:1"}}]
+
+    [container] = await run(cluster, a_pod())
+
+    assert (container["image"], container["command"]) == ("r/later:1", ["/velero-restore-helper"])
+    assert container["resources"]["limits"]["cpu"] == "100m"
 
 
 @pytest.mark.spec("API-020")

@@ -20,6 +20,8 @@ FALLBACK_IMAGE: Final = "velero/velero-restic-restore-helper:v1.6.3"
 """Velero's own helper does the same; taken where no workload says what image the server is of."""
 
 HELPER_COMMAND: Final = ("/velero-restic-restore-helper",)
+LATER_HELPER_COMMAND: Final = ("/velero-restore-helper",)
+"""In images of Velero 1.10 and later."""
 OWN_COMMAND: Final = ("pinnace", "restore-helper")
 DEFAULT_CPU: Final = "100m"
 DEFAULT_MEMORY: Final = "128Mi"

@@ -15,6 +15,7 @@ from pinnace.plugins.builtin.restore.config import ActionError, ClusterReader, P
 from pinnace.plugins.builtin.restore.helper_container import (
     FALLBACK_IMAGE,
     HELPER_COMMAND,
+    LATER_HELPER_COMMAND,
     OWN_COMMAND,
     configured_image,
     helper_container,
@@ -24,6 +25,9 @@ from pinnace.plugins.protocols import ResourceSelector, RestoreItemInput, Restor
 from pinnace.storage.errors import StorageError
 
 log = logging.getLogger(__name__)
+
+LATER_NAME: Final = "velero.io/pod-volume-restore"
+"""Name of the action, and so label of its ConfigMap, since Velero 1.10; taken before the older one."""
 
 PodVolumeBackupSource = Callable[[], Awaitable[Sequence[PodVolumeBackup]]]
 """Lists the pod volume backups of one backup; may raise KubeError or StorageError."""
@@ -55,6 +59,7 @@ class WaitForPodVolumes:
         self._namespace = namespace
         self._pod_volume_backups = pod_volume_backups
         self._config = PluginConfig(client, namespace, self.name)
+        self._later_config = PluginConfig(client, namespace, LATER_NAME)
         self._lock = asyncio.Lock()
         self._known: tuple[Restore, PodVolumeCatalogue] | None = None
         self._own_image: str | None = None
@@ -106,14 +111,15 @@ class WaitForPodVolumes:
             return self._known[1]
 
     async def _container(self, restore: Restore, volumes: list[str]) -> JSONObject:
-        config = await self._config.data(restore)
+        later = await self._later_config.data(restore)
+        config = later or await self._config.data(restore)
         configured = configured_image(config)
         image = configured or await self._default_image()
         foreign = configured is not None or image == FALLBACK_IMAGE
         return helper_container(
             config,
             image=image,
-            command=HELPER_COMMAND if foreign else OWN_COMMAND,
+            command=(LATER_HELPER_COMMAND if later else HELPER_COMMAND) if foreign else OWN_COMMAND,
             restore_uid=restore.metadata.uid,
             volumes=volumes,
         )
