@@ -62,7 +62,10 @@ async def volume_of(stage: Stage) -> JSONObject:
 async def test_moved_data_comes_back_after_namespace_and_snapshot_are_gone(
     csi_storage: CSICluster, quiet_stage: Stage
 ) -> None:
-    """The snapshot is deleted when its data is in the location; nothing made on the way is left."""
+    """The snapshot is deleted when its data is in the location; nothing made on the way is left.
+
+    Before that, server and agent are interrupted during a transfer: the next ones end it.
+    """
     stage, options = quiet_stage, {"features": frozenset({"EnableCSI"}), "operation_poll_seconds": 1.0}
     async with running(stage.client, stage.site.namespace, stage.folder, **options):
         await stage.site.reached("backupstoragelocations", "default", "Available")
@@ -84,10 +87,25 @@ async def test_moved_data_comes_back_after_namespace_and_snapshot_are_gone(
         await stage.fill("p", plain)
         before = await stage.content("p", "data")
         old = await volume_of(stage)
+        stage.hold("create")
+        with stage.agent() as agent:
+            await stage.begin_backup("killed", snapshotMoveData=True)
+            await stage.held()
+            agent.stop(grace_seconds=0)
+        stage.release()
+    async with running(stage.client, stage.site.namespace, stage.folder, **options):
         with stage.agent():
+            killed = await ended(stage, "backups", "killed")
+            phases = sorted(each["status"]["phase"] for each in await uploads_of(stage, "killed"))
+
+            assert killed["status"]["phase"] == "PartiallyFailed"
+            assert phases == ["Completed", "Failed"], "the one that had begun, and the one that waited"
+            assert csi_storage.snapshots() == []
+            assert await left_over(stage, csi_storage) == []
+
             await stage.begin_backup(snapshotMoveData=True)
             backup = await ended(stage, "backups", "b")
-            uploads = await stage.client.list_all(DATA_UPLOADS, stage.site.namespace)
+            uploads = await uploads_of(stage, "b")
 
             assert {each["status"]["phase"] for each in uploads} == {"Completed"}, uploads
             assert backup["status"]["phase"] == "Completed", backup["status"]
@@ -111,6 +129,12 @@ async def test_moved_data_comes_back_after_namespace_and_snapshot_are_gone(
             assert new["spec"]["persistentVolumeReclaimPolicy"] == "Delete"
             assert await left_over(stage, csi_storage) == []
             await stage.delete_pod("p")  # the kubelet gives its device back while the driver runs
+
+
+async def uploads_of(stage: Stage, backup: str) -> list[JSONObject]:
+    """The DataUploads of a backup."""
+    selector = f"{labels.BACKUP_NAME}={backup}"
+    return await stage.client.list_all(DATA_UPLOADS, stage.site.namespace, label_selector=selector)
 
 
 async def ended(stage: Stage, plural: str, name: str) -> JSONObject:

@@ -45,14 +45,22 @@ def _by_phase(sheet: Sheet, volumes: Sequence[JSONObject], details: bool) -> Non
 
 
 def _by_pod(sheet: Sheet, volumes: Sequence[JSONObject]) -> None:
+    """The volumes of each pod, and below them what failed, or what they wait for."""
     pods: dict[str, list[str]] = {}
+    reasons: dict[str, list[str]] = {}
     for volume in volumes:
         spec = cells.spec(volume)
         pod = spec.get("pod") or {}
         shown = f"{spec.get('volume', '')}{_percentage(volume)}"
-        pods.setdefault(f"{pod.get('namespace', '')}/{pod.get('name', '')}", []).append(shown)
+        name = f"{pod.get('namespace', '')}/{pod.get('name', '')}"
+        pods.setdefault(name, []).append(shown)
+        message = cells.status(volume).get("message")
+        if message and cells.phase(volume) != "Completed":
+            reasons.setdefault(name, []).append(f"{spec.get('volume', '')}: {message}")
     for pod_name in sorted(pods):
         sheet.line(f"\t\t{pod_name}: {', '.join(sorted(pods[pod_name]))}")
+        for reason in sorted(reasons.get(pod_name, ())):
+            sheet.line(f"\t\t\t{reason}")
 
 
 def _percentage(volume: JSONObject) -> str:

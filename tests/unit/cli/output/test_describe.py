@@ -200,6 +200,29 @@ def test_backup_details_fragments() -> None:
     assert text.endswith(expected)
 
 
+def test_volumes_that_wait_or_failed_say_why_in_the_details() -> None:
+    waiting, failed = pod_volume("New"), pod_volume("Failed", "b")
+    waiting["status"]["message"] = "no node agent runs on the node n1"
+    failed["status"]["message"] = "disk full"
+    facts = BackupFacts(pod_volume_backups=[waiting, failed, pod_volume("Completed", "c")])
+
+    text = describe_backup(nginx_backup(), facts, DETAILED)
+
+    assert text.endswith(
+        sample("""
+        Restic Backups:
+          Completed:
+            nginx/c: data
+          Failed:
+            nginx/b: data
+              data: disk full
+          New:
+            nginx/a: data
+              data: no node agent runs on the node n1
+        """)
+    )
+
+
 def test_hooks_show_their_own_lists() -> None:
     backup = nginx_backup()
     backup["spec"]["hooks"] = {
