@@ -12,7 +12,6 @@ import io
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 import tarfile
@@ -23,6 +22,7 @@ from pinnace.api.objects import JSONObject
 
 ROOT = Path(__file__).resolve().parents[1]
 CHART = ROOT / "deploy" / "helm" / "pinnace"
+SUMS = "SHA256SUMS"
 _PINNED = re.compile(r"^([A-Za-z0-9._-]+)==([^ ;\\]+)")
 _HASH = re.compile(r"--hash=sha256:([0-9a-f]{64})")
 
@@ -32,18 +32,17 @@ class ReleaseError(Exception):
 
 
 def make(folder: Path, *, epoch: int, image: bool) -> list[Path]:
-    """Make all files in an empty folder, and return them, checksums last.
+    """Make all files in a folder that is empty or has a former release, and return them, checksums last.
 
     Args:
         epoch: the time that archives note for their files, in seconds.
         image: make the image too, which takes minutes and needs Debian's packages.
 
     Raises:
-        ReleaseError: a part could not be made.
+        ReleaseError: a part could not be made, or the folder has other files; nothing is deleted then.
     """
     version = _version()
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
+    prepare(folder)
     _build(folder, epoch)
     (folder / f"pinnace-chart-{version}.tgz").write_bytes(chart(version, epoch))
     components = json.dumps(components_of(version), indent=2, sort_keys=True)
@@ -54,9 +53,44 @@ def make(folder: Path, *, epoch: int, image: bool) -> list[Path]:
         build(folder / f"pinnace-image-{version}.tar", [f"pinnace:v{version}"])
     made = sorted(folder.iterdir())
     lines = [f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}\n" for path in made]
-    sums = folder / "SHA256SUMS"
+    sums = folder / SUMS
     sums.write_text("".join(lines))
     return [*made, sums]
+
+
+def prepare(folder: Path) -> None:
+    """Make a folder, or remove the files of a former release, which its checksums name, and nothing else.
+
+    Raises:
+        ReleaseError: it has other files; nothing was removed.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    sums = folder / SUMS
+    former = {line.split("  ")[1] for line in sums.read_text().splitlines()} if sums.exists() else set()
+    if others := {path.name for path in folder.iterdir()} - former - {SUMS}:
+        raise ReleaseError(
+            f"{folder} has files that are no release, such as {min(others)}: name another folder"
+        )
+    for path in folder.iterdir():
+        path.unlink()
+
+
+def check_committed() -> None:
+    """Refuse a checkout with changes: the version would not say what was released. Raises ReleaseError."""
+    command = ["git", "status", "--porcelain", "--untracked-files=normal"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise ReleaseError(f"not a checkout of git: {done.stderr.strip()}")
+    if done.stdout:
+        first = done.stdout.splitlines()[0][3:]
+        raise ReleaseError(f"the checkout has changes, such as {first}: commit them, or say --uncommitted")
+
+
+def tag_of_commit() -> str:
+    """The tag of this commit that names a version; empty if it has none."""
+    command = ["git", "tag", "--points-at", "HEAD", "--list", "v[0-9]*"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    return done.stdout.split()[0] if done.returncode == 0 and done.stdout.strip() else ""
 
 
 def _version() -> str:
@@ -119,7 +153,7 @@ def components_of(version: str) -> JSONObject:
         "type": "application",
         "name": "pinnace",
         "version": version,
-        "purl": f"pkg:pypi/pinnace{version}",
+        "purl": f"pkg:pypi/pinnace@{version}",
         "licenses": [{"license": {"id": "Apache-2.0"}}],
     }
     return {
@@ -144,13 +178,18 @@ def _epoch() -> int:
 def main() -> int:
     """Make a release and say where it is."""
     parser = argparse.ArgumentParser(description="Make the files of a release.")
-    parser.add_argument("--tag", help="the tag that is released; it must be v and the version")
+    parser.add_argument(
+        "--tag", help="the tag that is released, which must be v and the version; default that of the commit"
+    )
+    parser.add_argument("--uncommitted", action="store_true", help="release a checkout with changes")
     parser.add_argument("--no-image", action="store_true", help="leave out the image")
     parser.add_argument("folder", nargs="?", type=Path, default=ROOT / "dist" / "release")
     arguments = parser.parse_args()
     try:
-        if arguments.tag:
-            check_tag(arguments.tag, _version())
+        if not arguments.uncommitted:
+            check_committed()
+        if tag := arguments.tag or tag_of_commit():
+            check_tag(tag, _version())
         made = make(arguments.folder, epoch=_epoch(), image=not arguments.no_image)
     except ReleaseError as error:
         print(error, file=sys.stderr)

@@ -84,7 +84,7 @@ def image_from_tree(tree: Path, archive: Path, images: Mapping[str, ImageConfig]
                 manifest.append(
                     {"Config": f"config-{number}.json", "RepoTags": [name], "Layers": ["layer.tar"]}
                 )
-            output.add(layer, "layer.tar", filter=_root_owned)
+            output.add(layer, "layer.tar", filter=_timeless)
             _add_bytes(output, "manifest.json", json.dumps(manifest).encode())
     finally:
         layer.unlink(missing_ok=True)
@@ -165,6 +165,12 @@ def _write_layer(tree: Path, layer: Path) -> str:
             output.add(path, path.name, filter=_root_owned)
     with layer.open("rb") as content:
         return hashlib.file_digest(content, "sha256").hexdigest()
+
+
+def _timeless(member: tarfile.TarInfo) -> tarfile.TarInfo | None:
+    """The same without the time of the build, so that the same layer gives the same archive."""
+    member.mtime, member.mode = 0, 0o644
+    return _root_owned(member)
 
 
 def _root_owned(member: tarfile.TarInfo) -> tarfile.TarInfo | None:

@@ -40,6 +40,17 @@ def manifest_of(archive: tarfile.TarFile) -> list[dict[str, Any]]:
     return manifest
 
 
+def test_an_image_that_is_made_again_is_the_same_to_the_byte(tmp_path: Path) -> None:
+    tree = tmp_path / "tree"
+    tree.mkdir()
+    (tree / "file").write_text("content")
+    images = {"localhost/tool:1": ImageConfig()}
+    first = image_from_tree(tree, tmp_path / "a.tar", images)
+    with tarfile.open(first) as archive:
+        assert {member.mtime for member in archive} == {0}
+    assert first.read_bytes() == image_from_tree(tree, tmp_path / "b.tar", images).read_bytes()
+
+
 def test_archive_holds_layer_and_configuration(tree: Path, tmp_path: Path) -> None:
     config = ImageConfig(entrypoint=["/bin/tool"], command=["a"], environment={"K": "v w"}, user="65534")
 

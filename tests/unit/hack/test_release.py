@@ -30,6 +30,19 @@ def test_two_releases_of_one_commit_are_the_same_to_the_byte(tmp_path: Path) -> 
     assert any(name.endswith("entry_points.txt") for name in names)
 
 
+def test_a_folder_with_other_files_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "pinnace-0.0.1.tar.gz").write_text("a former release")
+    (tmp_path / "SHA256SUMS").write_text("0  pinnace-0.0.1.tar.gz\n")
+    (tmp_path / "thesis.tex").write_text("years of work")
+    with pytest.raises(release.ReleaseError, match=r"has files that are no release, such as thesis\.tex"):
+        release.prepare(tmp_path)
+    assert len(list(tmp_path.iterdir())) == 3
+
+    (tmp_path / "thesis.tex").unlink()
+    release.prepare(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_the_chart_of_a_release_has_its_version(tmp_path: Path) -> None:
     path = tmp_path / "chart.tgz"
     path.write_bytes(release.chart("7.8.9", EPOCH))
@@ -47,6 +60,7 @@ def test_every_component_has_a_version_and_hashes() -> None:
 
     names = {component["name"] for component in listed["components"]}
     assert {"aiohttp", "click", "grpcio"} <= names
+    assert listed["metadata"]["component"]["purl"] == "pkg:pypi/pinnace@1.0.0"
     assert all(component["hashes"] and component["version"] for component in listed["components"])
 
 
