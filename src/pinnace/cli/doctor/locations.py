@@ -13,6 +13,7 @@ from pinnace.api.codec import DecodeError, decode
 from pinnace.api.objects import JSONObject, mapping
 from pinnace.api.velero.storage_location import BackupStorageLocation, SecretKeySelector
 from pinnace.cli.doctor.clocks import read_store_time
+from pinnace.cli.doctor.cloud_credentials import trouble_of
 from pinnace.cli.doctor.findings import Finding, ok, problem, skipped, warning
 from pinnace.cli.install.checks import FILESYSTEM
 from pinnace.controllers.shared.locations import LocationStores
@@ -122,9 +123,13 @@ def _of_server(location: JSONObject, probe: Probe) -> Finding:
     remedy = f"mend bucket, credentials or settings (`backup-location describe {name}` shows them)"
     if phase == "Unavailable":
         why = status.get("message") or "its log says why"
+        if (trouble := trouble_of(why)) is not None:
+            return problem(CHECK, f"the server cannot use {name}: {trouble.text} ({why})", trouble.remedy)
         return problem(CHECK, f"the server cannot use {name}: {why}", remedy)
     if not phase:
         return problem(CHECK, f"no server has looked at {name} yet", "is one running in this namespace?")
+    if trouble_of(probe.untried or probe.problem) is not None:
+        return judge_probe(name, probe)
     if probe.untried:
         return ok(CHECK, f"the server can use {name}; not written to from here: {probe.untried}")
     if probe.unreachable:
@@ -137,6 +142,9 @@ def _of_server(location: JSONObject, probe: Probe) -> Finding:
 
 def judge_probe(name: str, probe: Probe) -> Finding:
     """The finding for one location that was probed."""
+    why = probe.problem or probe.untried
+    if (trouble := trouble_of(why)) is not None:
+        return problem(CHECK, f"{name} cannot be used: {trouble.text} ({why})", trouble.remedy)
     if probe.problem:
         return problem(
             CHECK,

@@ -19,6 +19,7 @@ from pinnace.cli.doctor import (
     server,
     snapshots,
 )
+from pinnace.cli.doctor.cloud_credentials import trouble_of
 from pinnace.cli.doctor.findings import Finding, Level, listed
 from pinnace.kube.resources import CONFIGMAPS, EVENTS, NAMESPACES
 
@@ -216,6 +217,20 @@ def location(phase: str, **spec: Any) -> dict[str, Any]:
             Level.SKIPPED,
             "cannot be reached from here",
         ),
+        (
+            "Available",
+            locations.Probe(problem="403 ExpiredToken: The provided token has expired"),
+            Level.PROBLEM,
+            "main cannot be used: its AWS credentials have expired (403 ExpiredToken",
+        ),
+        (
+            "Available",
+            locations.Probe(
+                problem="cannot get AWS credentials: Error when retrieving token from sso", unreachable=True
+            ),
+            Level.PROBLEM,
+            "main cannot be used: its AWS sign-on has expired",
+        ),
         ("Available", locations.Probe(untried="a folder"), Level.OK, "not written to from here: a folder"),
         ("Unavailable", locations.Probe(), Level.PROBLEM, "the server cannot use main: the bucket is gone"),
         ("", locations.Probe(), Level.PROBLEM, "no server has looked at main yet"),
@@ -340,3 +355,35 @@ def test_a_schedule_that_does_not_run(
 
     assert found is (level or Level.OK)
     assert (part or "all 1 will run") in text
+
+
+@pytest.mark.parametrize(
+    ("message", "said"),
+    [
+        ("403 Forbidden: ExpiredToken: The provided token has expired.", "AWS credentials have expired"),
+        ("An error occurred (ExpiredTokenException) when calling AssumeRole", "AWS credentials have expired"),
+        (
+            "Error when retrieving token from sso: Token has expired and refresh failed",
+            "AWS sign-on has expired",
+        ),
+        (
+            "403 InvalidAccessKeyId: The AWS Access Key Id you provided does not exist",
+            "does not exist any more",
+        ),
+        ("403 SignatureDoesNotMatch", "secret access key is wrong"),
+        ("403 RequestTimeTooSkewed: The difference is too large", "too old or too new"),
+        ("('invalid_grant: Token has been expired or revoked.')", "Google credentials have expired"),
+        ("AADSTS7000222: The provided client secret keys for app are expired", "client secret has expired"),
+        ("AADSTS7000215: Invalid client secret provided", "client secret is wrong"),
+        ("AuthenticationFailed: Signature not valid in the specified time frame", "not valid any more"),
+    ],
+)
+def test_what_a_cloud_says_of_credentials_is_said_in_words(message: str, said: str) -> None:
+    found = trouble_of(message)
+    assert found is not None
+    assert said in found.text
+
+
+@pytest.mark.parametrize("message", ["", "403 AccessDenied", "no such bucket", "no answer within 30 seconds"])
+def test_other_refusals_say_nothing_of_credentials(message: str) -> None:
+    assert trouble_of(message) is None
