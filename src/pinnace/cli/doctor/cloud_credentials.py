@@ -18,8 +18,8 @@ class Trouble:
 
 
 _RENEW_AWS = (
-    "get new ones: `aws sso login` or new temporary keys; a server needs keys that do not expire, or a role of"
-    " its service account"
+    "get new ones: `aws sso login` or new temporary keys; a server needs keys that do not expire, or a role"
+    " of its service account"
 )
 _KNOWN: Final[Sequence[tuple[re.Pattern[str], Trouble]]] = tuple(
     (re.compile(pattern, re.IGNORECASE), Trouble(text, remedy))
