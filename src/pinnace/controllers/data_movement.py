@@ -342,7 +342,7 @@ def concerns(obj: JSONObject) -> bool:
 def uploads_controller(parts: Parts) -> Controller:
     """The DataUpload controller of a server."""
     scope = parts.scope
-    exposer = Exposer(scope.client, scope.namespace)
+    exposer = Exposer(scope.client, scope.namespace, fresh_seconds=TRANSFER_POLL_SECONDS / 2)
     repositories = parts.repositories
     kinds = SnapshotKinds.served(parts.discovery)
     made = Controller(
@@ -371,7 +371,7 @@ async def _unserved(key: Key) -> Result:
 def downloads_controller(parts: Parts) -> Controller:
     """The DataDownload controller of a server."""
     scope = parts.scope
-    exposer = Exposer(scope.client, scope.namespace)
+    exposer = Exposer(scope.client, scope.namespace, fresh_seconds=TRANSFER_POLL_SECONDS / 2)
     repositories = parts.repositories
     kind = Downloads(scope, exposer, repositories)
     reconciler = MovementReconciler(scope, exposer, kind)

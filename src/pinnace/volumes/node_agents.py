@@ -1,5 +1,6 @@
 """Where node agents run, by the DaemonSet that runs them. (docs/spec: PVL 3, BEY 6.1)"""
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -46,11 +47,14 @@ class NodeAgents:
 
     Args:
         namespace: the server's.
+        fresh_seconds: how long what was seen is not looked at again; many volumes ask for the same.
     """
 
-    def __init__(self, client: KubeClient, namespace: str) -> None:
+    def __init__(self, client: KubeClient, namespace: str, *, fresh_seconds: float = 0.0) -> None:
         self._client = client
         self._namespace = namespace
+        self._fresh_seconds = fresh_seconds
+        self._seen: tuple[float, AgentSet | None, list[JSONObject]] | None = None
 
     async def find(self) -> AgentSet | None:
         """The DaemonSet; None if there is none. Raises KubeError."""
@@ -66,7 +70,7 @@ class NodeAgents:
             has_worked: an agent has worked there. So if there is no DaemonSet, agents are started in another
                 way, and it is not known which of them run.
         """
-        found = await self.find()
+        found, pods = await self._look()
         if found is None and has_worked:
             return ""
         if found is None:
@@ -74,8 +78,6 @@ class NodeAgents:
                 f"no node agent runs on the node {node}, as the namespace {self._namespace} has no DaemonSet"
                 f" {NAMES[0]}: install it with `pinnace install --use-node-agent`"
             )
-        selector = ",".join(f"{key}={value}" for key, value in found.pod_labels.items())
-        pods = await self._client.list_all(PODS, self._namespace, label_selector=selector)
         here = [pod for pod in pods if text(pod, "spec", "nodeName") == node]
         if any(_is_ready(pod) for pod in here):
             return ""
@@ -90,6 +92,18 @@ class NodeAgents:
             f"the node agent on the node {node} is not ready: see the pod"
             f" {self._namespace}/{pod['metadata']['name']} of {where}"
         )
+
+    async def _look(self) -> tuple[AgentSet | None, list[JSONObject]]:
+        """The DaemonSet and its pods."""
+        now = asyncio.get_running_loop().time()
+        if self._seen is not None and now - self._seen[0] < self._fresh_seconds:
+            return self._seen[1:]
+        found, pods = await self.find(), []
+        if found is not None:
+            selector = ",".join(f"{key}={value}" for key, value in found.pod_labels.items())
+            pods = await self._client.list_all(PODS, self._namespace, label_selector=selector)
+        self._seen = now, found, pods
+        return found, pods
 
 
 def _is_ready(pod: JSONObject) -> bool:

@@ -34,12 +34,13 @@ class Exposer:
 
     Args:
         namespace: the server's.
+        fresh_seconds: for how long it is believed that an agent runs, or does not.
     """
 
-    def __init__(self, client: KubeClient, namespace: str) -> None:
+    def __init__(self, client: KubeClient, namespace: str, *, fresh_seconds: float = 0.0) -> None:
         self._client = client
         self._namespace = namespace
-        self._agents = NodeAgents(client, namespace)
+        self._agents = NodeAgents(client, namespace, fresh_seconds=fresh_seconds)
 
     async def node(
         self, movement: JSONObject, claim_spec: JSONObject, *, on_node: str = "", of_backup: bool = False

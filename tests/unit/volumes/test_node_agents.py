@@ -1,0 +1,60 @@
+"""Where node agents run."""
+
+import pytest
+
+from pinnace.volumes.agent_settings import named_in
+from pinnace.volumes.node_agents import NodeAgents
+from tests.unit.controllers.fakes import NAMESPACE
+from tests.unit.volumes.cluster import VolumeCluster
+
+MARKS = {"name": "restic"}
+
+
+@pytest.fixture
+def cluster() -> VolumeCluster:
+    """An installation as those before Velero 1.10, whose only agent is being deleted."""
+    made = VolumeCluster()
+    made.add("daemonsets", "restic", spec={"selector": {"matchLabels": MARKS}})
+    status = {"conditions": [{"type": "Ready", "status": "True"}]}
+    pod = made.add("pods", "agent", labels=MARKS, spec={"nodeName": "n1"}, status=status)
+    pod["metadata"]["deletionTimestamp"] = "2021-08-11T21:43:26Z"
+    return made
+
+
+async def test_an_agent_that_is_being_deleted_takes_up_nothing(cluster: VolumeCluster) -> None:
+    agents = NodeAgents(cluster.client, NAMESPACE)
+
+    assert "see the pod velero/agent of the DaemonSet velero/restic" in await agents.why_none_on("n1")
+
+    del cluster.objects["pods", "agent"]["metadata"]["deletionTimestamp"]
+    assert await agents.why_none_on("n1") == ""
+    assert "has no pod there" in await agents.why_none_on("n2")
+
+
+async def test_what_was_seen_a_moment_ago_is_not_looked_at_again(cluster: VolumeCluster) -> None:
+    agents = NodeAgents(cluster.client, NAMESPACE, fresh_seconds=3600.0)
+    first = await agents.why_none_on("n1")
+    asked = len(cluster.calls)
+
+    assert await agents.why_none_on("n1") == first
+    assert len(cluster.calls) == asked
+
+
+async def test_without_a_daemon_set_an_agent_that_has_worked_is_not_missed() -> None:
+    agents = NodeAgents(VolumeCluster().client, NAMESPACE)
+
+    assert await agents.why_none_on("n1", has_worked=True) == ""
+    assert "no DaemonSet node-agent" in await agents.why_none_on("n1")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "name"),
+    [
+        (["node-agent", "server", "--node-agent-configmap=a"], "a"),
+        (["--node-agent-configmap", "a", "--log-level=debug"], "a"),
+        (["--node-agent-configmap"], ""),
+        (["node-agent", "server", "--node-agent-configmaps=a"], ""),
+    ],
+)
+def test_the_config_map_is_named_in_the_arguments(arguments: list[str], name: str) -> None:
+    assert named_in(arguments) == name
