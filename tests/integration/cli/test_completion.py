@@ -217,7 +217,13 @@ def test_an_answer_takes_less_than_300_ms_of_work(folder: Path, tmp_path: Path) 
             ("--location", str(folder / "location"), "backup", "describe", ""),
             ("--kubeconfig", str(kubeconfig), "backup", "describe", ""),
         ):
-            process = subprocess.Popen([PROGRAM, "__complete", "zsh", *words], stdout=subprocess.DEVNULL)
-            _, status, usage = os.wait4(process.pid, 0)
-            process.returncode = status
-            assert (status, usage.ru_utime + usage.ru_stime < 0.3) == (0, True), (words, usage)
+            assert any(_work_seconds(words) < 0.3 for _attempt in range(5)), words
+
+
+def _work_seconds(words: tuple[str, ...]) -> float:
+    """The processor time of an answer; what else the machine does makes it longer, never shorter."""
+    process = subprocess.Popen([PROGRAM, "__complete", "zsh", *words], stdout=subprocess.DEVNULL)
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = status
+    assert status == 0
+    return usage.ru_utime + usage.ru_stime
