@@ -27,6 +27,7 @@ _match_plain = re.compile(
     % {b"t": rb'"[^"]*"'}
 ).match
 _VERSION = 4
+_VERSION_KEY, _MANAGED_KEY = b'"resourceVersion":', b'"managedFields":'
 _BEGIN_OF_LIST, _END_OF_LIST = b"[{", b"}]"
 _UNLOCKED_BYTES = 2047
 """Up to here a hash is computed without giving up the interpreter's lock. Giving it up for a few microseconds
@@ -45,8 +46,22 @@ class Facts(msgspec.Struct, frozen=True, gc=False):
     checksum: str
 
 
+class _Metadata(msgspec.Struct, rename="camel", gc=False):
+    uid: str | None = None
+    labels: dict[str, str] | None = None
+    resource_version: msgspec.Raw = msgspec.Raw()
+    managed_fields: msgspec.Raw = msgspec.Raw()
+
+
+class _Head(msgspec.Struct, rename="camel", gc=False):
+    api_version: str | None = None
+    kind: str | None = None
+    metadata: _Metadata = msgspec.field(default_factory=_Metadata)
+
+
 _Members = dict[str, msgspec.Raw]
 _decode_members = msgspec.json.Decoder(_Members).decode
+_decode_head = msgspec.json.Decoder(_Head).decode
 _decode_text = msgspec.json.Decoder(str).decode
 _decode_labels = msgspec.json.Decoder(dict[str, str]).decode
 _NO_TEXT, _NO_LABELS = b'""', b"null"
@@ -78,18 +93,51 @@ def facts_of(data: bytes, begin: int = 0, end: int | None = None) -> Facts:
 
 def _decoded_facts(content: bytes) -> Facts:
     try:
-        members = _decode_members(content)
-        metadata = _decode_members(members["metadata"]) if "metadata" in members else {}
-        return Facts(
-            _text(members, "apiVersion"),
-            _text(members, "kind"),
-            _text(metadata, "uid"),
-            _text(metadata, "resourceVersion"),
-            _labels(metadata),
-            _checksum(members, metadata),
-        )
+        head = _decode_head(content)
+        metadata = head.metadata
+        version = bytes(metadata.resource_version)
+        resource_version = orjson.dumps(_decode_text(version)) if version not in (b"", b"null") else _NO_TEXT
+        covered = _without_values(content, metadata)
+        checksum = _hash(covered if covered is not None else _put_together(content))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return _without_facts(_hash(content))
+    return Facts(
+        orjson.dumps(head.api_version or ""),
+        orjson.dumps(head.kind or ""),
+        orjson.dumps(metadata.uid or ""),
+        resource_version,
+        orjson.dumps(metadata.labels or None),
+        checksum,
+    )
+
+
+def _without_values(content: bytes, metadata: _Metadata) -> bytes | None:
+    """An object without the values of its managedFields and its resourceVersion.
+
+    None if they cannot be found as text: they are written with blanks, or stand elsewhere in the object too.
+    """
+    for key, value in ((_MANAGED_KEY, metadata.managed_fields), (_VERSION_KEY, metadata.resource_version)):
+        member = key + bytes(value)
+        if member != key:
+            at = content.find(member)
+            if at < 0 or content.find(member, at + 1) >= 0:
+                return None
+            content = content[: at + len(key)] + content[at + len(member) :]
+    return content
+
+
+def _put_together(content: bytes) -> bytes:
+    """The same, from the members of an object, as programs write them: without blanks."""
+    members = _decode_members(content)
+    if "metadata" not in members:
+        return _joined(members)
+    metadata = _decode_members(members["metadata"])
+    kept = {name: b"" if name in _LEFT_OUT else value for name, value in metadata.items()}
+    return _joined({**members, "metadata": _joined(kept)})
+
+
+def _joined(members: Mapping[str, bytes | msgspec.Raw]) -> bytes:
+    return b"{%b}" % b",".join([b"%b:%b" % (orjson.dumps(name), value) for name, value in members.items()])
 
 
 def _without_facts(checksum: str) -> Facts:
@@ -112,29 +160,6 @@ def facts_of_foreign(content: bytes) -> Facts:
 def checksum_of(content: bytes) -> str:
     """The checksum of an item's JSON, in hexadecimal."""
     return facts_of(content).checksum
-
-
-def _text(members: _Members, name: str) -> bytes:
-    """A member that is text, as JSON. Raises msgspec.DecodeError if it is something else."""
-    value = bytes(members.get(name, b"null"))
-    return orjson.dumps(_decode_text(value)) if value != b"null" else _NO_TEXT
-
-
-def _labels(metadata: _Members) -> bytes:
-    """The labels, as JSON. Raises msgspec.DecodeError if a value is not text."""
-    value = bytes(metadata.get("labels", b"null"))
-    labels = _decode_labels(value) if value != b"null" else None
-    return orjson.dumps(labels) if labels else _NO_LABELS
-
-
-def _checksum(members: _Members, metadata: _Members) -> str:
-    """The same as of a plain object: members are put together as programs write them, without blanks."""
-    kept = {name: b"" if name in _LEFT_OUT else value for name, value in metadata.items()}
-    return _hash(_joined({**members, "metadata": _joined(kept)} if "metadata" in members else members))
-
-
-def _joined(members: Mapping[str, bytes | msgspec.Raw]) -> bytes:
-    return b"{%b}" % b",".join([b"%b:%b" % (orjson.dumps(name), value) for name, value in members.items()])
 
 
 def _hash(data: bytes) -> str:
