@@ -132,9 +132,9 @@ def control_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlP
     yield from _running_cluster(tmp_path_factory, "first")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def second_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
-    """Another running cluster, to restore into."""
+    """Another running cluster, to restore into. Ended with its module, as it is never quite idle."""
     yield from _running_cluster(tmp_path_factory, "second")
 
 
