@@ -136,6 +136,17 @@ def test_a_mistake_without_a_server(
     assert mistake.text.format(location=location) in capsys.readouterr().err
 
 
+def test_a_folder_of_other_files_is_said_to_be_no_location(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "photos").mkdir()
+    assert run(["--location", str(tmp_path), "backup", "get"]) == 0
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert "It does not look like a location of backups:" in shown.err
+    assert "[photos]" in shown.err
+
+
 def test_a_namespace_that_does_not_exist_is_said_where_nothing_is_found(
     cluster: FakeCluster, capsys: pytest.CaptureFixture[str]
 ) -> None:

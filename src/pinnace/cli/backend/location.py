@@ -32,7 +32,13 @@ from pinnace.cli.errors import CommandError, InvalidInput
 from pinnace.cli.guard import complain
 from pinnace.cli.output.summary import counted
 from pinnace.storage.backup_store import BackupStore
-from pinnace.storage.errors import ObjectNotFound, RangesUnsupported, StorageError, UnreadableObject
+from pinnace.storage.errors import (
+    InvalidLocation,
+    ObjectNotFound,
+    RangesUnsupported,
+    StorageError,
+    UnreadableObject,
+)
 from pinnace.storage.location_url import location_from_url, location_title
 from pinnace.storage.open import open_backup_store
 
@@ -128,8 +134,23 @@ class LocationBackend:
                 f"it has files of {counted(len(unread), noun)} without a record, {_UNRECORDED[plural]}:"
                 f" {named}{more}"
             )
+        if plural == "backups" and (foreign := await self._foreign()):
+            return (
+                f"it does not look like a location of backups: {foreign}; if they lie in a folder"
+                " or under a prefix, add it to the location"
+            )
         if plural == "backups" and not self.location.spec.object_storage.prefix:
             return "if they lie under a prefix, add it to the location" if self._is_bucket else ""
+        return ""
+
+    async def _foreign(self) -> str:
+        """What does not belong into a location; empty if it is one, or cannot be looked at."""
+        try:
+            await self.store.validate()
+        except InvalidLocation as error:
+            return str(error)
+        except StorageError:
+            return ""
         return ""
 
     @property
