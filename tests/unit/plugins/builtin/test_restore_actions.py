@@ -87,6 +87,7 @@ def test_all_actions_come_sorted_by_name() -> None:
     assert names == [
         "velero.io/add-pv-from-pvc",
         "velero.io/add-pvc-from-pod",
+        "velero.io/admission-webhook-configuration",
         "velero.io/apiservice",
         "velero.io/change-image-name",
         "velero.io/change-pvc-node-selector",
@@ -579,3 +580,24 @@ class TestImages:
     async def test_without_a_config_map_images_stay(self) -> None:
         item = {"spec": {"containers": [{"image": "old"}]}}
         assert (await run("change-image-name", item)).item == item
+
+
+class TestWebhooks:
+    @pytest.mark.parametrize(
+        ("version", "given", "expected"),
+        [
+            ("v1", "Unknown", "None"),
+            ("v1", "Some", "None"),
+            ("v1", None, "None"),
+            ("v1", "None", "None"),
+            ("v1", "NoneOnDryRun", "NoneOnDryRun"),
+            ("v1beta1", "Some", "Some"),
+        ],
+    )
+    async def test_side_effects_that_v1_refuses_are_declared_none(
+        self, version: str, given: str | None, expected: str
+    ) -> None:
+        webhook = {"name": "w", **({"sideEffects": given} if given else {})}
+        item: JSONObject = {"apiVersion": f"admissionregistration.k8s.io/{version}", "webhooks": [webhook]}
+        output = await run("admission-webhook-configuration", item)
+        assert output.item["webhooks"] == [{"name": "w", "sideEffects": expected}]

@@ -13,6 +13,7 @@ from pinnace.plugins.builtin.restore.pods import AddClaimsOfPod, FreePod
 from pinnace.plugins.builtin.restore.rbac import MapClusterRoleBinding, MapRoleBinding
 from pinnace.plugins.builtin.restore.services import FreeService
 from pinnace.plugins.builtin.restore.storage import AddVolumeOfClaim, ChangeSelectedNode, ChangeStorageClass
+from pinnace.plugins.builtin.restore.webhooks import DeclareNoSideEffects
 from pinnace.plugins.protocols import RestoreItemAction
 
 
@@ -40,6 +41,7 @@ def restore_actions(
         ChangeImageName(client, namespace),
         ChangeSelectedNode(client, namespace),
         ChangeStorageClass(client, namespace, storage_classes),
+        DeclareNoSideEffects(),
         ForgetAccountTokens(),
         FreeJob(),
         FreePod(),
