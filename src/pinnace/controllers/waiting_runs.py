@@ -70,9 +70,13 @@ class WaitingRuns:
         # Those that must wait for others have been planned already; the rest waits for a free worker.
         others = sorted(waiting.keys() - held.keys(), key=lambda key: (_created(waiting[key]), key))
         before, self._waited = self._waited, set(waiting)
+        if not before & waiting.keys():
+            return
+        for_worker = self._reason(None)  # once: it looks at all objects
         for position, key in enumerate([*held, *others][:MOST_SHOWN], start=1):
             if key in before:
-                await self._show(waiting[key], position, self._reason(held.get(key)))
+                reason = self._reason(held[key]) if key in held else for_worker
+                await self._show(waiting[key], position, reason)
 
     def _waits(self, obj: JSONObject) -> bool:
         deleting = mapping(obj, "metadata").get("deletionTimestamp")
