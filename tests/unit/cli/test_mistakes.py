@@ -140,6 +140,7 @@ def test_a_folder_of_other_files_is_said_to_be_no_location(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "photos").mkdir()
+    (tmp_path / "photos" / "cat.jpg").write_bytes(b"a cat")
     assert run(["--location", str(tmp_path), "backup", "get"]) == 0
     shown = capsys.readouterr()
     assert shown.out == ""
