@@ -8,6 +8,7 @@ import select
 import shutil
 import socket
 import subprocess
+import sys
 import termios
 import time
 from collections.abc import Iterator
@@ -207,23 +208,32 @@ async def _is_offered(expected: str, words: tuple[str, ...]) -> bool:
     return f"{expected}\t" in out.decode().splitlines()
 
 
-def test_an_answer_takes_less_than_300_ms_of_work(folder: Path, tmp_path: Path) -> None:
-    """Processor time, which says the same on a machine with much else to do; a silent server is given up."""
+def test_an_answer_is_little_more_work_than_loading_its_libraries(folder: Path, tmp_path: Path) -> None:
+    """Loading them takes 75 ms on a usual machine, so that four times that are the 300 ms of a patient person.
+
+    Processor time against processor time: a machine with much else to do makes both longer. The server is
+    silent, and given up.
+    """
+    libraries = [sys.executable, "-c", "import asyncio, click, json, typing"]
     with socket.create_server(("127.0.0.1", 0)) as silent:
         kubeconfig = tmp_path / "silent"
         kubeconfig.write_text(SILENT.format(port=silent.getsockname()[1]))
         for words in (
-            ("backup", "create", "--tt"),
-            ("--location", str(folder / "location"), "backup", "describe", ""),
-            ("--kubeconfig", str(kubeconfig), "backup", "describe", ""),
+            ["backup", "create", "--tt"],
+            ["--location", str(folder / "location"), "backup", "describe", ""],
+            ["--kubeconfig", str(kubeconfig), "backup", "describe", ""],
         ):
-            assert any(_work_seconds(words) < 0.3 for _attempt in range(5)), words
+            answer = [str(PROGRAM), "__complete", "zsh", *words]
+            assert _work_seconds(answer) < 4 * _work_seconds(libraries), words
 
 
-def _work_seconds(words: tuple[str, ...]) -> float:
-    """The processor time of an answer; what else the machine does makes it longer, never shorter."""
-    process = subprocess.Popen([PROGRAM, "__complete", "zsh", *words], stdout=subprocess.DEVNULL)
-    _, status, usage = os.wait4(process.pid, 0)
-    process.returncode = status
-    assert status == 0
-    return usage.ru_utime + usage.ru_stime
+def _work_seconds(command: list[str]) -> float:
+    """The least processor time of three runs."""
+    found = []
+    for _run in range(3):
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = status
+        assert status == 0
+        found.append(usage.ru_utime + usage.ru_stime)
+    return min(found)
