@@ -1,6 +1,7 @@
 """Install, back up, lose, restore, upgrade, uninstall: on a cluster that runs pods, from the image."""
 
 import base64
+import json
 from pathlib import Path
 
 import aiohttp
@@ -29,6 +30,13 @@ async def test_an_application_with_volumes_comes_back(
     await check_pods(deployed, node_cluster)
     await deployed.run("backup", "create", "b1", "--include-namespaces", application.namespace, "--wait")
     assert await deployed.phase("backup", "b1") == "Completed"
+    await application.add_disk()  # for the claim of the trial: no provisioner makes one
+    tried = await deployed.run("backup", "verify", "b1", "--restore", "--ready-timeout", "90s", "-o", "json")
+    (found,) = json.loads(tried.out)
+    results = {each["check"]: each["result"] for each in found["checks"]}
+    assert results[f"Deployment {application.namespace}/shop"] == "ok", found
+    assert "which a claim of the trial took" in tried.err
+    assert await application.content() == before
     await application.lose()
 
     await deployed.run("restore", "create", "r1", "--from-backup", "b1", "--wait")
