@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from pinnace.api.values.digits import is_digits
 from pinnace.cli.errors import CommandError, InvalidInput
 from pinnace.cli.flags import Command
 
@@ -43,7 +44,7 @@ def command(ctx: click.Context, /, words: tuple[str, ...], folder: str) -> None:
 def _date() -> str:
     """Today, or the date of what is built, so that a build can be repeated."""
     epoch = os.environ.get("SOURCE_DATE_EPOCH", "")
-    return time.strftime("%Y-%m-%d", time.gmtime(int(epoch) if epoch.isdecimal() else None))
+    return time.strftime("%Y-%m-%d", time.gmtime(int(epoch) if is_digits(epoch) else None))
 
 
 def _write(pages: dict[str, str], folder: Path) -> int:

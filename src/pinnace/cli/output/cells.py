@@ -8,6 +8,7 @@ from pinnace.api.labels import SIZE_BYTES
 from pinnace.api.meta import LabelSelector
 from pinnace.api.objects import JSONObject, text
 from pinnace.api.selection.selectors import Selector
+from pinnace.api.values.digits import is_digits
 from pinnace.api.values.durations import Duration
 from pinnace.api.values.times import parse_time
 from pinnace.api.velero.foreign_phases import is_foreign
@@ -149,7 +150,7 @@ def size(count: float) -> str:
 def tarball_bytes(backup: JSONObject) -> int | None:
     """The size of its tarball that a backup has noted; None for those of other programs, and older ones."""
     noted = text(backup, "metadata", "annotations", SIZE_BYTES)
-    return int(noted) if noted.isdecimal() and len(noted) < _MOST_DIGITS else None
+    return int(noted) if is_digits(noted) and len(noted) < _MOST_DIGITS else None
 
 
 def tarball_size(backup: JSONObject) -> str:

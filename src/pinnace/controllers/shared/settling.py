@@ -16,6 +16,7 @@ from pinnace.api.codec import DecodeError, decode, encode
 from pinnace.api.labels import ITEM_OPERATIONS, SIZE_BYTES
 from pinnace.api.nonadmin.names import tenant_of
 from pinnace.api.objects import JSONObject, text
+from pinnace.api.values.digits import is_digits
 from pinnace.api.values.times import format_time
 from pinnace.api.velero.backup import Backup, BackupPhase
 from pinnace.api.velero.transfers import TransferPhase
@@ -235,7 +236,7 @@ class Settler:
         if stored.metadata.uid != obj["metadata"]["uid"]:
             return None
         notes = stored.metadata.annotations
-        known = {SIZE_BYTES: size} if (size := notes.get(SIZE_BYTES, "")).isdecimal() else {}
+        known = {SIZE_BYTES: size} if is_digits(size := notes.get(SIZE_BYTES, "")) else {}
         if stored.status.phase in TERMINAL:
             metadata = {"metadata": {"annotations": known}} if known else {}
             return {**metadata, "status": encode(stored.status)}

@@ -20,6 +20,7 @@ from pinnace.api.labels import SIZE_BYTES
 from pinnace.api.meta import ObjectMeta, OwnerReference
 from pinnace.api.nonadmin.names import COMMON_LABELS, Origin, is_object_name, is_unique_id
 from pinnace.api.objects import JSONObject
+from pinnace.api.values.digits import is_digits
 from pinnace.api.values.durations import Duration
 from pinnace.api.velero.backup import Backup, BackupPhase, BackupStatus
 from pinnace.api.velero.pod_volume import PodVolumeBackup
@@ -191,7 +192,7 @@ def _of_self_service(stored: ObjectMeta) -> ObjectMeta:
             for name, value in stored.annotations.items()
             if name in known_notes
             or name.startswith(_SOURCE_CLUSTER)
-            or (name == SIZE_BYTES and value.isdecimal())
+            or (name == SIZE_BYTES and is_digits(value))
         },
     )
 
