@@ -90,7 +90,7 @@ async def test_a_pod_that_is_deleted_unscheduled_ends_its_restore(unschedulable:
 async def test_when_time_is_up_it_is_said_what_the_pod_waited_for(unschedulable: Stage) -> None:
     stage = unschedulable
 
-    await begin_impatient_restore(stage)
+    await begin_impatient_restore(stage, "4s")  # no pod has to start before
 
     await stage.site.reached("restores", "r")
     [error] = errors_of(stage, "r")
@@ -131,6 +131,6 @@ async def test_a_node_without_an_agent(stage: Stage) -> None:
     )
 
 
-async def begin_impatient_restore(stage: Stage) -> None:
-    annotations = {POD_VOLUME_TIMEOUT: "10s"}
+async def begin_impatient_restore(stage: Stage, timeout: str = "10s") -> None:
+    annotations = {POD_VOLUME_TIMEOUT: timeout}
     await stage.site.create("restores", "r", spec={"backupName": "b"}, annotations=annotations)
