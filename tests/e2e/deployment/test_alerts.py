@@ -95,6 +95,18 @@ CASES: dict[str, tuple[list[tuple[str, str]], str, str, dict[str, str] | None]] 
         "PinnaceNoRecentBackup",
         None,
     ),
+    "unsound": (
+        [UP, (of("pinnace_backup_verification_sound"), "1x59 0x120")],
+        "65m",
+        "PinnaceBackupUnsound",
+        {"namespace": "velero", "schedule": "nightly"},
+    ),
+    "sound": (
+        [UP, (of("pinnace_backup_verification_sound"), "1x120")],
+        "65m",
+        "PinnaceBackupUnsound",
+        None,
+    ),
     "restore failed": (
         [UP, (of("velero_restore_failed_total"), RISES)],
         "65m",
