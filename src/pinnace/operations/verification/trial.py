@@ -280,9 +280,10 @@ class Trial:
                 left = list(await self.restorer.discard(self.name))
                 contents = await self._keep_snapshots()
                 left += await self._release_volumes()
-                for namespace in self.mapping.values():
-                    with suppress(NotFound):
-                        await self.client.delete(NAMESPACES, namespace)
+                for namespace in await self._made():
+                    metadata = namespace["metadata"]
+                    with suppress(NotFound, Conflict):
+                        await self.client.delete(NAMESPACES, metadata["name"], uid=metadata["uid"])
                 gone = await poll(
                     self._are_gone,
                     timer=self.timer,
@@ -301,8 +302,11 @@ class Trial:
             )
 
     async def _are_gone(self) -> bool:
-        selector = f"{labels.VERIFICATION}-run={self.run}"
-        return not await self.client.list_all(NAMESPACES, label_selector=selector)
+        return not await self._made()
+
+    async def _made(self) -> list[JSONObject]:
+        """The namespaces of this trial, and no others that may have their names."""
+        return await self.client.list_all(NAMESPACES, label_selector=f"{labels.VERIFICATION}-run={self.run}")
 
     async def _keep_snapshots(self) -> list[str]:
         """The contents of restored CSI snapshots; none of them takes its snapshot along when it goes."""
