@@ -127,8 +127,10 @@ async def preview_restore(
         actions=_actions(cast(KubeClient, cluster), discovery, contents, settings),
         log=settings.log,
         progress=_NoProgress(),
-        # What is being deleted stays so, as nothing waits for it here.
-        options=RestoreOptions(features=settings.features, terminating_timeout_seconds=0.0),
+        # What is being deleted or not yet established is taken as it is: nothing waits for it here.
+        options=RestoreOptions(
+            features=settings.features, terminating_timeout_seconds=0.0, resource_timeout_seconds=0.0
+        ),
         helpers=Helpers(
             volume_restorer=NotedVolumes(notes),
             pod_volume_restorer=NotedPodVolumes(notes) if settings.by_server else None,

@@ -24,6 +24,9 @@ def foresee(harness: Harness, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     return foreseer(harness, tmp_path, monkeypatch)
 
 
+READY = ("Established", "NamesAccepted")
+
+
 def definition(name: str) -> JSONObject:
     plural, _, group = name.partition(".")
     return obj(
@@ -73,7 +76,9 @@ async def test_existing_namespaces_and_definitions_that_are_changed_are_not_made
     harness: Harness, foresee: Foresee
 ) -> None:
     harness.world.put(obj("Namespace", "ns-1", labels={"team": "a"}))
-    harness.world.put(definition("boats.sea.io"))
+    existing = definition("boats.sea.io")
+    existing["status"] = {"conditions": [{"type": each, "status": "True"} for each in READY]}
+    harness.world.put(existing)
     harness.world.put(configmap("same", data={"a": "1"}))
     changed = definition("boats.sea.io")
     changed["spec"]["names"]["shortNames"] = ["bt"]
