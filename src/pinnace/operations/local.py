@@ -1,30 +1,25 @@
-"""Backups and restores without a server: a cluster and a location in, a finished Backup or Restore out.
+"""Runs without a server, and backups: a cluster and a location in, a finished Backup out.
 
 The command line (`pinnace --location`) and the Python API call this. Nothing is printed here: what happens is
-told to `LocalRun.observer`.
+told to `LocalRun.observer`. Restores are in `local_restore`, so that a backup does not load what they need.
 """
 
 import os
 from collections.abc import AsyncIterator, Collection, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
-from pinnace.aio.gc_thresholds import raised_gc_thresholds
 from pinnace.aio.timing import Timer
-from pinnace.api import labels
 from pinnace.api.codec import DecodeError, decode
-from pinnace.api.pod_volume_catalogue import with_uploaders
 from pinnace.api.resource_policies import PolicyError
 from pinnace.api.selection.validation import metadata_errors
 from pinnace.api.values.times import utcnow
 from pinnace.api.velero.backup import Backup
-from pinnace.api.velero.pod_volume import PodVolumeBackup
-from pinnace.api.velero.restore import Restore, RestorePhase
+from pinnace.api.velero.restore import Restore
 from pinnace.api.velero.snapshot_location import VolumeSnapshotLocation
 from pinnace.api.velero.storage_location import BackupStorageLocation
 from pinnace.backup.filters import included_kinds
@@ -37,31 +32,18 @@ from pinnace.kube.errors import KubeError
 from pinnace.kube.resources import VOLUME_SNAPSHOT_LOCATIONS
 from pinnace.kube.unserved import unserved_names
 from pinnace.operations.backup import BackupOperation
-from pinnace.operations.modifiers import modifiers_of
 from pinnace.operations.policies import policies_of
-from pinnace.operations.restore import RestoreOperation
-from pinnace.operations.waiting import wait_for_restore
 from pinnace.operations.workdir import work_directory
 from pinnace.plugins.builtin.backup.actions import backup_actions
-from pinnace.plugins.builtin.restore.actions import restore_actions
 from pinnace.plugins.errors import PluginError
 from pinnace.plugins.installed import PluginOptions, find_plugins
 from pinnace.plugins.kinds import PluginId
 from pinnace.plugins.operation import Operation
 from pinnace.plugins.registry import ActionRegistry
-from pinnace.restore.errors import BackupLookupError
-from pinnace.restore.modifiers.modifier import ResourceModifiers
-from pinnace.restore.modifiers.rules import ModifierError
-from pinnace.restore.request import RestoreOptions
-from pinnace.restore.selection.validation import validate_and_complete
-from pinnace.storage.backup_files import encode_metadata
 from pinnace.storage.backup_store import BackupStore
 from pinnace.storage.errors import (
     BackupExists,
     InvalidLocation,
-    ObjectNotFound,
-    StorageError,
-    UnreadableObject,
 )
 from pinnace.storage.location_url import location_title
 
@@ -175,7 +157,7 @@ async def make_backup(run: LocalRun, backup: Backup) -> Backup:
         InvalidRun: it cannot be made as asked; NameTaken if there is one of that name. Nothing was done.
         KubeError, StorageError: the cluster or the location could not be used; nothing was done.
     """
-    _check_metadata(backup)
+    check_metadata(backup)
     await _check_location(run)
     discovery = await run.discover()
     prepared = await _prepare(run, backup, discovery)
@@ -201,102 +183,8 @@ async def make_backup(run: LocalRun, backup: Backup) -> Backup:
             raise InvalidRun(str(error)) from error
 
 
-async def make_restore(
-    run: LocalRun, restore: Restore, *, modifiers: ResourceModifiers | None = None
-) -> tuple[Restore, bool]:
-    """Restore from a backup; the finished Restore, and whether it was recorded in the location.
-
-    Args:
-        modifiers: instead of those that the Restore names.
-
-    Raises:
-        InvalidRun: it cannot be made as asked; NameTaken if there is one of that name. Nothing was done.
-        KubeError, StorageError: the cluster or the location could not be used; nothing was done.
-    """
-    _check_metadata(restore)
-    name = restore.metadata.name
-    if name in await run.store.list_restores():
-        raise NameTaken(await _why_taken(run.store, name))
-    with raised_gc_thresholds():
-        completed = await validate_and_complete(restore, StoredBackups(run.store))
-        backup = completed.backup
-        if completed.errors or backup is None:
-            raise InvalidRun("the restore is not valid:\n  " + "\n  ".join(completed.errors))
-        try:
-            if modifiers is None:
-                modifiers = await modifiers_of(run.client, run.namespace, completed.restore.spec)
-        except ModifierError as error:
-            raise InvalidRun(f"the restore is not valid:\n  {error}") from error
-        discovery = await run.discover()
-        begun = _begun(completed.restore)
-        builtin = restore_actions(run.client, discovery, run.namespace)
-        ids = ActionRegistry(builtin_restore_actions=builtin).ids
-        run.observer.started(begun)
-        async with run.open(discovery, builtin=ids) as context:
-            operation = RestoreOperation(
-                context=context,
-                pod_volume_backups=partial(_pod_volume_backups, run.store, backup),
-                options=RestoreOptions(features=run.features),
-                modifiers=modifiers,
-            )
-            finished = await operation.run(begun, backup)
-            finished = await wait_for_restore(context, finished, timer=run.timer)
-        return finished, await _record(run, finished)
-
-
-async def _why_taken(store: BackupStore, name: str) -> str:
-    """Why a restore may not have a name that is in the location already. Raises StorageError."""
-    try:
-        await store.read_restore(name)
-    except ObjectNotFound:
-        return (
-            f"the location has files of a restore named {name} without its record: it was killed, is still"
-            f" running elsewhere, or a server made it; choose another name, or delete these files with"
-            f" `restore delete {name}`"
-        )
-    except UnreadableObject as error:
-        return f"a restore named {name} is in the location already, and its record is damaged: {error}"
-    return f"a restore named {name} is in the location already; choose another name or delete it"
-
-
-class StoredBackups:
-    """Finds the backups of a restore in the location itself."""
-
-    def __init__(self, store: BackupStore) -> None:
-        self._store = store
-
-    async def backups_of_schedule(self, schedule: str) -> Sequence[Backup]:
-        """All readable backups labelled with the schedule's name. Raises BackupLookupError."""
-        try:
-            names = await self._store.list_backups()
-        except StorageError as error:
-            raise BackupLookupError(str(error)) from error
-        found = []
-        for name in names:
-            try:
-                backup = await self._store.read_backup(name)
-            except (ObjectNotFound, UnreadableObject):
-                continue  # what cannot be read cannot be restored from
-            except StorageError as error:
-                raise BackupLookupError(str(error)) from error
-            if backup.metadata.labels.get(labels.SCHEDULE_NAME) == schedule:
-                backup.metadata.name = name
-                found.append(backup)
-        return found
-
-    async def backup(self, name: str) -> Backup:
-        """The backup. Raises BackupLookupError."""
-        try:
-            backup = await self._store.read_backup(name)
-        except ObjectNotFound as error:
-            raise BackupLookupError(f'backup.velero.io "{name}" not found') from error
-        except StorageError as error:
-            raise BackupLookupError(str(error)) from error
-        backup.metadata.name = name  # of the directory, whatever the file claims
-        return backup
-
-
-def _check_metadata(request: Backup | Restore) -> None:
+def check_metadata(request: Backup | Restore) -> None:
+    """Raises InvalidRun for a name or labels that no object may have."""
     if problems := metadata_errors(request.metadata):
         raise InvalidRun("; ".join(problems))
 
@@ -346,33 +234,3 @@ async def _snapshot_locations(run: LocalRun, backup: Backup) -> Sequence[VolumeS
         return [decode(VolumeSnapshotLocation, obj) for obj in listed]
     except (KubeError, DecodeError) as error:
         return Unreadable(str(error))
-
-
-def _begun(restore: Restore) -> Restore:
-    now = utcnow()
-    return msgspec.structs.replace(
-        restore,
-        metadata=msgspec.structs.replace(restore.metadata, creation_timestamp=now),
-        status=msgspec.structs.replace(restore.status, phase=RestorePhase.IN_PROGRESS, start_timestamp=now),
-    )
-
-
-async def _record(run: LocalRun, restore: Restore) -> bool:
-    """Keep the Restore object in the location; a failure to keep it does not undo the restore."""
-    try:
-        await run.store.put_restore_metadata(restore.metadata.name, encode_metadata(restore))
-    except StorageError as error:
-        title = location_title(run.location)
-        run.observer.warn(f"the restore could not be recorded in {title}: {error}")
-        return False
-    return True
-
-
-async def _pod_volume_backups(store: BackupStore, backup: Backup) -> Sequence[PodVolumeBackup]:
-    """Those that the location holds, each with its uploader. Raises StorageError."""
-    stored = await store.read_pod_volume_backups(backup.metadata.name)
-    try:
-        found = [decode(PodVolumeBackup, obj) for obj in stored]
-    except DecodeError as error:
-        raise StorageError(str(error)) from error
-    return with_uploaders(found, stored, await store.read_volume_infos(backup.metadata.name))

@@ -127,7 +127,7 @@ async def restore_async(
     Raises:
         PinnaceError: see the subclasses.
     """
-    from pinnace.operations.local import make_restore
+    from pinnace.operations.local_restore import make_restore
     from pinnace.programs._running import (
         Reports,
         opened_run,

@@ -38,7 +38,7 @@ from pinnace.kube.resources import (
     SERVICES,
     APIResource,
 )
-from pinnace.operations.local import StoredBackups
+from pinnace.operations.local_restore import StoredBackups
 from pinnace.plugins.builtin.backup.actions import backup_actions
 from pinnace.plugins.builtin.restore.actions import restore_actions
 from pinnace.plugins.protocols import BackupItemAction, RestoreItemAction

@@ -7,7 +7,8 @@ import pytest
 
 from pinnace.api.meta import ObjectMeta
 from pinnace.api.velero.restore import Restore, RestoreSpec
-from pinnace.operations.local import LocalRun, NameTaken, make_restore
+from pinnace.operations.local import LocalRun, NameTaken
+from pinnace.operations.local_restore import make_restore
 from pinnace.storage.location_url import location_from_url
 from pinnace.storage.open import open_backup_store
 

@@ -13,7 +13,7 @@ from pinnace.cli.kinds import RESTORE
 from pinnace.cli.local import EXIT_CODES, check_metadata, open_run, say_outcome
 from pinnace.cli.restore.build import newest
 from pinnace.cli.settings import Settings
-from pinnace.operations import local
+from pinnace.operations import local_restore
 
 
 async def make_restore(
@@ -24,7 +24,7 @@ async def make_restore(
     async with open_run(settings, "restore", progress=progress) as (run, view):
         if allow_partially_failed and restore.spec.schedule_name:
             restore = await _choose_backup(restore, LocationBackend(run.store, run.location))
-        finished, recorded = await local.make_restore(run, restore)
+        finished, recorded = await local_restore.make_restore(run, restore)
         counts = finished.status.progress
         items = counts.items_restored if counts else 0
         view.finish(items)

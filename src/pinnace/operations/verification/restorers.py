@@ -12,7 +12,8 @@ from pinnace.api.velero.restore import Restore, RestorePhase
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import KubeError, NotFound
 from pinnace.kube.resources import CONFIGMAPS, RESTORES
-from pinnace.operations.local import LocalRun, make_restore
+from pinnace.operations.local import LocalRun
+from pinnace.operations.local_restore import make_restore
 from pinnace.operations.verification.trial import Restored
 from pinnace.restore.modifiers.modifier import ResourceModifiers
 from pinnace.restore.modifiers.rules import read_rules
