@@ -1,8 +1,8 @@
 """Counts the objects that a backup has not listed yet, so that its progress has a total. (docs/adr/062)
 
-A list of one object says how many more there are. A backup asks for it only when it has run for a second: a
-short one is over by then, and to a long one these requests add about a hundredth. Nothing but the display
-depends on the numbers: what cannot be counted stays unknown.
+A list of one object says how many more there are. A backup asks for it only when it has run for three
+seconds: a short one is over by then, and to a long one these requests add about a hundredth. Nothing but the
+display depends on the numbers: what cannot be counted stays unknown.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ from pinnace.backup.cluster import ClusterReader
 from pinnace.backup.plan import PlannedResource
 from pinnace.kube.errors import KubeError
 
-COUNT_AFTER_SECONDS: Final = 1.0
+COUNT_AFTER_SECONDS: Final = 3.0
 REQUESTS: Final = 200
 """How many lists are counted at most; a backup of hundreds of namespaces has a list for each and resource."""
 _AT_ONCE: Final = 4
