@@ -89,8 +89,10 @@ async def taken(client: KubeClient, objects: list[JSONObject]) -> list[JSONObjec
 @pytest.fixture
 async def shop(client: KubeClient) -> AsyncIterator[list[JSONObject]]:
     """The example application as the cluster has it; gone afterwards."""
+    stage = Stage(client, application())
+    await stage.destroy()  # another test's namespaces of these names may still be going
     yield await deploy(client, application())
-    await Stage(client, application()).destroy()
+    await stage.destroy()
 
 
 @pytest.mark.spec("RST-046")
