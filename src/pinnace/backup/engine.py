@@ -205,8 +205,9 @@ class _Collection:
         counting = asyncio.create_task(self._count(plan.resources), name="count objects")
         try:
             await _all_of(*lanes)
-            self._occupied = run.tracker.namespaces()
-            await self._lane(iter(last))
+            if last:
+                self._occupied = run.tracker.namespaces()
+                await self._lane(iter(last))
         finally:
             counting.cancel()
             await asyncio.gather(counting, return_exceptions=True)

@@ -284,12 +284,13 @@ async def test_the_api_server_knows_every_member(
 
     for obj in helm.render(namespace, *values, "--set", "nonAdmin.enabled=true"):
         resource = RESOURCES[obj["kind"]]
-        await client.request(
+        answer = await client.request(
             "POST",
             resource.path(namespace if resource.namespaced else None),
             params={"dryRun": "All", "fieldValidation": "Strict"},
             body=json.dumps(obj).encode(),
         )
+        assert json.loads(answer)["metadata"]["name"] == obj["metadata"]["name"]
 
 
 async def test_helm_installs_upgrades_and_removes(

@@ -130,4 +130,5 @@ async def test_a_killed_server_leaves_none(
     async def gone() -> bool:
         return alive(running) == []
 
+    assert running, "no plugin was at work"
     await eventually(gone)

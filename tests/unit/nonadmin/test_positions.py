@@ -142,9 +142,11 @@ async def test_what_is_written_is_not_looked_at_again() -> None:
     def looked_at(*_: object) -> None:
         raise AssertionError("nothing has moved")
 
+    writes = scene.writes
     scene.line.position = looked_at  # type: ignore[method-assign, assignment]
     for _ in range(2 * FAR_EVERY):
         await scene.positions.refresh()
+    assert scene.writes == writes
 
 
 async def test_near_positions_do_not_wait_long_for_far_ones() -> None:

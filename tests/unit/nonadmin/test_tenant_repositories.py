@@ -74,7 +74,8 @@ async def opened(
 async def test_a_tenants_own_repository_is_used(
     tmp_path: Path, identifier: str, source: str, endpoint: str
 ) -> None:
-    await opened(tmp_path, identifier, source=source, endpoint=endpoint)
+    environment = await opened(tmp_path, identifier, source=source, endpoint=endpoint)
+    assert environment == {"RESTIC_PROGRESS_FPS": "1"}, "nothing of the server's own"
 
 
 @pytest.mark.parametrize(
@@ -97,7 +98,10 @@ async def test_nothing_else_is(tmp_path: Path, identifier: str, source: str, end
 
 async def test_the_administrators_location_holds_those_of_all(tmp_path: Path) -> None:
     for identifier in (OWN, "s3:http://old-name/bucket/restic/shop"):
-        await opened(tmp_path, identifier, source="shop", tenant="", endpoint="http://evil:9000")
+        environment = await opened(
+            tmp_path, identifier, source="shop", tenant="", endpoint="http://evil:9000"
+        )
+        assert environment == {"RESTIC_PROGRESS_FPS": "1"}, identifier
 
 
 @pytest.mark.parametrize(
