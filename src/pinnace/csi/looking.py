@@ -71,8 +71,8 @@ async def look_up_csi(
                 content = content or await _ask(
                     client, kinds, content_for_look(kinds, snapshot, ask_in), sleep
                 )
-        except KubeError as error:
-            found.unknown.append(f"{snapshot}: {error}")
+        except (KubeError, TimeoutError) as error:
+            found.unknown.append(f"{snapshot}: {str(error) or 'the API server took too long'}")
             return
         if is_gone(content):
             found.missing.append(f"{snapshot} is not there: {trouble_of(content)}")

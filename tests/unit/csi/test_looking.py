@@ -1,11 +1,15 @@
 """What the answer of a driver about a snapshot is worth."""
 
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from pinnace.api import labels
-from pinnace.csi.looking import says_nothing
+from pinnace.csi.deletion import StoredSnapshot
+from pinnace.csi.looking import look_up_csi, says_nothing
+from pinnace.csi.snapshots import SnapshotKinds
+from pinnace.kube.client import KubeClient
+from pinnace.kube.resources import APIResource
 
 MADE = "2026-01-01T00:00:10Z"
 MADE_NANOSECONDS = 1_767_225_610 * 10**9
@@ -29,3 +33,27 @@ def test_ready_as_of_just_now_is_the_answer_of_a_driver_that_cannot_tell(
     metadata = {"creationTimestamp": MADE, "labels": {labels.VERIFICATION: "true"}}
     assert says_nothing({"metadata": metadata, "status": status}) == expected
     assert not says_nothing({"metadata": {"creationTimestamp": MADE}, "status": status})
+
+
+async def test_an_api_server_that_does_not_remove_what_was_made_in_time_is_told_and_no_defect() -> None:
+    class Slow:
+        async def list_all(self, _resource: APIResource) -> list[dict[str, Any]]:
+            return []
+
+        async def create(self, _resource: APIResource, body: dict[str, Any]) -> dict[str, Any]:
+            return body
+
+        async def get(self, _resource: APIResource, _name: str) -> dict[str, Any]:
+            return {"metadata": {}, "status": {"readyToUse": True}}
+
+        async def delete(self, _resource: APIResource, _name: str) -> None:
+            raise TimeoutError
+
+    kind = APIResource(group="snapshot.storage.k8s.io", version="v1", name="x", kind="X", namespaced=False)
+    kinds = SnapshotKinds(snapshots=kind, contents=kind, classes=kind)
+    wanted = StoredSnapshot(driver="csi.example.com", handle="h1")
+
+    found = await look_up_csi(cast(KubeClient, Slow()), kinds, [wanted], ask_in="velero")
+
+    assert found.missing == []
+    assert found.unknown == ["CSI snapshot h1 of csi.example.com: the API server took too long"]
