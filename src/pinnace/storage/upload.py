@@ -18,14 +18,24 @@ PART_SIZE_BYTES = 5 << 20
 objects of up to 48 GiB; all but the last are of one size, as some compatible stores demand."""
 
 _PARTS_IN_FLIGHT = 3
-_GRACE_SECONDS = 30.0
+GRACE_SECONDS = 30.0
 """For requests in flight to end by themselves, and then for the abort."""
 
 
-class PartRequests(Protocol):
-    """The requests of a service that makes an object of parts; s3/requests.py describes them."""
+class PutRequests(Protocol):
+    """The request of a service that stores an object at once."""
 
     async def put(self, key: str, data: bytes) -> None: ...
+
+
+class UploadInParts(Protocol):
+    """One upload of a body that is larger than a part."""
+
+    async def run(self, first: bytes, parts: AsyncIterator[bytes], /) -> None: ...
+
+
+class PartRequests(PutRequests, Protocol):
+    """The requests of a service that makes an object of parts; s3/requests.py describes them."""
 
     async def create_upload(self, key: str) -> str: ...
 
@@ -49,15 +59,26 @@ async def upload(
     Raises:
         StorageError: the store failed. What the body raises comes through unchanged.
     """
+    await whole_or_in_parts(requests, key, body, part_size_bytes, _Multipart(requests, key))
+
+
+async def whole_or_in_parts(
+    requests: PutRequests, key: str, body: Body, part_size_bytes: int, in_parts: UploadInParts
+) -> None:
+    """Store `body` in one request if it is smaller than a part, else by `in_parts`.
+
+    Raises:
+        StorageError: the store failed. What the body raises comes through unchanged.
+    """
     if isinstance(body, bytes):
-        await not_interrupted(requests.put(key, body), grace_seconds=_GRACE_SECONDS)
+        await not_interrupted(requests.put(key, body), grace_seconds=GRACE_SECONDS)
         return
     async with aclosing(split_into_parts(body, part_size_bytes)) as parts:
         first = await anext(parts, b"")
         if len(first) < part_size_bytes:
-            await not_interrupted(requests.put(key, first), grace_seconds=_GRACE_SECONDS)
+            await not_interrupted(requests.put(key, first), grace_seconds=GRACE_SECONDS)
         else:
-            await _Multipart(requests, key).run(first, parts)
+            await in_parts.run(first, parts)
 
 
 async def split_into_parts(
@@ -91,15 +112,15 @@ class _Multipart:
 
     async def run(self, first: bytes, rest: AsyncIterator[bytes]) -> None:
         try:
-            await not_interrupted(self._create(), grace_seconds=_GRACE_SECONDS)
+            await not_interrupted(self._create(), grace_seconds=GRACE_SECONDS)
             await self._send(first)
             async for part in rest:
                 if part:
                     await self._send(part)
             etags = [await _result(task) for task in self._sending]
-            await not_interrupted(self._complete(etags), grace_seconds=_GRACE_SECONDS)
+            await not_interrupted(self._complete(etags), grace_seconds=GRACE_SECONDS)
         except BaseException:  # cancellation too: parts must not stay in the bucket; passed on as it is
-            await settle(set(self._sending), grace_seconds=_GRACE_SECONDS)
+            await settle(set(self._sending), grace_seconds=GRACE_SECONDS)
             await self._abort()
             raise
 
@@ -124,7 +145,7 @@ class _Multipart:
         if self._id is None:
             return
         try:
-            await finish(self._requests.abort_upload(self._key, self._id), limit_seconds=_GRACE_SECONDS)
+            await finish(self._requests.abort_upload(self._key, self._id), limit_seconds=GRACE_SECONDS)
         except (StorageError, TimeoutError):
             return  # the store is away; the failure that brought us here is what counts
 

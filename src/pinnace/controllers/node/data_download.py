@@ -1,6 +1,6 @@
 """The DataDownload controller of a node: fills volumes that are mounted on it. (docs/spec: BEY 6.7)"""
 
-from typing import Final, Protocol
+from typing import Final
 
 from pinnace.api.objects import JSONObject
 from pinnace.api.velero.data_movement import DataDownload
@@ -12,23 +12,9 @@ from pinnace.kube.resources import DATA_DOWNLOADS
 from pinnace.runtime.controller import Controller
 from pinnace.volumes.uploader.access import Repository
 from pinnace.volumes.uploader.errors import UploaderError
-from pinnace.volumes.uploader.interface import KOPIA, Target
-from pinnace.volumes.uploader.progress import OnProgress
+from pinnace.volumes.uploader.interface import KOPIA, Filler, Target
 
 NAME: Final = "data-download"
-
-
-class Filler(Protocol):
-    """Writes the content of a snapshot into a volume. Raises UploaderError."""
-
-    async def fill(
-        self,
-        repository: Repository,
-        snapshot: str,
-        target: Target,
-        *,
-        on_progress: OnProgress | None = None,
-    ) -> None: ...
 
 
 class DataDownloadWork:

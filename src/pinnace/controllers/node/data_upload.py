@@ -1,6 +1,6 @@
 """The DataUpload controller of a node: saves mounted volumes of snapshots. (docs/spec: BEY 6.7)"""
 
-from typing import Final, Protocol
+from typing import Final
 
 from pinnace.api import labels
 from pinnace.api.objects import JSONObject
@@ -13,18 +13,9 @@ from pinnace.kube.resources import DATA_UPLOADS
 from pinnace.runtime.controller import Controller
 from pinnace.volumes.uploader.access import Repository
 from pinnace.volumes.uploader.errors import UploaderError
-from pinnace.volumes.uploader.interface import KOPIA, Saved, Source
-from pinnace.volumes.uploader.progress import OnProgress
+from pinnace.volumes.uploader.interface import KOPIA, Saver, Source
 
 NAME: Final = "data-upload"
-
-
-class Saver(Protocol):
-    """Saves a volume. Raises UploaderError."""
-
-    async def save(
-        self, repository: Repository, source: Source, *, on_progress: OnProgress | None = None
-    ) -> Saved: ...
 
 
 class DataUploadWork:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 
 from pinnace.api import labels
 from pinnace.api.codec import DecodeError, decode
@@ -29,8 +29,7 @@ from pinnace.volumes.pods.host_paths import HostPathError
 from pinnace.volumes.pods.parents import parent_snapshot
 from pinnace.volumes.uploader.access import Repository
 from pinnace.volumes.uploader.errors import AccessError, CommandFailed, SnapshotMissing, UploaderError
-from pinnace.volumes.uploader.interface import Saved, Source
-from pinnace.volumes.uploader.progress import OnProgress
+from pinnace.volumes.uploader.interface import Saved, Saver, Source
 from pinnace.volumes.uploaders import UPLOADERS
 
 log = get_logger(__name__)
@@ -42,14 +41,6 @@ REQUESTER_TAG: Final = "snapshot-requester"
 REQUESTER: Final = "snapshot-pod-volume"
 PARALLEL_SETTING: Final = "ParallelFilesUpload"
 EMPTY_MESSAGE: Final = "volume was empty so no snapshot was taken"
-
-
-class Saver(Protocol):
-    """Saves a volume. Raises UploaderError."""
-
-    async def save(
-        self, repository: Repository, source: Source, *, on_progress: OnProgress | None = None
-    ) -> Saved: ...
 
 
 def by_claim(obj: JSONObject) -> Iterable[str]:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 
 from pinnace.aio.blocking import in_thread
 from pinnace.api.objects import JSONObject
@@ -44,27 +44,11 @@ from pinnace.volumes.pods.done_file import DoneFileError, remove_done_files, wri
 from pinnace.volumes.pods.host_paths import CSI_MOUNT, CSI_NOTES, HostPathError, is_migrated
 from pinnace.volumes.uploader.access import Repository
 from pinnace.volumes.uploader.errors import AccessError, CommandFailed, UploaderError
-from pinnace.volumes.uploader.interface import Target
-from pinnace.volumes.uploader.progress import OnProgress
+from pinnace.volumes.uploader.interface import Filler, Target
 
 log = get_logger(__name__)
 
 NAME: Final = "pod-volume-restore"
-
-
-class Filler(Protocol):
-    """Writes the content of a snapshot into a volume. Raises UploaderError."""
-
-    async def fill(
-        self,
-        repository: Repository,
-        snapshot: str,
-        target: Target,
-        *,
-        on_progress: OnProgress | None = None,
-    ) -> None: ...
-
-    async def has_file(self, repository: Repository, snapshot: str, name: str) -> bool: ...
 
 
 class PodVolumeRestoreWork:

@@ -21,12 +21,18 @@ from pinnace.plugins.asynchronous import (
 )
 from pinnace.plugins.calling import checked_item
 from pinnace.plugins.guest.instances import Instances
-from pinnace.plugins.guest.services import Latest, identifier_messages, object_of, selector_message
+from pinnace.plugins.guest.services import (
+    Latest,
+    identifier_messages,
+    object_of,
+    restore_input,
+    selector_message,
+)
 from pinnace.plugins.kinds import PluginKind
 from pinnace.plugins.protocol import velero_blocks_pb2 as blocks
 from pinnace.plugins.protocol import velero_pb2 as wire
 from pinnace.plugins.protocol import velero_v2_pb2 as v2
-from pinnace.plugins.protocols import ResourceIdentifier, RestoreItemInput, RestoreItemOutput
+from pinnace.plugins.protocols import ResourceIdentifier, RestoreItemOutput
 
 
 class LaterActionServices:
@@ -84,11 +90,7 @@ class LaterActionServices:
     ) -> v2.RestoreItemActionExecuteResponse:
         kind, name = PluginKind.RESTORE_ITEM_ACTION_V2, request.plugin
         action: RestoreItemActionV2 = await self._instances.ready(kind, name)
-        given = RestoreItemInput(
-            item=object_of(request.item, "item"),
-            item_from_backup=object_of(request.itemFromBackup, "item from backup"),
-            restore=self._restore.of(request.restore),
-        )
+        given = restore_input(request, self._restore)
         output: RestoreItemOutput | None = await action.execute(given)
         if output is None:
             return v2.RestoreItemActionExecuteResponse(item=request.item)

@@ -18,6 +18,7 @@ from pinnace.plugins.guest.instances import Instances
 from pinnace.plugins.kinds import PluginKind
 from pinnace.plugins.protocol import methods
 from pinnace.plugins.protocol import velero_pb2 as wire
+from pinnace.plugins.protocol import velero_v2_pb2 as v2
 from pinnace.plugins.protocols import (
     BackupItemAction,
     DeleteItemAction,
@@ -90,11 +91,7 @@ class ActionServices:
     ) -> wire.RestoreItemActionExecuteResponse:
         kind, name = PluginKind.RESTORE_ITEM_ACTION, request.plugin
         action: RestoreItemAction = await self._instances.ready(kind, name)
-        given = RestoreItemInput(
-            item=object_of(request.item, "item"),
-            item_from_backup=object_of(request.itemFromBackup, "item from backup"),
-            restore=self._restore.of(request.restore),
-        )
+        given = restore_input(request, self._restore)
         output: RestoreItemOutput | None = await action.execute(given)
         if output is None:
             return wire.RestoreItemActionExecuteResponse(item=request.item)
@@ -237,6 +234,18 @@ def struct_of(struct: type[StructT], data: bytes) -> StructT:
         return decode(struct, data)
     except DecodeError as error:
         raise PluginError(f"the {struct.__name__.lower()} cannot be read: {error}") from error
+
+
+def restore_input(
+    request: wire.RestoreItemActionExecuteRequest | v2.RestoreItemActionExecuteRequest,
+    restores: Latest[Restore],
+) -> RestoreItemInput:
+    """What a restore action is given by a request. Raises PluginError."""
+    return RestoreItemInput(
+        item=object_of(request.item, "item"),
+        item_from_backup=object_of(request.itemFromBackup, "item from backup"),
+        restore=restores.of(request.restore),
+    )
 
 
 def selector_message(selector: ResourceSelector) -> wire.ResourceSelector:

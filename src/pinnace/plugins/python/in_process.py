@@ -54,6 +54,8 @@ class _Action(Protocol):
 
 
 ActionT = TypeVar("ActionT", bound=_Action)
+RestoreActionT = TypeVar("RestoreActionT", RestoreItemAction, RestoreItemActionV2)
+_RunT = TypeVar("_RunT", Backup, Restore)
 
 
 class _LocalAction(Generic[ActionT]):
@@ -117,8 +119,18 @@ class _LocalAction(Generic[ActionT]):
             await self._caller.question(action.configure, config)
         self._is_configured = True
 
-    def _checked_progress(self, answer: object) -> OperationProgress:
+    async def _progress(
+        self, ask: Callable[[str, _RunT], Awaitable[OperationProgress]], operation_id: str, run: _RunT
+    ) -> OperationProgress:
+        await self._ready()
+        answer = await self._caller.question(ask, operation_id, run)
         return self._caller.checked(answer, OperationProgress, "the progress of an operation")
+
+    async def _cancel(
+        self, stop: Callable[[str, _RunT], Awaitable[None]], operation_id: str, run: _RunT
+    ) -> None:
+        await self._ready()
+        await self._caller.question(stop, operation_id, run)
 
 
 class LocalBackupItemAction(_LocalAction[BackupItemAction]):
@@ -138,8 +150,8 @@ class LocalBackupItemAction(_LocalAction[BackupItemAction]):
         return checked_item(self.name, answer[0]), checked_identifiers(self.name, answer[1])
 
 
-class LocalRestoreItemAction(_LocalAction[RestoreItemAction]):
-    """A RestoreItemAction of this process."""
+class _LocalRestoreAction(_LocalAction[RestoreActionT]):
+    """What both versions of restore item actions have in common."""
 
     async def execute(self, given: RestoreItemInput) -> RestoreItemOutput:
         """Run it. Raises PluginCallError."""
@@ -151,6 +163,10 @@ class LocalRestoreItemAction(_LocalAction[RestoreItemAction]):
         checked_item(self.name, output.item)
         checked_identifiers(self.name, output.additional_items)
         return output
+
+
+class LocalRestoreItemAction(_LocalRestoreAction[RestoreItemAction]):
+    """A RestoreItemAction of this process."""
 
 
 class LocalBackupItemActionV2(_LocalAction[BackupItemActionV2]):
@@ -170,42 +186,23 @@ class LocalBackupItemActionV2(_LocalAction[BackupItemActionV2]):
 
     async def progress(self, operation_id: str, backup: Backup) -> OperationProgress:
         """How far an operation is. Raises PluginCallError."""
-        await self._ready()
-        return self._checked_progress(
-            await self._caller.question(self._action.progress, operation_id, backup)
-        )
+        return await self._progress(self._action.progress, operation_id, backup)
 
     async def cancel(self, operation_id: str, backup: Backup) -> None:
         """Stop an operation. Raises PluginCallError."""
-        await self._ready()
-        await self._caller.question(self._action.cancel, operation_id, backup)
+        await self._cancel(self._action.cancel, operation_id, backup)
 
 
-class LocalRestoreItemActionV2(_LocalAction[RestoreItemActionV2]):
+class LocalRestoreItemActionV2(_LocalRestoreAction[RestoreItemActionV2]):
     """A RestoreItemActionV2 of this process."""
-
-    async def execute(self, given: RestoreItemInput) -> RestoreItemOutput:
-        """Run it. Raises PluginCallError."""
-        await self._ready()
-        answer: object = await self._caller.work(self._action.execute, given)
-        if answer is None:
-            return RestoreItemOutput(item=given.item)
-        output = self._caller.checked(answer, RestoreItemOutput, "a restored item")
-        checked_item(self.name, output.item)
-        checked_identifiers(self.name, output.additional_items)
-        return output
 
     async def progress(self, operation_id: str, restore: Restore) -> OperationProgress:
         """How far an operation is. Raises PluginCallError."""
-        await self._ready()
-        return self._checked_progress(
-            await self._caller.question(self._action.progress, operation_id, restore)
-        )
+        return await self._progress(self._action.progress, operation_id, restore)
 
     async def cancel(self, operation_id: str, restore: Restore) -> None:
         """Stop an operation. Raises PluginCallError."""
-        await self._ready()
-        await self._caller.question(self._action.cancel, operation_id, restore)
+        await self._cancel(self._action.cancel, operation_id, restore)
 
     async def are_additional_items_ready(self, items: Sequence[ResourceIdentifier], restore: Restore) -> bool:
         """Whether the item may be created now. Raises PluginCallError."""

@@ -8,7 +8,6 @@ import base64
 import hashlib
 import json
 from collections.abc import AsyncIterator
-from contextlib import aclosing
 from functools import partial
 from typing import Any, Protocol
 
@@ -17,12 +16,11 @@ from pinnace.api.values.digits import is_digits
 from pinnace.http.requests import Complaint, Reply, web_page
 from pinnace.storage.errors import StorageError, StoreUnavailable
 from pinnace.storage.interface import Body
-from pinnace.storage.upload import split_into_parts
+from pinnace.storage.upload import GRACE_SECONDS, PutRequests, whole_or_in_parts
 
 CHUNK_BYTES = 8 << 20
 """Of a resumable upload; the service wants multiples of 256 KiB. More is quicker and takes more memory."""
 
-_GRACE_SECONDS = 30.0
 _GONE = (204, 404, 410, 499)
 """Answers to the deletion of an upload; 499 is the documented one."""
 
@@ -69,10 +67,8 @@ class Stored:
         return ""
 
 
-class UploadRequests(Protocol):
+class UploadRequests(PutRequests, Protocol):
     """What is needed of the service; requests.py has it."""
-
-    async def put(self, key: str, data: bytes) -> None: ...
 
     async def create_upload(self, key: str) -> str: ...
 
@@ -95,15 +91,7 @@ async def upload(requests: UploadRequests, key: str, body: Body) -> None:
     Raises:
         StorageError: the store failed. What the body raises comes through unchanged.
     """
-    if isinstance(body, bytes):
-        await not_interrupted(requests.put(key, body), grace_seconds=_GRACE_SECONDS)
-        return
-    async with aclosing(split_into_parts(body, CHUNK_BYTES)) as chunks:
-        first = await anext(chunks, b"")
-        if len(first) < CHUNK_BYTES:
-            await not_interrupted(requests.put(key, first), grace_seconds=_GRACE_SECONDS)
-        else:
-            await _Resumable(requests, key).run(first, chunks)
+    await whole_or_in_parts(requests, key, body, CHUNK_BYTES, _Resumable(requests, key))
 
 
 class _Resumable:
@@ -119,11 +107,11 @@ class _Resumable:
 
     async def run(self, chunk: bytes, rest: AsyncIterator[bytes]) -> None:
         try:
-            await not_interrupted(self._create(), grace_seconds=_GRACE_SECONDS)
+            await not_interrupted(self._create(), grace_seconds=GRACE_SECONDS)
             async for following in rest:
-                await not_interrupted(self._send(chunk, last=False), grace_seconds=_GRACE_SECONDS)
+                await not_interrupted(self._send(chunk, last=False), grace_seconds=GRACE_SECONDS)
                 chunk = following
-            await not_interrupted(self._send(chunk, last=True), grace_seconds=_GRACE_SECONDS)
+            await not_interrupted(self._send(chunk, last=True), grace_seconds=GRACE_SECONDS)
         except BaseException:  # cancellation too: the upload must not stay behind; passed on as it is
             await self._abort()
             raise
@@ -164,7 +152,7 @@ class _Resumable:
         if not self._url:
             return
         try:
-            reply = await finish(self._requests.send("DELETE", self._url), limit_seconds=_GRACE_SECONDS)
+            reply = await finish(self._requests.send("DELETE", self._url), limit_seconds=GRACE_SECONDS)
             if reply.status not in _GONE:
                 await self._requests.check(self._what, reply)
         except (StorageError, TimeoutError):

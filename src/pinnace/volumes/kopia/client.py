@@ -31,7 +31,6 @@ from pinnace.volumes.kopia.output import (
     parse_listing,
     parse_owner,
     parse_snapshot,
-    parse_snapshot_ids,
     parse_unique_id,
 )
 from pinnace.volumes.kopia.places import Storage, repository_prefix
@@ -49,23 +48,26 @@ from pinnace.volumes.uploader.errors import (
     UploaderError,
 )
 from pinnace.volumes.uploader.interface import Saved, Source, Target
-from pinnace.volumes.uploader.output import Progress, Tail
-from pinnace.volumes.uploader.processes import STDERR_BYTES, Outputs, run
+from pinnace.volumes.uploader.output import Progress, Tail, snapshot_ids
+from pinnace.volumes.uploader.processes import (
+    ANSWER_BYTES,
+    LIST_BYTES,
+    LONG_SECONDS,
+    QUICK_SECONDS,
+    STDERR_BYTES,
+    TRANSFER_SECONDS,
+    Outputs,
+    run,
+)
 from pinnace.volumes.uploader.progress import OnProgress, Said, reporting
 from pinnace.volumes.uploader.share import ReadShare
 from pinnace.volumes.uploader.special import SpecialFiles, special_files
 
 log = logging.getLogger(__name__)
 
-QUICK_SECONDS: Final = 300.0
-LONG_SECONDS: Final = 24 * 3600.0
-TRANSFER_SECONDS: Final = 7 * 24 * 3600.0
-
 UNIQUE_ID_BLOB: Final = "udmrepo.Repository"
 """Velero 1.18 takes a repository without this blob for one that is not initialised. (docs/spec: KOP-004)"""
 
-_ANSWER_BYTES: Final = 1 << 22
-_LIST_BYTES: Final = 64 << 20
 _COPY_OF_BUCKET: Final = (
     "the repository was copied out of a bucket, and kopia cannot use such a copy in a folder: put it into an"
     " object store"
@@ -111,7 +113,7 @@ class Kopia:
             flags = access.storage.create_flags(access.secrets, access.ca_file)
             create = commands.create(access.storage.kind, flags)
             try:
-                await self._run(access, create, Tail(_ANSWER_BYTES), QUICK_SECONDS)
+                await self._run(access, create, Tail(ANSWER_BYTES), QUICK_SECONDS)
             except RepositoryExists as error:
                 await self._open_existing(access, error)
                 return
@@ -144,7 +146,7 @@ class Kopia:
                 parallel=source.parallel,
                 block=device is not None,
             )
-            messages, output = Messages(STDERR_BYTES), Tail(_ANSWER_BYTES)
+            messages, output = Messages(STDERR_BYTES), Tail(ANSWER_BYTES)
             try:
                 async with reporting(Said(messages.progress), on_progress, self._sleep):
                     outputs = Outputs(output, messages, stdin=device)
@@ -208,9 +210,9 @@ class Kopia:
     async def snapshot_ids(self, repository: Repository) -> frozenset[str]:
         """The ids of all snapshots in a repository. Raises UploaderError."""
         async with kopia_access(self._accesses, repository) as access:
-            output = Tail(_LIST_BYTES)
+            output = Tail(LIST_BYTES)
             await self._run(access, commands.snapshots(), output, LONG_SECONDS)
-            return parse_snapshot_ids(output.data)
+            return snapshot_ids(output.data, "kopia")
 
     async def check(self, repository: Repository, snapshots: Collection[str], share: ReadShare) -> None:
         """As in `Uploader`: the files of these snapshots. Raises UploaderError, DataDamaged among them."""
@@ -325,7 +327,7 @@ class Kopia:
             raise UnexpectedOutput(f"the blob {UNIQUE_ID_BLOB} could not be written: {error}") from error
 
     async def _ask(self, access: Access, command: Command, deadline_seconds: float) -> bytes:
-        output = Tail(_ANSWER_BYTES)
+        output = Tail(ANSWER_BYTES)
         await self._run(access, command, output, deadline_seconds)
         return output.data
 

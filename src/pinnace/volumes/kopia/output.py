@@ -162,20 +162,6 @@ def parse_listing(output: bytes) -> list[Entry]:
     return entries
 
 
-def parse_snapshot_ids(output: bytes) -> frozenset[str]:
-    """The ids of all snapshots that `snapshot list --json` names. Raises UnexpectedOutput."""
-    try:
-        found = orjson.loads(output)
-    except orjson.JSONDecodeError as error:
-        raise UnexpectedOutput(f"kopia printed no list of snapshots: {error}") from error
-    snapshots = found if isinstance(found, list) else []
-    ids = [each.get("id") for each in snapshots if isinstance(each, dict)]
-    named = frozenset(each for each in ids if isinstance(each, str) and each)
-    if len(named) != len(snapshots):
-        raise UnexpectedOutput("kopia listed a snapshot without id")
-    return named
-
-
 def parse_owner(output: bytes) -> str:
     """The owner of the maintenance, as `maintenance info` tells it; empty if there is none."""
     return str(_object(output).get("owner") or "")

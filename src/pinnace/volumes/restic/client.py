@@ -19,7 +19,6 @@ from pinnace.volumes.restic.output import (
     BackupOutput,
     parse_has_file,
     parse_snapshot_id,
-    parse_snapshot_ids,
     parse_total_size,
 )
 from pinnace.volumes.uploader.access import AccessProvider, Repository
@@ -33,25 +32,24 @@ from pinnace.volumes.uploader.errors import (
     UploaderError,
 )
 from pinnace.volumes.uploader.interface import Saved, Source, Target
-from pinnace.volumes.uploader.output import Progress, Tail
-from pinnace.volumes.uploader.processes import STDERR_BYTES, Outputs, Sink, run
+from pinnace.volumes.uploader.output import Progress, Tail, snapshot_ids
+from pinnace.volumes.uploader.processes import (
+    ANSWER_BYTES,
+    LIST_BYTES,
+    LONG_SECONDS,
+    QUICK_SECONDS,
+    STDERR_BYTES,
+    TRANSFER_SECONDS,
+    Outputs,
+    Sink,
+    run,
+)
 from pinnace.volumes.uploader.progress import Measured, OnProgress, Said, reporting
 from pinnace.volumes.uploader.share import ReadShare
 
 log = logging.getLogger(__name__)
 
-QUICK_SECONDS: Final = 300.0
-"""For what reads or writes little; restic itself tries a store that does not answer for 15 minutes."""
-
-LONG_SECONDS: Final = 24 * 3600.0
-"""For what goes through a whole repository."""
-
-TRANSFER_SECONDS: Final = 7 * 24 * 3600.0
-"""For saving and restoring a volume: those who wait for it give up much earlier."""
-
 _TEXT_BYTES: Final = 8192
-_ANSWER_BYTES: Final = 1 << 22
-_LIST_BYTES: Final = 64 << 20
 _INCOMPLETE: Final = 3
 """restic's exit code when some files could not be read; the snapshot is made all the same."""
 
@@ -214,9 +212,9 @@ class Restic:
     async def snapshot_ids(self, repository: Repository) -> frozenset[str]:
         """The full ids of all snapshots in a repository. Raises UploaderError."""
         async with restic_access(self._accesses, repository) as access:
-            output = Tail(_LIST_BYTES)
+            output = Tail(LIST_BYTES)
             await self._run(access, commands.list_snapshots(), output, LONG_SECONDS)
-            return parse_snapshot_ids(output.data)
+            return snapshot_ids(output.data, "restic")
 
     async def check(self, repository: Repository, snapshots: Collection[str], share: ReadShare) -> None:
         """As in `Uploader`: the whole repository. Raises UploaderError, DataDamaged among them."""
@@ -225,13 +223,13 @@ class Restic:
     async def has_file(self, repository: Repository, snapshot: str, name: str) -> bool:
         """Whether a snapshot has a file of that name at its root. Raises UploaderError."""
         async with restic_access(self._accesses, repository) as access:
-            output = Tail(_ANSWER_BYTES)
+            output = Tail(ANSWER_BYTES)
             await self._run(access, commands.find_file(snapshot, name), output, QUICK_SECONDS)
             return parse_has_file(output.data, name)
 
     async def _snapshot_size(self, access: Access, snapshot: str) -> int:
         """Ask how large a snapshot is once restored: another run of restic, through all its directories."""
-        command, output = commands.stats(snapshot), Tail(_ANSWER_BYTES)
+        command, output = commands.stats(snapshot), Tail(ANSWER_BYTES)
         try:
             await self._run(access, command, output, LONG_SECONDS)
             return parse_total_size(output.data)
@@ -240,7 +238,7 @@ class Restic:
 
     async def _find_snapshot(self, access: Access, tags: Mapping[str, str]) -> str:
         """Ask for the id of a snapshot that restic did not tell: it costs another run of restic."""
-        output = Tail(_ANSWER_BYTES)
+        output = Tail(ANSWER_BYTES)
         await self._run(access, commands.find_snapshot(tags), output, QUICK_SECONDS)
         return parse_snapshot_id(output.data)
 

@@ -6,7 +6,7 @@ from typing import Any
 import orjson
 
 from pinnace.volumes.uploader.errors import UnexpectedOutput
-from pinnace.volumes.uploader.output import Progress
+from pinnace.volumes.uploader.output import Progress, listed_snapshots
 
 MAXIMUM_LINE_BYTES = 1 << 20
 """A longer line is dropped: it is no status line, and must not fill the memory."""
@@ -81,31 +81,13 @@ class BackupOutput:
             self._summary = line
 
 
-def parse_snapshot_ids(output: bytes) -> frozenset[str]:
-    """The full ids of all snapshots that `snapshots --json` names. Raises UnexpectedOutput."""
-    try:
-        found = orjson.loads(output)
-    except orjson.JSONDecodeError as error:
-        raise UnexpectedOutput(f"restic printed no list of snapshots: {error}") from error
-    snapshots = found if isinstance(found, list) else []
-    ids = [each.get("id") for each in snapshots if isinstance(each, dict)]
-    named = frozenset(each for each in ids if isinstance(each, str) and each)
-    if len(named) != len(snapshots):
-        raise UnexpectedOutput("restic listed a snapshot without id")
-    return named
-
-
 def parse_snapshot_id(output: bytes) -> str:
     """The id that `snapshots --json` names; there must be exactly one.
 
     Raises:
         UnexpectedOutput: there is none, there are several, or this is no list.
     """
-    try:
-        found = orjson.loads(output)
-    except orjson.JSONDecodeError as error:
-        raise UnexpectedOutput(f"restic printed no list of snapshots: {error}") from error
-    snapshots = found if isinstance(found, list) else []
+    snapshots = listed_snapshots(output, "restic")
     if len(snapshots) != 1:
         raise UnexpectedOutput(f"expected one matching snapshot, got {len(snapshots)}")
     short_id = snapshots[0].get("short_id") if isinstance(snapshots[0], dict) else None

@@ -75,22 +75,18 @@ class Target:
     sparse: bool = False
 
 
-class Uploader(Protocol):
-    """Saves and restores volumes. Every method raises UploaderError."""
-
-    async def connect(self, repository: Repository) -> None:
-        """Open the repository with the password. Raises RepositoryMissing, among others."""
-        ...
-
-    async def init(self, repository: Repository) -> None:
-        """Make the repository; one that is there already is opened instead."""
-        ...
+class Saver(Protocol):
+    """Saves volumes. Raises UploaderError."""
 
     async def save(
         self, repository: Repository, source: Source, *, on_progress: OnProgress | None = None
     ) -> Saved:
         """Save a directory or a device; an incomplete snapshot is removed again."""
         ...
+
+
+class Filler(Protocol):
+    """Restores volumes. Raises UploaderError."""
 
     async def fill(
         self,
@@ -105,6 +101,18 @@ class Uploader(Protocol):
 
     async def has_file(self, repository: Repository, snapshot: str, name: str) -> bool:
         """Whether a snapshot has a file of that name at its root."""
+        ...
+
+
+class Uploader(Saver, Filler, Protocol):
+    """Saves and restores volumes. Every method raises UploaderError."""
+
+    async def connect(self, repository: Repository) -> None:
+        """Open the repository with the password. Raises RepositoryMissing, among others."""
+        ...
+
+    async def init(self, repository: Repository) -> None:
+        """Make the repository; one that is there already is opened instead."""
         ...
 
     async def snapshot_ids(self, repository: Repository) -> frozenset[str]:

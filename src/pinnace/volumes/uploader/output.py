@@ -1,6 +1,11 @@
-"""What the outputs of a program are kept as, and how far it says it is."""
+"""What the outputs of a program are kept as, how far it says it is, and the snapshots that it lists."""
 
 from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from pinnace.volumes.uploader.errors import UnexpectedOutput
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,3 +41,22 @@ class Tail:
         """The kept end for people."""
         text = self._data.decode("utf-8", "replace").strip()
         return f"…{text}" if self.is_cut else text
+
+
+def listed_snapshots(output: bytes, program: str) -> list[Any]:
+    """The list of snapshots that restic and kopia print as JSON. Raises UnexpectedOutput."""
+    try:
+        found = orjson.loads(output)
+    except orjson.JSONDecodeError as error:
+        raise UnexpectedOutput(f"{program} printed no list of snapshots: {error}") from error
+    return found if isinstance(found, list) else []
+
+
+def snapshot_ids(output: bytes, program: str) -> frozenset[str]:
+    """The full ids of all snapshots that a program lists. Raises UnexpectedOutput."""
+    snapshots = listed_snapshots(output, program)
+    ids = [each.get("id") for each in snapshots if isinstance(each, dict)]
+    named = frozenset(each for each in ids if isinstance(each, str) and each)
+    if len(named) != len(snapshots):
+        raise UnexpectedOutput(f"{program} listed a snapshot without id")
+    return named

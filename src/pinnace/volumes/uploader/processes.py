@@ -12,9 +12,22 @@ from contextlib import suppress
 from dataclasses import dataclass
 from io import IOBase
 from pathlib import Path
-from typing import Protocol
+from typing import Final, Protocol
 
 from pinnace.aio.blocking import finish
+
+QUICK_SECONDS: Final = 300.0
+"""The deadline of commands that read or write little; restic retries a silent store for 15 minutes."""
+
+LONG_SECONDS: Final = 24 * 3600.0
+"""The deadline of commands that go through a whole repository."""
+
+TRANSFER_SECONDS: Final = 7 * 24 * 3600.0
+"""The deadline of saving and restoring a volume: those who wait for it give up much earlier."""
+
+ANSWER_BYTES: Final = 1 << 22
+LIST_BYTES: Final = 64 << 20
+"""How much of an output is kept: of an ordinary answer, and of a list of everything in a repository."""
 
 STOP_SECONDS = 10.0
 """How long restic may take to remove its lock before it is killed."""
