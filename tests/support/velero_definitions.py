@@ -38,6 +38,8 @@ def _changed(manifest: JSONSchema) -> JSONSchema:
     _pruning(version["schema"]["openAPIV3Schema"])
     whole = version["schema"]["openAPIV3Schema"]["properties"]
     spec = whole["spec"].get("properties", {})
+    if "status" in whole:
+        whole["status"]["properties"].pop("activity", None)
     match manifest["spec"]["names"]["kind"]:
         case "Backup":
             spec |= copy.deepcopy(_BACKUP)

@@ -7,7 +7,7 @@ from datetime import datetime
 from functools import partial
 from typing import Final, TypeVar
 
-from pinnace.api.codec import DecodeError, decode, encode
+from pinnace.api.codec import DecodeError, decode
 from pinnace.api.labels import SCHEDULE_NAME
 from pinnace.api.nonadmin.hiding import hiding_for
 from pinnace.api.nonadmin.names import Origin
@@ -15,11 +15,12 @@ from pinnace.api.objects import JSONObject, text
 from pinnace.api.resource_policies import PolicyError, ResourcePolicies
 from pinnace.api.selection.names import IncludesExcludes
 from pinnace.api.values.times import parse_time
-from pinnace.api.velero.backup import Backup, BackupPhase, BackupProgress, BackupSpec
+from pinnace.api.velero.backup import Backup, BackupPhase, BackupSpec
 from pinnace.api.velero.snapshot_location import VolumeSnapshotLocation
 from pinnace.api.velero.storage_location import BackupStorageLocation
 from pinnace.backup.request import ServerDefaults, Unreadable, prepare_backup
-from pinnace.context import LogOptions, RunContext
+from pinnace.context import LogOptions
+from pinnace.controllers.run_progress import RunProgress
 from pinnace.controllers.shared.availability import Availability
 from pinnace.controllers.shared.locations import LocationStores
 from pinnace.controllers.shared.namespace_queue import NO_NAMESPACE, NamespaceQueue, Targets
@@ -27,7 +28,7 @@ from pinnace.controllers.shared.parts import Parts
 from pinnace.controllers.shared.pod_volumes import PodVolumes
 from pinnace.controllers.shared.runs import BACKUP_RUNS, Plan, RunReconciler, failed, is_new, refused
 from pinnace.controllers.shared.scope import Scope
-from pinnace.controllers.shared.writes import PASSING_ERRORS, patch_progress
+from pinnace.controllers.shared.writes import PASSING_ERRORS
 from pinnace.csi.snapshots import FEATURE, CSIError
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import KubeError
@@ -35,12 +36,10 @@ from pinnace.kube.resources import BACKUPS, NAMESPACES, velero
 from pinnace.operations.backup import BackupOperation
 from pinnace.operations.policies import policies_of
 from pinnace.operations.waiting import UNFINISHED
-from pinnace.plugins.operation import Operation
 from pinnace.runtime.controller import Controller, Resync
 from pinnace.runtime.informer import Informer
 from pinnace.runtime.keys import Key
 from pinnace.runtime.logfields import get_logger
-from pinnace.storage.backup_store import BackupStore
 from pinnace.storage.errors import StorageError
 
 log = get_logger(__name__)
@@ -206,9 +205,20 @@ class BackupWork:
             return failed(backup, f"error opening the backup storage location: {error}", scope)
         plugins = scope.plugins.operation(client=scope.client, namespace=scope.namespace)
         volumes = self._pod_volumes.backing_up(backup) if self._pod_volumes is not None else nullcontext()
-        async with store, plugins, volumes as pod_volumes:
+        progress = RunProgress(scope.client, BACKUPS, backup, "itemsBackedUp")
+        context = scope.run_context(
+            discovery=cluster.discovery,
+            store=store,
+            plugins=plugins,
+            reopen_store=partial(self._locations.acquire, backup.spec.storage_location),
+            log=self._log_options(backup),
+            progress=progress.publish,
+            activity=progress.activity,
+            caveats=caveats,
+        )
+        async with store, plugins, volumes as pod_volumes, progress:
             operation = BackupOperation(
-                replace(self._context(backup, cluster.discovery, caveats, store, plugins), read=read),
+                replace(context, read=read),
                 pod_volumes=pod_volumes,
                 policies=cluster.policies,
                 on_tarball=partial(self._collected, _key_of(backup), _schedule_of(backup)),
@@ -221,30 +231,6 @@ class BackupWork:
         well = ended.status.phase != BackupPhase.FAILED
         self._availability.worked(backup.spec.storage_location, well=well)
         return ended
-
-    def _context(
-        self,
-        backup: Backup,
-        discovery: Discovery,
-        caveats: Sequence[str],
-        store: BackupStore,
-        plugins: Operation,
-    ) -> RunContext:
-        scope = self._scope
-
-        async def publish(total_items: int, items_done: int) -> None:
-            progress = BackupProgress(total_items=total_items, items_backed_up=items_done)
-            await patch_progress(scope.client, BACKUPS, backup, encode(progress))
-
-        return scope.run_context(
-            discovery=discovery,
-            store=store,
-            plugins=plugins,
-            reopen_store=partial(self._locations.acquire, backup.spec.storage_location),
-            log=self._log_options(backup),
-            progress=publish,
-            caveats=caveats,
-        )
 
     def _log_options(self, backup: Backup) -> LogOptions:
         """How the log is kept: without other namespaces where a tenant reads it. (docs/spec: NAC 17 A31)"""

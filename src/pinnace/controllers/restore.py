@@ -19,6 +19,7 @@ from pinnace.api.velero.pod_volume import PodVolumeBackup
 from pinnace.api.velero.restore import Restore, RestorePhase
 from pinnace.api.velero.storage_location import BackupStorageLocation
 from pinnace.context import LogOptions
+from pinnace.controllers.run_progress import RunProgress
 from pinnace.controllers.shared.availability import Availability
 from pinnace.controllers.shared.confinement import Confinement, bounded, confined, is_bounded
 from pinnace.controllers.shared.locations import LocationStores
@@ -27,7 +28,7 @@ from pinnace.controllers.shared.parts import Parts
 from pinnace.controllers.shared.pod_volumes import PodVolumes
 from pinnace.controllers.shared.runs import RESTORE_RUNS, Plan, RunReconciler, failed, is_new
 from pinnace.controllers.shared.scope import Scope
-from pinnace.controllers.shared.writes import PASSING_ERRORS, patch_progress
+from pinnace.controllers.shared.writes import PASSING_ERRORS
 from pinnace.csi.movement.downloads import RestoreMovedData
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import Forbidden, KubeError, NotFound
@@ -206,6 +207,7 @@ class RestoreWork:
         _read: JSONObject,
     ) -> Restore:
         scope, confinement = self._scope, checked.confinement
+        progress = RunProgress(scope.client, RESTORES, restore, "itemsRestored")
         async with AsyncExitStack() as stores:
             try:
                 opened = await self._locations.acquire(backup.spec.storage_location)
@@ -228,7 +230,8 @@ class RestoreWork:
                     plugins=plugins,
                     reopen_store=partial(self._locations.acquire, backup.spec.storage_location),
                     log=self._log_options(restore, confinement.tenant),
-                    progress=partial(self._publish, restore),
+                    progress=progress.publish,
+                    activity=progress.activity,
                     caveats=[text for text in (confinement.caveat, *checked.caveats) if text],
                 ),
                 pod_volume_backups=partial(self._pod_volume_backups, backup.metadata.name, store),
@@ -239,7 +242,8 @@ class RestoreWork:
                 rights=confinement.rights,
                 modifiers=checked.modifiers,
             )
-            ended = await operation.run(restore, backup)
+            async with progress:
+                ended = await operation.run(restore, backup)
         well = ended.status.phase != RestorePhase.FAILED
         self._availability.worked(backup.spec.storage_location, well=well)
         return ended
@@ -253,10 +257,6 @@ class RestoreWork:
             return options
         hide = hiding_for(tenant, scope.namespace)
         return replace(options, hide=hide, hide_results=partial(results_without, tenant=tenant, hide=hide))
-
-    async def _publish(self, restore: Restore, total_items: int, items_done: int) -> None:
-        progress = {"totalItems": total_items, "itemsRestored": items_done}
-        await patch_progress(self._scope.client, RESTORES, restore, progress)
 
     async def _pod_volume_backups(self, backup: str, store: BackupStore) -> Sequence[PodVolumeBackup]:
         """Those of the backup, live from the cluster, each with its uploader. (docs/spec: RST 4, BEY 11.1)

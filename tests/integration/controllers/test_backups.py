@@ -22,6 +22,7 @@ from pinnace.server.app import Assembly
 from pinnace.server.options import ServerOptions
 from tests.support.connect import Connect
 from tests.support.sites import Serve, Site, StartProxy, counted, counters
+from tests.support.waiting import eventually
 
 PATCH = "PATCH"
 
@@ -378,6 +379,31 @@ async def test_a_backup_into_a_bucket(site: Site, serve: Serve, bucket: Bucket) 
     keys = sorted(path.name for path in folder.iterdir())
     assert "velero-backup.json" in keys
     assert "b1.tar.gz" in keys
+
+
+async def test_while_a_backup_runs_its_status_says_what_it_does(
+    site: Site, serve: Serve, bucket: Bucket, fault_proxy: StartProxy
+) -> None:
+    proxy = await fault_proxy(bucket.server)
+    await site.add_bucket(bucket, config={**bucket.location_config, "s3Url": proxy.url})
+    await site.add_maps()
+    await serve()
+    held = proxy.rules.add(Stall(), method="PUT", path="b1.tar.gz$")
+    await site.create("backups", "b1", spec=site.maps_of())
+    await held.struck()
+
+    async def shown() -> bool:
+        return bool((await site.get("backups", "b1"))["status"].get("activity", {}).get("uploadBytes"))
+
+    await eventually(shown)
+    running = (await site.get("backups", "b1"))["status"]
+    assert running["phase"] == "InProgress"
+    assert running["activity"]["totalIsFinal"] is True
+    assert running["progress"]["totalItems"] == running["progress"]["itemsBackedUp"] >= 3
+    held.release()
+
+    ended = (await site.reached("backups", "b1"))["status"]
+    assert (ended["phase"], "activity" in ended) == ("Completed", False)
 
 
 async def test_a_backup_that_is_interrupted_is_failed_at_once(

@@ -388,7 +388,7 @@ async def test_progress_that_cannot_be_patched_is_a_warning(
 
     async def publish(total: int, done: int) -> None:
         progress = BackupProgress(total_items=total, items_backed_up=done)
-        await patch_progress(through, BACKUPS, in_progress, encode(progress))
+        await patch_progress(through, BACKUPS, in_progress, {"progress": encode(progress)})
 
     async with no_longer_than(HANG_SECONDS):
         done = await lab.back_up(store, client=through, progress=publish)
@@ -408,7 +408,7 @@ class Publisher:
 
     async def publish(self, total_items: int, items_restored: int) -> None:
         progress = {"totalItems": total_items, "itemsBackedUp": items_restored}
-        await patch_progress(self._client, BACKUPS, self._run, progress)
+        await patch_progress(self._client, BACKUPS, self._run, {"progress": progress})
 
 
 async def test_progress_of_a_restore_that_cannot_be_patched_changes_nothing(

@@ -210,6 +210,44 @@ class HookStatus(Struct, rename="camel", kw_only=True):
     hooks_failed: int = 0
 
 
+class ResourceActivity(Struct, rename="camel", kw_only=True):
+    """A resource whose objects a run is processing.
+
+    Attributes:
+        name: The plural name, with the group behind it.
+        items_done: Number of objects processed so far.
+        total_items: Number of objects known to be there.
+        total_is_final: Whether there are no more than those.
+    """
+
+    name: str = ""
+    items_done: int = 0
+    total_items: int = 0
+    total_is_final: bool = False
+
+
+class RunActivity(Struct, rename="camel", kw_only=True):
+    """What a running backup or restore is doing now, for display. Velero has no such field.
+
+    Attributes:
+        total_is_final: Whether progress.totalItems will not grow any more.
+        total_is_estimate: Whether filters leave out some of the objects in progress.totalItems.
+        resources: The resources whose objects are being processed, at most 10.
+        hooks: The hooks that run now, each as `namespace/pod hook`, at most 10.
+        waiting: What else the run waits for, at most 10.
+        upload_bytes: Size of the files that are being uploaded.
+        uploaded_bytes: How much of it was sent so far.
+    """
+
+    total_is_final: bool = False
+    total_is_estimate: bool = False
+    resources: list[ResourceActivity] = []
+    hooks: list[str] = []
+    waiting: list[str] = []
+    upload_bytes: int = 0
+    uploaded_bytes: int = 0
+
+
 class BackupStatus(Struct, rename="camel", kw_only=True):
     """What the server reports about the backup.
 
@@ -234,6 +272,7 @@ class BackupStatus(Struct, rename="camel", kw_only=True):
         backup_item_operations_completed: Number of operations that succeeded.
         backup_item_operations_failed: Number of operations that failed.
         hook_status: How the hooks went.
+        activity: What a running backup is doing now; absent once it has ended.
     """
 
     version: int = 0
@@ -258,6 +297,8 @@ class BackupStatus(Struct, rename="camel", kw_only=True):
     backup_item_operations_completed: int = 0
     backup_item_operations_failed: int = 0
     hook_status: Annotated[HookStatus | None, NULLABLE] = None
+    # Of this project alone. (docs/adr/062)
+    activity: Annotated[RunActivity | None, NULLABLE] = None
 
 
 class Backup(Struct, rename="camel", kw_only=True):

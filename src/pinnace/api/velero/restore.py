@@ -17,7 +17,7 @@ from pinnace.api.fields import (
 )
 from pinnace.api.meta import ConfigReference, LabelSelector, ObjectMeta
 from pinnace.api.values.durations import Duration
-from pinnace.api.velero.backup import HookErrorMode, HookStatus
+from pinnace.api.velero.backup import HookErrorMode, HookStatus, RunActivity
 
 
 class RestorePhase(StrEnum):
@@ -226,6 +226,7 @@ class RestoreStatus(Struct, rename="camel", kw_only=True):
         restore_item_operations_completed: Number of operations that succeeded.
         restore_item_operations_failed: Number of operations that failed.
         hook_status: How the hooks went.
+        activity: What a running restore is doing now; absent once it has ended.
     """
 
     phase: Annotated[str, Meta(extra={ENUM_KEY: RestorePhase})] = ""
@@ -241,6 +242,8 @@ class RestoreStatus(Struct, rename="camel", kw_only=True):
     restore_item_operations_completed: int = 0
     restore_item_operations_failed: int = 0
     hook_status: Annotated[HookStatus | None, NULLABLE] = None
+    # Of this project alone. (docs/adr/062)
+    activity: Annotated[RunActivity | None, NULLABLE] = None
 
 
 class Restore(Struct, rename="camel", kw_only=True):

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import click
@@ -14,6 +14,7 @@ from pinnace.cli.connect import program_name
 from pinnace.cli.guard import complain, printable
 from pinnace.cli.output.cells import empty_warning, reasons, status
 from pinnace.cli.output.cells import phase as phase_of
+from pinnace.cli.progress.activity import activity_of
 from pinnace.cli.progress.state import State
 from pinnace.cli.progress.view import ProgressView
 from pinnace.cli.progress.volumes import VolumeWatch
@@ -114,10 +115,12 @@ def _state(watched: "_Watched", volumes: VolumeWatch, done: int, total: int) -> 
     While a server collects, what it writes into the status is an estimate that grows.
     """
     phase = phase_of(watched.current)
-    return State(
+    now = activity_of(status(watched.current))
+    return replace(
+        now,
         done=done,
         total=total,
-        at_least=phase in _COLLECTING,
+        at_least=phase in _COLLECTING and now.at_least,
         phase=_explained(watched.current, phase),
         volumes=volumes.moving,
         volumes_done=volumes.done,

@@ -10,6 +10,7 @@ from pinnace.cli.output.findings import result_block
 from pinnace.cli.output.layout import Sheet
 from pinnace.cli.output.operations import item_operations
 from pinnace.cli.output.volumes import pod_volumes
+from pinnace.cli.progress.activity import described
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,6 +144,7 @@ def _status(sheet: Sheet, backup: JSONObject, status: JSONObject, tarball_bytes:
             "Estimated total items to be backed up" if running else "Total items to be backed up", total
         )
         sheet.field("Items backed up so far" if running else "Items backed up", done)
+        parts.activity(sheet, described(status) if running else ())
     if tarball_bytes is not None:
         sheet.field("Size of the tarball", cells.size(tarball_bytes))
     if progress is not None or tarball_bytes is not None:

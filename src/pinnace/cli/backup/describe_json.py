@@ -112,6 +112,8 @@ def _status(backup: JSONObject, status: JSONObject, facts: BackupFacts, view: Vi
         total, done = progress.get("totalItems") or 0, progress.get("itemsBackedUp") or 0
         made["estimatedTotalItemsToBeBackedUp" if running else "totalItemsToBeBackedUp"] = total
         made["itemsBackedUpSoFar" if running else "itemsBackedUp"] = done
+        if running and (activity := mapping(status, "activity")):
+            made["activity"] = activity
     if facts.tarball_bytes is not None:
         made["tarballBytes"] = facts.tarball_bytes
     if isinstance(facts.resource_list, str):

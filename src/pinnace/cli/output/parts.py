@@ -1,5 +1,7 @@
 """The blocks that the descriptions of backups and restores share. (docs/spec: CLI 2.4, 4.3, 5.3)"""
 
+from collections.abc import Sequence
+
 from pinnace.api.objects import JSONObject
 from pinnace.cli.output import cells
 from pinnace.cli.output.cells import COLOURS, RED
@@ -38,6 +40,14 @@ def waits_for(sheet: Sheet, reason: str) -> None:
     if reason:
         sheet.line()
         sheet.field("Waits for", reason)
+
+
+def activity(sheet: Sheet, lines: Sequence[str]) -> None:
+    """What a run is doing now; nothing where its server does not say it."""
+    if lines:
+        sheet.line("Now:")
+        for line in lines:
+            sheet.line(f"\t{line}")
 
 
 def validation_errors(sheet: Sheet, obj: JSONObject) -> None:

@@ -10,6 +10,7 @@ from pinnace.cli.output.findings import result_block
 from pinnace.cli.output.layout import Sheet
 from pinnace.cli.output.operations import item_operations
 from pinnace.cli.output.volumes import pod_volumes
+from pinnace.cli.progress.activity import described
 from pinnace.cli.restore.objects import RestoredObjects, resource_list
 
 
@@ -46,6 +47,7 @@ def describe_restore(restore: JSONObject, facts: RestoreFacts, view: View) -> st
             "Estimated total items to be restored" if running else "Total items to be restored", total
         )
         sheet.field("Items restored so far" if running else "Items restored", done)
+        parts.activity(sheet, described(status) if running else ())
     parts.failure_reason(sheet, restore)
     sheet.line()
     sheet.field("Started", cells.local_time(status.get("startTimestamp"), "<n/a>"))

@@ -70,6 +70,8 @@ def _status(restore: JSONObject, status: JSONObject, facts: RestoreFacts) -> JSO
         total, done = progress.get("totalItems") or 0, progress.get("itemsRestored") or 0
         made["estimatedTotalItemsToBeRestored" if running else "totalItemsToBeRestored"] = total
         made["itemsRestoredSoFar" if running else "itemsRestored"] = done
+        if running and (activity := mapping(status, "activity")):
+            made["activity"] = activity
     if hooks := mapping(status, "hookStatus"):
         made["hooksAttempted"] = hooks.get("hooksAttempted") or 0
         made["hooksFailed"] = hooks.get("hooksFailed") or 0

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Protocol, Required, TextIO, TypedDict, Unpack
 
 from pinnace.api.values.times import utcnow
-from pinnace.context import LogOptions, ProgressSink, RunContext, StoreSource
+from pinnace.context import Activity, LogOptions, ProgressSink, RunContext, StoreSource
 from pinnace.kube.client import KubeClient
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.resources import APIResource
@@ -76,6 +76,7 @@ class RunParticulars(TypedDict, total=False):
     reopen_store: StoreSource
     log: LogOptions
     progress: ProgressSink
+    activity: Activity
     caveats: Sequence[str]
 
 

@@ -22,7 +22,7 @@ from pinnace.api.velero.backup import Backup, BackupPhase
 from pinnace.api.velero.transfers import TransferPhase
 from pinnace.controllers.shared.locations import LocationStores
 from pinnace.controllers.shared.scope import Scope
-from pinnace.controllers.shared.writes import Run
+from pinnace.controllers.shared.writes import NO_ACTIVITY, Run
 from pinnace.csi.movement.uploads import CONTENT
 from pinnace.csi.objects import delete_objects
 from pinnace.csi.snapshots import SnapshotKinds
@@ -160,6 +160,7 @@ class Settler:
             }
             # Before the object ends: what dies after that is looked at by no server again.
             await self._cancel_transfers(resource, obj, why)
+        patch["status"] = {**patch["status"], **NO_ACTIVITY}
         key, version = Key.of(obj), obj["metadata"]["resourceVersion"]
         patch.setdefault("metadata", {})["resourceVersion"] = version
         try:

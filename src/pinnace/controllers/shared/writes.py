@@ -28,6 +28,9 @@ PASSING_ERRORS: Final = (ConnectionFailed, ServerFault, TooManyRequests)
 
 Run = Backup | Restore
 
+NO_ACTIVITY: Final[JSONObject] = {"activity": None}
+"""In the patch of a status: a run that has ended does nothing any more."""
+
 
 async def claim(client: KubeClient, resource: APIResource, before: Run, after: Run) -> JSONObject:
     """Patch a new object to its first phase, unless it has changed since it was read.
@@ -50,6 +53,8 @@ async def finish(
     settles it. So it does when this is cancelled. (docs/spec: RST 2, CTL 15)
     """
     key, patch = Key(after.metadata.namespace, after.metadata.name), difference(before, after)
+    # Not in the difference: it is written beside the run.
+    patch["status"] = {**patch.get("status", {}), **NO_ACTIVITY}
     # With its uid, the patch cannot hit an object that took the name meanwhile.
     patch["metadata"] = {**patch.get("metadata", {}), "uid": before.metadata.uid}
     await patch_until_stored(client, resource, key, patch, delay=delay)
@@ -84,10 +89,12 @@ def difference(before: Run, after: Run) -> dict[str, Any]:
     return merge_patch(encode(before), encode(after))
 
 
-async def patch_progress(client: KubeClient, resource: APIResource, run: Run, progress: JSONObject) -> None:
-    """Patch `status.progress`; the engines see to it that this is at most once a second."""
-    patch = {"metadata": {"uid": run.metadata.uid}, "status": {"progress": progress}}
-    await client.patch(resource, run.metadata.name, patch, run.metadata.namespace)
+async def patch_progress(
+    client: KubeClient, resource: APIResource, run: Run, status: JSONObject
+) -> JSONObject:
+    """Patch these parts of the status of a run that is in progress; return the object as stored."""
+    patch = {"metadata": {"uid": run.metadata.uid}, "status": status}
+    return await client.patch(resource, run.metadata.name, patch, run.metadata.namespace)
 
 
 async def patch_status(scope: Scope, resource: APIResource, key: Key, status: JSONObject) -> JSONObject:

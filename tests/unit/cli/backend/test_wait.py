@@ -14,6 +14,10 @@ from pinnace.cli.backend.wait import WaitedRun, wait_for_end
 from pinnace.cli.local import say_outcome
 from pinnace.cli.main import run
 from pinnace.cli.output.cells import empty_warning
+from pinnace.cli.progress.activity import activity_of
+from pinnace.cli.progress.lines import detail_lines, numbers
+from pinnace.cli.progress.state import State
+from pinnace.cli.progress.view import ProgressView
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import ConnectionFailed, Forbidden, Gone, KubeError, NotFound
 from pinnace.kube.resources import velero
@@ -331,3 +335,47 @@ def test_an_empty_result_without_a_server_is_said_alike(
     backup = Backup(metadata=ObjectMeta(name="b"), status=BackupStatus(phase=BackupPhase(phase)))
     say_outcome("Backup", backup, 0)
     assert capsys.readouterr().err == empty_warning("backup", phase, 0) + "\n"
+
+
+async def test_waiting_shows_what_the_server_says_it_is_doing(capsys: pytest.CaptureFixture[str]) -> None:
+    running = state("InProgress")
+    running["status"]["activity"] = {
+        "totalIsFinal": True,
+        "resources": [{"name": "configmaps", "itemsDone": 3, "totalItems": 6, "totalIsFinal": True}],
+        "hooks": ["shop/db freeze"],
+        "waiting": ["volumes of shop/db"],
+        "uploadBytes": 4096,
+        "uploadedBytes": 1024,
+    }
+    ended = {"metadata": running["metadata"], "status": {"phase": "Completed", "progress": {"totalItems": 9}}}
+    script = Script([WatchEvent("MODIFIED", running), WatchEvent("MODIFIED", ended)])
+    client, run = cast("KubeClient", script), WaitedRun(what="backup", done_field="itemsBackedUp")
+    shown = []
+
+    class View(ProgressView):
+        def update(self, done: int, total: int) -> None:
+            super().update(done, total)
+            shown.append(self._state())
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(wait, "ProgressView", View)
+        await wait_for_end(client, velero("backups"), CREATED, run)
+
+    before, during, _ = shown
+    assert before.at_least
+    assert numbers(during) == "3 of 9 items"
+    assert detail_lines(during, 80) == [
+        "  configmaps: 3 of 6",
+        "  hook: shop/db freeze",
+        "  waiting for volumes of shop/db",
+        "  uploading: █████░░░░░░░░░░░░░░░ 1.0 KiB of 4.0 KiB",
+    ]
+
+
+@pytest.mark.parametrize(
+    "said",
+    [None, "busy", {"resources": {"pods": 1}, "hooks": [7], "uploadBytes": "all"}],
+    ids=["absent", "text", "odd-members"],
+)
+def test_of_other_servers_only_the_numbers_are_known(said: object) -> None:
+    assert activity_of({"activity": said}) == State(done=0, total=0, at_least=True)

@@ -135,3 +135,14 @@ def test_a_restore_has_its_objects_with_their_outcomes() -> None:
     assert found["errors"] == {"velero": [], "cluster": [], "namespace": {"ns": ["no"]}}
     assert found["status"]["objects"] == {"failed": 1}
     assert found["status"]["resourceList"] == {"v1/Secret": ["ns/s(failed: quota)"]}
+
+
+@pytest.mark.parametrize(("phase", "shown"), [("InProgress", True), ("Completed", False)])
+def test_what_a_server_says_it_is_doing_is_there_while_it_does_it(phase: str, shown: bool) -> None:
+    activity = {"hooks": ["shop/db freeze"], "uploadBytes": 5}
+    status = {**BACKUP["status"], "phase": phase, "activity": activity}
+    backup = backup_as_json({**BACKUP, "status": status}, BackupFacts(), View(program="pinnace"))
+    restore = restore_as_json({"metadata": BACKUP["metadata"], "status": status}, RestoreFacts())
+
+    for made in (backup, restore):
+        assert made["status"].get("activity") == (activity if shown else None)

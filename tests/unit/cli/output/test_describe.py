@@ -282,6 +282,27 @@ def test_progress_without_numbers_is_that_of_no_items(status: dict[str, Any], sh
     assert ("Items backed up" in text) == shown
 
 
+ACTIVITY = {
+    "resources": [{"name": "secrets", "itemsDone": 3, "totalItems": 500}],
+    "hooks": ["shop/db freeze"],
+    "uploadBytes": 4096,
+    "uploadedBytes": 1024,
+}
+NOW = ["Now:", "  secrets: 3 of at least 500", "  hook: shop/db freeze", "  uploading: 1.0 KiB of 4.0 KiB"]
+
+
+@pytest.mark.parametrize(("phase", "shown"), [("InProgress", True), ("Completed", False)])
+def test_what_a_server_says_it_is_doing_is_shown_while_it_does_it(phase: str, shown: bool) -> None:
+    status = {"phase": phase, "activity": ACTIVITY}
+    described = (
+        describe_backup(nginx_backup(**status), BackupFacts(), PLAIN),
+        describe_restore(restore_object(**status), RestoreFacts(), PLAIN),
+    )
+    for text in described:
+        lines = text.splitlines()
+        assert [line for line in NOW if line in lines] == (NOW if shown else [])
+
+
 def test_new_backup_has_placeholders() -> None:
     text = describe_backup({"metadata": {"name": "b", "namespace": "velero"}}, BackupFacts(), PLAIN)
     lines = text.splitlines()

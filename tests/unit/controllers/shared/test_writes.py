@@ -97,7 +97,7 @@ async def test_patches_of_a_run_never_hit_what_took_its_name(world: World) -> No
     world.cluster.objects["backups", "b1"]["metadata"]["uid"] = "of its successor"
 
     with pytest.raises(Invalid):
-        await patch_progress(world.cluster.client, BACKUPS, before, {"totalItems": 2})
+        await patch_progress(world.cluster.client, BACKUPS, before, {"progress": {"totalItems": 2}})
     await finish(world.cluster.client, BACKUPS, before, after)
 
     assert world.cluster.status("backups", "b1") == {}
@@ -107,10 +107,20 @@ async def test_progress_survives_the_terminal_patch(world: World) -> None:
     world.cluster.add("backups", "b1", spec={})
     before, after = backup_of(world), in_phase(world, BackupPhase.COMPLETED)
 
-    await patch_progress(world.cluster.client, BACKUPS, before, {"totalItems": 2})
+    await patch_progress(world.cluster.client, BACKUPS, before, {"progress": {"totalItems": 2}})
     await finish(world.cluster.client, BACKUPS, before, after)
 
     assert world.cluster.status("backups", "b1") == {"phase": "Completed", "progress": {"totalItems": 2}}
+
+
+async def test_a_run_that_has_ended_does_nothing_any_more(world: World) -> None:
+    world.cluster.add("backups", "b1", spec={})
+    before, after = backup_of(world), in_phase(world, BackupPhase.COMPLETED)
+
+    await patch_progress(world.cluster.client, BACKUPS, before, {"activity": {"hooks": ["shop/db freeze"]}})
+    await finish(world.cluster.client, BACKUPS, before, after)
+
+    assert world.cluster.status("backups", "b1") == {"phase": "Completed"}
 
 
 async def test_deleting_what_is_gone_succeeds(world: World) -> None:
