@@ -188,9 +188,12 @@ def _type_schema(node: inspect.Type) -> Schema:
 
 @functools.cache
 def _documentation(cls: type[Struct]) -> tuple[str, dict[str, str]]:
-    """The text before `Attributes:` in a struct's docstring, and that of each attribute."""
+    """The text before `Attributes:` in a struct's docstring, and that of each attribute, inherited or not."""
     text, _, listed = (cls.__doc__ or "").partition("\n    Attributes:\n")
     attributes: dict[str, str] = {}
+    for base in cls.__bases__:
+        if base is not Struct:
+            attributes |= _documentation(base)[1]
     name = ""
     for line in listed.splitlines():
         body = line.removeprefix("    ")

@@ -7,7 +7,14 @@ from msgspec import Struct, field
 from pinnace.api.fields import REQUIRED
 from pinnace.api.meta import ObjectMeta
 from pinnace.api.nonadmin import API_VERSION
-from pinnace.api.nonadmin.common import Condition, DataMoverCounts, Mirror, Phase, PodVolumeCounts, QueueInfo
+from pinnace.api.nonadmin.common import (
+    DataMoverCounts,
+    Mirror,
+    PodVolumeCounts,
+    QueueInfo,
+    RequestStatus,
+    VeleroObject,
+)
 from pinnace.api.velero.backup import BackupSpec
 
 
@@ -23,60 +30,40 @@ class NonAdminBackupSpec(Struct, rename="camel", kw_only=True):
     delete_backup: bool = False
 
 
-class VeleroBackup(Struct, rename="camel", kw_only=True):
+class VeleroBackup(VeleroObject, rename="camel", kw_only=True):
     """The Backup that was made for the request.
 
     Attributes:
-        nacuuid: The unique id that ties both together.
-        name: Name of the Backup.
-        namespace: Namespace of the server.
         spec: The Backup's spec, with everything that was enforced and defaulted.
-        status: The Backup's status.
     """
 
-    nacuuid: str = ""
-    name: str = ""
-    namespace: str = ""
     spec: Mirror | None = None
-    status: Mirror | None = None
 
 
-class VeleroDeleteBackupRequest(Struct, rename="camel", kw_only=True):
+class VeleroDeleteBackupRequest(VeleroObject, rename="camel", kw_only=True):
     """The DeleteBackupRequest that was made for `spec.deleteBackup`.
 
     Attributes:
-        nacuuid: The unique id of the backup.
-        name: Name of the DeleteBackupRequest.
-        namespace: Namespace of the server.
         status: The state of the deletion, with its errors.
     """
 
-    nacuuid: str = ""
-    name: str = ""
-    namespace: str = ""
-    status: Mirror | None = None
 
-
-class NonAdminBackupStatus(Struct, rename="camel", kw_only=True):
+class NonAdminBackupStatus(RequestStatus, rename="camel", kw_only=True):
     """The state of the request and of its backup.
 
     Attributes:
-        phase: The phase of the request; it does not say whether the backup succeeded.
         velero_backup: The Backup that was made for the request.
         velero_delete_backup_request: The deletion of the backup, if it was requested.
         data_mover_data_uploads: Volumes that a data mover saves.
         file_system_pod_volume_backups: Pod volumes that are saved file by file.
         queue_info: The queue position of the backup.
-        conditions: The decisions about the request, and their reasons.
     """
 
-    phase: Phase = ""
     velero_backup: VeleroBackup | None = None
     velero_delete_backup_request: VeleroDeleteBackupRequest | None = None
     data_mover_data_uploads: DataMoverCounts | None = None
     file_system_pod_volume_backups: PodVolumeCounts | None = None
     queue_info: QueueInfo | None = None
-    conditions: list[Condition] = []
 
 
 class NonAdminBackup(Struct, rename="camel", kw_only=True):

@@ -52,6 +52,34 @@ class Condition(Struct, rename="camel", kw_only=True):
     message: Annotated[str, REQUIRED] = ""
 
 
+class RequestStatus(Struct, rename="camel", kw_only=True):
+    """The state of a request.
+
+    Attributes:
+        phase: The phase of the request; it does not say whether what was asked for succeeded.
+        conditions: The decisions about the request, and their reasons.
+    """
+
+    phase: Phase = ""
+    conditions: list[Condition] = []
+
+
+class VeleroObject(Struct, rename="camel", kw_only=True):
+    """An object in the server's namespace that was made for a request.
+
+    Attributes:
+        nacuuid: The unique id that ties both together.
+        name: Name of the object.
+        namespace: Namespace of the server.
+        status: The object's status.
+    """
+
+    nacuuid: str = ""
+    name: str = ""
+    namespace: str = ""
+    status: Mirror | None = None
+
+
 class QueueInfo(Struct, rename="camel", kw_only=True):
     """The position of a backup or restore in the server's queue.
 
@@ -82,7 +110,7 @@ class PodVolumeCounts(Struct, rename="camel", kw_only=True):
 
 
 class DataMoverCounts(Struct, rename="camel", kw_only=True):
-    """Numbers of volumes that a data mover moves, by phase; v1.6.3 has no data mover.
+    """Numbers of volumes that a data mover moves, by phase.
 
     Attributes:
         total: All of them.

@@ -7,7 +7,7 @@ from msgspec import Struct, field
 from pinnace.api.fields import REQUIRED
 from pinnace.api.meta import ObjectMeta
 from pinnace.api.nonadmin import API_VERSION
-from pinnace.api.nonadmin.common import Condition, Mirror, Phase
+from pinnace.api.nonadmin.common import Mirror, RequestStatus
 from pinnace.api.velero.download_request import DownloadTarget
 
 
@@ -31,18 +31,14 @@ class VeleroDownloadRequest(Struct, rename="camel", kw_only=True):
     status: Mirror | None = None
 
 
-class NonAdminDownloadRequestStatus(Struct, rename="camel", kw_only=True):
+class NonAdminDownloadRequestStatus(RequestStatus, rename="camel", kw_only=True):
     """Where to download it.
 
     Attributes:
-        phase: The phase of the request.
         velero: The DownloadRequest that was made for the request.
-        conditions: The decisions about the request, and their reasons.
     """
 
-    phase: Phase = ""
     velero: VeleroDownloadRequest | None = None
-    conditions: list[Condition] = []
 
 
 class NonAdminDownloadRequest(Struct, rename="camel", kw_only=True):

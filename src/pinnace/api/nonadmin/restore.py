@@ -7,7 +7,13 @@ from msgspec import Struct, field
 from pinnace.api.fields import REQUIRED
 from pinnace.api.meta import ObjectMeta
 from pinnace.api.nonadmin import API_VERSION
-from pinnace.api.nonadmin.common import Condition, DataMoverCounts, Mirror, Phase, PodVolumeCounts, QueueInfo
+from pinnace.api.nonadmin.common import (
+    DataMoverCounts,
+    PodVolumeCounts,
+    QueueInfo,
+    RequestStatus,
+    VeleroObject,
+)
 from pinnace.api.velero.restore import RestoreSpec
 
 
@@ -21,40 +27,24 @@ class NonAdminRestoreSpec(Struct, rename="camel", kw_only=True):
     restore_spec: Annotated[RestoreSpec, REQUIRED] = field(default_factory=RestoreSpec)
 
 
-class VeleroRestore(Struct, rename="camel", kw_only=True):
-    """The Restore that was made for the request.
-
-    Attributes:
-        nacuuid: The unique id that ties both together.
-        name: Name of the Restore.
-        namespace: Namespace of the server.
-        status: The Restore's status.
-    """
-
-    nacuuid: str = ""
-    name: str = ""
-    namespace: str = ""
-    status: Mirror | None = None
+class VeleroRestore(VeleroObject, rename="camel", kw_only=True):
+    """The Restore that was made for the request."""
 
 
-class NonAdminRestoreStatus(Struct, rename="camel", kw_only=True):
+class NonAdminRestoreStatus(RequestStatus, rename="camel", kw_only=True):
     """The state of the request and of its restore.
 
     Attributes:
-        phase: The phase of the request; it does not say whether the restore succeeded.
         velero_restore: The Restore that was made for the request.
         data_mover_data_downloads: Volumes that a data mover restores.
         file_system_pod_volume_restores: Pod volumes that are restored file by file.
         queue_info: The queue position of the restore.
-        conditions: The decisions about the request, and their reasons.
     """
 
-    phase: Phase = ""
     velero_restore: VeleroRestore | None = None
     data_mover_data_downloads: DataMoverCounts | None = None
     file_system_pod_volume_restores: PodVolumeCounts | None = None
     queue_info: QueueInfo | None = None
-    conditions: list[Condition] = []
 
 
 class NonAdminRestore(Struct, rename="camel", kw_only=True):

@@ -8,7 +8,7 @@ from msgspec import Meta, Struct, field
 from pinnace.api.fields import ENUM_KEY, REQUIRED
 from pinnace.api.meta import ObjectMeta
 from pinnace.api.nonadmin import API_VERSION
-from pinnace.api.nonadmin.common import Condition, Mirror, Phase
+from pinnace.api.nonadmin.common import Mirror, RequestStatus, VeleroObject
 from pinnace.api.velero.storage_location import BackupStorageLocationSpec
 
 
@@ -40,37 +40,25 @@ class NonAdminBackupStorageLocationSpec(Struct, rename="camel", kw_only=True):
     )
 
 
-class VeleroBackupStorageLocation(Struct, rename="camel", kw_only=True):
+class VeleroBackupStorageLocation(VeleroObject, rename="camel", kw_only=True):
     """The BackupStorageLocation that was made for the request.
 
     Attributes:
-        nacuuid: The unique id that ties both together.
-        name: Name of the BackupStorageLocation.
-        namespace: Namespace of the server.
         requested_spec: The spec that the administrator was last asked to approve.
-        status: The BackupStorageLocation's status.
     """
 
-    nacuuid: str = ""
-    name: str = ""
-    namespace: str = ""
     # Not upstream's: without it an edited spec would be used once the request is garbage (NAC 12.2, A21).
     requested_spec: Mirror | None = None
-    status: Mirror | None = None
 
 
-class NonAdminBackupStorageLocationStatus(Struct, rename="camel", kw_only=True):
+class NonAdminBackupStorageLocationStatus(RequestStatus, rename="camel", kw_only=True):
     """The state of the request, and whether the location can be used.
 
     Attributes:
-        phase: The phase of the request.
         velero_backup_storage_location: The BackupStorageLocation that was made for the request.
-        conditions: The decisions about the request, and their reasons.
     """
 
-    phase: Phase = ""
     velero_backup_storage_location: VeleroBackupStorageLocation | None = None
-    conditions: list[Condition] = []
 
 
 class NonAdminBackupStorageLocation(Struct, rename="camel", kw_only=True):

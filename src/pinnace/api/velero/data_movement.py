@@ -5,13 +5,12 @@
 
 from typing import Annotated, Final
 
-from msgspec import Meta, Struct, field
+from msgspec import Struct, field
 
 from pinnace.api import ALPHA_API_VERSION
-from pinnace.api.fields import ENUM_KEY, NULLABLE, REQUIRED, Int64, NullableTime
+from pinnace.api.fields import NULLABLE, REQUIRED, Int64
 from pinnace.api.meta import ObjectMeta
-from pinnace.api.values.durations import Duration
-from pinnace.api.velero.transfers import TransferPhase, TransferProgress
+from pinnace.api.velero.transfers import DataMovementSpec, SavedStatus, TransferStatus
 
 BUILT_IN_MOVERS: Final = frozenset({"", "velero"})
 """The values of `datamover` that mean the server's own."""
@@ -33,64 +32,34 @@ class CSISnapshotSpec(Struct, rename="camel", kw_only=True):
     driver: str = ""
 
 
-class DataUploadSpec(Struct, rename="camel", kw_only=True):
+class DataUploadSpec(DataMovementSpec, rename="camel", kw_only=True):
     """Which snapshot to move, and where to.
 
     Attributes:
         snapshot_type: The type of the snapshot; CSI.
         csi_snapshot: The snapshot.
         source_pvc: The claim that the snapshot was taken of.
-        datamover: The program that moves the data; the server's own when empty or `velero`.
-        backup_storage_location: The location that takes the data.
-        source_namespace: The namespace of the claim.
-        data_mover_config: Settings of the program.
-        cancel: Whether the work is to be given up.
-        operation_timeout: How long to wait for each object that is made for the work.
     """
 
     snapshot_type: Annotated[str, REQUIRED] = ""
     csi_snapshot: Annotated[CSISnapshotSpec | None, NULLABLE] = None
     source_pvc: Annotated[str, REQUIRED] = field(name="sourcePVC", default="")
-    datamover: str = ""
-    backup_storage_location: Annotated[str, REQUIRED] = ""
-    source_namespace: Annotated[str, REQUIRED] = ""
-    data_mover_config: Annotated[dict[str, str], NULLABLE] = {}
-    cancel: bool = False
-    operation_timeout: Annotated[Duration, REQUIRED] = Duration()
 
 
-class DataUploadStatus(Struct, rename="camel", kw_only=True):
+class DataUploadStatus(SavedStatus, rename="camel", kw_only=True):
     """What the program reports about the work.
 
     Attributes:
-        phase: The phase of the work.
-        path: The path that was saved.
-        snapshot_id: The snapshot in the repository; empty for an empty volume.
         data_mover_result: What else the program needs to restore the data.
-        message: What went wrong.
-        start_timestamp: When the work began.
-        completion_timestamp: When the work ended.
-        progress: The progress of the work.
-        incremental_bytes: Number of bytes that were new in the repository.
         node: The node that does the work.
         node_os: The operating system of the node.
-        accepted_by_node: The node that took the work on.
-        accepted_timestamp: When a node took the work on.
+        accepted_by_node: The node that accepted the work.
     """
 
-    phase: Annotated[str, Meta(extra={ENUM_KEY: TransferPhase})] = ""
-    path: str = ""
-    snapshot_id: str = field(name="snapshotID", default="")
-    data_mover_result: Annotated[dict[str, str], NULLABLE] = {}
-    message: str = ""
-    start_timestamp: NullableTime = None
-    completion_timestamp: NullableTime = None
-    progress: TransferProgress = field(default_factory=TransferProgress)
-    incremental_bytes: Int64 = 0
+    data_mover_result: Annotated[dict[str, str], NULLABLE] = field(default_factory=dict)
     node: str = ""
     node_os: str = field(name="nodeOS", default="")
     accepted_by_node: str = ""
-    accepted_timestamp: NullableTime = None
 
 
 class DataUpload(Struct, rename="camel", kw_only=True):
@@ -117,56 +86,32 @@ class TargetVolume(Struct, rename="camel", kw_only=True):
     namespace: Annotated[str, REQUIRED] = ""
 
 
-class DataDownloadSpec(Struct, rename="camel", kw_only=True):
+class DataDownloadSpec(DataMovementSpec, rename="camel", kw_only=True):
     """Which data to restore, and where to.
 
     Attributes:
         target_volume: The claim and volume that get the data.
-        backup_storage_location: The location that holds the data.
-        datamover: The program that moves the data; the server's own when empty or `velero`.
         snapshot_id: The snapshot in the repository.
-        source_namespace: The namespace of the claim that was saved.
-        data_mover_config: Settings of the program.
-        cancel: Whether the work is to be given up.
-        operation_timeout: How long to wait for each object that is made for the work.
         node_os: The operating system of the node that the volume is for.
         snapshot_size: Number of bytes of the data.
     """
 
     target_volume: Annotated[TargetVolume, REQUIRED] = field(default_factory=TargetVolume)
-    backup_storage_location: Annotated[str, REQUIRED] = ""
-    datamover: str = ""
     snapshot_id: Annotated[str, REQUIRED] = field(name="snapshotID", default="")
-    source_namespace: Annotated[str, REQUIRED] = ""
-    data_mover_config: Annotated[dict[str, str], NULLABLE] = {}
-    cancel: bool = False
-    operation_timeout: Annotated[Duration, REQUIRED] = Duration()
     node_os: str = field(name="nodeOS", default="")
     snapshot_size: Int64 = 0
 
 
-class DataDownloadStatus(Struct, rename="camel", kw_only=True):
+class DataDownloadStatus(TransferStatus, rename="camel", kw_only=True):
     """What the program reports about the work.
 
     Attributes:
-        phase: The phase of the work.
-        message: What went wrong.
-        start_timestamp: When the work began.
-        completion_timestamp: When the work ended.
-        progress: The progress of the work.
         node: The node that does the work.
-        accepted_by_node: The node that took the work on.
-        accepted_timestamp: When a node took the work on.
+        accepted_by_node: The node that accepted the work.
     """
 
-    phase: Annotated[str, Meta(extra={ENUM_KEY: TransferPhase})] = ""
-    message: str = ""
-    start_timestamp: NullableTime = None
-    completion_timestamp: NullableTime = None
-    progress: TransferProgress = field(default_factory=TransferProgress)
     node: str = ""
     accepted_by_node: str = ""
-    accepted_timestamp: NullableTime = None
 
 
 class DataDownload(Struct, rename="camel", kw_only=True):

@@ -5,12 +5,12 @@
 
 from typing import Annotated, Final
 
-from msgspec import Meta, Struct, field
+from msgspec import Struct, field
 
 from pinnace.api import API_VERSION
-from pinnace.api.fields import ENUM_KEY, NULLABLE, REQUIRED, Int64, NullableTime
+from pinnace.api.fields import NULLABLE, REQUIRED, Int64
 from pinnace.api.meta import ObjectMeta, ObjectReference
-from pinnace.api.velero.transfers import TransferPhase, TransferProgress
+from pinnace.api.velero.transfers import SavedStatus, TransferStatus
 
 RESTIC: Final = "restic"
 KOPIA: Final = "kopia"
@@ -29,7 +29,7 @@ class PodVolumeBackupSpec(Struct, rename="camel", kw_only=True):
         tags: Tags to put on the snapshot.
         uploader_type: The program that saves the volume; empty for restic, as before Velero 1.10.
         uploader_settings: Settings of the program.
-        cancel: Whether the work is to be given up.
+        cancel: Whether to stop the work.
     """
 
     node: Annotated[str, REQUIRED] = ""
@@ -43,30 +43,8 @@ class PodVolumeBackupSpec(Struct, rename="camel", kw_only=True):
     cancel: bool = False
 
 
-class PodVolumeBackupStatus(Struct, rename="camel", kw_only=True):
-    """What the node agent reports about the backup of the volume.
-
-    Attributes:
-        phase: The phase of the work.
-        path: The directory on the node that was saved.
-        snapshot_id: The snapshot in the repository; empty for an empty volume.
-        message: What went wrong, or why there is no snapshot.
-        start_timestamp: When the work began, by the node's clock.
-        completion_timestamp: When the work ended, by the node's clock.
-        progress: The progress of the work.
-        incremental_bytes: Number of bytes that were new in the repository.
-        accepted_timestamp: When the node agent took the work on.
-    """
-
-    phase: Annotated[str, Meta(extra={ENUM_KEY: TransferPhase})] = ""
-    path: str = ""
-    snapshot_id: str = field(name="snapshotID", default="")
-    message: str = ""
-    start_timestamp: NullableTime = None
-    completion_timestamp: NullableTime = None
-    progress: TransferProgress = field(default_factory=TransferProgress)
-    incremental_bytes: Int64 = 0
-    accepted_timestamp: NullableTime = None
+class PodVolumeBackupStatus(SavedStatus, rename="camel", kw_only=True):
+    """What the node agent reports about the backup of the volume."""
 
 
 class PodVolumeBackup(Struct, rename="camel", kw_only=True):
@@ -91,7 +69,7 @@ class PodVolumeRestoreSpec(Struct, rename="camel", kw_only=True):
         uploader_type: The program that saved the volume; empty for restic, as before Velero 1.10.
         source_namespace: The namespace of the pod that was saved; empty before Velero 1.10.
         uploader_settings: Settings of the program.
-        cancel: Whether the work is to be given up.
+        cancel: Whether to stop the work.
         snapshot_size: Number of bytes of the data; 0 where that is not known.
     """
 
@@ -107,25 +85,13 @@ class PodVolumeRestoreSpec(Struct, rename="camel", kw_only=True):
     snapshot_size: Int64 = 0
 
 
-class PodVolumeRestoreStatus(Struct, rename="camel", kw_only=True):
+class PodVolumeRestoreStatus(TransferStatus, rename="camel", kw_only=True):
     """What the node agent reports about the restore of the volume.
 
     Attributes:
-        phase: The phase of the work.
-        message: What went wrong.
-        start_timestamp: When the work began, by the node's clock.
-        completion_timestamp: When the work ended, by the node's clock.
-        progress: The progress of the work.
-        accepted_timestamp: When the node agent took the work on.
         node: The node that does the work.
     """
 
-    phase: Annotated[str, Meta(extra={ENUM_KEY: TransferPhase})] = ""
-    message: str = ""
-    start_timestamp: NullableTime = None
-    completion_timestamp: NullableTime = None
-    progress: TransferProgress = field(default_factory=TransferProgress)
-    accepted_timestamp: NullableTime = None
     node: str = ""
 
 
