@@ -72,6 +72,7 @@ node-programs: programs ## as `programs`, and what a node needs
 test-programs: programs ## as `node-programs`, and what only tests need
 	@hack/preflight.sh node
 	@hack/preflight.sh shells
+	@hack/preflight.sh promtool
 	@$(PYTHON) -m hack.cluster build --node --tests >/dev/null
 
 TAG ?= pinnace:dev

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What must be on the machine before the rest can set itself up: `preflight.sh python|go|node|shells`.
+# What must be on the machine before the rest can set itself up: `preflight.sh python|go|node|shells|promtool`.
 #
 # Prints nothing when all is there. On Debian (and its children) as root it installs what is missing; anywhere
 # else it says plainly what is missing and how to get it. `python` prints the interpreter that it found.
@@ -95,13 +95,35 @@ need_shells() {
     say "Tests of completion and of manual pages are skipped where a program is missing: ${missing[*]}."
 }
 
+# Checks the alert rules. Only this program is taken out of the package: installing it would start a server.
+need_promtool() {
+    command -v promtool >/dev/null && return
+    local cache=${PINNACE_CACHE:-$HOME/.cache/pinnace}/promtool scratch
+    [ ! -x "$cache/promtool" ] || return 0
+    if can_install; then
+        say "taking promtool out of the package prometheus"
+        timeout 300 apt-get update -qq >&2 || true
+        mkdir -p "$cache"
+        scratch=$(mktemp -d "$cache/.unpack-XXXXXX")
+        # As root, apt-get warns that it cannot drop its rights in a private folder.
+        if (cd "$scratch" && timeout 300 apt-get download -qq prometheus 2>/dev/null && dpkg -x ./*.deb .); then
+            mv "$scratch/usr/bin/promtool" "$cache/promtool"
+            rm -r "$scratch"
+            return 0
+        fi
+        rm -r "$scratch"
+    fi
+    say "Tests of the alert rules are skipped: there is no promtool in PATH. It is part of the package prometheus."
+}
+
 case "${1:-}" in
     python) need_python ;;
     go) need_go ;;
     node) need_node ;;
     shells) need_shells ;;
+    promtool) need_promtool ;;
     *)
-        say "usage: preflight.sh python|go|node|shells"
+        say "usage: preflight.sh python|go|node|shells|promtool"
         exit 2
         ;;
 esac

@@ -112,7 +112,6 @@ PLUGIN = Toolset(name="plugin", module="github.com/vmware-tanzu/velero")
 LATER_PLUGIN = Toolset(name="later_plugin", module="github.com/vmware-tanzu/velero")
 CSI = Toolset(name="csi", module="github.com/kubernetes-csi/external-snapshotter/v8")
 HELM = Toolset(name="helm", module="helm.sh/helm/v3")
-PROMTOOL = Toolset(name="promtool", module="github.com/prometheus/prometheus")
 GCS = Toolset(name="gcs", module="github.com/fsouza/fake-gcs-server")
 KOPIA = Toolset(
     name="kopia",
@@ -152,7 +151,6 @@ PROGRAMS = {
         ),
         Program("csi-folder-driver", "pinnace.local/hack/tools/csi/driver", CSI),
         Program("helm", "helm.sh/helm/v3/cmd/helm", HELM),
-        Program("promtool", "github.com/prometheus/prometheus/cmd/promtool", PROMTOOL),
         Program("fake-gcs-server", "github.com/fsouza/fake-gcs-server", GCS),
         Program("kopia", "github.com/kopia/kopia", KOPIA),
     )
@@ -163,7 +161,7 @@ NODE = (*SCHEDULER, "kubelet")  # what a cluster with nodes needs in addition
 S3_SERVER = ("versitygw",)
 PLUGIN_TOOLS = ("plugin-sample", "plugin-host", "later-plugin")
 CSI_TOOLS = ("snapshot-controller", "csi-snapshotter", "csi-folder-driver")  # CSI volumes with snapshots
-CHART_TOOLS = ("helm", "promtool")  # the chart, and the alert rules in it
+CHART_TOOLS = ("helm",)
 GCS_SERVER = ("fake-gcs-server",)
 UPLOADER = ("kopia",)  # restic is a package of the distribution
 

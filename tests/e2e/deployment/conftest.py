@@ -43,7 +43,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     ours = [item for item in session.items if HERE in item.path.parents]
     fixtures = {name for item in ours for name in getattr(item, "fixturenames", ())}
     with contextlib.suppress(ClusterError, BuildError):
-        if fixtures & {"helm", "promtool"}:
+        if "helm" in fixtures:
             binaries.locate(binaries.CHART_TOOLS)
         if "image" in fixtures and node_requirements.why_impossible() is None:
             build.cached(TAGS)
