@@ -12,7 +12,7 @@ from pinnace.api.objects import JSONObject
 from pinnace.kube.client import KubeClient
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import AlreadyExists, APIStatusError
-from pinnace.kube.resources import CONFIGMAPS, SERVICES, APIResource
+from pinnace.kube.resources import CONFIGMAPS, NAMESPACES, SERVICES, APIResource
 from tests.support.real_restores import RealRestore
 from tests.support.waiting import eventually
 
@@ -131,6 +131,32 @@ async def test_a_second_restore_of_bare_manifests_makes_no_difference(
 
     assert results.to_dict() == {"errors": {}, "warnings": {}}
     assert await _versions(client, namespace) == before
+
+
+async def test_a_copy_of_a_service_gets_its_own_ports_and_a_wish_comes_back(
+    client: KubeClient, restore: RealRestore, namespace: str
+) -> None:
+    """A copy with the health check port that the cluster gave to the original would be refused."""
+    local = {"type": "LoadBalancer", "externalTrafficPolicy": "Local"}
+    original = await client.create(SERVICES, service("local", **local), namespace)
+    probe = await client.create(SERVICES, service("wish", type="NodePort"), namespace)
+    ports = [{**port, "targetPort": port["port"]} for port in probe["spec"]["ports"]]
+    await client.delete(SERVICES, "wish", namespace)
+    wish = await client.create(SERVICES, service("wish", type="NodePort", ports=ports), namespace)
+    await client.delete(SERVICES, "wish", namespace)
+    backup = [{**item, "apiVersion": "v1", "kind": "Service"} for item in (original, wish)]
+
+    assert (await restore(*backup[1:])).empty
+    results = await restore(backup[0], namespace_mapping={namespace: f"{namespace}-copy"})
+
+    assert results.to_dict() == {"errors": {}, "warnings": {}}
+    restored = await client.get(SERVICES, "wish", namespace)
+    copy = await client.get(SERVICES, "local", f"{namespace}-copy")
+    await client.delete(NAMESPACES, f"{namespace}-copy")
+    wanted = [port["nodePort"] for port in ports]
+    assert [port["nodePort"] for port in restored["spec"]["ports"]] == wanted
+    port = "healthCheckNodePort"
+    assert copy["spec"][port] not in (0, original["spec"][port])
 
 
 async def test_a_rerun_against_a_full_quota_fails_only_for_what_is_missing(

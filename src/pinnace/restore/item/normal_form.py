@@ -83,6 +83,8 @@ def _service(found: JSONObject, desired: JSONObject) -> None:
     for port in _objects(spec, "ports"):
         if "nodePort" not in ports.get(_port_key(port), port):
             port.pop("nodePort", None)
+    if "healthCheckNodePort" not in wanted:
+        spec.pop("healthCheckNodePort", None)
     for each in (spec, wanted):
         if _objects(each, "ports"):
             each["ports"] = sorted(each["ports"], key=_port_key)

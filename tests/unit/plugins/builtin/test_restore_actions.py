@@ -252,6 +252,10 @@ def node_ports(output: RestoreItemOutput) -> list[int | None]:
     return [port.get("nodePort") for port in output.item["spec"]["ports"]]
 
 
+def managed(ports: JSONObject) -> JSONObject:
+    return {"operation": "Update", "fieldsV1": {"f:spec": {"f:ports": ports}}}
+
+
 class TestServices:
     @pytest.mark.spec("RST-062")
     async def test_the_cluster_address_goes_and_the_users_stay(self) -> None:
@@ -296,6 +300,41 @@ class TestServices:
         ports = ({"name": "http", "nodePort": 8080}, {"name": "admin", "nodePort": 9090})
         output = await run("service", service(*ports), preserve_node_ports=True)
         assert node_ports(output) == [8080, 9090]
+
+    async def test_ports_that_the_api_server_did_not_choose_stay(self) -> None:
+        """As the API server notes who set a field: it has no owner for a port that it chose."""
+        ports = [
+            {"name": "wish", "port": 80, "protocol": "TCP", "nodePort": 31000},
+            {"name": "chosen", "port": 81, "protocol": "TCP", "nodePort": 32000},
+            {"name": "wish-too", "port": 80, "protocol": "UDP", "nodePort": 31000},
+        ]
+        fields: JSONObject = {
+            'k:{"port":80,"protocol":"TCP"}': {".": {}, "f:name": {}, "f:nodePort": {}},
+            'k:{"port":81,"protocol":"TCP"}': {".": {}, "f:name": {}},
+        }
+        others: JSONObject = {'k:{"port":80,"protocol":"UDP"}': {"f:nodePort": {}}}
+        item = service(*ports, type="LoadBalancer", healthCheckNodePort=33000)
+        item["metadata"]["managedFields"] = [managed(fields), managed(others), {"fieldsV1": None}]
+
+        output = await run("service", {**item, "metadata": {}}, item)
+
+        assert node_ports(output) == [31000, None, 31000]
+        assert "healthCheckNodePort" not in output.item["spec"]
+
+    @pytest.mark.parametrize(
+        ("managed_fields", "applied"),
+        [([{"fieldsV1": {"f:spec": {"f:healthCheckNodePort": {}}}}], False), ([{}], True), ([], False)],
+        ids=["by-a-client", "applied", "unknown"],
+    )
+    async def test_a_health_check_port_stays_unless_the_api_server_chose_it(
+        self, managed_fields: list[JSONObject], applied: bool
+    ) -> None:
+        item = service(type="LoadBalancer", healthCheckNodePort=33000)
+        if applied:
+            manifest = orjson.dumps({"spec": {"healthCheckNodePort": 33000}}).decode()
+            item["metadata"] = {"annotations": {"kubectl.kubernetes.io/last-applied-configuration": manifest}}
+        output = await run("service", item, {**item, "metadata": {"managedFields": managed_fields}})
+        assert output.item["spec"]["healthCheckNodePort"] == 33000
 
     async def test_an_external_name_is_left_alone(self) -> None:
         output = await run("service", service({"nodePort": 8080}, applied="{", type="ExternalName"))

@@ -1,6 +1,12 @@
-"""Services: addresses and ports that the old cluster gave are given back. (docs/spec: RST 16.3)"""
+"""Services: addresses and ports that the old cluster gave are given back. (docs/spec: RST 16.3, BEY 10)
+
+Which ports a user asked for is in the annotation of `kubectl apply` and in `metadata.managedFields`: the API
+server has no owner for a port that it chose itself. A port that was chosen and is kept may be taken by
+another Service, which would lose the whole Service.
+"""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import orjson
@@ -16,7 +22,7 @@ _WORDS: Mapping[type, str] = {dict: "an object", list: "a list", str: "a text"}
 
 
 class FreeService:
-    """Removes the cluster IP, and node ports that the user did not ask for."""
+    """Removes the cluster IP, and ports that the user did not ask for."""
 
     name = "velero.io/service"
 
@@ -25,9 +31,9 @@ class FreeService:
         return ResourceSelector(included_resources=("services",))
 
     async def execute(self, given: RestoreItemInput) -> RestoreItemOutput:
-        """Keep `None` as cluster IP, and node ports that the restore or the last `kubectl apply` wants.
+        """Keep `None` as cluster IP, and the ports that the restore or the user wants.
 
-        Health check port, load balancer IP and external IPs stay.
+        Load balancer IP and external IPs stay, and a health check port of which nothing says who chose it.
 
         Raises:
             ActionError: the annotation of `kubectl apply` cannot be read.
@@ -38,32 +44,64 @@ class FreeService:
             # The server refuses the list without its first entry. Typed Go clients of old dropped it unseen.
             spec.pop("clusterIPs", None)
         if given.restore.spec.preserve_node_ports is not True and spec.get("type") != "ExternalName":
-            wanted = _applied_node_ports(given.item)
-            for port in objects(spec, "ports"):
-                if text(port, "name") not in wanted:
-                    port.pop("nodePort", None)
+            _free_ports(given.item, spec, objects(given.item_from_backup, "metadata", "managedFields"))
         return RestoreItemOutput(item=given.item)
 
 
-def _applied_node_ports(service: JSONObject) -> set[str]:
-    """Names of the ports for which the user's own manifest sets a node port; unnamed is the empty name."""
-    applied = mapping(service, "metadata", "annotations").get(labels.LAST_APPLIED_CONFIGURATION)
-    if applied is None:
-        return set()
-    try:
-        manifest = orjson.loads(applied)
-        if not isinstance(manifest, dict):
-            raise TypeError("it is not an object")
-        spec = _checked(manifest.get("spec"), dict, "spec")
-        ports = [_checked(port, dict, "a port") for port in _checked(spec.get("ports"), list, "spec.ports")]
-        return {
-            _checked(port.get("name"), str, "the name of a port")
-            for port in ports
-            if _is_set(port.get("nodePort"))
-        }
-    except (orjson.JSONDecodeError, TypeError) as error:
-        problem = f"error reading annotation {labels.LAST_APPLIED_CONFIGURATION}: {error}"
-        raise ActionError(problem) from error
+def _free_ports(service: JSONObject, spec: JSONObject, managed: list[JSONObject]) -> None:
+    applied = _Applied.of(service)
+    owned = [mapping(entry, "fieldsV1", "f:spec") for entry in managed]
+    for port in objects(spec, "ports"):
+        is_owned = any(_owns_node_port(fields, port) for fields in owned)
+        if text(port, "name") not in applied.node_ports and not is_owned:
+            port.pop("nodePort", None)
+    is_owned = any("f:healthCheckNodePort" in fields for fields in owned)
+    if managed and not is_owned and not applied.has_health_check_port:
+        spec.pop("healthCheckNodePort", None)
+
+
+def _owns_node_port(fields: JSONObject, port: JSONObject) -> bool:
+    """Whether the fields of a manager, as managedFields names them, have the node port of a port."""
+    key = f'k:{{"port":{port.get("port")},"protocol":"{text(port, "protocol") or "TCP"}"}}'
+    return "f:nodePort" in mapping(fields, "f:ports", key)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Applied:
+    """What the manifest of the last `kubectl apply` sets.
+
+    Attributes:
+        node_ports: the names of the ports with a node port; an unnamed port has the empty name.
+    """
+
+    node_ports: frozenset[str] = frozenset()
+    has_health_check_port: bool = False
+
+    @classmethod
+    def of(cls, service: JSONObject) -> "_Applied":
+        """Read the annotation of a Service. Raises ActionError."""
+        applied = mapping(service, "metadata", "annotations").get(labels.LAST_APPLIED_CONFIGURATION)
+        if applied is None:
+            return cls()
+        try:
+            manifest = orjson.loads(applied)
+            if not isinstance(manifest, dict):
+                raise TypeError("it is not an object")
+            spec = _checked(manifest.get("spec"), dict, "spec")
+            ports = [
+                _checked(port, dict, "a port") for port in _checked(spec.get("ports"), list, "spec.ports")
+            ]
+            return cls(
+                node_ports=frozenset(
+                    _checked(port.get("name"), str, "the name of a port")
+                    for port in ports
+                    if _is_set(port.get("nodePort"))
+                ),
+                has_health_check_port=bool(spec.get("healthCheckNodePort")),
+            )
+        except (orjson.JSONDecodeError, TypeError) as error:
+            problem = f"error reading annotation {labels.LAST_APPLIED_CONFIGURATION}: {error}"
+            raise ActionError(problem) from error
 
 
 def _checked(value: Any, kind: type[T], what: str) -> T:
