@@ -42,6 +42,22 @@ print(sorted(set({HEAVY!r}) & set(sys.modules)), file=sys.stderr)
     assert ran.stderr == "[]\n"
 
 
+@pytest.mark.parametrize(
+    "modules",
+    [("pinnace.cli.backup.create", "pinnace.cli.backup.local"), ("pinnace.cli.backend.server",)],
+    ids=["a backup into a folder", "objects of a server"],
+)
+def test_commands_that_send_no_http_requests_of_their_own_load_no_library_for_it(
+    tmp_path: Path, modules: tuple[str, ...]
+) -> None:
+    libraries = {"aiohttp", "botocore", "google.auth", "grpc", "urllib3"}
+    code = f"import sys, {', '.join(modules)}; print(sorted({libraries!r} & set(sys.modules)))"
+
+    ran = python(code, home=tmp_path)
+
+    assert (ran.stdout, ran.stderr) == ("[]\n", "")
+
+
 INTERRUPTED_WHILE_LOADING = """
 import sys
 

@@ -3,22 +3,18 @@
 import asyncio
 import base64
 import secrets
-import ssl
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass, replace
-from urllib.parse import unquote, urlsplit
-
-import aiohttp
+from dataclasses import replace
+from urllib.parse import urlsplit
 
 from pinnace.api import labels
 from pinnace.api.objects import JSONObject, mapping, text
-from pinnace.api.values.error_texts import error_text
 from pinnace.api.values.near import did_you_mean, near_names
 from pinnace.api.values.times import utcnow
 from pinnace.api.velero.download_request import OF_RESTORES, OF_VELERO_1_6, DownloadTargetKind
 from pinnace.api.velero.storage_location import BackupStorageLocationPhase
-from pinnace.cli.backend.interface import DownloadOptions, FileMissing, NotFound, PartsUnsupported, instead_of
+from pinnace.cli.backend.interface import DownloadOptions, FileMissing, NotFound, instead_of
 from pinnace.cli.backend.lease import absence, telling_of_absence
 from pinnace.cli.errors import CommandError
 from pinnace.kube import errors as kube_errors
@@ -35,7 +31,6 @@ POLL_SECONDS = 0.025
 LATE_POLL_SECONDS = 0.5
 LATE_POLLS = 40
 """After this many polls the answer is late, and the reason is looked for."""
-CHUNK_BYTES = 1 << 18
 URL_KEPT_SECONDS = 300.0
 """How long parts of a file are read by one signed URL, which is valid for twice as long."""
 
@@ -121,9 +116,7 @@ class ServerBackend:
         if not url or now - asked > URL_KEPT_SECONDS:
             url = await self._url(kind, name, options)
             self._urls[kind, name] = now, url
-        is_local = urlsplit(url).scheme == "file"
-        trusted = await self._trusted(url, kind, name, options)
-        async with _local_file(url, span) if is_local else _http_file(url, trusted, span) as chunks:
+        async with await self._opened(url, kind, name, options, span) as chunks:
             yield chunks
 
     @asynccontextmanager
@@ -132,17 +125,24 @@ class ServerBackend:
     ) -> AsyncIterator[AsyncIterator[bytes]]:
         url = await self._url(kind, name, options)
         # A slow download is not ended: from here on the timeout is for silence.
-        trusted = await self._trusted(url, kind, name, options)
-        opened = _local_file(url) if urlsplit(url).scheme == "file" else _http_file(url, trusted)
-        async with opened as chunks:
+        async with await self._opened(url, kind, name, options) as chunks:
             yield chunks
 
-    async def _trusted(
-        self, url: str, kind: DownloadTargetKind, name: str, options: DownloadOptions
-    ) -> "_Trusted":
-        """Whom to trust: --cacert, else also the CA bundle of the location. (docs/spec: BEY 7.3)"""
+    async def _opened(
+        self,
+        url: str,
+        kind: DownloadTargetKind,
+        name: str,
+        options: DownloadOptions,
+        span: tuple[int, int] | None = None,
+    ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
+        # Loaded here: most commands read no file, and the HTTP library takes longer to load than they do.
+        from pinnace.cli.backend.signed_files import Trusted, signed_file
+
+        # Trusted is --cacert, else also the CA bundle of the location. (docs/spec: BEY 7.3)
         given = options.ca_cert or options.insecure or urlsplit(url).scheme != "https"
-        return _Trusted(options, "" if given else await self._bundle(kind, name))
+        trusted = Trusted(options, "" if given else await self._bundle(kind, name))
+        return signed_file(url, trusted, span)
 
     async def _bundle(self, kind: DownloadTargetKind, name: str) -> str:
         """The CA bundle of a file's location as PEM; empty if it has none, or if that may not be read."""
@@ -227,92 +227,3 @@ class ServerBackend:
             backup_name = text(await self.object("restores", name), "spec", "backupName")
         backup = await self.object("backups", backup_name)
         return await self.object("backupstoragelocations", text(backup, "spec", "storageLocation"))
-
-
-@dataclass(frozen=True, slots=True)
-class _Trusted:
-    """How a file is downloaded, and the CA bundle of its location as PEM; empty if it has none."""
-
-    options: DownloadOptions
-    bundle: str
-
-
-@asynccontextmanager
-async def _http_file(
-    url: str, trusted: _Trusted, span: tuple[int, int] | None = None
-) -> AsyncIterator[AsyncIterator[bytes]]:
-    """GET a signed URL. Raises FileMissing on 404, CommandError otherwise."""
-    options = trusted.options
-    headers = {"Range": f"bytes={span[0]}-{span[0] + span[1] - 1}"} if span is not None else {}
-    seconds = options.timeout_seconds
-    timeout = aiohttp.ClientTimeout(total=None, sock_connect=seconds, sock_read=seconds)
-    try:
-        async with (
-            aiohttp.ClientSession(trust_env=True, timeout=timeout, auto_decompress=False) as session,
-            session.get(url, ssl=_tls(trusted), headers=headers) as response,
-        ):
-            if response.status == 404:
-                raise FileMissing("file not found")
-            if span is not None and response.status == 200:
-                raise PartsUnsupported("the store sends whole files only")
-            if response.status != (200 if span is None else 206):
-                body = (await response.content.read(2000)).decode(errors="replace")
-                raise CommandError(f"request failed: {body}")
-            yield response.content.iter_chunked(CHUNK_BYTES)
-    except aiohttp.ClientConnectorCertificateError as error:
-        raise CommandError(
-            f"{error.certificate_error}\n\nThe --insecure-skip-tls-verify flag can also be used to accept "
-            "any TLS certificate for the download, but it is susceptible to man-in-the-middle attacks."
-        ) from error
-    except aiohttp.ClientError as error:
-        # The signed URL gives access to the file, so it stays out of the message.
-        raise CommandError(f"download from {urlsplit(url).netloc} failed: {type(error).__name__}") from error
-
-
-def _tls(trusted: _Trusted) -> ssl.SSLContext | bool:
-    options = trusted.options
-    if options.insecure:
-        return False
-    if not options.ca_cert and not trusted.bundle:
-        return True
-    context = ssl.create_default_context()
-    try:
-        if options.ca_cert:
-            context.load_verify_locations(cafile=options.ca_cert)
-        else:
-            context.load_verify_locations(cadata=trusted.bundle)
-    except ssl.SSLError as error:
-        whose = "--cacert" if options.ca_cert else "the backup storage location"
-        raise CommandError(f"the CA bundle of {whose} holds no certificate: {error.reason}") from error
-    except OSError as error:
-        raise CommandError(f"couldn't open cacert: {error_text(error)}") from error
-    return context
-
-
-@asynccontextmanager
-async def _local_file(url: str, span: tuple[int, int] | None = None) -> AsyncIterator[AsyncIterator[bytes]]:
-    """Read the file that a location on this machine's disk points at."""
-    path = unquote(urlsplit(url).path)
-    try:
-        file = await asyncio.to_thread(open, path, "rb")
-    except FileNotFoundError as error:
-        raise FileMissing(
-            f"file not found: {path} (the location is a folder of the server's machine)"
-        ) from error
-    except OSError as error:
-        raise CommandError(f"cannot read {path}: {error.strerror}") from error
-
-    async def chunks() -> AsyncIterator[bytes]:
-        if span is not None:
-            file.seek(span[0])
-        left = span[1] if span is not None else None
-        while chunk := await asyncio.to_thread(
-            file.read, CHUNK_BYTES if left is None else min(CHUNK_BYTES, left)
-        ):
-            left = None if left is None else left - len(chunk)
-            yield chunk
-
-    try:
-        yield chunks()
-    finally:
-        file.close()

@@ -1,0 +1,122 @@
+"""Reads the files behind the URLs that a server signs for its DownloadRequests.
+
+Apart from the rest of the backend, as most commands read no file, and the HTTP library takes longer to load
+than they take.
+"""
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
+from urllib.parse import unquote, urlsplit
+
+import aiohttp
+
+from pinnace.api.values.error_texts import error_text
+from pinnace.cli.backend.interface import DownloadOptions, FileMissing, PartsUnsupported
+from pinnace.cli.errors import CommandError
+
+CHUNK_BYTES = 1 << 18
+
+
+@dataclass(frozen=True, slots=True)
+class Trusted:
+    """How a file is downloaded, and the CA bundle of its location as PEM; empty if it has none."""
+
+    options: DownloadOptions
+    bundle: str
+
+
+def signed_file(
+    url: str, trusted: Trusted, span: tuple[int, int] | None = None
+) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
+    """Read a file, or the part of it that begins at `span[0]` and has `span[1]` bytes.
+
+    Raises:
+        FileMissing: on entering, if there is no such file.
+        PartsUnsupported: on entering, if the store sends whole files only.
+        CommandError: all else.
+    """
+    return _local_file(url, span) if urlsplit(url).scheme == "file" else _http_file(url, trusted, span)
+
+
+@asynccontextmanager
+async def _http_file(
+    url: str, trusted: Trusted, span: tuple[int, int] | None = None
+) -> AsyncIterator[AsyncIterator[bytes]]:
+    """GET a signed URL. Raises FileMissing on 404, CommandError otherwise."""
+    options = trusted.options
+    headers = {"Range": f"bytes={span[0]}-{span[0] + span[1] - 1}"} if span is not None else {}
+    seconds = options.timeout_seconds
+    timeout = aiohttp.ClientTimeout(total=None, sock_connect=seconds, sock_read=seconds)
+    try:
+        async with (
+            aiohttp.ClientSession(trust_env=True, timeout=timeout, auto_decompress=False) as session,
+            session.get(url, ssl=_tls(trusted), headers=headers) as response,
+        ):
+            if response.status == 404:
+                raise FileMissing("file not found")
+            if span is not None and response.status == 200:
+                raise PartsUnsupported("the store sends whole files only")
+            if response.status != (200 if span is None else 206):
+                body = (await response.content.read(2000)).decode(errors="replace")
+                raise CommandError(f"request failed: {body}")
+            yield response.content.iter_chunked(CHUNK_BYTES)
+    except aiohttp.ClientConnectorCertificateError as error:
+        raise CommandError(
+            f"{error.certificate_error}\n\nThe --insecure-skip-tls-verify flag can also be used to accept "
+            "any TLS certificate for the download, but it is susceptible to man-in-the-middle attacks."
+        ) from error
+    except aiohttp.ClientError as error:
+        # The signed URL gives access to the file, so it stays out of the message.
+        raise CommandError(f"download from {urlsplit(url).netloc} failed: {type(error).__name__}") from error
+
+
+def _tls(trusted: Trusted) -> ssl.SSLContext | bool:
+    options = trusted.options
+    if options.insecure:
+        return False
+    if not options.ca_cert and not trusted.bundle:
+        return True
+    context = ssl.create_default_context()
+    try:
+        if options.ca_cert:
+            context.load_verify_locations(cafile=options.ca_cert)
+        else:
+            context.load_verify_locations(cadata=trusted.bundle)
+    except ssl.SSLError as error:
+        whose = "--cacert" if options.ca_cert else "the backup storage location"
+        raise CommandError(f"the CA bundle of {whose} holds no certificate: {error.reason}") from error
+    except OSError as error:
+        raise CommandError(f"couldn't open cacert: {error_text(error)}") from error
+    return context
+
+
+@asynccontextmanager
+async def _local_file(url: str, span: tuple[int, int] | None = None) -> AsyncIterator[AsyncIterator[bytes]]:
+    """Read the file that a location on this machine's disk points at."""
+    path = unquote(urlsplit(url).path)
+    try:
+        file = await asyncio.to_thread(open, path, "rb")
+    except FileNotFoundError as error:
+        raise FileMissing(
+            f"file not found: {path} (the location is a folder of the server's machine)"
+        ) from error
+    except OSError as error:
+        raise CommandError(f"cannot read {path}: {error.strerror}") from error
+
+    async def chunks() -> AsyncIterator[bytes]:
+        if span is not None:
+            file.seek(span[0])
+        left = span[1] if span is not None else None
+        while chunk := await asyncio.to_thread(
+            file.read, CHUNK_BYTES if left is None else min(CHUNK_BYTES, left)
+        ):
+            left = None if left is None else left - len(chunk)
+            yield chunk
+
+    try:
+        yield chunks()
+    finally:
+        file.close()
