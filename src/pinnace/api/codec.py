@@ -171,7 +171,10 @@ def _decode_custom(wanted: type, value: object) -> object:
         raise TypeError(f"no reading of {wanted} defined")
     if not isinstance(value, str):
         raise ValueError("Expected a duration such as `1h30m`")
-    return Duration.parse(value)
+    try:
+        return Duration.parse(value)
+    except ValueError as error:
+        raise ValueError(f"{error}: write hours, minutes and seconds, such as `720h` or `1h30m`") from error
 
 
 @functools.cache

@@ -21,7 +21,7 @@ from pinnace.api.selection.label_choice import label_choice_errors
 from pinnace.api.selection.resource_filters import filter_errors
 from pinnace.api.selection.validation import namespace_list_errors
 from pinnace.api.values.durations import Duration
-from pinnace.api.velero.backup import Backup, BackupPhase
+from pinnace.api.velero.backup import Backup, BackupPhase, BackupSpec
 from pinnace.api.velero.data_movement import BUILT_IN_MOVERS
 from pinnace.api.velero.snapshot_location import VolumeSnapshotLocation
 from pinnace.api.velero.storage_location import BackupStorageLocation, BackupStorageLocationAccessMode
@@ -66,8 +66,9 @@ def prepare_backup(
 ) -> Backup:
     """Complete and validate a Backup; the given one is not changed.
 
-    The result's phase is InProgress, or FailedValidation with all problems found, in the order storage
-    location, snapshot locations, resources, namespaces. The difference to the one given is what to patch.
+    The result's phase is InProgress, or FailedValidation with all problems found, in the order ttl,
+    storage location, snapshot locations, resources, namespaces. The difference to the one given is what to
+    patch.
 
     Args:
         backup: an object of phase "" or New.
@@ -83,8 +84,11 @@ def prepare_backup(
     status.version = BACKUP_VERSION
     status.format_version = FORMAT_VERSION
     spec.ttl = spec.ttl or defaults.backup_ttl
-    status.expiration = now + spec.ttl.to_timedelta()
-    problems = list(status.validation_errors)
+    ttl_problems = ttl_errors(spec, "spec")
+    # A Backup that is refused for its ttl must stay long enough to be read.
+    kept = defaults.backup_ttl if ttl_problems else spec.ttl
+    status.expiration = now + kept.to_timedelta()
+    problems = [*status.validation_errors, *ttl_problems]
     problems += _choose_pod_volumes(prepared, defaults)
     problems += _choose_storage_location(prepared, defaults, storage_locations)
     problems += _choose_snapshot_locations(prepared, defaults, snapshot_locations)
@@ -114,6 +118,16 @@ def prepare_backup(
         status.phase = BackupPhase.IN_PROGRESS
         status.start_timestamp = now
     return prepared
+
+
+def ttl_errors(spec: BackupSpec, path: str) -> list[str]:
+    """What is wrong with how long the backup is kept; `path` names the spec."""
+    if spec.ttl >= Duration():
+        return []
+    return [
+        f"{path}.ttl must not be negative, and is {spec.ttl}: such a backup would be deleted at once; leave "
+        "it out, or write how long to keep the backup, such as 720h"
+    ]
 
 
 def _is_of_tenant(backup: Backup) -> bool:

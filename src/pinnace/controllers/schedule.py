@@ -29,6 +29,7 @@ from pinnace.api.values.cron import Cron, CronError, read_schedule
 from pinnace.api.values.times import format_time, parse_time
 from pinnace.api.velero.backup import BackupPhase
 from pinnace.api.velero.schedule import Schedule, SchedulePhase
+from pinnace.backup.request import ttl_errors
 from pinnace.controllers.shared.parts import Parts
 from pinnace.controllers.shared.scope import MAIN_WORKERS, Scope
 from pinnace.controllers.shared.writes import PASSING_ERRORS
@@ -335,6 +336,7 @@ def judge(obj: JSONObject) -> Verdict:
     try:
         schedule = decode(Schedule, obj)
         cron = read_schedule(schedule.spec.schedule)
+        errors += ttl_errors(schedule.spec.template, "spec.template")
     except (CronError, DecodeError) as error:
         errors.append(str(error))
     findings = check_spec("Schedule", obj)

@@ -72,7 +72,6 @@ def prepare(
         (Duration(), "720h0m0s", timedelta(hours=720)),
         (Duration.hours(1), "1h0m0s", timedelta(hours=1)),
         (Duration.minutes(10), "10m0s", timedelta(minutes=10)),
-        (Duration.hours(-1), "-1h0m0s", timedelta(hours=-1)),
     ],
 )
 def test_time_to_live(ttl: Duration, written: str, lifetime: timedelta) -> None:
@@ -81,6 +80,17 @@ def test_time_to_live(ttl: Duration, written: str, lifetime: timedelta) -> None:
     assert prepared.status.expiration == START + lifetime
     assert (prepared.status.version, prepared.status.format_version) == (1, "1.1.0")
     assert prepared.status.start_timestamp == START
+
+
+def test_a_backup_that_would_be_deleted_at_once_is_refused_and_stays_to_say_so() -> None:
+    prepared = prepare(BackupSpec(ttl=Duration.hours(-1)))
+
+    assert prepared.status.phase == BackupPhase.FAILED_VALIDATION
+    assert prepared.status.validation_errors == [
+        "spec.ttl must not be negative, and is -1h0m0s: such a backup would be deleted at once; leave "
+        "it out, or write how long to keep the backup, such as 720h"
+    ]
+    assert prepared.status.expiration == START + timedelta(hours=720)
 
 
 @pytest.mark.spec("BKP-002")

@@ -47,7 +47,7 @@ class Duration:
             ValueError: with the text Go uses, since command-line users see it.
         """
         if len(text) > _MAX_TEXT_LENGTH:
-            raise ValueError(f'time: invalid duration "{text[:32]}..."')
+            raise ValueError(f'time: invalid duration "{_shown(text[:32])}..."')
         return cls(_parse_nanoseconds(text))
 
     @classmethod
@@ -111,31 +111,38 @@ class Duration:
         return f"Duration.parse({str(self)!r})"
 
 
+def _shown(text: str) -> str:
+    """The text with escapes in place of what a terminal would obey: these errors are shown to people."""
+    return "".join(
+        letter if letter.isprintable() else letter.encode("unicode_escape").decode() for letter in text
+    )
+
+
 def _parse_nanoseconds(text: str) -> int:
     sign = -1 if text.startswith("-") else 1
     rest = text[1:] if text[:1] in ("-", "+") else text
     if rest == "0":
         return 0
     if not rest:
-        raise ValueError(f'time: invalid duration "{text}"')
+        raise ValueError(f'time: invalid duration "{_shown(text)}"')
     total = 0
     position = 0
     while position < len(rest):
         term = _TERM.match(rest, position)
         if term is None or not (term[1] or term[2]):
-            raise ValueError(f'time: invalid duration "{text}"')
+            raise ValueError(f'time: invalid duration "{_shown(text)}"')
         total += _term_nanoseconds(term[1], term[2] or "", term[3], text)
         position = term.end()
     if total > _MAX_NANOSECONDS:
-        raise ValueError(f'time: invalid duration "{text}"')
+        raise ValueError(f'time: invalid duration "{_shown(text)}"')
     return sign * total
 
 
 def _term_nanoseconds(whole: str, fraction: str, unit: str, text: str) -> int:
     if not unit:
-        raise ValueError(f'time: missing unit in duration "{text}"')
+        raise ValueError(f'time: missing unit in duration "{_shown(text)}"')
     if unit not in _NANOSECONDS_PER_UNIT:
-        raise ValueError(f'time: unknown unit "{unit}" in duration "{text}"')
+        raise ValueError(f'time: unknown unit "{_shown(unit)}" in duration "{_shown(text)}"')
     scale = _NANOSECONDS_PER_UNIT[unit]
     nanoseconds = int(whole or "0") * scale
     if fraction:

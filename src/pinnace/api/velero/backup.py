@@ -298,7 +298,7 @@ class BackupStatus(Struct, rename="camel", kw_only=True):
     backup_item_operations_failed: int = 0
     hook_status: Annotated[HookStatus | None, NULLABLE] = None
     # Of this project alone. (docs/adr/062)
-    activity: Annotated[RunActivity | None, NULLABLE] = None
+    activity: RunActivity | None = None
 
 
 class Backup(Struct, rename="camel", kw_only=True):

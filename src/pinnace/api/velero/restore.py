@@ -243,7 +243,7 @@ class RestoreStatus(Struct, rename="camel", kw_only=True):
     restore_item_operations_failed: int = 0
     hook_status: Annotated[HookStatus | None, NULLABLE] = None
     # Of this project alone. (docs/adr/062)
-    activity: Annotated[RunActivity | None, NULLABLE] = None
+    activity: RunActivity | None = None
 
 
 class Restore(Struct, rename="camel", kw_only=True):

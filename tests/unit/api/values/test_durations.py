@@ -78,6 +78,8 @@ def test_read(text: str, nanoseconds: int) -> None:
         ("-", 'time: invalid duration "-"'),
         (".s", 'time: invalid duration ".s"'),
         ("s", 'time: invalid duration "s"'),
+        ("\x1b[2J", 'time: invalid duration "\\x1b[2J"'),
+        ("1h\x1b]0;x\x07", 'time: unknown unit "h\\x1b]" in duration "1h\\x1b]0;x\\x07"'),
         ("1h ", 'time: unknown unit "h " in duration "1h "'),
         ("٣s", 'time: invalid duration "٣s"'),
         ("10000000h", 'time: invalid duration "10000000h"'),
