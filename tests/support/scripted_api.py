@@ -140,7 +140,8 @@ class ScriptedAPI(Generic[K]):
         document = {
             "kind": f"{resource.kind}List",
             "apiVersion": resource.api_version,
-            "metadata": {"resourceVersion": "1", "remainingItemCount": remaining},
+            "metadata": {"resourceVersion": "1"}
+            | ({"continue": "next", "remainingItemCount": remaining} if remaining else {}),
             "items": [
                 {member: value for member, value in item.items() if member not in ("apiVersion", "kind")}
                 for item in items

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import cast
 
 from pinnace.api.objects import JSONObject
+from pinnace.api.values.error_texts import cause_of
 from pinnace.api.velero.backup import Backup
 from pinnace.api.velero.pod_volume import PodVolumeBackup
 from pinnace.api.velero.restore import Restore
@@ -32,6 +33,7 @@ from pinnace.restore.errors import RestoreFailed
 from pinnace.restore.modifiers.modifier import ResourceModifiers
 from pinnace.restore.outcomes import Outcomes
 from pinnace.restore.preview.cluster import SimulatedCluster
+from pinnace.restore.preview.kept import KeptObjects
 from pinnace.restore.preview.notes import NotedHooks, NotedMovedData, NotedPodVolumes, NotedVolumes, Notes
 from pinnace.restore.request import ClusterAccess, Helpers, RestoreOptions, RestoreRequest
 from pinnace.restore.results import Results
@@ -106,11 +108,25 @@ async def preview_restore(
         restore: valid and completed.
 
     Raises:
-        RestoreFailed: it could not begin.
+        RestoreFailed: it could not begin, or a temporary file could not be written.
         KubeError: the cluster cannot be asked.
     """
+    with KeptObjects(settings.folder) as kept:
+        cluster = SimulatedCluster(client, kept, ask_server=settings.ask_server)
+        try:
+            return await _preview(cluster, restore, contents, settings)
+        except ExceptionGroup as failures:
+            # A temporary file that cannot be written fails all items in work.
+            cause = cause_of(failures)
+            if not isinstance(cause, RestoreFailed):
+                raise
+            raise cause from None
+
+
+async def _preview(
+    cluster: SimulatedCluster, restore: Restore, contents: BackupContents, settings: PreviewSettings
+) -> Preview:
     all_versions = ALL_VERSIONS in settings.features
-    cluster = SimulatedCluster(client, ask_server=settings.ask_server)
     discovery = await cluster.discover(all_versions=all_versions)
     try:
         archive = await ArchiveIndex.open(contents.tarball, settings.folder, with_versions=all_versions)

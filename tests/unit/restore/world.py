@@ -94,6 +94,7 @@ class World(ScriptedAPI[Key]):
         gets: the keys that were asked for.
         deleted: the keys of the objects that were deleted, each with the propagation asked for.
         refuse_create, refuse_get: what the server answers instead, by key.
+        refuse_list: likewise, by key with an empty name.
         refuse_patch: likewise, by key and sub-resource.
         keep: the keys of objects that deletions do not remove.
         on_get: called with the key before each read.
@@ -109,6 +110,7 @@ class World(ScriptedAPI[Key]):
         self.gets: list[Key] = []
         self.refuse_create: dict[Key, KubeError] = {}
         self.refuse_get: dict[Key, KubeError] = {}
+        self.refuse_list: dict[Key, KubeError] = {}
         self.refuse_patch: dict[tuple[Key, str | None], KubeError] = {}
         self.deleted: list[tuple[str, str, str, str | None]] = []
         self.keep: set[Key] = set()
@@ -144,7 +146,8 @@ class World(ScriptedAPI[Key]):
         if verb == "get":
             self.gets.append(key)
             self.on_get(key)
-        refused = {"get": self.refuse_get, "create": self.refuse_create}.get(verb, {})
+        refusals = {"get": self.refuse_get, "create": self.refuse_create, "list": self.refuse_list}
+        refused = refusals.get(verb, {})
         if key in refused:
             raise refused[key]
 

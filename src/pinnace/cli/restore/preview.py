@@ -71,7 +71,7 @@ async def preview(settings: Settings, restore: Restore, *, ask_api_server: bool,
                 raise InvalidInput(f"the restore is not valid:\n  {error}") from error
             contents = await _contents(backend, completed.backup, folder)
             how = PreviewSettings(
-                log=RunLog(None, fields={}),
+                log=RunLog(None, fields={}, level="error"),
                 folder=folder,
                 namespace=settings.namespace,
                 features=settings.features,

@@ -5,6 +5,7 @@ The decisions are those of `deciding`; everything that changes the cluster goes 
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 import orjson
@@ -130,7 +131,9 @@ class Applier:
         if not isinstance(error, APIStatusError):
             raise ItemError(f"error restoring {ref.id}: {error}") from error
         try:
-            found = await self.existing.compare(ref, sent.resource, sent.item, _in_target(ref, sent.raw))
+            found = await self.existing.compare(
+                ref, sent.resource, sent.item, partial(_in_target, ref, sent.raw)
+            )
         except KubeError as problem:
             if not isinstance(error, AlreadyExists):
                 raise ItemError(f"error restoring {ref.id}: {error}") from error

@@ -18,9 +18,10 @@ def comparable(in_cluster: JSONObject, restore_labels: Mapping[str, str]) -> JSO
     """The in-cluster object as it would look if this restore had created it.
 
     Returns:
-        A copy without status and transient metadata, with the labels of this restore.
+        A copy without status and transient metadata, with the labels of this restore. It shares the rest
+        with the original.
     """
-    stripped = copied(in_cluster)
+    stripped = dict(in_cluster)
     reset_metadata(stripped)
     put_labels(stripped, restore_labels)
     return stripped

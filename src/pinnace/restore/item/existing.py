@@ -1,6 +1,6 @@
 """Reads objects that exist already, and compares them with what a restore creates. (docs/spec: RST 17)"""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from pinnace.api.codec import merge_patch
@@ -40,13 +40,13 @@ class ExistingObjects:
         return True
 
     async def compare(
-        self, ref: ItemRef, resource: APIResource, desired: JSONObject, backed_up: JSONObject
+        self, ref: ItemRef, resource: APIResource, desired: JSONObject, backed_up: Callable[[], JSONObject]
     ) -> Existing:
         """Compare the object whose create call was refused with the existing one.
 
         Args:
             desired: the object as it was sent to the server.
-            backed_up: the object as the backup has it, in its target namespace.
+            backed_up: returns the object as the backup has it, in its target namespace.
 
         Raises:
             KubeError: the object does not exist, or could not be read.
@@ -57,7 +57,7 @@ class ExistingObjects:
         own = comparable(found, self._labels)
         if is_the_clusters(ref.group_resource, own):
             return Existing(in_cluster=found, is_same=True, is_the_clusters=True)
-        if self._is_same(ref, own, desired) or self._is_same(ref, own, comparable(backed_up, self._labels)):
+        if self._is_same(ref, own, desired) or self._is_same(ref, own, comparable(backed_up(), self._labels)):
             return Existing(in_cluster=found, is_same=True)
         if ref.group_resource == "serviceaccounts":
             return Existing(in_cluster=found)

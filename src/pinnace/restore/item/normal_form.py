@@ -56,21 +56,28 @@ def is_the_clusters(group_resource: str, in_cluster: JSONObject) -> bool:
 def normal_forms(
     group_resource: str, in_cluster: JSONObject, desired: JSONObject
 ) -> tuple[JSONObject, JSONObject]:
-    """Copies of both versions without the fields that the cluster sets by itself.
+    """Both versions without the fields that the cluster sets; the rest is shared with the originals.
 
     Args:
         in_cluster: the existing object, with the metadata that a restore keeps.
         desired: the object as a restore would create it. Where it leaves a field out, the value that the
             cluster chose is no difference.
     """
-    pair = copied(in_cluster), copied(desired)
+    rule = _RULES.get(group_resource)
+    copy = _with_own_metadata if rule is None else copied
+    pair = copy(in_cluster), copy(desired)
     for item in pair:
         _drop_annotations(item)
         _drop_empty(item.get("metadata"), ("labels", "annotations"))
-    rule = _RULES.get(group_resource)
     if rule is not None:
         rule(*pair)
     return pair
+
+
+def _with_own_metadata(item: JSONObject) -> JSONObject:
+    """A copy of which only the metadata may be changed."""
+    metadata = item.get("metadata")
+    return {**item, "metadata": copied(metadata)} if isinstance(metadata, dict) else dict(item)
 
 
 def _service(found: JSONObject, desired: JSONObject) -> None:

@@ -6,7 +6,6 @@ its say. Patches of objects that exist are always sent as its dry run: which fie
 known otherwise.
 """
 
-import asyncio
 import itertools
 from dataclasses import replace
 from typing import Any, Final, TypeVar
@@ -16,33 +15,18 @@ import orjson
 from pinnace.api.objects import JSONObject, copied, dump_json, listed, mapping, text
 from pinnace.api.selection.selectors import Selector
 from pinnace.api.values.times import format_time, utcnow
+from pinnace.kube.answers import sent_name
 from pinnace.kube.client import KubeClient
 from pinnace.kube.discovery import Discovery
-from pinnace.kube.errors import AlreadyExists, Conflict, KubeError, NotFound
+from pinnace.kube.errors import AlreadyExists, Conflict, NotFound
 from pinnace.kube.groups import APIGroup, GroupVersion
 from pinnace.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, APIResource
 from pinnace.restore.modifiers.json_patch import merged
+from pinnace.restore.preview.kept import KeptObjects, Place
+from pinnace.restore.preview.reads import ClusterReads
 
 Key = tuple[str, str, str]
 """Group-resource, namespace and name."""
-
-_GETS_BEFORE_A_LIST: Final = 4
-"""From so many objects of a kind in a namespace on, one list is cheaper than a request for each."""
-
-_KEPT_WHOLE: Final = frozenset(
-    {
-        "customresourcedefinitions.apiextensions.k8s.io",
-        "namespaces",
-        "persistentvolumeclaims",
-        "persistentvolumes",
-        "storageclasses.storage.k8s.io",
-        "volumesnapshotclasses.snapshot.storage.k8s.io",
-        "volumesnapshotcontents.snapshot.storage.k8s.io",
-        "volumesnapshots.snapshot.storage.k8s.io",
-    }
-)
-"""Kinds that a restore reads back. Of others only apiVersion, kind and metadata are kept, so that memory does
-not grow with the contents of the backup."""
 
 _DEFINITIONS: Final = CUSTOM_RESOURCE_DEFINITIONS.group_resource
 _ACCEPTED: Final = ({"type": "Established", "status": "True"}, {"type": "NamesAccepted", "status": "True"})
@@ -53,6 +37,7 @@ class SimulatedCluster:
     """Reads a cluster, and keeps writes to itself.
 
     Args:
+        kept: where objects are kept that are read or would be written.
         ask_server: whether creates are sent as the API server's dry run.
 
     Attributes:
@@ -60,14 +45,14 @@ class SimulatedCluster:
             does not exist before the restore; 0 unless it is asked.
     """
 
-    def __init__(self, client: KubeClient, *, ask_server: bool) -> None:
+    def __init__(self, client: KubeClient, kept: KeptObjects, *, ask_server: bool) -> None:
         self._client = client
+        self._kept = kept
+        self._reads = ClusterReads(client, kept)
         self._ask_server = ask_server
-        self._objects: dict[Key, JSONObject] = {}
+        self._objects: dict[Key, Place] = {}
         self._deleted: set[Key] = set()
         self._created: set[Key] = set()
-        self._asked: dict[tuple[str, str], int] = {}
-        self._names: dict[tuple[str, str], asyncio.Future[frozenset[str] | None]] = {}
         self._numbers = itertools.count(1)
         self._new_kinds: set[str] = set()
         self.not_asked = 0
@@ -90,10 +75,13 @@ class SimulatedCluster:
         """Return an object as it would be."""
         key = (resource.group_resource, namespace or "", name)
         if key in self._objects:
-            return copied(self._objects[key])
+            return self._kept.read(self._objects[key])
         if key in self._deleted or self._is_new(resource, namespace):
             raise _missing(resource, name)
-        return await self._client.get(resource, name, namespace)
+        found = await self._reads.get(resource, name, namespace)
+        if found is None:
+            raise _missing(resource, name)
+        return found
 
     async def list_all(
         self, resource: APIResource, namespace: str | None = None, *, label_selector: str = "", **query: Any
@@ -104,11 +92,12 @@ class SimulatedCluster:
             found = await self._client.list_all(resource, namespace, label_selector=label_selector, **query)
         selector = Selector.parse(label_selector)
         kind = resource.group_resource
-        simulated = [
-            copied(obj)
-            for (of_kind, home, _), obj in self._objects.items()
-            if of_kind == kind and namespace in (None, home) and selector.matches(labels_of(obj))
+        written = [
+            self._kept.read(place)
+            for (of_kind, home, _), place in self._objects.items()
+            if of_kind == kind and namespace in (None, home)
         ]
+        simulated = [obj for obj in written if selector.matches(labels_of(obj))]
         changed = {(kind, home, name) for of_kind, home, name in self._objects if of_kind == kind}
         return [obj for obj in found if _key(kind, obj) not in changed | self._deleted] + simulated
 
@@ -122,16 +111,15 @@ class SimulatedCluster:
         field_manager: str = "",
     ) -> JSONObject:
         """Return the object as it would be created; `field_manager` decides nothing."""
-        obj: JSONObject = orjson.loads(body) if isinstance(body, bytes) else copied(body)
-        metadata = obj["metadata"]
-        metadata.setdefault("name", f"{metadata.get('generateName', '')}{next(self._numbers):05d}")
-        name = metadata["name"]
-        key = (resource.group_resource, namespace or "", name)
-        if key in self._objects or (
-            key not in self._deleted and await self._exists(resource, name, namespace)
-        ):
+        name = sent_name(body)
+        if name and await self._exists(resource, name, namespace):
             text_ = f'{resource.group_resource} "{name}" already exists'
             raise AlreadyExists(409, reason="AlreadyExists", message=text_)
+        obj: JSONObject = orjson.loads(body) if isinstance(body, bytes) else copied(body)
+        if not name:
+            name = f"{text(obj, 'metadata', 'generateName')}{next(self._numbers):05d}"
+            obj["metadata"]["name"] = name
+        key = (resource.group_resource, namespace or "", name)
         obj = await self._admitted(resource, obj, namespace)
         metadata = obj["metadata"]
         metadata["uid"] = f"dry-run-{next(self._numbers)}"
@@ -141,7 +129,7 @@ class SimulatedCluster:
             obj["status"] = {"conditions": [dict(each) for each in _ACCEPTED]}
             self._new_kinds.add(name)
         if not dry_run:
-            self._objects[key] = _kept(key, obj)
+            self._objects[key] = self._kept.add(dump_json(obj))
             self._created.add(key)
         return obj
 
@@ -161,7 +149,7 @@ class SimulatedCluster:
         """Return the object as it would be after a JSON merge patch."""
         changed = await self.simulate_patch(resource, name, patch, namespace)
         key = (resource.group_resource, namespace or "", name)
-        self._objects[key] = _kept(key, changed)
+        self._objects[key] = self._kept.add(dump_json(changed))
         return changed
 
     async def simulate_patch(
@@ -170,7 +158,7 @@ class SimulatedCluster:
         """Return the object as it would be after a JSON merge patch, without keeping that."""
         key = (resource.group_resource, namespace or "", name)
         if key in self._objects:
-            changed: JSONObject = merged(self._objects[key], patch)
+            changed: JSONObject = merged(self._kept.read(self._objects[key]), patch)
             return changed
         if key in self._deleted or self._is_new(resource, namespace):
             raise _missing(resource, name)
@@ -197,7 +185,9 @@ class SimulatedCluster:
 
     def _simulated(self, group_resource: str) -> list[JSONObject]:
         """The objects of a kind that would be created or changed."""
-        return [obj for (kind, _, _), obj in self._objects.items() if kind == group_resource]
+        return [
+            self._kept.read(place) for (kind, _, _), place in self._objects.items() if kind == group_resource
+        ]
 
     # --- What exists ------------------------------------------------------------------------------------
 
@@ -207,43 +197,12 @@ class SimulatedCluster:
         return is_new_namespace or resource.group_resource in self._new_kinds
 
     async def _exists(self, resource: APIResource, name: str, namespace: str | None) -> bool:
-        if self._is_new(resource, namespace):
+        key = (resource.group_resource, namespace or "", name)
+        if key in self._objects:
+            return True
+        if key in self._deleted or self._is_new(resource, namespace):
             return False
-        place = (resource.group_resource, namespace or "")
-        self._asked[place] = self._asked.get(place, 0) + 1
-        if self._asked[place] >= _GETS_BEFORE_A_LIST:
-            names = await self._names_in(place, resource, namespace)
-            if names is not None:
-                return name in names
-        try:
-            await self._client.get(resource, name, namespace)
-        except NotFound:
-            return False
-        return True
-
-    async def _names_in(
-        self, place: tuple[str, str], resource: APIResource, namespace: str | None
-    ) -> frozenset[str] | None:
-        """The names of all objects of a kind in a namespace; None where they may not be listed."""
-        if place not in self._names:
-            answer = self._names[place] = asyncio.get_running_loop().create_future()
-            try:
-                answer.set_result(await self._read_names(resource, namespace))
-            finally:
-                if not answer.done():
-                    answer.cancel()
-        return await asyncio.shield(self._names[place])
-
-    async def _read_names(self, resource: APIResource, namespace: str | None) -> frozenset[str] | None:
-        names: set[str] = set()
-        try:
-            async for page in self._client.list_pages(resource, namespace):
-                if page.restarted:
-                    names.clear()
-                names.update(item.name for item in page.items)
-        except KubeError:
-            return None
-        return frozenset(names)
+        return await self._reads.exists(resource, name, namespace)
 
     async def _admitted(self, resource: APIResource, obj: JSONObject, namespace: str | None) -> JSONObject:
         """The object as the API server would store it, if it is asked. Raises KubeError if it refuses."""
@@ -295,12 +254,6 @@ def _with_kind(group: APIGroup, definition: JSONObject) -> APIGroup:
 def labels_of(obj: JSONObject) -> dict[str, str]:
     """Return the labels of an object."""
     return {name: str(value) for name, value in mapping(obj, "metadata", "labels").items()}
-
-
-def _kept(key: Key, obj: JSONObject) -> JSONObject:
-    if key[0] in _KEPT_WHOLE:
-        return copied(obj)
-    return {member: obj[member] for member in ("apiVersion", "kind", "metadata") if member in obj}
 
 
 def _key(group_resource: str, obj: JSONObject) -> Key:

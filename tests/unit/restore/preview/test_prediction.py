@@ -170,16 +170,6 @@ async def test_a_field_that_cannot_be_changed_is_seen(harness: Harness, foresee:
     assert harness.world.deleted == []
 
 
-async def test_many_objects_of_a_kind_cost_one_list(harness: Harness, foresee: Foresee) -> None:
-    harness.world.put(obj("Namespace", "ns-1"))
-
-    await foresee(*(configmap(f"c{number}") for number in range(100)))
-
-    calls = [call for call in harness.world.calls if call[1] == "configmaps"]
-    assert len([call for call in calls if call[0] == "list"]) == 1
-    assert len(calls) < 10
-
-
 async def test_pod_volumes_and_hooks_are_noted(harness: Harness, foresee: Foresee) -> None:
     hooks = {
         "post.hook.restore.velero.io/command": '["/bin/true"]',
