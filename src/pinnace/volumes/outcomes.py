@@ -11,10 +11,10 @@ from pinnace.api.objects import JSONObject
 from pinnace.api.velero.transfers import TransferPhase
 
 _CANCELED = "it was canceled"
-_FINAL = frozenset({TransferPhase.COMPLETED, TransferPhase.FAILED, TransferPhase.CANCELED})
 
 NEW_PHASES = frozenset({"", TransferPhase.NEW})
 """Phases in which no node agent has claimed an object yet."""
+ENDED_PHASES = frozenset({TransferPhase.COMPLETED, TransferPhase.FAILED, TransferPhase.CANCELED})
 NOT_DONE = frozenset({TransferPhase.FAILED, TransferPhase.CANCELED})
 """Phases that have ended without the volume being saved or restored."""
 
@@ -103,4 +103,4 @@ def canceled_message(obj: JSONObject) -> str:
 
 
 def _is_final(obj: JSONObject | None) -> bool:
-    return phase_of(obj) in _FINAL
+    return phase_of(obj) in ENDED_PHASES

@@ -4,9 +4,9 @@ DataDownload from the moment that a server has made its volume reachable on that
     New ──claim──> InProgress ──carry out──> Completed, Failed
      └─ refused: Failed           └─ given up, interrupted, or left by a dead agent: Failed
 
-An agent takes every object that it has claimed to its end, also when answers of the API server are lost. When
-it starts, it fails those that a former agent left InProgress, so that no backup or restore waits for an
-orphan. (docs/spec: CTL 9, CTL 10, PVL 5.3, PVL 12.4)
+An agent takes every object that it has claimed to its end, also when answers of the API server are lost, and
+offers an end that was refused until it is taken. When it starts, it fails those that a former agent left
+InProgress, so that no backup or restore waits for an orphan. (docs/spec: CTL 9, CTL 10, PVL 5.3, PVL 12.4)
 """
 
 import asyncio
@@ -22,13 +22,19 @@ from pinnace.api.velero.data_movement import DataDownload, DataUpload
 from pinnace.api.velero.pod_volume import PodVolumeBackup, PodVolumeRestore
 from pinnace.api.velero.transfers import TransferPhase, TransferProgress
 from pinnace.controllers.node.scope import NodeScope
-from pinnace.controllers.shared.writes import PASSING_ERRORS, patch_until_stored
+from pinnace.controllers.shared.writes import (
+    LONGEST_REFUSED_SECONDS,
+    PASSING_ERRORS,
+    REFUSED_SECONDS,
+    patch_until_stored,
+)
 from pinnace.kube.errors import Conflict, KubeError, NotFound
 from pinnace.kube.resources import APIResource
+from pinnace.runtime.backoff import FailureBackoff
 from pinnace.runtime.controller import DONE, Result
 from pinnace.runtime.keys import Key
 from pinnace.runtime.logfields import bound_fields, get_logger
-from pinnace.volumes.outcomes import NEW_PHASES, canceled_message, is_cancel_wanted, phase_of
+from pinnace.volumes.outcomes import ENDED_PHASES, NEW_PHASES, canceled_message, is_cancel_wanted, phase_of
 from pinnace.volumes.uploader.output import Progress
 
 log = get_logger(__name__)
@@ -125,11 +131,18 @@ class PodVolumeReconciler(Generic[PodVolumeT]):
         self._work: Work[PodVolumeT] = work
         self._in_flight: dict[str, _InFlight] = {}
         self._claimed: set[str] = set()
+        self._unstored: dict[Key, tuple[str, JSONObject]] = {}
+        self._refusals: FailureBackoff[Key] = FailureBackoff(
+            base_seconds=REFUSED_SECONDS, cap_seconds=LONGEST_REFUSED_SECONDS
+        )
 
     async def reconcile(self, key: Key) -> Result:
         """One pass. An error makes the key be tried again; a claimed object stays ours until its end."""
         with bound_fields(**{self._resource.kind.lower(): str(key)}):
             await self._take(key)
+        if key in self._unstored:
+            return Result.after(self._refusals.next_delay(key))
+        self._refusals.forget(key)
         return DONE
 
     def give_up(self, uid: str, reason: str) -> None:
@@ -159,6 +172,10 @@ class PodVolumeReconciler(Generic[PodVolumeT]):
 
     async def _take(self, key: Key) -> None:
         while (obj := await self._read(key)) is not None:
+            uid, end = self._unstored.pop(key, ("", {}))
+            if obj["metadata"]["uid"] == uid and phase_of(obj) not in ENDED_PHASES:
+                await self._store(uid, key, end)
+                return
             ours = obj["metadata"]["uid"] in self._claimed and phase_of(obj) == TransferPhase.IN_PROGRESS
             if not ours and phase_of(obj) not in self._startable:
                 return
@@ -194,6 +211,7 @@ class PodVolumeReconciler(Generic[PodVolumeT]):
         try:
             return await self._scope.client.get(self._resource, key.name, key.namespace)
         except NotFound:
+            self._unstored.pop(key, None)
             self._work.ended()
             return None
 
@@ -274,11 +292,13 @@ class PodVolumeReconciler(Generic[PodVolumeT]):
             log.warning("Interrupted work stays InProgress until an agent starts")
 
     async def _store(self, uid: str, key: Key, status: JSONObject) -> None:
-        """Store the terminal state, and wait as long as it takes while the API server is out of reach."""
+        """Store the terminal state; wait while the API server is out of reach, and remember a refusal."""
         log.info(f"{self._resource.kind} ended", phase=status["phase"], reason=status.get("message", ""))
         patch = {"metadata": {"uid": uid}, "status": status}
-        await patch_until_stored(self._scope.client, self._resource, key, patch)
-        self._claimed.discard(uid)
+        if await patch_until_stored(self._scope.client, self._resource, key, patch):
+            self._claimed.discard(uid)
+        else:
+            self._unstored[key] = uid, status
 
     def _completed(self, members: JSONObject) -> JSONObject:
         return self._ended(TransferPhase.COMPLETED) | members

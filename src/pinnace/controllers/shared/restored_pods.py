@@ -31,7 +31,7 @@ from pinnace.kube.resources import POD_VOLUME_RESTORES
 from pinnace.restore.ports import PodVolumeRestorer
 from pinnace.runtime.informer import Informer
 from pinnace.runtime.logfields import get_logger
-from pinnace.volumes.outcomes import is_new, message_of, phase_of
+from pinnace.volumes.outcomes import ENDED_PHASES, is_new, message_of, phase_of
 from pinnace.volumes.pods.pod_volume_restores import TIMED_OUT
 
 log = get_logger(__name__)
@@ -45,7 +45,6 @@ AGENT_SECONDS: Final = 30.0
 """How long the agent of a lost pod has to end what it began; after that it is taken for gone too."""
 
 _ENDED_PHASES: Final = frozenset({"Succeeded", "Failed"})
-_ENDED_ORDERS: Final = frozenset({TransferPhase.COMPLETED, TransferPhase.FAILED, TransferPhase.CANCELED})
 _USUAL_WAITS: Final = frozenset({"PodInitializing", "ContainerCreating"})
 
 
@@ -175,7 +174,7 @@ class _Care:
         waits = ", ".join(
             f"{order['spec']['volume']} ({phase_of(order) or TransferPhase.NEW})"
             for order in self._orders_of_pod()
-            if phase_of(order) not in _ENDED_ORDERS
+            if phase_of(order) not in ENDED_PHASES
         )
         waits_for = f"the pod {metadata['namespace']}/{metadata['name']} waits on node {node!r} for"
         told = next((message_of(order) for order in self._orders_of_pod() if is_new(order)), "")
@@ -216,7 +215,7 @@ class _Care:
         for order in self._orders_of_pod():
             phase = phase_of(order)
             left_to_agent = phase == TransferPhase.IN_PROGRESS and now - self._lost_at < AGENT_SECONDS
-            if phase not in _ENDED_ORDERS and not left_to_agent:
+            if phase not in ENDED_PHASES and not left_to_agent:
                 await self._fail(order, message)
 
     async def _fail(self, order: JSONObject, message: str) -> None:

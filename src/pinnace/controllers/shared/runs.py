@@ -5,9 +5,10 @@
            └─ must wait in the queue: stays New, or is shown as Queued, until it may start
 
 The first patch is conflict-checked: of two servers one gets the object. An object that this server has taken
-is never left InProgress while the process lives: a defect fails it, an interruption settles it, and a claim
-whose answer was lost is remembered. While this server leads, it also settles InProgress objects that no
-running server owns: the claim of a former server may be stored long after that server has ended.
+is never left InProgress while the process lives: a defect fails it, an interruption settles it, a claim whose
+answer was lost is remembered, and so is an end that the API server has refused, until it takes it. While this
+server leads, it also settles InProgress objects that no running server owns: the claim of a former server may
+be stored long after that server has ended.
 (docs/spec: CTL 1.2, CTL 3, CTL 8, CTL 15)
 """
 
@@ -28,7 +29,7 @@ from pinnace.api.velero.restore import Restore
 from pinnace.controllers.shared.namespace_queue import NO_NAMESPACE, NoQueue, RunQueue, Targets
 from pinnace.controllers.shared.scope import Scope
 from pinnace.controllers.shared.settling import Settler, is_in_progress
-from pinnace.controllers.shared.writes import claim, finish
+from pinnace.controllers.shared.writes import LONGEST_REFUSED_SECONDS, REFUSED_SECONDS, claim, finish
 from pinnace.kube.errors import (
     BadRequest,
     Conflict,
@@ -39,6 +40,7 @@ from pinnace.kube.errors import (
     ServerFault,
 )
 from pinnace.kube.resources import BACKUPS, RESTORES, APIResource
+from pinnace.runtime.backoff import FailureBackoff
 from pinnace.runtime.controller import DONE, Result
 from pinnace.runtime.keys import Key
 from pinnace.runtime.logfields import bound_fields, get_logger
@@ -132,6 +134,10 @@ class RunReconciler(Generic[RunT]):
         self._queue: RunQueue[RunT] = queue if queue is not None else NoQueue()
         self._unanswered: dict[Key, list[Plan[RunT]]] = {}
         self._held: dict[Key, JSONObject] = {}
+        self._unstored: dict[Key, _Ended[RunT]] = {}
+        self._refusals: FailureBackoff[Key] = FailureBackoff(
+            base_seconds=REFUSED_SECONDS, cap_seconds=LONGEST_REFUSED_SECONDS
+        )
 
     def concerns(self, obj: JSONObject) -> bool:
         """Whether a change of the object needs a reconcile.
@@ -154,11 +160,18 @@ class RunReconciler(Generic[RunT]):
                 if not waits:
                     self._held.pop(key, None)
                     self._queue.remove(key)
+        if key in self._unstored:
+            return Result.after(self._refusals.next_delay(key))
+        self._refusals.forget(key)
         return DONE
 
     async def _take(self, key: Key) -> bool:
         """Take an object as far as it goes. Returns whether it must wait in the queue."""
         while (obj := await self._read(key)) is not None:
+            ended = self._unstored.pop(key, None)
+            if ended is not None and ended.is_end_of(obj):
+                await self._store(key, ended)
+                return False
             claimed: JSONObject | None = obj
             plan = self._plan_behind(key, obj)
             if plan is None:
@@ -185,7 +198,7 @@ class RunReconciler(Generic[RunT]):
                     return False
             if claimed is not None:
                 self._unanswered.pop(key, None)
-                await self._carry_out(claimed, plan)
+                await self._carry_out(key, claimed, plan)
                 return False
         return False
 
@@ -204,6 +217,7 @@ class RunReconciler(Generic[RunT]):
             return await self._scope.client.get(self._resource, key.name, key.namespace)
         except NotFound:
             self._unanswered.pop(key, None)
+            self._unstored.pop(key, None)
             return None
 
     async def _claim(self, key: Key, run: RunT, plan: Plan[RunT]) -> JSONObject | None:
@@ -238,7 +252,7 @@ class RunReconciler(Generic[RunT]):
         patch = {"metadata": metadata, "status": status}
         await self._scope.client.patch(self._resource, key.name, patch, key.namespace)
 
-    async def _carry_out(self, obj: JSONObject, plan: Plan[RunT]) -> None:
+    async def _carry_out(self, key: Key, obj: JSONObject, plan: Plan[RunT]) -> None:
         run = decode(self._struct, obj)
         self._work.taken(run)
         if plan.execute is None:
@@ -257,7 +271,24 @@ class RunReconciler(Generic[RunT]):
             finished = failed(run, reason, self._scope)
         log.info(f"{self._resource.kind} ended", phase=finished.status.phase)
         self._work.ended(finished)
-        await finish(self._scope.client, self._resource, run, finished)
+        await self._store(key, _Ended(begun=run, finished=finished))
+
+    async def _store(self, key: Key, ended: "_Ended[RunT]") -> None:
+        """Store the end of a run; one that is refused is remembered, as only the run itself knows it."""
+        if not await finish(self._scope.client, self._resource, ended.begun, ended.finished):
+            self._unstored[key] = ended
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Ended(Generic[RunT]):
+    """A run that has ended, before and after its work."""
+
+    begun: RunT
+    finished: RunT
+
+    def is_end_of(self, obj: JSONObject) -> bool:
+        """Whether the object is the one that was worked on, and does not show its end yet."""
+        return is_in_progress(obj) and text(obj, "metadata", "uid") == self.begun.metadata.uid
 
 
 def _begun(plan: Plan[RunT]) -> Plan[RunT]:

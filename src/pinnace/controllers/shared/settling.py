@@ -19,7 +19,6 @@ from pinnace.api.objects import JSONObject, text
 from pinnace.api.values.digits import is_digits
 from pinnace.api.values.times import format_time
 from pinnace.api.velero.backup import Backup, BackupPhase
-from pinnace.api.velero.transfers import TransferPhase
 from pinnace.controllers.shared.locations import LocationStores
 from pinnace.controllers.shared.scope import Scope
 from pinnace.controllers.shared.writes import NO_ACTIVITY, Run
@@ -40,7 +39,7 @@ from pinnace.operations.waiting import WAITING
 from pinnace.runtime.keys import Key
 from pinnace.runtime.logfields import bound_fields, get_logger
 from pinnace.storage.errors import StorageError, StoreUnavailable
-from pinnace.volumes.outcomes import is_cancel_wanted, phase_of
+from pinnace.volumes.outcomes import ENDED_PHASES, is_cancel_wanted, phase_of
 
 log = get_logger(__name__)
 
@@ -67,7 +66,6 @@ _TRANSFERS: Final = {
     BACKUPS: (labels.BACKUP_UID, (DATA_UPLOADS, POD_VOLUME_BACKUPS)),
     RESTORES: (labels.RESTORE_UID, (DATA_DOWNLOADS, POD_VOLUME_RESTORES)),
 }
-_ENDED: Final = frozenset({TransferPhase.COMPLETED, TransferPhase.FAILED, TransferPhase.CANCELED})
 
 
 class Settler:
@@ -186,7 +184,7 @@ class Settler:
             except NotFound:
                 continue  # the cluster has no such kind
             for transfer in found:
-                if phase_of(transfer) in _ENDED or is_cancel_wanted(transfer):
+                if phase_of(transfer) in ENDED_PHASES or is_cancel_wanted(transfer):
                     continue
                 key = Key.of(transfer)
                 patch = {"spec": {"cancel": True}, "status": {"message": message}}

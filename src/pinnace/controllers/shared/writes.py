@@ -26,6 +26,11 @@ log = get_logger(__name__)
 PASSING_ERRORS: Final = (ConnectionFailed, ServerFault, TooManyRequests)
 """What may be over at the next try: never a reason to fail a Backup or Restore for good."""
 
+REFUSED_SECONDS: Final = 5.0
+LONGEST_REFUSED_SECONDS: Final = 300.0
+"""Until a terminal state that the API server refused is offered again, first and at most: its rights or its
+admission webhooks may be mended meanwhile."""
+
 Run = Backup | Restore
 
 NO_ACTIVITY: Final[JSONObject] = {"activity": None}
@@ -46,18 +51,21 @@ async def claim(client: KubeClient, resource: APIResource, before: Run, after: R
 
 async def finish(
     client: KubeClient, resource: APIResource, before: Run, after: Run, *, delay: RetryDelay | None = None
-) -> None:
+) -> bool:
     """Patch the terminal state of a run, and wait as long as it takes while the API server is out of reach.
 
-    Nothing but the log hears of a refusal; the next start of a server finds the object InProgress and
-    settles it. So it does when this is cancelled. (docs/spec: RST 2, CTL 15)
+    When this is cancelled, the next start of a server finds the object InProgress and settles it.
+    (docs/spec: RST 2, CTL 15)
+
+    Returns:
+        False if the API server refuses the patch; true if it is stored, or the object is gone.
     """
     key, patch = Key(after.metadata.namespace, after.metadata.name), difference(before, after)
     # Not in the difference: it is written beside the run.
     patch["status"] = {**patch.get("status", {}), **NO_ACTIVITY}
     # With its uid, the patch cannot hit an object that took the name meanwhile.
     patch["metadata"] = {**patch.get("metadata", {}), "uid": before.metadata.uid}
-    await patch_until_stored(client, resource, key, patch, delay=delay)
+    return await patch_until_stored(client, resource, key, patch, delay=delay)
 
 
 async def patch_until_stored(
@@ -67,8 +75,12 @@ async def patch_until_stored(
     patch: JSONObject,
     *,
     delay: RetryDelay | None = None,
-) -> None:
-    """Patch, and wait as long as it takes while the API server is out of reach; a refusal is only logged."""
+) -> bool:
+    """Patch, and wait as long as it takes while the API server is out of reach.
+
+    Returns:
+        False if the API server refuses the patch, which is logged; true if it is stored or needs not be.
+    """
     delay = delay or RetryDelay()
     while True:
         try:
@@ -81,7 +93,8 @@ async def patch_until_stored(
             log.info("Object was deleted while it was worked on", key=str(key))
         except KubeError as error:
             log.error("Error storing the terminal state", key=str(key), error=error)
-        return
+            return False
+        return True
 
 
 def difference(before: Run, after: Run) -> dict[str, Any]:

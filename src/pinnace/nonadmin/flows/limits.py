@@ -60,7 +60,8 @@ class Places:
 
     def taken(self, namespace: str, *, besides: str = "") -> int:
         """The number of unfinished ones, without the one of that name."""
-        return len(self._taken.get(namespace, set()) - {besides})
+        names = self._taken.get(namespace, frozenset())
+        return len(names) - (besides in names)
 
     def put(self, obj: JSONObject) -> None:
         """Take a Backup or Restore as it is now."""

@@ -280,6 +280,24 @@ async def test_a_lost_answer_to_the_end_is_repeated(
     assert (await world.save())["phase"] == "Completed"
 
 
+async def test_an_end_that_is_refused_is_offered_until_it_is_taken(world: NodeWorld) -> None:
+    world.add_backup()
+
+    def refuse(verb: str, *_: str) -> None:
+        if verb == "patch" and world.restic.calls:
+            raise Forbidden(403, reason="Forbidden", message="no")
+
+    world.cluster.before = refuse
+    waits = [await world.backup_reconciler.reconcile(key("pvb")) for _ in range(3)]
+    assert [wait.requeue_after_seconds for wait in waits] == [5, 10, 20]
+    world.cluster.before = lambda *_: None
+
+    status = await world.save()
+
+    assert (status["phase"], status["snapshotID"]) == ("Completed", SNAPSHOT)
+    assert len(world.restic.calls) == 1
+
+
 async def test_an_order_that_is_deleted_is_given_up(world: NodeWorld) -> None:
     world.restic.until = asyncio.Event()
     volume_backup = world.add_backup()

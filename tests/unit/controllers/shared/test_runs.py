@@ -15,7 +15,7 @@ from pinnace.api.velero.restore import Restore
 from pinnace.controllers.shared.namespace_queue import NO_NAMESPACE, NamespaceQueue, Targets
 from pinnace.controllers.shared.runs import BACKUP_RUNS, RESTORE_RUNS, Plan, RunReconciler, Work, is_new
 from pinnace.controllers.shared.settling import Settler
-from pinnace.kube.errors import Invalid, KubeError, ServerFault
+from pinnace.kube.errors import Conflict, Forbidden, Invalid, KubeError, ServerFault
 from pinnace.runtime.controller import DONE
 from pinnace.runtime.keys import Key
 from tests.unit.controllers.fakes import BROKEN, World, fail_once, key
@@ -339,23 +339,59 @@ async def test_what_we_work_on_ourselves_is_not_settled(world: World) -> None:
     assert len(world.cluster.writes()) == 2
 
 
-async def test_an_end_that_was_refused_is_tried_once_more(world: World) -> None:
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        Forbidden(403, reason="Forbidden", message="no"),
+        Conflict(409, reason="Conflict", message="the object has been modified"),
+        Invalid(422, reason="Invalid", message="too long"),
+    ],
+    ids=["403", "409", "422"],
+)
+async def test_an_end_that_is_refused_is_offered_until_the_api_server_takes_it(
+    world: World, refusal: KubeError
+) -> None:
     scene = Scene(world, leads=True)
     world.add_location()
     world.cluster.add("backups", "b1", spec={"storageLocation": "default"})
-    refused = Invalid(422, reason="Invalid", message="too long")
 
     def refuse(verb: str, *_: str) -> None:
         if verb == "patch" and scene.phase == "InProgress":
-            world.cluster.before = lambda *_: None
-            raise refused
+            raise refusal
 
     world.cluster.before = refuse
-    await scene.reconcile()
+    waits = [await scene.reconciler.reconcile(key("b1")) for _ in range(9)]
     assert scene.phase == "InProgress"
+    assert [wait.requeue_after_seconds for wait in waits] == [5, 10, 20, 40, 80, 160, 300, 300, 300]
+
+    world.cluster.before = lambda *_: None
     await scene.reconcile()
 
-    assert scene.phase == "Failed"
+    assert scene.phase == "Completed"
+    assert len(scene.work.executed) == 1
+    assert scene.work.counted == [("taken", "InProgress"), ("ended", "Completed")]
+
+
+async def test_an_end_that_is_refused_is_not_given_to_what_took_the_name(world: World) -> None:
+    scene = Scene(world, leads=True)
+    world.cluster.add("backups", "b1", spec={})
+
+    def forbid(verb: str, *_: str) -> None:
+        if verb == "patch" and scene.phase == "InProgress":
+            raise Forbidden(403, reason="Forbidden", message="no")
+
+    world.cluster.before = forbid
+    await scene.reconciler.reconcile(key("b1"))
+    assert scene.phase == "InProgress"
+    world.cluster.before = lambda *_: None
+    world.cluster.objects.clear()
+    world.cluster.add("backups", "b1", spec={"ttl": "1h0m0s"})
+    world.cluster.objects["backups", "b1"]["metadata"]["uid"] = "of its successor"
+
+    await scene.reconcile()
+
+    assert scene.phase == "Completed"
+    assert len(scene.work.executed) == 2
 
 
 async def test_a_backup_in_hand_is_nobodys_to_delete_only_while_it_is(world: World) -> None:

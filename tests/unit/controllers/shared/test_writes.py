@@ -72,11 +72,12 @@ async def test_terminal_state_is_offered_until_the_api_server_takes_it(
     assert world.cluster.status("backups", "b1") == {"phase": "Completed"}
 
 
-async def test_terminal_state_that_is_refused_is_given_up(world: World) -> None:
+async def test_a_refusal_of_the_terminal_state_is_told_at_once(world: World) -> None:
     world.cluster.add("backups", "b1", spec={})
     world.cluster.before = fail_always("patch", error=Forbidden(403, reason="Forbidden", message="no"))
 
-    await finish(world.cluster.client, BACKUPS, backup_of(world), in_phase(world, BackupPhase.COMPLETED))
+    ended = in_phase(world, BackupPhase.COMPLETED)
+    assert not await finish(world.cluster.client, BACKUPS, backup_of(world), ended)
 
     assert world.cluster.writes() == [("patch", "backups", "b1")]
 
