@@ -14,6 +14,7 @@ from bench.browse import OBJECTS as BROWSE_OBJECTS
 from bench.browse import measure_browse
 from bench.cluster import BenchCluster
 from bench.figures import Figure, text_table
+from bench.flood import measure_flood
 from bench.generate import Generator
 from bench.idle_server import measure_idle
 from bench.kopia import measure_kopia
@@ -42,10 +43,12 @@ SCENARIOS = (
     *("backup", "restore", "memory", "dry-run", "start", "idle"),
     *("restic", "kopia", "plugins", "nonadmin", "browse"),
 )
-LONG = ("soak",)
+LONG = ("soak", "flood")
 """Scenarios that take so long that they run only when they are named."""
 
-WITHOUT_OBJECTS = frozenset({"start", "idle", "restic", "kopia", "plugins", "nonadmin", "browse", "soak"})
+WITHOUT_OBJECTS = frozenset(
+    {"start", "idle", "restic", "kopia", "plugins", "nonadmin", "browse", "soak", "flood"}
+)
 """They bring what they need."""
 
 
@@ -148,6 +151,9 @@ def main(arguments: Sequence[str]) -> int:
                 figures += measure_browse(Path(folder) / "browse", generator, options.runs, say)
             if "soak" in options.only:
                 figures += measure_soak(Path(folder) / "soak", options.soak_minutes, say)
+            if "flood" in options.only:
+                (Path(folder) / "flood").mkdir()
+                figures += measure_flood(Path(folder) / "flood", say)
             if set(options.only) - WITHOUT_OBJECTS:
                 found, setting = measure_cluster(options, Path(folder))
                 figures = [*found, *figures]

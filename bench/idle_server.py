@@ -96,7 +96,7 @@ async def _watch(
         await asyncio.sleep(SETTLE_SECONDS)
         for proxy in proxies:
             proxy.exchanges.clear()
-        before = _cpu_seconds(process)
+        before = cpu_seconds(process)
         await asyncio.sleep(WINDOW_SECONDS)
         cluster, store = proxies
         requests = [
@@ -105,7 +105,7 @@ async def _watch(
         ]
         return Idle(
             seconds=WINDOW_SECONDS,
-            cpu_seconds=_cpu_seconds(process) - before,
+            cpu_seconds=cpu_seconds(process) - before,
             resident_bytes=resident_bytes(process),
             requests=Counter(requests),
         )
@@ -130,7 +130,7 @@ def running_server(folder: Path, kubeconfig: Path, *arguments: str) -> Iterator[
         process.wait(timeout=60)
 
 
-def _cpu_seconds(process: subprocess.Popen[bytes]) -> float:
+def cpu_seconds(process: subprocess.Popen[bytes]) -> float:
     if process.poll() is not None:
         raise SampleFailed(f"the server ended with code {process.returncode}")
     fields = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()

@@ -25,6 +25,7 @@ from hack.cluster.control_plane import ControlPlane
 from pinnace.api.definitions.crds import crd_manifests
 from pinnace.api.objects import JSONObject
 from pinnace.api.values.durations import Duration
+from pinnace.api.values.queue_positions import NEAR
 from pinnace.api.values.times import format_time
 from pinnace.kube.client import KubeClient
 from pinnace.kube.config import load_config
@@ -34,7 +35,6 @@ from pinnace.nonadmin import manifests
 from pinnace.nonadmin.assembly import add_nonadmin
 from pinnace.nonadmin.controllers.parts import NonAdminOptions
 from pinnace.nonadmin.objects import NON_ADMIN_BACKUPS
-from pinnace.nonadmin.queue_position import NEAR
 from pinnace.nonadmin.settings.source import SettingsFlags
 from pinnace.runtime.informer import Informer, wait_for_caches
 from pinnace.runtime.keys import Key

@@ -2,9 +2,10 @@
 
 Every few seconds those that still wait are looked at together: a Backup becomes Queued with its position, as
 in Velero 1.18, and both kinds get an annotation with the reason. One that begins at once is never touched,
-and only the first hundred of each kind are: the others stay New, so that a queue of thousands is not
-rewritten each time that one begins. What is shown decides nothing: a server takes an object that is Queued
-or ReadyToStart like one that is New. (docs/spec: BEY 4.11; docs/adr/046)
+and only the first hundred of each kind are: the others stay New. The first five show their exact position
+and what runs before them; those behind show an estimate, so that not all are rewritten each time that one
+begins. What is shown decides nothing: a server takes an object that is Queued or ReadyToStart like one that is
+New. (docs/spec: BEY 4.11; docs/adr/046)
 """
 
 from collections.abc import Collection, Sequence
@@ -13,6 +14,7 @@ from typing import Final
 
 from pinnace.api.labels import WAITS_FOR
 from pinnace.api.objects import JSONObject, mapping, text
+from pinnace.api.values.queue_positions import NEAR, is_worth_showing
 from pinnace.api.velero.backup import BackupPhase
 from pinnace.controllers.shared.lanes import Cache
 from pinnace.controllers.shared.namespace_queue import NamespaceQueue
@@ -34,6 +36,7 @@ NAME: Final = "backup-queue"
 PERIOD_SECONDS: Final = 2.0
 MOST_SHOWN: Final = 100
 _NAMED: Final = 3
+_FOR_WORKER: Final = "a free worker of the server"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +63,7 @@ class WaitingRuns:
     def __init__(self, scope: Scope, queue: Queue) -> None:
         self._scope = scope
         self._queue = queue
+        self._kind = queue.resource.kind.lower()
         self._has_positions = queue.has_positions
         self._waited: set[Key] = set()
 
@@ -72,11 +76,16 @@ class WaitingRuns:
         before, self._waited = self._waited, set(waiting)
         if not before & waiting.keys():
             return
-        for_worker = self._reason(None)  # once: it looks at all objects
+        for_worker = self._for_worker()  # once: it looks at all objects
         for position, key in enumerate([*held, *others][:MOST_SHOWN], start=1):
-            if key in before:
-                reason = self._reason(held[key]) if key in held else for_worker
-                await self._show(waiting[key], position, reason)
+            if key not in before:
+                continue
+            if key in held:
+                other = f"{self._kind} {held[key].name}" if position <= NEAR else f"other {self._kind}s"
+                reason = f"{other}, which may work on the same namespaces"
+            else:
+                reason = for_worker if position <= NEAR else _FOR_WORKER
+            await self._show(waiting[key], position, reason)
 
     def _waits(self, obj: JSONObject) -> bool:
         deleting = mapping(obj, "metadata").get("deletionTimestamp")
@@ -85,24 +94,20 @@ class WaitingRuns:
     def _held(self) -> Sequence[tuple[Key, Key]]:
         return self._queue.order.waiting() if self._queue.order is not None else ()
 
-    def _reason(self, blocker: Key | None) -> str:
-        kind = self._queue.resource.kind.lower()
-        if blocker is not None:
-            return f"{kind} {blocker.name}, which may work on the same namespaces"
+    def _for_worker(self) -> str:
         running = sorted(Key.of(obj).name for obj in self._queue.cache.objects() if is_in_progress(obj))
         if not running:
-            return "a free worker of the server"
+            return _FOR_WORKER
         more = f" and {len(running) - _NAMED} more" if len(running) > _NAMED else ""
-        return f"a free worker of the server, which runs {kind} {', '.join(running[:_NAMED])}{more}"
+        return f"{_FOR_WORKER}, which runs {self._kind} {', '.join(running[:_NAMED])}{more}"
 
     async def _show(self, obj: JSONObject, position: int, reason: str) -> None:
         metadata: JSONObject = {}
         if text(obj, "metadata", "annotations", WAITS_FOR) != reason:
             metadata["annotations"] = {WAITS_FOR: reason}
         patch: JSONObject = {"metadata": metadata} if metadata else {}
-        shown = {"phase": str(BackupPhase.QUEUED), "queuePosition": position}
-        if self._has_positions and not shown.items() <= mapping(obj, "status").items():
-            patch["status"] = shown
+        if self._has_positions and _is_due(mapping(obj, "status"), position):
+            patch["status"] = {"phase": str(BackupPhase.QUEUED), "queuePosition": position}
         if not patch:
             return
         key, resource = Key.of(obj), self._queue.resource
@@ -120,6 +125,14 @@ class WaitingRuns:
                 error=error,
             )
             self._has_positions = False
+
+
+def _is_due(status: JSONObject, position: int) -> bool:
+    """Whether a Backup that has this status is to show this position."""
+    shown = status.get("queuePosition")
+    if status.get("phase") != BackupPhase.QUEUED or not isinstance(shown, int):
+        return True
+    return is_worth_showing(shown, position) or shown < position <= NEAR
 
 
 def _created(obj: JSONObject) -> str:

@@ -75,11 +75,16 @@ def _copy(obj: JSONObject | None, member: str) -> JSONObject:
 
 
 def _status(obj: JSONObject | None) -> JSONObject:
-    """An object's status, in the texts of which no other namespace is named. (docs/spec: NAC 17 A31)"""
+    """An object's status, in the texts of which no other namespace is named. (docs/spec: NAC 17 A31)
+
+    Without `queuePosition`: tenants have a queue position of their own, and this one changes with every end.
+    """
     notes = mapping(obj, "metadata", "annotations")
     tenant = next(filter(None, (text(notes, origin.namespace_annotation) for origin in Origin)), "")
     hide = hiding_for(tenant, text(obj, "metadata", "namespace"))
-    return {name: hidden_in(value, hide) for name, value in _copy(obj, "status").items()}
+    shown = _copy(obj, "status")
+    shown.pop("queuePosition", None)
+    return {name: hidden_in(value, hide) for name, value in shown.items()}
 
 
 def _without_nulls(value: object) -> object:

@@ -16,13 +16,14 @@ from dataclasses import dataclass
 from typing import Final
 
 from pinnace.api.objects import JSONObject, mapping, text
+from pinnace.api.values.queue_positions import NEAR, is_worth_showing
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import Conflict, NotFound
 from pinnace.kube.resources import APIResource
 from pinnace.nonadmin.caches import Cache
 from pinnace.nonadmin.events import KeysOf
 from pinnace.nonadmin.mirror import shown_position
-from pinnace.nonadmin.queue_position import NEAR, WaitingLine, is_worth_showing
+from pinnace.nonadmin.queue_position import WaitingLine
 from pinnace.runtime.keys import Key
 from pinnace.runtime.logfields import get_logger
 

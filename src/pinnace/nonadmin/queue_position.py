@@ -15,12 +15,6 @@ from pinnace.runtime.keys import Key
 SERVED_PHASES: Final = frozenset({"FailedValidation", "Completed", "PartiallyFailed", "Failed", "Deleting"})
 
 
-NEAR: Final = 5
-"""Up to this position what is shown is exact, but for the moment it takes to write it."""
-
-FAR_FACTOR: Final = 3
-
-
 def is_served(obj: JSONObject) -> bool:
     """Whether the server has nothing more to do for an object."""
     return bool(text(obj, "status", "completionTimestamp")) or text(obj, "status", "phase") in SERVED_PHASES
@@ -72,15 +66,6 @@ class WaitingLine:
     def __iter__(self) -> Iterator[Key]:
         """The keys of those that wait, oldest first. The line must not change meanwhile."""
         return (key for _, key in self._line)
-
-
-def is_worth_showing(shown: int, position: int) -> bool:
-    """Whether a request that shows one position is told of another.
-
-    A near position is told at once. A far one is an estimate, and is told when it is a third of what is
-    shown: so the whole way of a request through a line of hundreds costs a few writes.
-    """
-    return position < shown and (position <= NEAR or position * FAR_FACTOR <= shown)
 
 
 def _since(entry: tuple[str, Key]) -> str:

@@ -6,6 +6,7 @@ import pytest
 
 from pinnace.api.labels import WAITS_FOR
 from pinnace.api.objects import JSONObject
+from pinnace.api.values.queue_positions import NEAR
 from pinnace.api.velero.backup import Backup
 from pinnace.controllers.shared.namespace_queue import NamespaceQueue, Targets
 from pinnace.controllers.waiting_runs import MOST_SHOWN, Queue, WaitingRuns
@@ -82,6 +83,30 @@ async def test_positions_follow_when_one_leaves_the_queue(scene: Scene) -> None:
 
     assert scene.positions == {"b": 2, "c": 1, "runs": None}
     assert len(scene.world.cluster.writes()) - before == 1
+
+
+async def test_working_off_a_long_queue_takes_few_writes_and_near_positions_are_right(scene: Scene) -> None:
+    names = [f"b{number:03}" for number in range(MOST_SHOWN)]
+    for number, name in enumerate(names):
+        scene.add(name, number % 60, phase="")
+        scene.world.cluster.objects["backups", name]["metadata"]["creationTimestamp"] = (
+            f"2021-08-11T{20 + number // 60}:{number % 60:02}:00Z"
+        )
+    await scene.rounds()
+    before = len(scene.world.cluster.writes())
+    for done, name in enumerate(names[:-1], start=1):
+        scene.world.cluster.objects["backups", name]["status"] = {"phase": "InProgress"}
+        await scene.rounds(1)
+        due = {each: position for position, each in enumerate(names[done:], start=1)}
+        shown = {each: scene.status(each)["queuePosition"] for each in due}
+        assert {each: shown[each] for each in names[done : done + NEAR]} == {
+            each: due[each] for each in names[done : done + NEAR]
+        }
+        assert all(due[each] <= shown[each] < 3 * due[each] + 3 for each in due)
+        assert scene.reason(names[done]) == f"a free worker of the server, which runs backup {name}"
+        scene.world.cluster.objects["backups", name]["status"] = {"phase": "Completed"}
+
+    assert len(scene.world.cluster.writes()) - before <= 8 * MOST_SHOWN
 
 
 async def test_one_that_begins_at_once_is_never_touched(scene: Scene) -> None:

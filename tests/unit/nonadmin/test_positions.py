@@ -9,13 +9,14 @@ import pytest
 
 from pinnace.api.nonadmin.names import Origin
 from pinnace.api.objects import JSONObject
+from pinnace.api.values.queue_positions import FAR_FACTOR, NEAR, is_worth_showing
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import Conflict
 from pinnace.kube.resources import APIResource
 from pinnace.nonadmin.events import origin_keys
 from pinnace.nonadmin.objects import NON_ADMIN_BACKUPS
 from pinnace.nonadmin.positions import AT_ONCE, FAR_EVERY, FAR_SECONDS, Positions, Queue
-from pinnace.nonadmin.queue_position import FAR_FACTOR, NEAR, WaitingLine, is_worth_showing
+from pinnace.nonadmin.queue_position import WaitingLine
 from pinnace.runtime.cache import ObjectCache
 from pinnace.runtime.keys import Key
 

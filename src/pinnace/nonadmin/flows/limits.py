@@ -60,7 +60,7 @@ class Places:
 
     def taken(self, namespace: str, *, besides: str = "") -> int:
         """The number of unfinished ones, without the one of that name."""
-        names = self._taken.get(namespace, frozenset())
+        names = self._taken.get(namespace, set())
         return len(names) - (besides in names)
 
     def put(self, obj: JSONObject) -> None:

@@ -196,6 +196,19 @@ async def test_progress_is_mirrored(service: Service) -> None:
     assert non_admin_backup(service)["status"]["fileSystemPodVolumeBackups"] == {"total": 1, "completed": 1}
 
 
+async def test_a_move_in_the_servers_queue_changes_nothing_of_the_request(service: Service) -> None:
+    name = (await made(service))["metadata"]["name"]
+    service.cluster.change(BACKUPS, SERVER, name, status={"phase": "Queued", "queuePosition": 9})
+    await service.look(NON_ADMIN_BACKUPS, "shop", "nightly")
+    before = non_admin_backup(service)
+    assert before["status"]["veleroBackup"]["status"] == {"phase": "Queued"}
+
+    service.cluster.change(BACKUPS, SERVER, name, status={"phase": "Queued", "queuePosition": 3})
+    await service.look(NON_ADMIN_BACKUPS, "shop", "nightly")
+
+    assert non_admin_backup(service) == before
+
+
 async def test_nulls_in_a_backup_are_no_change(service: Service) -> None:
     backup = await made(service)
     spec = {**backup["spec"], "labelSelector": None, "hooks": {"resources": [{"name": "x", "pre": None}]}}
