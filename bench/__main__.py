@@ -46,9 +46,7 @@ SCENARIOS = (
 LONG = ("soak", "flood")
 """Scenarios that take so long that they run only when they are named."""
 
-WITHOUT_OBJECTS = frozenset(
-    {"start", "idle", "restic", "kopia", "plugins", "nonadmin", "browse", "soak", "flood"}
-)
+WITHOUT_OBJECTS = frozenset({"start", "idle", "restic", "kopia", "plugins", "nonadmin", "browse", *LONG})
 """They bring what they need."""
 
 
