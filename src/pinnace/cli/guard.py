@@ -7,7 +7,7 @@ import os
 import re
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, BinaryIO, Final, TextIO, cast
 
 TRACEBACK_VARIABLE: Final = "PINNACE_TRACEBACK"
@@ -33,9 +33,13 @@ def _as_text(found: re.Match[str]) -> str:
 
 
 def complain(text: str) -> None:
-    """Print a line to stderr: an error or a warning, with what others wrote in it."""
+    """Print a line to stderr: an error or a warning, with what others wrote in it.
+
+    What cannot be written is left out: the exit code says the rest.
+    """
     if sys.stderr is not None:
-        print(printable(text), file=sys.stderr)
+        with suppress(OSError):
+            print(printable(text), file=sys.stderr)
 
 
 class GuardedStream:

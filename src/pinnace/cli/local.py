@@ -165,9 +165,12 @@ def _duration(run: Backup | Restore) -> str:
 
 
 def say(text: str, *, err: bool = False) -> None:
-    """Print a line. A closed pipe changes neither the work nor its exit code."""
+    """Print a line. If it cannot be written, that changes neither the work nor its exit code.
+
+    The reader may have gone, and so may the terminal; the disk that the output goes to may be full.
+    """
     try:
         click.echo(printable(text), err=err)
-    except BrokenPipeError:
+    except OSError:
         # What could not be written would be written again at exit, and fail again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), (sys.stderr if err else sys.stdout).fileno())

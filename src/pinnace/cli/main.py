@@ -20,6 +20,7 @@ def main() -> None:
     if os.getpid() == 1:
         _let_terminations_end_us()
     try:
+        _open_what_is_closed()
         code = run()
         _let_interrupts_end_us()
     except KeyboardInterrupt:
@@ -29,6 +30,21 @@ def main() -> None:
         code = _cannot_run(error)
     _leave_at_once(code)
     sys.exit(code)
+
+
+def _open_what_is_closed() -> None:
+    """Point standard streams that are closed (`>&-`) to nowhere.
+
+    Python has None in their place, and the next file that is opened would get their number: what a child
+    process prints would go into it.
+    """
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is None:
+            nowhere = os.open(os.devnull, os.O_RDWR)
+            if nowhere != number:
+                os.dup2(nowhere, number)
+                os.close(nowhere)
+            setattr(sys, name, open(number, "w" if number else "r"))  # noqa: SIM115 - until the process ends
 
 
 def run(arguments: list[str] | tuple[str, ...] | None = None) -> int:

@@ -90,6 +90,77 @@ def test_the_entry_point_itself_loads_nothing(tmp_path: Path) -> None:
     assert eval(ran.stdout) == {"pinnace", "pinnace.cli", "pinnace.cli.main"}
 
 
+CLOSED = """
+import os, sys
+from pinnace.cli import main, program
+
+def command(_words):
+    opened = os.open("/", os.O_RDONLY)
+    sys.stdout.buffer.write(b"text\\n")
+    sys.stderr.write(f"{sys.stdin.read()!r} {opened > 2}\\n")
+    return 0
+
+program.run = command
+sys.argv = ["pinnace"]
+main.main()
+"""
+
+
+@pytest.mark.parametrize(
+    ("closed", "out", "err"),
+    [
+        ("", "text", "'' True"),
+        (">&-", "", "'' True"),
+        ("2>&-", "text", ""),
+        ("<&-", "text", "'' True"),
+        ("<&- >&- 2>&-", "", ""),
+    ],
+)
+def test_a_closed_stream_is_never_the_file_that_is_opened_next(
+    tmp_path: Path, closed: str, out: str, err: str
+) -> None:
+    ran = subprocess.run(
+        ["/bin/sh", "-c", f'exec "$@" {closed}', "sh", sys.executable, "-c", CLOSED],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env={"HOME": str(tmp_path)},
+        check=False,
+    )
+
+    assert (ran.returncode, ran.stdout.strip(), ran.stderr.strip()) == (0, out, err)
+
+
+WITHOUT_ROOM = """
+from pinnace.cli.guard import complain
+from pinnace.cli.local import say
+say("the start of a run")
+say("WARNING: one", err=True)
+complain("An error occurred: two")
+say("its end")
+open("done", "w").close()
+"""
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
+def test_output_that_cannot_be_written_does_not_end_the_work(tmp_path: Path) -> None:
+    """A scheduled job whose log lies on a full disk must still make its backup."""
+    with Path("/dev/full").open("w") as full:
+        ran = subprocess.run(
+            [sys.executable, "-c", WITHOUT_ROOM],
+            stdout=full,
+            stderr=full,
+            timeout=60,
+            env={"HOME": str(tmp_path)},
+            cwd=tmp_path,
+            check=False,
+        )
+
+    assert (tmp_path / "done").exists()
+    assert ran.returncode in (0, 120)  # Python's own for what it could not flush
+
+
 LEAVING = """
 import atexit, sys
 from pinnace.cli.main import main
