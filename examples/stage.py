@@ -14,6 +14,7 @@ from examples.world import fingerprint, take_snapshot, unsettled
 from pinnace.kube.client import KubeClient
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import NotFound
+from pinnace.kube.resources import PERSISTENT_VOLUME_CLAIMS, PODS
 
 POLL_SECONDS = 0.25
 SETTLE_SECONDS = 60.0
@@ -79,6 +80,12 @@ class Stage:
             if resource is not None and not resource.namespaced:
                 with contextlib.suppress(NotFound):
                     await self.client.delete(resource, item["metadata"]["name"])
+
+        # The namespace controller begins five seconds later, and looks again after five more at each thing
+        # that it has to wait for. These are gone when it begins.
+        for resource in (PODS, PERSISTENT_VOLUME_CLAIMS):
+            for namespace in self.namespaces:
+                await self.client.request("DELETE", resource.path(namespace))
 
         async def left() -> str:
             return ", ".join(map(str, await self.snapshot()))

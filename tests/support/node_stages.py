@@ -18,11 +18,11 @@ from pinnace.api.objects import JSONObject
 from pinnace.kube.errors import NotFound
 from pinnace.kube.resources import (
     CONFIGMAPS,
-    NAMESPACES,
     PODS,
     APIResource,
     velero,
 )
+from tests.support.namespaces import delete_namespace
 from tests.support.pods import busybox_pod, exec_in_pod, run_pod, wait_ready
 from tests.support.sites import Site
 from tests.support.waiting import eventually
@@ -170,16 +170,7 @@ class Stage:
 
     async def delete_app(self) -> None:
         """Delete the application's namespace, and wait until it is gone."""
-        await self.client.delete(NAMESPACES, self.app)
-
-        async def gone() -> bool:
-            try:
-                await self.client.get(NAMESPACES, self.app)
-            except NotFound:
-                return True
-            return False
-
-        await eventually(gone, timeout_seconds=60)
+        await delete_namespace(self.client, self.app)
 
     # --- Backups and restores ----------------------------------------------------------------------------
 

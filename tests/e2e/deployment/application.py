@@ -15,6 +15,7 @@ from pinnace.kube.resources import (
     PERSISTENT_VOLUMES,
     PODS,
 )
+from tests.support.namespaces import delete_namespace
 from tests.support.pods import FOREVER, exec_in_pod, wait_ready
 from tests.support.waiting import eventually
 
@@ -89,16 +90,7 @@ class Application:
 
     async def lose(self) -> None:
         """Delete its namespace and its disk, and put an empty disk in place, as a provisioner would."""
-        await self.client.delete(NAMESPACES, self.namespace)
-
-        async def gone() -> bool:
-            try:
-                await self.client.get(NAMESPACES, self.namespace)
-            except NotFound:
-                return True
-            return False
-
-        await eventually(gone, timeout_seconds=60)
+        await delete_namespace(self.client, self.namespace)
         await self.remove_disks()
         await self.add_disk()
 

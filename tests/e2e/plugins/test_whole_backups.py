@@ -25,6 +25,7 @@ from pinnace.kube.resources import (
     velero,
 )
 from tests.e2e.without_server.command import Pinnace
+from tests.support.namespaces import delete_namespace
 from tests.support.plugin_programs import put_own
 from tests.support.plugin_servers import WHOLE_MODULE, PluginServer
 from tests.support.waiting import eventually
@@ -124,9 +125,8 @@ class App:
 
     async def lose(self) -> None:
         """Delete everything, and spoil the data."""
-        await self.client.delete(NAMESPACES, self.namespace)
         (self.disk / "notes.txt").write_text("overwritten")
-        await self._gone(NAMESPACES, self.namespace)
+        await delete_namespace(self.client, self.namespace)
         await self.client.delete(PERSISTENT_VOLUMES, self.volume)
         await self._gone(PERSISTENT_VOLUMES, self.volume)
 

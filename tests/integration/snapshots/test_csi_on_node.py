@@ -1,7 +1,7 @@
 """CSI snapshots with real parts: kubelet, a CSI driver, the snapshot controller, pods with data."""
 
+import asyncio
 from collections.abc import AsyncIterator
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -15,6 +15,7 @@ from pinnace.kube.resources import NAMESPACES, PERSISTENT_VOLUME_CLAIMS, PERSIST
 from tests.integration.snapshots.bench import make_bench
 from tests.support.crds import ensure_crds
 from tests.support.csi_cluster import CLASS, DRIVER, CSICluster, csi_cluster
+from tests.support.namespaces import delete_namespace
 from tests.support.pods import busybox_pod, exec_in_pod, run_pod, wait_ready
 from tests.support.waiting import eventually
 
@@ -70,8 +71,7 @@ async def test_a_pod_gets_its_data_back_from_a_snapshot(
     assert looked.unknown == [f"{gone}: its driver cannot tell whether a snapshot exists"]
     await eventually(lambda: _has_no_contents(csi_storage))
     assert len(csi_storage.snapshots()) == 1
-    await client.delete(NAMESPACES, home)
-    await eventually(lambda: _is_gone(client, home), timeout_seconds=90)
+    await delete_namespace(client, home)
     assert len(csi_storage.snapshots()) == 1  # though the class says Delete
 
     status = await bench.restore("r1", "b1")
@@ -97,9 +97,7 @@ async def test_a_pod_gets_its_data_back_from_a_snapshot(
 
     await eventually(lambda: _is_empty(csi_storage))
     assert await _read(client, home) == "as it was"
-    for namespace in (home, copy):
-        await client.delete(NAMESPACES, namespace)
-        await eventually(partial(_is_gone, client, namespace), timeout_seconds=90)
+    await asyncio.gather(*(delete_namespace(client, namespace) for namespace in (home, copy)))
 
 
 async def _create_app(client: KubeClient, namespace: str) -> None:
@@ -130,14 +128,6 @@ async def _takes_pods(client: KubeClient, namespace: str) -> bool:
     except NotFound:
         return False
     return True
-
-
-async def _is_gone(client: KubeClient, namespace: str) -> bool:
-    try:
-        await client.get(NAMESPACES, namespace)
-    except NotFound:
-        return True
-    return False
 
 
 async def _has_no_contents(storage: CSICluster) -> bool:

@@ -21,6 +21,7 @@ from pinnace.kube.resources import (
     CLUSTER_ROLES,
     CUSTOM_RESOURCE_DEFINITIONS,
     NAMESPACES,
+    PODS,
     APIResource,
     velero,
 )
@@ -70,6 +71,7 @@ async def _uninstall(settings: Settings, wait: bool) -> list[str]:
         going = False
         try:
             going = await _delete_namespace(client, namespace)
+            await _end_pods(client, namespace)
             await _release(client, namespace)
         except APIStatusError as error:
             errors.append(str(error))
@@ -97,6 +99,18 @@ async def _delete_namespace(client: "KubeClient", namespace: str) -> bool:
         click.echo(f'Namespace "{namespace}" does not exist, skipping.')
         return False
     return True
+
+
+async def _end_pods(client: "KubeClient", namespace: str) -> None:
+    """Begin to end the pods at once: the namespace is gone sooner if they are.
+
+    The namespace controller begins after five seconds, and waits for pods that it ends itself: another five
+    seconds, or half of their grace period.
+    """
+    with suppress(APIStatusError):  # left to the namespace controller
+        for pod in await client.list_all(PODS, namespace):
+            with suppress(NotFound):
+                await client.delete(PODS, pod["metadata"]["name"], namespace)
 
 
 async def _release(client: "KubeClient", namespace: str) -> None:

@@ -18,6 +18,7 @@ from pinnace.kube.resources import (
     CLUSTER_ROLES,
     CUSTOM_RESOURCE_DEFINITIONS,
     NAMESPACES,
+    PODS,
     velero,
 )
 from tests.unit.cli.fake_cluster import FakeCluster, connected
@@ -71,6 +72,30 @@ def test_everything_of_ours_goes(
     assert run(["uninstall", "--force", *words]) == 0
 
     assert left(cluster) == {"cluster-admin", "others.example.com"}
+    assert capsys.readouterr().out == SUCCESS
+
+
+def test_the_pods_of_the_namespace_begin_to_end_with_it(cluster: FakeCluster) -> None:
+    """They would otherwise end five seconds later, and the namespace would wait for them."""
+    fill(cluster)
+    cluster.add(PODS, "velero-1")
+    cluster.add(PODS, "theirs", "elsewhere")
+
+    assert run(["uninstall", "--force"]) == 0
+
+    assert cluster.names(PODS) == ["theirs"]
+
+
+def test_pods_that_may_not_be_deleted_are_left_to_the_namespace(
+    capsys: pytest.CaptureFixture[str], cluster: FakeCluster
+) -> None:
+    fill(cluster)
+    cluster.add(PODS, "velero-1")
+    cluster.failures["delete", "pods"] = Forbidden(403, message="no rights")
+
+    assert run(["uninstall", "--force"]) == 0
+
+    assert cluster.names(NAMESPACES) == []
     assert capsys.readouterr().out == SUCCESS
 
 
