@@ -21,6 +21,7 @@ def main() -> None:
         _let_terminations_end_us()
     try:
         _open_what_is_closed()
+        _collect_rarely()
         code = run()
         _let_interrupts_end_us()
     except KeyboardInterrupt:
@@ -62,6 +63,13 @@ def run(arguments: list[str] | tuple[str, ...] | None = None) -> int:
 
         return answering.main(program.cli, words[1:])
     return program.run(arguments)
+
+
+def _collect_rarely() -> None:
+    """Most commands take as long to load as to work; processes that stay undo this."""
+    from pinnace.aio import gc_thresholds
+
+    gc_thresholds.collect_rarely()
 
 
 def _cannot_run(error: Exception) -> int:

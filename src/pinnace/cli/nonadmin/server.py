@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 
 import click
 
+from pinnace.aio.gc_thresholds import collect_as_usual
 from pinnace.api.values.error_texts import error_text
 from pinnace.cli.connect import need_no_location, settings_of
 from pinnace.cli.errors import CommandError, InvalidInput
@@ -95,6 +96,7 @@ def command(ctx: click.Context, flags: NonAdminServerFlags) -> None:
         config = load_config(
             settings.kubeconfig, settings.kubecontext, patience_seconds=settings.api_timeout_seconds
         )
+        collect_as_usual()
         asyncio.run(run_nonadmin(config, options, user_agent=user_agent("pinnace-nonadmin")))
     except (KubeError, RuntimeFailure, OSError) as error:
         raise CommandError(error_text(error)) from error

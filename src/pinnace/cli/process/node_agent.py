@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from pinnace.aio.gc_thresholds import collect_as_usual
 from pinnace.api.values.error_texts import error_text
 from pinnace.cli.common.commands import all_of, names_argument
 from pinnace.cli.connect import need_no_location, settings_of
@@ -114,6 +115,7 @@ def _serve(ctx: click.Context, flags: NodeAgentFlags) -> None:
         config = load_config(
             settings.kubeconfig, settings.kubecontext, patience_seconds=settings.api_timeout_seconds
         )
+        collect_as_usual()
         asyncio.run(run_node_agent(config, options, user_agent=user_agent("velero-restic-server")))
     except (StartupError, KubeError, RuntimeFailure, OSError) as error:
         raise CommandError(error_text(error)) from error

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from pinnace.aio.gc_thresholds import collect_as_usual
 from pinnace.api.values.durations import Duration
 from pinnace.api.values.error_texts import error_text
 from pinnace.backup.request import ServerDefaults
@@ -79,6 +80,7 @@ def serve(ctx: click.Context, flags: ServerFlags, warnings: Sequence[str] = ()) 
         config = load_config(
             settings.kubeconfig, settings.kubecontext, patience_seconds=settings.api_timeout_seconds
         )
+        collect_as_usual()
         asyncio.run(run_server(config, options, user_agent=user_agent("velero-server")))
     except (StartupError, KubeError, RuntimeFailure, OSError) as error:
         raise CommandError(error_text(error)) from error
