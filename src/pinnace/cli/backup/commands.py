@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING
 import click
 
 from pinnace.cli.backup.options import BackupCreateOptions, BackupDownloadOptions
-from pinnace.cli.browse.commands import COMMANDS
 from pinnace.cli.common.commands import (
     annotations_option,
     delete_command,
@@ -137,4 +136,16 @@ delete = delete_command(
     " data of its volumes would be left behind.",
     volume_data=_volume_data,
 )
-group = group_of("backup", "Work with backups.", create, get, describe, logs, download, delete, *COMMANDS)
+_BROWSE = "pinnace.cli.browse.commands"
+group = group_of(
+    *("backup", "Work with backups."),
+    *(create, get, describe, logs, download, delete),
+    lazy={
+        "ls": (f"{_BROWSE}:ls", "List what is in a backup."),
+        "show": (f"{_BROWSE}:show", "Show one object of a backup."),
+        "diff": (f"{_BROWSE}:diff", "Compare two backups, or a backup with the cluster."),
+        "search": (f"{_BROWSE}:search", "Search a text in backups."),
+        "verify": (f"{_BROWSE}:verify", "Check that backups are whole."),
+        "index": (f"{_BROWSE}:index", "Write the index of a backup that has none."),
+    },
+)

@@ -14,6 +14,11 @@ class BackupCreateOptions(BackupSpecOptions, WaitOptions, OutputOptions):
     names: Sequence[str]
     from_schedule: str
 
+    @property
+    def name(self) -> str:
+        """The backup's; empty where a schedule's template gives one."""
+        return self.names[0] if self.names else ""
+
 
 @dataclass(frozen=True, kw_only=True)
 class BackupDownloadOptions(FetchOptions):

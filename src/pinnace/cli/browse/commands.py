@@ -195,6 +195,3 @@ def verify(ctx: click.Context, options: VerifyOptions) -> int:
     from pinnace.cli.browse.verify import verify_backups
 
     return verify_backups(ctx, options)
-
-
-COMMANDS = (ls, show, diff, search, verify, index)

@@ -33,9 +33,11 @@ Decorator = Callable[[Any], Any]
 CONTEXT: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
 
 
-def group_of(name: str, help: str, *commands: click.Command) -> Group:
-    """The group of a noun."""
-    made = Group(name=name, help=help, context_settings=CONTEXT)
+def group_of(
+    name: str, help: str, *commands: click.Command, lazy: dict[str, tuple[str, str]] | None = None
+) -> Group:
+    """The group of a noun. `lazy` as in `Group`."""
+    made = Group(name=name, help=help, context_settings=CONTEXT, lazy=lazy)
     for command in commands:
         made.add_command(command)
     return made

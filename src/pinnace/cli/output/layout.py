@@ -1,6 +1,6 @@
 """The layout of `describe`: text with elastic tab stops. (docs/spec: CLI 2.4)"""
 
-import secrets
+import os
 import sys
 from collections.abc import Mapping, Sequence
 
@@ -21,7 +21,7 @@ class Sheet:
         self._lines: list[str] = []
         self._colour = colour
         # Others cannot know it, so no text of theirs looks like a colour of ours.
-        self._escape = f"\x1b{secrets.token_hex(8)}["
+        self._escape = f"\x1b{os.urandom(8).hex()}["
 
     def line(self, text: str = "") -> None:
         """Add a line. Newlines inside a value act as layout, as in the compatible output."""
