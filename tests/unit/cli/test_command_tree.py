@@ -7,6 +7,7 @@ from typing import Any
 import click
 import pytest
 
+from pinnace.cli.backup import commands as backup_commands
 from pinnace.cli.debug import bug as bug_report
 from pinnace.cli.flags import Group
 from pinnace.cli.program import cli, run
@@ -193,3 +194,12 @@ def test_without_kubectl(
     assert warning.startswith("WARNING: can't get kubectl version: ")
     assert text in warning
     assert "- kubectl: unknown\n" in shown
+
+
+def test_the_short_help_of_a_command_that_is_not_loaded_is_its_own() -> None:
+    context = click.Context(backup_commands.group)
+    named = {name: text for name, (_, text) in backup_commands.group.lazy.items()}
+
+    loaded = {name: backup_commands.group.get_command(context, name) for name in named}
+
+    assert named == {name: command and command.get_short_help_str(90) for name, command in loaded.items()}
