@@ -10,7 +10,7 @@ from pinnace.api.objects import JSONObject
 from pinnace.controllers.node import pod_volume_backup, pod_volume_restore
 from pinnace.controllers.node.pod_volume_backup import PodVolumeBackupWork
 from pinnace.controllers.node.pod_volume_restore import PodVolumeRestoreWork
-from pinnace.controllers.node.scope import NodeScope
+from pinnace.controllers.node.scope import AgentName, NodeScope
 from pinnace.controllers.node.volumes import NodeVolumes
 from pinnace.runtime.cache import ObjectCache
 from pinnace.runtime.informer import Informer
@@ -24,6 +24,7 @@ from tests.unit.controllers.fakes import NAMESPACE, RecordingMetrics, key
 from tests.unit.volumes.cluster import VolumeCluster
 
 NODE = "node-1"
+AGENT = AgentName("node-agent-now", "2")
 SNAPSHOT = "2fa3b4c5"
 RESTORE_UID = "uid-restore"
 
@@ -110,6 +111,7 @@ class NodeWorld:
             pods_directory=self.pods_directory,
             metrics=self.metrics,
             clock=self.clock,
+            agent=AGENT,
         )
         self.seen_backups = ObjectCache(pod_volume_backup.indexes())
         self.seen_restores = ObjectCache(pod_volume_restore.indexes())

@@ -8,6 +8,7 @@ from pinnace.controllers.node.moving import STARTABLE, Moving, fail_left
 from pinnace.controllers.node.parts import NodeController, NodeParts
 from pinnace.controllers.node.pod_volume_backup import whole_number
 from pinnace.controllers.node.reconciler import PodVolumeFailed, PodVolumeReconciler, Report
+from pinnace.controllers.node.resuming import take_up_left
 from pinnace.kube.resources import DATA_DOWNLOADS
 from pinnace.runtime.controller import Controller
 from pinnace.volumes.uploader.access import Repository
@@ -63,6 +64,8 @@ def controller(parts: NodeParts) -> NodeController:
     parts.downloads.add_handlers(
         on_update=lambda _old, new: reconciler.changed(new), on_delete=reconciler.deleted
     )
+
+    take_up_left(made, parts.downloads, reconciler, parts)
 
     async def fail_orphans() -> None:
         await fail_left(reconciler, moving.orphans(parts.downloads))

@@ -9,6 +9,7 @@ from pinnace.controllers.node.moving import REQUESTER, STARTABLE, Moving, fail_l
 from pinnace.controllers.node.parts import NodeController, NodeParts
 from pinnace.controllers.node.pod_volume_backup import REQUESTER_TAG, whole_number
 from pinnace.controllers.node.reconciler import PodVolumeFailed, PodVolumeReconciler, Report
+from pinnace.controllers.node.resuming import take_up_left
 from pinnace.kube.resources import DATA_UPLOADS
 from pinnace.runtime.controller import Controller
 from pinnace.volumes.uploader.access import Repository
@@ -82,6 +83,8 @@ def controller(parts: NodeParts) -> NodeController:
     parts.uploads.add_handlers(
         on_update=lambda _old, new: reconciler.changed(new), on_delete=reconciler.deleted
     )
+
+    take_up_left(made, parts.uploads, reconciler, parts)
 
     async def fail_orphans() -> None:
         await fail_left(reconciler, moving.orphans(parts.uploads))

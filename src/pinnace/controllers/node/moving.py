@@ -45,7 +45,7 @@ class Moving:
         return movement.status.node == self._scope.node and movement.spec.datamover in BUILT_IN_MOVERS
 
     def orphans(self, objects: Informer) -> list[JSONObject]:
-        """What a former agent of this node left InProgress."""
+        """What is InProgress on this node."""
         return [
             obj
             for obj in objects.objects()
@@ -71,6 +71,6 @@ async def fail_left(
     reconciler: PodVolumeReconciler[DataUpload] | PodVolumeReconciler[DataDownload],
     orphans: list[JSONObject],
 ) -> None:
-    """Fail these objects: a second try could end as the first one did."""
+    """Fail those of these objects that an agent of another version has begun."""
     for obj in orphans:
         await reconciler.fail_orphan(obj)

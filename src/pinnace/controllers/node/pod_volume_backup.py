@@ -16,6 +16,7 @@ from pinnace.api.velero.pod_volume import RESTIC, PodVolumeBackup
 from pinnace.api.velero.transfers import TransferPhase
 from pinnace.controllers.node.parts import NodeController, NodeParts
 from pinnace.controllers.node.reconciler import PodVolumeFailed, PodVolumeReconciler, Report
+from pinnace.controllers.node.resuming import take_up_left
 from pinnace.controllers.node.scope import NodeScope
 from pinnace.controllers.node.volumes import NodeVolumes
 from pinnace.kube.resources import POD_VOLUME_BACKUPS
@@ -121,7 +122,7 @@ class PodVolumeBackupWork:
             metrics.restic_operation("backup", name, pod_volume.metadata.name, seconds)
 
     async def fail_orphans(self, reconciler: PodVolumeReconciler[PodVolumeBackup]) -> None:
-        """Fail what a former agent of this node left InProgress. (docs/spec: CTL-062)"""
+        """Fail what an agent of another version left InProgress on this node. (docs/spec: CTL-062)"""
         for obj in self._backups.objects():
             if is_of_node(obj, self._scope.node) and phase_of(obj) == TransferPhase.IN_PROGRESS:
                 await reconciler.fail_orphan(obj)
@@ -223,4 +224,5 @@ def controller(parts: NodeParts) -> NodeController:
     parts.backups.add_handlers(
         on_update=lambda _old, new: reconciler.changed(new), on_delete=reconciler.deleted
     )
+    take_up_left(made, parts.backups, reconciler, parts, work.enqueued)
     return NodeController(controller=made, fail_orphans=partial(work.fail_orphans, reconciler))

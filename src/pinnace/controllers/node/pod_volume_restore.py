@@ -15,20 +15,22 @@ from pinnace.aio.blocking import in_thread
 from pinnace.api.objects import JSONObject
 from pinnace.api.velero.pod_volume import KOPIA, RESTIC, PodVolumeRestore
 from pinnace.api.velero.transfers import TransferPhase
+from pinnace.controllers.node.holding import ATTEMPTS_ANNOTATION, NODE_ANNOTATION, Holding
 from pinnace.controllers.node.parts import NodeController, NodeParts
 from pinnace.controllers.node.pod_volume_backup import SNAPSHOT_INDEX, refuse_other_uploaders, whole_number
 from pinnace.controllers.node.reconciler import (
-    NODE_ANNOTATION,
     PodVolumeFailed,
     PodVolumeReconciler,
     Report,
 )
+from pinnace.controllers.node.resuming import take_up_left
 from pinnace.controllers.node.scope import NodeScope
 from pinnace.controllers.node.volumes import NodeVolumes
 from pinnace.controllers.shared.waiting_pods import (
     POD_INDEX,
     WAIT_CONTAINER,
     by_pod,
+    has_waited,
     is_ending,
     is_waiting,
     pod_gone,
@@ -40,7 +42,7 @@ from pinnace.runtime.informer import Informer
 from pinnace.runtime.keys import Key
 from pinnace.runtime.logfields import get_logger
 from pinnace.volumes.outcomes import is_cancel_wanted, is_new, phase_of
-from pinnace.volumes.pods.done_file import DoneFileError, remove_done_files, write_done_file
+from pinnace.volumes.pods.done_file import DoneFileError, is_done, remove_done_files, write_done_file
 from pinnace.volumes.pods.host_paths import CSI_MOUNT, CSI_NOTES, HostPathError, is_migrated
 from pinnace.volumes.uploader.access import Repository
 from pinnace.volumes.uploader.errors import AccessError, CommandFailed, UploaderError
@@ -76,6 +78,7 @@ class PodVolumeRestoreWork:
         self._restores = restores
         self._pods = pods
         self._backups = backups
+        self._holding = Holding(scope)
 
     def is_wanted(self, obj: JSONObject) -> bool:
         """Whether a PodVolumeRestore can begin now."""
@@ -91,22 +94,25 @@ class PodVolumeRestoreWork:
     def keys_of_waiting(self, pod: JSONObject) -> Iterable[Key]:
         """The PodVolumeRestores that can begin after a change of their pod or, if it was deleted, must
         end."""
-        return [Key.of(obj) for obj in self.restores_of(pod) if is_new(obj)]
+        return [Key.of(obj) for obj in self.restores_of(pod) if is_new(obj) or self._holding.is_left(obj)]
 
     async def is_due(self, pod_volume: PodVolumeRestore) -> bool:
-        """Whether its pod waits here. Raises PodVolumeFailed if the pod is gone."""
+        """Whether its pod waits here, or has all its data already. Raises PodVolumeFailed if it is gone."""
         wanted = pod_volume.spec.pod
         pod = self._pods.get(Key(wanted.namespace, wanted.name))
         if pod is None or pod["metadata"]["uid"] != wanted.uid:
             if not await self._volumes.exists(wanted):
                 raise PodVolumeFailed(pod_gone(wanted.namespace, wanted.name))
             return False
-        return is_waiting(pod) and not is_ending(pod)
+        has_begun = pod_volume.status.phase == TransferPhase.IN_PROGRESS
+        return (is_waiting(pod) or (has_begun and has_waited(pod))) and not is_ending(pod)
 
     async def carry_out(self, pod_volume: PodVolumeRestore, report: Report) -> JSONObject:
         """Fill the volume and tell the pod. Raises PodVolumeFailed."""
         refuse_other_uploaders(pod_volume.spec.uploader_type)
         pod = await self._volumes.pod(pod_volume.spec.pod)
+        if has_waited(pod):
+            return {}  # only the phase is missing, as the former agent ended
         _warn_if_late(pod)
         directory = await self._volumes.directory(pod, pod_volume.spec.volume)
         try:
@@ -115,6 +121,8 @@ class PodVolumeRestoreWork:
             raise PodVolumeFailed(
                 f"error restoring volume: error identifying path of volume: {error}"
             ) from error
+        if was_begun_before(pod_volume) and await in_thread(is_done, path, restore_uid(pod_volume)):
+            return {}
         await self._fill(pod_volume, path, report, migrated=is_migrated(path, directory))
         await self._write_done_file(pod_volume, path)
         return {}
@@ -123,7 +131,7 @@ class PodVolumeRestoreWork:
         """Nothing is counted for restores. (docs/spec: SRV 8.2)"""
 
     async def fail_orphans(self, reconciler: PodVolumeReconciler[PodVolumeRestore]) -> None:
-        """Fail what a former agent of this node left InProgress. (docs/spec: CTL-062)"""
+        """Fail what an agent of another version left InProgress on this node. (docs/spec: CTL-062)"""
         for obj in self._restores.objects():
             if phase_of(obj) == TransferPhase.IN_PROGRESS and self._was_ours(obj):
                 await reconciler.fail_orphan(obj)
@@ -205,6 +213,11 @@ def restore_uid(pod_volume: PodVolumeRestore) -> str:
     return next((owner.uid for owner in owners if owner.controller), "")
 
 
+def was_begun_before(pod_volume: PodVolumeRestore) -> bool:
+    """Whether this is not the first attempt."""
+    return pod_volume.metadata.annotations.get(ATTEMPTS_ANNOTATION) != "1"
+
+
 def _warn_if_late(pod: JSONObject) -> None:
     containers = (pod.get("spec") or {}).get("initContainers") or []
     if containers and containers[0].get("name") != WAIT_CONTAINER:
@@ -259,5 +272,6 @@ def controller(parts: NodeParts) -> NodeController:
         for key in work.keys_of_waiting(pod):
             made.enqueue(key)
 
+    take_up_left(made, parts.restores, reconciler, parts)
     parts.pods.add_handlers(on_update=lambda _old, new: pod_changed(new), on_delete=pod_deleted)
     return NodeController(controller=made, fail_orphans=partial(work.fail_orphans, reconciler))

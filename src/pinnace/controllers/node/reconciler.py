@@ -2,11 +2,14 @@
 DataDownload from the moment that a server has made its volume reachable on that node.
 
     New ──claim──> InProgress ──carry out──> Completed, Failed
-     └─ refused: Failed           └─ given up, interrupted, or left by a dead agent: Failed
+     └─ refused: Failed    ^ │    └─ given up: Failed, Canceled
+                           └─┴─ its agent was stopped or died: the next one of the node claims it
 
 An agent takes every object that it has claimed to its end, also when answers of the API server are lost, and
-offers an end that was refused until it is taken. When it starts, it fails those that a former agent left
-InProgress, so that no backup or restore waits for an orphan. (docs/spec: CTL 9, CTL 10, PVL 5.3, PVL 12.4)
+offers an end that was refused until it is taken. What another agent of its node has begun, and left as it
+ended, is begun again, a few times at most. When an agent starts, it fails those that a Velero agent left
+InProgress, so that no backup or restore waits for an orphan.
+(docs/spec: CTL 9, CTL 10, PVL 5.3, PVL 12.4; docs/adr/043)
 """
 
 import asyncio
@@ -21,13 +24,15 @@ from pinnace.api.values.times import format_time
 from pinnace.api.velero.data_movement import DataDownload, DataUpload
 from pinnace.api.velero.pod_volume import PodVolumeBackup, PodVolumeRestore
 from pinnace.api.velero.transfers import TransferPhase, TransferProgress
-from pinnace.controllers.node.scope import NodeScope
-from pinnace.controllers.shared.writes import (
-    LONGEST_REFUSED_SECONDS,
-    PASSING_ERRORS,
-    REFUSED_SECONDS,
-    patch_until_stored,
+from pinnace.controllers.node.holding import (
+    MAX_ATTEMPTS,
+    Holding,
+    attempts_of,
+    holder_of,
+    pod_of_holder,
 )
+from pinnace.controllers.node.scope import NodeScope
+from pinnace.controllers.shared.writes import LONGEST_REFUSED_SECONDS, PASSING_ERRORS, REFUSED_SECONDS
 from pinnace.kube.errors import Conflict, KubeError, NotFound
 from pinnace.kube.resources import APIResource
 from pinnace.runtime.backoff import FailureBackoff
@@ -44,13 +49,16 @@ AnyPodVolumeT = TypeVar(
     "AnyPodVolumeT", PodVolumeBackup, PodVolumeRestore, DataUpload, DataDownload, contravariant=True
 )
 
-NODE_ANNOTATION: Final = "pinnace.io/node"
-"""The node whose agent has claimed the object. The pod would tell it too, but may be gone."""
-
 ORPHAN_MESSAGE: Final = (
     'get a {kind} with status "InProgress" during the server starting, mark it as "Failed"'
 )
-INTERRUPTED_MESSAGE: Final = "the node agent was stopped before the {kind} had ended"
+INTERRUPTED_MESSAGE: Final = (
+    "the node agent was stopped before the {kind} had ended; the next one of the node takes it up"
+)
+TOO_OFTEN_MESSAGE: Final = (
+    "the work on the {kind} was begun {attempts} times, and its node agent ended each time: see the events"
+    " and the memory limit of the pods of the DaemonSet node-agent"
+)
 DELETED_MESSAGE: Final = "it was deleted"
 
 INTERRUPTED_SECONDS: Final = 4.0
@@ -98,11 +106,18 @@ class Work(Protocol[AnyPodVolumeT]):
 
 @dataclass(slots=True)
 class _InFlight:
-    """An object that is being worked on."""
+    """An object that is being worked on.
+
+    Attributes:
+        is_seen: the watch has shown it as ours, so that it shows nothing older any more.
+        is_lost: it has ended or is another agent's, so that its end is not ours to store.
+    """
 
     given_up: asyncio.Event = field(default_factory=asyncio.Event)
     reason: str = ""
     is_canceled: bool = False
+    is_seen: bool = False
+    is_lost: bool = False
 
 
 class PodVolumeReconciler(Generic[PodVolumeT]):
@@ -125,13 +140,14 @@ class PodVolumeReconciler(Generic[PodVolumeT]):
     ) -> None:
         self._slots = slots or asyncio.Semaphore(1)
         self._scope = scope
+        self._holding = Holding(scope)
         self._startable = startable
         self._resource = resource
         self._struct: type[PodVolumeT] = struct
         self._work: Work[PodVolumeT] = work
         self._in_flight: dict[str, _InFlight] = {}
         self._claimed: set[str] = set()
-        self._unstored: dict[Key, tuple[str, JSONObject]] = {}
+        self._unstored: dict[Key, tuple[str, JSONObject, str]] = {}
         self._refusals: FailureBackoff[Key] = FailureBackoff(
             base_seconds=REFUSED_SECONDS, cap_seconds=LONGEST_REFUSED_SECONDS
         )
@@ -151,12 +167,24 @@ class PodVolumeReconciler(Generic[PodVolumeT]):
             work.reason = reason
             work.given_up.set()
 
+    def is_left(self, obj: JSONObject) -> bool:
+        """Whether another agent of this node has begun the work, and may have left it."""
+        return self._holding.is_left(obj)
+
     def changed(self, obj: JSONObject) -> None:
-        """Give up an object that is in flight and that a user cancels."""
-        work = self._in_flight.get(obj["metadata"]["uid"])
-        if work is not None and is_cancel_wanted(obj) and not work.given_up.is_set():
+        """Give up an object in flight that a user cancels, that a server has ended or another agent taken."""
+        uid = obj["metadata"]["uid"]
+        work = self._in_flight.get(uid)
+        if work is None or work.given_up.is_set():
+            return
+        is_taken = work.is_seen and self._holding.is_left(obj)
+        work.is_seen = work.is_seen or holder_of(obj) == str(self._scope.agent)
+        if is_taken or phase_of(obj) in ENDED_PHASES:
+            work.is_lost = True
+            self.give_up(uid, f"it is {phase_of(obj)}, and held by {holder_of(obj) or 'no agent'}")
+        elif is_cancel_wanted(obj):
             work.is_canceled = True
-            self.give_up(obj["metadata"]["uid"], canceled_message(obj))
+            self.give_up(uid, canceled_message(obj))
 
     def deleted(self, obj: JSONObject) -> None:
         """Give up an object that was deleted."""
@@ -165,22 +193,31 @@ class PodVolumeReconciler(Generic[PodVolumeT]):
         self.give_up(uid, DELETED_MESSAGE)
 
     async def fail_orphan(self, obj: JSONObject) -> None:
-        """Fail an object that a former agent left InProgress. Call it before the first reconcile only."""
+        """Fail an object that an agent of another version left InProgress; does nothing for others.
+
+        Call it before the first reconcile only.
+        """
+        if holder_of(obj):
+            return
         message = ORPHAN_MESSAGE.format(kind=self._resource.kind.lower())
         log.warning(f"{self._resource.kind} was left InProgress by a former agent", key=str(Key.of(obj)))
         await self._store(obj["metadata"]["uid"], Key.of(obj), self._failed(message))
 
     async def _take(self, key: Key) -> None:
         while (obj := await self._read(key)) is not None:
-            uid, end = self._unstored.pop(key, ("", {}))
+            uid, end, holder = self._unstored.pop(key, ("", {}, ""))
             if obj["metadata"]["uid"] == uid and phase_of(obj) not in ENDED_PHASES:
-                await self._store(uid, key, end)
+                await self._store(uid, key, end, holder=holder)
                 return
-            ours = obj["metadata"]["uid"] in self._claimed and phase_of(obj) == TransferPhase.IN_PROGRESS
-            if not ours and phase_of(obj) not in self._startable:
+            left = self._holding.is_left(obj)
+            has_begun = phase_of(obj) == TransferPhase.IN_PROGRESS
+            ours = not left and has_begun and obj["metadata"]["uid"] in self._claimed
+            if not left and not ours and phase_of(obj) not in self._startable:
                 return
-            if not ours and is_cancel_wanted(obj):
-                await self._store(obj["metadata"]["uid"], key, self._canceled(canceled_message(obj)))
+            if left and not await self._holding.has_ended(pod_of_holder(obj)):
+                return  # the end of that pod queues the key again
+            if not ours and (refusal := self._refusal(obj)) is not None:
+                await self._store(obj["metadata"]["uid"], key, refusal, holder=holder_of(obj))
                 self._work.ended()
                 return
             try:
@@ -191,20 +228,25 @@ class PodVolumeReconciler(Generic[PodVolumeT]):
                 await self._refuse(obj, key, error)
                 return
             async with self._slots:
-                try:
-                    # What has changed while it waited for a slot is read anew.
-                    claimed = pod_volume if ours else await self._claim(pod_volume)
-                except DecodeError as error:
-                    await self._refuse(obj, key, error)
-                    return
+                # What has changed while it waited for a slot is read anew.
+                claimed = pod_volume if ours else await self._claim(obj)
                 if claimed is not None:
                     await self._carry_out(key, claimed)
                     return
 
+    def _refusal(self, obj: JSONObject) -> JSONObject | None:
+        """The status of an object that is not begun, or not begun again."""
+        if is_cancel_wanted(obj):
+            return self._canceled(canceled_message(obj))
+        if (attempts := attempts_of(obj)) >= MAX_ATTEMPTS:
+            kind = self._resource.kind.lower()
+            return self._failed(TOO_OFTEN_MESSAGE.format(kind=kind, attempts=attempts))
+        return None
+
     async def _refuse(self, obj: JSONObject, key: Key, error: Exception) -> None:
         """Fail an object that cannot be worked on, instead of trying it for ever."""
         log.warning(f"{self._resource.kind} is refused", error=error)
-        await self._store(obj["metadata"]["uid"], key, self._failed(str(error)))
+        await self._store(obj["metadata"]["uid"], key, self._failed(str(error)), holder=holder_of(obj))
         self._work.ended()
 
     async def _read(self, key: Key) -> JSONObject | None:
@@ -215,27 +257,31 @@ class PodVolumeReconciler(Generic[PodVolumeT]):
             self._work.ended()
             return None
 
-    async def _claim(self, pod_volume: PodVolumeT) -> PodVolumeT | None:
+    async def _claim(self, obj: JSONObject) -> PodVolumeT | None:
         """The object as stored; None if it was changed or deleted meanwhile."""
-        metadata = pod_volume.metadata
+        metadata, status = obj["metadata"], obj.get("status") or {}
+        uid = metadata["uid"]
         patch = {
             "metadata": {
-                "resourceVersion": metadata.resource_version,
-                "annotations": {NODE_ANNOTATION: self._scope.node},
+                "resourceVersion": metadata["resourceVersion"],
+                "annotations": self._holding.marks(obj),
             },
             "status": {
                 "phase": str(TransferPhase.IN_PROGRESS),
-                "startTimestamp": format_time(self._scope.clock()),
+                # Of the first attempt: the time of the whole counts.
+                "startTimestamp": status.get("startTimestamp") or format_time(self._scope.clock()),
                 # What it waited for; a message of a Completed object is a warning.
-                **({"message": None} if pod_volume.status.message else {}),
+                **({"message": None} if status.get("message") else {}),
             },
         }
         # Noted before the request: if the answer is lost, the next pass finds the object InProgress.
-        self._claimed.add(metadata.uid)
+        self._claimed.add(uid)
         try:
-            stored = await self._scope.client.patch(self._resource, metadata.name, patch, metadata.namespace)
+            stored = await self._scope.client.patch(
+                self._resource, metadata["name"], patch, metadata["namespace"]
+            )
         except (Conflict, NotFound):
-            self._claimed.discard(metadata.uid)
+            self._claimed.discard(uid)
             return None  # its present state decides
         return decode(self._struct, stored)
 
@@ -267,7 +313,11 @@ class PodVolumeReconciler(Generic[PodVolumeT]):
             status = self._failed(f"unexpected {type(error).__name__}, see the node agent's log")
         finally:
             del self._in_flight[uid]
-        await self._store(uid, key, status)
+        if work.is_lost:
+            log.warning(f"{self._resource.kind} is not this agent's any more", reason=work.reason)
+            self._claimed.discard(uid)
+        else:
+            await self._store(uid, key, status)
         self._work.ended(pod_volume, status)
 
     def _reporter(self, pod_volume: PodVolumeT) -> Report:
@@ -283,22 +333,23 @@ class PodVolumeReconciler(Generic[PodVolumeT]):
         return report
 
     async def _tell_interrupted(self, key: Key, pod_volume: PodVolumeT) -> None:
-        """Fail interrupted work, trying for a short time; otherwise the next start of an agent fails it."""
+        """Say that the work was interrupted, trying for a short time."""
         message = INTERRUPTED_MESSAGE.format(kind=self._resource.kind.lower())
+        patch: JSONObject = {"status": {"message": message}}
+        log.warning(message)
         try:
             async with asyncio.timeout(INTERRUPTED_SECONDS):
-                await self._store(pod_volume.metadata.uid, key, self._failed(message))
+                await self._holding.store(self._resource, key, pod_volume.metadata.uid, patch)
         except TimeoutError:
-            log.warning("Interrupted work stays InProgress until an agent starts")
+            log.warning("It is not stored that work was interrupted")
 
-    async def _store(self, uid: str, key: Key, status: JSONObject) -> None:
+    async def _store(self, uid: str, key: Key, status: JSONObject, *, holder: str = "") -> None:
         """Store the terminal state; wait while the API server is out of reach, and remember a refusal."""
         log.info(f"{self._resource.kind} ended", phase=status["phase"], reason=status.get("message", ""))
-        patch = {"metadata": {"uid": uid}, "status": status}
-        if await patch_until_stored(self._scope.client, self._resource, key, patch):
+        if await self._holding.store(self._resource, key, uid, {"status": status}, holder=holder):
             self._claimed.discard(uid)
         else:
-            self._unstored[key] = uid, status
+            self._unstored[key] = uid, status, holder
 
     def _completed(self, members: JSONObject) -> JSONObject:
         return self._ended(TransferPhase.COMPLETED) | members

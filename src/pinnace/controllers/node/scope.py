@@ -1,7 +1,9 @@
 """What the controllers of a node agent are given: the cluster, its node, metrics to count in."""
 
+import secrets
+import socket
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Protocol
@@ -20,6 +22,27 @@ class NodeMetrics(Protocol):
     def restic_operation(self, operation: str, backup: str, pod_volume: str, seconds: float) -> None: ...
 
 
+@dataclass(frozen=True, slots=True)
+class AgentName:
+    """The name of one agent.
+
+    Attributes:
+        pod: of its pod, or of the machine if it runs in none.
+        process: tells it from others in the same pod, of which the former has ended.
+    """
+
+    pod: str
+    process: str
+
+    @classmethod
+    def of_this_process(cls) -> "AgentName":
+        """A name that no other process has: a pod has its name for a host name."""
+        return cls(socket.gethostname(), secrets.token_hex(4))
+
+    def __str__(self) -> str:
+        return f"{self.pod}/{self.process}"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeScope:
     """What the controllers of one node agent share.
@@ -28,6 +51,7 @@ class NodeScope:
         namespace: the server's; objects elsewhere are not ours.
         node: the name of our node.
         pods_directory: where the kubelet's directory of pods is mounted.
+        agent: stands in the objects that the agent works on.
     """
 
     client: KubeClient
@@ -36,3 +60,4 @@ class NodeScope:
     pods_directory: Path
     metrics: NodeMetrics
     clock: Callable[[], datetime] = utcnow
+    agent: AgentName = field(default_factory=AgentName.of_this_process)

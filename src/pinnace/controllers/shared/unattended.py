@@ -1,8 +1,7 @@
-"""PodVolumeBackups and PodVolumeRestores that no node agent takes up: their status says why, and they fail in
-the end.
+"""PodVolumeBackups and PodVolumeRestores without a node agent: their status says why; they fail in the end.
 
-An agent that is busy or restarts is waited for; the time counts only while a node has no agent that is ready.
-(docs/spec: BEY 6.4)
+Those that no agent takes up, and those whose agent ended while it worked on them. An agent that is busy or
+restarts is waited for; the time counts only while a node has no agent that is ready. (docs/spec: BEY 6.4)
 """
 
 from collections.abc import Iterable
@@ -18,7 +17,7 @@ from pinnace.kube.resources import APIResource
 from pinnace.runtime.informer import Informer
 from pinnace.runtime.logfields import get_logger
 from pinnace.volumes.node_agents import NodeAgents
-from pinnace.volumes.outcomes import is_new
+from pinnace.volumes.outcomes import ENDED_PHASES, is_new, phase_of
 
 log = get_logger(__name__)
 
@@ -39,8 +38,8 @@ class Unattended:
         self._resource = resource
         self._agents = NodeAgents(scope.client, scope.namespace)
         self._timer = timer or SystemTimer()
-        self._known: dict[str, tuple[float, str]] = {}
-        self._missing_since: dict[str, float] = {}
+        self._known: dict[tuple[str, bool], tuple[float, str]] = {}
+        self._missing_since: dict[tuple[str, bool], float] = {}
 
     async def watch(self, orders: Informer) -> None:
         """Look at the PodVolumeBackups of a backup every minute, until cancelled."""
@@ -55,37 +54,39 @@ class Unattended:
             orders: each with the node whose agent should take it up.
         """
         for order, node in orders:
-            if not node or not is_new(order):
+            if not node or phase_of(order) in ENDED_PHASES:
                 continue
+            has_begun = not is_new(order)
             try:
-                reason = await self._reason(node)
+                reason = await self._reason(node, has_begun=has_begun)
                 if reason:
-                    await self._explain(order, reason, since=self._missing_since[node])
+                    await self._explain(order, reason, since=self._missing_since[node, has_begun])
             except (Conflict, NotFound):
                 continue  # an agent has taken it, or it is gone
             except KubeError as error:
                 log.warning("Cannot look for the node agent of a volume", node=node, error=error)
 
-    async def _reason(self, node: str) -> str:
-        now = self._timer.monotonic()
-        asked, reason = self._known.get(node, (0.0, ""))
-        if node not in self._known or now - asked >= LOOK_SECONDS:
-            reason = await self._agents.why_none_on(node)
-            self._known[node] = now, reason
+    async def _reason(self, node: str, *, has_begun: bool) -> str:
+        now, asked_for = self._timer.monotonic(), (node, has_begun)
+        asked, reason = self._known.get(asked_for, (0.0, ""))
+        if asked_for not in self._known or now - asked >= LOOK_SECONDS:
+            reason = await self._agents.why_none_on(node, has_worked=has_begun)
+            self._known[asked_for] = now, reason
             if reason:
-                self._missing_since.setdefault(node, now)
+                self._missing_since.setdefault(asked_for, now)
                 log.warning("Volumes wait for a node agent", node=node, reason=reason)
             else:
-                self._missing_since.pop(node, None)
+                self._missing_since.pop(asked_for, None)
         return reason
 
     async def _explain(self, order: JSONObject, reason: str, *, since: float) -> None:
         metadata = order["metadata"]
         status: JSONObject = {"message": reason}
         if self._timer.monotonic() - since >= PREPARING_SECONDS:
+            what = "took it up" if is_new(order) else "went on with it"
             status |= {
                 "phase": str(TransferPhase.FAILED),
-                "message": f"no node agent took it up within {PREPARING_SECONDS / 60:g} minutes: {reason}",
+                "message": f"no node agent {what} within {PREPARING_SECONDS / 60:g} minutes: {reason}",
                 "completionTimestamp": format_time(self._scope.clock()),
             }
         elif text(order, "status", "message") == reason:

@@ -33,6 +33,16 @@ def is_waiting(pod: JSONObject) -> bool:
     )
 
 
+def has_waited(pod: JSONObject) -> bool:
+    """Whether `restic-wait` has ended well: all volumes of the pod have their data."""
+    statuses = (pod.get("status") or {}).get("initContainerStatuses") or []
+    return any(
+        status.get("name") == WAIT_CONTAINER
+        and ((status.get("state") or {}).get("terminated") or {}).get("exitCode") == 0
+        for status in statuses
+    )
+
+
 def is_ending(pod: JSONObject) -> bool:
     """Whether a pod is being deleted, and its volumes with it."""
     return pod["metadata"].get("deletionTimestamp") is not None

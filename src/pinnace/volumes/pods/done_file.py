@@ -53,6 +53,15 @@ def write_done_file(volume: Path, restore_uid: str) -> None:
         raise DoneFileError(f"{what}: {error.strerror}") from error
 
 
+def is_done(volume: Path, restore_uid: str) -> bool:
+    """Whether a volume is marked as restored by this Restore."""
+    try:
+        with _opened(volume) as inside, _opened(DIRECTORY, within=inside) as marks:
+            return restore_uid in os.listdir(marks)
+    except OSError:
+        return False
+
+
 def _create(name: str, directory: int) -> None:
     with suppress(FileNotFoundError):
         os.unlink(name, dir_fd=directory)

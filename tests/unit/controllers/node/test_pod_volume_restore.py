@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from pinnace.api.objects import JSONObject
-from pinnace.controllers.node.reconciler import NODE_ANNOTATION
+from pinnace.controllers.node.holding import NODE_ANNOTATION
 from pinnace.controllers.shared.waiting_pods import is_waiting
 from pinnace.kube.errors import KubeError
 from pinnace.runtime.keys import Key

@@ -98,10 +98,24 @@ async def test_the_time_of_an_agent_that_came_back_counts_anew(scene: Scene) -> 
     assert "phase" not in status
 
 
-async def test_an_order_that_has_begun_is_left_to_its_agent(scene: Scene) -> None:
+async def test_an_order_whose_agent_does_not_come_back_fails_in_the_end(scene: Scene) -> None:
+    scene.add_daemon_set()
     scene.cluster.objects["podvolumerestores", "r"]["status"] = {"phase": "InProgress"}
+    reason = "no node agent runs on the node n1: the DaemonSet velero/node-agent has no pod there"
 
-    assert await scene.look() == {"phase": "InProgress"}
+    assert (await scene.look())["message"].startswith(reason)
+    status = await scene.look(later=PREPARING_SECONDS)
+
+    assert status["phase"] == "Failed"
+    assert status["message"].startswith(f"no node agent went on with it within 30 minutes: {reason}")
+
+
+@pytest.mark.parametrize("phase", ["InProgress", "Completed"])
+async def test_an_order_is_left_to_agents_that_no_daemon_set_runs(scene: Scene, phase: str) -> None:
+    scene.cluster.objects["podvolumerestores", "r"]["status"] = {"phase": phase}
+
+    assert await scene.look() == {"phase": phase}
+    assert await scene.look(later=PREPARING_SECONDS) == {"phase": phase}
 
 
 async def test_errors_of_the_api_server_are_passed_over(scene: Scene) -> None:

@@ -1,0 +1,136 @@
+"""Which agent holds an object that is InProgress, and how often its work was begun. (docs/adr/043)
+
+An agent writes its name into each object that it claims: the host name, which is the name of its pod, and a
+number of its own process. What another name stands in was left by a former agent of the node, unless the pod
+of that name is still there: then nothing is touched until it has gone. The end of the work is stored only by
+the agent whose name stands in the object.
+"""
+
+import asyncio
+from typing import Final
+
+from pinnace.api.objects import JSONObject, mapping, text
+from pinnace.api.values.digits import is_digits
+from pinnace.api.velero.transfers import TransferPhase
+from pinnace.controllers.node.scope import NodeScope
+from pinnace.controllers.shared.writes import PASSING_ERRORS
+from pinnace.kube.errors import Conflict, KubeError, NotFound
+from pinnace.kube.resources import PODS, APIResource
+from pinnace.runtime.backoff import RetryDelay
+from pinnace.runtime.keys import Key
+from pinnace.runtime.logfields import get_logger
+from pinnace.volumes.outcomes import ENDED_PHASES, phase_of
+
+log = get_logger(__name__)
+
+NODE_ANNOTATION: Final = "pinnace.io/node"
+"""The node whose agent has claimed the object. The pod would tell it too, but may be gone."""
+AGENT_ANNOTATION: Final = "pinnace.io/agent"
+ATTEMPTS_ANNOTATION: Final = "pinnace.io/attempts"
+"""How often the work was begun."""
+
+MAX_ATTEMPTS: Final = 5
+"""One object must not end the agent of its node for ever, for example by the memory that it takes."""
+
+_ENDED_PODS: Final = frozenset({"Succeeded", "Failed"})
+
+
+class Holding:
+    """Tells whose an object is, and changes those of the agent of a scope."""
+
+    def __init__(self, scope: NodeScope) -> None:
+        self._scope = scope
+        self._name = str(scope.agent)
+
+    def marks(self, obj: JSONObject) -> dict[str, str]:
+        """The annotations of an object that this agent claims now."""
+        return {
+            NODE_ANNOTATION: self._scope.node,
+            AGENT_ANNOTATION: self._name,
+            ATTEMPTS_ANNOTATION: str(attempts_of(obj) + 1),
+        }
+
+    def is_left(self, obj: JSONObject) -> bool:
+        """Whether another agent of this node has claimed the object and not ended it."""
+        return (
+            phase_of(obj) == TransferPhase.IN_PROGRESS
+            and _annotation(obj, NODE_ANNOTATION) == self._scope.node
+            and holder_of(obj) not in ("", self._name)
+        )
+
+    async def has_ended(self, pod: str) -> bool:
+        """Whether an agent of that name has ended, as its pod has. Raises KubeError."""
+        if pod == self._scope.agent.pod:
+            return True
+        try:
+            return is_ended(await self._scope.client.get(PODS, pod, self._scope.namespace))
+        except NotFound:
+            return True
+
+    async def store(
+        self, resource: APIResource, key: Key, uid: str, patch: JSONObject, *, holder: str = ""
+    ) -> bool:
+        """Change an object unless it has ended, is gone, or is another agent's by now.
+
+        Waits as long as it takes while the API server is out of reach.
+
+        Args:
+            holder: the agent that left the object; empty for this one.
+
+        Returns:
+            False if the API server refuses the change, which is logged; true if it is stored or needs not be.
+        """
+        delay = RetryDelay()
+        while True:
+            try:
+                obj = await self._scope.client.get(resource, key.name, key.namespace)
+                if not may_change(obj, uid, holder or self._name):
+                    log.warning("The object has ended or is another agent's", key=str(key))
+                    return True
+                version = {"resourceVersion": obj["metadata"]["resourceVersion"]}
+                body = {**patch, "metadata": {**patch.get("metadata", {}), **version}}
+                await self._scope.client.patch(resource, key.name, body, key.namespace)
+            except Conflict:
+                continue
+            except PASSING_ERRORS as error:
+                log.warning("State not stored yet, will be tried again", key=str(key), error=error)
+                await asyncio.sleep(delay.next_delay())
+                continue
+            except NotFound:
+                log.info("Object was deleted while it was worked on", key=str(key))
+            except KubeError as error:
+                log.error("Error storing the state of an object", key=str(key), error=error)
+                return False
+            return True
+
+
+def may_change(obj: JSONObject, uid: str, holder: str) -> bool:
+    """Whether an object has not ended and is still what an agent, or no agent, holds: pure."""
+    return (
+        obj["metadata"]["uid"] == uid and phase_of(obj) not in ENDED_PHASES and holder_of(obj) in ("", holder)
+    )
+
+
+def holder_of(obj: JSONObject) -> str:
+    """The agent whose name stands in an object; empty for those of Velero."""
+    return _annotation(obj, AGENT_ANNOTATION)
+
+
+def pod_of_holder(obj: JSONObject) -> str:
+    """The pod of that agent."""
+    return holder_of(obj).rpartition("/")[0]
+
+
+def attempts_of(obj: JSONObject) -> int:
+    """How often the work on an object was begun."""
+    noted = _annotation(obj, ATTEMPTS_ANNOTATION)
+    return int(noted) if is_digits(noted) and len(noted) < 5 else 0
+
+
+def is_ended(pod: JSONObject) -> bool:
+    """Whether the containers of a pod have ended for good."""
+    return text(pod, "status", "phase") in _ENDED_PODS
+
+
+def _annotation(obj: JSONObject, name: str) -> str:
+    return str(mapping(obj, "metadata", "annotations").get(name) or "")
