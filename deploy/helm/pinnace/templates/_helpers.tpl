@@ -42,12 +42,20 @@ cloud-credentials
 
 {{/* The argument is the name of the port. */}}
 {{- define "pinnace.probes" -}}
+startupProbe:
+  httpGet:
+    path: /healthz
+    port: {{ . }}
+  periodSeconds: 2
+  timeoutSeconds: 5
+  failureThreshold: 150
 livenessProbe:
   httpGet:
     path: /healthz
     port: {{ . }}
   periodSeconds: 10
   timeoutSeconds: 5
+  failureThreshold: 6
 readinessProbe:
   httpGet:
     path: /readyz

@@ -224,13 +224,19 @@ def _container(
 
 
 def _probes(**ports: int) -> JSONObject:
-    """Ports by their names; the first is the one that is probed."""
+    """Ports by their names; the first is the one that is probed.
+
+    A restart fails the backups and restores that run, so it takes a minute of silence, and a start may take
+    five: on a busy node, or while a plugin is slow to begin. A server that lost its lease ends by itself.
+    """
     first = next(iter(ports))
-    often = {"periodSeconds": 10, "timeoutSeconds": 5}
+    alive = {"httpGet": {"path": "/healthz", "port": first}, "timeoutSeconds": 5}
+    ready = {"httpGet": {"path": "/readyz", "port": first}, "timeoutSeconds": 5}
     return {
         "ports": [{"name": name, "containerPort": number} for name, number in ports.items()],
-        "livenessProbe": {"httpGet": {"path": "/healthz", "port": first}, **often},
-        "readinessProbe": {"httpGet": {"path": "/readyz", "port": first}, **often},
+        "startupProbe": {**alive, "periodSeconds": 2, "failureThreshold": 150},
+        "livenessProbe": {**alive, "periodSeconds": 10, "failureThreshold": 6},
+        "readinessProbe": {**ready, "periodSeconds": 10},
     }
 
 

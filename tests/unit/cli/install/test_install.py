@@ -264,6 +264,12 @@ def test_the_server_needs_no_more_of_its_node_than_it_uses(capsys: pytest.Captur
         paths = {mount["mountPath"] for mount in container(made, kind)["volumeMounts"]}
         assert {"/scratch", "/tmp"} <= paths
     assert container(made)["livenessProbe"]["httpGet"] == {"path": "/healthz", "port": "metrics"}
+    # A restart fails what runs, so a moment without an answer is no reason for one; nor is a slow start.
+    seconds = {
+        name: container(made)[name]["periodSeconds"] * container(made)[name]["failureThreshold"]
+        for name in ("livenessProbe", "startupProbe")
+    }
+    assert (seconds["livenessProbe"], seconds["startupProbe"]) == (60, 300)
     assert container(made)["readinessProbe"]["httpGet"] == {"path": "/readyz", "port": "metrics"}
     assert pod(made)["terminationGracePeriodSeconds"] > GRACE_PERIOD_SECONDS + INTERRUPTED_SECONDS
 
