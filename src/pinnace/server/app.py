@@ -27,7 +27,6 @@ from pinnace.controllers import (
     schedule,
     server_status,
     storage_location,
-    verification,
     waiting_runs,
 )
 from pinnace.controllers.deletion import backup_deletion, gc, restore_deletion
@@ -36,6 +35,7 @@ from pinnace.controllers.server_status import built_in_plugins
 from pinnace.controllers.shared.parts import Informers, Parts
 from pinnace.controllers.shared.scope import Scope
 from pinnace.controllers.sync import backup_sync
+from pinnace.controllers.verification import requested, scheduled
 from pinnace.kube.client import KubeClient
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.transport.config import ClusterConfig
@@ -79,7 +79,8 @@ CONTROLLERS: Final[Mapping[str, MakeController]] = {
     storage_location.NAME: storage_location.controller,
     download_request.NAME: download_request.controller,
     server_status.NAME: server_status.controller,
-    verification.NAME: verification.controller,
+    scheduled.NAME: scheduled.controller,
+    requested.NAME: requested.controller,
 }
 """The controllers of a server by name, in the order in which they start."""
 

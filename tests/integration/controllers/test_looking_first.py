@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -11,10 +12,13 @@ from hack.cluster.control_plane import ControlPlane
 from hack.cluster.s3 import Bucket
 from pinnace.api import labels
 from pinnace.api.objects import JSONObject
+from pinnace.api.values.durations import Duration
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import KubeError
-from pinnace.kube.resources import CONFIGMAPS, EVENTS, NAMESPACES, PODS, RESTORES, SERVICES, velero
+from pinnace.kube.resources import CONFIGMAPS, EVENTS, NAMESPACES, PODS, RESTORES, SECRETS, SERVICES, velero
+from pinnace.volumes.uploader.passwords import REPOSITORY_SECRET_NAME, SECRET_KEY
 from tests.e2e.without_server.command import Pinnace
+from tests.support.golden import unpack
 from tests.support.sites import Serve, Site
 from tests.support.waiting import POLL_SECONDS, eventually
 
@@ -42,7 +46,12 @@ async def test_a_schedule_has_its_newest_backup_verified(site: Site, serve: Serv
         notes = (await site.get("backups", "b1"))["metadata"].get("annotations") or {}
         return str(notes.get(labels.VERIFIED, "")).endswith(f" {result}")
 
+    async def is_noted() -> bool:
+        notes = (await site.get("schedules", "yearly"))["metadata"]["annotations"]
+        return str(notes[labels.LAST_VERIFICATION]).endswith(" sound b1")
+
     await eventually(lambda: is_said("sound"))
+    await eventually(is_noted)  # or the note would come after the annotation below
     folder = bucket.server.directory / "buckets" / bucket.name / "site/backups/b1"
     (folder / "b1.tar.gz").write_bytes(b"damaged")
     patch = {"metadata": {"annotations": due}}
@@ -63,6 +72,52 @@ async def test_a_schedule_has_its_newest_backup_verified(site: Site, serve: Serv
         return series in server.metrics.exposition().decode()
 
     await eventually(is_counted)
+
+
+async def test_the_server_looks_for_the_data_of_volumes_on_request(
+    site: Site, serve: Serve, pinnace: Pinnace, tmp_path: Path
+) -> None:
+    bucket = await site.add_folder()
+    shutil.copytree(unpack("1.6.3", tmp_path / "golden"), bucket, dirs_exist_ok=True)
+    password: JSONObject = {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": REPOSITORY_SECRET_NAME},
+        "stringData": {SECRET_KEY: "static-passw0rd"},
+    }
+    await site.client.create(SECRETS, password, site.namespace)
+    await serve(backup_sync_period=Duration.seconds(1))
+
+    async def is_synced() -> bool:
+        backups = await site.client.list_all(velero("backups"), site.namespace)
+        return "files" in {each["metadata"]["name"] for each in backups}
+
+    await eventually(is_synced)
+
+    async def verified(*flags: str) -> tuple[int, tuple[str, str]]:
+        command = ("--namespace", site.namespace, "backup", "verify", "files", "-o", "json")
+        done = await pinnace(*command, *flags)
+        (found,) = json.loads(done.out)
+        results = {each["check"]: (each["result"], each["details"]) for each in found["checks"]}
+        assert results["tarball"][0] == "ok"
+        return done.code, results["restic snapshots"]
+
+    assert await verified() == (0, ("ok", "1 snapshots"))
+    assert await verified("--read-data", "100%") == (0, ("ok", "1 snapshots; 100% of the data read"))
+    for snapshot in (bucket / "restic/files/snapshots").iterdir():
+        snapshot.unlink()
+    code, (result, details) = await verified()
+    assert (code, result) == (1, "BAD")
+    assert "of volume data of pod files/keeper is not in its repository" in details
+    notes = (await site.get("backups", "files"))["metadata"]["annotations"]
+    assert notes[labels.VERIFIED].endswith(" unsound")
+
+
+async def test_without_a_server_no_data_can_be_read_for_it(site: Site, pinnace: Pinnace) -> None:
+    asked = await pinnace("--namespace", site.namespace, "backup", "verify", "b1", "--read-data", "10%")
+
+    assert asked.code == 1
+    assert f"no server of Pinnace answers in namespace {site.namespace}" in asked.err
 
 
 class Pods:

@@ -2,6 +2,7 @@
 
 import asyncio
 import gzip
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -12,14 +13,17 @@ import pytest
 from pinnace.api import labels
 from pinnace.api.nonadmin.names import Origin
 from pinnace.api.objects import JSONObject
+from pinnace.api.verification_answer import VerificationAnswer
 from pinnace.browse.verifying import Finding
 from pinnace.browse.verifying import Result as Outcome
-from pinnace.controllers.verification import (
+from pinnace.controllers.shared.availability import Availability
+from pinnace.controllers.verification.requested import RequestReconciler, is_open
+from pinnace.controllers.verification.scheduled import (
     VerificationReconciler,
     last_verification,
     newest_finished,
-    summary_of,
 )
+from pinnace.controllers.verification.verifier import BackupVerifier, summary_of
 from pinnace.runtime.controller import DONE, Result
 from pinnace.volumes.uploader.locks import RepositoryLocks
 from tests.support.indexed_backups import config_map, store
@@ -37,9 +41,13 @@ class Scene:
         self.world.clock.now = NOON
         self.world.add_location()
         self.folder = folder / "bucket-default"
-        self.reconciler = VerificationReconciler(
-            self.world.scope, self.world.locations, zone=UTC, locks=RepositoryLocks()
+        self.verifier = BackupVerifier(
+            scope=self.world.scope,
+            locations=self.world.locations,
+            availability=Availability(self.world.locations),
+            locks=RepositoryLocks(),
         )
+        self.reconciler = VerificationReconciler(self.verifier, zone=UTC)
 
     def add_schedule(self, **annotations: str) -> None:
         self.world.cluster.add("schedules", "nightly", spec={"schedule": "@daily", "template": {}})
@@ -195,6 +203,115 @@ def test_a_backup_in_a_tenants_location_names_no_snapshot_to_look_for(scene: Sce
     scene.run()
 
     assert "tenant's location" in scene.notes("backups", "b1")[labels.VERIFICATION_FINDINGS]
+
+
+class Requests:
+    """Requests for a verification of one Backup, and their answers."""
+
+    def __init__(self, scene: Scene, name: str) -> None:
+        self._scene = scene
+        self._name = name
+        self._reconciler = RequestReconciler(scene.verifier)
+
+    def ask(self, **notes: str) -> None:
+        metadata = self._scene.world.cluster.objects["backups", self._name]["metadata"]
+        metadata["annotations"] = (metadata.get("annotations") or {}) | notes
+
+    def run(self) -> VerificationAnswer | None:
+        assert asyncio.run(self._reconciler.reconcile(key(self._name))) == DONE
+        notes = self._scene.notes("backups", self._name)
+        return VerificationAnswer.decode(notes.get(labels.VERIFICATION_ANSWER, ""))
+
+
+def test_a_backup_is_verified_on_request_once(scene: Scene) -> None:
+    (scene.add_backup("b1") / "b1.tar.gz").write_bytes(b"damaged")
+    requests = Requests(scene, "b1")
+    assert requests.run() is None
+    requests.ask(**{labels.VERIFY_REQUESTED: "first"})
+
+    answer = requests.run()
+
+    assert answer is not None
+    assert answer.request == "first"
+    assert ("tarball", "BAD") in {(check, result) for check, result, _ in answer.checks}
+    assert scene.notes("backups", "b1")[labels.VERIFIED] == "2026-03-01T12:00:00Z unsound"
+    patches = len(scene.world.cluster.patches)
+    assert requests.run() == answer
+    assert len(scene.world.cluster.patches) == patches
+    requests.ask(**{labels.VERIFY_REQUESTED: "second"})
+    assert requests.run() == replace(answer, request="second")
+
+
+def test_a_running_backup_is_verified_when_it_is_finished(scene: Scene) -> None:
+    scene.add_backup("b1", phase="InProgress")
+    requests = Requests(scene, "b1")
+    requests.ask(**{labels.VERIFY_REQUESTED: "now"})
+    assert requests.run() is None
+    scene.world.cluster.objects["backups", "b1"]["status"]["phase"] = "Completed"
+
+    answer = requests.run()
+
+    assert answer is not None
+    assert {result for _, result, _ in answer.checks} == {"ok"}
+
+
+@pytest.mark.parametrize(
+    ("phase", "share", "problem"),
+    [
+        ("Failed", "", "its phase is Failed"),
+        ("Completed", "all", "annotation pinnace.io/verify-read-data: 'all' is not"),
+    ],
+)
+def test_a_request_that_cannot_be_met_is_answered_with_the_reason(
+    scene: Scene, phase: str, share: str, problem: str
+) -> None:
+    scene.add_backup("b1", phase=phase)
+    requests = Requests(scene, "b1")
+    requests.ask(**{labels.VERIFY_REQUESTED: "now", labels.VERIFY_READ_DATA: share})
+
+    answer = requests.run()
+
+    assert answer is not None
+    assert (answer.request, answer.checks) == ("now", [])
+    assert answer.problem.startswith(problem)
+    assert labels.VERIFIED not in scene.notes("backups", "b1")
+
+
+def test_a_location_that_cannot_be_used_is_the_answer_and_makes_no_backup_unsound(scene: Scene) -> None:
+    scene.add_backup("b1")
+    location = scene.world.cluster.objects["backupstoragelocations", "default"]
+    location["status"] = {"phase": "Unavailable"}
+    location["spec"]["config"]["path"] = "/nowhere"
+    requests = Requests(scene, "b1")
+    requests.ask(**{labels.VERIFY_REQUESTED: "now"})
+
+    answer = requests.run()
+
+    assert answer is not None
+    assert answer.problem.startswith("location default cannot be used: ")
+    assert labels.VERIFIED not in scene.notes("backups", "b1")
+
+
+@pytest.mark.parametrize(
+    ("notes", "expected"),
+    [
+        ({}, False),
+        ({labels.VERIFY_REQUESTED: "a"}, True),
+        ({labels.VERIFY_REQUESTED: "a", labels.VERIFICATION_ANSWER: "no JSON"}, True),
+        ({labels.VERIFY_REQUESTED: "a", labels.VERIFICATION_ANSWER: '{"request":"b"}'}, True),
+        ({labels.VERIFY_REQUESTED: "a", labels.VERIFICATION_ANSWER: '{"request":"a"}'}, False),
+    ],
+)
+def test_a_request_is_open_until_its_own_answer_is_there(notes: dict[str, str], expected: bool) -> None:
+    assert is_open({"metadata": {"annotations": notes}}) is expected
+
+
+def test_an_answer_with_many_long_findings_fits_into_an_annotation() -> None:
+    checks = [(f"check {number}", "BAD", "ü" * 9000) for number in range(1000)]
+    answer = VerificationAnswer(request="r", checks=checks)
+
+    assert len(answer.encode().encode()) < 256 * 1024
+    assert VerificationAnswer.decode(answer.encode()) is not None
 
 
 def _backup(name: str, phase: str, began: str | None, **metadata: Any) -> JSONObject:

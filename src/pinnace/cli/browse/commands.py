@@ -160,8 +160,8 @@ def history(ctx: click.Context, options: HistoryOptions) -> None:
     "--read-data",
     default="",
     metavar="SHARE",
-    help="With --location: also read this share of the data in restic and kopia repositories: 10%, 100%, or"
-    " 1/5 for one of five parts.",
+    help="Also read this share of the data in restic and kopia repositories: 10%, 100%, or 1/5 for one of"
+    " five parts.",
 )
 @boolean(
     "--ask-drivers",
@@ -187,10 +187,11 @@ def history(ctx: click.Context, options: HistoryOptions) -> None:
 def verify(ctx: click.Context, options: VerifyOptions) -> int:
     """Check that backups are whole: files, each item of the tarball, checksums, resource list, volume data.
 
-    With --location the data of volumes is looked for: snapshots of restic and kopia in their repositories,
-    those of clouds by asking the cloud, CSI snapshots by the cluster's VolumeSnapshotContents. Data that
-    cannot be looked at is listed as "not checked". The exit code is 1 if a backup cannot be
-    relied upon, and 0 if nothing bad was found, even if something is "not checked".
+    The data of volumes is looked for: snapshots of restic and kopia in their repositories, those of
+    clouds by asking the cloud, CSI snapshots by the cluster's VolumeSnapshotContents. A server does all
+    this itself, and the command waits for what it finds. Data that cannot be looked at is listed as "not
+    checked". The exit code is 1 if a backup cannot be relied upon, and 0 if nothing bad was found, even if
+    something is "not checked".
     """
     from pinnace.cli.browse.verify import verify_backups
 

@@ -9,6 +9,7 @@ from pinnace.cli.backend.interface import fetch_json
 from pinnace.cli.backend.location import LocationBackend
 from pinnace.cli.browse.opening import Library
 from pinnace.cli.browse.options import VerifyOptions
+from pinnace.cli.browse.requested import STATUS_SECONDS
 from pinnace.cli.client.server_status import ask_server, is_ours
 from pinnace.cli.connect import open_cluster
 from pinnace.cli.errors import CommandError
@@ -19,8 +20,6 @@ from pinnace.operations.local import InvalidRun, LocalRun
 from pinnace.operations.verification.readiness import WORKLOADS
 from pinnace.operations.verification.restorers import LocalRestorer, ServerRestorer
 from pinnace.operations.verification.trial import NEVER_TRIED, Restorer, Trial, TrialImpossible
-
-_STATUS_SECONDS = 10.0
 
 
 async def trial_findings(library: Library, name: str, options: VerifyOptions) -> list[Finding]:
@@ -59,7 +58,7 @@ async def _restorer(library: Library, client: KubeClient, options: VerifyOptions
                 features=settings.features,
             )
         )
-    if not is_ours(await ask_server(client, settings.namespace, _STATUS_SECONDS)):
+    if not is_ours(await ask_server(client, settings.namespace, STATUS_SECONDS)):
         # An old Velero would ignore the rules that keep a trial apart from the originals.
         raise CommandError(
             f"the server in namespace {settings.namespace} does not say that it is Pinnace's, which a restore"

@@ -9,10 +9,11 @@ from pinnace.browse.verifying import Finding, Result, verify
 from pinnace.cli.backend.location import LocationBackend, UnreadableMetadata
 from pinnace.cli.browse.opening import Library, browse
 from pinnace.cli.browse.options import VerifyOptions
+from pinnace.cli.browse.requested import VerifyingServer, verifying_server
 from pinnace.cli.browse.rows import check_format, print_data, print_table
 from pinnace.cli.browse.trial import trial_findings
 from pinnace.cli.browse.volumes import check_volume_options, volume_lookup
-from pinnace.cli.errors import InvalidInput
+from pinnace.cli.errors import CommandError, InvalidInput
 from pinnace.cli.kinds import BACKUP
 
 SOUND, UNSOUND = 0, 1
@@ -29,7 +30,12 @@ def verify_backups(ctx: click.Context, options: VerifyOptions) -> int:
 
     async def work(library: Library) -> dict[str, list[Finding]]:
         names = options.names or await _all_names(library)
-        return {name: await _verified(library, name, options) for name in names}
+        if isinstance(library.backend, LocationBackend):
+            return {name: await _verified(library, name, options) for name in names}
+        async with verifying_server(library.settings, options.read_data) as server:
+            if isinstance(server, str) and options.read_data:
+                raise CommandError(f"--read-data needs --location, or a server: {server}")
+            return {name: await _verified(library, name, options, server) for name in names}
 
     found = browse(ctx, options, work)
     if form in ("json", "yaml"):
@@ -64,14 +70,24 @@ async def _all_names(library: Library) -> list[str]:
     return names
 
 
-async def _verified(library: Library, name: str, options: VerifyOptions) -> list[Finding]:
+async def _verified(
+    library: Library, name: str, options: VerifyOptions, server: VerifyingServer | str = ""
+) -> list[Finding]:
+    """What was found of one backup.
+
+    Args:
+        server: verifies it; or why none does, so that its files are read from here.
+    """
     try:
         backup = await library.open(name)
         metadata = await library.backend.object(BACKUP.plural, name)
     except UnreadableMetadata as error:
         return [Finding(check="metadata", result=Result.BAD, detail=str(error))]
-    findings = await verify(backup, metadata)
-    findings += await _volumes(library, name, metadata, options)
+    if isinstance(server, VerifyingServer):
+        findings = await server.findings(name)
+    else:
+        findings = await verify(backup, metadata)
+        findings += await _volumes(library, name, metadata, options, server)
     if not options.restore:
         return findings
     if any(finding.is_problem for finding in findings):
@@ -81,9 +97,13 @@ async def _verified(library: Library, name: str, options: VerifyOptions) -> list
 
 
 async def _volumes(
-    library: Library, name: str, metadata: JSONObject, options: VerifyOptions
+    library: Library, name: str, metadata: JSONObject, options: VerifyOptions, no_server: str
 ) -> list[Finding]:
-    """Look for the data of volumes. What cannot be looked at from here is named, not passed over."""
+    """Look for the data of volumes. What cannot be looked at from here is counted, not passed over.
+
+    Args:
+        no_server: why no server looks for it.
+    """
     backend = library.backend
     if isinstance(backend, LocationBackend):
         async with volume_lookup(library.settings, backend, options) as lookup:
@@ -97,7 +117,7 @@ async def _volumes(
     found = ", ".join(f"{count} {what}" for what, count in counts.items() if count)
     if not found:
         return []
-    detail = f"{found}: look at them with --location, or let the server (`schedule create --verify`)"
+    detail = f"{found}: {no_server}; look at them with --location"
     return [Finding(check="volumes", result=Result.UNCHECKED, detail=detail)]
 
 

@@ -11,6 +11,7 @@ from pinnace.cli.browse.options import VerifyOptions
 from pinnace.cli.connect import open_cluster, settings_of
 from pinnace.cli.errors import InvalidInput
 from pinnace.cli.settings import Settings
+from pinnace.csi.snapshots import FEATURE
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import ConfigError
 from pinnace.operations.local import LocalRun
@@ -24,13 +25,8 @@ from pinnace.volumes.uploader.share import ReadShare
 def check_volume_options(ctx: click.Context, options: VerifyOptions) -> None:
     """Refuse options that would do nothing. Raises InvalidInput."""
     share_of(options)
-    if settings_of(ctx).location is not None:
-        return
-    for flag, value in (("--read-data", options.read_data), ("--ask-drivers", options.ask_drivers)):
-        if value:
-            raise InvalidInput(
-                f"{flag} needs --location: the data of volumes is looked at in the location itself"
-            )
+    if options.ask_drivers and settings_of(ctx).location is None:
+        raise InvalidInput(f"--ask-drivers needs --location: a server with the feature {FEATURE} asks anyway")
 
 
 def share_of(options: VerifyOptions) -> ReadShare | None:

@@ -15,9 +15,10 @@ from pinnace.cli.connect import need_no_location, settings_of
 from pinnace.cli.errors import CommandError, InvalidInput
 from pinnace.cli.process.options import ServerFlags
 from pinnace.cli.settings import Settings
-from pinnace.controllers import backup, item_operations, schedule, verification, waiting_runs
+from pinnace.controllers import backup, item_operations, schedule, waiting_runs
 from pinnace.controllers.deletion import backup_deletion, gc
 from pinnace.controllers.shared.options import RESTIC_PRUNE_FREQUENCY
+from pinnace.controllers.verification import requested, scheduled
 from pinnace.csi.snapshots import FEATURE
 from pinnace.http.user_agent import user_agent
 from pinnace.kube.config import load_config
@@ -52,7 +53,8 @@ LATER = (
     item_operations.BACKUPS_NAME,
     item_operations.RESTORES_NAME,
     waiting_runs.NAME,
-    verification.NAME,
+    scheduled.NAME,
+    requested.NAME,
 )
 """Controllers with the names of later Velero, and our own, which the message of 1.6 does not list."""
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Final, Protocol
 
 from pinnace.api.nonadmin.names import Origin
-from pinnace.api.objects import JSONObject
+from pinnace.api.objects import JSONObject, mapping
 from pinnace.runtime.keys import Key
 from pinnace.runtime.queue import Lane, Share
 
@@ -45,12 +45,26 @@ class Lanes:
         self._locations = locations
         self._default_location = default_location
 
-    def of_backups(self, backups: Cache, workers: int) -> LaneOf:
-        """The lanes of Backups."""
+    def of_backups(self, backups: Cache, workers: int, *, at_once: int = 0) -> LaneOf:
+        """The lanes of Backups.
+
+        Args:
+            at_once: how many of a location are processed at once; 0 for as many as are fair.
+        """
 
         def lane(key: Key) -> Lane:
             backup = backups.get(key)
-            return self._lane(self._location_of(backup), workers, tenant=_asked_by(backup, Origin.BACKUP))
+            tenant = _asked_by(backup, Origin.BACKUP)
+            return self._lane(self._location_of(backup), workers, tenant=tenant, at_once=at_once)
+
+        return lane
+
+    def of_schedules(self, schedules: Cache, workers: int, *, at_once: int) -> LaneOf:
+        """The lanes of Schedules, by the location of their backups."""
+
+        def lane(key: Key) -> Lane:
+            template = {"spec": mapping(schedules.get(key), "spec", "template")}
+            return self._lane(self._location_of(template), workers, at_once=at_once)
 
         return lane
 

@@ -1,0 +1,104 @@
+"""`backup verify` with a server, which verifies by itself, as it reaches the data of volumes."""
+
+import secrets
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Final
+
+from pinnace.aio.timing import SystemTimer, Timer
+from pinnace.api import labels
+from pinnace.api.objects import mapping, text
+from pinnace.api.values.times import format_time, utcnow
+from pinnace.api.verification_answer import VerificationAnswer
+from pinnace.browse.verifying import Finding, Result
+from pinnace.cli.client.server_status import ask_server, is_ours
+from pinnace.cli.connect import open_cluster
+from pinnace.cli.errors import CommandError
+from pinnace.cli.guard import complain
+from pinnace.cli.settings import Settings
+from pinnace.kube.client import KubeClient
+from pinnace.kube.errors import KubeError
+from pinnace.kube.resources import BACKUPS
+
+STATUS_SECONDS: Final = 10.0
+"""How long a server may take to say that it is there."""
+
+_POLL_SECONDS: Final = 0.5
+_PATIENT_SECONDS: Final = 5.0
+_ALIVE_SECONDS: Final = 60.0
+"""So often a server that has not answered is asked whether it is still there."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VerifyingServer:
+    """A server that verifies backups on request.
+
+    Attributes:
+        share: how much data of repositories it is to read, as in `--read-data`; empty for none.
+    """
+
+    client: KubeClient
+    namespace: str
+    share: str = ""
+    timer: Timer = field(default_factory=SystemTimer)
+
+    async def findings(self, name: str) -> list[Finding]:
+        """What the server found of a backup. Raises CommandError, KubeError."""
+        request = f"{format_time(utcnow())} {secrets.token_hex(4)}"
+        notes = {labels.VERIFY_REQUESTED: request, labels.VERIFY_READ_DATA: self.share or None}
+        await self.client.patch(BACKUPS, name, {"metadata": {"annotations": notes}}, self.namespace)
+        answer = await self._answer(name, request)
+        if answer.problem:
+            raise CommandError(f"the server could not verify backup {name}: {answer.problem}")
+        return [
+            Finding(check=check, result=_result(result), detail=detail)
+            for check, result, detail in answer.checks
+        ]
+
+    async def _answer(self, name: str, request: str) -> VerificationAnswer:
+        began = seen = self.timer.monotonic()
+        is_told = not sys.stderr.isatty()
+        while True:
+            found = await self.client.get(BACKUPS, name, self.namespace)
+            notes = mapping(found, "metadata", "annotations")
+            answer = VerificationAnswer.decode(text(notes, labels.VERIFICATION_ANSWER))
+            if answer is not None and answer.request == request:
+                return answer
+            now = self.timer.monotonic()
+            if not is_told and now - began >= _PATIENT_SECONDS:
+                complain(f"The server verifies backup {name}; waiting for the result.")
+                is_told = True
+            if now - seen >= _ALIVE_SECONDS:
+                if problem := await _problem_of_server(self.client, self.namespace):
+                    raise CommandError(f"backup {name} was not verified: {problem}")
+                seen = now
+            await self.timer.sleep(_POLL_SECONDS)
+
+
+@asynccontextmanager
+async def verifying_server(settings: Settings, share: str) -> AsyncIterator[VerifyingServer | str]:
+    """The server of the settings; the reason if there is none that verifies backups on request."""
+    async with open_cluster(settings) as client:
+        try:
+            problem = await _problem_of_server(client, settings.namespace)
+        except KubeError as error:
+            problem = f"the server in namespace {settings.namespace} cannot be asked: {error}"
+        if problem:
+            yield problem
+        else:
+            yield VerifyingServer(client=client, namespace=settings.namespace, share=share)
+
+
+async def _problem_of_server(client: KubeClient, namespace: str) -> str:
+    if is_ours(await ask_server(client, namespace, STATUS_SECONDS)):
+        return ""
+    return f"no server of Pinnace answers in namespace {namespace}"
+
+
+def _result(word: str) -> Result:
+    try:
+        return Result(word)
+    except ValueError:
+        return Result.UNCHECKED

@@ -1,0 +1,212 @@
+"""Verifies one Backup with the server's access, and writes the result beside it. (docs/adr/067)"""
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Final
+
+from pinnace.aio.temporary import temporary_folder
+from pinnace.api import labels
+from pinnace.api.nonadmin.names import tenant_of
+from pinnace.api.objects import JSONObject, text
+from pinnace.api.values.times import format_time
+from pinnace.api.velero.backup import Backup, BackupPhase
+from pinnace.browse.verifying import Finding
+from pinnace.browse.verifying import Result as Outcome
+from pinnace.controllers.shared.availability import Availability
+from pinnace.controllers.shared.locations import LocationStores
+from pinnace.controllers.shared.parts import Parts
+from pinnace.controllers.shared.scope import Scope
+from pinnace.controllers.shared.writes import PASSING_ERRORS
+from pinnace.csi.snapshots import FEATURE
+from pinnace.kube.discovery import Discovery
+from pinnace.kube.errors import KubeError, NotFound
+from pinnace.kube.resources import BACKUP_REPOSITORIES, BACKUPS, EVENTS
+from pinnace.operations.snapshots import snapshotters_of
+from pinnace.operations.verification.volumes import ClusterView, NoCluster, VolumeLookup
+from pinnace.operations.verification.whole import verify_stored
+from pinnace.runtime.logfields import get_logger
+from pinnace.storage.errors import StorageError, StoreUnavailable
+from pinnace.volumes.uploader.access import AccessProvider, Repository
+from pinnace.volumes.uploader.locks import RepositoryLocks
+from pinnace.volumes.uploader.share import ReadShare
+
+log = get_logger(__name__)
+
+WORKERS: Final = 3
+"""At once, but one of each location: one that hangs may take hours, and must not hold up the others."""
+
+FINISHED: Final = frozenset({BackupPhase.COMPLETED, BackupPhase.PARTIALLY_FAILED})
+"""Phases of Backups that hold something."""
+
+_LONGEST_FINDINGS: Final = 4096
+_LONGEST_MESSAGE: Final = 1000
+
+
+class Soundness(StrEnum):
+    """The result of a verification, as annotations have it."""
+
+    SOUND = "sound"
+    UNSOUND = "unsound"
+    NO_BACKUP = "no-backup"
+    INVALID = "invalid"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BackupVerifier:
+    """Verifies Backups.
+
+    Attributes:
+        availability: says which locations cannot be used now.
+        locks: of the repositories of volumes' data.
+    """
+
+    scope: Scope
+    locations: LocationStores
+    availability: Availability
+    locks: RepositoryLocks
+
+    @classmethod
+    def of(cls, parts: Parts) -> "BackupVerifier":
+        """The one of a server."""
+        return cls(
+            scope=parts.scope,
+            locations=parts.locations,
+            availability=parts.availability,
+            locks=parts.locks,
+        )
+
+    async def findings(self, backup: Backup, share: ReadShare | None) -> list[Finding]:
+        """Check a backup and the data of its volumes.
+
+        Args:
+            share: how much data of repositories is read; None for none.
+
+        Raises:
+            StorageError, KubeError: the location or the cluster cannot be asked now.
+        """
+        location = await self.locations.location(backup.spec.storage_location)
+        name = location.metadata.name
+        if problem := await self.availability.problem(location):
+            raise StoreUnavailable(f"location {name} cannot be used: {problem}")
+        # A tenant wrote what is in its location: it could name any snapshot in the storage system.
+        is_trusted = not tenant_of(location.metadata)
+        scope = self.scope
+        async with (
+            self.locations.open(name) as store,
+            scope.plugins.operation(client=scope.client, namespace=scope.namespace) as plugins,
+        ):
+
+            async def view() -> ClusterView:
+                if not is_trusted:
+                    raise NoCluster("the snapshots of a backup in a tenant's location are not looked for")
+                discovery = await Discovery.load(scope.client)
+                context = scope.run_context(discovery=discovery, store=store, plugins=plugins)
+                return ClusterView(
+                    client=scope.client,
+                    discovery=discovery,
+                    snapshotters=snapshotters_of(context),
+                    # Without the feature, a server may have no right to remove the contents that it makes.
+                    ask_in=scope.namespace if FEATURE in scope.features else "",
+                )
+
+            async def access(workdir: Path) -> AccessProvider:
+                return AccessProvider(scope.client, scope.namespace, workdir)
+
+            lookup = VolumeLookup(
+                location=location, store=store, access=access, cluster=view, share=share, hold=self._held
+            )
+            with temporary_folder(scope.workdir, "verification-") as folder:
+                try:
+                    return await verify_stored(store, backup.metadata.name, lookup, folder)
+                except StorageError:
+                    self.availability.worked(name, well=False)
+                    raise
+
+    async def note(
+        self, backup: Backup, findings: Sequence[Finding], answer: str | None = None
+    ) -> tuple[str, Soundness]:
+        """Write what was found to the Backup and into an Event. Returns the time and the result.
+
+        Args:
+            answer: the answer to a request; None where there was none.
+        """
+        is_bad = any(finding.is_problem for finding in findings)
+        result = Soundness.UNSOUND if is_bad else Soundness.SOUND
+        name, shown = backup.metadata.name, summary_of(findings)
+        (log.error if is_bad else log.info)("Verified a backup", backup=name, result=result, findings=shown)
+        when = format_time(self.scope.clock())
+        notes = {labels.VERIFIED: f"{when} {result}", labels.VERIFICATION_FINDINGS: shown or None}
+        if answer is not None:
+            notes[labels.VERIFICATION_ANSWER] = answer
+        await self.annotate(backup, notes)
+        await self._tell(backup, result, shown)
+        return when, result
+
+    async def annotate(self, backup: Backup, notes: dict[str, str | None]) -> None:
+        """Set annotations of the Backup, if it is still there."""
+        patch = {"metadata": {"uid": backup.metadata.uid, "annotations": notes}}
+        try:
+            await self.scope.client.patch(BACKUPS, backup.metadata.name, patch, backup.metadata.namespace)
+        except NotFound:
+            log.info("The backup was deleted while it was verified", backup=backup.metadata.name)
+
+    @asynccontextmanager
+    async def _held(self, place: Repository) -> AsyncIterator[None]:
+        """Keep maintenance, which removes data, from running meanwhile."""
+        names = [
+            obj["metadata"]["name"]
+            for obj in await self.scope.client.list_all(BACKUP_REPOSITORIES, self.scope.namespace)
+            if text(obj, "spec", "volumeNamespace") == place.namespace
+            and text(obj, "spec", "backupStorageLocation") == place.location
+            and (text(obj, "spec", "repositoryType") or "restic") == place.uploader
+        ]
+        if not names:
+            yield
+            return
+        async with self.locks.shared(names[0]):
+            yield
+
+    async def _tell(self, backup: Backup, result: Soundness, findings: str) -> None:
+        """Write an Event of the Backup; one that is refused is only logged."""
+        when = format_time(self.scope.clock())
+        body: JSONObject = {
+            "apiVersion": "v1",
+            "kind": "Event",
+            "metadata": {
+                "generateName": f"{backup.metadata.name[:200]}.",
+                "namespace": self.scope.namespace,
+            },
+            "involvedObject": {
+                "apiVersion": backup.api_version,
+                "kind": backup.kind,
+                "namespace": self.scope.namespace,
+                "name": backup.metadata.name,
+                "uid": backup.metadata.uid,
+            },
+            "type": "Warning" if result == Soundness.UNSOUND else "Normal",
+            "reason": "Verified",
+            "message": f"The backup is {result}. {findings}"[:_LONGEST_MESSAGE].strip(),
+            "source": {"component": "pinnace"},
+            "firstTimestamp": when,
+            "lastTimestamp": when,
+            "count": 1,
+        }
+        try:
+            await self.scope.client.create(EVENTS, body, self.scope.namespace)
+        except PASSING_ERRORS:
+            raise
+        except KubeError as error:
+            log.warning("The result of a verification could not be written as an Event", error=error)
+
+
+def summary_of(findings: Sequence[Finding]) -> str:
+    """What is bad, and then what was not checked, as one text. Pure."""
+    worst_first = sorted(
+        (finding for finding in findings if finding.result in (Outcome.BAD, Outcome.UNCHECKED)),
+        key=lambda finding: finding.result != Outcome.BAD,
+    )
+    shown = "; ".join(f"{each.check}: {each.result}: {each.detail}" for each in worst_first)
+    return shown if len(shown) <= _LONGEST_FINDINGS else f"{shown[:_LONGEST_FINDINGS]}..."
