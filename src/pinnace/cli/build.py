@@ -11,7 +11,7 @@ from pinnace.api.selection.resource_filters import filter_errors
 from pinnace.api.selection.validation import namespace_list_errors
 from pinnace.api.values.durations import Duration
 from pinnace.api.velero.backup import Backup, BackupSpec, BackupUploader
-from pinnace.cli.common.options import BackupSpecOptions, FilterOptions
+from pinnace.cli.common.options import BackupContentOptions, BackupSpecOptions, ObjectFilterOptions
 from pinnace.cli.errors import InvalidInput
 
 
@@ -20,17 +20,34 @@ def requested_backup(name: str, namespace: str, options: BackupSpecOptions) -> B
     check_selectors(options)
     if options.ttl < Duration():
         raise InvalidInput("--ttl must not be negative: such a backup would be deleted at once")
+    spec = backup_spec(options)
+    spec.included_namespaces = list(options.include_namespaces)
+    spec.excluded_namespaces = list(options.exclude_namespaces)
+    spec.ttl = options.ttl
+    spec.volume_snapshot_locations = list(options.volume_snapshot_locations)
+    if options.resource_policies_configmap:
+        spec.resource_policy = ConfigReference(kind="configmap", name=options.resource_policies_configmap)
+    namespaces = namespace_list_errors(spec.included_namespaces, spec.excluded_namespaces)
+    if problems := [*filter_errors(spec), *namespaces]:
+        raise InvalidInput("\n".join(problems))
+    metadata = ObjectMeta(
+        name=name,
+        namespace=namespace,
+        labels=dict(options.labels),
+        annotations=dict(options.annotations),
+    )
+    return Backup(metadata=metadata, spec=spec)
+
+
+def backup_spec(options: BackupContentOptions) -> BackupSpec:
+    """The spec without what only administrators say. Raises InvalidInput."""
     spec = BackupSpec(
-        included_namespaces=list(options.include_namespaces),
-        excluded_namespaces=list(options.exclude_namespaces),
         included_resources=list(options.include_resources),
         excluded_resources=list(options.exclude_resources),
         label_selector=options.selector,
         snapshot_volumes=options.snapshot_volumes,
-        ttl=options.ttl,
         include_cluster_resources=options.include_cluster_resources,
         storage_location=options.storage_location,
-        volume_snapshot_locations=list(options.volume_snapshot_locations),
         default_volumes_to_restic=options.default_volumes_to_restic,
         ordered_resources=ordered_resources(options.ordered_resources),
         csi_snapshot_timeout=options.csi_snapshot_timeout,
@@ -45,18 +62,7 @@ def requested_backup(name: str, namespace: str, options: BackupSpecOptions) -> B
     )
     if options.parallel_files_upload:
         spec.uploader_config = BackupUploader(parallel_files_upload=options.parallel_files_upload)
-    if options.resource_policies_configmap:
-        spec.resource_policy = ConfigReference(kind="configmap", name=options.resource_policies_configmap)
-    namespaces = namespace_list_errors(spec.included_namespaces, spec.excluded_namespaces)
-    if problems := [*filter_errors(spec), *namespaces]:
-        raise InvalidInput("\n".join(problems))
-    metadata = ObjectMeta(
-        name=name,
-        namespace=namespace,
-        labels=dict(options.labels),
-        annotations=dict(options.annotations),
-    )
-    return Backup(metadata=metadata, spec=spec)
+    return spec
 
 
 def backup_from_schedule(
@@ -97,7 +103,7 @@ def backup_from_schedule(
     return encode(backup, unsent=True) | {"spec": copy.deepcopy(template)}
 
 
-def check_selectors(options: FilterOptions) -> None:
+def check_selectors(options: ObjectFilterOptions) -> None:
     """Raise InvalidInput if both kinds of label selectors are given."""
     if options.selector is not None and options.or_selector:
         raise InvalidInput("either a 'selector' or an 'or-selector' can be specified, but not both")

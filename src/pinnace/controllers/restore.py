@@ -26,7 +26,7 @@ from pinnace.controllers.shared.locations import LocationStores
 from pinnace.controllers.shared.namespace_queue import NamespaceQueue, targets_of
 from pinnace.controllers.shared.parts import Parts
 from pinnace.controllers.shared.pod_volumes import PodVolumes
-from pinnace.controllers.shared.runs import RESTORE_RUNS, Plan, RunReconciler, failed, is_new
+from pinnace.controllers.shared.runs import RESTORE_RUNS, Plan, RunReconciler, failed
 from pinnace.controllers.shared.scope import Scope
 from pinnace.controllers.shared.writes import PASSING_ERRORS
 from pinnace.csi.movement.downloads import RestoreMovedData
@@ -327,7 +327,5 @@ def controller(parts: Parts) -> Controller:
         clock=parts.timers,
         queue=queue,
     )
-    made.watch(informer, predicate=reconciler.concerns)
-    # A Restore that is deleted while it waits must leave the queue, or it would block others.
-    made.watch(informer, predicate=is_new, on_add=False, on_update=False, on_delete=True)
+    reconciler.watch_by(made, informer)
     return made

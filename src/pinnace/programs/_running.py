@@ -157,13 +157,6 @@ def backup_request(name: str, cluster: Cluster, selection: Selection, options: B
     """The Backup that is asked for. Raises InvalidRequest."""
     scoped = options.scoped_resources or ScopedResources()
     spec = BackupSpec(
-        included_namespaces=_names(selection.included_namespaces, "included_namespaces"),
-        excluded_namespaces=_names(selection.excluded_namespaces, "excluded_namespaces"),
-        included_resources=_names(selection.included_resources, "included_resources"),
-        excluded_resources=_names(selection.excluded_resources, "excluded_resources"),
-        label_selector=_selector(selection.labels, "labels"),
-        or_label_selectors=_selectors(selection),
-        include_cluster_resources=selection.cluster_resources,
         snapshot_volumes=options.snapshot_volumes,
         ttl=_duration(options.ttl),
         ordered_resources=dict(options.ordered_resources),
@@ -172,6 +165,7 @@ def backup_request(name: str, cluster: Cluster, selection: Selection, options: B
         included_namespace_scoped_resources=_names(scoped.included_namespaced, "included_namespaced"),
         excluded_namespace_scoped_resources=_names(scoped.excluded_namespaced, "excluded_namespaced"),
     )
+    _select(spec, selection)
     metadata = ObjectMeta(name=name, namespace=cluster.namespace, labels=dict(options.labels))
     return Backup(metadata=metadata, spec=spec)
 
@@ -180,18 +174,12 @@ def restore_request(backup: str, cluster: Cluster, selection: Selection, options
     """The Restore that is asked for. Raises InvalidRequest."""
     spec = RestoreSpec(
         backup_name=backup,
-        included_namespaces=_names(selection.included_namespaces, "included_namespaces"),
-        excluded_namespaces=_names(selection.excluded_namespaces, "excluded_namespaces"),
-        included_resources=_names(selection.included_resources, "included_resources"),
-        excluded_resources=_names(selection.excluded_resources, "excluded_resources"),
-        label_selector=_selector(selection.labels, "labels"),
-        or_label_selectors=_selectors(selection),
-        include_cluster_resources=selection.cluster_resources,
         existing_resource_policy=_policy(options.existing_resources),
         namespace_mapping=dict(options.namespace_mapping),
         restore_pvs=options.restore_volumes,
         preserve_node_ports=options.preserve_node_ports,
     )
+    _select(spec, selection)
     name = options.name or f"{backup}-{time.strftime('%Y%m%d%H%M%S')}"
     notes = {WITHOUT_VOLUME_DATA: "true"} if options.without_volume_data else {}
     metadata = ObjectMeta(
@@ -219,6 +207,17 @@ def summary_of(name: str, backup: Backup) -> BackupSummary:
 def phase_of(text: str) -> Phase:
     """The phase; UNKNOWN if only other versions have it."""
     return Phase(text) if text in Phase.__members__.values() else Phase.UNKNOWN
+
+
+def _select(spec: BackupSpec | RestoreSpec, selection: Selection) -> None:
+    """Put what is selected into a spec. Raises InvalidRequest."""
+    spec.included_namespaces = _names(selection.included_namespaces, "included_namespaces")
+    spec.excluded_namespaces = _names(selection.excluded_namespaces, "excluded_namespaces")
+    spec.included_resources = _names(selection.included_resources, "included_resources")
+    spec.excluded_resources = _names(selection.excluded_resources, "excluded_resources")
+    spec.label_selector = _selector(selection.labels, "labels")
+    spec.or_label_selectors = _selectors(selection)
+    spec.include_cluster_resources = selection.cluster_resources
 
 
 def _names(names: object, field: str) -> list[str]:

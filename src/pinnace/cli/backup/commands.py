@@ -19,6 +19,7 @@ from pinnace.cli.common.commands import (
     names_argument,
     operation_timeout_option,
     scoped_filter_options,
+    upload_option,
     wait_options,
 )
 from pinnace.cli.common.refused import OF_BACKUPS, refusing
@@ -67,12 +68,7 @@ if TYPE_CHECKING:
     default="",
     help="ConfigMap in the server's namespace with policies for volumes and resources.",
 )
-@click.option(
-    "--parallel-files-upload",
-    type=click.IntRange(min=0),
-    default=0,
-    help="How many files of a volume are read at once; 0 for the number that the uploader chooses.",
-)
+@upload_option()
 @operation_timeout_option()
 @movement_options
 @wait_options()

@@ -73,6 +73,31 @@ def operation_timeout_option() -> Decorator:
     )
 
 
+def upload_option() -> Decorator:
+    """How many files of a volume are saved at once."""
+    return click.option(
+        "--parallel-files-upload",
+        type=click.IntRange(min=0),
+        default=0,
+        help="How many files of a volume are read at once; 0 for the uploader's own choice.",
+    )
+
+
+def restored_files_options() -> Decorator:
+    """How files of volumes are restored."""
+    return all_of(
+        optional_boolean(
+            "--write-sparse-files", help="Write long runs of zeros in files of pod volumes as holes."
+        ),
+        click.option(
+            "--parallel-files-download",
+            type=click.IntRange(min=0),
+            default=0,
+            help="How many files of a volume are written at once; 0 for the uploader's own choice.",
+        ),
+    )
+
+
 def movement_options(function: Any) -> Any:
     """Whether the data of CSI snapshots is moved into the location, and by which program."""
     mover = click.option(

@@ -15,11 +15,9 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class FilterOptions:
-    """Which namespaces, resources and objects a backup or restore includes: `filter_options`."""
+class ObjectFilterOptions:
+    """Which resources and objects a backup or restore includes."""
 
-    include_namespaces: Sequence[str]
-    exclude_namespaces: Sequence[str]
     include_resources: Sequence[str]
     exclude_resources: Sequence[str]
     selector: "LabelSelector | None"
@@ -28,27 +26,54 @@ class FilterOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class BackupSpecOptions(FilterOptions):
-    """What makes the spec of a backup, or of a schedule's template."""
+class FilterOptions(ObjectFilterOptions):
+    """Which namespaces, resources and objects a backup or restore includes: `filter_options`."""
+
+    include_namespaces: Sequence[str]
+    exclude_namespaces: Sequence[str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class BackupContentOptions(ObjectFilterOptions):
+    """What a backup contains and where it is stored, for administrators and tenants alike."""
 
     include_cluster_scoped_resources: Sequence[str]
     exclude_cluster_scoped_resources: Sequence[str]
     include_namespace_scoped_resources: Sequence[str]
     exclude_namespace_scoped_resources: Sequence[str]
-    ttl: "Duration"
     storage_location: str
-    volume_snapshot_locations: Sequence[str]
     ordered_resources: str
     snapshot_volumes: bool | None
     default_volumes_to_restic: bool | None
     csi_snapshot_timeout: "Duration | None"
-    resource_policies_configmap: str
     parallel_files_upload: int
     item_operation_timeout: "Duration | None"
     snapshot_move_data: bool | None
     data_mover: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class BackupSpecOptions(FilterOptions, BackupContentOptions):
+    """What makes the spec of a backup, or of a schedule's template."""
+
+    ttl: "Duration"
+    volume_snapshot_locations: Sequence[str]
+    resource_policies_configmap: str
     labels: Mapping[str, str]
     annotations: Mapping[str, str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RestoreContentOptions(ObjectFilterOptions):
+    """What a restore brings back and how, for administrators and tenants alike."""
+
+    from_backup: str
+    restore_volumes: bool | None
+    preserve_nodeports: bool | None
+    existing_resource_policy: str | None
+    item_operation_timeout: "Duration | None"
+    write_sparse_files: bool | None
+    parallel_files_download: int
 
 
 @dataclass(frozen=True, kw_only=True)

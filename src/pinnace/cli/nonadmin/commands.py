@@ -9,9 +9,14 @@ import click
 from pinnace.cli.common.commands import (
     CONTEXT,
     all_of,
+    download_options,
     movement_options,
+    names_argument,
     operation_timeout_option,
+    restored_files_options,
     scoped_filter_options,
+    selector_option,
+    upload_option,
 )
 from pinnace.cli.common.options import GetOptions, LogsOptions
 from pinnace.cli.flags import (
@@ -69,7 +74,7 @@ _OR_SELECTOR = click.option(
 
 
 @backup.command("create", short_help="Back up an own namespace.")
-@click.argument("names", nargs=-1, metavar="NAME")
+@names_argument("NAME")
 @_INCLUDE
 @_EXCLUDE
 @_SELECTOR
@@ -94,12 +99,7 @@ _OR_SELECTOR = click.option(
     help="How long a CSI snapshot may take until the storage system has named it; at most 10m, unless the"
     " administrator allows more.",
 )  # fmt: skip
-@click.option(
-    "--parallel-files-upload",
-    type=click.IntRange(min=0),
-    default=0,
-    help="How many files of a volume are read at once; 0 for the number that the uploader chooses.",
-)
+@upload_option()
 @operation_timeout_option()
 @movement_options
 @_LABELS
@@ -114,7 +114,7 @@ def create_backup(ctx: click.Context, options: TenantBackupOptions) -> None:
 
 
 @restore.command("create", short_help="Restore an own namespace.")
-@click.argument("names", nargs=-1, metavar="NAME")
+@names_argument("NAME")
 @click.option(
     "--from-backup", default="", help="The backup to restore, by its name in this namespace. Required."
 )
@@ -131,13 +131,7 @@ def create_backup(ctx: click.Context, options: TenantBackupOptions) -> None:
     help="What to do with objects that exist and differ: none leaves them alone, update patches them.",
 )
 @operation_timeout_option()
-@optional_boolean("--write-sparse-files", help="Write long runs of zeros in files of pod volumes as holes.")
-@click.option(
-    "--parallel-files-download",
-    type=click.IntRange(min=0),
-    default=0,
-    help="How many files of a volume are written at once; 0 for the number that the uploader chooses.",
-)
+@restored_files_options()
 @_LABELS
 @output_flags
 @takes(TenantRestoreOptions)
@@ -150,7 +144,7 @@ def create_restore(ctx: click.Context, options: TenantRestoreOptions) -> None:
 
 
 @location.command("create", short_help="Ask for a location in an own bucket.")
-@click.argument("names", nargs=-1, metavar="NAME")
+@names_argument("NAME")
 @click.option("--provider", default="aws", show_default=True, help="Who keeps the bucket.")
 @click.option("--bucket", default="", help="The bucket. Required.")
 @click.option("--prefix", default="", help="Path inside the bucket, after the namespace's name.")
@@ -172,8 +166,8 @@ def create_location(ctx: click.Context, options: TenantLocationOptions) -> None:
 
 def _get(noun: str) -> click.Command:
     @click.command("get", cls=Command, short_help=f"List {noun}s.", help=f"List {noun}s, or the named ones.")
-    @click.argument("names", nargs=-1, metavar="[NAME...]")
-    @click.option("-l", "--selector", default="", help=f"Only {noun}s that match this label selector.")
+    @names_argument("[NAME...]")
+    @selector_option(f"Only {noun}s")
     @output_flags
     @takes(GetOptions)
     def get(ctx: click.Context, options: GetOptions) -> None:
@@ -188,7 +182,7 @@ def _describe(noun: str) -> click.Command:
     @click.command(
         "describe", cls=Command, short_help=f"Describe {noun}s.", help=f"Describe {noun}s in full."
     )
-    @click.argument("names", nargs=-1, metavar="[NAME...]")
+    @names_argument("[NAME...]")
     @click.pass_context
     def describe(ctx: click.Context, /, names: tuple[str, ...]) -> None:
         from pinnace.cli.nonadmin import read as nonadmin_read
@@ -205,12 +199,8 @@ def _logs(noun: str) -> click.Command:
         short_help=f"Print the log of a {noun}.",
         help=f"Print the log of a finished {noun} that lies in an own storage location.",
     )
-    @click.argument("names", nargs=-1, metavar="NAME")
-    @click.option(
-        "--timeout", type=DurationFlag(), default="1m0s", show_default=True, help="How long to wait."
-    )
-    @boolean("--insecure-skip-tls-verify", help="Accept any TLS certificate for the download.")
-    @click.option("--cacert", default="", help="CA bundle to verify the download with.")
+    @names_argument("NAME")
+    @download_options("the log")
     @takes(LogsOptions)
     def logs(ctx: click.Context, options: LogsOptions) -> None:
         from pinnace.cli.nonadmin import read as nonadmin_read
@@ -227,7 +217,7 @@ def _delete(noun: str, help: str) -> click.Command:
     )
 
     @click.command("delete", cls=Command, short_help=f"Delete {noun}s.", help=help)
-    @click.argument("names", nargs=-1, metavar="NAME...")
+    @names_argument("NAME...")
     @boolean("--confirm", help="Do not ask.")
     @(keep_data if noun == "backup" else all_of())
     @takes(TenantDeleteOptions)

@@ -7,14 +7,13 @@ from pinnace.api.meta import LabelSelector
 from pinnace.api.objects import JSONObject
 from pinnace.api.selection.label_choice import label_choice_errors
 from pinnace.api.selection.resource_filters import filter_errors
-from pinnace.api.velero.backup import BackupSpec, BackupUploader
-from pinnace.api.velero.restore import RestoreSpec, RestoreUploader
 from pinnace.api.velero.storage_location import (
     BackupStorageLocationSpec,
     ObjectStorageLocation,
     SecretKeySelector,
 )
-from pinnace.cli.build import ordered_resources
+from pinnace.cli.build import backup_spec
+from pinnace.cli.common.options import ObjectFilterOptions
 from pinnace.cli.connect import program_name, run_async
 from pinnace.cli.errors import InvalidInput
 from pinnace.cli.nonadmin.kinds import KINDS, open_home
@@ -25,31 +24,12 @@ from pinnace.cli.nonadmin.options import (
     TenantRestoreOptions,
 )
 from pinnace.cli.output.printing import print_objects
+from pinnace.cli.restore.build import restore_spec
 
 
 def backup(ctx: click.Context, options: TenantBackupOptions) -> None:
     """Print or submit a request for a backup."""
-    spec = BackupSpec(
-        included_resources=list(options.include_resources),
-        excluded_resources=list(options.exclude_resources),
-        label_selector=options.selector,
-        or_label_selectors=list(options.or_selector),
-        snapshot_volumes=options.snapshot_volumes,
-        storage_location=options.storage_location,
-        default_volumes_to_restic=options.default_volumes_to_restic,
-        include_cluster_resources=options.include_cluster_resources,
-        included_cluster_scoped_resources=list(options.include_cluster_scoped_resources),
-        excluded_cluster_scoped_resources=list(options.exclude_cluster_scoped_resources),
-        included_namespace_scoped_resources=list(options.include_namespace_scoped_resources),
-        excluded_namespace_scoped_resources=list(options.exclude_namespace_scoped_resources),
-        ordered_resources=ordered_resources(options.ordered_resources),
-        csi_snapshot_timeout=options.csi_snapshot_timeout,
-        item_operation_timeout=options.item_operation_timeout,
-        snapshot_move_data=options.snapshot_move_data,
-        datamover=options.data_mover,
-    )
-    if options.parallel_files_upload:
-        spec.uploader_config = BackupUploader(parallel_files_upload=options.parallel_files_upload)
+    spec = backup_spec(options)
     if problems := [*filter_errors(spec), *label_choice_errors(*_selectors(options), "backup")]:
         raise InvalidInput("\n".join(problems))
     given = encode(spec)
@@ -65,23 +45,7 @@ def restore(ctx: click.Context, options: TenantRestoreOptions) -> None:
     """Print or submit a request for a restore."""
     if not options.from_backup:
         raise InvalidInput("--from-backup is required: the name of a backup in this namespace")
-    spec = RestoreSpec(
-        backup_name=options.from_backup,
-        included_resources=list(options.include_resources),
-        excluded_resources=list(options.exclude_resources),
-        label_selector=options.selector,
-        or_label_selectors=list(options.or_selector),
-        restore_pvs=options.restore_volumes,
-        preserve_node_ports=options.preserve_nodeports,
-        include_cluster_resources=options.include_cluster_resources,
-        existing_resource_policy=options.existing_resource_policy or "",
-        item_operation_timeout=options.item_operation_timeout,
-    )
-    if options.write_sparse_files is not None or options.parallel_files_download:
-        spec.uploader_config = RestoreUploader(
-            write_sparse_files=options.write_sparse_files,
-            parallel_files_download=options.parallel_files_download,
-        )
+    spec = restore_spec(options)
     if problems := label_choice_errors(*_selectors(options), "restore"):
         raise InvalidInput("\n".join(problems))
     given = encode(spec)
@@ -107,7 +71,7 @@ def location(ctx: click.Context, options: TenantLocationOptions) -> None:
 
 
 def _selectors(
-    options: TenantBackupOptions | TenantRestoreOptions,
+    options: ObjectFilterOptions,
 ) -> tuple[LabelSelector | None, list[LabelSelector]]:
     return options.selector, list(options.or_selector)
 

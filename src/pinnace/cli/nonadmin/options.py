@@ -4,10 +4,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from pinnace.cli.common.options import BackupContentOptions, RestoreContentOptions
 from pinnace.cli.output.printing import OutputOptions
 
 if TYPE_CHECKING:
-    from pinnace.api.meta import LabelSelector
     from pinnace.api.values.durations import Duration
 
 
@@ -20,46 +20,15 @@ class RequestOptions(OutputOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class TenantBackupOptions(RequestOptions):
-    """`nonadmin backup create`."""
+class TenantBackupOptions(BackupContentOptions, RequestOptions):
+    """`nonadmin backup create`; `ttl` None leaves it to the administrator's default."""
 
-    include_resources: Sequence[str]
-    exclude_resources: Sequence[str]
-    include_cluster_resources: bool | None
-    include_cluster_scoped_resources: Sequence[str]
-    exclude_cluster_scoped_resources: Sequence[str]
-    include_namespace_scoped_resources: Sequence[str]
-    exclude_namespace_scoped_resources: Sequence[str]
-    ordered_resources: str
-    csi_snapshot_timeout: "Duration | None"
-    item_operation_timeout: "Duration | None"
-    parallel_files_upload: int
-    snapshot_move_data: bool | None
-    data_mover: str
-    selector: "LabelSelector | None"
-    or_selector: "Sequence[LabelSelector]"
     ttl: "Duration | None"
-    storage_location: str
-    snapshot_volumes: bool | None
-    default_volumes_to_restic: bool | None
 
 
 @dataclass(frozen=True, kw_only=True)
-class TenantRestoreOptions(RequestOptions):
+class TenantRestoreOptions(RestoreContentOptions, RequestOptions):
     """`nonadmin restore create`."""
-
-    from_backup: str
-    include_resources: Sequence[str]
-    exclude_resources: Sequence[str]
-    include_cluster_resources: bool | None
-    existing_resource_policy: str | None
-    item_operation_timeout: "Duration | None"
-    write_sparse_files: bool | None
-    parallel_files_download: int
-    selector: "LabelSelector | None"
-    or_selector: "Sequence[LabelSelector]"
-    restore_volumes: bool | None
-    preserve_nodeports: bool | None
 
 
 @dataclass(frozen=True, kw_only=True)

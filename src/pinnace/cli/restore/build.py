@@ -6,6 +6,7 @@ from pinnace.api.meta import ConfigReference, ObjectMeta
 from pinnace.api.objects import JSONObject
 from pinnace.api.velero.restore import Restore, RestoreSpec, RestoreStatusSpec, RestoreUploader
 from pinnace.cli.build import check_selectors
+from pinnace.cli.common.options import RestoreContentOptions
 from pinnace.cli.errors import InvalidInput
 from pinnace.cli.restore.options import RestoreCreateOptions
 
@@ -13,31 +14,14 @@ from pinnace.cli.restore.options import RestoreCreateOptions
 def requested_restore(name: str, namespace: str, options: RestoreCreateOptions) -> Restore:
     """The Restore that the options describe. Raises InvalidInput."""
     check_selectors(options)
-    spec = RestoreSpec(
-        backup_name=options.from_backup,
-        schedule_name=options.from_schedule,
-        included_namespaces=list(options.include_namespaces),
-        excluded_namespaces=list(options.exclude_namespaces),
-        included_resources=list(options.include_resources),
-        excluded_resources=list(options.exclude_resources),
-        namespace_mapping=dict(options.namespace_mappings),
-        label_selector=options.selector,
-        restore_pvs=options.restore_volumes,
-        preserve_node_ports=options.preserve_nodeports,
-        include_cluster_resources=options.include_cluster_resources,
-        or_label_selectors=list(options.or_selector),
-        existing_resource_policy=options.existing_resource_policy or "",
-        restore_status=_restored_status(options),
-        resource_modifier=ConfigReference(kind="configmap", name=options.resource_modifier_configmap)
-        if options.resource_modifier_configmap
-        else None,
-        item_operation_timeout=options.item_operation_timeout,
-    )
-    if options.write_sparse_files is not None or options.parallel_files_download:
-        spec.uploader_config = RestoreUploader(
-            write_sparse_files=options.write_sparse_files,
-            parallel_files_download=options.parallel_files_download,
-        )
+    spec = restore_spec(options)
+    spec.schedule_name = options.from_schedule
+    spec.included_namespaces = list(options.include_namespaces)
+    spec.excluded_namespaces = list(options.exclude_namespaces)
+    spec.namespace_mapping = dict(options.namespace_mappings)
+    spec.restore_status = _restored_status(options)
+    if options.resource_modifier_configmap:
+        spec.resource_modifier = ConfigReference(kind="configmap", name=options.resource_modifier_configmap)
     metadata = ObjectMeta(
         name=name,
         namespace=namespace,
@@ -49,6 +33,28 @@ def requested_restore(name: str, namespace: str, options: RestoreCreateOptions) 
     if (chosen := _chosen_objects(options)) is not None:
         metadata.annotations[labels.CHOSEN_OBJECTS] = encode_chosen(chosen)
     return Restore(metadata=metadata, spec=spec)
+
+
+def restore_spec(options: RestoreContentOptions) -> RestoreSpec:
+    """The spec without what only administrators say."""
+    spec = RestoreSpec(
+        backup_name=options.from_backup,
+        included_resources=list(options.include_resources),
+        excluded_resources=list(options.exclude_resources),
+        label_selector=options.selector,
+        or_label_selectors=list(options.or_selector),
+        restore_pvs=options.restore_volumes,
+        preserve_node_ports=options.preserve_nodeports,
+        include_cluster_resources=options.include_cluster_resources,
+        existing_resource_policy=options.existing_resource_policy or "",
+        item_operation_timeout=options.item_operation_timeout,
+    )
+    if options.write_sparse_files is not None or options.parallel_files_download:
+        spec.uploader_config = RestoreUploader(
+            write_sparse_files=options.write_sparse_files,
+            parallel_files_download=options.parallel_files_download,
+        )
+    return spec
 
 
 def _chosen_objects(options: RestoreCreateOptions) -> ChosenObjects | None:

@@ -15,6 +15,7 @@ from pinnace.cli.common.commands import (
     logs_command,
     names_argument,
     operation_timeout_option,
+    restored_files_options,
     wait_options,
 )
 from pinnace.cli.flags import (
@@ -75,13 +76,7 @@ if TYPE_CHECKING:
     "--with-dependencies",
     help="Restore what its pods refer to, too: Secrets, ConfigMaps, claims, service accounts.",
 )
-@optional_boolean("--write-sparse-files", help="Write long runs of zeros in files of pod volumes as holes.")
-@click.option(
-    "--parallel-files-download",
-    type=click.IntRange(min=0),
-    default=0,
-    help="How many files of a volume are written at once; 0 for the number that the uploader chooses.",
-)
+@restored_files_options()
 @boolean("--confirm", help="Do not ask before --existing-resource-policy recreate.")
 @optional_boolean("--allow-partially-failed", help="With --from-schedule: PartiallyFailed backups count too.")
 @operation_timeout_option()

@@ -41,7 +41,8 @@ from pinnace.kube.errors import (
 )
 from pinnace.kube.resources import BACKUPS, RESTORES, APIResource
 from pinnace.runtime.backoff import FailureBackoff
-from pinnace.runtime.controller import DONE, Result
+from pinnace.runtime.controller import DONE, Controller, Result
+from pinnace.runtime.informer import Informer
 from pinnace.runtime.keys import Key
 from pinnace.runtime.logfields import bound_fields, get_logger
 
@@ -138,6 +139,12 @@ class RunReconciler(Generic[RunT]):
         self._refusals: FailureBackoff[Key] = FailureBackoff(
             base_seconds=REFUSED_SECONDS, cap_seconds=LONGEST_REFUSED_SECONDS
         )
+
+    def watch_by(self, controller: Controller, informer: Informer) -> None:
+        """Let a controller reconcile what changes, and what is deleted."""
+        controller.watch(informer, predicate=self.concerns)
+        # An object that is deleted while it waits must leave the queue, or it would block others.
+        controller.watch(informer, predicate=is_new, on_add=False, on_update=False, on_delete=True)
 
     def concerns(self, obj: JSONObject) -> bool:
         """Whether a change of the object needs a reconcile.

@@ -11,6 +11,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from pinnace.storage.errors import StoreConfigError
+from pinnace.storage.settings import existing_file, parse_bool
 
 VALID_KEYS = (
     "region",
@@ -28,8 +29,6 @@ VALID_KEYS = (
     "caCert",
 )
 
-_TRUE = frozenset({"1", "t", "T", "TRUE", "true", "True"})
-_FALSE = frozenset({"0", "f", "F", "FALSE", "false", "False", ""})
 _REGION = re.compile(r"[-._A-Za-z0-9]*")
 _HOST_LABEL = re.compile(r"[a-z0-9][a-z0-9-]{1,61}[a-z0-9]")
 
@@ -117,7 +116,7 @@ def parse_s3_config(config: Mapping[str, str]) -> S3Config:
         kms_key_id=kms_key_id,
         encryption="aws:kms" if kms_key_id else config.get("serverSideEncryption", ""),
         profile=config.get("profile", ""),
-        credentials_file=_credentials_file(config.get("credentialsFile", "")),
+        credentials_file=existing_file(config.get("credentialsFile", "")),
         insecure_skip_tls_verify=_parse_bool(config, "insecureSkipTLSVerify"),
         ca_cert=config.get("caCert", ""),
     )
@@ -125,13 +124,12 @@ def parse_s3_config(config: Mapping[str, str]) -> S3Config:
 
 def _parse_bool(config: Mapping[str, str], key: str) -> bool:
     text = config.get(key, "")
-    if text in _TRUE:
-        return True
-    if text in _FALSE:
-        return False
-    raise StoreConfigError(
-        f'could not parse {key} (expected bool): strconv.ParseBool: parsing "{text}": invalid syntax'
-    )
+    found = parse_bool(text)
+    if found is None:
+        raise StoreConfigError(
+            f'could not parse {key} (expected bool): strconv.ParseBool: parsing "{text}": invalid syntax'
+        )
+    return found
 
 
 def _parse_url(which: str, url: str) -> str:
@@ -148,12 +146,3 @@ def _parse_url(which: str, url: str) -> str:
             f"Invalid {which} url {shown}, URL must start with http:// or https:// and name a host"
         )
     return url.rstrip("/")
-
-
-def _credentials_file(text: str) -> Path | None:
-    if not text:
-        return None
-    path = Path(text).expanduser()
-    if not path.is_file():
-        raise StoreConfigError("provided credentialsFile does not exist")
-    return path
