@@ -1,4 +1,4 @@
-"""What one backup, restore or deletion is given, whoever runs it: a server, a command or a Python program.
+"""What one backup, restore or deletion is given, run by a server, a command or a Python program alike.
 
 `pinnace.operations` makes it once for each run; engines and collaborators take it as a whole. What is special
 to backups or to restores stands in their own runners.
@@ -54,7 +54,7 @@ class Reading:
     Attributes:
         done: objects that were processed.
         total: objects that are known to be there.
-        is_final: whether there are no more than those.
+        is_final: whether that number is final.
     """
 
     done: int = 0

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 _MAX_NODES: Final = 50_000
-"""Aliases can repeat a part of a document very often; a document that somebody wrote has far fewer parts."""
+"""Aliases can repeat a part of a document very often; one written by a person has far fewer parts."""
 
 
 def read_yaml(text: str) -> Any:

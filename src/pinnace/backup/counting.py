@@ -1,7 +1,7 @@
 """Counts the objects that a backup has not listed yet, so that its progress has a total. (docs/adr/062)
 
 A list of one object says how many more there are. A backup asks for it only when it has run for three
-seconds: a short one is over by then, and to a long one these requests add about a hundredth. Nothing but the
+seconds: a short one has ended by then, and to a long one these requests add about a hundredth. Only the
 display depends on the numbers: what cannot be counted stays unknown.
 """
 

@@ -46,14 +46,14 @@ class Queue:
     Attributes:
         cache: all objects of the kind.
         in_flight: keys of those that a worker is busy with.
-        order: those that must not start yet, in their order; None where only free workers are waited for.
+        queue: those that must not start yet, in their order; None where only free workers are waited for.
         has_positions: whether the kind has the phase Queued.
     """
 
     resource: APIResource
     cache: Cache
     in_flight: Collection[Key]
-    order: NamespaceQueue | None
+    queue: NamespaceQueue | None
     has_positions: bool
 
 
@@ -92,7 +92,7 @@ class WaitingRuns:
         return is_new(obj) and not deleting and Key.of(obj) not in self._queue.in_flight
 
     def _held(self) -> Sequence[tuple[Key, Key]]:
-        return self._queue.order.waiting() if self._queue.order is not None else ()
+        return self._queue.queue.waiting() if self._queue.queue is not None else ()
 
     def _for_worker(self) -> str:
         running = sorted(Key.of(obj).name for obj in self._queue.cache.objects() if is_in_progress(obj))
@@ -147,10 +147,10 @@ def controller(parts: Parts) -> Controller:
             resource=resource,
             cache=parts.informers.of(resource),
             in_flight=in_flight[resource],
-            order=order,
+            queue=queue,
             has_positions=resource == BACKUPS,
         )
-        for resource, order in parts.namespace_queues.items()
+        for resource, queue in parts.namespace_queues.items()
     ]
     shown = [WaitingRuns(parts.scope, queue) for queue in queues]
 

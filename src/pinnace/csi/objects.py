@@ -119,9 +119,9 @@ class TakenSnapshots:
         found, content = await wait_for_content(
             self._client, self._kinds, snapshot, sleep=self._sleep, timeout_seconds=self.timeout_seconds
         )
-        name, marks = content["metadata"]["name"], {labels.BACKUP_NAME: labels.label_value(self._backup)}
+        name, own_labels = content["metadata"]["name"], {labels.BACKUP_NAME: labels.label_value(self._backup)}
         # In one write: at no time is it kept without the label that a deletion needs to find it.
-        patch = {"metadata": {"labels": marks}, **KEEP_WITHOUT_OBJECT}
+        patch = {"metadata": {"labels": own_labels}, **KEEP_WITHOUT_OBJECT}
         content = await self._client.patch(self._kinds.contents, name, patch)
         taken = self._made[found["metadata"]["namespace"], found["metadata"]["name"]]
         taken.content = name

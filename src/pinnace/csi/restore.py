@@ -162,11 +162,11 @@ class BindSnapshot:
         if await self._exists(namespace, name):
             log.info("VolumeSnapshot exists and is left alone", extra=fields)
             return RestoreItemOutput(item=item, skip=True)
-        marks = {  # of the backup too: then the content is deleted with it, even after its namespace
+        own_labels = {  # of the backup too: then the content is deleted with it, even after its namespace
             labels.BACKUP_NAME: labels.label_value(restore.spec.backup_name),
             labels.RESTORE_NAME: labels.label_value(restore.metadata.name),
         }
-        body = csi.static_content(self._kinds, item, namespace, marks)
+        body = csi.static_content(self._kinds, item, namespace, own_labels)
         if self._recorded is not None and csi.handle_of(body) not in self._recorded:
             raise CSIError(
                 f"VolumeSnapshot {namespace}/{name} names a snapshot that the backup has no record of:"

@@ -140,17 +140,17 @@ def named_class(claim: JSONObject, backup: Backup, driver: str) -> str:
 def new_snapshot(kinds: SnapshotKinds, claim: JSONObject, backup: Backup, snapshot_class: str) -> JSONObject:
     """The VolumeSnapshot to create for a claim; its name is still to be generated."""
     name = claim["metadata"]["name"]
-    marks = {labels.BACKUP_NAME: labels.label_value(backup.metadata.name)}
+    own_labels = {labels.BACKUP_NAME: labels.label_value(backup.metadata.name)}
     if backup.spec.snapshot_move_data:
         # It is gone when the backup is complete; restored, it would name a snapshot that does not exist.
-        marks[labels.EXCLUDE_FROM_BACKUP] = labels.EXCLUDE_FROM_BACKUP_VALUE
+        own_labels[labels.EXCLUDE_FROM_BACKUP] = labels.EXCLUDE_FROM_BACKUP_VALUE
     return {
         "apiVersion": kinds.snapshots.api_version,
         "kind": kinds.snapshots.kind,
         "metadata": {
             "generateName": f"velero-{name}-",
             "namespace": claim["metadata"]["namespace"],
-            "labels": marks,
+            "labels": own_labels,
         },
         "spec": {
             "source": {"persistentVolumeClaimName": name},

@@ -40,8 +40,8 @@ class CollectionFailed(Exception):
 class Leftovers:
     """What a request that is gone still has in the server's line: removed at once, as others wait behind it.
 
-    Whoever takes our finalizer off a request could else put any number of objects there. What was served is
-    left: the server's sync may just have found it, and its request is made anew.
+    A tenant who removes our finalizer from requests could otherwise put any number of objects there. What
+    was served is left: the server's sync may just have found it, and its request is made anew.
     """
 
     def __init__(self, client: KubeClient, cache: Cache, resource: APIResource) -> None:

@@ -1,4 +1,4 @@
-"""Who belongs to whom: unique ids, marks on objects of the server's namespace, proof of ownership. Pure.
+"""Which tenant owns an object of the server's namespace: unique ids, labels, proof of ownership. Pure.
 
 Labels find and select, annotations state ownership. A tenant can copy any label onto an own object, and the
 owner of a bucket can forge both on what is found in it; so an object counts as a request's own only when its
@@ -45,7 +45,7 @@ def _head(part: str, characters: int) -> str:
     return part[:characters].rstrip(".-")
 
 
-def is_valid_mark(value: str) -> bool:
+def is_valid_id(value: str) -> bool:
     """Whether a label or annotation says anything. (docs/spec: NAC 3.1)"""
     return 0 < len(value) <= MAX_VALUE_CHARACTERS
 
@@ -69,10 +69,10 @@ def origin_key(obj: JSONObject, origin: Origin) -> Key | None:
     )
     if not (has_common_labels(obj) and is_object_name(namespace) and is_object_name(name)):
         return None  # no request has such a name: the owner of a bucket can write any
-    return Key(namespace, name) if is_valid_mark(id_of(obj, origin)) else None
+    return Key(namespace, name) if is_valid_id(id_of(obj, origin)) else None
 
 
-def marks(origin: Origin, unique_id: str, request: Key) -> JSONObject:
+def owner_metadata(origin: Origin, unique_id: str, request: Key) -> JSONObject:
     """Labels and annotations of an object that is made for a request. (docs/spec: NAC 3.4)"""
     return {
         "labels": {**COMMON_LABELS, origin.id_label: unique_id},
@@ -86,7 +86,7 @@ def marks(origin: Origin, unique_id: str, request: Key) -> JSONObject:
 def synced_from(non_admin_backup: JSONObject) -> str:
     """The unique id that a NonAdminBackup says it was found by in storage; empty if it says nothing."""
     value = text(non_admin_backup, "metadata", "labels", SYNCED_FROM_LABEL)
-    return value if is_valid_mark(value) else ""
+    return value if is_valid_id(value) else ""
 
 
 def tenant_of_location(location: JSONObject | None) -> str:

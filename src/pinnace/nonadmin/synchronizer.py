@@ -146,7 +146,10 @@ class Synchronizer:
                 if await self._lookups.named(NON_ADMIN_LOCATIONS, *owner) is not None:
                     watched[name] = WatchedLocation(own_name=owner.name, tenant=owner.namespace)
             elif tenant_of_location(location):
-                log.warning("Location of a tenant is not wholly marked, left alone", backupLocation=name)
+                log.warning(
+                    "Location of a tenant lacks labels or annotations of its owner, left alone",
+                    backupLocation=name,
+                )
             elif member(location, "spec", "default") is True or name == self._default_location:
                 watched[name] = WatchedLocation()
         return watched
@@ -177,8 +180,8 @@ def missing_requests(
         spec = {name: value for name, value in mapping(backup, "spec").items() if name != "storageLocation"}
         if location.own_name:
             spec["storageLocation"] = location.own_name
-        marks = {SYNCED_FROM_LABEL: id_of(backup, Origin.BACKUP)}
-        metadata = {"name": key.name, "namespace": key.namespace, "labels": marks}
+        own_labels = {SYNCED_FROM_LABEL: id_of(backup, Origin.BACKUP)}
+        metadata = {"name": key.name, "namespace": key.namespace, "labels": own_labels}
         former = "" if location.tenant else text(backup, "metadata", "annotations", NAMESPACE_UID_ANNOTATION)
         yield velero_body(NON_ADMIN_BACKUPS, metadata, {"backupSpec": spec}), former
 

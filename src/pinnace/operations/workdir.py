@@ -71,7 +71,7 @@ def _make(root: Path) -> tuple[Path, int]:
     try:
         return path, _lock(path)
     except OSError:
-        shutil.rmtree(path, ignore_errors=True)  # nobody else would: it has no lock
+        shutil.rmtree(path, ignore_errors=True)  # no other process would: it has no lock
         raise
 
 

@@ -4,7 +4,7 @@
     ├── CacheSyncTimeout    a cache was not filled in time
     ├── LeadershipLost      another process may be leading now
     └── GracePeriodExceeded work in flight had to be cancelled at shutdown
-    QueueShutDown           no more keys; how a worker learns that it shall end
+    QueueShutDown           no keys are left; tells a worker to end
 
 What goes wrong with one key is none of these: it is logged and tried again. (docs/spec: CTL 2.1)
 """
@@ -35,4 +35,4 @@ class GracePeriodExceeded(RuntimeFailure):
 
 
 class QueueShutDown(Exception):
-    """The queue hands out no more keys."""
+    """The queue was shut down and hands out no keys."""

@@ -184,7 +184,7 @@ class RateLimitedQueue(Generic[K]):
             self._wake_getter()
 
     def shutdown(self) -> None:
-        """Hand out no more keys, take no more, end all delays. Idempotent."""
+        """Stop handing out and taking keys, and end all delays. Idempotent."""
         self._shut_down = True
         for delayed in self._delayed.values():
             delayed.timer.cancel()

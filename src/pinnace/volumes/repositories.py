@@ -105,8 +105,8 @@ class Repositories:
             return await self._ready(repository)
 
     async def _find(self, volume_namespace: str, location: str, uploader: str) -> BackupRepository | None:
-        marks = repository_labels(volume_namespace, location)
-        selector = ",".join(f"{name}={value}" for name, value in marks.items())
+        own_labels = repository_labels(volume_namespace, location)
+        selector = ",".join(f"{name}={value}" for name, value in own_labels.items())
         try:
             found = await self._client.list_all(BACKUP_REPOSITORIES, self._namespace, label_selector=selector)
         except KubeError as error:

@@ -33,7 +33,7 @@ class Scene:
                 resource=resource,
                 cache=Cached(self.world, resource),
                 in_flight=self.in_flight,
-                order=self.order,
+                queue=self.order,
                 has_positions=self.plural == "backups",
             ),
         )

@@ -11,7 +11,7 @@ from pinnace.api.values.times import format_time
 from pinnace.kube.errors import Invalid
 from pinnace.kube.resources import NAMESPACES, SECRETS, APIResource
 from pinnace.nonadmin.collector import KEY, Collector
-from pinnace.nonadmin.identity import marks
+from pinnace.nonadmin.identity import owner_metadata
 from pinnace.nonadmin.objects import (
     NON_ADMIN_BACKUPS,
     NON_ADMIN_DOWNLOADS,
@@ -45,7 +45,7 @@ def own_location(service: Service, tenant: str = "shop", unique_id: str = "shop-
         "mine",
         status={"phase": "Created", "veleroBackupStorageLocation": {"nacuuid": unique_id, "name": unique_id}},
     )
-    marked = marks(Origin.LOCATION, unique_id, Key(tenant, "mine"))
+    marked = owner_metadata(Origin.LOCATION, unique_id, Key(tenant, "mine"))
     service.cluster.add(LOCATIONS, SERVER, unique_id, metadata=marked, spec={}, status={"phase": "Available"})
 
 
@@ -195,9 +195,13 @@ async def test_collection(approval: bool) -> None:
             cluster.add(resource, SERVER, f"plain-{number}", spec={})
         for number in range(orphans):
             cluster.add(
-                resource, SERVER, f"orphan-{number}", metadata=marks(origin, f"id-{number}", gone), spec={}
+                resource,
+                SERVER,
+                f"orphan-{number}",
+                metadata=owner_metadata(origin, f"id-{number}", gone),
+                spec={},
             )
-        unmarked = {"labels": marks(origin, "id-9", gone)["labels"]}
+        unmarked = {"labels": owner_metadata(origin, "id-9", gone)["labels"]}
         cluster.add(resource, SERVER, "unmarked", metadata=unmarked, spec={})
     own_location(service)
     for name, origin_name in (("kept", "mine"), ("orphan", "gone")):
@@ -206,7 +210,7 @@ async def test_collection(approval: bool) -> None:
             NON_ADMIN_LOCATION_REQUESTS,
             SERVER,
             name,
-            metadata=marks(Origin.LOCATION, "shop-mine-id", Key("shop", origin_name)),
+            metadata=owner_metadata(Origin.LOCATION, "shop-mine-id", Key("shop", origin_name)),
             spec={},
             status={"nonAdminBackupStorageLocation": source},
         )
@@ -229,7 +233,7 @@ async def test_collection_removes_what_belonged_to_a_former_request_of_that_name
     service = Service()
     service.cluster.add(NON_ADMIN_BACKUPS, "shop", "nightly", spec={"backupSpec": {}})
     await service.look(NON_ADMIN_BACKUPS, "shop", "nightly")
-    former = marks(Origin.BACKUP, "former", Key("shop", "nightly"))
+    former = owner_metadata(Origin.BACKUP, "former", Key("shop", "nightly"))
     service.cluster.add(BACKUPS, SERVER, "former", metadata=former, spec={})
     await collector(service).reconcile(KEY)
     (left,) = service.cluster.of(BACKUPS)
@@ -240,7 +244,7 @@ async def test_collection_removes_what_belonged_to_a_former_request_of_that_name
 async def test_no_period_no_collection() -> None:
     service = Service(settings=AdminSettings(collection_period=Duration()))
     service.cluster.add(
-        BACKUPS, SERVER, "orphan", metadata=marks(Origin.BACKUP, "id", Key("shop", "gone")), spec={}
+        BACKUPS, SERVER, "orphan", metadata=owner_metadata(Origin.BACKUP, "id", Key("shop", "gone")), spec={}
     )
     assert await collector(service).reconcile(KEY) == DONE
     assert len(service.cluster.of(BACKUPS)) == 1
@@ -264,7 +268,7 @@ def stored(
     service: Service, name: str, tenant: str, location: str, *, ended: bool = True, **changes: object
 ) -> None:
     status = finished("Completed", service.cluster.clock()) if ended else {"phase": "InProgress"}
-    marked = {**marks(Origin.BACKUP, name, Key(tenant, f"nab-{name}")), **changes}
+    marked = {**owner_metadata(Origin.BACKUP, name, Key(tenant, f"nab-{name}")), **changes}
     spec = {"storageLocation": location, "includedNamespaces": [tenant]}
     service.cluster.add(BACKUPS, SERVER, name, metadata=marked, spec=spec, status=status)
 
@@ -302,7 +306,11 @@ async def test_what_a_buckets_owner_forged_reaches_nobody() -> None:
         service.cluster.add(NAMESPACES, "", tenant, status={"phase": "Active"})
     stored(service, "forged", "victim", "evil-mine-id")
     stored(
-        service, "renamed", "evil", "evil-mine-id", labels=marks(Origin.BACKUP, "x", Key("", ""))["labels"]
+        service,
+        "renamed",
+        "evil",
+        "evil-mine-id",
+        labels=owner_metadata(Origin.BACKUP, "x", Key("", ""))["labels"],
     )
     await synchronizer(service).reconcile(KEY)
     assert service.cluster.of(NON_ADMIN_BACKUPS) == []

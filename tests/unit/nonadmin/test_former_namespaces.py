@@ -4,7 +4,7 @@ import pytest
 
 from pinnace.api.nonadmin.names import NAMESPACE_UID_ANNOTATION, Origin
 from pinnace.kube.resources import NAMESPACES
-from pinnace.nonadmin.identity import marks
+from pinnace.nonadmin.identity import owner_metadata
 from pinnace.nonadmin.objects import NON_ADMIN_BACKUPS, NON_ADMIN_LOCATIONS
 from pinnace.nonadmin.settings.admin import AdminSettings
 from pinnace.nonadmin.synchronizer import KEY, Synchronizer
@@ -20,7 +20,7 @@ def service_with(present: str, **settings: str) -> tuple[Service, str]:
     service.cluster.add(LOCATIONS, SERVER, "default", spec={"default": True})
     namespace = service.cluster.add(NAMESPACES, "", "shop", status={"phase": "Active"})
     uid = str(namespace["metadata"]["uid"])
-    marked = marks(Origin.BACKUP, "old", Key("shop", "nightly"))
+    marked = owner_metadata(Origin.BACKUP, "old", Key("shop", "nightly"))
     marked["annotations"][NAMESPACE_UID_ANNOTATION] = uid if present == "same" else "former"
     status = finished("Completed", service.cluster.clock())
     spec = {"storageLocation": "default", "includedNamespaces": ["shop"]}
@@ -101,7 +101,7 @@ async def test_whoever_knows_the_id_gets_it_neither() -> None:
 
 async def test_in_an_own_bucket_the_tenants_word_counts_for_nothing() -> None:
     service, _ = service_with("other")
-    marked = marks(Origin.LOCATION, "default", Key("shop", "mine"))
+    marked = owner_metadata(Origin.LOCATION, "default", Key("shop", "mine"))
     (location,) = service.cluster.of(LOCATIONS)
     service.cluster.change(LOCATIONS, SERVER, "default", metadata={**location["metadata"], **marked})
     service.cluster.add(NON_ADMIN_LOCATIONS, "shop", "mine", spec={})

@@ -11,7 +11,7 @@ from pinnace.api.nonadmin.names import Origin
 from pinnace.api.objects import JSONObject
 from pinnace.nonadmin import mirror
 from pinnace.nonadmin.events import is_edited
-from pinnace.nonadmin.identity import Ambiguous, marks, new_id, origin_key, the_one
+from pinnace.nonadmin.identity import Ambiguous, new_id, origin_key, owner_metadata, the_one
 from pinnace.nonadmin.queue_position import WaitingLine
 from pinnace.runtime.keys import Key
 
@@ -54,7 +54,7 @@ def test_every_id_is_a_name_and_a_label(namespace: str, name: str) -> None:
 
 
 def velero_backup(**changes: JSONObject) -> JSONObject:
-    marked = marks(Origin.BACKUP, "id-1", Key("shop", "nightly"))
+    marked = owner_metadata(Origin.BACKUP, "id-1", Key("shop", "nightly"))
     return {"metadata": {"name": "id-1", **marked, **changes}}
 
 

@@ -13,7 +13,7 @@ from pinnace.api.labels import label_value
 from pinnace.api.nonadmin.names import Origin
 from pinnace.api.objects import JSONObject
 from pinnace.controllers.sync.synced import Refused, SyncedLocation, backup_object, pod_volume_backup_object
-from pinnace.nonadmin.identity import marks, new_id
+from pinnace.nonadmin.identity import new_id, owner_metadata
 from pinnace.runtime.keys import Key
 from tests.support.tenants import unique_id
 
@@ -22,7 +22,7 @@ NOW = datetime(2021, 8, 11, tzinfo=UTC)
 
 
 def stored(namespace: str = "evil", identity: str = OWN, **changes: Any) -> bytes:
-    marked = marks(Origin.BACKUP, identity, Key(namespace, "x"))
+    marked = owner_metadata(Origin.BACKUP, identity, Key(namespace, "x"))
     backup = {
         "apiVersion": "velero.io/v1",
         "kind": "Backup",
@@ -99,14 +99,14 @@ def test_a_long_namespace_has_names_of_its_own() -> None:
 
 @pytest.mark.parametrize("origin", ["a/b", "../x", "UPPER", "a" * 254, "", "\x1b[31m"])
 def test_a_backup_of_a_request_that_cannot_be_is_refused(origin: str) -> None:
-    marked = marks(Origin.BACKUP, OWN, Key("evil", origin))
+    marked = owner_metadata(Origin.BACKUP, OWN, Key("evil", origin))
     with pytest.raises(Refused):
         synced(stored(metadata={"name": OWN, **marked}))
 
 
 def test_labels_and_owners_that_others_go_by_are_left_behind() -> None:
     """A schedule's label would make it the newest backup of the administrator's schedule."""
-    marked = marks(Origin.BACKUP, OWN, Key("evil", "x"))
+    marked = owner_metadata(Origin.BACKUP, OWN, Key("evil", "x"))
     marked["labels"] |= {"velero.io/schedule-name": "daily", "velero.io/exclude-from-backup": "true"}
     marked["annotations"] |= {
         "pinnace.io/nab-origin-namespace-uid": "of-another",
@@ -115,12 +115,12 @@ def test_labels_and_owners_that_others_go_by_are_left_behind() -> None:
     }
     owners = [{"apiVersion": "v1", "kind": "ConfigMap", "name": "x", "uid": "gone"}]
     found = synced(stored(metadata={"name": OWN, **marked, "ownerReferences": owners, "finalizers": ["a/b"]}))
-    own = marks(Origin.BACKUP, OWN, Key("evil", "x"))
+    own = owner_metadata(Origin.BACKUP, OWN, Key("evil", "x"))
     assert found["metadata"] == {
         "name": OWN,
         "namespace": "velero",
         "labels": {
-            **marks(Origin.BACKUP, OWN, Key("evil", "x"))["labels"],
+            **owner_metadata(Origin.BACKUP, OWN, Key("evil", "x"))["labels"],
             "velero.io/storage-location": "l",
         },
         "annotations": {

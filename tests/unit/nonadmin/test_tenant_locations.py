@@ -22,7 +22,7 @@ from pinnace.controllers.sync.backup_sync import BackupSync
 from pinnace.controllers.sync.location import Caches
 from pinnace.http.requests import Reply
 from pinnace.kube.resources import BACKUP_STORAGE_LOCATIONS, BACKUPS, SCHEDULES
-from pinnace.nonadmin.identity import marks
+from pinnace.nonadmin.identity import owner_metadata
 from pinnace.runtime.keys import Key
 from pinnace.storage.backup_store import BackupStore
 from pinnace.storage.errors import StorageError
@@ -74,7 +74,7 @@ class Scene:
         name = unique_id(tenant, name) if tenant else name
         backup = stored_backup(name)
         if tenant:
-            backup["metadata"] |= marks(Origin.BACKUP, name, Key(tenant, "nightly"))
+            backup["metadata"] |= owner_metadata(Origin.BACKUP, name, Key(tenant, "nightly"))
             backup["spec"]["includedNamespaces"] = [tenant]
         directory = self.world.folder / f"bucket-{location}" / "backups" / name
         directory.mkdir(parents=True, exist_ok=True)

@@ -115,10 +115,12 @@ def _struct_schema(cls: type[Struct]) -> Schema:
     properties: dict[str, Schema] = {}
     required: list[str] = []
     for field in info.fields:
-        marks = _marks(field)
+        constraints_of_field = _extra(field)
         described = {"description": attributes[field.name]} if field.name in attributes else {}
-        properties[field.encode_name] = _type_schema(field.type) | described | _constraints(marks)
-        if marks.get(REQUIRED_KEY):
+        properties[field.encode_name] = (
+            _type_schema(field.type) | described | _constraints(constraints_of_field)
+        )
+        if constraints_of_field.get(REQUIRED_KEY):
             required.append(field.encode_name)
     # With a schema the API server checks their types, and `kubectl explain` says that they are not supported.
     for name, other in NOT_SUPPORTED.get(cls, {}).items():
@@ -135,24 +137,24 @@ def _refusal(field: NotSupported) -> str:
     return f"{answer}: {field.effect}. {field.instead[0].upper()}{field.instead[1:]}."
 
 
-def _marks(field: inspect.Field) -> dict[str, Any]:
+def _extra(field: inspect.Field) -> dict[str, Any]:
     if isinstance(field.type, inspect.Metadata):
         return field.type.extra or {}
     return {}
 
 
-def _constraints(marks: dict[str, Any]) -> Schema:
+def _constraints(constraints_of_field: dict[str, Any]) -> Schema:
     constraints: Schema = {}
-    if marks.get(NULLABLE_KEY):
+    if constraints_of_field.get(NULLABLE_KEY):
         constraints["nullable"] = True
-    if FORMAT_KEY in marks:
-        constraints["format"] = marks[FORMAT_KEY]
-    if ENUM_KEY in marks:
-        enum: type[StrEnum] = marks[ENUM_KEY]
+    if FORMAT_KEY in constraints_of_field:
+        constraints["format"] = constraints_of_field[FORMAT_KEY]
+    if ENUM_KEY in constraints_of_field:
+        enum: type[StrEnum] = constraints_of_field[ENUM_KEY]
         constraints["enum"] = [str(member) for member in enum]
-    if MIN_ITEMS_KEY in marks:
-        constraints["minItems"] = marks[MIN_ITEMS_KEY]
-    if CONTAINERS_KEY in marks:
+    if MIN_ITEMS_KEY in constraints_of_field:
+        constraints["minItems"] = constraints_of_field[MIN_ITEMS_KEY]
+    if CONTAINERS_KEY in constraints_of_field:
         constraints["items"] = container_schema()
     return constraints
 

@@ -217,7 +217,7 @@ class ResourceActivity(Struct, rename="camel", kw_only=True):
         name: The plural name, with the group behind it.
         items_done: Number of objects processed so far.
         total_items: Number of objects known to be there.
-        total_is_final: Whether there are no more than those.
+        total_is_final: Whether that number is final.
     """
 
     name: str = ""

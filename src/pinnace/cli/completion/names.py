@@ -60,7 +60,7 @@ def _flags_of(line: Line) -> GlobalFlags:
 
 @contextmanager
 def _in_time() -> Iterator[None]:
-    """End the process when the time is over, whatever it waits for then: a name server, a disk, a program."""
+    """End the process when its time has passed, even while it waits for a server, a disk or a program."""
     signal.signal(signal.SIGALRM, lambda _number, _frame: os._exit(0))
     signal.setitimer(signal.ITIMER_REAL, SECONDS)
     try:

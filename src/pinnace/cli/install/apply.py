@@ -55,7 +55,7 @@ def conflicts(status: JSONObject) -> list[str]:
     found = []
     for cause in (status.get("details") or {}).get("causes") or []:
         manager = _CONFLICT.search(cause.get("message", ""))
-        name = manager["manager"] if manager else "somebody else"
+        name = manager["manager"] if manager else "another program"
         found.append(f"{cause.get('field', 'a field')}, which {name} had set")
     return found
 

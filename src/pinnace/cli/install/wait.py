@@ -21,7 +21,7 @@ OBSERVATIONS: Final = 5
 """In a row. A server that crashes as soon as it has begun looks ready in between."""
 STEADY: Final = timedelta(seconds=10)
 
-UNNOTICED: Final = "nobody has taken notice of it yet"
+UNNOTICED: Final = "no controller has processed it yet"
 
 DEPLOYMENT_SECONDS = 180.0
 DAEMON_SET_SECONDS = 60.0

@@ -63,7 +63,7 @@ def get(ctx: click.Context, options: PluginGetOptions) -> None:
 
     output = options.printed(default="table")
     if output.format == "wide":
-        raise click.UsageError("-o wide: plugins have no more than their name and kind; leave it out")
+        raise click.UsageError("-o wide: plugins have only a name and a kind; leave it out")
     plugin_run.get(ctx, output, options.timeout.total_seconds())
 
 

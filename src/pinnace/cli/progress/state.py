@@ -78,7 +78,7 @@ class State:
 
     @property
     def rate(self) -> float:
-        """Items a second; 0 before the first second is over."""
+        """Items a second; 0 in the first second."""
         return self.done / self.seconds if self.seconds >= 1 else 0.0
 
     @property

@@ -34,7 +34,7 @@ log = get_logger(__name__)
 Action = ResolvedAction[DeleteItemAction]
 
 _ITEMS_BETWEEN_YIELDS = 200
-"""Items that no action wants are passed by without waiting; other tasks get their turn this often."""
+"""Items that no action wants are passed by without waiting; other tasks run this often."""
 
 
 @dataclass(frozen=True, slots=True)

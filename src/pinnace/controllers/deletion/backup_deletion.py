@@ -108,7 +108,7 @@ class BackupDeletionReconciler:
             except PASSING_ERRORS:
                 raise  # the API server would not take the reason either
             except NotMarked as error:
-                if not isinstance(error.__cause__, Conflict):  # else it is over with the next look
+                if not isinstance(error.__cause__, Conflict):  # else the next attempt settles it
                     await self._show_reason(request, str(error))
                 raise
             except (StorageError, PluginError, KubeError) as error:

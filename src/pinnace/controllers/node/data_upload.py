@@ -60,13 +60,13 @@ class DataUploadWork:
 
 def tags_of(movement: DataUpload) -> dict[str, str]:
     """The tags of the snapshot in the repository. (docs/spec: KOP 3)"""
-    marks, spec = movement.metadata.labels, movement.spec
+    own_labels, spec = movement.metadata.labels, movement.spec
     return {
-        "backup": marks.get(labels.BACKUP_NAME, ""),
-        "backup-uid": marks.get(labels.BACKUP_UID, ""),
+        "backup": own_labels.get(labels.BACKUP_NAME, ""),
+        "backup-uid": own_labels.get(labels.BACKUP_UID, ""),
         "ns": spec.source_namespace,
         "volume": spec.source_pvc,
-        "pvc-uid": marks.get(labels.PVC_UID, ""),
+        "pvc-uid": own_labels.get(labels.PVC_UID, ""),
         REQUESTER_TAG: REQUESTER,
     }
 

@@ -1,6 +1,6 @@
 """What a restore may take from a location that belongs to a tenant. Pure. (docs/spec: NAC 17 A13, A15, A35)
 
-Whoever owns a bucket writes what lies in it: the tarball, the list of snapshots, the name of every object.
+The owner of a bucket writes what lies in it: the tarball, the list of snapshots, the name of every object.
 What self-service restores for a tenant is confined by its own rules; the same holds for a Restore of the
 administrator, unless its label says that the content is trusted. The narrowed spec is stored, for all to see.
 """

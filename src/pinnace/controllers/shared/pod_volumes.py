@@ -95,10 +95,10 @@ class PodVolumes:
         if problem := timeout.take_problem():
             log.error(f"{problem}; the server's timeout is used")
         selector, location = f"{labels.RESTORE_UID}={restore.metadata.uid}", backup.spec.storage_location
-        async with self._watched(POD_VOLUME_RESTORES, selector) as (orders, outcomes):
+        async with self._watched(POD_VOLUME_RESTORES, selector) as (informer, outcomes):
             run = self._run(outcomes, timeout)
             restores = PodVolumeRestores(self._scope.client, restore, location, run)
-            yield RestoredPods(self._scope, restores, orders, PodWatches(self._scope.client))
+            yield RestoredPods(self._scope, restores, informer, PodWatches(self._scope.client))
 
     def _run(self, outcomes: Outcomes, timeout: Timeout) -> PodVolumeRun:
         return PodVolumeRun(

@@ -40,7 +40,7 @@ log = get_logger(__name__)
 LOOK_SECONDS: Final = 60.0
 """How often a pod is looked at apart from its watch."""
 RETRY_SECONDS: Final = 2.0
-"""How often orders of a lost pod are failed: some may not have been made yet, or change at that moment."""
+"""How often PodVolumeRestores of a lost pod are failed: some may not exist yet, or change at that moment."""
 AGENT_SECONDS: Final = 30.0
 """How long the agent of a lost pod has to end what it began; after that it is taken for gone too."""
 
@@ -94,8 +94,8 @@ class RestoredPods:
     """Restores pod volumes by another `PodVolumeRestorer`, and looks after the pods meanwhile.
 
     Args:
-        restores: makes the orders and waits until they have ended.
-        orders: the PodVolumeRestores of the restore, with the index of pods.
+        restores: makes the PodVolumeRestores and waits until they have ended.
+        informer: of the PodVolumeRestores of the restore, with the index of pods.
         sight: shows the pods.
     """
 
@@ -103,14 +103,14 @@ class RestoredPods:
         self,
         scope: Scope,
         restores: PodVolumeRestorer,
-        orders: Informer,
+        informer: Informer,
         sight: PodReader,
         *,
         timer: Timer | None = None,
     ) -> None:
         self._scope = scope
         self._restores = restores
-        self._orders = orders
+        self._informer = informer
         self._sight = sight
         self._timer = timer or SystemTimer()
         self._unattended = Unattended(scope, POD_VOLUME_RESTORES, timer=self._timer)
@@ -119,7 +119,7 @@ class RestoredPods:
         self, pod: JSONObject, original_namespace: str, snapshots: Mapping[str, SavedSnapshot]
     ) -> list[str]:
         """Restore and wait; what went wrong, and what the pod waits for if time is up."""
-        care = _Care(self._scope, self._orders, self._sight, self._unattended, self._timer, pod=pod)
+        care = _Care(self._scope, self._informer, self._sight, self._unattended, self._timer, pod=pod)
         async with asyncio.TaskGroup() as group:
             caring = group.create_task(care.run())
             errors = await self._restores.restore_pod_volumes(pod, original_namespace, snapshots)
@@ -133,7 +133,7 @@ class _Care:
     def __init__(
         self,
         scope: Scope,
-        orders: Informer,
+        informer: Informer,
         sight: PodReader,
         unattended: Unattended,
         timer: Timer,
@@ -141,7 +141,7 @@ class _Care:
         pod: JSONObject,
     ) -> None:
         self._scope = scope
-        self._orders = orders
+        self._informer = informer
         self._sight = sight
         self._unattended = unattended
         self._timer = timer
@@ -152,34 +152,36 @@ class _Care:
         self._lost_at: float | None = None
 
     async def run(self) -> None:
-        """Tell of each new trouble; fail the orders of a pod that is lost."""
+        """Tell of each new trouble; fail the PodVolumeRestores of a pod that is lost."""
         async with self._sight.following(self._created, self._observe):
             await self._look()
             while True:
                 self._news.clear()
                 trouble = self._tell()
                 if trouble is not None and trouble.lost:
-                    await self._fail_orders(trouble.text)
+                    await self._fail_all(trouble.text)
                     await self._timer.sleep(RETRY_SECONDS)
                 elif not await wait_for(self._news, timer=self._timer, timeout_seconds=LOOK_SECONDS):
                     await self._look()
                     await self._look_for_agent()
 
     def standing(self) -> str:
-        """What the pod and its orders wait for, in words."""
+        """What the pod and its PodVolumeRestores wait for, in words."""
         if (trouble := trouble_of(self._state, self._created)) is not None:
             return trouble.text
         metadata = self._created["metadata"]
         node = ((self._state or {}).get("spec") or {}).get("nodeName", "")
         waits = ", ".join(
-            f"{order['spec']['volume']} ({phase_of(order) or TransferPhase.NEW})"
-            for order in self._orders_of_pod()
-            if phase_of(order) not in ENDED_PHASES
+            f"{pod_volume['spec']['volume']} ({phase_of(pod_volume) or TransferPhase.NEW})"
+            for pod_volume in self._pod_volume_restores()
+            if phase_of(pod_volume) not in ENDED_PHASES
         )
         waits_for = f"the pod {metadata['namespace']}/{metadata['name']} waits on node {node!r} for"
-        told = next((message_of(order) for order in self._orders_of_pod() if is_new(order)), "")
+        told = next(
+            (message_of(pod_volume) for pod_volume in self._pod_volume_restores() if is_new(pod_volume)), ""
+        )
         why = told or "what is New was not taken: does a node agent run there?"
-        return f"{waits_for} {waits or 'orders'}; {why}"
+        return f"{waits_for} {waits or 'its PodVolumeRestores'}; {why}"
 
     def _tell(self) -> Trouble | None:
         trouble = trouble_of(self._state, self._created)
@@ -195,31 +197,31 @@ class _Care:
             log.warning("Cannot look at a pod that waits for its volumes", error=error)
 
     async def _look_for_agent(self) -> None:
-        """Where only an agent is missing, say so in the orders of the pod, and fail them in the end."""
+        """Where only an agent is missing, say so in its PodVolumeRestores, and fail them in the end."""
         state = self._state
         if state is not None and is_waiting(state) and trouble_of(state, self._created) is None:
             node = text(state, "spec", "nodeName")
-            await self._unattended.look([(order, node) for order in self._orders_of_pod()])
+            await self._unattended.look([(pod_volume, node) for pod_volume in self._pod_volume_restores()])
 
     def _observe(self, state: JSONObject | None) -> None:
         self._state = state
         self._news.set()
 
-    def _orders_of_pod(self) -> list[JSONObject]:
-        return self._orders.by_index(POD_INDEX, self._created["metadata"]["uid"])
+    def _pod_volume_restores(self) -> list[JSONObject]:
+        return self._informer.by_index(POD_INDEX, self._created["metadata"]["uid"])
 
-    async def _fail_orders(self, message: str) -> None:
+    async def _fail_all(self, message: str) -> None:
         """Fail those that no agent works on. An agent that works on one gives it up itself, if it runs."""
         now = self._timer.monotonic()
         self._lost_at = now if self._lost_at is None else self._lost_at
-        for order in self._orders_of_pod():
-            phase = phase_of(order)
+        for pod_volume in self._pod_volume_restores():
+            phase = phase_of(pod_volume)
             left_to_agent = phase == TransferPhase.IN_PROGRESS and now - self._lost_at < AGENT_SECONDS
             if phase not in ENDED_PHASES and not left_to_agent:
-                await self._fail(order, message)
+                await self._fail(pod_volume, message)
 
-    async def _fail(self, order: JSONObject, message: str) -> None:
-        metadata = order["metadata"]
+    async def _fail(self, pod_volume: JSONObject, message: str) -> None:
+        metadata = pod_volume["metadata"]
         patch = {
             # An agent that takes it at this moment wins.
             "metadata": {"resourceVersion": metadata["resourceVersion"]},

@@ -41,26 +41,28 @@ class Unattended:
         self._known: dict[tuple[str, bool], tuple[float, str]] = {}
         self._missing_since: dict[tuple[str, bool], float] = {}
 
-    async def watch(self, orders: Informer) -> None:
+    async def watch(self, pod_volumes: Informer) -> None:
         """Look at the PodVolumeBackups of a backup every minute, until cancelled."""
         while True:
             await self._timer.sleep(LOOK_SECONDS)
-            await self.look((order, text(order, "spec", "node")) for order in orders.objects())
+            await self.look(
+                (pod_volume, text(pod_volume, "spec", "node")) for pod_volume in pod_volumes.objects()
+            )
 
-    async def look(self, orders: Iterable[tuple[JSONObject, str]]) -> None:
+    async def look(self, pod_volumes: Iterable[tuple[JSONObject, str]]) -> None:
         """Explain, and in the end fail, those of these objects that wait for the agent of a node without one.
 
         Args:
-            orders: each with the node whose agent should take it up.
+            pod_volumes: each with the node whose agent should take it up.
         """
-        for order, node in orders:
-            if not node or phase_of(order) in ENDED_PHASES:
+        for pod_volume, node in pod_volumes:
+            if not node or phase_of(pod_volume) in ENDED_PHASES:
                 continue
-            has_begun = not is_new(order)
+            has_begun = not is_new(pod_volume)
             try:
                 reason = await self._reason(node, has_begun=has_begun)
                 if reason:
-                    await self._explain(order, reason, since=self._missing_since[node, has_begun])
+                    await self._explain(pod_volume, reason, since=self._missing_since[node, has_begun])
             except (Conflict, NotFound):
                 continue  # an agent has taken it, or it is gone
             except KubeError as error:
@@ -79,17 +81,17 @@ class Unattended:
                 self._missing_since.pop(asked_for, None)
         return reason
 
-    async def _explain(self, order: JSONObject, reason: str, *, since: float) -> None:
-        metadata = order["metadata"]
+    async def _explain(self, pod_volume: JSONObject, reason: str, *, since: float) -> None:
+        metadata = pod_volume["metadata"]
         status: JSONObject = {"message": reason}
         if self._timer.monotonic() - since >= PREPARING_SECONDS:
-            what = "took it up" if is_new(order) else "went on with it"
+            what = "took it up" if is_new(pod_volume) else "went on with it"
             status |= {
                 "phase": str(TransferPhase.FAILED),
                 "message": f"no node agent {what} within {PREPARING_SECONDS / 60:g} minutes: {reason}",
                 "completionTimestamp": format_time(self._scope.clock()),
             }
-        elif text(order, "status", "message") == reason:
+        elif text(pod_volume, "status", "message") == reason:
             return
         # An agent that takes it at this moment wins.
         patch = {"metadata": {"resourceVersion": metadata["resourceVersion"]}, "status": status}

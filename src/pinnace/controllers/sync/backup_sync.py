@@ -3,7 +3,7 @@
 It sees to it that each location is synced when it is due, and that one which cannot be opened, or is slow,
 does not keep the others from it: locations are synced side by side. Where two hold backups of one name, the
 default location comes first, then the administrator's others, then those of tenants; a slow one loses that
-right after a while. A tenant's store may be slow on purpose: all tenants have their turn at once, and
+right after a while. A tenant's store may be slow on purpose: all tenants are synced at once, and
 together less time than one location of the administrator. What is done with one location is in
 `location_sync`.
 """

@@ -28,7 +28,7 @@ class Movements:
     gone: str
 
     async def progress(self, operation: str, owner_uid: str) -> OperationProgress:
-        """The progress of an operation. It is over when all that was made for it is removed."""
+        """The progress of an operation. It has ended when all that was made for it is removed."""
         found = await self._find(operation, owner_uid)
         if found is None:
             return OperationProgress(completed=True, error=self.gone)
@@ -54,7 +54,7 @@ class Movements:
             await self.client.patch(self.resource, found["metadata"]["name"], patch, self.namespace)
 
     async def _find(self, operation: str, owner_uid: str) -> JSONObject | None:
-        marks = {self.owner_label: owner_uid, labels.ASYNC_OPERATION_ID: labels.label_value(operation)}
-        selector = ",".join(f"{key}={value}" for key, value in marks.items())
+        own_labels = {self.owner_label: owner_uid, labels.ASYNC_OPERATION_ID: labels.label_value(operation)}
+        selector = ",".join(f"{key}={value}" for key, value in own_labels.items())
         found = await self.client.list_all(self.resource, self.namespace, label_selector=selector)
         return found[0] if found else None

@@ -104,9 +104,9 @@ def _given_to(target: JSONObject, volume: JSONObject) -> JSONObject:
     """The patch of a volume that makes it the target's."""
     metadata = target["metadata"]
     wanted = mapping(target, "spec", "selector", "matchLabels")
-    marks = {key: value for key, value in wanted.items() if key == labels.DYNAMIC_PV_RESTORE}
+    own_labels = {key: value for key, value in wanted.items() if key == labels.DYNAMIC_PV_RESTORE}
     return {
-        "metadata": {"labels": marks, "annotations": {FORMER_POLICY: None}},
+        "metadata": {"labels": own_labels, "annotations": {FORMER_POLICY: None}},
         "spec": {
             "persistentVolumeReclaimPolicy": _former_policy(volume) or "Delete",
             "claimRef": {

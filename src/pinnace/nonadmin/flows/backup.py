@@ -47,7 +47,7 @@ from pinnace.nonadmin.flows.steps import (
     Step,
     WriteStatus,
 )
-from pinnace.nonadmin.identity import former_namespace, is_own_backup, marks, new_id, synced_from
+from pinnace.nonadmin.identity import former_namespace, is_own_backup, new_id, owner_metadata, synced_from
 from pinnace.nonadmin.objects import (
     NON_ADMIN_BACKUPS,
     NON_ADMIN_RESTORES,
@@ -165,11 +165,11 @@ class _BackupFlow(RequestFlow):
             return self._mirror()
         if holds(self._status, "Queued"):
             return self._refuse("VeleroBackupNotFound", REMOVED)
-        marked = marks(Origin.BACKUP, self._id, self._key)
-        marked["annotations"][MAX_HOOK_TIME_ANNOTATION] = str(self._facts.settings.max_hook_time)
+        owner = owner_metadata(Origin.BACKUP, self._id, self._key)
+        owner["annotations"][MAX_HOOK_TIME_ANNOTATION] = str(self._facts.settings.max_hook_time)
         if self._facts.namespace_uid:
-            marked["annotations"][NAMESPACE_UID_ANNOTATION] = self._facts.namespace_uid
-        metadata = {"name": self._id, "namespace": self._facts.namespace, **marked}
+            owner["annotations"][NAMESPACE_UID_ANNOTATION] = self._facts.namespace_uid
+        metadata = {"name": self._id, "namespace": self._facts.namespace, **owner}
         spec = backup_spec(self._non_admin_backup, self._facts.storage, self._facts.settings)
         body = velero_body(BACKUPS, metadata, spec)
         return Create(resource=BACKUPS, namespace=self._facts.namespace, body=body)
@@ -185,7 +185,7 @@ class _BackupFlow(RequestFlow):
             return Fail(error=self._facts.ambiguous)
         queued = holds(self._status, "Queued")
         if not self._is_own() or (not self._id and self._is_of_former_namespace()):
-            # Somebody else's Backup does not exist for this tenant. (docs/spec: NAC 17 A7, A29, A31)
+            # For this tenant, the Backup of another tenant does not exist. (docs/spec: NAC 17 A7, A29, A31)
             return self._refuse("VeleroBackupNotFound", REMOVED if queued else NOTHING_TO_SYNC)
         if not self._id:
             return self._store_id(synced_from(self._non_admin_backup))
@@ -252,7 +252,7 @@ class _BackupFlow(RequestFlow):
         return REQUEUE
 
     def _delete_request(self) -> JSONObject:
-        marked = marks(Origin.BACKUP, self._id, self._key)
+        owner = owner_metadata(Origin.BACKUP, self._id, self._key)
         backup = {
             labels.BACKUP_NAME: labels.label_value(self._id),
             labels.BACKUP_UID: text(self._facts.backup, "metadata", "uid"),
@@ -260,8 +260,8 @@ class _BackupFlow(RequestFlow):
         metadata = {
             "generateName": f"{self._id}-",
             "namespace": self._facts.namespace,
-            "labels": {**marked["labels"], **backup},
-            "annotations": marked["annotations"],
+            "labels": {**owner["labels"], **backup},
+            "annotations": owner["annotations"],
         }
         return velero_body(DELETE_BACKUP_REQUESTS, metadata, {"backupName": self._id})
 

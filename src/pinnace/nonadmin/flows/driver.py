@@ -32,7 +32,7 @@ from pinnace.runtime.logfields import get_logger
 log = get_logger(__name__)
 
 MAX_STEPS: Final = 50
-"""After so many steps others get their turn; only a deletion with many restores needs more."""
+"""After so many steps other keys are served; only a deletion with many restores needs more."""
 
 
 REFUSED_SECONDS: Final = 20.0

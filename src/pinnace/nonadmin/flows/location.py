@@ -40,7 +40,7 @@ from pinnace.nonadmin.flows.steps import (
     Step,
     WriteStatus,
 )
-from pinnace.nonadmin.identity import id_of, marks, new_id, origin_key
+from pinnace.nonadmin.identity import id_of, new_id, origin_key, owner_metadata
 from pinnace.nonadmin.objects import (
     NON_ADMIN_BACKUPS,
     NON_ADMIN_LOCATION_REQUESTS,
@@ -172,7 +172,7 @@ class _LocationFlow(RequestFlow):
     def _new_request(self) -> JSONObject:
         required = self._facts.settings.require_approval
         decision = ApprovalDecision.PENDING if required else ApprovalDecision.APPROVE
-        metadata = {"name": self._id, "namespace": self._facts.namespace, **self._marks()}
+        metadata = {"name": self._id, "namespace": self._facts.namespace, **self._owner_metadata()}
         return velero_body(NON_ADMIN_LOCATION_REQUESTS, metadata, {"approvalDecision": str(decision)})
 
     def _request_status(self, asked: JSONObject) -> JSONObject:
@@ -239,7 +239,7 @@ class _LocationFlow(RequestFlow):
             body = {
                 "apiVersion": "v1",
                 "kind": "Secret",
-                "metadata": {"name": self._id, "namespace": self._facts.namespace, **self._marks()},
+                "metadata": {"name": self._id, "namespace": self._facts.namespace, **self._owner_metadata()},
                 "type": "Opaque",
                 "data": data,
             }
@@ -265,9 +265,9 @@ class _LocationFlow(RequestFlow):
         )
         location = self._facts.location
         if location is None:
-            marked = self._marks()
-            marked["annotations"][ALLOWED_ENDPOINTS_ANNOTATION] = self._allowed_endpoints()
-            metadata = {"name": self._id, "namespace": self._facts.namespace, **marked}
+            owner = self._owner_metadata()
+            owner["annotations"][ALLOWED_ENDPOINTS_ANNOTATION] = self._allowed_endpoints()
+            metadata = {"name": self._id, "namespace": self._facts.namespace, **owner}
             body = velero_body(BACKUP_STORAGE_LOCATIONS, metadata, wanted)
             return Create(
                 resource=BACKUP_STORAGE_LOCATIONS,
@@ -343,8 +343,8 @@ class _LocationFlow(RequestFlow):
 
     # --- Parts ------------------------------------------------------------------------------------------
 
-    def _marks(self) -> JSONObject:
-        return marks(Origin.LOCATION, self._id, self._key)
+    def _owner_metadata(self) -> JSONObject:
+        return owner_metadata(Origin.LOCATION, self._id, self._key)
 
     def _is_own(self, obj: JSONObject) -> bool:
         return origin_key(obj, Origin.LOCATION) == self._key and id_of(obj, Origin.LOCATION) == self._id

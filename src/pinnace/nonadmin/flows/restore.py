@@ -33,7 +33,7 @@ from pinnace.nonadmin.flows.steps import (
     Step,
     WriteStatus,
 )
-from pinnace.nonadmin.identity import is_administrators, is_own_backup, marks, new_id, origin_key
+from pinnace.nonadmin.identity import is_administrators, is_own_backup, new_id, origin_key, owner_metadata
 from pinnace.nonadmin.objects import (
     is_being_deleted,
     velero_body,
@@ -149,7 +149,7 @@ class _RestoreFlow(RequestFlow):
         metadata: JSONObject = {
             "name": self._id,
             "namespace": self._facts.namespace,
-            **marks(Origin.RESTORE, self._id, self._key),
+            **owner_metadata(Origin.RESTORE, self._id, self._key),
         }
         limit = str(self._facts.settings.max_hook_time)
         metadata["annotations"] = {**metadata["annotations"], MAX_HOOK_TIME_ANNOTATION: limit}

@@ -62,7 +62,7 @@ def normal(value: Any, node: inspect.Type) -> Any:
 
 
 def _bare(node: inspect.Type) -> tuple[inspect.Type, bool]:
-    """A type without its marks, and whether it may be absent."""
+    """A type without its annotations, and whether it may be absent."""
     if isinstance(node, inspect.Metadata):
         return _bare(node.type)
     if isinstance(node, inspect.UnionType):

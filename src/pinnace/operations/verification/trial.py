@@ -101,7 +101,7 @@ class Restorer(Protocol):
         ...
 
     async def discard(self, name: str) -> Sequence[str]:
-        """Remove what is recorded of the restore, which writes no more then; return what stays, by name."""
+        """Remove what is recorded of the restore, which must have ended; return what stays, by name."""
         ...
 
 
@@ -223,8 +223,8 @@ class Trial:
             await self._remove()
 
     async def _make(self, namespace: str) -> None:
-        marks = {labels.VERIFICATION: labels.label_value(self.backup)}
-        own = {**marks, f"{labels.VERIFICATION}-run": self.run}
+        own_labels = {labels.VERIFICATION: labels.label_value(self.backup)}
+        own = {**own_labels, f"{labels.VERIFICATION}-run": self.run}
         body = {
             "apiVersion": "v1",
             "kind": "Namespace",

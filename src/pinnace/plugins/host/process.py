@@ -193,7 +193,7 @@ class PluginProcess:
     def has_exited(self) -> bool:
         """Whether the process has ended, asked of the kernel: the event loop may not know yet.
 
-        One that was killed here is over, even while the kernel is at it.
+        One that was killed here counts as ended, even while the kernel still ends it.
         """
         if self._killed or self._exited.is_set():
             return True

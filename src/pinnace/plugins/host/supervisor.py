@@ -168,7 +168,7 @@ class Supervisor:
         """What follows from a failed call. Raises PluginGone for a process that ended."""
         if isinstance(error, PluginTimeout):
             # It hangs, or holds something that others wait for: the next call starts another. Calls that were
-            # under way beside this one say no more than this one did.
+            # in flight beside this one say nothing that this one did not say.
             if not process.has_exited:
                 self._silences += 1
                 process.kill()
@@ -188,7 +188,9 @@ class Supervisor:
     async def _ready(self, plugin: PluginId) -> PluginProcess:
         """A process that runs and is configured. Raises PluginGone."""
         if self._closed:
-            raise PluginGone(plugin.name, f"{self.program} was stopped: what it was started for is over")
+            raise PluginGone(
+                plugin.name, f"{self.program} was stopped: the operation that it was started for has ended"
+            )
         if self._process is not None and self._is_up:
             return self._process
         if self._failures >= MAX_FAILURES:

@@ -234,7 +234,7 @@ def _md5(data: bytes) -> str:
 
 
 def _not_of_service(reply: Reply) -> str:
-    """The complaint about an answer without the mark that each of the service's has."""
+    """The complaint about an answer without the header that each of the service's has."""
     if complaint := web_page(reply) or error_within(reply):
         return complaint
     return "" if "x-ms-request-id" in reply.headers else "it has no x-ms-request-id"

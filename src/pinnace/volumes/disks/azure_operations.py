@@ -111,8 +111,6 @@ def _is_over(state: object, answer: JSONObject, what: str) -> bool:
     """Whether the work has succeeded. Raises SnapshotError if it has failed."""
     if state in _FAILED:
         error = answer.get("error") or {}
-        reason = (
-            f"{error.get('message')} ({error.get('code')})" if error else f"Azure says no more than {state}"
-        )
+        reason = f"{error.get('message')} ({error.get('code')})" if error else f"Azure only says {state}"
         raise SnapshotError(f"{what}: {reason}")
     return state == _SUCCEEDED

@@ -44,11 +44,11 @@ def write_done_file(volume: Path, restore_uid: str) -> None:
         with _opened(volume) as inside:
             with suppress(FileExistsError):
                 os.mkdir(DIRECTORY, _DIRECTORY_MODE, dir_fd=inside)
-            with _opened(DIRECTORY, within=inside) as marks:
+            with _opened(DIRECTORY, within=inside) as folder:
                 # Whatever our umask: the container that waits for it may run as any user.
-                os.fchmod(marks, _DIRECTORY_MODE)
+                os.fchmod(folder, _DIRECTORY_MODE)
                 what = "error writing done file"
-                _create(restore_uid, marks)
+                _create(restore_uid, folder)
     except OSError as error:
         raise DoneFileError(f"{what}: {error.strerror}") from error
 

@@ -166,7 +166,7 @@ def new_pod_volume_backup(
 ) -> JSONObject:
     """The PodVolumeBackup of a volume: pure. (docs/spec: PVL 5.1)"""
     owner, of_pod = backup.metadata, pod["metadata"]
-    marks = {labels.BACKUP_NAME: labels.label_value(owner.name), labels.BACKUP_UID: owner.uid}
+    own_labels = {labels.BACKUP_NAME: labels.label_value(owner.name), labels.BACKUP_UID: owner.uid}
     tags = {
         "backup": owner.name,
         "backup-uid": owner.uid,
@@ -178,12 +178,12 @@ def new_pod_volume_backup(
     metadata: JSONObject = {
         "generateName": f"{owner.name}-",
         "namespace": owner.namespace,
-        "labels": marks,
+        "labels": own_labels,
         "ownerReferences": [_owner("Backup", owner.name, owner.uid)],
     }
     if volume.claim is not None:
         of_claim = volume.claim["metadata"]
-        marks[labels.PVC_UID] = tags["pvc-uid"] = of_claim["uid"]
+        own_labels[labels.PVC_UID] = tags["pvc-uid"] = of_claim["uid"]
         metadata["annotations"] = {labels.PVC_NAME: of_claim["name"]}
     return {
         "apiVersion": API_VERSION,

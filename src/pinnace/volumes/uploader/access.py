@@ -134,12 +134,12 @@ class AccessProvider:
 
     async def config(self, repository: Repository) -> RepositoryConfig:
         """The settings in the BackupRepository of a repository of kopia. Raises AccessError."""
-        marks = {
+        own_labels = {
             labels.VOLUME_NAMESPACE: labels.label_value(repository.namespace),
             labels.STORAGE_LOCATION: labels.label_value(repository.location),
             labels.REPOSITORY_TYPE: KOPIA_REPOSITORY,
         }
-        selector = ",".join(f"{name}={value}" for name, value in marks.items())
+        selector = ",".join(f"{name}={value}" for name, value in own_labels.items())
         try:
             found = await self._client.list_all(BACKUP_REPOSITORIES, self._namespace, label_selector=selector)
         except KubeError as error:

@@ -41,10 +41,10 @@ class _Lock:
     def admit(self) -> None:
         """Grant the lock to the next requests."""
         while self.waiting and self.admits(self.waiting[0][0]):
-            exclusive, turn = self.waiting.popleft()
-            if not turn.done():
+            exclusive, granted = self.waiting.popleft()
+            if not granted.done():
                 self.take(exclusive)
-                turn.set_result(None)
+                granted.set_result(None)
 
 
 class RepositoryLocks:
@@ -76,14 +76,14 @@ class RepositoryLocks:
         if not lock.waiting and lock.admits(exclusive):
             lock.take(exclusive)
             return
-        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        lock.waiting.append((exclusive, turn))
+        granted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        lock.waiting.append((exclusive, granted))
         try:
-            await turn
+            await granted
         except asyncio.CancelledError:
-            if turn.cancelled():
+            if granted.cancelled():
                 # The requests behind this one may be next now.
-                lock.waiting = deque(each for each in lock.waiting if each[1] is not turn)
+                lock.waiting = deque(each for each in lock.waiting if each[1] is not granted)
                 lock.admit()
                 self._drop_idle(name)
             else:

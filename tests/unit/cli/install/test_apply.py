@@ -40,7 +40,7 @@ def test_only_what_install_created_becomes_applied(
             {"details": {"causes": [{"message": 'conflict with "me" using apps/v1', "field": ".spec.x"}]}},
             [".spec.x, which me had set"],
         ),
-        ({"details": {"causes": [{"message": "odd"}]}}, ["a field, which somebody else had set"]),
+        ({"details": {"causes": [{"message": "odd"}]}}, ["a field, which another program had set"]),
         ({}, []),
     ],
     ids=["named", "in other words", "nothing"],

@@ -71,7 +71,7 @@ def test_a_deployment_that_nobody_looked_at() -> None:
 @pytest.mark.parametrize(
     ("changed", "lack"),
     [
-        ({"observed": 0}, "nobody has taken notice of it yet"),
+        ({"observed": 0}, "no controller has processed it yet"),
         ({"updated": 0}, "the change is under way: 0 of 1 pods are new"),
     ],
 )
@@ -86,8 +86,8 @@ def test_a_deployment_that_old_pods_keep_available(changed: dict[str, int], lack
         (daemon_set(3, 2), "2 of 3 pods are available"),
         (daemon_set(3, 3, updated=1), "the change is under way: 1 of 3 pods are new"),
         (daemon_set(0, 0), ""),
-        (daemon_set(0, 0, observed=0), "nobody has taken notice of it yet"),
-        ({"metadata": {"generation": 1}}, "nobody has taken notice of it yet"),
+        (daemon_set(0, 0, observed=0), "no controller has processed it yet"),
+        ({"metadata": {"generation": 1}}, "no controller has processed it yet"),
     ],
 )
 def test_a_daemon_set(obj: JSONObject, lack: str) -> None:

@@ -184,4 +184,4 @@ def test_plugins_have_the_formats_that_mean_something(
         "X",
     ]
     assert run([*get, "wide"]) == 1
-    assert "plugins have no more than their name and kind" in capsys.readouterr().err
+    assert "plugins have only a name and a kind" in capsys.readouterr().err

@@ -8,7 +8,7 @@ from pinnace.api.nonadmin.names import Origin
 from pinnace.api.objects import JSONObject
 from pinnace.kube.errors import ServerFault
 from pinnace.nonadmin.flows.limits import Places, first, is_waiting
-from pinnace.nonadmin.identity import marks
+from pinnace.nonadmin.identity import owner_metadata
 from pinnace.nonadmin.objects import NON_ADMIN_BACKUPS, NON_ADMIN_RESTORES
 from pinnace.nonadmin.settings.admin import AdminSettings
 from pinnace.runtime.keys import Key
@@ -19,7 +19,7 @@ HAS_TO_WAIT = [("Accepted", "False", "TooManyUnfinishedBackups")]
 
 
 def made(name: str, namespace: str = "shop", **status: str) -> JSONObject:
-    marked = marks(Origin.BACKUP, name, Key(namespace, f"nab-{name}"))
+    marked = owner_metadata(Origin.BACKUP, name, Key(namespace, f"nab-{name}"))
     return {"metadata": {"name": name, "namespace": SERVER, **marked}, "status": status}
 
 

@@ -113,7 +113,7 @@ class TestSnapshots:
         cloud.on("GET", f"{GROUP}/disks/data", DISK)
         cloud.on("PUT", NEW, accepted(), status=201)
         cloud.on("GET", NEW, accepted("Failed"))
-        with pytest.raises(SnapshotError, match="of disk data: Azure says no more than Failed"):
+        with pytest.raises(SnapshotError, match="of disk data: Azure only says Failed"):
             await (await opened()).create_snapshot("data", "", TAGS)
 
     async def test_incremental_ones_in_another_group_and_subscription(
