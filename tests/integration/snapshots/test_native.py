@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from pinnace.api import labels
 from pinnace.api.objects import JSONObject
 from pinnace.kube.client import KubeClient
 from pinnace.kube.resources import NAMESPACES
@@ -67,6 +68,30 @@ async def test_a_copy_in_another_namespace_is_a_volume_of_its_own(
         assert (folder_app.volume / FILE).read_text() == "as it was"
     finally:
         await client.delete(NAMESPACES, other)
+
+
+@pytest.mark.spec("BEY-076")
+async def test_a_restore_is_the_same_with_and_without_volume_infos(
+    folder_app: FolderApp, tmp_path: Path
+) -> None:
+    bench, results = folder_app.bench, []
+    await bench.back_up("b1", **of(folder_app))
+    infos = tmp_path / "bucket/backups/b1/b1-volumeinfo.json.gz"
+    assert infos.exists()
+    for name in ("with", "without"):
+        await folder_app.lose()
+        status = await bench.restore(name, "b1")
+        volume = await folder_app.volume_of(bench.namespace)
+        folder = Path(volume["spec"].pop("hostPath")["path"])
+        claim_of = volume["spec"].pop("claimRef")
+        marks = {**volume["metadata"]["labels"], labels.RESTORE_NAME: ""}
+        results.append(
+            (status["phase"], (folder / FILE).read_text(), volume["spec"], marks, claim_of["name"])
+        )
+        infos.unlink(missing_ok=True)
+
+    assert results[0] == results[1]
+    assert results[0][:2] == ("Completed", "as it was")
 
 
 @pytest.mark.spec("BKP-055")

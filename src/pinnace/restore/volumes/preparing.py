@@ -171,6 +171,13 @@ class VolumePreparer:
             self._remap_claim(spec)
             clear_binding_info(volume)
             return volume
+        if source is VolumeSource.PROVISION_ANEW and (claim := spec.get("claimRef")):
+            self._log.warning(
+                "The backup has no data of this persistent volume: its claim comes back empty, unless it is"
+                " there already",
+                name=ref.name,
+                claim=f"{claim.get('namespace')}/{claim.get('name')}",
+            )
         self._log.info(
             "Dynamically re-provisioning persistent volume", name=ref.name, reason=source.name.lower()
         )

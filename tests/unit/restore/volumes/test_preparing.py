@@ -68,6 +68,23 @@ async def test_a_volume_to_delete_is_provisioned_anew(harness: Harness) -> None:
     assert restored["metadata"]["annotations"] == {"foo": "bar"}
 
 
+@pytest.mark.spec("BEY-052")
+@pytest.mark.parametrize(
+    ("policy", "backups", "warned"),
+    [("Delete", [], True), ("Retain", [], False), ("Delete", ["abc"], False)],
+    ids=["no data", "kept volume", "saved from its pod"],
+)
+async def test_a_claim_that_comes_back_empty_is_a_warning(
+    harness: Harness, policy: str, backups: list[str], warned: bool
+) -> None:
+    harness.request_fields = {"pod_volume_backups": [pod_volume_backup(each) for each in backups]}
+    harness.helpers = Helpers(pod_volume_restorer=NothingToFill())
+
+    await harness.restore(claimed(policy=policy), claim("pvc-1", spec={"volumeName": "pv-1"}))
+
+    assert harness.log.warnings == int(warned)
+
+
 @pytest.mark.spec("RST-078")
 async def test_a_volume_to_retain_is_restored_unbound(harness: Harness) -> None:
     results = await harness.restore(claimed(annotations=BOUND))

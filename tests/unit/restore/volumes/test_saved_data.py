@@ -1,6 +1,7 @@
 """Volume data that a restore cannot bring back: an error for each volume; nothing starts without it."""
 
 from collections.abc import Mapping
+from pathlib import Path
 
 import orjson
 import pytest
@@ -257,3 +258,29 @@ def test_the_uploader_comes_from_the_location_where_the_object_does_not_name_it(
         "c": ("s3", "restic"),
         "d": ("s1", "restic"),
     }
+
+
+@pytest.mark.spec("BEY-076")
+async def test_volumes_saved_from_pods_come_back_alike_with_and_without_volume_infos(tmp_path: Path) -> None:
+    handle = PodVolumeInfo(snapshot_handle="abc", uploader_type="kopia", volume_name="of-data", pod_name="db")
+    info = VolumeInfo(
+        pvc_namespace="ns-1",
+        pvc_name="data",
+        pv_name="pv-data",
+        backup_method="PodVolumeBackup",
+        pvb_info=handle,
+    )
+    record = saved("of-data", uploader="kopia", **{labels.PVC_NAME: "data"})
+    results = []
+    for infos in ((), (info,)):
+        (tmp_path / str(len(infos))).mkdir()
+        harness, filler = Harness(tmp_path / str(len(infos))), Filler()
+        harness.request_fields = {"pod_volume_backups": [record], "volume_infos": infos}
+        harness.helpers = Helpers(pod_volume_restorer=filler)
+        outcome = await harness.restore(db("data"), bound(), volume_of())
+        claim_now = harness.world.item("persistentvolumeclaims", "ns-1", "data")
+        volumes = harness.world.created_of("persistentvolumes")
+        results.append((outcome.empty, claim_now["spec"], volumes, filler.asked))
+
+    assert results[0] == results[1]
+    assert results[0][3] == [{"of-data": SavedSnapshot("abc", uploader="kopia")}]
