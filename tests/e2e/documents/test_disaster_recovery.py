@@ -37,6 +37,7 @@ async def add_application(client: KubeClient) -> None:
 
 
 @pytest.mark.cluster
+@pytest.mark.timeout(600)  # two control planes, and some twenty commands
 async def test_a_cluster_comes_back_from_its_bucket(
     new_cluster: ControlPlane, bucket: Bucket, connect: Connect, tmp_path: Path
 ) -> None:
@@ -54,7 +55,8 @@ async def test_a_cluster_comes_back_from_its_bucket(
 
     operator = Reader(tmp_path / "before", old_cluster.kubeconfig, own)
     operator.environ["AWS_SHARED_CREDENTIALS_FILE"] = str(server.credentials_file)
-    operator.run(["pinnace install --no-default-backup-location --no-secret --use-volume-snapshots=false", *before])
+    install = "pinnace install --no-default-backup-location --no-secret --use-volume-snapshots=false"
+    operator.run([install, *before])
     await add_application(await connect(old_cluster))
     location = looking[0].removeprefix("export PINNACE_LOCATION=")
     operator.run([f"pinnace --location {location} backup create {BACKUP}"])

@@ -110,7 +110,10 @@ def _check_locations(flags: InstallFlags) -> str | None:
     elif not flags.bucket:
         return "--bucket is required"
     if flags.use_volume_snapshots and not flags.provider:
-        return "--provider is required when --use-volume-snapshots is set to true"
+        return (
+            "--provider is required when --use-volume-snapshots is set to true, as it is by default: "
+            "without snapshots of native volumes, say --use-volume-snapshots=false"
+        )
     if not flags.use_volume_snapshots and flags.snapshot_location_config:
         return "--snapshot-location-config must be empty when --use-volume-snapshots=false"
     if flags.no_default_backup_location and not flags.use_volume_snapshots and flags.provider:

@@ -347,7 +347,8 @@ REFUSED = [
     (["--provider", "aws"], "--bucket is required"),
     (
         ["--no-default-backup-location"],
-        "--provider is required when --use-volume-snapshots is set to true",
+        "--provider is required when --use-volume-snapshots is set to true, as it is by default: "
+        "without snapshots of native volumes, say --use-volume-snapshots=false",
     ),
     (
         [*AWS, "--use-volume-snapshots=false", "--snapshot-location-config", "a=b"],
