@@ -15,7 +15,7 @@ from pinnace.cli.errors import CommandError, InvalidInput
 from pinnace.cli.guard import complain, silence_loggers
 from pinnace.cli.settings import GlobalFlags, Settings, resolve_settings
 from pinnace.http.user_agent import user_agent
-from pinnace.kube.errors import KubeError, NotFound
+from pinnace.kube.errors import AlreadyExists, KubeError, NotFound
 from pinnace.storage.errors import StorageError
 
 if TYPE_CHECKING:
@@ -104,13 +104,22 @@ def run_async(work: Coroutine[Any, Any, T], *, interrupted: str = "") -> T:
         if isinstance(cause, NotFound) and not cause.reason:
             raise CommandError(f"{no_kinds()} ({cause})") from error
         if isinstance(cause, KubeError | StorageError):
-            raise CommandError(str(cause)) from error
+            raise CommandError(f"{cause}{_what_to_do(cause)}") from error
         if cause is error:
             raise
         raise cause from error
     finally:
         work.close()  # where no loop could be started, it was never awaited
     return done[0]
+
+
+def _what_to_do(error: KubeError | StorageError) -> str:
+    """The end of a message about an answer of an API server that tells what is wrong, and no way out."""
+    if isinstance(error, AlreadyExists):
+        return ": choose another name, or delete the one that is there first"
+    if isinstance(error, NotFound) and str(error).startswith("namespaces "):
+        return f": -n names another one, and `{program_name()} install` makes that of a server"
+    return ""
 
 
 @asynccontextmanager

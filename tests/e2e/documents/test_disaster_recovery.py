@@ -86,7 +86,7 @@ async def test_a_cluster_comes_back_from_its_bucket(
         restored = await client.get(CONFIGMAPS, "prices", "shop")
         assert restored["data"] == {"tea": "3"}
         assert "nightly" in reader.run(after)
-        location = await client.get(velero("backupstoragelocations"), "default", "velero")
-        assert location["spec"]["accessMode"] == "ReadWrite"
+        kept = await client.get(velero("backupstoragelocations"), "default", "velero")
+        assert kept["spec"]["accessMode"] == "ReadWrite"
     finally:
         await process.kill()

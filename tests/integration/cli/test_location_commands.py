@@ -63,7 +63,10 @@ async def test_a_backup_location_is_created_with_what_was_given(
     }
     assert (await client.get(BACKUP_LOCATIONS, "full", namespace))["metadata"]["labels"] == {"a": "b"}
     again = await command("backup-location", "create", "plain", *AWS)
-    assert error(again) == 'backupstoragelocations.velero.io "plain" already exists'
+    assert error(again) == (
+        'backupstoragelocations.velero.io "plain" already exists: choose another name, or delete '
+        "the one that is there first"
+    )
 
 
 @pytest.mark.spec("CLI-030", "CLI-031")

@@ -60,7 +60,9 @@ async def test_a_schedule_from_creation_to_deletion(
     assert "  OrderedResources:" in described
     assert described[-1] == "Last Backup:  <never>"
 
-    assert error(await command("schedule", "create", "daily", *DAILY)).endswith("already exists")
+    assert error(await command("schedule", "create", "daily", *DAILY)).endswith(
+        "or delete the one that is there first"
+    )
     assert only_line(await command("schedule", "delete", "daily", "--confirm")) == "Schedule deleted: daily"
     missing = error(await command("schedule", "delete", "daily", "--confirm"))
     assert missing.endswith(f'"daily" not found; there are no schedules in namespace {namespace}')

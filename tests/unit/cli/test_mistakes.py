@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from pinnace.cli.main import run
+from pinnace.kube.errors import NotFound
 from pinnace.kube.resources import BACKUPS, NAMESPACES, RESTORES, SCHEDULES, velero
 from tests.unit.cli.fake_cluster import FakeCluster, connected
 
@@ -50,7 +51,11 @@ WITH_A_SERVER = [
     Mistake("restore create", "give --from-backup BACKUP or --from-schedule SCHEDULE"),
     Mistake("schedule describe nihgtly", "did you mean nightly?"),
     Mistake("schedule pause nightl", "did you mean nightly?"),
-    Mistake("schedule create daily", "--schedule is required"),
+    Mistake("schedule create daily", "--schedule is required, as in --schedule '0 3 * * *'"),
+    Mistake("help nope", '"nope" is neither a command nor a topic; topics: filters, '),
+    Mistake("help filtr", "topics: filters"),
+    Mistake("restore create --from-backup b -n velro", "namespace velro does not exist; did you mean velero"),
+    Mistake("plugin add example.com/a:1 -n shop", "namespace shop has no Deployment with the label"),
     Mistake("schedule create daily --schedule 25h", "25h"),
     Mistake("backup create b --storage-location mian", "did you mean main?"),
     Mistake("backup create b --from-schedule nigtly", "did you mean nightly?"),
@@ -160,6 +165,30 @@ def test_a_namespace_that_does_not_exist_is_said_where_nothing_is_found(
     shown = capsys.readouterr()
     assert (json.loads(shown.out)["items"], shown.err) == ([], "")
     assert cluster.writes() == []
+
+
+def test_a_name_that_is_taken_says_what_to_do(
+    cluster: FakeCluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["backup", "create", "shop-nightly"]) == 1
+    text = 'backups.velero.io "shop-nightly" already exists: choose another name, or delete the one that is'
+    assert text in capsys.readouterr().err
+    assert len(cluster.objects) == 8
+
+
+def test_creating_in_a_namespace_that_does_not_exist_says_which_flag_names_it(
+    cluster: FakeCluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(verb: str, _plural: str, _name: str) -> None:
+        if verb == "create":
+            raise NotFound(404, reason="NotFound", message='namespaces "velro" not found')
+
+    cluster.before = refuse
+    assert run(["backup", "create", "b", "-n", "velro"]) == 1
+    assert capsys.readouterr().err == (
+        'An error occurred: namespaces "velro" not found: -n names another one, and `pinnace install` makes '
+        "that of a server\n"
+    )
 
 
 @pytest.mark.parametrize(("given", "stored"), [("30d", "720h0m0s"), ("2w", "336h0m0s"), ("1d12h", "36h0m0s")])

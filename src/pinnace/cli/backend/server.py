@@ -62,7 +62,8 @@ class ServerBackend:
             names = [obj["metadata"]["name"] for obj in await self.objects(plural)]
         except kube_errors.KubeError:
             return ""
-        return instead_of(name, names, plural, self.title)
+        reason = "" if names else await self.why_empty(plural)
+        return instead_of(name, names, plural, self.title) + (f": {reason}" if reason else "")
 
     async def remark(self) -> str:
         return ""  # the server itself looks at its locations

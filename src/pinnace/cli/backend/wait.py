@@ -132,6 +132,8 @@ def _explained(obj: JSONObject, phase: str) -> str:
     """What the phase says beyond that the run is in progress."""
     if phase == "InProgress":
         return ""
+    if phase == "New":
+        return "New: no server has taken it yet"
     position = status(obj).get("queuePosition")
     return f"{phase}, position {position} in the queue" if phase == "Queued" and position else phase
 

@@ -27,6 +27,7 @@ from pinnace.cli.doctor.findings import Finding, Level, ok, problem, skipped
 from pinnace.cli.errors import CommandError, ExitCode
 from pinnace.cli.guard import printable
 from pinnace.cli.output.printing import encode
+from pinnace.cli.output.summary import counted
 from pinnace.cli.settings import Settings
 from pinnace.http.user_agent import user_agent
 from pinnace.kube import config as kube_config
@@ -69,8 +70,8 @@ def _text(findings: Sequence[Finding], *, colour: bool) -> str:
     counts = {level: sum(finding.level is level for finding in findings) for level in Level}
     lines.append("")
     lines.append(
-        f"{counts[Level.PROBLEM]} problems, {counts[Level.WARNING]} warnings, "
-        f"{counts[Level.OK]} checks passed."
+        f"{counted(counts[Level.PROBLEM], 'problem')}, {counted(counts[Level.WARNING], 'warning')}, "
+        f"{counted(counts[Level.OK], 'check')} passed."
     )
     return "\n".join(lines)
 

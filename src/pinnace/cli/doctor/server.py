@@ -64,7 +64,8 @@ def judge_server(facts: ServerFacts, ours: str) -> list[Finding]:
         version = str(mapping(facts.answer, "status").get("serverVersion") or "")
         holder = str(mapping(facts.lease or {}, "spec").get("holderIdentity") or "")
         if facts.lease is None:
-            text = f"the server that answers ({version}) has no lease {SERVER_LEASE}: it is Velero's"
+            text = f"the server that answers ({version}) has no lease {SERVER_LEASE}: it is Velero's, "
+            text += "or runs with --leader-elect=false"
             findings.append(ok(CHECK, text))
         elif holder:
             findings.append(ok(CHECK, f"{holder} leads"))

@@ -50,7 +50,13 @@ def without_plugin(deployment: JSONObject, name_or_image: str) -> JSONObject:
         if name_or_image in (container.get("name"), container.get("image")):
             del containers[position]
             return changed
-    raise CommandError(f"init container {name_or_image} not found in Velero server deployment")
+    those = _those_of(containers)
+    raise CommandError(f"init container {name_or_image} not found in Velero server deployment{those}")
+
+
+def _those_of(containers: list[JSONObject]) -> str:
+    names = ", ".join(str(container.get("name")) for container in containers)
+    return f"; it has {names}" if names else "; it has none"
 
 
 def _pod_spec(deployment: JSONObject) -> JSONObject:

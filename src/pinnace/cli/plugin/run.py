@@ -58,7 +58,10 @@ async def _change(settings: Settings, change: Callable[[JSONObject], JSONObject]
 async def _patch(client: "KubeClient", namespace: str, change: Callable[[JSONObject], JSONObject]) -> None:
     found = await client.list_all(DEPLOYMENTS, namespace, label_selector=SERVER_LABEL)
     if not found:
-        raise CommandError("Velero deployment not found")
+        raise CommandError(
+            f"Velero deployment not found: namespace {namespace} has no Deployment with the label "
+            f"{SERVER_LABEL}; name the namespace of the server by -n"
+        )
     before = found[0]
     patch = merge_patch(before, change(before))
     # A patch replaces lists as a whole: entries that were added in the meantime must not get lost.

@@ -36,7 +36,7 @@ def create(ctx: click.Context, options: ScheduleCreateOptions) -> None:
 def _check_expression(expression: str) -> None:
     """Refuse here what the server would refuse later, seen only in `describe`. Raises InvalidInput."""
     if not expression:
-        raise InvalidInput("--schedule is required")
+        raise InvalidInput("--schedule is required, as in --schedule '0 3 * * *' or --schedule @daily")
     from pinnace.api.values.cron import CronError, read_schedule
 
     try:

@@ -44,7 +44,7 @@ class Cluster:
     async def list_all(self, resource: APIResource, *_: object, **__: object) -> list[dict[str, Any]]:
         return [{"metadata": {"name": name}} for plural, name in self.objects if plural == resource.name]
 
-    async def get(self, resource: APIResource, name: str, _namespace: str) -> dict[str, Any]:
+    async def get(self, resource: APIResource, name: str, _namespace: str = "") -> dict[str, Any]:
         if resource.name != "downloadrequests":
             found = self.objects.get((resource.name, name))
             if isinstance(found, kube_errors.APIStatusError):

@@ -373,6 +373,18 @@ async def test_waiting_shows_what_the_server_says_it_is_doing(capsys: pytest.Cap
 
 
 @pytest.mark.parametrize(
+    ("phase", "shown"),
+    [
+        ("New", ["  New: no server has taken it yet"]),
+        ("Finalizing", ["  Finalizing"]),
+        ("InProgress", []),
+    ],
+)
+async def test_waiting_says_what_the_server_does(phase: str, shown: list[str]) -> None:
+    assert detail_lines(State(done=0, total=0, phase=wait._explained(state(phase), phase)), 80) == shown
+
+
+@pytest.mark.parametrize(
     "said",
     [None, "busy", {"resources": {"pods": 1}, "hooks": [7], "uploadBytes": "all"}],
     ids=["absent", "text", "odd-members"],

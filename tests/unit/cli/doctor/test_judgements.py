@@ -158,7 +158,10 @@ def facts(**changes: Any) -> server.ServerFacts:
         ({}, [(Level.OK, "a server of version v1.2.3 answers"), (Level.OK, "pod-1 leads")]),
         (
             {"lease": None},
-            [(Level.OK, "a server of version v1.2.3"), (Level.OK, "it is Velero's")],
+            [
+                (Level.OK, "a server of version v1.2.3"),
+                (Level.OK, "or runs with --leader-elect=false"),
+            ],
         ),
         (
             {"lease": {"spec": {"holderIdentity": ""}}},

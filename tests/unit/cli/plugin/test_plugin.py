@@ -132,8 +132,12 @@ def test_remove(capsys: pytest.CaptureFixture[str], cluster: FakeCluster, word: 
     [
         (["add"], "accepts 1 arg(s), received 0"),
         (["add", "a", "--image-pull-policy", "Sometimes"], 'invalid value: "Sometimes"'),
-        (["remove", "nope"], "init container nope not found in Velero server deployment"),
-        (["add", "a", "-n", "elsewhere"], "Velero deployment not found"),
+        (["remove", "nope"], "init container nope not found in Velero server deployment; it has none"),
+        (
+            ["add", "a", "-n", "elsewhere"],
+            "Velero deployment not found: namespace elsewhere has no Deployment with the label "
+            "component=velero; name the namespace of the server by -n",
+        ),
     ],
 )
 def test_what_is_refused(

@@ -159,7 +159,7 @@ def test_create_sends_it(capsys: pytest.CaptureFixture[str], cluster: FakeCluste
     ("words", "text"),
     [
         ([], "accepts 1 arg(s), received 0"),
-        (["s"], "--schedule is required"),
+        (["s"], "--schedule is required, as in --schedule '0 3 * * *' or --schedule @daily"),
         (["s", "--schedule", "0 7 * *"], "invalid schedule: Expected exactly 5 fields, found 4: 0 7 * *"),
         (["s", "--schedule", "@every 0s"], "invalid schedule: the interval must be positive: @every 0s"),
         (["s", "--schedule", "0 0 30 2 *"], "there is no time at which it fires: 0 0 30 2 *"),
