@@ -12,15 +12,20 @@ import io
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tarfile
+import time
 import tomllib
 from pathlib import Path
 
 from pinnace.api.objects import JSONObject
+from pinnace.cli.program import cli
+from pinnace.cli.usage.manual import manual_pages
 
 ROOT = Path(__file__).resolve().parents[1]
+MANUAL = ROOT / "build" / "man"
 CHART = ROOT / "deploy" / "helm" / "pinnace"
 SUMS = "SHA256SUMS"
 _PINNED = re.compile(r"^([A-Za-z0-9._-]+)==([^ ;\\]+)")
@@ -43,7 +48,7 @@ def make(folder: Path, *, epoch: int, image: bool) -> list[Path]:
     """
     version = _version()
     prepare(folder)
-    _build(folder, epoch)
+    _build(folder, version, epoch)
     (folder / f"pinnace-chart-{version}.tgz").write_bytes(chart(version, epoch))
     components = json.dumps(components_of(version), indent=2, sort_keys=True)
     (folder / f"pinnace-{version}.cdx.json").write_text(components + "\n")
@@ -104,11 +109,32 @@ def check_tag(tag: str, version: str) -> None:
         raise ReleaseError(f"tag {tag} is not v{version}: change `version` in pyproject.toml, or the tag")
 
 
-def _build(folder: Path, epoch: int) -> None:
-    """Wheel and source archive, by the build backend of the lock file."""
+def check_is_new(version: str, cwd: Path = ROOT) -> None:
+    """Refuse the version of a former release: two files of one name would differ. Raises ReleaseError.
+
+    Only a clone that has the tags knows.
+    """
+    tags = ["git", "tag", "--list", f"v{version}", "--no-contains", "HEAD"]
+    done = subprocess.run(tags, cwd=cwd, capture_output=True, text=True, check=False)
+    if done.returncode == 0 and done.stdout.strip():
+        raise ReleaseError(f"v{version} is the tag of an earlier commit: raise `version` in pyproject.toml")
+
+
+def _build(folder: Path, version: str, epoch: int) -> None:
+    """Wheel and source archive, by the build backend of the lock file, with the manual pages."""
     environ = {**os.environ, "SOURCE_DATE_EPOCH": str(epoch)}
     command = [sys.executable, "-m", "hatchling", "build", "-d", str(folder)]
-    done = subprocess.run(command, cwd=ROOT, env=environ, capture_output=True, text=True, check=False)
+    date = time.strftime("%Y-%m-%d", time.gmtime(epoch))
+    shutil.rmtree(MANUAL, ignore_errors=True)
+    try:
+        for name, text in manual_pages(cli, version, date).items():
+            page = MANUAL / f"man{name[-1]}" / name
+            page.parent.mkdir(parents=True, exist_ok=True)
+            page.write_text(text, encoding="utf-8")
+        done = subprocess.run(command, cwd=ROOT, env=environ, capture_output=True, text=True, check=False)
+    finally:
+        # Left there, they would go into the next wheel of this checkout, whatever its version.
+        shutil.rmtree(MANUAL, ignore_errors=True)
     if done.returncode:
         raise ReleaseError(f"the wheel could not be built: {done.stderr.strip()}")
 
@@ -190,6 +216,7 @@ def main() -> int:
             check_committed()
         if tag := arguments.tag or tag_of_commit():
             check_tag(tag, _version())
+        check_is_new(_version())
         made = make(arguments.folder, epoch=_epoch(), image=not arguments.no_image)
     except ReleaseError as error:
         print(error, file=sys.stderr)

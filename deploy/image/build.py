@@ -19,8 +19,8 @@ from hack.cluster.errors import ClusterError
 from hack.cluster.images import ImageConfig, image_from_tree
 
 INPUTS = (
-    *("src/pinnace", "pyproject.toml", "README.md", "LICENSE", "requirements", "deploy/image"),
-    "hack/tools/kopia",
+    *("src/pinnace", "pyproject.toml", "hatch_build.py", "README.md", "LICENSE", "requirements"),
+    *("deploy/image", "hack/tools/kopia"),
 )
 """What of the checkout decides what the image is; the Dockerfile copies the same."""
 KEPT = 3

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import subprocess
 import tarfile
 import zipfile
 from pathlib import Path
@@ -28,6 +29,14 @@ def test_two_releases_of_one_commit_are_the_same_to_the_byte(tmp_path: Path) -> 
     names = zipfile.ZipFile(wheel).namelist()
     assert "pinnace/cli/main.py" in names
     assert any(name.endswith("entry_points.txt") for name in names)
+    assert not release.MANUAL.exists()
+    for page in ("man1/pinnace.1", "man1/pinnace-backup-create.1", "man7/pinnace-filters.7"):
+        assert f"{wheel.name.removesuffix('-py3-none-any.whl')}.data/data/share/man/{page}" in names
+    (source,) = (path for path in first if path.name.endswith(".tar.gz"))
+    with tarfile.open(source) as archive:
+        top = source.name.removesuffix(".tar.gz")
+        assert f"{top}/build/man/man1/pinnace.1" in archive.getnames()
+        assert f"{top}/hatch_build.py" in archive.getnames()
 
 
 def test_a_folder_with_other_files_is_left_alone(tmp_path: Path) -> None:
@@ -62,6 +71,22 @@ def test_every_component_has_a_version_and_hashes() -> None:
     assert {"aiohttp", "click", "grpcio"} <= names
     assert listed["metadata"]["component"]["purl"] == "pkg:pypi/pinnace@1.0.0"
     assert all(component["hashes"] and component["version"] for component in listed["components"])
+
+
+def test_a_version_is_released_once(tmp_path: Path) -> None:
+    def git(*words: str) -> None:
+        author = ["-c", "user.name=a", "-c", "user.email=a@example.com", "-c", "commit.gpgsign=false"]
+        subprocess.run(["git", *author, *words], cwd=tmp_path, check=True, capture_output=True)
+
+    git("init", "--quiet")
+    git("commit", "--allow-empty", "-m", "one")
+    release.check_is_new("1.0.0", tmp_path)
+    git("tag", "v1.0.0")
+    release.check_is_new("1.0.0", tmp_path)
+    git("commit", "--allow-empty", "-m", "two")
+    release.check_is_new("1.0.1", tmp_path)
+    with pytest.raises(release.ReleaseError, match=r"v1\.0\.0 is the tag of an earlier commit"):
+        release.check_is_new("1.0.0", tmp_path)
 
 
 def test_a_tag_of_another_version_is_refused() -> None:
