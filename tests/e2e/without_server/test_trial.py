@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import gzip
 import json
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -71,6 +72,24 @@ class Node:
                 await self._client.patch(PODS, name, {"status": READY}, namespace, subresource="status")
 
 
+async def make_fixed_port(client: KubeClient, namespace: str) -> None:
+    """Make a Service with a node port that its author has chosen, one that was free."""
+    port: JSONObject = {"port": 80}
+    body: JSONObject = {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {
+            "name": "fixed",
+            "annotations": {"external-dns.alpha.kubernetes.io/hostname": "x.example"},
+        },
+        "spec": {"type": "NodePort", "ports": [port], "selector": {"app": "web"}},
+    }
+    free = await client.create(SERVICES, body, namespace)
+    await client.delete(SERVICES, "fixed", namespace)
+    port["nodePort"] = free["spec"]["ports"][0]["nodePort"]
+    await client.create(SERVICES, body, namespace)
+
+
 @pytest.fixture
 async def shop(client: KubeClient, world: str) -> str:
     """The world with pods, a load balancer and a bound claim."""
@@ -85,6 +104,7 @@ async def shop(client: KubeClient, world: str) -> str:
         },
     }
     await client.create(SERVICES, {"apiVersion": "v1", "kind": "Service", **balancer}, world)
+    await make_fixed_port(client, world)
     claim = {
         "metadata": {"name": "data"},
         "spec": {
@@ -113,6 +133,9 @@ async def test_what_comes_up_is_said_and_nothing_stays(
     for body in (pod("slow"), on_host):
         await client.create(PODS, body, shop)
     assert (await pinnace("backup", "create", shop, "--include-namespaces", shop)).code == 0
+    native = [{"spec": {"location": "x", "persistentVolumeName": f"{shop}-data"}}]
+    records = location / f"backups/{shop}/{shop}-volumesnapshots.json.gz"
+    records.write_bytes(gzip.compress(json.dumps(native).encode()))
     before = {resource.name: await client.list_all(resource, shop) for resource in (PODS, SERVICES)}
     node = Node(client, shop)
 
@@ -125,6 +148,10 @@ async def test_what_comes_up_is_said_and_nothing_stays(
     result, details = found["trial restore"]
     assert (result, details.count("violates PodSecurity")) == ("BAD", 1), details
     assert f"Pod {shop}/on-host" not in found
+    fixed = node.seen["services/fixed"]
+    assert (fixed["spec"]["type"], fixed["metadata"].get("annotations")) == ("ClusterIP", None)
+    result, details = found["trial of native snapshots"]
+    assert (result, details.partition(": a trial")[0]) == ("not checked", f"1: {shop}/data")
     service, claim = node.seen["services/web"]["spec"], node.seen["persistentvolumeclaims/data"]["spec"]
     assert (service["type"], "externalIPs" in service) == ("ClusterIP", False)
     assert "volumeName" not in claim

@@ -1,11 +1,15 @@
 """`backup verify --restore`: a restore on trial, by the server or, with --location, by the command itself."""
 
 import secrets
+from collections.abc import Collection
 
-from pinnace.api.objects import JSONObject
+import orjson
+
+from pinnace.api.objects import JSONObject, objects, text
 from pinnace.api.velero.download_request import DownloadTargetKind
+from pinnace.archive.item_index import Entry
 from pinnace.browse.verifying import Finding, Result
-from pinnace.cli.backend.interface import fetch_json
+from pinnace.cli.backend.interface import FileMissing, fetch_json
 from pinnace.cli.backend.location import LocationBackend
 from pinnace.cli.browse.opening import Library
 from pinnace.cli.browse.options import VerifyOptions
@@ -16,15 +20,18 @@ from pinnace.cli.errors import CommandError
 from pinnace.cli.guard import complain
 from pinnace.kube.client import KubeClient
 from pinnace.kube.discovery import Discovery
+from pinnace.kube.resources import PERSISTENT_VOLUME_CLAIMS as CLAIMS
 from pinnace.operations.local import InvalidRun, LocalRun
 from pinnace.operations.verification.readiness import WORKLOADS
 from pinnace.operations.verification.restorers import LocalRestorer, ServerRestorer
 from pinnace.operations.verification.trial import NEVER_TRIED, Restorer, Trial, TrialImpossible
+from pinnace.operations.verification.volumes import counted_summary
 
 
 async def trial_findings(library: Library, name: str, options: VerifyOptions) -> list[Finding]:
     """Restore a backup on trial, and say what came up. Raises CommandError if it cannot begin."""
     namespaces, findings = await _namespaces(library, name, options)
+    findings += await _native_snapshots(library, name, namespaces)
     settings = library.settings
     seconds = options.ready_timeout.total_seconds()
     async with open_cluster(settings) as client:
@@ -92,3 +99,30 @@ async def _namespaces(library: Library, name: str, options: VerifyOptions) -> tu
         if each not in found
     ]
     return [each for each in asked if each in found], missing
+
+
+async def _native_snapshots(library: Library, name: str, namespaces: Collection[str]) -> list[Finding]:
+    """A finding for the claims whose volumes have native snapshots, which no trial restores."""
+    try:
+        stored = await fetch_json(
+            library.backend, DownloadTargetKind.BACKUP_VOLUME_SNAPSHOTS, name, library.options
+        )
+    except FileMissing:
+        return []
+    volumes = {text(record, "spec", "persistentVolumeName") for record in objects({"of": stored}, "of")}
+    if not volumes:
+        return []
+    backup, entries = await library.open(name), list[Entry]()
+    async for batch in backup.entries():
+        entries += [
+            entry for entry in batch if entry.resource == CLAIMS.name and entry.namespace in namespaces
+        ]
+    claims = [
+        f"{entry.namespace}/{entry.name}"
+        async for entry, content in backup.contents(entries)
+        if text(orjson.loads(content), "spec", "volumeName") in volumes
+    ]
+    if not claims:
+        return []
+    detail = f"{counted_summary(sorted(claims))}: a trial gives these claims new and empty volumes"
+    return [Finding(check="trial of native snapshots", result=Result.UNCHECKED, detail=detail)]

@@ -6,7 +6,7 @@
 The originals are out of reach by what the API server and the network enforce, not by what is in the backup:
 pods get neither host paths nor the host's network (Pod Security `baseline`), nor network beyond the scratch
 namespaces (a NetworkPolicy, where the network plugin honours it). Only kinds that pods need are restored,
-each claim gets a new volume, and Services lose load balancers and external addresses. (docs/adr/032)
+each claim gets a new volume, and Services are reachable in the cluster only. (docs/adr/032)
 """
 
 import asyncio
@@ -392,7 +392,7 @@ def modifier_rules() -> JSONObject:
     document = {
         "version": "v1",
         "resourceModifierRules": [
-            rule("services", {"spec": addresses}),
+            rule("services", {"metadata": {"annotations": None}, "spec": addresses}),
             rule("services", inside, type="LoadBalancer"),
             rule("services", inside, type="NodePort"),
             rule(

@@ -34,9 +34,11 @@ def test_a_service_of_a_trial_has_no_address_outside(before: str, after: str) ->
         "loadBalancerIP": "192.0.2.2",
         "ports": [{"port": 80}],
     }
-    assert modified("services", {"metadata": {"name": "web"}, "spec": spec})["spec"] == {
-        "type": after,
-        "ports": [{"port": 80}],
+    annotations = {"external-dns.alpha.kubernetes.io/hostname": "shop.example.com"}
+    service = {"metadata": {"name": "web", "annotations": annotations}, "spec": spec}
+    assert modified("services", service) == {
+        "metadata": {"name": "web"},
+        "spec": {"type": after, "ports": [{"port": 80}]},
     }
 
 

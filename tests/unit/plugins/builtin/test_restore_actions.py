@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 import orjson
 import pytest
 
+from pinnace.api import labels
 from pinnace.api.meta import LabelSelector, ObjectMeta
 from pinnace.api.objects import JSONObject
 from pinnace.api.pod_hooks import parse_command
@@ -300,6 +301,13 @@ class TestServices:
         ports = ({"name": "http", "nodePort": 8080}, {"name": "admin", "nodePort": 9090})
         output = await run("service", service(*ports), preserve_node_ports=True)
         assert node_ports(output) == [8080, 9090]
+
+    async def test_a_restore_on_trial_keeps_no_node_port_that_the_original_has(self) -> None:
+        item = service({"name": "http", "nodePort": 8080}, applied=[{"name": "http", "nodePort": 8080}])
+        trial = given(item)
+        trial.restore.metadata.labels[labels.VERIFICATION] = "b1"
+
+        assert node_ports(await action("service").execute(trial)) == [None]
 
     async def test_ports_that_the_api_server_did_not_choose_stay(self) -> None:
         """As the API server notes who set a field: it has no owner for a port that it chose."""
