@@ -8,6 +8,7 @@ from pinnace.api.objects import JSONObject
 from pinnace.archive.item_index import Entry
 from pinnace.browse.choosing import Choice
 from pinnace.browse.differences import Rules, compared, decoded
+from pinnace.browse.errors import BrowseError, IndexUnusable
 from pinnace.browse.stored import StoredBackup
 from pinnace.cli.browse.diff import change_text
 from pinnace.cli.browse.opening import Library, browse, chosen
@@ -75,26 +76,43 @@ async def _steps(library: Library, choice: Choice, rules: Rules) -> list[Step]:
     before: tuple[StoredBackup, Entry] | None = None
     for found in await library.all():
         name = found["metadata"]["name"]
-        backup = await library.open(name)
         started = str((found.get("status") or {}).get("startTimestamp") or "")
-        entry = await _find(backup, choice)
-        if entry is None:
-            # A backup that could not have it says nothing about it.
-            if before is not None and _covers(found, before[1]):
-                steps.append(Step(name, started, "removed"))
-                before = None
-            continue
-        if before is None:
-            steps.append(Step(name, started, "added"))
-        elif before[1].uid and entry.uid and before[1].uid != entry.uid:
-            fields = await _changed(before, (backup, entry), rules) or ()
-            steps.append(Step(name, started, "created anew", fields))
-        elif before[1].checksum != entry.checksum:
-            fields_changed = await _changed(before, (backup, entry), rules)
-            if fields_changed is not None:
-                steps.append(Step(name, started, "changed", fields_changed))
-        before = backup, entry
+        with library.unless_unreadable(name):
+            backup = await library.open(name)
+            entry = await _find(backup, choice)
+            if entry is None:
+                # A backup that could not have it says nothing about it.
+                if before is not None and _covers(found, before[1]):
+                    steps.append(Step(name, started, "removed"))
+                    before = None
+                continue
+            after = backup, entry
+            step = await _step(before, after, rules)
+            if step is not None:
+                what, fields = step
+                steps.append(Step(name, started, what, fields))
+            before = after
     return steps
+
+
+async def _step(
+    before: tuple[StoredBackup, Entry] | None, after: tuple[StoredBackup, Entry], rules: Rules
+) -> tuple[str, tuple[str, ...]] | None:
+    """What happened to the object, and its fields; None for nothing."""
+    if before is None:
+        return "added", ()
+    uids = before[1].uid, after[1].uid
+    is_anew = all(uids) and uids[0] != uids[1]
+    if not is_anew and before[1].checksum == after[1].checksum:
+        return None
+    what = "created anew" if is_anew else "changed"
+    try:
+        fields = await _changed(before, after, rules)
+    except IndexUnusable:
+        raise
+    except BrowseError as error:
+        return what, (f"the fields cannot be compared: {error}",)
+    return None if fields is None and not is_anew else (what, fields or ())
 
 
 async def _find(backup: StoredBackup, choice: Choice) -> Entry | None:

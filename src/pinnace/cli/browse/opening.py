@@ -4,8 +4,8 @@ An index that turns out to be unusable half-way is left aside, and the work is d
 """
 
 import tempfile
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -87,6 +87,7 @@ class Library:
     folder: Path
     options: DownloadOptions
     _opened: dict[str, StoredBackup] = field(default_factory=dict)
+    _left_out: set[str] = field(default_factory=set)
 
     async def open(self, name: str) -> StoredBackup:
         """A backup that exists. Raises NotFound."""
@@ -101,6 +102,18 @@ class Library:
         found = await self.backend.objects(BACKUP.plural)
         finished = [backup for backup in found if (backup.get("status") or {}).get("completionTimestamp")]
         return sorted(finished, key=_age)
+
+    @contextmanager
+    def unless_unreadable(self, name: str) -> Iterator[None]:
+        """Leave out a backup that cannot be read, and say so once: the others are still looked into."""
+        try:
+            yield
+        except IndexUnusable:
+            raise
+        except BrowseError as error:
+            if name not in self._left_out:
+                complain(f"Backup {name} is left out: {error}.")
+                self._left_out.add(name)
 
     async def run(self, work: Callable[[], Awaitable[T]]) -> T:
         """Do the work, again for each index that has to be left aside. Raises CommandError."""

@@ -1,7 +1,7 @@
 """What `backup search` does."""
 
 from collections.abc import AsyncGenerator, Iterator
-from contextlib import aclosing
+from contextlib import aclosing, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -50,12 +50,13 @@ def search(ctx: click.Context, options: SearchOptions) -> int:
         wanted = names or [backup["metadata"]["name"] for backup in await library.all()]
         hits: list[Hit] = []
         for name in wanted:
-            backup = await library.open(name)
-            async with aclosing(_hits(backup, choice, text.lower(), options)) as found:
-                async for hit in found:
-                    hits.append(hit)
-                    if len(hits) > _MAX_HITS:
-                        raise InvalidInput(f"more than {_MAX_HITS} places: search a longer text")
+            with library.unless_unreadable(name) if options.all else nullcontext():
+                backup = await library.open(name)
+                async with aclosing(_hits(backup, choice, text.lower(), options)) as found:
+                    async for hit in found:
+                        hits.append(hit)
+                        if len(hits) > _MAX_HITS:
+                            raise InvalidInput(f"more than {_MAX_HITS} places: search a longer text")
         return hits
 
     hits = browse(ctx, options, work)

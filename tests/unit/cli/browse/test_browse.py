@@ -242,6 +242,33 @@ def test_history_reads_indexes_and_only_the_object_that_changed(location: Path, 
     assert [(step["backup"], step["change"]) for step in changed] == [("b0", "added"), ("b3", "changed")]
 
 
+def test_a_backup_that_cannot_be_read_is_left_out_of_a_look_at_all(location: Path, capsys: Printed) -> None:
+    for day, value in enumerate("1123"):
+        directory = store(location, f"b{day}", [config_map("a", x=value)], day=day)
+        if day == 1:
+            for file in directory.glob("b1*"):
+                file.unlink()
+        if day == 2:
+            (directory / "b2.tar.gz").unlink()
+
+    assert run(["history", "cm/a", "-n", "shop", "-o", "json"]) == 0
+    out, err = capsys.readouterr()
+    steps = json.loads(out)
+    assert [(step["backup"], step["change"]) for step in steps] == [
+        ("b0", "added"),
+        ("b2", "changed"),
+        ("b3", "changed"),
+    ]
+    assert "the fields cannot be compared: backup b2 has no" in steps[2]["fields"][0]
+    assert err.count("Backup b1 is left out: ") == 1
+
+    assert run(["backup", "search", "--all", "3", "--content", "-o", "name"]) == 0
+    out, err = capsys.readouterr()
+    assert out == "b3: configmaps/a\n"
+    assert [f"Backup b{number} is left out: " in err for number in (1, 2)] == [True, True]
+    assert run(["backup", "search", "b1", "3"]) == 1
+
+
 def test_search_looks_at_names_labels_and_content(location: Path, capsys: Printed) -> None:
     store(location, "b1", [config_map("web", image="registry/web:1.2")])
     store(location, "b2", [config_map("db", image="registry/db:9")])
