@@ -1,7 +1,11 @@
 """What a scripted API server serves."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
+
+from pinnace.kube.client import ServerVersion
+from pinnace.kube.discovery import Discovery
+from pinnace.kube.groups import parse_documents
 
 ALL = ("create", "delete", "get", "list", "patch", "update", "watch")
 
@@ -32,3 +36,13 @@ def served(group_version: str, *resources: dict[str, Any]) -> dict[str, Any]:
         "groupVersion": group_version,
         "resources": list(resources),
     }
+
+
+def discovery_of(
+    documents: Iterable[Mapping[str, Any]],
+    *,
+    server_version: ServerVersion | None = None,
+    all_versions: bool = False,
+) -> Discovery:
+    """What a server with these discovery documents serves."""
+    return Discovery(parse_documents(documents), server_version=server_version, all_versions=all_versions)

@@ -32,10 +32,6 @@ DYNAMIC_PV_RESTORE: Final = "velero.io/dynamic-pv-restore"
 # Labels that `install` puts on what it generates.
 COMPONENT: Final = "component"
 COMPONENT_VALUE: Final = "velero"
-DEPLOY: Final = "deploy"
-DEPLOY_VALUE: Final = "velero"
-NODE_AGENT_NAME: Final = "name"
-NODE_AGENT_NAME_VALUE: Final = "restic"
 
 # --- Annotations (docs/spec: API 11.2) ------------------------------------------------------------------
 SOURCE_CLUSTER_GIT_VERSION: Final = "velero.io/source-cluster-k8s-gitversion"
@@ -110,7 +106,6 @@ HOOK_TIMEOUT: Final = "timeout"
 INIT_RESTORE_HOOK_CONTAINER_IMAGE: Final = "init.hook.restore.velero.io/container-image"
 INIT_RESTORE_HOOK_CONTAINER_NAME: Final = "init.hook.restore.velero.io/container-name"
 INIT_RESTORE_HOOK_COMMAND: Final = "init.hook.restore.velero.io/command"
-INIT_RESTORE_HOOK_TIMEOUT: Final = "init.hook.restore.velero.io/timeout"
 POST_RESTORE_HOOK_COMMAND: Final = "post.hook.restore.velero.io/command"
 POST_RESTORE_HOOK_CONTAINER: Final = "post.hook.restore.velero.io/container"
 POST_RESTORE_HOOK_ON_ERROR: Final = "post.hook.restore.velero.io/on-error"

@@ -80,7 +80,7 @@ async def verify(backup: StoredBackup, metadata: JSONObject) -> list[Finding]:
             findings.append(finding)
         if kind == DownloadTargetKind.BACKUP_RESOURCE_LIST and isinstance(value, dict):
             listed = value
-    return [*findings, *await _Items(backup, metadata, listed).check()]
+    return [*findings, *await _Items(backup, listed).check()]
 
 
 def check_metadata(name: str, metadata: JSONObject) -> Finding:
@@ -220,12 +220,8 @@ class _Copies:
 class _Items:
     """The items of the tarball against the index and the resource list."""
 
-    def __init__(
-        self, backup: StoredBackup, metadata: JSONObject, listed: dict[str, list[str]] | None
-    ) -> None:
+    def __init__(self, backup: StoredBackup, listed: dict[str, list[str]] | None) -> None:
         self._backup = backup
-        progress = (metadata.get("status") or {}).get("progress") or {}
-        self._expected_items = progress.get("itemsBackedUp")
         self._listed = (
             {f"{kind}|{name}" for kind, names in listed.items() for name in names or ()}
             if listed is not None

@@ -5,12 +5,12 @@ so that a refresh that fails half way leaves the old state in place.
 (docs/spec: SRV 10, BKP 4.2, 5.1, API 13.3)
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Self
 
 from pinnace.kube.discovering import fetch_groups
 from pinnace.kube.errors import UnknownResource
-from pinnace.kube.groups import APIGroup, GroupVersion, parse_documents
+from pinnace.kube.groups import APIGroup, GroupVersion
 from pinnace.kube.resources import APIResource
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ class Discovery:
     """An immutable snapshot of what the API server serves.
 
     Attributes:
-        server_version: None only where none was given to `from_documents`.
+        server_version: None only where none was given.
         groups: core first, then the server's order, `extensions` last.
         resources: those that a backup saves, in its order: one version each, or with `all_versions` all.
         all_resources: every resource in every version, whatever its verbs; no sub-resources.
@@ -92,17 +92,6 @@ class Discovery:
         server_version = await client.version()
         groups = await fetch_groups(client)
         return cls(groups, server_version=server_version, all_versions=all_versions)
-
-    @classmethod
-    def from_documents(
-        cls,
-        documents: Iterable[Mapping[str, Any]],
-        *,
-        server_version: "ServerVersion | None" = None,
-        all_versions: bool = False,
-    ) -> Self:
-        """A snapshot from discovery documents; see `groups.parse_documents` for what is accepted."""
-        return cls(parse_documents(documents), server_version=server_version, all_versions=all_versions)
 
     def resolve(self, name: str) -> APIResource:
         """The resource that a user names by plural, singular or short name, with or without `.group`.

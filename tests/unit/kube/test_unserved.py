@@ -3,11 +3,10 @@
 import pytest
 
 from pinnace.api.values.near import near_names
-from pinnace.kube.discovery import Discovery
 from pinnace.kube.unserved import unserved_names
-from tests.support.discovered import resource, served
+from tests.support.discovered import discovery_of, resource, served
 
-DISCOVERY = Discovery.from_documents(
+DISCOVERY = discovery_of(
     [
         served(
             "v1",
@@ -54,7 +53,7 @@ def test_groups_that_could_not_be_discovered_are_named_as_a_possible_reason() ->
         "kind": "APIGroupList",
         "groups": [{"name": "metrics.k8s.io", "versions": [{"version": "v1"}]}],
     }
-    discovery = Discovery.from_documents([groups, served("v1", resource("pods", "Pod"))])
+    discovery = discovery_of([groups, served("v1", resource("pods", "Pod"))])
 
     (found,) = unserved_names(["podmetrics"], discovery)
 

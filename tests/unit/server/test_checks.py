@@ -18,6 +18,7 @@ from pinnace.server.checks import (
     check_namespace,
     prepare_restic,
 )
+from tests.support.discovered import discovery_of
 
 VERBS = ["create", "delete", "get", "list", "patch", "update", "watch"]
 NAMES = [kind.kind for kind in KINDS]
@@ -43,7 +44,7 @@ def serving(kinds: list[str], *, groups: tuple[str, ...] = ("velero.io",)) -> Di
         }
         for group in groups
     ]
-    return Discovery.from_documents(
+    return discovery_of(
         [
             {"kind": "APIGroupList", "groups": listed},
             *(

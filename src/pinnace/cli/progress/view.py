@@ -17,7 +17,6 @@ from pinnace.cli.progress.state import Amount, State
 LINE_SECONDS: Final = 5.0
 DRAW_SECONDS: Final = 0.1
 _FILE_COLUMNS: Final = 10_000
-FORMS: Final = ("auto", "plain", "json", "none")
 
 
 def as_json(what: str, state: State) -> str:

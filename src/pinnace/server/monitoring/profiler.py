@@ -16,7 +16,6 @@ from pinnace.server.monitoring.profiling import FORMATS, Busy, CannotProfile, Pr
 log = get_logger(__name__)
 
 LOOPBACK: Final = "127.0.0.1"
-DEFAULT_ADDRESS: Final = "localhost:6060"
 CPU_SECONDS: Final = 30.0
 MEMORY_SECONDS: Final = 10.0
 MOST_SECONDS: Final = 300.0

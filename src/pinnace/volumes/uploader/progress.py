@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import os
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -10,7 +11,6 @@ from typing import Final, Protocol
 
 from pinnace.aio.blocking import in_thread, settle
 from pinnace.volumes.uploader.output import Progress
-from pinnace.volumes.uploader.sizes import directory_size
 
 log = logging.getLogger(__name__)
 
@@ -93,3 +93,35 @@ async def _report(source: Source, on_progress: OnProgress, sleep: Callable[[floa
         if progress is not None and progress != reported:
             await on_progress(progress)
             reported = progress
+
+
+def directory_size(directory: Path, stopped: threading.Event) -> int:
+    """The size in bytes of everything below a directory but directories; links by their own size.
+
+    What goes away while it is looked at is left out.
+
+    Args:
+        stopped: set to give up early; what was counted so far is returned.
+
+    Raises:
+        OSError: a directory cannot be read.
+    """
+    total, waiting = 0, [os.fspath(directory)]
+    while waiting and not stopped.is_set():
+        try:
+            with os.scandir(waiting.pop()) as entries:
+                for entry in entries:
+                    if entry.is_dir(follow_symlinks=False):
+                        waiting.append(entry.path)
+                    else:
+                        total += _size(entry)
+        except FileNotFoundError:
+            continue
+    return total
+
+
+def _size(entry: os.DirEntry[str]) -> int:
+    try:
+        return entry.stat(follow_symlinks=False).st_size
+    except FileNotFoundError:
+        return 0

@@ -18,15 +18,15 @@ from pinnace.api.velero.restore import (
     RestoreResourceHookSpec,
     RestoreSpec,
 )
-from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import Forbidden, KubeError, NotFound
 from pinnace.kube.resources import APIResource
 from pinnace.plugins.builtin.restore.actions import restore_actions
 from pinnace.plugins.builtin.restore.config import ActionError
 from pinnace.plugins.builtin.restore.init_hooks import AddInitContainers
 from pinnace.plugins.protocols import RestoreItemAction, RestoreItemInput, RestoreItemOutput
+from tests.support.discovered import discovery_of
 
-DISCOVERY = Discovery.from_documents([])
+DISCOVERY = discovery_of([])
 
 
 class Shelf:

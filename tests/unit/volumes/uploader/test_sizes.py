@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from pinnace.volumes.uploader.sizes import directory_size
+from pinnace.volumes.uploader.progress import directory_size
 
 
 @pytest.mark.spec("PVL-037")
