@@ -171,7 +171,7 @@ def _csi(facts: BackupFacts, view: View) -> Any:
         if not view.details:
             made[claim] = {kind: _HINT}
         elif moved:
-            made[claim] = {kind: _movement(info)}
+            made[claim] = {kind: _movement(info, facts.operations)}
         else:
             made[claim] = {kind: _snapshot(info)}
     return made
@@ -189,9 +189,12 @@ def _snapshot(info: JSONObject) -> JSONObject:
     }
 
 
-def _movement(info: JSONObject) -> JSONObject:
+def _movement(info: JSONObject, operations: Sequence[JSONObject]) -> JSONObject:
     moved = mapping(info, "snapshotDataMovementInfo")
+    found = [each for each in operations if text(each, "spec", "operationID") == text(moved, "operationID")]
+    errors = [error for each in found if (error := text(each, "status", "error"))]
     return {
+        **({"message": errors[0]} if errors else {}),
         "operationID": text(moved, "operationID"),
         "dataMover": text(moved, "dataMover") or "velero",
         "uploaderType": text(moved, "uploaderType"),

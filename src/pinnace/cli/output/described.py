@@ -82,5 +82,23 @@ def pod_volumes(volumes: Sequence[JSONObject], *, details: bool) -> Any:
             phase: [{pod: ", ".join(sorted(names))} for pod, names in sorted(pods.items())]
             for phase, pods in phases.items()
         }
-    # The misspelt key is Velero's; the right one stands beside it.
-    return {"uploderType": uploader, "uploaderType": uploader, "podVolumeBackupsDetails": phases}
+    said = pod_volume_messages(volumes)
+    return {
+        # The misspelt key is Velero's; the right one stands beside it.
+        "uploderType": uploader,
+        "uploaderType": uploader,
+        "podVolumeBackupsDetails": phases,
+        **({"messages": said} if said else {}),
+    }
+
+
+def pod_volume_messages(volumes: Sequence[JSONObject]) -> dict[str, str]:
+    """What went wrong with volumes of pods, or what they wait for, by namespace, pod and volume."""
+    return {
+        "/".join((text(spec, "pod", "namespace"), text(spec, "pod", "name"), text(spec, "volume"))): message
+        for spec, message in sorted(
+            ((cells.spec(volume), text(cells.status(volume), "message")) for volume in volumes),
+            key=lambda each: text(each[0], "volume"),
+        )
+        if message
+    }

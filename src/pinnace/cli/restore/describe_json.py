@@ -65,6 +65,8 @@ def _status(restore: JSONObject, status: JSONObject, facts: RestoreFacts) -> JSO
             for phase in sorted({cells.phase(volume) for volume in volumes})
         },
     }
+    if said := described.pod_volume_messages(volumes):
+        made["podVolumeRestoreMessages"] = said
     if progress := mapping(status, "progress"):
         running = cells.phase(restore) == "InProgress"
         total, done = progress.get("totalItems") or 0, progress.get("itemsRestored") or 0

@@ -114,6 +114,34 @@ def test_kept_messages_and_volumes_are_shown() -> None:
     }  # fmt: skip
 
 
+FAILED = {
+    "spec": {"pod": {"namespace": "a", "name": "p"}, "volume": "logs", "uploaderType": "kopia"},
+    "status": {"phase": "Failed", "message": "the disk is full"},
+}
+
+
+@pytest.mark.parametrize("details", [True, False])
+def test_what_went_wrong_with_volumes_of_pods_is_said_with_details_and_without(details: bool) -> None:
+    saved = described(View(details=details), pod_volume_backups=[POD_VOLUME, FAILED])
+    restored = restore_as_json({}, RestoreFacts(pod_volume_restores=[FAILED, POD_VOLUME]))
+
+    assert saved["status"]["backupVolumes"]["podVolumeBackups"]["messages"] == {
+        "a/p/logs": "the disk is full"
+    }
+    assert restored["status"]["podVolumeRestoreMessages"] == {"a/p/logs": "the disk is full"}
+
+
+def test_what_went_wrong_with_moved_data_is_said_of_its_volume() -> None:
+    moved = {**CSI, "snapshotDataMoved": True, "snapshotDataMovementInfo": {"operationID": "du-1"}}
+    operation = {"spec": {"operationID": "du-1"}, "status": {"phase": "Failed", "error": "no node agent"}}
+    found = described(View(details=True), volume_infos=[moved], operations=[operation])
+    restored = restore_as_json({}, RestoreFacts(operations=[operation]))
+
+    movement = found["status"]["backupVolumes"]["csiSnapshots"]["a/c"]["dataMovement"]
+    assert movement["message"] == "no node agent"
+    assert restored["status"]["restoreItemOperations"] == [operation]
+
+
 def test_a_restore_has_its_objects_with_their_outcomes() -> None:
     details = {
         "counts": {"failed": 1},
