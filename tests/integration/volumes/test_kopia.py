@@ -8,6 +8,7 @@ import os
 import stat
 import subprocess
 from collections.abc import Iterator, Mapping
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +18,10 @@ from hack.cluster import binaries
 from hack.cluster.s3 import Bucket
 from pinnace.aio.blocking import in_thread
 from pinnace.api import labels
+from pinnace.api.values.times import utcnow
 from pinnace.cli.main import run
 from pinnace.storage.open import open_object_store
+from pinnace.volumes.kopia import commands
 from pinnace.volumes.kopia.access import kopia_access
 from pinnace.volumes.kopia.client import Kopia
 from pinnace.volumes.uploader.access import Repository
@@ -437,3 +440,51 @@ async def test_kopia_killed_while_saving_lists_no_half_snapshot_and_the_next_run
     made = await kopia.save(SHOP, source)
     (listed,) = json.loads(_ask(program, tmp_path, "snapshot", "list", "--all", "--json"))
     assert listed["id"] == made.snapshot
+
+
+async def test_what_a_killed_kopia_has_sent_is_not_sent_again_and_does_not_stay_for_ever(
+    lab: Lab, program: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(commands, "CHECKPOINT", "1s")
+    lab.fill({f"large{number}": os.urandom(20 << 20) for number in range(8)})
+    killing = tmp_path / "kopia"
+    # Held when it has sent a part, so that a checkpoint is due, and killed when that has made the part known.
+    killing.write_text(
+        f"#!/bin/sh\nFOLDER={_folder(tmp_path)}\n"
+        f'case "$*" in *"snapshot create"*) ;; *) exec {program} "$@";; esac\n'
+        f'[ -e {tmp_path}/spared ] && exec {program} "$@"\n'
+        f'known=$(ls "$FOLDER" | grep -c ^x)\n'
+        f'{program} "$@" & child=$!\n'
+        'until ls "$FOLDER" | grep -q ^p; do kill -0 $child || break; done\n'
+        "kill -STOP $child; sleep 1.5; kill -CONT $child\n"
+        f'while [ $(ls "$FOLDER" | grep -c ^x) = $known ]; do kill -0 $child || break; done\n'
+        f"kill -9 $child 2>/dev/null\nwait $child\nexit 137\n"
+    )
+    killing.chmod(0o755)
+    later = utcnow() + timedelta(days=8)
+    times = [utcnow(), later]
+    kopia = Kopia(lab.accesses, program=str(killing), clock=lambda: times[0])
+    await kopia.init(SHOP)
+    with pytest.raises(UploaderError):
+        await kopia.save(SHOP, Source(path=lab.volume, name=f"{NAME}/of-another-pod", tags=TAGS))
+    left = json.loads(_ask(program, tmp_path, "snapshot", "list", "--all", "--json", "--incomplete"))
+    assert [each["incomplete"] for each in left] == ["checkpoint"] * len(left) != []
+    sent = _size(tmp_path)
+
+    (tmp_path / "spared").touch()
+    made = await kopia.save(SHOP, Source(path=lab.volume, name=NAME, tags=TAGS))
+
+    assert made.total_bytes == 160 << 20
+    assert _size(tmp_path) < (170 << 20), f"{sent} bytes were there"
+    await kopia.maintain(SHOP)
+    assert len(json.loads(_ask(program, tmp_path, *LIST_ALL))) == len(left) + 1
+    times[0] = later
+    await kopia.maintain(SHOP)
+    assert [each["id"] for each in json.loads(_ask(program, tmp_path, *LIST_ALL))] == [made.snapshot]
+
+
+LIST_ALL = ("snapshot", "list", "--all", "--json", "--incomplete")
+
+
+def _size(folder: Path) -> int:
+    return sum(path.stat().st_size for path in _folder(folder).rglob("*") if path.is_file())

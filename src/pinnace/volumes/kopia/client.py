@@ -11,7 +11,7 @@ import logging
 import threading
 from collections.abc import Awaitable, Callable, Collection
 from contextlib import AsyncExitStack
-from datetime import datetime
+from datetime import datetime, timedelta
 from io import FileIO
 from pathlib import Path
 from typing import Final
@@ -28,6 +28,7 @@ from pinnace.volumes.kopia.output import (
     command_failed,
     full_hours,
     full_is_due,
+    parse_left,
     parse_listing,
     parse_owner,
     parse_snapshot,
@@ -246,6 +247,7 @@ class Kopia:
                 info = await self._ask(access, commands.maintenance(), QUICK_SECONDS)
             await self._ask(access, commands.maintain(full=False), LONG_SECONDS)
             if full_is_due(info, self._clock()):
+                await self._forget_left(access)
                 await self._ask(access, commands.maintain(full=True), LONG_SECONDS)
 
     async def _fill_device(self, access: Access, snapshot: str, path: Path) -> None:
@@ -307,6 +309,14 @@ class Kopia:
             await self._ask(access, commands.forget(snapshot), LONG_SECONDS)
         except SnapshotMissing:
             return
+
+    async def _forget_left(self, access: Access) -> None:
+        """Remove incomplete snapshots that no call can be working on any more, and that hold their data."""
+        output = Tail(LIST_BYTES)
+        await self._run(access, commands.snapshots(incomplete=True), output, LONG_SECONDS)
+        before = self._clock() - timedelta(seconds=TRANSFER_SECONDS)
+        for snapshot in parse_left(output.data, before):
+            await self._forget(access, snapshot)
 
     async def _write_unique_id(self, access: Access, unique_id: bytes) -> None:
         """Write the blob by which Velero 1.18 knows an initialised repository."""

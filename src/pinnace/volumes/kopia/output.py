@@ -17,7 +17,7 @@ from pinnace.volumes.uploader.errors import (
     UnexpectedOutput,
     WrongPassword,
 )
-from pinnace.volumes.uploader.output import Progress, Tail
+from pinnace.volumes.uploader.output import Progress, Tail, listed_snapshots
 
 LONGEST_LINE_BYTES: Final = 1 << 16
 
@@ -183,6 +183,17 @@ def full_is_due(output: bytes, now: datetime) -> bool:
     due = schedule.get("nextFullMaintenance") if isinstance(schedule, dict) else None
     match = _TIME.match(due) if isinstance(due, str) else None
     return match is None or datetime.fromisoformat(f"{match[1]}+00:00") <= now
+
+
+def parse_left(output: bytes, before: datetime) -> list[str]:
+    """The ids of incomplete snapshots that were begun before a time, as `snapshot list` tells them."""
+    left = []
+    for each in (found for found in listed_snapshots(output, "kopia") if isinstance(found, dict)):
+        match = _TIME.match(str(each.get("startTime")))
+        began = datetime.fromisoformat(f"{match[1]}+00:00") if match is not None else before
+        if each.get("incomplete") and began < before:
+            left.append(str(each.get("id")))
+    return left
 
 
 def command_failed(command: str, *, exit_code: int, stderr: str) -> CommandFailed:
