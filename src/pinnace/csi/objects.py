@@ -28,7 +28,9 @@ from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import AlreadyExists, KubeError, NotFound
 from pinnace.kube.resources import APIResource
 
+FIRST_POLL_SECONDS: Final = 0.25
 POLL_SECONDS: Final = 5.0
+"""The longest pause between two looks; the first ones are shorter, as most drivers need but a second."""
 READY_POLL_SECONDS: Final = 1.0
 TIMEOUT_SECONDS: Final = 600.0
 """How long a snapshot may take to get a handle from the storage system. (docs/spec: SRV 18.2)"""
@@ -255,7 +257,8 @@ async def wait_for_content(
     """
     namespace, name = snapshot["metadata"]["namespace"], snapshot["metadata"]["name"]
     reason = "it has no VolumeSnapshotContent yet: does a snapshot controller run in the cluster?"
-    for tries_left in range(round(timeout_seconds / POLL_SECONDS), -1, -1):
+    left_seconds, pause_seconds = timeout_seconds, FIRST_POLL_SECONDS
+    while True:
         found = await client.get(kinds.snapshots, name, namespace)
         if content_name := bound_content(found):
             content = await client.get(kinds.contents, content_name)
@@ -263,8 +266,11 @@ async def wait_for_content(
                 return found, content
             reason = trouble_of(content) or f"VolumeSnapshotContent {content_name} has no snapshot handle yet"
         reason = trouble_of(found) or reason
-        if tries_left:
-            await sleep(POLL_SECONDS)
+        if left_seconds <= 0:
+            break
+        await sleep(min(pause_seconds, left_seconds))
+        left_seconds -= pause_seconds
+        pause_seconds = min(2 * pause_seconds, POLL_SECONDS)
     raise CSIError(
         f"VolumeSnapshot {namespace}/{name} was not made within {timeout_seconds / 60:g} minutes: {reason}"
     )

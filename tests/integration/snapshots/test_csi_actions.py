@@ -31,11 +31,13 @@ class Polls:
 
     def __init__(self) -> None:
         self.count = 0
+        self.pauses: list[float] = []
         self.after = 0
         self.then: Any = None
 
-    async def __call__(self, _seconds: float) -> None:
+    async def __call__(self, seconds: float) -> None:
         self.count += 1
+        self.pauses.append(seconds)
         if self.count == self.after:
             await self.then()
 
@@ -160,7 +162,9 @@ async def test_a_snapshot_that_is_never_made_fails_with_the_reason_of_the_cluste
     with pytest.raises(CSIError, match=f"not made within {minutes} minutes: the storage is full"):
         await actions["volumesnapshot"].execute((await csi_app.snapshots())[0], backup)
 
-    assert polls.count == minutes * 60 / POLL_SECONDS
+    assert sum(polls.pauses) == minutes * 60
+    assert polls.pauses[:6] == [0.25, 0.5, 1.0, 2.0, 4.0, POLL_SECONDS]
+    assert max(polls.pauses) == POLL_SECONDS
 
 
 @pytest.mark.spec("SRV-023")

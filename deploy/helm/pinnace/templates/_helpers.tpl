@@ -60,8 +60,9 @@ readinessProbe:
   httpGet:
     path: /readyz
     port: {{ . }}
-  periodSeconds: 10
+  periodSeconds: 2
   timeoutSeconds: 5
+  failureThreshold: 15
 {{- end -}}
 
 {{- define "pinnace.asNobody" -}}

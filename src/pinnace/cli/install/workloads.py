@@ -228,6 +228,10 @@ def _probes(**ports: int) -> JSONObject:
 
     A restart fails the backups and restores that run, so it takes a minute of silence, and a start may take
     five: on a busy node, or while a plugin is slow to begin. A server that lost its lease ends by itself.
+
+    A process is ready some seconds after it has started. With the default period of ten seconds an
+    installation and each rollout would wait out the rest of the first period. Only readiness that is lost for
+    half a minute counts, as by the defaults.
     """
     first = next(iter(ports))
     alive = {"httpGet": {"path": "/healthz", "port": first}, "timeoutSeconds": 5}
@@ -236,7 +240,7 @@ def _probes(**ports: int) -> JSONObject:
         "ports": [{"name": name, "containerPort": number} for name, number in ports.items()],
         "startupProbe": {**alive, "periodSeconds": 2, "failureThreshold": 150},
         "livenessProbe": {**alive, "periodSeconds": 10, "failureThreshold": 6},
-        "readinessProbe": {**ready, "periodSeconds": 10},
+        "readinessProbe": {**ready, "periodSeconds": 2, "failureThreshold": 15},
     }
 
 

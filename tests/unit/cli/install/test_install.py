@@ -267,10 +267,12 @@ def test_the_server_needs_no_more_of_its_node_than_it_uses(capsys: pytest.Captur
     # A restart fails what runs, so a moment without an answer is no reason for one; nor is a slow start.
     seconds = {
         name: container(made)[name]["periodSeconds"] * container(made)[name]["failureThreshold"]
-        for name in ("livenessProbe", "startupProbe")
+        for name in ("livenessProbe", "startupProbe", "readinessProbe")
     }
-    assert (seconds["livenessProbe"], seconds["startupProbe"]) == (60, 300)
-    assert container(made)["readinessProbe"]["httpGet"] == {"path": "/readyz", "port": "metrics"}
+    assert seconds == {"livenessProbe": 60, "startupProbe": 300, "readinessProbe": 30}
+    readiness = container(made)["readinessProbe"]
+    assert readiness["httpGet"] == {"path": "/readyz", "port": "metrics"}
+    assert readiness["periodSeconds"] == 2, "a rollout waits for it"
     assert pod(made)["terminationGracePeriodSeconds"] > GRACE_PERIOD_SECONDS + INTERRUPTED_SECONDS
 
 
