@@ -6,6 +6,7 @@ shows how to use each fixture.
 """
 
 import contextlib
+import gc
 import inspect
 import os
 import secrets
@@ -72,6 +73,7 @@ def pytest_configure(config: pytest.Config) -> None:
     By itself xdist begins with the files of most tests, so that one slow file of a single test keeps one
     process busy at the end, when the others have nothing left to do.
     """
+    gc.disable()  # until the tests are collected: nearly all that is made till then stays
     if hasattr(config.option, "loadscopereorder"):
         config.option.loadscopereorder = False
 
@@ -91,8 +93,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Get the servers' programs before the first test starts, as building them outlasts any test's timeout.
 
-    What cannot be had is reported by the tests that need it.
+    What cannot be had is reported by the tests that need it. Modules and tests stay to the end, and the
+    garbage collector need not look through them again and again: a tenth of the unit tests' time.
     """
+    gc.freeze()
+    gc.enable()
     if session.config.option.collectonly:
         return
     markers = {marker.name for item in session.items for marker in item.iter_markers()}

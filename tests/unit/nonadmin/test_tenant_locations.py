@@ -108,7 +108,7 @@ async def test_a_tenants_store_that_never_answers_delays_nobody(
 
 
 async def test_its_other_locations_have_their_turn(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(backup_sync, "TENANT_LOCATION_SECONDS", 0.05)
+    monkeypatch.setattr(backup_sync, "TENANT_LOCATION_SECONDS", 1.0)  # the fast one needs less
     scene.add("a-slow", "shop")
     scene.add("b-fast", "shop")
     scene.locations.slow = frozenset({"a-slow"})

@@ -130,7 +130,6 @@ async def assert_no_garbage(work: Callable[[], Awaitable[None]]) -> None:
     finally:
         gc.set_debug(0)
         gc.garbage.clear()
-        gc.unfreeze()
         gc.enable()
     others = {
         name: count
