@@ -25,6 +25,7 @@ class Reach(Protocol):
         user: KeyPair | None = None,
         kind: type[KubeClient] = KubeClient,
         patience_seconds: float = ...,
+        call_seconds: float = ...,
     ) -> KubeClient: ...
 
 

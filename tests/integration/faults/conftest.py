@@ -70,11 +70,12 @@ async def reach(control_plane: ControlPlane, tmp_path: Path) -> AsyncIterator[Re
             user: KeyPair | None = None,
             kind: type[KubeClient] = KubeClient,
             patience_seconds: float = QUICK_CLUSTER.patience_seconds,
+            call_seconds: float = CALL_SECONDS,
         ) -> KubeClient:
             server = control_plane.url if via is None else via.url
             path = control_plane.write_kubeconfig(tmp_path / "kubeconfig", server=server, client=user)
             retry = replace(QUICK_CLUSTER, patience_seconds=patience_seconds)
-            client = kind(load_config(str(path)), timeout_seconds=CALL_SECONDS, retry=retry)
+            client = kind(load_config(str(path)), timeout_seconds=call_seconds, retry=retry)
             return await stack.enter_async_context(client)
 
         yield connect

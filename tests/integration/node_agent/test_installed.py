@@ -11,6 +11,7 @@ import pytest
 
 from hack.cluster.node_cluster import NodeCluster
 from hack.cluster.s3 import S3Server
+from pinnace.api.objects import JSONObject
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import NotFound
 from pinnace.kube.resources import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, NAMESPACES, PODS
@@ -98,11 +99,11 @@ async def test_back_up_and_restore_with_pods_only(installed: Stage, s3_of_pods: 
     before = [await stage.content("p", volume) for volume in ("data", "more")]
 
     backup = await stage.back_up()
-    assert backup["status"]["phase"] == "Completed", backup["status"]
+    assert backup["status"]["phase"] == "Completed", await what_happened(stage, backup)
     await stage.delete_app()
     restore = await stage.restore()
 
-    assert restore["status"]["phase"] == "Completed", restore["status"]
+    assert restore["status"]["phase"] == "Completed", await what_happened(stage, restore)
     restored = await stage.pod("p")
     assert [await stage.content("p", volume) for volume in ("data", "more")] == before
     [helper] = restored["spec"]["initContainers"]
@@ -112,6 +113,23 @@ async def test_back_up_and_restore_with_pods_only(installed: Stage, s3_of_pods: 
     assert 'restic_pod_volume_backup_dequeue_count{node="' in await metrics_of_agent(stage)
     orders = await stage.orders("podvolumebackups")
     await check_password(s3_of_pods, orders["data"]["spec"]["repoIdentifier"])
+
+
+async def what_happened(stage: Stage, obj: JSONObject) -> str:
+    """The status of an object, the restarts of server and agent, and their logs."""
+    namespace, told = stage.site.namespace, [str(obj["status"])]
+    for pod in await stage.client.list_all(PODS, namespace):
+        name, path = pod["metadata"]["name"], f"/api/v1/namespaces/{namespace}/pods"
+        for container in pod["status"].get("containerStatuses") or []:
+            ended = container["restartCount"] and container.get("lastState")
+            told.append(f"{name}: {container['restartCount']} restarts {ended or ''}")
+            for previous in ("true", "false") if container["restartCount"] else ("false",):
+                params = {"container": container["name"], "tailLines": "60", "previous": previous}
+                log = await stage.client.request(
+                    "GET", f"{path}/{name}/log", params=params, accept="text/plain"
+                )
+                told.append(log.decode(errors="replace"))
+    return "\n".join(told)
 
 
 async def metrics_of_agent(stage: Stage) -> str:
