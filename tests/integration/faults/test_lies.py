@@ -27,7 +27,7 @@ StartProxy = Callable[[ControlPlane], Awaitable[FaultProxy]]
 
 MAPS = 240
 PART = 0.05
-PATIENT = {"patience_seconds": 60.0, "call_seconds": 30.0}
+CALL_SECONDS, PATIENCE_SECONDS = 30.0, 60.0
 """No lie is slow, so a slow machine must not look like one."""
 
 JSON = {"Content-Type": "application/json"}
@@ -68,7 +68,12 @@ async def test_a_restore_through_a_liar_loses_nothing(
     await lab.back_up(store, included_namespaces=[crowd])
     rule = proxy.rules.add(lie, probability=PART)
     target = lab.new_target()
-    done = await lab.restore(store, target, client=await reach(proxy, **PATIENT), source=crowd)
+    done = await lab.restore(
+        store,
+        target,
+        client=await reach(proxy, call_seconds=CALL_SECONDS, patience_seconds=PATIENCE_SECONDS),
+        source=crowd,
+    )
 
     assert rule.hits > 0
     assert await results_of(store) == {"errors": {}, "warnings": {}}
@@ -81,7 +86,9 @@ async def test_a_backup_through_a_liar_loses_nothing(
     lab: Lab, store: BackupStore, proxy: FaultProxy, reach: Reach, crowd: str, lie: Fault
 ) -> None:
     rule = proxy.rules.add(lie, probability=PART)
-    through = await reach(proxy, kind=SmallPages, **PATIENT)
+    through = await reach(
+        proxy, kind=SmallPages, call_seconds=CALL_SECONDS, patience_seconds=PATIENCE_SECONDS
+    )
     discovery = await Discovery.load(through)
     done = await lab.back_up(store, client=through, discovery=discovery, included_namespaces=[crowd])
 
@@ -108,7 +115,7 @@ async def test_a_backup_through_lists_with_objects_cut_out_loses_nothing(
 ) -> None:
     limit = {"limit": f"^{PAGE if pages is SmallPages else PAGE_LIMIT}$"}
     rule = proxy.rules.add(Rewrite(without_a_third), path="/configmaps$", query=limit, times=2)
-    through = await reach(proxy, kind=pages, **PATIENT)
+    through = await reach(proxy, kind=pages, call_seconds=CALL_SECONDS, patience_seconds=PATIENCE_SECONDS)
     discovery = await Discovery.load(through)
     done = await lab.back_up(store, client=through, discovery=discovery, included_namespaces=[crowd])
 
@@ -123,7 +130,7 @@ async def test_a_backup_through_lists_that_always_lack_objects_says_which(
     lab: Lab, store: BackupStore, proxy: FaultProxy, reach: Reach, crowd: str
 ) -> None:
     proxy.rules.add(Rewrite(without_a_third), path="/configmaps$")
-    through = await reach(proxy, **PATIENT)
+    through = await reach(proxy, call_seconds=CALL_SECONDS, patience_seconds=PATIENCE_SECONDS)
     discovery = await Discovery.load(through)
     done = await lab.back_up(store, client=through, discovery=discovery, included_namespaces=[crowd])
 
