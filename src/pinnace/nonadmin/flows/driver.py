@@ -1,6 +1,7 @@
 """Carries out what a flow decides: read, decide one step, do it, read again, until the pass ends.
 
-Each status write carries the version that was read, so that nothing is decided from an old state; a conflict
+What steps say of the status one after the other is one write, made before any other step is carried out. Each
+status write carries the version that was read, so that nothing is decided from an old state; a conflict
 begins the pass anew. A pass can be stopped after any step: the next one finds what was done. (NAC 8)
 """
 
@@ -167,26 +168,32 @@ class _Refused(Exception):
 
 
 class _Pass:
+    """One pass. What several steps say of the status is written at once, before anything else is done."""
+
     def __init__(self, client: KubeClient, flow: Flow, request: JSONObject) -> None:
         self._client = client
         self._flow = flow
         self.request = request
         self._key = Key.of(request)
         self._memory = PassMemory()
+        self._stored_status = mapping(request, "status")
 
     async def through(self) -> Finish:
         for _ in range(MAX_STEPS):
             step = await self._flow.next_step(self.request, self._memory)
+            if isinstance(step, WriteStatus):
+                self._set_status(step.status)
+                self._memory.requeue |= step.requeue
+                if step.last is None:
+                    continue
+            await self._write_status()
             match step:
                 case Finish():
                     return step
+                case WriteStatus(last=Finish() as last):
+                    return last
                 case Fail():
                     raise StepFailed(step.error)
-                case WriteStatus():
-                    await self._write_status(step.status)
-                    self._memory.requeue |= step.requeue
-                    if step.last is not None:
-                        return step.last
                 case SetFinalizer():
                     await self._set_finalizer(step.present)
                     if not step.present:
@@ -196,16 +203,25 @@ class _Pass:
                         return Finish(requeue=self._memory.requeue)
                 case Create() | Patch():
                     await self._make(step)
+        await self._write_status()
         return Finish(requeue=True)
 
-    async def _write_status(self, status: JSONObject) -> None:
-        changes = merge_patch(mapping(self.request, "status"), status)
+    def _set_status(self, status: JSONObject) -> None:
+        self.request = {**self.request, "status": status}
+        self._memory.created = self._memory.patched = frozenset()
+
+    async def _write_status(self) -> None:
+        """Store what was set of the status since it was stored last."""
+        changes = merge_patch(self._stored_status, mapping(self.request, "status"))
         if changes:
             version = {"resourceVersion": text(self.request, "metadata", "resourceVersion")}
             patch = {"metadata": version, "status": changes}
             resource, (namespace, name) = self._flow.resource, self._key
-            self.request = await self._client.patch(resource, name, patch, namespace, subresource="status")
-        self._memory.created = self._memory.patched = frozenset()
+            self._take(await self._client.patch(resource, name, patch, namespace, subresource="status"))
+
+    def _take(self, request: JSONObject) -> None:
+        """Go on from the request as it is stored now."""
+        self.request, self._stored_status = request, mapping(request, "status")
 
     async def _set_finalizer(self, present: bool) -> None:
         """A patch, since a whole write could change what the tenant wrote. (docs/spec: NAC 8)"""
@@ -218,9 +234,7 @@ class _Pass:
                 "finalizers": [*others, self._flow.finalizer] if present else others,
             }
         }
-        self.request = await self._client.patch(
-            self._flow.resource, self._key.name, patch, self._key.namespace
-        )
+        self._take(await self._client.patch(self._flow.resource, self._key.name, patch, self._key.namespace))
 
     async def _delete(self, step: Delete) -> bool:
         """Whether the request itself is still there."""
@@ -235,7 +249,7 @@ class _Pass:
         self._memory.requeue |= step.requeue
         if step.resource == self._flow.resource and step.key == self._key:
             try:
-                self.request = await self._client.get(step.resource, self._key.name, self._key.namespace)
+                self._take(await self._client.get(step.resource, self._key.name, self._key.namespace))
             except NotFound:
                 return False
         return True
@@ -263,9 +277,10 @@ class _Pass:
             raise
         except APIStatusError as error:
             if step.failed_status is not None:
-                await self._write_status(
+                self._set_status(
                     with_cause(step.failed_status, mapping(self.request, "status"), error.message)
                 )
+                await self._write_status()
             if isinstance(error, (Invalid, BadRequest)):
                 raise _Refused(str(error)[:LONGEST_REASON]) from error
             raise

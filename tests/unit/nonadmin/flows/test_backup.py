@@ -196,6 +196,18 @@ async def test_progress_is_mirrored(service: Service) -> None:
     assert non_admin_backup(service)["status"]["fileSystemPodVolumeBackups"] == {"total": 1, "completed": 1}
 
 
+async def test_a_new_request_takes_four_writes(service: Service) -> None:
+    """Its status with the id, the finalizer, the Backup, what is mirrored of it: in this order."""
+    backup = await made(service)
+
+    assert service.cluster.writes() == [
+        ("patch", "nonadminbackups", "nightly"),
+        ("patch", "nonadminbackups", "nightly"),
+        ("create", "backups", backup["metadata"]["name"]),
+        ("patch", "nonadminbackups", "nightly"),
+    ]
+
+
 async def test_a_move_in_the_servers_queue_changes_nothing_of_the_request(service: Service) -> None:
     name = (await made(service))["metadata"]["name"]
     service.cluster.change(BACKUPS, SERVER, name, status={"phase": "Queued", "queuePosition": 9})
