@@ -33,6 +33,8 @@ class LoadConcurrency(Struct, rename="camel", kw_only=True):
     Attributes:
         global_config: on nodes that `per_node_config` does not match.
         per_node_config: the smallest number of those that match a node counts.
+        prepare_queue_length: how many volumes of snapshots are prepared at once on all nodes, before their
+            transfer begins; 0 for no limit.
     """
 
     global_config: int = 1
@@ -132,6 +134,8 @@ def _check(config: NodeAgentConfig) -> None:
     selectors = [each.node_selector for each in config.load_affinity]
     if (concurrency := config.load_concurrency) is not None:
         selectors += [each.node_selector for each in concurrency.per_node_config]
+        if concurrency.prepare_queue_length < 0:
+            raise ValueError("it is not valid: prepareQueueLength of loadConcurrency must be at least 0")
         numbers = [concurrency.global_config, *(each.number for each in concurrency.per_node_config)]
         if min(numbers) < 1:
             raise ValueError("it is not valid: each number of loadConcurrency must be at least 1")
@@ -147,8 +151,4 @@ def _warnings(raw: Mapping[str, Any]) -> list[str]:
     found = []
     for name in sorted(set(raw) - known):
         found.append(f"{name} has no effect: {WITHOUT_EFFECT.get(name, 'there is no such setting')}")
-    if (raw.get("loadConcurrency") or {}).get("prepareQueueLength"):
-        found.append(
-            "loadConcurrency.prepareQueueLength has no effect: volumes are prepared as backups ask for it"
-        )
     return found

@@ -12,6 +12,8 @@ Objects for another mover are left alone. (docs/spec: BEY 6.7; docs/adr/065)
 
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
+from itertools import chain
 from typing import Final, Protocol
 
 from pinnace.api.objects import JSONObject, listed, mapping, text
@@ -31,6 +33,7 @@ from pinnace.csi.movement.objects import (
     is_built_in,
     phase,
 )
+from pinnace.csi.movement.preparing import PrepareQueue
 from pinnace.csi.movement.rebinding import drop_filled, rebind, target_claim
 from pinnace.csi.movement.snapshots import MovedSnapshots
 from pinnace.csi.movement.uploads import is_for_us
@@ -50,6 +53,7 @@ DOWNLOADS_NAME: Final = "data-download"
 UPLOADS_NAME: Final = "data-upload"
 POLL_SECONDS: Final = 1.0
 TRANSFER_POLL_SECONDS: Final = 10.0
+QUEUE_POLL_SECONDS: Final = 3.0
 CONSUMER_SECONDS: Final = 30.0
 """How long the first pod of a restored claim is waited for, whose node then decides where the volume is."""
 EXPLAIN_SECONDS: Final = 60.0
@@ -176,7 +180,8 @@ class Uploads:
 class MovementReconciler:
     """Takes the steps for the objects of one kind."""
 
-    def __init__(self, scope: Scope, exposer: Exposer, kind: Kind) -> None:
+    def __init__(self, scope: Scope, exposer: Exposer, kind: Kind, queue: PrepareQueue) -> None:
+        self._queue = queue
         self._scope = scope
         self._exposer = exposer
         self._kind = kind
@@ -280,8 +285,9 @@ class MovementReconciler:
                 "acceptedTimestamp": format_time(self._scope.clock()),
             },
         }
-        await self._patch(obj, patch)
-        return Result.after(0)
+        if await self._queue.accept(obj, partial(self._patch, obj, patch)):
+            return Result.after(0)
+        return Result.after(QUEUE_POLL_SECONDS)
 
     async def _end(self, obj: JSONObject, now: str) -> Result:
         """Do what is left of an object in its terminal phase, and remove the finalizer."""
@@ -357,10 +363,20 @@ def uploads_controller(parts: Parts) -> Controller:
             scope,
             exposer,
             Uploads(scope, exposer, repositories, MovedSnapshots(scope.client, kinds, scope.namespace)),
+            prepare_queue(parts, exposer),
         ).reconcile,
     )
     made.watch(parts.informers.of(DATA_UPLOADS), predicate=lambda obj: concerns(obj) and is_for_us(obj))
     return made
+
+
+def prepare_queue(parts: Parts, exposer: Exposer) -> PrepareQueue:
+    """The queue of a controller; what the other one accepts is seen a moment later."""
+    informers = [parts.informers.of(kind) for kind in (DATA_UPLOADS, DATA_DOWNLOADS)]
+    return PrepareQueue(
+        lambda: chain.from_iterable(informer.objects() for informer in informers),
+        exposer.prepare_queue_length,
+    )
 
 
 async def _unserved(key: Key) -> Result:
@@ -374,7 +390,7 @@ def downloads_controller(parts: Parts) -> Controller:
     exposer = Exposer(scope.client, scope.namespace, fresh_seconds=TRANSFER_POLL_SECONDS / 2)
     repositories = parts.repositories
     kind = Downloads(scope, exposer, repositories)
-    reconciler = MovementReconciler(scope, exposer, kind)
+    reconciler = MovementReconciler(scope, exposer, kind, prepare_queue(parts, exposer))
     made = Controller(
         DOWNLOADS_NAME, reconciler.reconcile, workers=_WORKERS, clock=parts.timers, queue=parts.queue()
     )

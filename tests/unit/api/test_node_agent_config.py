@@ -87,7 +87,6 @@ def test_each_setting_without_effect_is_named() -> None:
         "privilegedFsBackup": True,
         "cachePVC": {},
         "surprise": 1,
-        "loadConcurrency": {"prepareQueueLength": 10},
     }
 
     _, warnings = read_node_agent_config(json.dumps(document))
@@ -97,7 +96,6 @@ def test_each_setting_without_effect_is_named() -> None:
         "podResources",
         "privilegedFsBackup",
         "surprise",
-        "loadConcurrency.prepareQueueLength",
     ]
     assert [warning.split(" has no effect: ")[0] for warning in warnings] == names
 
@@ -110,12 +108,13 @@ def test_each_setting_without_effect_is_named() -> None:
         ('{"loadConcurrency": {"globalConfig": "2"}}', "`$.loadConcurrency.globalConfig`"),
         ('{"loadConcurrency": {"globalConfig": 0}}', "each number of loadConcurrency must be at least 1"),
         ('{"loadConcurrency": {"perNodeConfig": [{"number": 0}]}}', "must be at least 1"),
+        ('{"loadConcurrency": {"prepareQueueLength": -1}}', "prepareQueueLength of loadConcurrency must be"),
         (
             '{"loadAffinity": [{"nodeSelector": {"matchExpressions": [{"key": "a", "operator": "Near"}]}}]}',
             'a nodeSelector is wrong: "Near" is not a valid label selector operator',
         ),
     ],
-    ids=["no JSON", "no object", "wrong type", "global zero", "node zero", "operator"],
+    ids=["no JSON", "no object", "wrong type", "global zero", "node zero", "queue below zero", "operator"],
 )
 def test_what_cannot_be_used_is_refused(document: str, problem: str) -> None:
     with pytest.raises(ValueError, match="it is not valid") as refused:

@@ -13,6 +13,7 @@ from pinnace.controllers.data_movement import POD_GONE, Downloads, MovementRecon
 from pinnace.controllers.shared.scope import Scope
 from pinnace.csi.movement.exposing import Exposer
 from pinnace.csi.movement.objects import FINALIZER, TIMEOUT_SECONDS
+from pinnace.csi.movement.preparing import PrepareQueue
 from pinnace.csi.movement.rebinding import FILLED_BY, FORMER_POLICY
 from pinnace.csi.movement.snapshots import MovedSnapshots
 from pinnace.csi.movement.uploads import CONTENT, VOLUME_MODE
@@ -149,8 +150,13 @@ class Stage:
 
     async def step(self) -> None:
         """One pass of a server that knows nothing of those before, and what the cluster does then."""
-        await MovementReconciler(self.scope, self.exposer, self.kind).reconcile(Key(OURS, "d"))
+        queue = PrepareQueue(self.movements, self.exposer.prepare_queue_length)
+        await MovementReconciler(self.scope, self.exposer, self.kind, queue).reconcile(Key(OURS, "d"))
         self.cluster_acts()
+
+    def movements(self) -> list[JSONObject]:
+        """As an informer shows them."""
+        return [*self.api.of(DATA_UPLOADS), *self.api.of(DATA_DOWNLOADS)]
 
     async def until(self, phase: str) -> None:
         for _ in range(20):
@@ -559,3 +565,46 @@ async def test_a_volume_in_block_mode_is_attached_as_a_device(stage: Stage, what
     [container] = pod["spec"]["containers"]
     assert container["volumeDevices"] == [{"name": "data", "devicePath": "/dev/volume"}]
     assert "volumeMounts" not in container
+
+
+@pytest.mark.parametrize(
+    ("length", "other", "accepted"),
+    [
+        (1, "Accepted", False),
+        (1, "Prepared", False),
+        (1, "InProgress", True),
+        (2, "Prepared", True),
+        (0, "Prepared", True),
+    ],
+    ids=["accepted", "prepared", "transferred", "longer", "no limit"],
+)
+async def test_only_as_many_volumes_are_prepared_as_the_settings_say(
+    stage: Stage, length: int, other: str, accepted: bool
+) -> None:
+    config = {"config.json": json.dumps({"loadConcurrency": {"prepareQueueLength": length}})}
+    stage.api.add_new(CONFIGMAPS, OURS, {"metadata": {"name": "settings"}, "data": config})
+    stage.agent_arguments = ["--node-agent-configmap=settings"]
+    stage.add_agents()
+    stage.add_download()
+    upload = {"metadata": {"name": "other"}, "spec": {}, "status": {"phase": other}}
+    stage.api.add_new(DATA_UPLOADS, OURS, upload)
+
+    await stage.step()
+    assert (stage.phase == "Accepted") is accepted
+    stage.api.remove(DATA_UPLOADS, OURS, "other")
+    await stage.until("Prepared")
+
+
+async def test_an_accepted_volume_counts_before_the_watch_shows_it() -> None:
+    async def one() -> int:
+        return 1
+
+    async def store() -> None:
+        return
+
+    objects = [{"metadata": {"uid": uid}, "spec": {}, "status": {}} for uid in ("a", "b")]
+    queue = PrepareQueue(lambda: objects, one)
+
+    assert [await queue.accept(obj, store) for obj in objects] == [True, False]
+    objects[0]["status"] = {"phase": "InProgress"}
+    assert await queue.accept(objects[1], store)

@@ -109,6 +109,14 @@ class Exposer:
         """Whether volumes are made before the first pod of their claim is scheduled. Raises MovementError."""
         return (await self._config(await self._agents.find())).restore_claim.ignore_delay_binding
 
+    async def prepare_queue_length(self) -> int:
+        """How many volumes may be prepared at once; 0 for no limit. Raises KubeError."""
+        try:
+            concurrency = (await self._config(await self._agents.find())).load_concurrency
+        except MovementError:
+            return 0  # told when the volume is made, after which everything is cleaned up
+        return concurrency.prepare_queue_length if concurrency is not None else 0
+
     async def why_not(self, movement: JSONObject) -> str:
         """Why the volume is not reached yet, as far as the cluster says."""
         pod = await self._find(PODS, movement)
