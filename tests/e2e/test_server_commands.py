@@ -1,7 +1,9 @@
 """The commands of a user whose server does the work."""
 
+import asyncio
 import json
 import secrets
+import sys
 import tarfile
 from pathlib import Path
 
@@ -24,6 +26,24 @@ ONE_OF = (
 
 async def ready(new_server: NewServer) -> None:
     await (await new_server("--leader-elect=false")).ready()
+
+
+PATIENT = """
+import sys
+from pinnace.cli import program
+from pinnace.cli.completion import answering, names
+names.SECONDS = 60.0
+answering.main(program.cli, ["zsh", *sys.argv[1:]])
+"""
+"""Completion on a machine with much else to do, where a quarter of a second is too little."""
+
+
+async def completed(command: Pinnace, *words: str) -> list[str]:
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", PATIENT, *words, env=command.environ, stdout=asyncio.subprocess.PIPE
+    )
+    out, _ = await process.communicate()
+    return out.decode().splitlines()
 
 
 async def gone(home: Home, plural: str, name: str) -> None:
@@ -54,6 +74,9 @@ async def test_from_backup_to_deletion(home: Home, new_server: NewServer, comman
     assert header.split()[:4] == ["NAME", "STATUS", "ERRORS", "WARNINGS"]
     assert row.split()[:4] == ["b1", "Completed", "0", "0"]
     assert row.endswith("a=b,velero.io/storage-location=default")
+
+    asked = ("--kubeconfig", str(command.kubeconfig), "-n", home.namespace, "backup", "show", "b1")
+    assert "configmap/map-0\t" in await completed(command, *asked, "configmap/")
 
     described = await command("backup", "describe", "b1", "--details")
     assert described.code == 0

@@ -6,9 +6,9 @@ offered, and no failure is reported, since the command itself will report it.
 
 import os
 import signal
-from collections.abc import Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from pinnace.cli.completion.line import Line
 from pinnace.cli.settings import GlobalFlags, Settings, resolve_settings
@@ -17,6 +17,9 @@ from pinnace.cli.usage.values import Source
 if TYPE_CHECKING:
     from pinnace.kube.client import KubeClient
     from pinnace.kube.resources import APIResource
+    from pinnace.storage.backup_store import BackupStore
+
+T = TypeVar("T")
 
 SECONDS: Final = 0.25
 """How long the names may take, from the moment in which the modules are loaded."""
@@ -34,6 +37,8 @@ def names_of(source: Source, line: Line) -> Iterable[str]:
         settings = resolve_settings(_flags_of(line))
         if source is Source.CONTEXTS:
             return _contexts(settings)
+        if source in (Source.STORED, Source.STORED_WITH_NAMESPACE):
+            return stored_names(_resource_list(settings, _backup_of(line)), source, line)
         if settings.location is not None and source in _IN_LOCATIONS:
             return _of_location(settings, source)
         if settings.location is not None and source not in _IN_CLUSTER:
@@ -77,17 +82,83 @@ def _contexts(settings: Settings) -> Iterable[str]:
 
 
 def _of_location(settings: Settings, source: Source) -> Iterable[str]:
+    async def listed(store: "BackupStore") -> list[str]:
+        return await (store.list_backups() if source is Source.BACKUPS else store.list_restores())
+
+    return _asked(settings, listed)
+
+
+def _asked(settings: Settings, question: "Callable[[BackupStore], Awaitable[T]]") -> T:
+    """What a location answers."""
     import asyncio
 
     from pinnace.storage.location_url import location_from_url
     from pinnace.storage.open import open_backup_store
 
-    async def listed() -> list[str]:
+    async def asked() -> T:
         async with open_backup_store(location_from_url(settings.location or "")) as store:
-            return await (store.list_backups() if source is Source.BACKUPS else store.list_restores())
+            return await question(store)
 
     with _in_time():
-        return asyncio.run(listed())
+        return asyncio.run(asked())
+
+
+def _backup_of(line: Line) -> str:
+    """The backup whose objects are meant."""
+    return line.flags.get("from_backup") or line.arguments[0]
+
+
+def _resource_list(settings: Settings, backup: str) -> Mapping[str, list[str]]:
+    """The objects of a backup by kind, `apps/v1/Deployment` to `shop/web`, from the smallest file of them."""
+    if settings.location is not None:
+        return _asked(settings, lambda store: store.read_resource_list(backup))
+    import asyncio
+
+    # Loaded when it is needed, but not in the time that the server has.
+    import pinnace.cli.backend.signed_files  # noqa: F401
+    from pinnace.api.velero.download_request import DownloadTargetKind
+    from pinnace.cli.backend.interface import DownloadOptions, fetch_json
+    from pinnace.cli.backend.server import ServerBackend
+    from pinnace.kube.client import KubeClient
+    from pinnace.kube.config import load_config
+
+    async def read() -> object:
+        config = load_config(settings.kubeconfig, settings.kubecontext, patience_seconds=SECONDS)
+        options = DownloadOptions(timeout_seconds=SECONDS)
+        async with KubeClient(config) as client:
+            backend = ServerBackend(client, settings.namespace)
+            return await fetch_json(backend, DownloadTargetKind.BACKUP_RESOURCE_LIST, backup, options)
+
+    with _in_time():
+        found = asyncio.run(read())
+    return found if isinstance(found, dict) else {}
+
+
+def stored_names(resources: Mapping[str, list[str]], source: Source, line: Line) -> list[str]:
+    """What may name an object of a backup: its kind first, then its name. Pure.
+
+    Args:
+        resources: as a backup lists them.
+    """
+    kind, slash, _ = line.typed.partition("/")
+    kinds = {_kind_of(key): titles for key, titles in resources.items()}
+    if not slash:
+        end = "" if line.path == "backup ls" else "/"  # which lists all of a kind, too
+        return [f"{each}{end}" for each in kinds]
+    titles = [title for title in kinds.get(kind, []) if isinstance(title, str)]
+    if source is Source.STORED_WITH_NAMESPACE:
+        return [f"{kind}/{title}" for title in titles][:_LIMIT]
+    namespace = line.flags.get("of_namespace")
+    if namespace:
+        titles = [title for title in titles if title.startswith(f"{namespace}/")]
+    return [f"{kind}/{title.rpartition('/')[2]}" for title in titles][:_LIMIT]
+
+
+def _kind_of(key: str) -> str:
+    """`deployment.apps` of `apps/v1/Deployment`, `secret` of `v1/Secret`."""
+    version, _, kind = key.rpartition("/")
+    group = version.rpartition("/")[0]
+    return f"{kind}.{group}".lower().rstrip(".")
 
 
 def _of_cluster(settings: Settings, source: Source, *, asked: bool) -> Iterable[str]:

@@ -23,7 +23,7 @@ _FUNCTION() {
                 COMPREPLY+=("${line%%$'\t'*}")
             done
             case "${COMPREPLY[0]-}" in
-                *[=:]) [ "${#COMPREPLY[@]}" = 1 ] && compopt -o nospace ;;
+                *[=:/]) [ "${#COMPREPLY[@]}" = 1 ] && compopt -o nospace ;;
             esac
             ;;
     esac
@@ -44,7 +44,7 @@ _FUNCTION() {
         words)
             for line in "${(@)answer[2,-1]}"; do
                 word="${line%%$'\t'*}"
-                if [[ "$word" == *[=:] ]]; then
+                if [[ "$word" == *[=:/] ]]; then
                     unfinished+=("${word//:/\\:}:${line#*$'\t'}")
                 else
                     whole+=("${word//:/\\:}:${line#*$'\t'}")

@@ -29,6 +29,8 @@ class Source(StrEnum):
     TENANT_LOCATIONS = "nonadminbackupstoragelocations"
     NAMESPACES = "namespaces"
     KINDS = "kinds"
+    STORED = "stored"
+    STORED_WITH_NAMESPACE = "stored-with-namespace"
     CONTEXTS = "contexts"
     COMMANDS = "commands"
 
@@ -108,7 +110,7 @@ VALUES: Final[dict[str, Value]] = {
     "volume_snapshot_locations": Value("LOCATION,...", Source.SNAPSHOT_LOCATIONS),
     "default_volume_snapshot_locations": Value("PROVIDER:LOCATION,..."),
     "namespace_mappings": Value("OLD:NEW,...", Source.NAMESPACES),
-    "objects": Value("KIND/NAMESPACE/NAME"),
+    "objects": Value("KIND/NAMESPACE/NAME", Source.STORED_WITH_NAMESPACE),
     "ordered_resources": Value("ORDER"),
     "schedule": Value("CRON", words=("@hourly", "@daily", "@weekly", "@monthly", "@yearly", "@every"),
                       like="'0 3 * * *', @daily, '@every 6h'"),
@@ -181,8 +183,8 @@ _ONE: Final = {
 }
 _SETTINGS: Final = ("namespace", "features", "cacert", "colorized", "exit-code")
 ARGUMENTS: Final[dict[str, tuple[Value, ...]]] = {
-    "backup ls": (Value("NAME", Source.BACKUPS), Value("KIND", Source.KINDS)),
-    "backup show": (Value("NAME", Source.BACKUPS), Value("KIND", Source.KINDS)),
+    "backup ls": (Value("NAME", Source.BACKUPS), Value("KIND", Source.STORED)),
+    "backup show": (Value("NAME", Source.BACKUPS), Value("KIND/NAME", Source.STORED)),
     "history": (Value("KIND", Source.KINDS),),
     "completion": (Value("SHELL", words=("bash", "zsh", "fish")),),
     "client config get": (Value("KEY", words=_SETTINGS),),

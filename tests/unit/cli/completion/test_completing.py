@@ -11,6 +11,7 @@ import pytest
 from pinnace.cli.completion.answering import _head, answer, split_line
 from pinnace.cli.completion.candidates import Candidates, candidates
 from pinnace.cli.completion.line import Line, read_line
+from pinnace.cli.completion.names import stored_names
 from pinnace.cli.completion.scripts import SHELLS, script
 from pinnace.cli.program import cli, run
 from pinnace.cli.usage.topics import TOPICS
@@ -42,7 +43,16 @@ NAMES = {
 }
 
 
-def names_of(source: Source, _line: Line) -> Iterable[str]:
+RESOURCES = {
+    "v1/Secret": ["shop/password", "blog/key"],
+    "apps/v1/Deployment": ["shop/web"],
+    "storage.k8s.io/v1/StorageClass": ["fast"],
+}
+
+
+def names_of(source: Source, line: Line) -> Iterable[str]:
+    if source in (Source.STORED, Source.STORED_WITH_NAMESPACE):
+        return stored_names(RESOURCES, source, line)
     return NAMES[source]
 
 
@@ -90,7 +100,13 @@ def offered(line: str) -> list[str]:
         ("pinnace backup create b --include-namespaces shop,", ["shop,blog", "shop,shop-copy"]),
         ("pinnace backup create b --exclude-resources pods,d", ["pods,deployments.apps"]),
         ("pinnace restore create --namespace-mappings b", ["blog:"]),
-        ("pinnace backup ls one s", ["secrets"]),
+        ("pinnace backup ls one s", ["secret", "storageclass.storage.k8s.io"]),
+        ("pinnace backup ls one secret/", ["secret/key", "secret/password"]),
+        ("pinnace backup show one ", ["deployment.apps/", "secret/", "storageclass.storage.k8s.io/"]),
+        ("pinnace backup show one -n blog secret/", ["secret/key"]),
+        ("pinnace backup show one storageclass.storage.k8s.io/f", ["storageclass.storage.k8s.io/fast"]),
+        ("pinnace restore create --from-backup one --object s", ["secret/", "storageclass.storage.k8s.io/"]),
+        ("pinnace restore create --from-backup one --object secret/s", ["secret/shop/password"]),
         ("pinnace history d", ["deployments.apps"]),
         ("pinnace --kubecontext ", ["admin@prod", "arn:aws:eks:eu-1:1:cluster/main"]),
         ("pinnace -n s", ["shop", "shop-copy"]),
