@@ -2,8 +2,9 @@
 
 PYTHON := .venv/bin/python
 # Parallel test processes; each has servers of its own, 450 MiB where tests need a cluster, 650 with a node.
-JOBS ?= 2
-PYTEST := $(PYTHON) -m pytest -n $(JOBS) --dist loadfile
+# They wait for servers and pods half of the time, so that it takes three to keep two cores busy.
+JOBS ?= 3
+PYTEST = $(PYTHON) -m pytest -n $(JOBS) --dist loadfile
 INSTALLED := .venv/.installed
 
 # Scripts of this checkout import `hack` and each other from its root.
@@ -47,6 +48,7 @@ format: $(INSTALLED) ## bring the code into the form that `check` wants
 	@.venv/bin/ruff check --fix .
 	@.venv/bin/ruff format .
 
+unit: JOBS = 2
 unit: $(INSTALLED) ## tests without any server
 	@$(PYTEST) tests/unit
 
