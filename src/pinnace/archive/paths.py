@@ -7,6 +7,7 @@ resources/<group-resource>/namespaces/<namespace>/<name>.json      the same with
 resources/<group-resource>/cluster/<name>.json                     "legacy" copy, preferred version only
 """
 
+from functools import lru_cache
 from typing import NamedTuple
 
 from pinnace.archive.errors import ArchiveError
@@ -85,17 +86,23 @@ class ItemLocation(NamedTuple):
 
 def parse_item_path(path: str) -> ItemLocation | None:
     """The item at a clean, relative path, or None for anything that is not an item."""
-    parts = path.split("/")
-    if parts[0] != RESOURCES_DIRECTORY or not path.endswith(ITEM_SUFFIX):
+    directory, _, file = path.rpartition("/")
+    name = file.removesuffix(ITEM_SUFFIX)
+    shared = _parse_directory(directory) if name and name != file else None
+    return ItemLocation(*shared, name) if shared is not None else None
+
+
+@lru_cache(maxsize=256)
+def _parse_directory(directory: str) -> tuple[str, str, str] | None:
+    """The fields that the items of a directory share; hundreds of neighbours ask for the same one."""
+    parts = directory.split("/")
+    if parts[0] != RESOURCES_DIRECTORY:
         return None
     version = ""
-    if len(parts) > 3 and parts[2] not in (CLUSTER_DIRECTORY, NAMESPACES_DIRECTORY):
+    if len(parts) > 2 and parts[2] not in (CLUSTER_DIRECTORY, NAMESPACES_DIRECTORY):
         version = parts.pop(2)
-    name = parts[-1][: -len(ITEM_SUFFIX)]
-    if not name:
-        return None
-    if len(parts) == 4 and parts[2] == CLUSTER_DIRECTORY:
-        return ItemLocation(parts[1], version, "", name)
-    if len(parts) == 5 and parts[2] == NAMESPACES_DIRECTORY:
-        return ItemLocation(parts[1], version, parts[3], name)
+    if len(parts) == 3 and parts[2] == CLUSTER_DIRECTORY:
+        return parts[1], version, ""
+    if len(parts) == 4 and parts[2] == NAMESPACES_DIRECTORY:
+        return parts[1], version, parts[3]
     return None

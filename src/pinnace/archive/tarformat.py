@@ -7,7 +7,8 @@ V7, since archives of other writers come in all of them. (docs/spec: BKP 14)
 """
 
 import zlib
-from dataclasses import dataclass
+from struct import Struct
+from typing import NamedTuple
 
 from pinnace.archive.errors import ArchiveError
 
@@ -161,8 +162,11 @@ def _pax_record(key: bytes, value: bytes) -> bytes:
     return b"%d%s" % (total, rest)
 
 
-@dataclass(frozen=True, slots=True)
-class Header:
+_read_fields = Struct("100s 24x 12s 12x 8s c 100x 6s 82x 155s 12x").unpack
+"""Name, size, checksum, type, magic and prefix of a header block."""
+
+
+class Header(NamedTuple):
     """What a reader needs of a header block."""
 
     name: bytes
@@ -177,25 +181,22 @@ def parse_header(block: bytes) -> Header:
     Raises:
         ArchiveError: checksum or a number is wrong.
     """
-    _check_sum(block)
-    name = block[:_NAME_BYTES].split(b"\0", 1)[0]
-    if block[257:263] == b"ustar\0":
+    field, size, checksum, kind, magic, prefix = _read_fields(block)
+    _check_sum(block, checksum)
+    name: bytes = field.partition(b"\0")[0]
+    if magic == b"ustar\0":
         # star keeps times at the end of the prefix field and says so in the last four bytes.
-        end = 476 if block[508:512] == b"tar\0" else 500
-        prefix = block[345:end].split(b"\0", 1)[0]
+        prefix = (prefix[:131] if block[508:512] == b"tar\0" else prefix).partition(b"\0")[0]
         if prefix:
             name = prefix + b"/" + name
-    kind = block[156]
-    if kind == 0 and name.endswith(b"/"):
-        kind = DIRECTORY_TYPE  # before ustar had a type for them
-    return Header(name, _number(block[124:136], name), kind)
+    if kind == b"\0" and name.endswith(b"/"):
+        return Header(name, _number(size, name), DIRECTORY_TYPE)  # before ustar had a type for them
+    return Header(name, _number(size, name), kind[0])
 
 
-def _check_sum(block: bytes) -> None:
-    field = block[148:156]
-    text = field.strip(b" \0")
+def _check_sum(block: bytes, field: bytes) -> None:
     try:
-        stated = int(text, 8)
+        stated = int(field.strip(b" \0"), 8)
     except ValueError as error:
         raise ArchiveError("a header of the tar file has no checksum: damaged or not a tar file") from error
     # As in _byte_sum; of a whole block the sum can exceed the prime, and is then known modulo it.

@@ -4,7 +4,6 @@ Runs in worker threads; the tarball is hostile input, under the limits of `archi
 """
 
 import threading
-import zlib
 from array import array
 from bisect import bisect_right
 from collections.abc import Iterator
@@ -12,7 +11,12 @@ from pathlib import Path
 from typing import BinaryIO
 
 from pinnace.archive.content import Facts, facts_of_foreign
-from pinnace.archive.deflate import INPUT_CHUNK_BYTES, OUTPUT_CHUNK_BYTES
+from pinnace.archive.deflate import (
+    CODEC_ERRORS,
+    INPUT_CHUNK_BYTES,
+    OUTPUT_CHUNK_BYTES,
+    new_decompressor,
+)
 from pinnace.archive.errors import ArchiveError
 from pinnace.archive.item_index import IndexWriter, Span
 from pinnace.archive.paths import ITEM_SUFFIX, ItemLocation, item_head, item_scope, parse_item_path
@@ -43,17 +47,20 @@ class _Members:
         while data:
             self.starts.append(self.position)
             self.compressed.append(consumed)
-            engine = zlib.decompressobj(31)
+            engine = new_decompressor()
+            is_full = False
             while not engine.eof:
-                if not data:
+                # A full chunk says that more may wait inside the decompressor, even with no input left over.
+                if not data and not is_full:
                     data = self._file.read(INPUT_CHUNK_BYTES)
                     if not data:
                         raise ArchiveError("the gzip stream ends too early: the file is cut off")
                 before = len(data)
                 try:
                     chunk = engine.decompress(data, OUTPUT_CHUNK_BYTES)
-                except zlib.error as error:
+                except CODEC_ERRORS as error:
                     raise ArchiveError(f"not a valid gzip file: {error}") from None
+                is_full = len(chunk) == OUTPUT_CHUNK_BYTES
                 data = engine.unused_data if engine.eof else engine.unconsumed_tail
                 consumed += before - len(data)
                 if chunk:

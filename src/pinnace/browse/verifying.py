@@ -5,12 +5,12 @@ does not grow with the number of items; only the resource list is in memory as a
 """
 
 import zlib
-from collections import Counter
-from collections.abc import AsyncGenerator, Iterable, Sequence
+from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from enum import StrEnum
 from hashlib import sha256
+from pathlib import Path
 from typing import Final
 
 import orjson
@@ -18,7 +18,7 @@ import orjson
 from pinnace.aio.blocking import in_thread
 from pinnace.api.objects import JSONObject
 from pinnace.api.velero.download_request import DownloadTargetKind
-from pinnace.archive.content import Facts, facts_of_foreign
+from pinnace.archive.content import checksum_of, facts_of_foreign
 from pinnace.archive.errors import ArchiveError
 from pinnace.archive.item_index import DamagedIndex, Entry, IndexParser
 from pinnace.archive.paths import PREFERRED_SUFFIX, ItemLocation
@@ -185,7 +185,7 @@ class _Copies:
     def add(self, location: ItemLocation, content: bytes) -> None:
         if (last := self._last) is not None:
             self._last = None
-            if _place(last[0]) == _place(location) and last[0] != location:
+            if last[0][3] == location[3] and _place(last[0]) == _place(location) and last[0] != location:
                 self._compare(location, same=last[1] == content)
                 return
             self._keep(*last)
@@ -228,8 +228,7 @@ class _Items:
             else None
         )
         self._tarball, self._index, self._list = _Problems(), _Problems(), _Problems()
-        self._seen: set[str] = set()
-        self._sizes: Counter[str] = Counter()
+        self._items = 0
         self._copies = _Copies()
         self._versions = False
 
@@ -243,7 +242,7 @@ class _Items:
             return [Finding(check="tarball", result=Result.BAD, detail=str(error))]
         except (ArchiveError, OSError) as error:
             return [Finding(check="tarball", result=Result.BAD, detail=f"damaged: {error}")]
-        items = self._sizes["items"]
+        items = self._items
         findings = [self._tarball.finding("tarball", f"{items} items, {size_bytes} bytes"), index_finding]
         if self._versions:
             findings.append(self._copies.finding())
@@ -260,7 +259,7 @@ class _Items:
         parser = IndexParser()
         missing, damaged = False, ""
         entries = _indexed(self._backup, parser)
-        batches = in_batches(items_of_tarball(await self._backup.tarball(), all_copies=True))
+        batches = in_batches(self._checked(await self._backup.tarball()))
         async with aclosing(entries), aclosing(batches) as items:
             async for batch in items:
                 if not missing and not damaged:
@@ -272,17 +271,11 @@ class _Items:
                         missing = True
                     except DamagedIndex as error:
                         damaged = str(error)
-                for location, content in batch:
-                    if self._versions and _has_two_copies(location):
-                        self._copies.add(location, content)
-                        if not location.version_directory:
-                            continue  # if it is as the other, it needs no check of its own
-                    facts = facts_of_foreign(content)
-                    self._item(location, content, facts)
+                for location, checksum in batch:
                     if (found := pending.pop(location, None)) is not None:
-                        self._compare(found, facts.checksum)
+                        self._compare(found, checksum)
                     elif not missing and not damaged:
-                        early[location] = facts.checksum
+                        early[location] = checksum
             if not missing and not damaged:
                 try:
                     async for more in entries:
@@ -302,10 +295,24 @@ class _Items:
             self._index.add(f"it is of a tarball of {parser.tarball_bytes} bytes, this one has {size_bytes}")
         return self._index.finding("index", f"{parser.items} checksums")
 
+    def _checked(self, tarball: Path) -> Iterator[tuple[ItemLocation, str]]:
+        """Check the items themselves; yields each that an index has, with its checksum. Runs in threads.
+
+        Contents stay where they were decompressed: their way to another thread costs as much as the checks.
+        """
+        for location, content in items_of_tarball(tarball, all_copies=True):
+            if self._versions and _has_two_copies(location):
+                self._copies.add(location, content)
+                if not location.version_directory:
+                    continue  # if it is as the other, it needs no check of its own
+            self._item(location, content)
+            yield location, checksum_of(content)
+
     def _meet(self, entry: Entry, early: dict[ItemLocation, str], pending: dict[ItemLocation, Entry]) -> None:
-        checksum = early.pop(entry.location, None)
+        location = entry.location
+        checksum = early.pop(location, None)
         if checksum is None:
-            pending[entry.location] = entry
+            pending[location] = entry
         else:
             self._compare(entry, checksum)
 
@@ -313,32 +320,36 @@ class _Items:
         if entry.checksum != checksum:
             self._index.add(f"{_name(entry.location)}: the checksum differs, the item was changed or damaged")
 
-    def _item(self, location: ItemLocation, content: bytes, facts: Facts) -> None:
+    def _item(self, location: ItemLocation, content: bytes) -> None:
+        api_version: object = ""
+        kind: object = ""
         try:
             obj = orjson.loads(content)
         except orjson.JSONDecodeError as error:
             if not _is_deep(content):
                 self._tarball.add(f"{_name(location)}: not valid JSON: {error.msg}")
-            obj = None
-        metadata = obj.get("metadata") if isinstance(obj, dict) else None
-        if obj is not None and not isinstance(metadata, dict):
-            self._tarball.add(f"{_name(location)}: not a Kubernetes object")
-        elif isinstance(metadata, dict):
-            named = metadata.get("namespace") or "", metadata.get("name")
-            if named != (location.namespace, location.name):
-                self._tarball.add(f"{_name(location)}: the object in it has another name")
+            facts = facts_of_foreign(content)
+            api_version, kind = orjson.loads(facts.api_version), orjson.loads(facts.kind)
+        else:
+            metadata = obj.get("metadata") if isinstance(obj, dict) else None
+            if isinstance(metadata, dict):
+                api_version, kind = obj.get("apiVersion"), obj.get("kind")
+                named = metadata.get("namespace") or "", metadata.get("name")
+                if named != (location.namespace, location.name):
+                    self._tarball.add(f"{_name(location)}: the object in it has another name")
+            else:
+                self._tarball.add(f"{_name(location)}: not a Kubernetes object")
         if location.version_directory and not location.version_directory.endswith(PREFERRED_SUFFIX):
             return
-        self._sizes["items"] += 1
-        self._check_listed(location, facts)
+        self._items += 1
+        if self._listed is not None:
+            self._check_listed(location, self._listed, f"{api_version}/{kind}")
 
-    def _check_listed(self, location: ItemLocation, facts: Facts) -> None:
-        if self._listed is None:
-            return
-        name = f"{location.namespace}/{location.name}" if location.namespace else location.name
-        key = f"{orjson.loads(facts.api_version)}/{orjson.loads(facts.kind)}|{name}"
-        if key in self._listed:
-            self._listed.discard(key)
+    def _check_listed(self, location: ItemLocation, listed: set[str], kind: str) -> None:
+        _, _, namespace, name = location
+        key = f"{kind}|{namespace}/{name}" if namespace else f"{kind}|{name}"
+        if key in listed:
+            listed.discard(key)
         else:
             self._list.add(f"{_name(location)} is in the tarball, but not listed")
 
