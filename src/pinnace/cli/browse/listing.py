@@ -7,16 +7,18 @@ import click
 from pinnace.api.objects import JSONObject
 from pinnace.archive.item_index import Entry
 from pinnace.browse.choosing import Choice
+from pinnace.browse.errors import IndexUnusable
 from pinnace.browse.stored import StoredBackup
 from pinnace.cli.browse.opening import Library, browse, chosen
 from pinnace.cli.browse.options import ListOptions
-from pinnace.cli.browse.rows import check_format, print_data, print_table, size_text
+from pinnace.cli.browse.rows import DataList, check_format, print_data, print_table, size_text
 from pinnace.cli.errors import CommandError
 from pinnace.cli.guard import printable
 
 SORTED_UP_TO = 100_000
 """More items are printed in the order of the backup, as they come: a million would not fit into memory."""
 
+_DATA = ("json", "yaml")
 _COLUMNS = ("NAMESPACE", "RESOURCE", "NAME")
 _WIDE_COLUMNS = (*_COLUMNS, "VERSION", "SIZE", "RESOURCE VERSION", "UID", "LABELS")
 
@@ -39,24 +41,34 @@ def list_items(ctx: click.Context, options: ListOptions) -> None:
 
 async def _print_items(backup: StoredBackup, choice: Choice, form: str) -> None:
     found: list[Entry] = []
-    is_streamed = False
-    async for batch in backup.entries():
-        found += [entry for entry in batch if choice.admits(entry)]
-        if len(found) > SORTED_UP_TO and form not in ("json", "yaml"):
-            is_streamed = True
-            _print(found, form)
-            found = []
-    found.sort(key=lambda entry: (entry.namespace, entry.resource, entry.name))
-    if not found and not is_streamed:
-        if choice.name:
+    data, is_streamed = DataList(form), False
+    try:
+        async for batch in backup.entries():
+            found += [entry for entry in batch if choice.admits(entry)]
+            if len(found) > SORTED_UP_TO:
+                is_streamed = True
+                _print(found, form, data)
+                found = []
+    except IndexUnusable as error:
+        if not is_streamed:
+            raise
+        # It cannot be begun anew: part of it is printed.
+        advice = f"the list is not complete; write the index anew with `backup index {backup.name}`"
+        raise CommandError(f"{error}; {advice}") from error
+    if not is_streamed:
+        found.sort(key=lambda entry: (entry.namespace, entry.resource, entry.name))
+        if not found and choice.name:
             raise CommandError(f"{choice.kind}/{choice.name} is not in backup {backup.name}")
-        click.echo(f"Nothing in backup {printable(backup.name)} matches.", err=True)
-    _print(found, form)
+        if not found:
+            click.echo(f"Nothing in backup {printable(backup.name)} matches.", err=True)
+    _print(found, form, data)
+    if form in _DATA:
+        data.end()
 
 
-def _print(entries: Sequence[Entry], form: str) -> None:
-    if form in ("json", "yaml"):
-        print_data([_as_data(entry) for entry in entries], form)
+def _print(entries: Sequence[Entry], form: str, data: DataList) -> None:
+    if form in _DATA:
+        data.add(map(_as_data, entries))
     elif form == "name":
         for entry in entries:
             click.echo(printable(f"{entry.resource}/{entry.name}"))
@@ -107,7 +119,7 @@ async def _summary(backup: StoredBackup, choice: Choice) -> dict[tuple[str, str]
 
 
 def _print_summary(summary: dict[tuple[str, str], tuple[int, int]], form: str) -> None:
-    if form in ("json", "yaml"):
+    if form in _DATA:
         print_data(
             [
                 {"namespace": namespace, "resource": resource, "items": count, "sizeBytes": size_bytes}

@@ -43,6 +43,31 @@ def print_data(value: Mapping[str, Any] | Sequence[Any], form: str) -> None:
     click.echo(encode(value, form).rstrip("\n"))
 
 
+class DataList:
+    """Prints a list as JSON or YAML in pieces: the text is that of `print_data` for the whole list."""
+
+    def __init__(self, form: str) -> None:
+        self._form = form
+        self._is_begun = False
+
+    def add(self, values: Iterable[Mapping[str, Any]]) -> None:
+        """Print members."""
+        rest = iter(values)
+        while block := list(islice(rest, _LINES_AT_ONCE)):
+            shown = encode(block, self._form).rstrip("\n")
+            if self._form == "json":
+                shown = (",\n" if self._is_begun else "[\n") + shown.removeprefix("[\n").removesuffix("\n]")
+            click.echo(shown, nl=self._form != "json")
+            self._is_begun = True
+
+    def end(self) -> None:
+        """Print what closes the list."""
+        if not self._is_begun:
+            click.echo("[]")
+        elif self._form == "json":
+            click.echo("\n]")
+
+
 def size_text(size_bytes: int) -> str:
     """`512`, `1.5Ki`, `3.0Mi`: a size as Kubernetes writes it."""
     size, unit = float(size_bytes), ""

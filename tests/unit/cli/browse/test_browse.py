@@ -7,6 +7,7 @@ from typing import Any
 
 import orjson
 import pytest
+import yaml
 
 from pinnace.cli.main import run
 from tests.support.indexed_backups import config_map, secret, store
@@ -287,6 +288,12 @@ def test_many_items_are_printed_as_they_come(
     monkeypatch.setattr("pinnace.cli.browse.listing.SORTED_UP_TO", 100)
     store(location, "b1", [config_map(f"n{number:04}") for number in range(2000)])
     assert len(printed(capsys, "backup", "ls", "b1", "-o", "name").split()) == 2000
+    as_json, as_yaml = (printed(capsys, "backup", "ls", "b1", "-o", form) for form in ("json", "yaml"))
+    assert [item["name"] for item in json.loads(as_json)] == [f"n{number:04}" for number in range(2000)]
+    assert yaml.safe_load(as_yaml) == json.loads(as_json)
+    monkeypatch.setattr("pinnace.cli.browse.listing.SORTED_UP_TO", 10_000)
+    assert printed(capsys, "backup", "ls", "b1", "-o", "json") == as_json
+    assert json.loads(printed(capsys, "backup", "ls", "b1", "pods", "-o", "json")) == []
 
 
 def test_what_is_no_object_is_an_error_in_one_line(location: Path, capsys: Printed) -> None:
