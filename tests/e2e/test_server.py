@@ -165,7 +165,7 @@ async def test_a_stop_while_it_starts_ends_it_at_once(tmp_path: Path) -> None:
     assert names(server.scratch) == []
 
 
-async def test_a_backup_in_hand_is_ended_before_a_stop(
+async def test_a_backup_in_flight_is_ended_before_a_stop(
     home: Home, new_server: NewServer, control_plane: ControlPlane, fault_proxy: StartProxy
 ) -> None:
     proxy = await fault_proxy(control_plane)

@@ -99,7 +99,7 @@ def restores(
     return start
 
 
-async def test_two_backups_in_hand_are_ended_before_a_stop(
+async def test_two_backups_in_flight_are_ended_before_a_stop(
     home: Home,
     targets: tuple[str, str],
     new_server: NewServer,

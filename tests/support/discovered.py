@@ -38,7 +38,7 @@ def served(group_version: str, *resources: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def discovery_of(
+def documented_discovery(
     documents: Iterable[Mapping[str, Any]],
     *,
     server_version: ServerVersion | None = None,

@@ -55,7 +55,7 @@ class HTTPStoreFaults:
             assert "\n" not in str(caught.value)
             assert "RequestId" not in str(caught.value)
 
-    async def test_an_interrupted_download_goes_on(
+    async def test_an_interrupted_download_continues(
         self, store: ObjectStore, through: ObjectStore, proxy: FaultProxy
     ) -> None:
         await store.put("large", blocks(4))
@@ -93,7 +93,7 @@ class HTTPStoreFaults:
             with pytest.raises(StoreConfigError):
                 await call
 
-    async def test_nobody_listens(self, nowhere: ObjectStore) -> None:
+    async def test_a_port_without_listener_is_an_error(self, nowhere: ObjectStore) -> None:
         for call in calls(nowhere):
             with pytest.raises(StoreUnavailable, match=r"http://127.0.0.1:1"):
                 await call

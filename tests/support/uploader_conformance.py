@@ -100,7 +100,7 @@ class UploaderConformance:
         assert await lab.uploader.has_file(lab.repository, made.snapshot, "vol_data.json")
         assert not await lab.uploader.has_file(lab.repository, made.snapshot, "mount")
 
-    async def test_a_missing_repository_is_told_apart_and_not_made(self, lab: UploaderLab) -> None:
+    async def test_a_missing_repository_is_distinguished_and_not_made(self, lab: UploaderLab) -> None:
         with pytest.raises(RepositoryMissing):
             await lab.uploader.connect(lab.repository)
         with pytest.raises(UploaderError):
@@ -115,7 +115,7 @@ class UploaderConformance:
         await lab.uploader.init(lab.repository)
         await lab.uploader.connect(lab.repository)
 
-    async def test_a_wrong_password_is_told_apart_and_not_shown(self, lab: UploaderLab) -> None:
+    async def test_a_wrong_password_is_distinguished_and_not_shown(self, lab: UploaderLab) -> None:
         await lab.uploader.init(lab.repository)
         lab.lab.set_password("not-the-password")
 

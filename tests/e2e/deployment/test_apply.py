@@ -113,7 +113,9 @@ async def test_flags_decide_and_all_else_stays(
     assert spec["credential"] == {"name": "mine", "key": "cloud"}
 
 
-async def test_it_names_what_somebody_had_changed(client: KubeClient, here: Pinnace, place: str) -> None:
+async def test_it_names_what_another_program_had_changed(
+    client: KubeClient, here: Pinnace, place: str
+) -> None:
     assert (await here("install", *FLAGS, "--image", OLD)).code == 0
     container: JSONObject = {"name": "velero", "resources": {"requests": {"cpu": "50m"}}}
     change = {"spec": {"template": {"spec": {"containers": [container]}}}}

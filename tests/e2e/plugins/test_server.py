@@ -97,7 +97,7 @@ async def with_plugins_at_work(
     return server, held
 
 
-async def test_a_stop_ends_them_with_the_work_in_hand(
+async def test_a_stop_ends_them_with_the_work_in_flight(
     home: Home,
     plugin_server: PluginServer,
     both: Path,

@@ -247,7 +247,7 @@ async def test_a_backup_whose_snapshots_cannot_be_forgotten_stays(
     assert list((folder / "snapshots").iterdir()) == []
 
 
-async def test_a_wrong_password_is_told_and_mended(site: Site, agent: Agent, serve: Serve) -> None:
+async def test_a_wrong_password_is_reported_and_mended(site: Site, agent: Agent, serve: Serve) -> None:
     await serve()
     await add_pod(site, "p", volumes="data")
     (agent.volume("p", "data") / "file").write_bytes(b"content")

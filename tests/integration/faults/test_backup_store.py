@@ -182,7 +182,7 @@ async def test_metadata_whose_answer_never_came_belongs_to_a_whole_backup(
 
 @pytest.mark.parametrize("fault", [case[1] for case in LASTING], ids=[case[0] for case in LASTING])
 @pytest.mark.spec("BKP-012", "CTL-013")
-async def test_when_nobody_can_say_whether_the_name_is_taken_nothing_is_stored(
+async def test_nothing_is_stored_while_it_is_unknown_whether_the_name_is_taken(
     lab: Lab, bucket: Bucket, proxy: FaultProxy, open_bucket: OpenBucket, fault: Fault
 ) -> None:
     proxy.rules.add(fault, method="HEAD")

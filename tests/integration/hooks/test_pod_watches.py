@@ -95,7 +95,7 @@ async def test_two_pods_of_a_namespace_share_a_watch_that_ends_with_them(
     assert opened["labelSelector"] == "velero.io/restore-name=r1"
 
 
-async def test_a_watch_that_breaks_goes_on(
+async def test_a_watch_that_breaks_continues(
     control_plane: ControlPlane, connect: Connect, fault_proxy: StartProxy, namespace: str
 ) -> None:
     proxy = await fault_proxy(control_plane)

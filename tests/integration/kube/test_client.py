@@ -230,7 +230,7 @@ async def test_a_watch_ends_when_its_time_is_up(client: KubeClient, namespace: s
 
 
 @pytest.mark.parametrize("offered", [True, False])
-async def test_a_stale_list_goes_on_or_begins_anew(
+async def test_a_stale_list_continues_or_begins_anew(
     control_plane: ControlPlane, connect: Connect, fault_proxy: StartProxy, namespace: str, offered: bool
 ) -> None:
     proxy = await fault_proxy(control_plane)

@@ -6,7 +6,7 @@ import pytest
 
 from pinnace.kube.client import KubeClient
 from pinnace.kube.discovery import Discovery
-from tests.support.discovered import discovery_of
+from tests.support.discovered import documented_discovery
 
 
 async def _older_form(client: KubeClient) -> Discovery:
@@ -16,7 +16,7 @@ async def _older_form(client: KubeClient) -> Discovery:
     for group in documents[1]["groups"]:
         paths += [f"/apis/{version['groupVersion']}" for version in group["versions"]]
     documents += [json.loads(await client.request("GET", path)) for path in paths]
-    return discovery_of(documents, server_version=await client.version())
+    return documented_discovery(documents, server_version=await client.version())
 
 
 async def test_both_forms_say_the_same(client: KubeClient) -> None:

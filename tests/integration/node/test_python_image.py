@@ -11,7 +11,7 @@ from pinnace.kube.resources import PODS
 from tests.support.pods import busybox_pod, pod_log, wait_ended
 
 
-async def test_project_runs_in_a_pod_as_nobody(
+async def test_project_runs_in_a_pod_as_an_unprivileged_user(
     node_cluster: NodeCluster, node_client: KubeClient, node_namespace: str, tmp_path: Path
 ) -> None:
     name = f"localhost/{node_namespace}:1"

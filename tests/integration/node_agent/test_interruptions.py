@@ -142,7 +142,7 @@ async def test_an_agent_stopped_while_saving_is_succeeded_by_the_next_one(stage:
         await came_back(stage, before)
 
 
-async def test_an_order_that_is_deleted_is_dropped(stage: Stage) -> None:
+async def test_a_deleted_pod_volume_backup_is_cancelled(stage: Stage) -> None:
     await application(stage)
     stage.hold("backup")
     with stage.agent() as agent:

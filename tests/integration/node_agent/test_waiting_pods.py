@@ -50,7 +50,7 @@ async def has_order(stage: Stage) -> bool:
     return bool(await stage.orders("podvolumerestores"))
 
 
-async def test_a_pod_that_nobody_schedules_is_waited_for_and_reported(
+async def test_an_unscheduled_pod_is_waited_for_and_reported(
     unschedulable: Stage, caplog: pytest.LogCaptureFixture
 ) -> None:
     """It may still find its node: then it gets its data."""

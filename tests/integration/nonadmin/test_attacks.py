@@ -182,7 +182,7 @@ async def test_a8_a_status_cannot_be_forged(server: Server, tenant: Tenant) -> N
         )
 
 
-async def test_a9_forged_marks_are_not_copied(server: Server, tenant: Tenant) -> None:
+async def test_a9_forged_annotations_are_not_copied(server: Server, tenant: Tenant) -> None:
     marks = {
         "annotations": {"openshift.io/oadp-nab-origin-namespace": "victim", "x": "y"},
         "labels": {"openshift.io/oadp-nab-origin-nacuuid": "victim", "velero.io/schedule-name": "s"},
@@ -199,7 +199,7 @@ async def test_a9_forged_marks_are_not_copied(server: Server, tenant: Tenant) ->
     assert "velero.io/schedule-name" not in backup["metadata"]["labels"]
 
 
-async def test_a9_forged_marks_of_other_requests_are_not_copied(server: Server, tenant: Tenant) -> None:
+async def test_a9_forged_labels_of_other_requests_are_not_copied(server: Server, tenant: Tenant) -> None:
     marks = {
         f"openshift.io/oadp-{kind}-origin-{what}": "victim"
         for kind in ("nar", "nabsl")
@@ -222,7 +222,7 @@ async def test_a9_forged_marks_of_other_requests_are_not_copied(server: Server, 
         assert tenant.namespace in made["metadata"]["annotations"].values()
 
 
-async def test_a10_a_finalizer_hangs_nobody(server: Server, tenant: Tenant) -> None:
+async def test_a10_a_finalizer_delays_no_other_tenant(server: Server, tenant: Tenant) -> None:
     finalizers = ["nonadminbackup.oadp.openshift.io/finalizer"]
     await tenant.back_up("attack", metadata={"finalizers": finalizers}, includedNamespaces=["other"])
     await tenant.refused(NON_ADMIN_BACKUPS, "attack")
@@ -315,7 +315,7 @@ async def test_a17_credentials_are_keys_and_nothing_else(server: Server, tenant:
     await nothing_made(server)
 
 
-async def test_a22_nobody_approves_the_own_request(server: Server, tenant: Tenant) -> None:
+async def test_a22_a_tenant_cannot_approve_its_own_request(server: Server, tenant: Tenant) -> None:
     await own_location(server, tenant)
     (request,) = await server.all(NON_ADMIN_LOCATION_REQUESTS)
     with pytest.raises(Forbidden):
@@ -374,7 +374,9 @@ async def test_a26_long_names_and_dots(server: Server, tenant: Tenant) -> None:
     assert all(len(name) <= 63 for name in made)
 
 
-async def test_a31_messages_name_nobody_else(server: Server, tenant: Tenant, new_tenant: NewTenant) -> None:
+async def test_a31_messages_name_no_other_tenant(
+    server: Server, tenant: Tenant, new_tenant: NewTenant
+) -> None:
     victim = await new_tenant()
     await own_location(server, victim)
     await victim.back_up("nightly")

@@ -111,7 +111,7 @@ async def test_a33_a_file_starts_no_backup(
 
 
 @pytest.mark.spec("NAC-049", "NAC-060")
-async def test_a14_nobody_else_gets_what_a_bucket_says_is_theirs(
+async def test_a14_a_bucket_cannot_give_backups_to_other_tenants(
     server: Server, evil: OwnBucket, start_server: StartServer, new_tenant: NewTenant
 ) -> None:
     victim = await new_tenant()
@@ -209,7 +209,7 @@ def pod_volume_backup(name: str, namespace: str, phase: str = "Completed", **mar
 
 
 @pytest.mark.spec("NAC-061")
-async def test_a34_a_file_orders_no_copy_of_a_volume(
+async def test_a34_a_file_starts_no_copy_of_a_volume(
     server: Server, evil: OwnBucket, start_server: StartServer, new_tenant: NewTenant
 ) -> None:
     victim = await new_tenant()

@@ -89,7 +89,7 @@ async def still_alive(
 
 
 @pytest.mark.parametrize("resource", [NON_ADMIN_BACKUPS, NON_ADMIN_RESTORES], ids=lambda each: each.kind)
-async def test_whoever_strips_the_finalizer_leaves_nothing_in_the_line(
+async def test_a_request_without_its_finalizer_leaves_nothing_in_the_queue(
     serve: Serve, server: Server, tenant: Tenant, resource: APIResource
 ) -> None:
     await serve()

@@ -97,7 +97,7 @@ async def test_what_is_no_plugin_is_refused_by_name(tmp_path: Path, script: str,
         assert not is_alive(pid)
 
 
-async def test_a_person_who_starts_a_plugin_is_told(tmp_path: Path) -> None:
+async def test_a_person_who_starts_a_plugin_is_reported(tmp_path: Path) -> None:
     process = await asyncio.create_subprocess_exec(
         put_own(tmp_path), stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
     )
@@ -483,7 +483,7 @@ async def test_nothing_can_be_called_after_the_end(tmp_path: Path) -> None:
         await action.applies_to()
 
 
-async def test_nobody_else_may_call_our_own_plugins(tmp_path: Path) -> None:
+async def test_other_users_cannot_call_our_plugins(tmp_path: Path) -> None:
     sockets = tmp_path / "sockets"
     sockets.mkdir()
     options = LaunchOptions(environ={**os.environ, "TMPDIR": str(sockets)})

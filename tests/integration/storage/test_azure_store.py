@@ -213,7 +213,7 @@ class TestSignedURLs:
             async with session.get(URL(url.replace("sp=r", "sp=rw"), encoded=True)) as answer:
                 assert answer.status == 403
 
-    async def test_end_when_their_time_is_over(self, store: AzureStore) -> None:
+    async def test_end_when_they_expire(self, store: AzureStore) -> None:
         await store.put("a", b"x")
         url = await store.signed_url("a", timedelta(seconds=-5))
 

@@ -78,7 +78,7 @@ class TestLies(StoreBehindALiar):
                 await through.put("b", b"x")
             proxy.rules.remove(rule)
 
-    async def test_an_upload_goes_on_at_the_endpoint_whatever_host_the_answer_names(
+    async def test_an_upload_continues_at_the_endpoint_whatever_host_the_answer_names(
         self, store: GCSStore, through: GCSStore, proxy: FaultProxy
     ) -> None:
         """fake-gcs-server names itself; a liar could name a host that collects tokens."""

@@ -441,7 +441,7 @@ class TestFaults:
         with pytest.raises(StoreUnavailable, match="cannot read 'large'"):
             await content(store, "large")
 
-    async def test_nobody_listens(self, bucket: Bucket, open_store: OpenStore) -> None:
+    async def test_a_port_without_listener_is_an_error(self, bucket: Bucket, open_store: OpenStore) -> None:
         store = open_store(bucket, s3Url="http://127.0.0.1:1")
         for call in (store.put("a", b"x"), store.list_keys(""), store.exists("a")):
             with pytest.raises(StoreUnavailable, match=r"(?i)connection refused|connect call failed"):
@@ -507,7 +507,7 @@ class TestSignedURLs:
             async with session.get(URL(url[:-1] + "x", encoded=True)) as answer:
                 assert answer.status == 403
 
-    async def test_end_when_their_time_is_over(self, store: ObjectStore) -> None:
+    async def test_end_when_they_expire(self, store: ObjectStore) -> None:
         query = parse_qs(urlsplit(await store.signed_url("a", timedelta(minutes=10))).query)
 
         assert query["X-Amz-Expires"] == ["600"]

@@ -107,13 +107,13 @@ async def test_init_of_a_repository_that_is_there_opens_it(ready: Lab) -> None:
         await ready.restic.init(ready.repository)
 
 
-async def test_a_missing_repository_is_told_apart(lab: Lab) -> None:
+async def test_a_missing_repository_is_distinguished(lab: Lab) -> None:
     with pytest.raises(RepositoryMissing, match="Is there a repository at the following location"):
         await lab.restic.connect(lab.repository)
     assert list(lab.work.iterdir()) == []
 
 
-async def test_a_wrong_password_is_told_apart_and_not_shown(ready: Lab) -> None:
+async def test_a_wrong_password_is_distinguished_and_not_shown(ready: Lab) -> None:
     ready.set_password("not-the-password")
 
     with pytest.raises(WrongPassword) as caught:
@@ -164,7 +164,7 @@ async def test_a_restic_that_does_not_name_the_snapshot_is_asked_for_it(
     assert list(await _listed(ready_folder)) == [snapshot]
 
 
-async def test_a_parent_that_is_gone_is_told_apart(ready_folder: Lab) -> None:
+async def test_a_parent_that_is_gone_is_distinguished(ready_folder: Lab) -> None:
     ready_folder.fill(FILES)
     with pytest.raises(SnapshotMissing):
         await ready_folder.restic.back_up(

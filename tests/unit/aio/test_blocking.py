@@ -37,7 +37,7 @@ async def test_an_exception_of_a_thread_comes_through() -> None:
         await in_thread(int, "x")
 
 
-async def test_clean_up_ends_before_the_cancellation_goes_on() -> None:
+async def test_clean_up_ends_before_the_cancellation_continues() -> None:
     started, go_on = asyncio.Event(), asyncio.Event()
     ended = False
 

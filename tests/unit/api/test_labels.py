@@ -57,7 +57,7 @@ def test_different_names_keep_apart(one: str, other: str) -> None:
     assert (label_value(one) == label_value(other)) == (one == other)
 
 
-def test_every_name_stands_for_one_thing() -> None:
+def test_every_name_is_used_once() -> None:
     names = {key: value for key, value in vars(labels).items() if key.isupper() and "/" in str(value)}
     assert len(set(names.values())) == len(names)
     assert names["SOURCE_CLUSTER_GIT_VERSION"] == "velero.io/source-cluster-k8s-gitversion"

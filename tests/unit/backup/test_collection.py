@@ -546,7 +546,7 @@ async def test_other_versions_have_one_copy(tmp_path: Path) -> None:
     ]
 
 
-async def test_failing_list_is_an_error_and_the_rest_goes_on(tmp_path: Path) -> None:
+async def test_failing_list_is_an_error_and_the_rest_continues(tmp_path: Path) -> None:
     cluster = usual_cluster().add(SECRETS, "foo/s")
     cluster.list_errors["pods"] = status_error(403, {"message": "pods is forbidden"})
     cluster.list_errors["secrets"] = ConnectionFailed("cut")

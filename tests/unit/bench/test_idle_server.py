@@ -26,7 +26,7 @@ def test_names_of_requests(head: RequestHead, name: str) -> None:
     assert request_name(head) == name
 
 
-def test_everything_is_told_by_the_minute() -> None:
+def test_everything_is_reported_by_the_minute() -> None:
     requests = Counter({"PUT leases": 60, "GET secrets": 4, "GET store": 4})
     idle = Idle(seconds=120, cpu_seconds=0.3, resident_bytes=70 << 20, requests=requests)
 

@@ -52,7 +52,7 @@ def scene(tmp_path: Path) -> Scene:
     ],
 )
 @pytest.mark.parametrize("pod", [None, OURS, UPLOADER], ids=["no pod", "our server", "a node agent"])
-async def test_what_no_velero_server_goes_on_with_is_ended_after_an_hour(
+async def test_what_no_velero_server_continues_with_is_ended_after_an_hour(
     scene: Scene, plural: str, phase: str, ended: str, pod: dict[str, Any] | None
 ) -> None:
     if pod:

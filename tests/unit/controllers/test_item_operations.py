@@ -96,7 +96,7 @@ async def test_a_look_without_news_patches_nothing_and_comes_again(scene: Scene)
     assert scene.in_flight == set()
 
 
-async def test_another_server_goes_on_where_one_was_killed(scene: Scene) -> None:
+async def test_another_server_continues_where_one_was_killed(scene: Scene) -> None:
     scene.operations.end("op-a")
     assert await scene.reconcile() == Result.after(10.0)
     assert scene.status["backupItemOperationsCompleted"] == 1

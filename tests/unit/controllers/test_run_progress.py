@@ -67,7 +67,9 @@ async def test_what_the_run_does_is_written_with_its_numbers(world: World, progr
     }
 
 
-async def test_what_is_over_is_removed_by_the_next_patch(world: World, progress: RunProgress) -> None:
+async def test_an_activity_that_has_ended_is_removed_by_the_next_patch(
+    world: World, progress: RunProgress
+) -> None:
     progress.activity.hooks.append("shop/db freeze")
     await progress.publish(9, 4)
     progress.activity.hooks.clear()

@@ -181,7 +181,7 @@ async def test_a_deleted_location_is_forgotten(world: World) -> None:
     assert await controller.reconcile(key("default")) == DONE
 
 
-async def test_a_store_that_does_not_answer_holds_up_nobody(
+async def test_a_store_that_does_not_answer_delays_no_other_location(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def never(_store: BackupStore) -> None:

@@ -35,7 +35,7 @@ def test_ready_as_of_just_now_is_the_answer_of_a_driver_that_cannot_tell(
     assert not says_nothing({"metadata": {"creationTimestamp": MADE}, "status": status})
 
 
-async def test_an_api_server_that_does_not_remove_what_was_made_in_time_is_told_and_no_defect() -> None:
+async def test_an_api_server_that_does_not_remove_what_was_made_in_time_is_reported_and_no_defect() -> None:
     class Slow:
         async def list_all(self, _resource: APIResource) -> list[dict[str, Any]]:
             return []

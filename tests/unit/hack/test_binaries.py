@@ -88,7 +88,9 @@ def test_failed_build_leaves_nothing_and_quotes_the_compiler(cache: Path, tmp_pa
     assert not list(cache.rglob("etcd"))
 
 
-def test_without_go_the_way_out_is_told(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_go_the_way_out_is_reported(
+    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("PATH", str(tmp_path / "path"))
 
     with pytest.raises(ProgramUnavailable, match=r"no `go` in PATH.*go\.dev/dl.*KUBEBUILDER_ASSETS"):

@@ -192,7 +192,7 @@ async def test_relay_passes_on_both_ways_until_both_have_said_all(tmp_path: Path
     assert answer == b"SAID" * 100_000
 
 
-async def test_relay_to_nobody_ends_the_connection(tmp_path: Path) -> None:
+async def test_a_relay_without_listener_ends_the_connection(tmp_path: Path) -> None:
     process, port = await asyncio.to_thread(relay, tmp_path, free_port())
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
 

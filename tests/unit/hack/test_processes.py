@@ -55,14 +55,14 @@ def test_stop_kills_what_does_not_listen(tmp_path: Path) -> None:
     assert process.returncode == -signal.SIGKILL
 
 
-def test_early_end_is_told_with_the_log(tmp_path: Path) -> None:
+def test_early_end_is_reported_with_the_log(tmp_path: Path) -> None:
     process = run(tmp_path, "import sys; print('port is taken'); sys.exit(3)")
 
     with pytest.raises(StartFailed, match=r"child ended with code 3\.[^$]*port is taken"):
         process.wait_ready(lambda: False, timeout_seconds=20)
 
 
-def test_deadline_is_told_and_leaves_the_process(tmp_path: Path) -> None:
+def test_deadline_is_reported_and_leaves_the_process(tmp_path: Path) -> None:
     process = run(tmp_path, WAIT_FOR_SIGNAL)
     try:
         with pytest.raises(StartFailed, match="not ready after 0 s"):

@@ -471,7 +471,7 @@ async def test_a_command_that_runs_is_not_interrupted(stage: Stage) -> None:
     assert stage.containers.ran == ["ns-1/b/app: long", "ns-1/a/app: bad"]
 
 
-async def test_a_hook_whose_turn_comes_after_an_error_is_not_begun(stage: Stage) -> None:
+async def test_a_hook_after_a_failed_one_is_not_begun(stage: Stage) -> None:
     go = asyncio.Event()
     stage.containers.behaviours["bad"] = Behaviour(until=go, code=1)
     pods = [a_pod(f"p{n}", running=("app",)) for n in range(COMMANDS_AT_ONCE)]

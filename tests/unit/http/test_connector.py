@@ -42,7 +42,7 @@ def rude_server(context: ssl.SSLContext) -> Iterator[str]:
 
 
 @pytest.mark.filterwarnings("always::ResourceWarning")
-def test_a_goodbye_that_nobody_answers_is_not_waited_for(tmp_path: Path) -> None:
+def test_an_unanswered_close_is_not_waited_for(tmp_path: Path) -> None:
     authority = CertificateAuthority(tmp_path / "pki", name="Test CA")
     pair = authority.issue_server("server", addresses=("127.0.0.1",), names=("localhost",))
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)

@@ -9,7 +9,7 @@ from pinnace.api.selection.names import IncludesExcludes
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import DeadlineExceeded, InvalidResponse, ServerFault, UnknownResource
 from pinnace.kube.transport.retrying import RetryPolicy
-from tests.support.discovered import discovery_of, resource, served
+from tests.support.discovered import documented_discovery, resource, served
 from tests.unit.kube.scripted import (
     ONE_TRY,
     ScriptedServer,
@@ -66,7 +66,7 @@ CLUSTER = (CORE, APPS, EVENTS, STORAGE, METRICS)
 
 @pytest.fixture
 def discovery() -> Discovery:
-    return discovery_of(CLUSTER)
+    return documented_discovery(CLUSTER)
 
 
 def names(discovery: Discovery) -> list[str]:
@@ -76,7 +76,7 @@ def names(discovery: Discovery) -> list[str]:
 @pytest.mark.spec("BKP-035")
 def test_core_order() -> None:
     given = ["persistentvolumes", "configmaps", "antelopes", "persistentvolumeclaims", "pods"]
-    discovery = discovery_of([served("v1", *(resource(name, name.title()) for name in given))])
+    discovery = documented_discovery([served("v1", *(resource(name, name.title()) for name in given))])
     assert [one.name for one in discovery.resources] == [
         "pods",
         "persistentvolumeclaims",
@@ -89,7 +89,7 @@ def test_core_order() -> None:
 @pytest.mark.spec("BKP-036")
 def test_group_order() -> None:
     given = ["extensions/v1beta1", "v1", "groupC/v1", "groupA/v1", "groupB/v1", "apps/v1beta1"]
-    discovery = discovery_of([served(one, resource("things", "Thing")) for one in given])
+    discovery = documented_discovery([served(one, resource("things", "Thing")) for one in given])
     assert [one.api_version for one in discovery.resources] == [
         "v1",
         "groupC/v1",
@@ -112,7 +112,7 @@ def test_group_order() -> None:
     ],
 )
 def test_needed_verbs(verbs: list[str], kept: bool) -> None:
-    discovery = discovery_of([served("v1", resource("things", "Thing", verbs=verbs))])
+    discovery = documented_discovery([served("v1", resource("things", "Thing", verbs=verbs))])
     assert [one.name for one in discovery.resources] == (["things"] if kept else [])
     assert [one.name for one in discovery.all_resources] == ["things"]
 
@@ -132,12 +132,12 @@ BATCH = (
 
 @pytest.mark.spec("SRV-026")
 def test_one_version_each_or_all() -> None:
-    one = discovery_of(BATCH)
+    one = documented_discovery(BATCH)
     assert [name for name in names(one) if name.startswith("batch")] == [
         "batch/v1 jobs",
         "batch/v1beta1 cronjobs",
     ]
-    every = discovery_of(BATCH, all_versions=True)
+    every = documented_discovery(BATCH, all_versions=True)
     assert [name for name in names(every) if name.startswith("batch")] == [
         "batch/v1 jobs",
         "batch/v1beta1 cronjobs",
@@ -150,7 +150,7 @@ def test_the_preferred_version_need_not_be_the_first() -> None:
     outline = groups(batch=["v1", "v2"])
     outline["groups"][0]["preferredVersion"] = {"version": "v2"}
     documents = (outline, *(served(f"batch/{version}", resource("jobs", "Job")) for version in ("v1", "v2")))
-    discovery = discovery_of(documents)
+    discovery = documented_discovery(documents)
     assert names(discovery) == ["batch/v2 jobs"]
     assert discovery.group_versions("batch") == ("v1", "v2")
 
@@ -225,14 +225,14 @@ def test_short_names_of_unusable_resources_are_unknown() -> None:
         served("v1", resource("nodes", "Node", verbs=["get"], short=["x"])),
         served("a/v1", resource("exes", "Ex", short=["x"])),
     ]
-    assert discovery_of(documents).canonical("x") == "exes.a"
+    assert documented_discovery(documents).canonical("x") == "exes.a"
 
 
 def test_an_exact_group_goes_before_a_longer_one() -> None:
     documents = [
         served(f"{group}/v1", resource("things", "Thing", short=["t"])) for group in ("apps.k8s.io", "apps")
     ]
-    discovery = discovery_of(documents)
+    discovery = documented_discovery(documents)
     assert [discovery.canonical(name) for name in ("things.apps", "t.apps", "things.app", "t")] == [
         "things.apps",
         "things.apps",
@@ -242,7 +242,7 @@ def test_an_exact_group_goes_before_a_longer_one() -> None:
 
 
 def test_a_name_means_the_preferred_version() -> None:
-    discovery = discovery_of(BATCH, all_versions=True)
+    discovery = documented_discovery(BATCH, all_versions=True)
     assert discovery.resolve("jobs").version == "v1"
     assert discovery.resolve("cronjobs").version == "v1beta1"
 
@@ -254,7 +254,7 @@ def test_kinds(discovery: Discovery) -> None:
     older = discovery.for_kind("apps/v1beta1", "Deployment")
     assert older is found
     assert discovery.for_kind("v1", "Deployment") is None
-    batch = discovery_of(BATCH)
+    batch = documented_discovery(BATCH)
     job = batch.for_kind("batch/v1beta1", "Job")
     assert job is not None
     assert job.version == "v1beta1"
@@ -271,7 +271,7 @@ def test_lookups(discovery: Discovery) -> None:
 @pytest.mark.spec("SRV-018")
 def test_a_failed_group_is_a_warning() -> None:
     documents = (groups(apps=["v1"], broken_example=["v1", "v1beta1"]), CORE, APPS)
-    discovery = discovery_of(documents)
+    discovery = documented_discovery(documents)
     assert discovery.warnings == (
         "Failed to discover group: broken.example/v1: not found",
         "Failed to discover group: broken.example/v1beta1: not found",
@@ -282,7 +282,7 @@ def test_a_failed_group_is_a_warning() -> None:
 
 def test_what_is_no_discovery_document() -> None:
     with pytest.raises(InvalidResponse, match="not valid"):
-        discovery_of([{"kind": "Status"}])
+        documented_discovery([{"kind": "Status"}])
 
 
 # Loading from a server

@@ -4,9 +4,9 @@ import pytest
 
 from pinnace.api.values.near import near_names
 from pinnace.kube.unserved import unserved_names
-from tests.support.discovered import discovery_of, resource, served
+from tests.support.discovered import documented_discovery, resource, served
 
-DISCOVERY = discovery_of(
+DISCOVERY = documented_discovery(
     [
         served(
             "v1",
@@ -53,7 +53,7 @@ def test_groups_that_could_not_be_discovered_are_named_as_a_possible_reason() ->
         "kind": "APIGroupList",
         "groups": [{"name": "metrics.k8s.io", "versions": [{"version": "v1"}]}],
     }
-    discovery = discovery_of([groups, served("v1", resource("pods", "Pod"))])
+    discovery = documented_discovery([groups, served("v1", resource("pods", "Pod"))])
 
     (found,) = unserved_names(["podmetrics"], discovery)
 

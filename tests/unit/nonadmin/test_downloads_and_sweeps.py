@@ -299,7 +299,7 @@ async def test_requests_come_back_for_what_is_stored() -> None:
 
 
 @pytest.mark.spec("NAC-049")
-async def test_what_a_buckets_owner_forged_reaches_nobody() -> None:
+async def test_what_a_buckets_owner_forged_reaches_no_tenant() -> None:
     service = Service()
     own_location(service, "evil", "evil-mine-id")
     for tenant in ("evil", "victim"):

@@ -78,7 +78,7 @@ async def test_it_is_said_once_and_consent_is_heard(caplog: pytest.LogCaptureFix
     assert len(service.cluster.of(NON_ADMIN_BACKUPS)) == 1
 
 
-async def test_whoever_knows_the_id_gets_it_neither() -> None:
+async def test_knowing_the_id_does_not_give_access() -> None:
     service, uid = service_with("other")
     forged = {"labels": {SYNCED: "old"}}
     service.cluster.add(NON_ADMIN_BACKUPS, "shop", "nightly", metadata=forged, spec={"backupSpec": {}})
@@ -99,7 +99,7 @@ async def test_whoever_knows_the_id_gets_it_neither() -> None:
     assert non_admin_backup["status"]["veleroBackup"]["name"] == "old"
 
 
-async def test_in_an_own_bucket_the_tenants_word_counts_for_nothing() -> None:
+async def test_in_its_own_bucket_a_tenants_claim_is_ignored() -> None:
     service, _ = service_with("other")
     marked = owner_metadata(Origin.LOCATION, "default", Key("shop", "mine"))
     (location,) = service.cluster.of(LOCATIONS)

@@ -59,7 +59,7 @@ def velero_backup(**changes: JSONObject) -> JSONObject:
 
 
 @pytest.mark.spec("NAC-037")
-def test_marks_count_only_as_a_whole() -> None:
+def test_ownership_needs_all_labels_and_annotations() -> None:
     good = velero_backup()["metadata"]
     assert origin_key(velero_backup(), Origin.BACKUP) == Key("shop", "nightly")
     incomplete: tuple[JSONObject, ...] = (
@@ -76,7 +76,7 @@ def test_marks_count_only_as_a_whole() -> None:
 
 
 @pytest.mark.spec("NAC-037")
-def test_what_we_write_ourselves_wakes_nobody() -> None:
+def test_our_own_writes_wake_no_request() -> None:
     old = {"metadata": {"generation": 3, "resourceVersion": "7"}, "status": {}}
     mirrored = {"metadata": {"generation": 3, "resourceVersion": "8"}, "status": {"phase": "Created"}}
     assert not is_edited(old, mirrored)

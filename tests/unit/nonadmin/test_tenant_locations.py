@@ -91,7 +91,7 @@ def scene(tmp_path: Path) -> Scene:
     return Scene(tmp_path)
 
 
-async def test_a_tenants_store_that_never_answers_delays_nobody(
+async def test_a_tenants_store_that_never_answers_delays_no_other_tenant(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(backup_sync, "TENANTS_SECONDS", 0.2)
@@ -107,7 +107,7 @@ async def test_a_tenants_store_that_never_answers_delays_nobody(
     assert scene.backups == ["honest-in-b-honest", "in-default", "in-z-admins"]
 
 
-async def test_its_other_locations_have_their_turn(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_its_other_locations_are_synced(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(backup_sync, "TENANT_LOCATION_SECONDS", 1.0)  # the fast one needs less
     scene.add("a-slow", "shop")
     scene.add("b-fast", "shop")

@@ -197,7 +197,7 @@ async def test_an_additional_item_that_is_not_in_the_backup_is_one_warning(harne
     assert harness.world.created_of("configmaps") == ["m1/a"]
 
 
-async def test_an_additional_item_that_does_not_decode_is_reported_and_the_item_goes_on(
+async def test_an_additional_item_that_does_not_decode_is_reported_and_the_item_continues(
     harness: Harness,
 ) -> None:
     harness.actions = [

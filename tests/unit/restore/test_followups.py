@@ -243,7 +243,7 @@ async def test_a_definition_that_cannot_be_looked_at_for_a_moment_is_looked_at_a
     assert results.empty
 
 
-async def test_a_failing_discovery_is_a_warning_and_the_restore_goes_on(harness: Harness) -> None:
+async def test_a_failing_discovery_is_a_warning_and_the_restore_continues(harness: Harness) -> None:
     async def fail() -> Any:
         raise Forbidden(403, message="you may not")
 

@@ -31,7 +31,7 @@ from pinnace.restore.outcomes import Outcomes
 from pinnace.restore.request import ClusterAccess, Helpers, RestoreOptions, RestoreRequest
 from pinnace.restore.results import Results
 from tests.support.clock import FrozenClock
-from tests.support.discovered import discovery_of
+from tests.support.discovered import documented_discovery
 from tests.support.scripted_api import ScriptedAPI, ignore
 
 ALL_VERBS = ["create", "delete", "get", "list", "patch", "update", "watch"]
@@ -76,7 +76,7 @@ def discovery(*more: tuple[str, str, str, str, bool]) -> Discovery:
                 "shortNames": SHORT_NAMES.get(plural, []),
             }
         )
-    return discovery_of(
+    return documented_discovery(
         {"kind": "APIResourceList", "groupVersion": group_version, "resources": resources}
         for group_version, resources in lists.items()
     )

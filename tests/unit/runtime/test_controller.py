@@ -179,7 +179,7 @@ async def test_cancellation_from_inside_a_reconcile_does_not_end_the_worker(fake
         assert calls == 2
 
 
-async def test_stop_ends_work_in_hand_and_starts_nothing_more(fake_clock: FakeClock) -> None:
+async def test_stop_ends_work_in_flight_and_starts_nothing_more(fake_clock: FakeClock) -> None:
     gate = asyncio.Event()
     ended: list[Key] = []
 
@@ -201,7 +201,7 @@ async def test_stop_ends_work_in_hand_and_starts_nothing_more(fake_clock: FakeCl
     assert ended == [KEY]
 
 
-async def test_cancelling_interrupts_work_in_hand(fake_clock: FakeClock) -> None:
+async def test_cancelling_interrupts_work_in_flight(fake_clock: FakeClock) -> None:
     interrupted = False
 
     async def reconcile(key: Key) -> Result:

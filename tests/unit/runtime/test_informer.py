@@ -126,7 +126,7 @@ async def test_a_server_that_always_says_gone_is_asked_ever_less_often() -> None
     assert waits == pytest.approx([0.8, 1.6, 3.2, 6.4])
 
 
-async def test_cut_watch_goes_on_where_it_was() -> None:
+async def test_cut_watch_continues_where_it_was() -> None:
     cut = ConnectionFailed("the connection was cut")
     client = ScriptedClient(
         lists=[[page(10)]], watches=[[event("ADDED", config_map("a", 11)), cut], [cut], [cut]]

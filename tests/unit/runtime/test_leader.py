@@ -182,7 +182,7 @@ async def test_a_lease_is_renewed_without_a_look_at_it(leases: FakeLeases, fake_
         assert client.looks == 1
 
 
-async def test_a_lease_that_somebody_labels_is_kept(leases: FakeLeases, fake_clock: FakeClock) -> None:
+async def test_a_lease_whose_labels_change_is_kept(leases: FakeLeases, fake_clock: FakeClock) -> None:
     candidate = elector(leases.client(), "first", fake_clock)
     async with running(candidate) as task:
         assert leases.lease is not None

@@ -159,7 +159,7 @@ async def test_a_flood_of_one_party_delays_another_by_one_key() -> None:
     assert order == ["flood/0", "honest/1", "flood/1", "honest/2"]
 
 
-async def test_lanes_of_one_party_take_turns() -> None:
+async def test_lanes_of_one_party_are_served_round_robin() -> None:
     queue: RateLimitedQueue[str] = RateLimitedQueue(lane_of=lambda key: Lane(name=key[0]))
     for key in ("a1", "a2", "a3", "b1"):
         queue.add(key)

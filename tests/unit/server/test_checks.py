@@ -18,7 +18,7 @@ from pinnace.server.checks import (
     check_namespace,
     prepare_restic,
 )
-from tests.support.discovered import discovery_of
+from tests.support.discovered import documented_discovery
 
 VERBS = ["create", "delete", "get", "list", "patch", "update", "watch"]
 NAMES = [kind.kind for kind in KINDS]
@@ -44,7 +44,7 @@ def serving(kinds: list[str], *, groups: tuple[str, ...] = ("velero.io",)) -> Di
         }
         for group in groups
     ]
-    return discovery_of(
+    return documented_discovery(
         [
             {"kind": "APIGroupList", "groups": listed},
             *(

@@ -79,7 +79,7 @@ async def test_a_ready_one_is_used(scene: Scene) -> None:
     assert scene.cluster.writes() == []
 
 
-async def test_one_that_somebody_has_just_made_is_waited_for(scene: Scene) -> None:
+async def test_a_repository_that_was_just_made_is_waited_for(scene: Scene) -> None:
     scene.add("mine", phase="New")
 
     assert (await scene.repositories().ensure("shop", "default")).status.phase == "Ready"

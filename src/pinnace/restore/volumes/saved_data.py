@@ -104,7 +104,7 @@ def lost_claims(
                     )
         moved = _moved_volumes(saved, archive)
         for claim in _moved_claims(saved, archive):
-            loss = _moved_loss(moved.get(claim), _claim_in_backup(archive, claim), can)
+            loss = _moved_loss(moved.get(claim), can)
             if loss is not None:
                 found[claim] = loss
             else:
@@ -143,7 +143,7 @@ def _moved_volumes(saved: SavedData, archive: ArchiveIndex) -> dict[Claim, Moved
     return moved_volumes(saved.operations, partial(_read, archive))
 
 
-def _moved_loss(moved: MovedVolume | NotMoved | None, claim: JSONObject, can: Abilities) -> DataLoss | None:
+def _moved_loss(moved: MovedVolume | NotMoved | None, can: Abilities) -> DataLoss | None:
     """Why the moved data of a claim is not restored; None if it is."""
     if moved is None:
         return DataLoss(

@@ -206,7 +206,7 @@ async def test_lasting_faults_end(opened: Open, proxy: FaultProxy) -> None:
         await snapshotter.create_snapshot("vol-1", ZONE, TAGS)
 
 
-async def test_a_refusal_is_told(opened: Open, proxy: FaultProxy) -> None:
+async def test_a_refusal_is_reported(opened: Open, proxy: FaultProxy) -> None:
     body = (
         b"<Response><Errors><Error><Code>UnauthorizedOperation</Code><Message>You are not authorized."
         b"</Message></Error></Errors></Response>"

@@ -496,7 +496,7 @@ async def test_hooks_not_run_are_a_warning_and_volumes_not_saved_are_errors(
     assert outcome.items == ["pods/ns/a", "pods/ns/b"]
 
 
-async def test_snapshots_that_nobody_takes_are_warnings(tmp_path: Path) -> None:
+async def test_snapshots_without_a_snapshotter_are_warnings(tmp_path: Path) -> None:
     outcome = await run_backup(tmp_path, bound_pod(), a_backup(**SNAPSHOTS))
     assert outcome.warnings == 1
     assert "No snapshot of this volume is taken" in outcome.log

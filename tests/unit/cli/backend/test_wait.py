@@ -156,7 +156,7 @@ async def test_an_end_before_the_watch_is_seen() -> None:
     assert await waited(Script(), state("Completed")) == "Completed"
 
 
-async def test_a_watch_goes_on_from_the_last_event() -> None:
+async def test_a_watch_continues_from_the_last_event() -> None:
     script = Script([modified("InProgress", "15")], [modified("Failed", "16")])
 
     assert await waited(script) == "Failed"

@@ -63,7 +63,7 @@ def test_a_controller_of_its_own(printed: Any) -> None:
     assert ("ClusterRole", "nonadminbackup-editor-role") in made
 
 
-def test_without_an_image_nobody_is_started(printed: Any) -> None:
+def test_without_an_image_no_server_is_started(printed: Any) -> None:
     made = printed(*BASIC, "--non-admin")
 
     assert [name for kind, name in made if kind == "Deployment"] == []

@@ -64,7 +64,7 @@ def test_a_deployment(available_for: float | None, lack: str) -> None:
     assert deployment_lacks(deployment(available_for=available_for), utcnow()) == lack
 
 
-def test_a_deployment_that_nobody_looked_at() -> None:
+def test_a_deployment_that_no_controller_has_processed_is_not_ready() -> None:
     assert deployment_lacks({}, NOW) == "0 of 0 pods are available"
 
 

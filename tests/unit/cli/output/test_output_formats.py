@@ -60,7 +60,7 @@ def test_paths_see_a_list_unless_one_name_was_given(capsys: pytest.CaptureFixtur
         ("xml", "jsonpath=TEMPLATE"),
     ],
 )
-def test_a_wrong_format_is_told_before_anything_is_read(
+def test_a_wrong_format_is_reported_before_anything_is_read(
     form: str, problem: str, cluster: FakeCluster, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(["backup", "get", "-o", form]) == 1

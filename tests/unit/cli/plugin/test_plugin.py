@@ -200,7 +200,7 @@ def test_get_without_an_answer(capsys: pytest.CaptureFixture[str], cluster: Fake
     assert shown.err.startswith("The server did not answer within 0.001s")
 
 
-def test_get_where_nobody_can_be_asked(capsys: pytest.CaptureFixture[str], cluster: FakeCluster) -> None:
+def test_get_without_a_server_is_an_error(capsys: pytest.CaptureFixture[str], cluster: FakeCluster) -> None:
     key = ("create", "serverstatusrequests")
     cluster.failures[key] = Forbidden(403, reason="Forbidden", message="you may not")
     assert run(["plugin", "get"]) == 0

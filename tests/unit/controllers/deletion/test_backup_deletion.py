@@ -130,7 +130,7 @@ async def test_a_backup_goes_with_all_that_belongs_to_it(scene: Scene, phase: st
     ]
 
 
-async def test_deletion_marks_request_and_backup_before_anything_goes(scene: Scene) -> None:
+async def test_request_and_backup_become_deleting_before_anything_is_deleted(scene: Scene) -> None:
     await scene.backup()
     obj = scene.request()
     obj["metadata"]["labels"].clear()
@@ -177,7 +177,7 @@ async def test_a_request_must_name_a_backup(scene: Scene) -> None:
 
 @pytest.mark.spec("CTL-029")
 @pytest.mark.parametrize("others", [("", ""), ("Processed", "InProgress")])
-async def test_of_several_requests_for_a_backup_the_one_in_hand_stays(
+async def test_of_several_requests_for_a_backup_the_one_in_flight_stays(
     scene: Scene, others: tuple[str, str]
 ) -> None:
     for name, phase in zip(("a", "z"), others, strict=True):
@@ -191,7 +191,7 @@ async def test_of_several_requests_for_a_backup_the_one_in_hand_stays(
     assert scene.errors == ["backup not found"]
 
 
-async def test_a_request_that_somebody_else_deletes_meanwhile_is_no_error(scene: Scene) -> None:
+async def test_a_request_that_is_deleted_meanwhile_is_no_error(scene: Scene) -> None:
     scene.request("a")
     scene.request()
 
@@ -241,7 +241,7 @@ FORBIDDEN = Forbidden(403, reason="Forbidden", message="not allowed")
     ],
     ids=["refused", "defect", "Backup cannot be marked"],
 )
-async def test_a_deletion_that_cannot_go_on_says_why_and_goes_on_later(
+async def test_a_deletion_that_cannot_continue_says_why_and_continues_later(
     scene: Scene, call: tuple[str, str], error: Exception, said: str
 ) -> None:
     await scene.backup()
@@ -408,7 +408,7 @@ MOVED = VolumeInfo(
     ],
     ids=["native", "restic", "kopia", "CSI", "moved"],
 )
-async def test_snapshots_that_nobody_here_can_delete_are_never_leaked(
+async def test_snapshots_that_this_server_cannot_delete_keep_the_backup(
     scene: Scene, files: dict[str, Any], named: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     await scene.backup(**files)

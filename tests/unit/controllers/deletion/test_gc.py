@@ -94,7 +94,7 @@ async def test_the_deletion_of_an_expired_backup_is_asked_for_once(
 @pytest.mark.parametrize(
     "phase", ["", "New", "FailedValidation", "InProgress", "PartiallyFailed", "Failed", "Deleting"]
 )
-async def test_the_phase_does_not_matter(scene: Scene, phase: str) -> None:
+async def test_expired_backups_of_every_phase_are_deleted(scene: Scene, phase: str) -> None:
     scene.add(phase=phase)
 
     await scene.reconciler.reconcile(key("b1"))

@@ -47,7 +47,9 @@ def world(tmp_path: Path) -> NodeWorld:
         ("", "New", False),
     ],
 )
-async def test_which_orders_are_taken(world: NodeWorld, node: str, phase: str, wanted: bool) -> None:
+async def test_which_pod_volume_backups_are_taken(
+    world: NodeWorld, node: str, phase: str, wanted: bool
+) -> None:
     volume_backup = world.add_backup(node=node, phase=phase)
 
     assert world.backups.is_wanted(volume_backup) is wanted
@@ -246,7 +248,7 @@ async def test_a_pod_that_may_not_be_read(world: NodeWorld) -> None:
     assert (status["phase"], status["message"]) == ("Failed", "error getting pod: you may not")
 
 
-async def test_somebody_else_takes_the_order_first(world: NodeWorld) -> None:
+async def test_a_pod_volume_backup_that_another_agent_takes_first_is_left_alone(world: NodeWorld) -> None:
     world.add_backup()
 
     def taken(*call: str) -> None:
@@ -302,7 +304,7 @@ async def test_an_end_that_is_refused_is_offered_until_it_is_taken(world: NodeWo
     assert len(world.restic.calls) == 1
 
 
-async def test_an_order_that_is_deleted_is_given_up(world: NodeWorld) -> None:
+async def test_a_deleted_pod_volume_backup_is_cancelled(world: NodeWorld) -> None:
     world.restic.until = asyncio.Event()
     volume_backup = world.add_backup()
     task = asyncio.create_task(world.backup_reconciler.reconcile(key("pvb")))
@@ -354,7 +356,7 @@ async def test_what_a_former_agent_left(world: NodeWorld, node: str, phase: str,
         assert (status["message"], status["completionTimestamp"]) == (text, START)
 
 
-async def test_an_order_that_cannot_be_read_is_failed(world: NodeWorld) -> None:
+async def test_an_unreadable_pod_volume_backup_is_failed(world: NodeWorld) -> None:
     world.add_backup()["spec"]["tags"] = "none"
 
     status = await world.save()

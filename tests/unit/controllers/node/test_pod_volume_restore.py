@@ -66,7 +66,7 @@ async def test_pods_that_are_not_here(world: NodeWorld) -> None:
 
 
 @pytest.mark.spec("PVL-043", "CTL-056")
-def test_which_orders_a_pod_wakes(world: NodeWorld) -> None:
+def test_which_pod_volume_restores_a_pod_wakes(world: NodeWorld) -> None:
     pod = world.add_pod("p", **waiting("restic-wait"))
     world.add_restore("pvr-1")
     world.add_restore("pvr-2", phase="New")
@@ -165,7 +165,7 @@ async def test_a_volume_that_is_not_there(world: NodeWorld) -> None:
     )
 
 
-async def test_a_mark_that_cannot_be_made(world: NodeWorld) -> None:
+async def test_a_done_file_that_cannot_be_written_fails_the_restore(world: NodeWorld) -> None:
     world.add_restore()["metadata"]["ownerReferences"] = []
 
     status = await world.fill()
@@ -174,7 +174,7 @@ async def test_a_mark_that_cannot_be_made(world: NodeWorld) -> None:
     assert status["message"].startswith("error restoring volume: error writing done file: ")
 
 
-async def test_a_pod_that_has_gone_ends_its_orders(world: NodeWorld) -> None:
+async def test_a_deleted_pod_ends_its_pod_volume_restores(world: NodeWorld) -> None:
     """Before it was filled, and while."""
     gone = world.add_pod("gone", **waiting("restic-wait"))
     world.add_restore("of-gone", pod="gone")

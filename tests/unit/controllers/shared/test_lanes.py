@@ -60,7 +60,7 @@ async def test_backups_of_one_location_leave_a_worker_to_the_others(site: Site) 
     assert await taken(queue, 1) == ["fine-1"]
 
 
-async def test_with_one_worker_locations_take_turns(site: Site) -> None:
+async def test_with_one_worker_locations_are_served_round_robin(site: Site) -> None:
     for name in ("stuck", "fine"):
         site.location(name)
     queue = RateLimitedQueue(lane_of=site.lanes.of_backups(site.backups, 1))
@@ -82,7 +82,7 @@ async def test_the_only_location_has_all_workers(site: Site) -> None:
     assert len(await taken(queue, 4)) == 4
 
 
-async def test_a_tenant_with_many_locations_has_one_turn_like_any_other(site: Site) -> None:
+async def test_a_tenant_with_many_locations_is_served_as_often_as_any_other(site: Site) -> None:
     queue = RateLimitedQueue(lane_of=site.lanes.of_backups(site.backups, 1))
     for number in range(10):
         site.location(f"evil-{number}", tenant="evil")

@@ -139,7 +139,7 @@ def test_an_edited_restore_takes_and_frees_what_it_says_now() -> None:
     assert line.woken == ["r3"]
 
 
-def test_who_had_its_turn_and_could_not_use_it_lets_the_elder_go_first() -> None:
+def test_a_party_that_was_served_in_vain_lets_the_older_request_start_first() -> None:
     """Two conflicts at the first patch, say, while another was created earlier and heard of later."""
     line = Line()
     assert line.begin("younger", restore("a", minute=1))
@@ -305,7 +305,7 @@ async def test_a_waiting_restore_stays_new_and_holds_no_worker(restores: Restore
     assert {restores.phase(name) for name in ("r1", "r2", "r3", "r4")} == {"Completed"}
 
 
-async def test_a_waiting_restore_that_is_deleted_keeps_nobody_waiting(restores: Restores) -> None:
+async def test_a_deleted_waiting_restore_blocks_no_other(restores: Restores) -> None:
     restores.add("r1", "a")
     restores.add("r2", "a", "b")
     await restores.runs("r1")
@@ -320,7 +320,7 @@ async def test_a_waiting_restore_that_is_deleted_keeps_nobody_waiting(restores: 
     assert "r2" not in restores.running
 
 
-async def test_namespaces_stay_taken_while_nobody_knows_whether_the_restore_began(
+async def test_namespaces_stay_taken_while_it_is_unknown_whether_the_restore_began(
     restores: Restores,
 ) -> None:
     restores.world.cluster.after = fail_once("patch", "restores", "r1")

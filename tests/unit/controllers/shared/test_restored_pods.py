@@ -185,7 +185,7 @@ def world(tmp_path: Path) -> World:
     return World(tmp_path)
 
 
-async def test_the_orders_of_a_pod_that_is_lost_are_failed(world: World) -> None:
+async def test_the_pod_volume_restores_of_a_lost_pod_are_failed(world: World) -> None:
     world.order("new")
     world.order("done", "Completed")
     async with world.restoring():
@@ -209,7 +209,7 @@ async def test_what_an_agent_works_on_is_its_own_for_a_while(world: World) -> No
     assert world.timer.now - begun >= AGENT_SECONDS
 
 
-async def test_an_agent_that_takes_an_order_at_that_moment_wins(world: World) -> None:
+async def test_an_agent_that_takes_a_pod_volume_restore_at_that_moment_wins(world: World) -> None:
     world.order("new")
     taken = world.cluster.objects["podvolumerestores", "new"]
     taken["metadata"]["resourceVersion"] = "later"
@@ -221,7 +221,7 @@ async def test_an_agent_that_takes_an_order_at_that_moment_wins(world: World) ->
     assert world.status("new") == {"phase": "InProgress"}
 
 
-async def test_what_may_pass_is_told_once_and_waited_for(
+async def test_a_temporary_obstacle_is_logged_once_and_waited_for(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
     world.order("new")

@@ -394,7 +394,7 @@ async def test_an_end_that_is_refused_is_not_given_to_what_took_the_name(world: 
     assert len(scene.work.executed) == 2
 
 
-async def test_a_backup_in_hand_is_nobodys_to_delete_only_while_it_is(world: World) -> None:
+async def test_a_backup_in_flight_cannot_be_deleted_until_it_has_ended(world: World) -> None:
     """A look at one that has ended must not keep it from being deleted just then."""
     scene = Scene(world, leads=True)
     world.cluster.add("backups", "b1", spec={}, status={"phase": "Completed"})

@@ -253,7 +253,7 @@ async def test_an_api_server_out_of_reach_ends_the_start(world: World, settler: 
         await settler.settle_orphans()
 
 
-async def test_an_interrupted_run_is_settled_unless_it_is_somebody_elses(
+async def test_an_interrupted_run_is_settled_unless_another_server_owns_it(
     world: World, settler: Settler
 ) -> None:
     for name in ("ours", "recreated", "ended"):

@@ -44,7 +44,7 @@ def scene(tmp_path: Path) -> Scene:
     return Scene(tmp_path)
 
 
-async def test_an_order_that_an_agent_will_take_is_left_alone(scene: Scene) -> None:
+async def test_a_pod_volume_that_an_agent_will_take_is_left_alone(scene: Scene) -> None:
     scene.add_daemon_set()
     scene.add_agent("n1")
 
@@ -60,7 +60,7 @@ async def test_an_order_that_an_agent_will_take_is_left_alone(scene: Scene) -> N
     ],
     ids=["no pod", "not ready"],
 )
-async def test_a_missing_agent_is_told_at_once_and_fails_the_order_in_the_end(
+async def test_a_missing_agent_is_reported_at_once_and_fails_the_pod_volume_in_the_end(
     scene: Scene, agent: JSONObject | None, reason: str
 ) -> None:
     scene.add_daemon_set()
@@ -78,7 +78,7 @@ async def test_a_missing_agent_is_told_at_once_and_fails_the_order_in_the_end(
     assert status["completionTimestamp"]
 
 
-async def test_an_installation_without_node_agents_is_told(scene: Scene) -> None:
+async def test_an_installation_without_node_agents_is_reported(scene: Scene) -> None:
     status = await scene.look()
 
     assert status["message"].endswith(
@@ -98,7 +98,7 @@ async def test_the_time_of_an_agent_that_came_back_counts_anew(scene: Scene) -> 
     assert "phase" not in status
 
 
-async def test_an_order_whose_agent_does_not_come_back_fails_in_the_end(scene: Scene) -> None:
+async def test_a_pod_volume_whose_agent_does_not_come_back_fails_in_the_end(scene: Scene) -> None:
     scene.add_daemon_set()
     scene.cluster.objects["podvolumerestores", "r"]["status"] = {"phase": "InProgress"}
     reason = "no node agent runs on the node n1: the DaemonSet velero/node-agent has no pod there"
@@ -111,7 +111,7 @@ async def test_an_order_whose_agent_does_not_come_back_fails_in_the_end(scene: S
 
 
 @pytest.mark.parametrize("phase", ["InProgress", "Completed"])
-async def test_an_order_is_left_to_agents_that_no_daemon_set_runs(scene: Scene, phase: str) -> None:
+async def test_a_pod_volume_is_left_to_agents_that_no_daemon_set_runs(scene: Scene, phase: str) -> None:
     scene.cluster.objects["podvolumerestores", "r"]["status"] = {"phase": phase}
 
     assert await scene.look() == {"phase": phase}

@@ -72,7 +72,7 @@ async def test_terminal_state_is_offered_until_the_api_server_takes_it(
     assert world.cluster.status("backups", "b1") == {"phase": "Completed"}
 
 
-async def test_a_refusal_of_the_terminal_state_is_told_at_once(world: World) -> None:
+async def test_a_refusal_of_the_terminal_state_is_reported_at_once(world: World) -> None:
     world.cluster.add("backups", "b1", spec={})
     world.cluster.before = fail_always("patch", error=Forbidden(403, reason="Forbidden", message="no"))
 

@@ -466,7 +466,7 @@ async def test_without_a_location_there_is_an_error(scene: Scene, caplog: pytest
         ("patch", "backupstoragelocations"),
     ],
 )
-async def test_a_server_that_dies_anywhere_goes_on_later(
+async def test_a_server_that_dies_anywhere_continues_later(
     scene: Scene, call: tuple[str, ...], took_effect: bool, restarted: bool
 ) -> None:
     scene.store("b1", volumes=[stored_volume("v1"), stored_volume("v2")])

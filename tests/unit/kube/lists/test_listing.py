@@ -104,7 +104,7 @@ async def test_a_cancelled_list_leaves_nothing_behind(server: ScriptedServer) ->
             await task
 
 
-async def test_410_with_an_offer_goes_on_in_a_newer_state(server: ScriptedServer) -> None:
+async def test_410_with_an_offer_continues_in_a_newer_state(server: ScriptedServer) -> None:
     server.on(
         LIST,
         answer_json(listing(["a"], token="old")),

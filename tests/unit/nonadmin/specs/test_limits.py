@@ -54,7 +54,7 @@ async def back_up(service: Service, *names: str, namespace: str = "shop") -> Non
     await asyncio.gather(*(service.look(NON_ADMIN_BACKUPS, namespace, name) for name in names))
 
 
-async def test_who_comes_too_late_waits_and_then_goes_on() -> None:
+async def test_a_request_over_the_limit_waits_and_then_continues() -> None:
     service = Service(settings=LIMITED)
     names = [f"nab-{number}" for number in range(6)]
     await back_up(service, *names)
@@ -138,7 +138,7 @@ async def test_restores_have_a_limit_of_their_own() -> None:
 
 
 @pytest.mark.parametrize("limit", [0, 5])
-async def test_without_a_limit_nobody_waits(limit: int) -> None:
+async def test_without_a_limit_no_request_waits(limit: int) -> None:
     service = Service(settings=AdminSettings(max_unfinished_backups=limit))
     await back_up(service, *(f"nab-{number}" for number in range(5)))
     assert len(service.cluster.of(BACKUPS)) == 5

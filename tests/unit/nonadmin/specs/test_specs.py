@@ -214,7 +214,7 @@ def test_enforcement_of_a_backup(name: str) -> None:
         assert judged(settings, **{name: different}) == text
 
 
-def test_a_tenant_keeps_nobody_waiting_for_snapshots_that_never_come() -> None:
+def test_a_tenant_cannot_delay_others_by_snapshots_that_never_come() -> None:
     assert judged(AdminSettings(), csiSnapshotTimeout="10m") == ""
     text = "NonAdminBackup spec.backupSpec.csiSnapshotTimeout can not be longer than 10m0s"
     assert judged(AdminSettings(), csiSnapshotTimeout="1000h") == text

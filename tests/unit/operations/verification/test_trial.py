@@ -72,7 +72,7 @@ def test_scratch_namespaces_have_names_of_their_own_that_are_valid() -> None:
     assert all(len(name) <= 63 for name in scratch.values())
 
 
-def test_the_errors_of_a_restore_are_told_with_their_namespaces() -> None:
+def test_the_errors_of_a_restore_are_reported_with_their_namespaces() -> None:
     errors = {"velero": ["v"], "cluster": ["c"], "namespaces": {"b": ["x"], "a": ["y", "z"]}}
     assert error_texts({"errors": errors}) == ["v", "c", "a: y", "a: z", "b: x"]
     assert error_texts({"errors": None}) == error_texts({}) == []

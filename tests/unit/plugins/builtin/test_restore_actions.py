@@ -24,9 +24,9 @@ from pinnace.plugins.builtin.restore.actions import restore_actions
 from pinnace.plugins.builtin.restore.config import ActionError
 from pinnace.plugins.builtin.restore.init_hooks import AddInitContainers
 from pinnace.plugins.protocols import RestoreItemAction, RestoreItemInput, RestoreItemOutput
-from tests.support.discovered import discovery_of
+from tests.support.discovered import documented_discovery
 
-DISCOVERY = discovery_of([])
+DISCOVERY = documented_discovery([])
 
 
 class Shelf:

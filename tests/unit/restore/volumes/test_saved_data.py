@@ -146,7 +146,7 @@ async def test_settings_of_the_uploader_are_one_warning_where_restic_saved_volum
 
 
 @pytest.mark.parametrize("annotated", [True, False], ids=["named by annotation", "known from the pod"])
-async def test_the_claim_behind_a_pod_volume_that_is_not_restored_is_told_once(
+async def test_the_claim_behind_a_pod_volume_that_is_not_restored_is_reported_once(
     harness: Harness, annotated: bool
 ) -> None:
     notes = {labels.PVC_NAME: "data"} if annotated else {}

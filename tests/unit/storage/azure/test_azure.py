@@ -222,7 +222,7 @@ class TestTokens:
         assert asked.headers["Metadata"] == "true"
         assert asked.query == {"api-version": "2018-02-01", "resource": "https://r/", "client_id": "one"}
 
-    async def test_a_refusal_is_told_without_the_secret(self, cloud: Cloud) -> None:
+    async def test_a_refusal_is_reported_without_the_secret(self, cloud: Cloud) -> None:
         refusal = {
             "error": "invalid_client",
             "error_description": "AADSTS7000215: Invalid client secret.\r\nTrace",

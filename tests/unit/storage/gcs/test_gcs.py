@@ -176,7 +176,7 @@ class TestTokens:
         assert token == Token(value="t", expires_at=NOW + timedelta(seconds=100))
         assert parse_qs(cloud.asked[-1].body.decode())["refresh_token"] == ["r3fresh"]
 
-    async def test_a_refusal_is_told_without_secrets(self, cloud: Cloud) -> None:
+    async def test_a_refusal_is_reported_without_secrets(self, cloud: Cloud) -> None:
         refusal = {"error": "invalid_grant", "error_description": "Token has been expired or revoked."}
         cloud.on("POST", "/token", refusal, status=400)
         origin = AuthorizedUser(client_id="c", client_secret="hunter2", refresh_token="r3fresh")
@@ -257,3 +257,51 @@ class TestSignedURLs:
         assert asked.headers["Authorization"] == "Bearer t"
         assert base64.b64decode(asked.json["payload"]).startswith(b"GOOG4-RSA-SHA256\n20210811T214326Z\n")
         assert "X-Goog-Credential=velero%40shop%2F20210811%2Fauto%2Fstorage%2Fgoog4_request" in url
+
+    async def test_a_key_signs_without_asking_iam(self, key_file: Path, cloud: Cloud) -> None:
+        config = parse_gcs_config(
+            {"bucket": "b", "credentialsFile": str(key_file), "serviceAccount": "other@shop"}
+        )
+        store = GCSStore(config, policy=QUICK, iam_endpoint=cloud.url, clock=lambda: NOW)
+
+        url = await store.signed_url("k", timedelta(minutes=10))
+        await store.close()
+
+        async def sign(data: bytes) -> bytes:
+            return sign_sha256(PEM, data, KEY["client_email"])
+
+        assert cloud.asked == []
+        assert url == await signed_url_google(
+            config.endpoint,
+            "b/k",
+            account=KEY["client_email"],
+            sign=sign,
+            now=NOW,
+            ttl=timedelta(minutes=10),
+        )
+
+
+class TestListing:
+    async def test_a_store_that_repeats_a_page_is_an_error(self, cloud: Cloud) -> None:
+        token = {"access_token": "t", "expires_in": 3599}
+        cloud.on("GET", "/computeMetadata/v1/instance/service-accounts/default/token", token)
+        path = "/storage/v1/b/b/o"
+        for pages in ("first", "second", "second"):
+            cloud.on(
+                "GET",
+                path,
+                {"kind": "storage#objects", "items": [{"name": f"x/{pages}"}], "nextPageToken": pages},
+            )
+        store = GCSStore(
+            parse_gcs_config({"bucket": "b", "serviceAccount": "velero@shop", "storeEndpoint": cloud.url}),
+            environ={"GCE_METADATA_HOST": cloud.url.removeprefix("http://")},
+            policy=QUICK,
+            clock=lambda: NOW,
+        )
+
+        with pytest.raises(StorageError, match="repeats the same page"):
+            await store.list_keys("x/")
+        await store.close()
+
+        asked = [request.query.get("pageToken", "") for request in cloud.requests("GET", path)]
+        assert asked == ["", "first", "second"]

@@ -62,7 +62,7 @@ class TestRegion:
         assert url.startswith("https://bucket.s3.cn-north-1.amazonaws.com.cn/a?")
         assert [path for _, path, *_ in service.asked] == ["/aws/bucket", "/cn/bucket"]
 
-    async def test_nobody_knows_the_bucket(self, open_store: OpenStore) -> None:
+    async def test_an_unknown_bucket_is_an_error(self, open_store: OpenStore) -> None:
         with pytest.raises(StoreConfigError, match=r"^unable to determine bucket's region$"):
             await open_store().exists("a")
 
@@ -83,7 +83,7 @@ class TestRegion:
 
 
 class TestRequests:
-    async def test_nobody_is_asked_at_opening(self, service: Service, open_store: OpenStore) -> None:
+    async def test_opening_sends_no_request(self, service: Service, open_store: OpenStore) -> None:
         open_store(s3Url=service.url)
 
         assert service.asked == []

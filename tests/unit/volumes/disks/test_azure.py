@@ -109,7 +109,7 @@ class TestSnapshots:
 
         assert len(cloud.requests("GET", NEW)) == 2
 
-    async def test_a_resource_that_fails_is_told(self, cloud: Cloud, opened: Open) -> None:
+    async def test_a_resource_that_fails_is_reported(self, cloud: Cloud, opened: Open) -> None:
         cloud.on("GET", f"{GROUP}/disks/data", DISK)
         cloud.on("PUT", NEW, accepted(), status=201)
         cloud.on("GET", NEW, accepted("Failed"))
@@ -140,7 +140,7 @@ class TestSnapshots:
         assert made.endswith(f"/{name}")
         assert len(name) == 80
 
-    async def test_an_operation_that_fails_is_told(self, cloud: Cloud, opened: Open) -> None:
+    async def test_an_operation_that_fails_is_reported(self, cloud: Cloud, opened: Open) -> None:
         cloud.on("GET", f"{GROUP}/disks/data", DISK)
         cloud.on("PUT", NEW, accepted(), status=202, headers=BEGUN)
         cloud.on("GET", OPERATION, state("Failed", error=("QuotaExceeded", "Too many snapshots.")))

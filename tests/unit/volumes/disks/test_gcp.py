@@ -126,7 +126,7 @@ class TestSnapshots:
         ],
         ids=["a reason", "only a status"],
     )
-    async def test_an_operation_that_fails_is_told(
+    async def test_an_operation_that_fails_is_reported(
         self, cloud: Cloud, opened: Open, outcome: dict[str, Any], text: str
     ) -> None:
         cloud.on("GET", f"{DISKS}/data", disk(HERE, "data"))
@@ -135,7 +135,7 @@ class TestSnapshots:
         with pytest.raises(SnapshotError, match=text):
             await (await opened()).create_snapshot("data", ZONE, TAGS)
 
-    async def test_a_snapshot_that_fails_is_told(self, cloud: Cloud, opened: Open) -> None:
+    async def test_a_snapshot_that_fails_is_reported(self, cloud: Cloud, opened: Open) -> None:
         cloud.on("GET", f"{DISKS}/data", disk(HERE, "data"))
         cloud.on("POST", SNAPSHOTS, operation(GLOBAL))
         cloud.on("GET", operations("shop/global"), operation(GLOBAL))
@@ -195,7 +195,7 @@ class TestSnapshots:
         with pytest.raises(StorageError, match="cannot look at snapshot s4"):
             await snapshotter.has_snapshot("s4")
 
-    async def test_a_deletion_that_fails_is_told(self, cloud: Cloud, opened: Open) -> None:
+    async def test_a_deletion_that_fails_is_reported(self, cloud: Cloud, opened: Open) -> None:
         message = "The snapshot resource is already being used by 'disks/new'"
         cloud.on("DELETE", snapshot_path("s1"), operation(GLOBAL, kind="delete"))
         cloud.on(

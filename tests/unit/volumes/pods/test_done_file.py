@@ -16,7 +16,7 @@ def volume(tmp_path: Path) -> Path:
 
 
 @pytest.mark.spec("PVL-046")
-def test_the_marks_of_earlier_restores_go(volume: Path) -> None:
+def test_the_done_files_of_earlier_restores_are_removed(volume: Path) -> None:
     (volume / ".velero" / "deep").mkdir(parents=True)
     (volume / ".velero" / "earlier").touch()
 
@@ -29,7 +29,7 @@ def test_the_marks_of_earlier_restores_go(volume: Path) -> None:
     assert list(volume.iterdir()) == []
 
 
-def test_everybody_may_look_whatever_the_umask(volume: Path) -> None:
+def test_every_user_can_read_the_done_file_whatever_the_umask(volume: Path) -> None:
     before = os.umask(0o077)
     try:
         write_done_file(volume, "uid")

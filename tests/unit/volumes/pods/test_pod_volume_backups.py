@@ -38,7 +38,7 @@ def backups(scene: OrderScene, timeout: Timeout | None = None) -> PodVolumeBacku
     )
 
 
-async def test_one_order_a_volume_and_what_ended_is_kept(scene: OrderScene) -> None:
+async def test_one_pod_volume_backup_for_each_volume_and_ended_ones_are_kept(scene: OrderScene) -> None:
     work = backups(scene)
 
     errors = await work.back_up(a_pod(empty_dir("one"), empty_dir("two")), ["one", "two"], scene.log)
@@ -60,7 +60,7 @@ async def test_a_setting_that_restic_does_not_know_is_one_warning(scene: OrderSc
 
 
 @pytest.mark.spec("PVL-074")
-async def test_the_order(scene: OrderScene) -> None:
+async def test_the_pod_volume_backup_of_a_volume(scene: OrderScene) -> None:
     scene.cluster.put("persistentvolumeclaims", "shop", "claim", spec={"volumeName": "pv"})
     scene.cluster.put("persistentvolumes", "", "pv", spec={"csi": {}})
 
@@ -123,7 +123,7 @@ async def test_a_long_name_is_shortened_in_the_label_alone(scene: OrderScene) ->
     assert order["spec"]["tags"]["backup"] == name
 
 
-async def test_a_volume_without_claim_has_no_marks_of_one(scene: OrderScene) -> None:
+async def test_a_volume_without_claim_has_no_labels_of_one(scene: OrderScene) -> None:
     await backups(scene).back_up(a_pod(empty_dir("data")), ["data"], scene.log)
 
     [order] = scene.cluster.all_of(PLURAL)
@@ -194,7 +194,7 @@ async def test_a_failed_one_is_an_error_and_recorded(scene: OrderScene) -> None:
     assert len(work.pod_volume_backups) == 1
 
 
-async def test_an_order_that_somebody_deletes_is_an_error(scene: OrderScene) -> None:
+async def test_a_pod_volume_backup_that_is_deleted_meanwhile_is_an_error(scene: OrderScene) -> None:
     scene.answer = silent
     work = backups(scene)
     task = asyncio.create_task(work.back_up(a_pod(empty_dir("data")), ["data"], scene.log))

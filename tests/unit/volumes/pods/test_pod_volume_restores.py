@@ -34,7 +34,7 @@ def restores(scene: OrderScene, timeout: Timeout | None = None) -> PodVolumeRest
     )
 
 
-async def test_the_orders(scene: OrderScene) -> None:
+async def test_the_pod_volume_restores_of_a_pod(scene: OrderScene) -> None:
     pod = a_pod(empty_dir("one"), empty_dir("two"))
     pod["metadata"]["namespace"] = "new-shop"
 

@@ -26,7 +26,7 @@ def fed(*chunks: bytes) -> BackupOutput:
 
 
 @pytest.mark.spec("PVL-030")
-def test_without_summary_nobody_knows_what_was_saved() -> None:
+def test_without_summary_it_is_unknown_what_was_saved() -> None:
     with pytest.raises(UnexpectedOutput, match="unable to find summary in restic backup command output"):
         fed(STATUS, STATUS).final_progress()
 
@@ -66,7 +66,7 @@ def test_progress_is_the_last_status() -> None:
 
 
 @given(st.lists(st.integers(min_value=1, max_value=40)))
-def test_it_does_not_matter_where_the_output_is_cut(sizes: list[int]) -> None:
+def test_output_is_read_alike_wherever_it_is_cut(sizes: list[int]) -> None:
     data, output, start = STATUS + SUMMARY + EMPTY, BackupOutput(), 0
     for size in [*sizes, len(STATUS + SUMMARY + EMPTY)]:
         output.feed(data[start : start + size])

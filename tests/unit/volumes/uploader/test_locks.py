@@ -102,7 +102,7 @@ async def test_one_who_gives_up_lets_those_behind_pass() -> None:
         await holder.end()
 
 
-async def test_one_who_is_cancelled_in_the_moment_of_its_turn_gives_it_on() -> None:
+async def test_a_waiter_that_is_cancelled_when_the_lock_is_granted_passes_it_on() -> None:
     locks = RepositoryLocks()
     first = Holder(locks.exclusive("r"))
     await settled()
@@ -118,7 +118,7 @@ async def test_one_who_is_cancelled_in_the_moment_of_its_turn_gives_it_on() -> N
     await third.end()
 
 
-async def test_nothing_is_kept_of_locks_that_nobody_has() -> None:
+async def test_nothing_is_kept_of_free_locks() -> None:
     locks = RepositoryLocks()
     for number in range(5):
         async with locks.exclusive(f"r{number}"), locks.shared("other"):

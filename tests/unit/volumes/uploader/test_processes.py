@@ -146,7 +146,7 @@ async def test_a_signal_is_a_negative_code() -> None:
         (1, "Fatal: anything", CommandFailed),
     ],
 )
-def test_failures_are_told_apart(code: int, stderr: str, kind: type[CommandFailed]) -> None:
+def test_failures_are_distinguished(code: int, stderr: str, kind: type[CommandFailed]) -> None:
     error = command_failed("restic x", exit_code=code, stdout="out", stderr=stderr)
 
     assert type(error) is kind
