@@ -52,4 +52,7 @@ def configure_logging(level: str, stream: TextIO | None = None) -> None:
     # What gRPC says about its own tasks is of no use to an operator.
     logging.getLogger("asyncio").setLevel(logging.WARNING)
     logging.getLogger("grpc").setLevel(logging.WARNING)
+    # At debug the libraries of AWS write requests and answers, with the credentials in them.
+    for name in ("botocore", "urllib3"):
+        logging.getLogger(name).setLevel(logging.INFO)
     logging.captureWarnings(True)

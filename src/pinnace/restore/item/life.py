@@ -226,9 +226,11 @@ class ItemRestorer:
             return
         resource = self._place(ref, item)
         if ref.group_resource == "persistentvolumes":
-            volume = await self._volumes.prepare(ref, item)
+            volume = await self._volumes.prepare(ref, item, results)
             if volume is None:
-                self._skip(ref, kind, "its claim gets a new volume")
+                is_claimed = bool((item["spec"].get("claimRef") or {}).get("name"))
+                reason = "its claim gets a new volume" if is_claimed else "it has neither data nor a claim"
+                self._skip(ref, kind, reason)
                 return
             if self._is_withheld(ref, volume, raw, results):
                 return

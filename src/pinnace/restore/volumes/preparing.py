@@ -11,7 +11,7 @@ from typing import Final
 
 from pinnace.aio.timing import poll
 from pinnace.api import labels
-from pinnace.api.objects import JSONObject
+from pinnace.api.objects import JSONObject, text
 from pinnace.api.pod_volume_catalogue import PodVolumeCatalogue
 from pinnace.api.velero.backup import Backup
 from pinnace.api.velero.restore import Restore
@@ -30,6 +30,7 @@ from pinnace.restore.ports import (
     Target,
     VolumeRestorer,
 )
+from pinnace.restore.results import Results
 from pinnace.restore.selection.reading import ItemRef
 from pinnace.volumes.native.snapshotters import SnapshotError
 
@@ -129,6 +130,7 @@ class VolumePreparer:
         self._wants_volumes = (
             restore.spec.restore_pvs is not False and backup.spec.snapshot_volumes is not False
         )
+        self._is_asked_for = restore.spec.restore_pvs is not False
         self._snapshots: dict[str, VolumeSnapshot] = {}
         self._pod_volumes = saved.pod_volumes
         self._claims_with_data = saved.claims_with_data
@@ -146,8 +148,8 @@ class VolumePreparer:
                     persistentVolume=snapshot.spec.persistent_volume_name,
                 )
 
-    async def prepare(self, ref: ItemRef, volume: JSONObject) -> JSONObject | None:
-        """Decide how a volume is restored, and prepare it.
+    async def prepare(self, ref: ItemRef, volume: JSONObject, results: Results) -> JSONObject | None:
+        """Decide how a volume is restored, and prepare it; one whose data is lost becomes a warning.
 
         Returns:
             The volume to create, possibly renamed; None if it must not be restored.
@@ -171,18 +173,30 @@ class VolumePreparer:
             self._remap_claim(spec)
             clear_binding_info(volume)
             return volume
-        if source is VolumeSource.PROVISION_ANEW and (claim := spec.get("claimRef")):
-            self._log.warning(
-                "The backup has no data of this persistent volume: its claim comes back empty, unless it is"
-                " there already",
-                name=ref.name,
-                claim=f"{claim.get('namespace')}/{claim.get('name')}",
-            )
         self._log.info(
             "Dynamically re-provisioning persistent volume", name=ref.name, reason=source.name.lower()
         )
         self.prepared.to_provision.add(ref.name)
+        if source is VolumeSource.PROVISION_ANEW and self._is_asked_for:
+            await self._warn_of_loss(ref, spec.get("claimRef") or {}, results)
         return None
+
+    async def _warn_of_loss(self, ref: ItemRef, claim: JSONObject, results: Results) -> None:
+        """Say that a volume without data in the backup is left out, unless its claim or itself is there."""
+        namespace, name = text(claim, "namespace"), text(claim, "name")
+        why = "its reclaim policy is Delete, and the backup has no data of it"
+        try:
+            if name:
+                target = self._mapping.get(namespace, namespace)
+                what = f"its claim {target}/{name} gets a new and empty volume"
+                found = await _get_or_none(self._client, PERSISTENT_VOLUME_CLAIMS, name, target)
+            else:
+                what = "no claim uses it"
+                found = await _get_or_none(self._client, PERSISTENT_VOLUMES, ref.name)
+        except KubeError:
+            found = None  # a warning too many is better than data that is missed in silence
+        if found is None:
+            results.warnings.add(ref.target_namespace, f"{ref.id} was not restored: {why}; {what}")
 
     def _has_pod_volume_backup(self, ref: ItemRef, spec: JSONObject) -> bool:
         claim = spec.get("claimRef") or {}

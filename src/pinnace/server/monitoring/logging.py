@@ -32,6 +32,9 @@ _NUMBERS = {
     "panic": PANIC,
 }
 
+_TALKATIVE = ("botocore", "urllib3")
+"""Libraries that write requests and answers at debug, with the credentials in them."""
+
 
 def level_number(name: str) -> int:
     """The standard library's number for a `--log-level`.
@@ -81,6 +84,8 @@ class RecordFormatter(logging.Formatter):
 def configure_logging(level: str, format_name: str, *, stream: TextIO | None = None) -> logging.Handler:
     """Send the whole process's log to `stream` (stdout) from `level` on; replaces an earlier set-up.
 
+    Libraries that would write credentials at debug write from info on.
+
     Returns the handler, so that a caller can take it away again.
 
     Raises:
@@ -93,5 +98,7 @@ def configure_logging(level: str, format_name: str, *, stream: TextIO | None = N
     for former in [known for known in root.handlers if isinstance(known.formatter, RecordFormatter)]:
         root.removeHandler(former)
     root.addHandler(handler)
+    for name in _TALKATIVE:
+        logging.getLogger(name).setLevel(logging.INFO)
     logging.captureWarnings(True)
     return handler

@@ -1,7 +1,11 @@
 """Credentials that AWS's own chain finds, against a scripted server in place of AWS's services."""
 
+import io
+import logging
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from urllib.parse import parse_qs
@@ -11,6 +15,8 @@ import pytest
 from pinnace.clouds.aws.chain import CredentialChain
 from pinnace.clouds.aws.credentials import Credentials
 from pinnace.http.errors import StorageError, StoreConfigError, StoreUnavailable
+from pinnace.plugins.guest.logging import configure_logging as configure_guest_logging
+from pinnace.server.monitoring.logging import configure_logging
 from tests.support.scripted_http import Service
 
 JSON_ANSWER = (
@@ -81,6 +87,19 @@ async def test_a_profile_can_assume_a_role_with_the_keys_of_another(
     assert parse_qs(service.asked[-1][3].decode())["RoleArn"] == ["arn:aws:iam::123456789012:role/r"]
 
 
+@contextmanager
+def restored_logging() -> Iterator[None]:
+    """Sets back what setting up a process's log changes."""
+    root = logging.getLogger()
+    handlers, level = list(root.handlers), root.level
+    try:
+        yield
+    finally:
+        logging.captureWarnings(False)
+        root.handlers[:] = handlers
+        root.setLevel(level)
+
+
 class TestWebIdentity:
     @pytest.fixture(autouse=True)
     def identity(self, tmp_path: Path, service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -104,6 +123,22 @@ class TestWebIdentity:
         with pytest.raises(StorageError, match="AccessDenied") as caught:
             await CredentialChain(region="eu-west-1").get()
         assert "jwt-of-pod" not in str(caught.value)
+
+    @pytest.mark.parametrize("process", ["server", "plugin"])
+    async def test_no_log_level_writes_tokens_and_keys(self, service: Service, process: str) -> None:
+        service.on("POST", "/", (200, assumed("AssumeRoleWithWebIdentity")))
+        written = io.StringIO()
+        with restored_logging():
+            if process == "server":
+                configure_logging("trace", "text", stream=written)
+            else:
+                configure_guest_logging("trace", written)
+            await CredentialChain(region="eu-west-1").get()
+
+        assert "Assume" not in written.getvalue()
+        assert "jwt-of-pod" not in written.getvalue()
+        assert "SecretAccessKey" not in written.getvalue()
+        assert "Found endpoint for sts" in written.getvalue()
 
     async def test_a_missing_token_file_is_a_configuration_error(self, tmp_path: Path) -> None:
         (tmp_path / "token").unlink()

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from pinnace.api.meta import ObjectMeta, ObjectReference
+from pinnace.api.objects import JSONObject
 from pinnace.api.pod_volume_catalogue import SavedSnapshot
 from pinnace.api.velero.backup import BackupSpec
 from pinnace.api.velero.pod_volume import PodVolumeBackup, PodVolumeBackupSpec, PodVolumeBackupStatus
@@ -57,11 +58,11 @@ def test_the_first_rule_that_applies_decides(
 @pytest.mark.spec("RST-077")
 async def test_a_volume_to_delete_is_provisioned_anew(harness: Harness) -> None:
     results = await harness.restore(
-        volume("pv-1", policy="Delete"),
+        claimed(policy="Delete"),
         claim("pvc-1", annotations=BOUND | {"foo": "bar"}, spec={"volumeName": "pv-1"}),
     )
 
-    assert results.empty
+    assert results.errors.count == 0
     assert harness.world.created_of("persistentvolumes") == []
     restored = harness.world.item("persistentvolumeclaims", "ns-1", "pvc-1")
     assert "volumeName" not in restored["spec"]
@@ -83,6 +84,60 @@ async def test_a_claim_that_comes_back_empty_is_a_warning(
     await harness.restore(claimed(policy=policy), claim("pvc-1", spec={"volumeName": "pv-1"}))
 
     assert harness.log.warnings == int(warned)
+
+
+NO_DATA = "its reclaim policy is Delete, and the backup has no data of it"
+
+
+@pytest.mark.parametrize(
+    ("item", "spec", "lost"),
+    [
+        (claimed(policy="Delete"), {}, "its claim ns-1/pvc-1 gets a new and empty volume"),
+        (
+            claimed(policy="Delete"),
+            {"namespace_mapping": {"ns-1": "m1"}},
+            "its claim m1/pvc-1 gets a new and empty volume",
+        ),
+        (volume("pv-1", policy="Delete"), {}, "no claim uses it"),
+    ],
+    ids=["claimed", "mapped", "unclaimed"],
+)
+async def test_a_volume_that_is_left_out_with_its_data_is_a_warning(
+    harness: Harness, item: JSONObject, spec: dict[str, Any], lost: str
+) -> None:
+    results = await harness.restore(item, claim("other"), **spec)
+
+    assert [text for _, text in results.warnings.messages()] == [
+        f"persistentvolumes/pv-1 was not restored: {NO_DATA}; {lost}"
+    ]
+    assert results.errors.count == 0
+
+
+@pytest.mark.parametrize(
+    ("item", "existing", "spec"),
+    [
+        (claimed(policy="Delete"), claim("pvc-1"), {}),
+        (volume("pv-1", policy="Delete"), volume("pv-1", policy="Delete"), {}),
+        (claimed(policy="Delete"), None, {"restore_pvs": False}),
+    ],
+    ids=["claim-there", "volume-there", "unwanted"],
+)
+async def test_a_volume_that_is_not_lost_or_not_wanted_is_no_warning(
+    harness: Harness, item: JSONObject, existing: JSONObject | None, spec: dict[str, Any]
+) -> None:
+    if existing is not None:
+        harness.world.put(existing)
+
+    assert (await harness.restore(item, **spec)).empty
+
+
+async def test_a_volume_whose_claim_cannot_be_looked_up_is_a_warning(harness: Harness) -> None:
+    harness.world.put(claim("pvc-1"))
+    harness.world.refuse_get[("persistentvolumeclaims", "ns-1", "pvc-1")] = Forbidden(403, message="no")
+
+    results = await harness.restore(claimed(policy="Delete"))
+
+    assert (results.errors.count, results.warnings.count) == (0, 1)
 
 
 @pytest.mark.spec("RST-078")
@@ -275,9 +330,9 @@ async def test_a_record_without_snapshot_is_no_snapshot_but_is_logged(harness: H
 
     results = await harness.restore(volume("pv-1", policy="Delete"))
 
-    assert results.empty
+    assert (results.errors.count, results.warnings.count) == (0, 1)
     assert harness.world.created == []
-    assert harness.log.warnings == 1
+    assert harness.log.warnings == 2
 
 
 @pytest.mark.parametrize(
