@@ -415,6 +415,51 @@ async def test_a_node_port_that_another_service_has_is_an_error(
     assert again.errors.count == 0, "the Service itself has the port"
 
 
+ADMISSION = "admissionregistration.k8s.io"
+EVERYTHING = {"apiGroups": ["*"], "apiVersions": ["*"], "operations": ["CREATE"], "resources": ["*"]}
+
+
+def _webhooks(kind: str, name: str, namespace: str) -> JSONObject:
+    """Webhooks for one namespace, whose server does not run."""
+    webhook = {
+        "name": "down.pinnace.io",
+        "rules": [EVERYTHING],
+        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}},
+        "clientConfig": {"url": "https://127.0.0.1:1/"},
+        "admissionReviewVersions": ["v1"],
+        "sideEffects": "None",
+    }
+    return obj(kind, name, api_version=f"{ADMISSION}/v1", webhooks=[webhook])
+
+
+async def test_webhooks_of_the_backup_refuse_nothing_of_it(
+    client: KubeClient, restore: RealRestore, namespace: str
+) -> None:
+    """Their servers are in the backup too: until those run, the webhooks refuse whatever is created."""
+    kinds = {
+        "MutatingWebhookConfiguration": "mutatingwebhookconfigurations",
+        "ValidatingWebhookConfiguration": "validatingwebhookconfigurations",
+    }
+    name = f"down-{secrets.token_hex(4)}"
+    stateful = {
+        "serviceName": "db",
+        "replicas": 0,
+        "selector": {"matchLabels": {"app": "db"}},
+        "template": {"metadata": {"labels": {"app": "db"}}, "spec": POD_SPEC},
+    }
+
+    results = await restore(
+        *(_webhooks(kind, name, namespace) for kind in kinds),
+        obj("StatefulSet", "db", namespace, api_version="apps/v1", spec=stateful),
+        obj("ResourceQuota", "quota", namespace, spec={"hard": {"pods": "10"}}),
+    )
+
+    for kind, plural in kinds.items():
+        resource = APIResource(group=ADMISSION, version="v1", name=plural, kind=kind, namespaced=False)
+        await client.delete(resource, name)
+    assert results.to_dict() == {"errors": {}, "warnings": {}}
+
+
 async def test_many_items_of_many_namespaces(client: KubeClient, restore: RealRestore, target: str) -> None:
     items = [obj("ConfigMap", f"cm-{index:03}", target, data={"n": str(index)}) for index in range(300)]
 

@@ -44,6 +44,11 @@ DEFAULT_LAST: Final[tuple[str, ...]] = (
     "clusterresourcesets.addons.cluster.x-k8s.io",
     "apps.kappctrl.k14s.io",
     "packageinstalls.packaging.carvel.dev",
+    # They would refuse what is restored after them: the servers of webhooks do not run yet.
+    "mutatingadmissionpolicybindings.admissionregistration.k8s.io",
+    "mutatingwebhookconfigurations.admissionregistration.k8s.io",
+    "validatingadmissionpolicybindings.admissionregistration.k8s.io",
+    "validatingwebhookconfigurations.admissionregistration.k8s.io",
 )
 """The kinds that are restored after all others, by default."""
 
