@@ -6,7 +6,7 @@ is decompressed or parsed, and errors name the key, never the content.
 
 import gzip
 import zlib
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping, Sequence
 from typing import Any
 
 import orjson
@@ -65,39 +65,65 @@ def decompress(data: bytes, *, key: str, limit_bytes: int) -> bytes:
     return bytes(output)
 
 
+class GzipStream:
+    """Undoes gzip as the data comes, in blocks of limited size; several members are one after the other.
+
+    Args:
+        key: what is read, for errors.
+    """
+
+    def __init__(self, key: str) -> None:
+        self._key = key
+        self._is_empty = True
+        self._unpacker: zlib._Decompress | None = None
+
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        """What a further piece of the data holds. Raises UnreadableObject: it is damaged, or no gzip data."""
+        while data:
+            self._is_empty = False
+            self._unpacker = self._unpacker or zlib.decompressobj(_GZIP_WINDOW)
+            try:
+                output = self._unpacker.decompress(data, _BLOCK_BYTES)
+            except zlib.error as error:
+                raise UnreadableObject(self._key, "damaged gzip data") from error
+            data = self._unpacker.unconsumed_tail
+            if self._unpacker.eof:
+                data, self._unpacker = self._unpacker.unused_data.lstrip(b"\0"), None
+            if output:
+                yield output
+
+    def finish(self) -> None:
+        """Check that all of it came. Raises UnreadableObject."""
+        if self._unpacker is not None or self._is_empty:
+            raise UnreadableObject(self._key, "the gzip data is cut off")
+
+
 async def decompress_stream(stream: AsyncIterator[bytes], *, key: str) -> AsyncGenerator[bytes, None]:
     """Undo gzip as the data comes, in blocks of limited size; data that is not gzip passes unchanged.
 
     Raises:
         UnreadableObject: damaged or cut off; what came before has been handed out.
     """
-    unpacker = None
-    plain: bool | None = None
+    unpacked: GzipStream | None = None
+    is_plain = False
     pending = b""
     async for block in stream:
         pending += block
-        if plain is None:
+        if unpacked is None and not is_plain:
             if len(pending) < len(_GZIP_MAGIC):
                 continue
-            plain = not pending.startswith(_GZIP_MAGIC)
-        while pending and not plain:
-            unpacker = unpacker or zlib.decompressobj(_GZIP_WINDOW)
-            try:
-                output = unpacker.decompress(pending, _BLOCK_BYTES)
-            except zlib.error as error:
-                raise UnreadableObject(key, "damaged gzip data") from error
-            pending = unpacker.unconsumed_tail
-            if unpacker.eof:
-                pending, unpacker = unpacker.unused_data.lstrip(b"\0"), None
-            if output:
-                yield output
-        if pending:
+            is_plain = not pending.startswith(_GZIP_MAGIC)
+            unpacked = None if is_plain else GzipStream(key)
+        if unpacked is None:
             yield pending
-            pending = b""
+        else:
+            for output in unpacked.feed(pending):
+                yield output
+        pending = b""
     if pending:
         yield pending
-    if unpacker is not None:
-        raise UnreadableObject(key, "the gzip data is cut off")
+    if unpacked is not None:
+        unpacked.finish()
 
 
 def decode_list(data: bytes, *, key: str) -> list[JSONObject]:

@@ -59,6 +59,7 @@ class UnreadableObject(StorageError):
     def __init__(self, key: str, reason: str) -> None:
         super().__init__(f"object {key!r} cannot be read: {reason}")
         self.key = key
+        self.reason = reason
 
 
 class RangesUnsupported(StorageError):

@@ -14,8 +14,6 @@ from pinnace.api.values.near import did_you_mean, near_names
 from pinnace.api.velero.download_request import DownloadTargetKind
 from pinnace.cli.errors import CommandError
 
-GZIP_MAGIC = b"\x1f\x8b"
-
 
 class NotFound(CommandError):
     """No object of that name; the text is the API server's."""
@@ -105,25 +103,20 @@ async def fetch(
     backend: Backend, kind: DownloadTargetKind, name: str, options: DownloadOptions, sink: Sink
 ) -> None:
     """Copy a stored file into `sink`, decompressed unless it is the contents tarball. (docs/spec: CLI 10)"""
-    import zlib
+    from pinnace.storage.encoding import decompress_stream
+    from pinnace.storage.errors import UnreadableObject
 
-    raw = kind == DownloadTargetKind.BACKUP_CONTENTS
     async with backend.stored_file(kind, name, options) as chunks:
-        inflater = None
-        first = True
-        async for chunk in chunks:
-            if first and chunk:
-                first = False
-                # Some HTTP layers have decompressed it already; the magic number tells.
-                inflater = None if raw or not chunk.startswith(GZIP_MAGIC) else zlib.decompressobj(wbits=31)
-            try:
-                sink.write(inflater.decompress(chunk) if inflater else chunk)
-            except zlib.error as error:
-                raise CommandError(f"{kind} of {name} is damaged: {error}") from error
-        if inflater is not None:
-            if not inflater.eof:
-                raise CommandError(f"{kind} of {name} ends early: the stored file is damaged")
-            sink.write(inflater.flush())
+        if kind != DownloadTargetKind.BACKUP_CONTENTS:
+            # Some HTTP layers have decompressed it already; then it passes as it is.
+            chunks = decompress_stream(chunks, key=f"{kind} of {name}")
+        try:
+            async for chunk in chunks:
+                sink.write(chunk)
+        except UnreadableObject as error:
+            raise CommandError(
+                f"{kind} of {name} cannot be read, the stored file is damaged: {error.reason}"
+            ) from error
 
 
 async def fetch_json(backend: Backend, kind: DownloadTargetKind, name: str, options: DownloadOptions) -> Any:

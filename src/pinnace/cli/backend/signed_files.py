@@ -16,6 +16,7 @@ import aiohttp
 from pinnace.api.values.error_texts import error_text
 from pinnace.cli.backend.interface import DownloadOptions, FileMissing, PartsUnsupported
 from pinnace.cli.errors import CommandError
+from pinnace.http.requests import Reply, web_page
 
 CHUNK_BYTES = 1 << 18
 
@@ -62,6 +63,10 @@ async def _http_file(
             if response.status != (200 if span is None else 206):
                 body = (await response.content.read(2000)).decode(errors="replace")
                 raise CommandError(f"request failed: {body}")
+            if complaint := web_page(Reply(status=response.status, headers=response.headers, body=b"")):
+                raise CommandError(
+                    f"download from {urlsplit(url).netloc} failed: it answered with {complaint}"
+                )
             yield response.content.iter_chunked(CHUNK_BYTES)
     except aiohttp.ClientConnectorCertificateError as error:
         raise CommandError(

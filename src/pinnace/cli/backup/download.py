@@ -1,7 +1,10 @@
 """What `backup download` does. (docs/spec: CLI 4.6)"""
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
 import click
 
@@ -36,12 +39,14 @@ def download(ctx: click.Context, options: BackupDownloadOptions) -> None:
 
 
 async def write_file(backend: Backend, name: str, path: Path, options: DownloadOptions) -> None:
-    """Download to a file that is complete or not there. Raises CommandError."""
+    """Download to a file that is complete and sound, or not there. Raises CommandError."""
     # Written beside the target and renamed, so that --force never destroys a good file for a broken download.
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-            await fetch(backend, DownloadTargetKind.BACKUP_CONTENTS, name, options, file)
+            sink = _CheckedFile(file, name)
+            await fetch(backend, DownloadTargetKind.BACKUP_CONTENTS, name, options, sink)
+            sink.finish()
             file.flush()
             os.fsync(file.fileno())
         part.rename(path)
@@ -49,3 +54,39 @@ async def write_file(backend: Backend, name: str, path: Path, options: DownloadO
         raise CommandError(f"open {path}: {error.strerror}") from error
     finally:
         part.unlink(missing_ok=True)
+
+
+class _CheckedFile:
+    """A file that takes nothing but a sound tarball: what answers in the place of a store may be anything."""
+
+    def __init__(self, file: BinaryIO, backup: str) -> None:
+        from pinnace.storage.encoding import GzipStream
+
+        self._file = file
+        self._backup = backup
+        self._check = GzipStream(backup)
+
+    def write(self, data: bytes) -> None:
+        """Check and write a piece. Raises CommandError."""
+        with self._told():
+            for _ in self._check.feed(data):
+                pass  # only whether it can be decompressed counts
+        self._file.write(data)
+
+    def finish(self) -> None:
+        """Check that all of it came. Raises CommandError."""
+        with self._told():
+            self._check.finish()
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        from pinnace.storage.errors import UnreadableObject
+
+        try:
+            yield
+        except UnreadableObject as error:
+            raise CommandError(
+                f"what was downloaded is not the whole tarball of backup {self._backup}: {error.reason};"
+                f" `backup verify {self._backup}` says whether the stored file is damaged; if it is sound,"
+                " something between here and the store changes what it sends"
+            ) from error

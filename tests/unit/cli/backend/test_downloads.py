@@ -26,6 +26,7 @@ from pinnace.kube.resources import APIResource
 
 LOG, CONTENTS = DownloadTargetKind.BACKUP_LOG, DownloadTargetKind.BACKUP_CONTENTS
 OPTIONS = DownloadOptions(timeout_seconds=10)
+TARBALL = gzip.compress(b"what a tarball holds\n" * 100)
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
@@ -229,11 +230,41 @@ async def test_silence_ends_a_download_but_slowness_does_not() -> None:
 async def test_a_damaged_file_is_an_error() -> None:
     whole = gzip.compress(b"line\n" * 1000)
     async with serving(answer(whole[:-9])) as url:
-        with pytest.raises(CommandError, match="ends early: the stored file is damaged"):
+        with pytest.raises(CommandError, match="the stored file is damaged: the gzip data is cut off"):
             await fetched(url)
     async with serving(answer(whole[:20] + b"\xff" * 20)) as url:
         with pytest.raises(CommandError, match="is damaged"):
             await fetched(url)
+
+
+async def test_a_file_of_several_gzip_members_is_read_as_a_whole() -> None:
+    async with serving(answer(gzip.compress(b"one\n") + gzip.compress(b"two\n"))) as url:
+        assert await fetched(url) == b"one\ntwo\n"
+
+
+LOGIN = b"<!DOCTYPE html><title>Sign in</title>"
+
+
+@pytest.mark.parametrize("kind", [LOG, CONTENTS])
+async def test_a_web_page_is_no_file(kind: DownloadTargetKind) -> None:
+    async def login(_request: web.Request) -> web.StreamResponse:
+        return web.Response(body=LOGIN, content_type="text/html")
+
+    async with serving(login) as url:
+        with pytest.raises(CommandError, match="is there a proxy or a login page in the way") as caught:
+            await fetched(url, kind)
+    assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "body", [b"", LOGIN, TARBALL[:-9], b"\0" + TARBALL[1:]], ids=["empty", "page", "cut off", "damaged"]
+)
+async def test_what_is_no_whole_tarball_is_not_kept(tmp_path: Path, body: bytes) -> None:
+    async with serving(answer(body)) as url:
+        with pytest.raises(CommandError, match="is not the whole tarball of backup b"):
+            await write_file(backend(Cluster(url)), "b", tmp_path / "b-data.tar.gz", OPTIONS)
+
+    assert _files(tmp_path) == {}
 
 
 @pytest.mark.spec("CLI-027")
@@ -315,10 +346,10 @@ async def test_a_failed_download_leaves_no_file_and_keeps_the_old_one(tmp_path: 
         with pytest.raises(FileMissing):
             await write_file(backend(Cluster(url)), "b", path, OPTIONS)
         assert _files(tmp_path) == {"b-data.tar.gz": b"old"}
-    async with serving(answer(b"new")) as url:
+    async with serving(answer(TARBALL)) as url:
         await write_file(backend(Cluster(url)), "b", path, OPTIONS)
 
-    assert _files(tmp_path) == {"b-data.tar.gz": b"new"}
+    assert _files(tmp_path) == {"b-data.tar.gz": TARBALL}
     assert path.stat().st_mode & 0o777 == 0o600
 
 
