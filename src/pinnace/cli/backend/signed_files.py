@@ -16,7 +16,7 @@ import aiohttp
 from pinnace.api.values.error_texts import error_text
 from pinnace.cli.backend.interface import DownloadOptions, FileMissing, PartsUnsupported
 from pinnace.cli.errors import CommandError
-from pinnace.http.requests import Reply, web_page
+from pinnace.http.requests import Reply, reason_of, web_page
 
 CHUNK_BYTES = 1 << 18
 
@@ -62,7 +62,7 @@ async def _http_file(
                 raise PartsUnsupported("the store sends whole files only")
             if response.status != (200 if span is None else 206):
                 body = (await response.content.read(2000)).decode(errors="replace")
-                raise CommandError(f"request failed: {body}")
+                raise CommandError(f"request failed: {body or f'HTTP status {response.status}'}")
             if complaint := web_page(Reply(status=response.status, headers=response.headers, body=b"")):
                 raise CommandError(
                     f"download from {urlsplit(url).netloc} failed: it answered with {complaint}"
@@ -74,8 +74,10 @@ async def _http_file(
             "any TLS certificate for the download, but it is susceptible to man-in-the-middle attacks."
         ) from error
     except aiohttp.ClientError as error:
-        # The signed URL gives access to the file, so it stays out of the message.
-        raise CommandError(f"download from {urlsplit(url).netloc} failed: {type(error).__name__}") from error
+        # The signed URL gives access to the file, so it stays out of the message; other errors quote it.
+        is_of_system = isinstance(error, aiohttp.ClientOSError | TimeoutError)
+        reason = reason_of(error) if is_of_system else type(error).__name__
+        raise CommandError(f"download from {urlsplit(url).netloc} failed: {reason}") from error
 
 
 def _tls(trusted: Trusted) -> ssl.SSLContext | bool:

@@ -187,9 +187,14 @@ async def test_refusals_of_the_store() -> None:
     async with serving(answer(b"x", 500)) as url:
         with pytest.raises(CommandError, match=r"^request failed: x$"):
             await fetched(url)
+    async with serving(answer(b"", 403)) as url:
+        with pytest.raises(CommandError, match=r"^request failed: HTTP status 403$"):
+            await fetched(url)
     async with serving(answer(b"", 404)) as url:
         with pytest.raises(FileMissing, match="file not found"):
             await fetched(url)
+    with pytest.raises(CommandError, match=r"failed: Connect call failed"):
+        await fetched(url)
 
 
 @pytest.mark.parametrize("cut", [b"", gzip.compress(b"line\n" * 1000)[:-9]], ids=["at once", "in the middle"])
