@@ -1,4 +1,4 @@
-"""A node with its agent, an application with volumes, and orders to the agent."""
+"""A node with its agent, an application with volumes, and requests to the agent."""
 
 import os
 import shutil
@@ -191,7 +191,7 @@ class Stage:
         self.namespaces |= set(spec.get("namespaceMapping", {}).values())
         await self.site.create("restores", name, spec={"backupName": backup, **spec})
 
-    async def orders(self, plural: str) -> dict[str, JSONObject]:
+    async def pod_volumes(self, plural: str) -> dict[str, JSONObject]:
         """PodVolumeBackups or PodVolumeRestores by the name of the volume."""
         found = await self.client.list_all(velero(plural), self.site.namespace)
         return {obj["spec"]["volume"]: obj for obj in found}

@@ -35,7 +35,7 @@ async def test_a_claim_on_a_csi_volume(stage: Stage) -> None:
     old = await volume_of(stage)
     with stage.agent():
         backup = await stage.back_up()
-        [order] = (await stage.orders("podvolumebackups")).values()
+        [order] = (await stage.pod_volumes("podvolumebackups")).values()
 
         assert backup["status"]["phase"] == "Completed"
         assert order["status"]["path"].endswith(f"/volumes/kubernetes.io~csi/{old['metadata']['name']}/mount")

@@ -47,11 +47,11 @@ async def test_a_disk_that_is_full_while_a_volume_is_restored(stage: Stage) -> N
         stage.hold("restore")
         await stage.begin_restore()
         await stage.held()
-        [waiting] = (await stage.orders("podvolumerestores")).values()
+        [waiting] = (await stage.pod_volumes("podvolumerestores")).values()
         await asyncio.to_thread(fill_up, stage, waiting)
         stage.release()
         full = await stage.site.reached("restores", "r")
-        [order] = (await stage.orders("podvolumerestores")).values()
+        [order] = (await stage.pod_volumes("podvolumerestores")).values()
 
         assert full["status"]["phase"] == "PartiallyFailed"
         assert order["status"]["phase"] == "Failed"

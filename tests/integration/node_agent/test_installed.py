@@ -111,7 +111,7 @@ async def test_back_up_and_restore_with_pods_only(installed: Stage, s3_of_pods: 
     mounts = [mount["mountPath"] for mount in helper["volumeMounts"] if "/restores" in mount["mountPath"]]
     assert mounts == ["/restores/data", "/restores/more"]
     assert 'restic_pod_volume_backup_dequeue_count{node="' in await metrics_of_agent(stage)
-    orders = await stage.orders("podvolumebackups")
+    orders = await stage.pod_volumes("podvolumebackups")
     await check_password(s3_of_pods, orders["data"]["spec"]["repoIdentifier"])
 
 

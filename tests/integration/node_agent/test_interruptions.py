@@ -31,7 +31,7 @@ async def ended(stage: Stage, plural: str) -> JSONObject:
     status: JSONObject = {}
 
     async def check() -> bool:
-        orders = await stage.orders(plural)
+        orders = await stage.pod_volumes(plural)
         status.clear()
         for order in orders.values():
             status.update(order.get("status") or {})
@@ -44,7 +44,7 @@ async def ended(stage: Stage, plural: str) -> JSONObject:
 async def begun_again(stage: Stage, plural: str) -> JSONObject:
     """The only order of a kind, once it has ended; an agent has begun it twice."""
     await ended(stage, plural)
-    [order] = (await stage.orders(plural)).values()
+    [order] = (await stage.pod_volumes(plural)).values()
     assert order["metadata"]["annotations"][ATTEMPTS_ANNOTATION] == "2"
     return order
 
@@ -67,7 +67,7 @@ async def test_an_agent_killed_while_saving_is_succeeded_by_the_next_one(stage: 
         await stage.held()
         agent.stop(grace_seconds=0)
     stage.release()
-    left = (await stage.orders("podvolumebackups"))["data"]["status"]
+    left = (await stage.pod_volumes("podvolumebackups"))["data"]["status"]
     with stage.agent():
         backup = await stage.site.reached("backups", "b")
         order = await begun_again(stage, "podvolumebackups")
@@ -113,7 +113,7 @@ async def test_a_pod_that_is_gone_when_the_next_agent_starts_fails_its_volumes(s
     with stage.agent():
         backup = await stage.site.reached("backups", "b")
 
-    order = (await stage.orders("podvolumebackups"))["data"]["status"]
+    order = (await stage.pod_volumes("podvolumebackups"))["data"]["status"]
     assert (order["phase"], order["message"]) == ("Failed", 'error getting pod: pods "p" not found')
     assert backup["status"]["phase"] == "PartiallyFailed"
 
@@ -131,7 +131,7 @@ async def test_an_agent_stopped_while_saving_is_succeeded_by_the_next_one(stage:
             return agent.returncode is not None
 
         await eventually(is_over)
-        order = (await stage.orders("podvolumebackups"))["data"]["status"]
+        order = (await stage.pod_volumes("podvolumebackups"))["data"]["status"]
     stage.release()
     assert order["phase"] == "InProgress"
     assert order["message"].startswith("the node agent was stopped before the podvolumebackup had ended; ")
@@ -148,7 +148,7 @@ async def test_a_deleted_pod_volume_backup_is_cancelled(stage: Stage) -> None:
     with stage.agent() as agent:
         await stage.begin_backup()
         await stage.held()
-        name = (await stage.orders("podvolumebackups"))["data"]["metadata"]["name"]
+        name = (await stage.pod_volumes("podvolumebackups"))["data"]["metadata"]["name"]
         await stage.client.delete(stage.kind("podvolumebackups"), name, stage.site.namespace)
         backup = await stage.site.reached("backups", "b")
         await said(agent, "it was deleted")
@@ -172,7 +172,7 @@ async def test_a_pod_that_is_deleted_while_its_volume_is_filled(stage: Stage) ->
         restore = await stage.site.reached("restores", "r")
 
         await eventually(pod_is_gone(stage))
-        order = (await stage.orders("podvolumerestores"))["data"]["status"]
+        order = (await stage.pod_volumes("podvolumerestores"))["data"]["status"]
     assert restore["status"]["phase"] == "PartiallyFailed"
     assert order["message"] == f"the pod {stage.app}/p was deleted before its volume was restored"
 
@@ -205,7 +205,7 @@ async def test_a_location_that_is_gone_fails_the_restore_of_a_volume(stage: Stag
         await stage.begin_restore()
         await stage.held()
         # Once restic works it has what it needs; the next one does not.
-        [order] = (await stage.orders("podvolumerestores")).values()
+        [order] = (await stage.pod_volumes("podvolumerestores")).values()
         copy = {key: order[key] for key in ("apiVersion", "kind", "spec")}
         copy["spec"] = {**copy["spec"], "backupStorageLocation": "gone"}
         metadata = {key: order["metadata"][key] for key in ("labels", "ownerReferences")}

@@ -25,7 +25,7 @@ async def test_a_pod_comes_back_with_its_volumes(stage: Stage, uploader: str) ->
         before = await stage.content("p", "data")
 
         backup = await stage.back_up()
-        saved = await stage.orders("podvolumebackups")
+        saved = await stage.pod_volumes("podvolumebackups")
 
         assert backup["status"]["phase"] == "Completed"
         assert sorted(saved) == ["data", "nothing"]
@@ -49,7 +49,7 @@ async def test_a_pod_comes_back_with_its_volumes(stage: Stage, uploader: str) ->
         assert await stage.content("p", "data") == before
         waiting = restored["spec"]["initContainers"][0]
         assert (waiting["name"], waiting["image"]) == ("restic-wait", IMAGE)
-        orders = await stage.orders("podvolumerestores")
+        orders = await stage.pod_volumes("podvolumerestores")
         assert orders["data"]["status"]["phase"] == "Completed"
         marks = await stage.listing("p", "/data/.velero")
         assert marks == [restore["metadata"]["uid"]]
@@ -102,7 +102,7 @@ async def test_a_deployment_with_a_claim(stage: Stage) -> None:
         await stage.fill(pod, FILES)
         before = await stage.content(pod, "data")
         first = await stage.back_up("b1")
-        [order] = (await stage.orders("podvolumebackups")).values()
+        [order] = (await stage.pod_volumes("podvolumebackups")).values()
         second = await stage.back_up("b2")
 
         assert (first["status"]["phase"], second["status"]["phase"]) == ("Completed", "Completed")

@@ -47,7 +47,7 @@ def errors_of(stage: Stage, restore: str) -> list[str]:
 
 
 async def has_order(stage: Stage) -> bool:
-    return bool(await stage.orders("podvolumerestores"))
+    return bool(await stage.pod_volumes("podvolumerestores"))
 
 
 async def test_an_unscheduled_pod_is_waited_for_and_reported(
@@ -61,7 +61,7 @@ async def test_an_unscheduled_pod_is_waited_for_and_reported(
 
     await stage.begin_restore()
     await eventually(told)
-    assert (await stage.orders("podvolumerestores"))["data"].get("status", {}).get("phase", "") == ""
+    assert (await stage.pod_volumes("podvolumerestores"))["data"].get("status", {}).get("phase", "") == ""
     await cordon(stage, False)
 
     restore = await stage.site.reached("restores", "r")
@@ -81,7 +81,7 @@ async def test_a_pod_that_is_deleted_unscheduled_ends_its_restore(unschedulable:
 
     restore = await stage.site.reached("restores", "r")
     gone = f"the pod {stage.app}/p was deleted before its volume was restored"
-    order = (await stage.orders("podvolumerestores"))["data"]["status"]
+    order = (await stage.pod_volumes("podvolumerestores"))["data"]["status"]
     assert (order["phase"], order["message"]) == ("Failed", gone)
     assert restore["status"]["phase"] == "PartiallyFailed"
     assert errors_of(stage, "r") == [f"pod volume restore failed: {gone}"]

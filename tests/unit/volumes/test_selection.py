@@ -9,7 +9,7 @@ from pinnace.backup.collaborators import Collaborators
 from pinnace.kube.resources import PODS
 from pinnace.volumes.pods.pod_volume_backups import PodVolumeBackups
 from tests.unit.backup.fakes import FakeCluster, a_backup, run_backup
-from tests.unit.volumes.orders import OrderScene, a_pod, claimed, completed, silent
+from tests.unit.volumes.pod_volumes import PodVolumeScene, a_pod, claimed, completed, silent
 
 
 @pytest.mark.spec("BKP-068")
@@ -17,7 +17,7 @@ async def test_a_volume_without_its_claim_costs_the_pod_but_not_the_other_volume
     backup = a_backup(default_volumes_to_restic=True, storage_location="default")
     pod = {"apiVersion": "v1", "kind": "Pod", **a_pod(claimed("one", "missing"), claimed("two", "there"))}
     cluster = FakeCluster().put(PODS, pod).add(PODS, "shop/other")
-    with OrderScene(tmp_path) as scene:
+    with PodVolumeScene(tmp_path) as scene:
         scene.cluster.put("persistentvolumeclaims", "shop", "there", spec={"volumeName": "pv"})
         scene.cluster.put("persistentvolumes", "", "pv", spec={"csi": {}})
         scene.answer = silent

@@ -12,7 +12,7 @@ from pinnace.volumes.pods.host_paths import (
     volume_claim,
     volume_directory,
 )
-from tests.unit.volumes.orders import a_pod, claimed, empty_dir
+from tests.unit.volumes.pod_volumes import a_pod, claimed, empty_dir
 
 CSI = {"metadata": {"name": "a-pv"}, "spec": {"csi": {"driver": "d"}}}
 NFS = {"metadata": {"name": "a-pv"}, "spec": {"nfs": {}}}

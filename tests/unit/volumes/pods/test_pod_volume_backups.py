@@ -15,7 +15,7 @@ from pinnace.api.velero.backup import Backup, BackupSpec, BackupUploader
 from pinnace.volumes.pods.pod_volume_backups import PodVolumeBackups
 from pinnace.volumes.pods.timeouts import Timeout, parse_timeout
 from tests.unit.controllers.fakes import NAMESPACE, fail_once
-from tests.unit.volumes.orders import OrderScene, a_pod, claimed, completed, empty_dir, silent
+from tests.unit.volumes.pod_volumes import PodVolumeScene, a_pod, claimed, completed, empty_dir, silent
 
 PLURAL = "podvolumebackups"
 BACKUP = Backup(
@@ -25,12 +25,12 @@ BACKUP = Backup(
 
 
 @pytest.fixture
-def scene(tmp_path: Path) -> Iterator[OrderScene]:
-    with OrderScene(tmp_path) as made:
+def scene(tmp_path: Path) -> Iterator[PodVolumeScene]:
+    with PodVolumeScene(tmp_path) as made:
         yield made
 
 
-def backups(scene: OrderScene, timeout: Timeout | None = None) -> PodVolumeBackups:
+def backups(scene: PodVolumeScene, timeout: Timeout | None = None) -> PodVolumeBackups:
     return PodVolumeBackups(
         scene.cluster.client,
         BACKUP,
@@ -38,7 +38,7 @@ def backups(scene: OrderScene, timeout: Timeout | None = None) -> PodVolumeBacku
     )
 
 
-async def test_one_pod_volume_backup_for_each_volume_and_ended_ones_are_kept(scene: OrderScene) -> None:
+async def test_one_pod_volume_backup_for_each_volume_and_ended_ones_are_kept(scene: PodVolumeScene) -> None:
     work = backups(scene)
 
     errors = await work.back_up(a_pod(empty_dir("one"), empty_dir("two")), ["one", "two"], scene.log)
@@ -48,7 +48,7 @@ async def test_one_pod_volume_backup_for_each_volume_and_ended_ones_are_kept(sce
     assert {obj["status"]["snapshotID"] for obj in work.pod_volume_backups} == {"2fa3b4c5"}
 
 
-async def test_a_setting_that_restic_does_not_know_is_one_warning(scene: OrderScene) -> None:
+async def test_a_setting_that_restic_does_not_know_is_one_warning(scene: PodVolumeScene) -> None:
     spec = msgspec.structs.replace(BACKUP.spec, uploader_config=BackupUploader(parallel_files_upload=4))
     work = PodVolumeBackups(scene.cluster.client, msgspec.structs.replace(BACKUP, spec=spec), scene.run(None))
     for name in ("one", "two"):
@@ -60,7 +60,7 @@ async def test_a_setting_that_restic_does_not_know_is_one_warning(scene: OrderSc
 
 
 @pytest.mark.spec("PVL-074")
-async def test_the_pod_volume_backup_of_a_volume(scene: OrderScene) -> None:
+async def test_the_pod_volume_backup_of_a_volume(scene: PodVolumeScene) -> None:
     scene.cluster.put("persistentvolumeclaims", "shop", "claim", spec={"volumeName": "pv"})
     scene.cluster.put("persistentvolumes", "", "pv", spec={"csi": {}})
 
@@ -106,7 +106,7 @@ async def test_the_pod_volume_backup_of_a_volume(scene: OrderScene) -> None:
 
 
 @pytest.mark.spec("PVL-071")
-async def test_a_long_name_is_shortened_in_the_label_alone(scene: OrderScene) -> None:
+async def test_a_long_name_is_shortened_in_the_label_alone(scene: PodVolumeScene) -> None:
     name = "the-really-long-backup-name-that-is-much-more-than-63-characters"
     backup = Backup(
         metadata=ObjectMeta(name=name, namespace=NAMESPACE, uid="u"),
@@ -123,7 +123,7 @@ async def test_a_long_name_is_shortened_in_the_label_alone(scene: OrderScene) ->
     assert order["spec"]["tags"]["backup"] == name
 
 
-async def test_a_volume_without_claim_has_no_labels_of_one(scene: OrderScene) -> None:
+async def test_a_volume_without_claim_has_no_labels_of_one(scene: PodVolumeScene) -> None:
     await backups(scene).back_up(a_pod(empty_dir("data")), ["data"], scene.log)
 
     [order] = scene.cluster.all_of(PLURAL)
@@ -132,7 +132,7 @@ async def test_a_volume_without_claim_has_no_labels_of_one(scene: OrderScene) ->
     assert "pvc-uid" not in order["spec"]["tags"]
 
 
-async def test_a_generic_ephemeral_volume_is_its_claim(scene: OrderScene) -> None:
+async def test_a_generic_ephemeral_volume_is_its_claim(scene: PodVolumeScene) -> None:
     scene.cluster.put("persistentvolumeclaims", "shop", "p-scratch", spec={})
     pod = a_pod({"name": "scratch", "ephemeral": {}})
 
@@ -143,7 +143,7 @@ async def test_a_generic_ephemeral_volume_is_its_claim(scene: OrderScene) -> Non
 
 
 @pytest.mark.spec("PVL-007")
-async def test_a_volume_that_the_pod_has_not_is_a_warning(scene: OrderScene) -> None:
+async def test_a_volume_that_the_pod_has_not_is_a_warning(scene: PodVolumeScene) -> None:
     assert await backups(scene).back_up(a_pod(empty_dir("one")), ["other", "one"], scene.log) == []
 
     assert [obj["spec"]["volume"] for obj in scene.cluster.all_of(PLURAL)] == ["one"]
@@ -151,7 +151,7 @@ async def test_a_volume_that_the_pod_has_not_is_a_warning(scene: OrderScene) -> 
 
 
 @pytest.mark.spec("PVL-008")
-async def test_host_paths_are_left_out(scene: OrderScene) -> None:
+async def test_host_paths_are_left_out(scene: PodVolumeScene) -> None:
     scene.cluster.put("persistentvolumeclaims", "shop", "on-host", spec={"volumeName": "host"})
     scene.cluster.put("persistentvolumes", "", "host", spec={"hostPath": {"path": "/x"}})
     scene.cluster.put("persistentvolumeclaims", "shop", "unbound", spec={})
@@ -169,7 +169,7 @@ async def test_host_paths_are_left_out(scene: OrderScene) -> None:
     assert scene.log.warnings == 2
 
 
-async def test_an_error_concerns_its_volume_alone(scene: OrderScene) -> None:
+async def test_an_error_concerns_its_volume_alone(scene: PodVolumeScene) -> None:
     scene.cluster.put("persistentvolumeclaims", "shop", "lost", spec={"volumeName": "no-pv"})
     scene.cluster.before = fail_once("create", PLURAL)
     volumes = [claimed("a", "no-claim"), claimed("b", "lost"), empty_dir("c")]
@@ -184,7 +184,7 @@ async def test_an_error_concerns_its_volume_alone(scene: OrderScene) -> None:
     assert [obj["spec"]["volume"] for obj in work.pod_volume_backups] == ["c"]
 
 
-async def test_a_failed_one_is_an_error_and_recorded(scene: OrderScene) -> None:
+async def test_a_failed_one_is_an_error_and_recorded(scene: PodVolumeScene) -> None:
     scene.answer = lambda _order: {"phase": "Failed", "message": "no room"}
     work = backups(scene)
 
@@ -194,7 +194,7 @@ async def test_a_failed_one_is_an_error_and_recorded(scene: OrderScene) -> None:
     assert len(work.pod_volume_backups) == 1
 
 
-async def test_a_pod_volume_backup_that_is_deleted_meanwhile_is_an_error(scene: OrderScene) -> None:
+async def test_a_pod_volume_backup_that_is_deleted_meanwhile_is_an_error(scene: PodVolumeScene) -> None:
     scene.answer = silent
     work = backups(scene)
     task = asyncio.create_task(work.back_up(a_pod(empty_dir("data")), ["data"], scene.log))
@@ -207,7 +207,7 @@ async def test_a_pod_volume_backup_that_is_deleted_meanwhile_is_an_error(scene: 
     assert work.pod_volume_backups == []
 
 
-async def test_what_is_not_done_in_time_is_one_error_and_not_recorded(scene: OrderScene) -> None:
+async def test_what_is_not_done_in_time_is_one_error_and_not_recorded(scene: PodVolumeScene) -> None:
     scene.answer = lambda order: None if order["spec"]["volume"] == "late" else {"phase": "Completed"}
     work = backups(scene, scene.timeout(0.0))
     pod = a_pod(empty_dir("late"), empty_dir("done"))
@@ -223,7 +223,7 @@ async def test_what_is_not_done_in_time_is_one_error_and_not_recorded(scene: Ord
     assert len(scene.cluster.all_of(PLURAL)) == 3
 
 
-async def test_a_watch_that_does_not_begin_is_an_error(scene: OrderScene) -> None:
+async def test_a_watch_that_does_not_begin_is_an_error(scene: PodVolumeScene) -> None:
     async def never() -> None:
         await asyncio.get_running_loop().create_future()
 
@@ -236,7 +236,7 @@ async def test_a_watch_that_does_not_begin_is_an_error(scene: OrderScene) -> Non
     assert scene.cluster.all_of(PLURAL) == []
 
 
-async def test_without_repository_nothing_is_ordered(scene: OrderScene) -> None:
+async def test_without_repository_nothing_is_ordered(scene: PodVolumeScene) -> None:
     repository = scene.cluster.objects["backuprepositories", "repo"]
     repository["status"] = {"phase": "NotReady", "message": "m"}
     repository["metadata"]["annotations"] = {labels.INITIALIZE_REPOSITORY: "true"}
@@ -248,7 +248,7 @@ async def test_without_repository_nothing_is_ordered(scene: OrderScene) -> None:
 
 
 @pytest.mark.spec("PVL-057")
-async def test_a_pod_shares_the_repository_until_its_volumes_are_done(scene: OrderScene) -> None:
+async def test_a_pod_shares_the_repository_until_its_volumes_are_done(scene: PodVolumeScene) -> None:
     scene.answer = silent
     work = backups(scene)
     task = asyncio.create_task(work.back_up(a_pod(empty_dir("data")), ["data"], scene.log))
@@ -264,12 +264,12 @@ async def test_a_pod_shares_the_repository_until_its_volumes_are_done(scene: Ord
     await prune
 
 
-async def _prune(scene: OrderScene) -> None:
+async def _prune(scene: PodVolumeScene) -> None:
     async with scene.locks.exclusive("repo"):
         return
 
 
-async def test_a_timeout_that_cannot_be_read_is_one_error_of_the_backup(scene: OrderScene) -> None:
+async def test_a_timeout_that_cannot_be_read_is_one_error_of_the_backup(scene: PodVolumeScene) -> None:
     timeout = Timeout({"velero.io/pod-volume-timeout": "soon"}, Duration.minutes(1))
     work = backups(scene, timeout)
 
@@ -294,7 +294,7 @@ def test_timeouts(annotations: dict[str, str], duration: Duration, is_bad: bool)
 
 
 @pytest.mark.spec("KOP-006")
-async def test_what_a_snapshot_lacks_is_a_warning_of_the_backup(scene: OrderScene) -> None:
+async def test_what_a_snapshot_lacks_is_a_warning_of_the_backup(scene: PodVolumeScene) -> None:
     def lacking(order: JSONObject) -> JSONObject:
         return {**completed(order), "message": "sockets were not saved: s"}
 

@@ -12,7 +12,7 @@ from pinnace.api.velero.restore import Restore, RestoreSpec, RestoreUploader
 from pinnace.volumes.pods.pod_volume_restores import PodVolumeRestores
 from pinnace.volumes.pods.timeouts import Timeout
 from tests.unit.controllers.fakes import NAMESPACE
-from tests.unit.volumes.orders import OrderScene, a_pod, empty_dir, silent
+from tests.unit.volumes.pod_volumes import PodVolumeScene, a_pod, empty_dir, silent
 
 PLURAL = "podvolumerestores"
 RESTORE = Restore(metadata=ObjectMeta(name="r1", namespace=NAMESPACE, uid="restore-uid"))
@@ -20,12 +20,12 @@ SNAPSHOTS = {"one": SavedSnapshot("11111111"), "two": SavedSnapshot("22222222")}
 
 
 @pytest.fixture
-def scene(tmp_path: Path) -> Iterator[OrderScene]:
-    with OrderScene(tmp_path) as made:
+def scene(tmp_path: Path) -> Iterator[PodVolumeScene]:
+    with PodVolumeScene(tmp_path) as made:
         yield made
 
 
-def restores(scene: OrderScene, timeout: Timeout | None = None) -> PodVolumeRestores:
+def restores(scene: PodVolumeScene, timeout: Timeout | None = None) -> PodVolumeRestores:
     return PodVolumeRestores(
         scene.cluster.client,
         RESTORE,
@@ -34,7 +34,7 @@ def restores(scene: OrderScene, timeout: Timeout | None = None) -> PodVolumeRest
     )
 
 
-async def test_the_pod_volume_restores_of_a_pod(scene: OrderScene) -> None:
+async def test_the_pod_volume_restores_of_a_pod(scene: PodVolumeScene) -> None:
     pod = a_pod(empty_dir("one"), empty_dir("two"))
     pod["metadata"]["namespace"] = "new-shop"
 
@@ -60,7 +60,7 @@ async def test_the_pod_volume_restores_of_a_pod(scene: OrderScene) -> None:
     assert (second["spec"]["volume"], second["spec"]["snapshotID"]) == ("two", "22222222")
 
 
-async def test_failures_are_told_each_once(scene: OrderScene) -> None:
+async def test_failures_are_told_each_once(scene: PodVolumeScene) -> None:
     scene.answer = lambda order: (
         {"phase": "Failed", "message": "no room"}
         if order["spec"]["volume"] == "one"
@@ -72,7 +72,7 @@ async def test_failures_are_told_each_once(scene: OrderScene) -> None:
     assert errors == ["pod volume restore failed: no room"]
 
 
-async def test_what_is_not_done_in_time_is_one_error(scene: OrderScene) -> None:
+async def test_what_is_not_done_in_time_is_one_error(scene: PodVolumeScene) -> None:
     scene.answer = silent
 
     errors = await restores(scene, scene.timeout(0.0)).restore_pod_volumes(a_pod(), "shop", SNAPSHOTS)
@@ -81,7 +81,7 @@ async def test_what_is_not_done_in_time_is_one_error(scene: OrderScene) -> None:
     assert len(scene.cluster.all_of(PLURAL)) == 2
 
 
-async def test_without_repository_nothing_is_ordered(scene: OrderScene) -> None:
+async def test_without_repository_nothing_is_ordered(scene: PodVolumeScene) -> None:
     scene.cluster.objects["backuprepositories", "repo"]["status"] = {"phase": "NotReady", "message": "m"}
 
     errors = await restores(scene).restore_pod_volumes(a_pod(), "shop", SNAPSHOTS)
@@ -94,7 +94,7 @@ async def test_without_repository_nothing_is_ordered(scene: OrderScene) -> None:
     assert scene.cluster.all_of(PLURAL) == []
 
 
-async def test_each_volume_is_restored_by_its_own_uploader(scene: OrderScene) -> None:
+async def test_each_volume_is_restored_by_its_own_uploader(scene: PodVolumeScene) -> None:
     scene.add_kopia()
     snapshots = {"one": SavedSnapshot("11111111"), "two": SavedSnapshot("2" * 32, "kopia", 77)}
 
@@ -112,7 +112,7 @@ async def test_each_volume_is_restored_by_its_own_uploader(scene: OrderScene) ->
     assert specs["two"]["snapshotSize"] == 77
 
 
-async def test_settings_of_the_uploader_are_given_to_kopia_and_not_to_restic(scene: OrderScene) -> None:
+async def test_settings_of_the_uploader_are_given_to_kopia_and_not_to_restic(scene: PodVolumeScene) -> None:
     scene.add_kopia()
     config = RestoreUploader(write_sparse_files=True, parallel_files_download=3)
     asked = msgspec.structs.replace(RESTORE, spec=RestoreSpec(backup_name="b", uploader_config=config))

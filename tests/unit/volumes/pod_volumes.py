@@ -31,7 +31,7 @@ def silent(_order: JSONObject) -> None:
     """An agent that is not there."""
 
 
-class OrderScene:
+class PodVolumeScene:
     """A ready repository `repo` for the namespace `shop`, and an agent that answers each order at once."""
 
     def __init__(self, folder: Path) -> None:
