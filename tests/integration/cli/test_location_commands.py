@@ -82,7 +82,9 @@ async def test_one_location_is_the_default(
     for name in ("one", "two"):
         await command("backup-location", "create", name, *AWS, "--cacert", str(bundle), "--default")
     assert await defaults() == ["two"]
-    assert error(await command("backup-location", "create", "one", *AWS, "--default")).endswith("exists")
+    assert error(await command("backup-location", "create", "one", *AWS, "--default")).endswith(
+        "one that is there first"
+    )
     assert "not found; " in error(await command("backup-location", "set", "three", "--default"))
     assert await defaults() == ["two"]
 
