@@ -126,12 +126,13 @@ async def test_an_agent_stopped_while_saving_is_succeeded_by_the_next_one(stage:
         await stage.begin_backup()
         await stage.held()
         os.killpg(agent.pid, signal.SIGTERM)
+        order: JSONObject = {}
 
-        async def is_over() -> bool:
-            return agent.returncode is not None
+        async def is_told() -> bool:
+            order.update((await stage.pod_volumes("podvolumebackups"))["data"]["status"])
+            return "message" in order
 
-        await eventually(is_over)
-        order = (await stage.pod_volumes("podvolumebackups"))["data"]["status"]
+        await eventually(is_told)
     stage.release()
     assert order["phase"] == "InProgress"
     assert order["message"].startswith("the node agent was stopped before the podvolumebackup had ended; ")
