@@ -124,6 +124,18 @@ def _check_locations(flags: InstallFlags) -> str | None:
     return None
 
 
+def snapshots_warning(flags: InstallFlags) -> str | None:
+    """What is wrong with the volume snapshot location that is made although Velero accepts it, or None."""
+    is_made = flags.use_volume_snapshots and not flags.crds_only
+    needs_region = is_made and bool(flags.provider) and qualified_provider(flags.provider) == AWS_PROVIDER
+    if not needs_region or flags.snapshot_location_config.get("region"):
+        return None
+    return (
+        "the volume snapshot location has no region, so backups with persistent volumes will be PartiallyFailed. "
+        "Add --snapshot-location-config region=REGION, or --use-volume-snapshots=false if no volume is a disk of AWS"
+    )
+
+
 def _check_plugins(flags: InstallFlags) -> str | None:
     """A provider that the server does not know by itself needs a plugin that does."""
     provider = flags.provider

@@ -14,7 +14,7 @@ from pinnace.cli.errors import CommandError, InvalidInput
 from pinnace.cli.install import resources as make
 from pinnace.cli.install.access import ALL_RIGHTS, RBAC
 from pinnace.cli.install.apply import MANAGER, apply, say_overruled
-from pinnace.cli.install.checks import FILESYSTEM, check, location_of
+from pinnace.cli.install.checks import FILESYSTEM, check, location_of, snapshots_warning
 from pinnace.cli.install.finalizers import defined_by
 from pinnace.cli.install.flags import GivenFiles, InstallFlags
 from pinnace.cli.install.options import InstallOptions
@@ -84,6 +84,8 @@ def install(ctx: click.Context, flags: InstallFlags) -> None:
     if not flags.crds_only:
         options = _options(settings, flags, files)
         others = make.resources(options)
+    if warning := snapshots_warning(flags):
+        click.echo(f"WARNING: {warning}.", err=True)
     if output.format:
         listing = {"apiVersion": "v1", "kind": "List", "metadata": {}, "items": [*crds, *others]}
         click.echo(encode(listing, output.format))

@@ -338,7 +338,8 @@ EXAMPLES: Final[dict[str, Examples]] = {
         (
             "A server that keeps backups in a bucket",
             "pinnace install --provider aws --bucket backups --secret-file ./credentials "
-            "--backup-location-config region=eu-central-1 --image registry.example.com/pinnace:v1 --wait",
+            "--backup-location-config region=eu-central-1 --snapshot-location-config region=eu-central-1 "
+            "--image registry.example.com/pinnace:v1 --wait",
         ),
         (
             "With the node agent, for the files of pod volumes",

@@ -403,6 +403,24 @@ def test_what_is_refused(capsys: pytest.CaptureFixture[str], words: list[str], t
 
 
 @pytest.mark.spec("CLI-039")
+@pytest.mark.parametrize(
+    ("words", "is_warned"),
+    [
+        pytest.param(AWS, True, id="no-region"),
+        pytest.param((*AWS, "--snapshot-location-config", "region=eu-central-1"), False, id="region"),
+        pytest.param((*AWS, "--use-volume-snapshots=false"), False, id="no-snapshots"),
+        pytest.param(("--provider", "gcp", "--bucket", "b"), False, id="provider-without-regions"),
+    ],
+)
+def test_a_snapshot_location_of_aws_without_a_region_is_warned_of(
+    capsys: pytest.CaptureFixture[str], words: tuple[str, ...], is_warned: bool
+) -> None:
+    assert run(["install", "--dry-run", "--no-secret", *SERVER, *words]) == 0
+    warned = capsys.readouterr().err
+    assert ("the volume snapshot location has no region" in warned) is is_warned
+    assert ("--use-volume-snapshots=false" in warned) is is_warned
+
+
 def test_a_password_of_one_s_own_for_restic(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     path = tmp_path / "password"
     path.write_text("my own")
