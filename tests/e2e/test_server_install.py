@@ -33,7 +33,7 @@ from tests.support.waiting import eventually
 ROLES = APIResource(
     group="rbac.authorization.k8s.io", version="v1", name="roles", kind="Role", namespaced=True
 )
-AWS = ("--provider", "aws", "--bucket", "b")
+AWS = ("--provider", "aws", "--bucket", "b", "--snapshot-location-config", "region=eu-central-1")
 SERVER = ("--image", "registry.example.com/pinnace:v1", "--use-restic")
 
 

@@ -20,7 +20,7 @@ from pinnace.kube.resources import (
 )
 from tests.e2e.without_server.command import Pinnace
 
-FLAGS = ("--provider", "aws", "--bucket", "b", "--no-secret")
+FLAGS = ("--provider", "aws", "--bucket", "b", "--no-secret", "--use-volume-snapshots=false")
 OLD, NEW = "registry.example.com/pinnace:v1", "registry.example.com/pinnace:v2"
 
 
