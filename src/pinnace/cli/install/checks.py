@@ -131,8 +131,9 @@ def snapshots_warning(flags: InstallFlags) -> str | None:
     if not needs_region or flags.snapshot_location_config.get("region"):
         return None
     return (
-        "the volume snapshot location has no region, so backups with persistent volumes will be PartiallyFailed. "
-        "Add --snapshot-location-config region=REGION, or --use-volume-snapshots=false if no volume is a disk of AWS"
+        "the volume snapshot location has no region, so backups with persistent volumes will be "
+        "PartiallyFailed. Add --snapshot-location-config region=REGION, or --use-volume-snapshots=false if "
+        "no volume is a disk of AWS"
     )
 
 
