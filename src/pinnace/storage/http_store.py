@@ -71,7 +71,7 @@ class HTTPStore(ABC):
     def __init__(
         self,
         *,
-        tls: ssl.SSLContext,
+        tls: ssl.SSLContext | bool,
         policy: RetryPolicy,
         addresses: Addresses | None = None,
     ) -> None:
