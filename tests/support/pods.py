@@ -7,7 +7,7 @@ from typing import Any
 from hack.cluster.images import BUSYBOX
 from pinnace.api.objects import JSONObject
 from pinnace.kube.client import KubeClient
-from pinnace.kube.resources import PODS
+from pinnace.kube.resources import EVENTS, PODS
 from tests.support.waiting import eventually
 
 START_TIMEOUT_SECONDS = 60.0
@@ -119,5 +119,7 @@ async def _wait(
     try:
         await eventually(asked, timeout_seconds=timeout_seconds)
     except AssertionError as error:
-        raise AssertionError(f"pod {name}: {error}: {json.dumps(pod.get('status'))}") from None
+        events = await client.list_all(EVENTS, namespace)
+        told = [event.get("message") for event in events if event["involvedObject"]["name"] == name]
+        raise AssertionError(f"pod {name}: {error}: {json.dumps(pod.get('status'))}, events: {told}") from None
     return pod

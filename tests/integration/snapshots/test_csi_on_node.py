@@ -64,7 +64,7 @@ async def test_a_pod_gets_its_data_back_from_a_snapshot(
 
     assert (status["phase"], status.get("errors", 0)) == ("Completed", 0)
     assert len(csi_storage.snapshots()) == 1
-    assert await client.list_all(csi_storage.kinds.snapshots, home) == []
+    await eventually(lambda: _has_no_snapshots(csi_storage, home))
     await eventually(lambda: _has_no_contents(csi_storage))
     gone = StoredSnapshot(driver=DRIVER, handle="never-taken")
     looked = await look_up_csi(client, csi_storage.kinds, [gone], ask_in=node_namespace)
@@ -128,6 +128,11 @@ async def _takes_pods(client: KubeClient, namespace: str) -> bool:
     except NotFound:
         return False
     return True
+
+
+async def _has_no_snapshots(storage: CSICluster, namespace: str) -> bool:
+    """Deleted ones stay until the snapshot controller has taken its finalizers off."""
+    return await storage.client.list_all(storage.kinds.snapshots, namespace) == []
 
 
 async def _has_no_contents(storage: CSICluster) -> bool:

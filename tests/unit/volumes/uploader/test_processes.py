@@ -91,8 +91,10 @@ async def test_a_process_that_takes_too_long_is_ended() -> None:
 
 async def test_a_process_that_listens_may_clean_up(tmp_path: Path) -> None:
     file = tmp_path / "pids"
+    # Programs in Go listen also where the shell that started us in the background has SIGINT ignored.
     code = (
-        "import os, pathlib, sys, time\n"
+        "import os, pathlib, signal, sys, time\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "path = pathlib.Path(sys.argv[1])\n"
         "try:\n"
         "    path.write_text(f'{os.getpid()} ')\n"
