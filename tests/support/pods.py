@@ -121,5 +121,6 @@ async def _wait(
     except AssertionError as error:
         events = await client.list_all(EVENTS, namespace)
         told = [event.get("message") for event in events if event["involvedObject"]["name"] == name]
-        raise AssertionError(f"pod {name}: {error}: {json.dumps(pod.get('status'))}, events: {told}") from None
+        status = json.dumps(pod.get("status"))
+        raise AssertionError(f"pod {name}: {error}: {status}, events: {told}") from None
     return pod
