@@ -48,7 +48,6 @@ format: $(INSTALLED) ## bring the code into the form that `check` wants
 	@.venv/bin/ruff check --fix .
 	@.venv/bin/ruff format .
 
-unit: JOBS = 2
 unit: $(INSTALLED) ## tests without any server
 	@$(PYTEST) tests/unit
 
