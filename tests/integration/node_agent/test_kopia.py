@@ -18,7 +18,7 @@ from pinnace.api.values.durations import Duration
 from pinnace.kube.client import KubeClient
 from pinnace.kube.resources import CONFIGMAPS, SECRETS
 from pinnace.storage.open import open_object_store
-from pinnace.volumes.uploader.passwords import SECRET_KEY
+from pinnace.volumes.uploader.passwords import SECRET_KEY, SECRET_NAME
 from tests.support.golden import upload
 from tests.support.node_stages import PASSWORD, Stage, volume_pod
 from tests.support.pods import exec_in_pod
@@ -152,8 +152,9 @@ async def s3_of_pods(node_cluster: NodeCluster, tmp_path: Path) -> AsyncIterator
     await asyncio.to_thread(server.remove)
 
 
-async def test_kopia_data_of_velero_comes_back_in_a_pod(
-    quiet_stage: Stage, node_client: KubeClient, s3_of_pods: S3Server
+@pytest.mark.parametrize("version", ["1.6.3", "1.16.2"], ids=["restic of 1.6.3", "kopia of 1.16.2"])
+async def test_volume_data_of_velero_comes_back_in_a_pod(
+    quiet_stage: Stage, node_client: KubeClient, s3_of_pods: S3Server, version: str
 ) -> None:
     stage, namespace = quiet_stage, quiet_stage.site.namespace
     bucket = await asyncio.to_thread(s3_of_pods.create_bucket, "golden")
@@ -164,14 +165,17 @@ async def test_kopia_data_of_velero_comes_back_in_a_pod(
     }
     store = open_object_store("aws", config)
     try:
-        await upload("1.16.2", stage.folder / "golden", store)
+        await upload(version, stage.folder / "golden", store)
     finally:
         await store.close()
+    data = {SECRET_KEY: base64.b64encode(b"static-passw0rd").decode()}
+    # The one of old Velero, which the stage has made with another password.
+    await node_client.patch(SECRETS, SECRET_NAME, {"data": data}, namespace)
     password = {
         "apiVersion": "v1",
         "kind": "Secret",
         "metadata": {"name": "velero-repo-credentials", "namespace": namespace},
-        "data": {SECRET_KEY: base64.b64encode(b"static-passw0rd").decode()},
+        "data": data,
     }
     await node_client.create(SECRETS, password, namespace)
     rules = """\
