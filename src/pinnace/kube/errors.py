@@ -29,6 +29,7 @@ import orjson
 SUSPECTS = "A proxy or a login page between this program and the API server may have answered in its place"
 """What may answer in place of an API server, for error texts."""
 _UNKNOWN_PATH = "404 page not found"
+_NOT_SERVED = "the cluster does not serve this kind in this version (404 page not found)"
 """An API server's answer to an unknown path."""
 UNKNOWN_BODY_CHARACTERS = 200
 """How much of an answer that is not a Status is shown."""
@@ -201,6 +202,8 @@ def error_from_body(code: int, body: bytes, *, retry_after_seconds: float | None
         message += f": {shown}{'...' if len(excerpt) > len(shown) else ''}"
     if code < 400 or (code == 404 and excerpt != _UNKNOWN_PATH):
         return InvalidResponse(f"{message}; this is not how an API server answers. {SUSPECTS}")
+    if code == 404:
+        message = _NOT_SERVED
     return _error_class(code, "")(code, message=message, retry_after_seconds=retry_after_seconds)
 
 

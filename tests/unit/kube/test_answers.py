@@ -189,6 +189,15 @@ async def test_not_found_in_the_api_servers_words_is_believed(server: ScriptedSe
     assert len(server.seen) == 1
 
 
+async def test_an_unknown_path_is_a_kind_or_version_that_is_not_served(
+    server: ScriptedServer,
+) -> None:
+    server.on(f"GET {ONE}", answer_bytes(b"404 page not found\n", code=404))
+    async with connected(server) as client:
+        with pytest.raises(NotFound, match="does not serve this kind in this version"):
+            await client.get(CONFIGMAPS, "a", "demo")
+
+
 async def test_a_sub_resource_of_another_kind_is_believed(server: ScriptedServer) -> None:
     path = "GET /apis/apps/v1/namespaces/demo/deployments/a/scale"
     server.on(path, answer_json({}), answer_json({"kind": "Scale"}))
