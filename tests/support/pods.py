@@ -10,7 +10,7 @@ from pinnace.kube.client import KubeClient
 from pinnace.kube.resources import EVENTS, PODS
 from tests.support.waiting import eventually
 
-START_TIMEOUT_SECONDS = 60.0
+START_TIMEOUT_SECONDS = 120.0
 EXEC_TIMEOUT_SECONDS = 30.0
 FOREVER = "trap exit TERM; while :; do sleep 3600 & wait $!; done"
 """A shell command that runs until it is asked to end, and then ends at once, unlike a bare `sleep`."""

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 POLL_SECONDS = 0.05
 
 
-async def eventually(condition: Callable[[], Awaitable[bool]], *, timeout_seconds: float = 30.0) -> None:
+async def eventually(condition: Callable[[], Awaitable[bool]], *, timeout_seconds: float = 60.0) -> None:
     """Return as soon as the condition holds; it is asked again every 50 ms.
 
     Raises:
