@@ -19,16 +19,27 @@ import orjson
 # decoding. It cannot go wrong inside of a text: each part is followed by the name of another member, and in
 # a text the quotation mark in front of that name would have a backslash. What has braces in an annotation,
 # or members in another order, such as labels that an action has added at the end, does not match.
+_TEXT = {b"t": rb'"[^"]*+"'}
 _match_plain = re.compile(
     rb'\{"apiVersion":(%(t)s),"kind":(%(t)s),"metadata":\{"name":%(t)s,(?:"generateName":%(t)s,)?'
     rb'(?:"namespace":%(t)s,)?"uid":(%(t)s),"resourceVersion":(%(t)s),(?:"generation":\d+,)?'
-    rb'"creationTimestamp":%(t)s(?:,"labels":(\{[^{}]*\}))?(?:,"annotations":\{[^{}]*\})?'
-    rb'(?:,"ownerReferences":\[[^\[\]]*\])?(?:,"finalizers":\[[^\[\]]*\])?,"managedFields":\[\{'
-    % {b"t": rb'"[^"]*"'}
+    rb'"creationTimestamp":%(t)s(?:,"labels":(\{[^{}]*+\}))?(?:,"annotations":\{[^{}]*+\})?'
+    rb'(?:,"ownerReferences":\[[^\[\]]*+\])?(?:,"finalizers":\[[^\[\]]*+\])?,"managedFields":\[\{' % _TEXT
+).match
+# Custom resources come with the members of their metadata sorted: these are around managedFields.
+_match_sorted = re.compile(
+    rb'\{"apiVersion":(%(t)s),"kind":(%(t)s),"metadata":\{(?:"annotations":\{[^{}]*+\},)?'
+    rb'"creationTimestamp":%(t)s,(?:"finalizers":\[[^\[\]]*+\],)?(?:"generateName":%(t)s,)?'
+    rb'(?:"generation":\d+,)?(?:"labels":(\{[^{}]*+\}),)?"managedFields":\[\{' % _TEXT
+).match
+_match_sorted_end = re.compile(
+    rb',"name":%(t)s,(?:"namespace":%(t)s,)?(?:"ownerReferences":\[[^\[\]]*+\],)?'
+    rb'"resourceVersion":(%(t)s),"uid":(%(t)s)\}(?:,"[A-Za-z]|\}\Z)' % _TEXT
 ).match
 _VERSION = 4
 _VERSION_KEY, _MANAGED_KEY = b'"resourceVersion":', b'"managedFields":'
-_BEGIN_OF_LIST, _END_OF_LIST = b"[{", b"}]"
+_BEGIN_OF_LIST = b"[{"
+_BRACE = ord("}")
 _UNLOCKED_BYTES = 2047
 """Up to here a hash is computed without giving up the interpreter's lock. Giving it up for a few microseconds
 costs the thread that writes the archive up to 5 ms each time while another one is busy."""
@@ -80,15 +91,44 @@ def facts_of(data: bytes, begin: int = 0, end: int | None = None) -> Facts:
         # The end of managedFields, and of the metadata. Text in an element can look like it, but is followed
         # neither by the end of the object nor by the name of a member: no letter follows the end of a text.
         managed = plain.end() - len(_BEGIN_OF_LIST)
-        managed_end = data.find(_END_OF_LIST, managed, end)
-        behind = data[managed_end : min(managed_end + 6, end)]
-        if behind == b"}]}}" or (behind[:5] == b'}]},"' and behind[5:].isalpha()):
+        rest = _end_of_list(data, managed, end)
+        behind = data[rest : min(rest + 4, end)]
+        if behind == b"}}" or (behind[:3] == b'},"' and behind[3:].isalpha()):
             version, version_end = plain.span(_VERSION)
-            rest = data[managed_end + len(_END_OF_LIST) : end]
-            checksum = _hash(b"".join((data[begin:version], data[version_end:managed], rest)))
+            checksum = _hash_behind(data[begin:version] + data[version_end:managed], data, rest, end)
             api_version, kind, uid, resource_version, labels = plain.groups(_NO_LABELS)
             return Facts(api_version, kind, uid, resource_version, labels, checksum)
-    return _decoded_facts(data[begin:end])
+        return _decoded_facts(data[begin:end])
+    facts = _sorted_facts(data, begin, end)
+    return facts if facts is not None else _decoded_facts(data[begin:end])
+
+
+def _sorted_facts(data: bytes, begin: int, end: int) -> Facts | None:
+    """The facts of a custom resource as the API server writes it; None if it is not surely one."""
+    first = _match_sorted(data, begin, end)
+    if first is None:
+        return None
+    managed = first.end() - len(_BEGIN_OF_LIST)
+    rest = _end_of_list(data, managed, end)
+    last = _match_sorted_end(data, rest, end)
+    if last is None:
+        return None
+    resource_version, uid = last.groups()
+    version, version_end = last.span(1)
+    checksum = _hash_behind(data[begin:managed] + data[rest:version], data, version_end, end)
+    api_version, kind, labels = first.groups(_NO_LABELS)
+    return Facts(api_version, kind, uid, resource_version, labels, checksum)
+
+
+def _end_of_list(data: bytes, begin: int, end: int) -> int:
+    """Where the list of objects ends that begins at `begin`, or sooner in a text; `end` if nowhere.
+
+    One character is searched for: that takes a tenth of the time of two.
+    """
+    at = data.find(b"]", begin, end)
+    while at >= 0 and data[at - 1] != _BRACE:
+        at = data.find(b"]", at + 1, end)
+    return at + 1 if at >= 0 else end
 
 
 def _decoded_facts(content: bytes) -> Facts:
@@ -160,6 +200,18 @@ def facts_of_foreign(content: bytes) -> Facts:
 def checksum_of(content: bytes) -> str:
     """The checksum of an item's JSON, in hexadecimal."""
     return facts_of(content).checksum
+
+
+def _hash_behind(head: bytes, data: bytes, begin: int, end: int) -> str:
+    """The checksum of `head` and of the part of `data` behind it, which is copied once."""
+    stop = begin + _UNLOCKED_BYTES - len(head)
+    if end <= stop or stop < begin or end - begin >= _ONE_CALL_FROM_BYTES:
+        return _hash(head + data[begin:end])
+    made = sha256(head + data[begin:stop])
+    while stop < end:
+        begin, stop = stop, stop + _UNLOCKED_BYTES
+        made.update(data[begin : min(stop, end)])
+    return made.hexdigest()
 
 
 def _hash(data: bytes) -> str:

@@ -9,13 +9,13 @@ can forge a line or a field. (docs/spec: SRV 9, BKP 3.5)
 import json
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from operator import itemgetter
 from pathlib import Path
 from types import CodeType, FrameType, TracebackType
 from typing import Any, Protocol
 
+import msgspec
 import orjson
 
 import pinnace
@@ -144,8 +144,7 @@ class _QuotedValues(dict[object, str]):
         return quoted
 
 
-@dataclass(frozen=True, slots=True)
-class _Layout:
+class _Layout(msgspec.Struct, frozen=True):
     """What lines with the same field names share: the text around the values, and the values' order."""
 
     pieces: list[str]

@@ -7,8 +7,9 @@ limit, and what is damaged is refused with a text that says where. Runs in a wor
 
 import threading
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import BinaryIO, NamedTuple
+
+import msgspec
 
 from pinnace.archive.errors import ArchiveError
 from pinnace.archive.tarformat import (
@@ -34,8 +35,7 @@ _RATIO_FROM_BYTES = 64 * 1024 * 1024
 """Small archives may compress as well as they like."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ArchiveLimits:
+class ArchiveLimits(msgspec.Struct, frozen=True, kw_only=True):
     """What an archive may hold before it is refused. The defaults leave a real cluster a factor of ten."""
 
     max_entries: int = 10_000_000

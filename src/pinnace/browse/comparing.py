@@ -2,9 +2,10 @@
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from difflib import unified_diff
 from typing import Any, Final
+
+import msgspec
 
 from pinnace.api.objects import JSONObject
 
@@ -24,8 +25,7 @@ _MAX_DEPTH: Final = 100
 _ABSENT: Final = object()
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(msgspec.Struct, frozen=True):
     """A field that differs. `old` or `new` is None, and `is_added`/`is_removed` true, where it is absent."""
 
     path: str

@@ -5,10 +5,10 @@ Indexes say which objects may differ; only those are read and compared by their 
 
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
 from itertools import islice
 from typing import Final
 
+import msgspec
 import orjson
 
 from pinnace.api.objects import JSONObject
@@ -29,8 +29,7 @@ from pinnace.kube.lists.pages import Item
 _PAIRS_AT_ONCE: Final = 1000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rules:
+class Rules(msgspec.Struct, frozen=True, kw_only=True):
     """How objects are compared.
 
     Attributes:
@@ -44,8 +43,7 @@ class Rules:
     read_whole: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Difference:
+class Difference(msgspec.Struct, frozen=True, kw_only=True):
     """An object that was added, removed or changed.
 
     Attributes:
@@ -145,8 +143,7 @@ def decoded(content: bytes, backup: str, entry: Entry) -> JSONObject:
     return found
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Live:
+class Live(msgspec.Struct, frozen=True, kw_only=True):
     """The cluster that a backup is compared with.
 
     Attributes:

@@ -6,7 +6,8 @@ item is forgotten as soon as its counterpart has come, so that memory is bound b
 
 from collections.abc import AsyncIterator
 from contextlib import aclosing
-from dataclasses import dataclass, field
+
+import msgspec
 
 from pinnace.archive.item_index import Entry
 from pinnace.browse.choosing import Choice
@@ -15,17 +16,16 @@ from pinnace.browse.stored import StoredBackup
 Identity = tuple[str, str, str]
 
 
-@dataclass(slots=True)
-class Joined:
+class Joined(msgspec.Struct):
     """What differs by the indexes. Items of equal checksum are only counted.
 
     Attributes:
         differing: pairs whose checksums differ; their values may still be equal.
     """
 
-    removed: list[Entry] = field(default_factory=list)
-    added: list[Entry] = field(default_factory=list)
-    differing: list[tuple[Entry, Entry]] = field(default_factory=list)
+    removed: list[Entry] = msgspec.field(default_factory=list)
+    added: list[Entry] = msgspec.field(default_factory=list)
+    differing: list[tuple[Entry, Entry]] = msgspec.field(default_factory=list)
     same: int = 0
 
 

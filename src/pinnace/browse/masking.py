@@ -1,7 +1,8 @@
 """Hides the values of Secrets. Pure."""
 
-from dataclasses import replace
 from typing import Any, Final
+
+from msgspec.structs import replace
 
 from pinnace.api.objects import JSONObject
 from pinnace.browse.comparing import Change

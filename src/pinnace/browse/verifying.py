@@ -7,16 +7,16 @@ does not grow with the number of items; only the resource list is in memory as a
 import zlib
 from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
 from enum import StrEnum
 from hashlib import sha256
 from pathlib import Path
 from typing import Final
 
+import msgspec
 import orjson
 
 from pinnace.aio.blocking import in_thread
-from pinnace.api.objects import JSONObject
+from pinnace.api.objects import JSONObject, names_by_kind
 from pinnace.api.velero.download_request import DownloadTargetKind
 from pinnace.archive.content import checksum_of, facts_of_foreign
 from pinnace.archive.errors import ArchiveError
@@ -41,8 +41,7 @@ class Result(StrEnum):
     UNCHECKED = "not checked"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class Finding(msgspec.Struct, frozen=True, kw_only=True):
     """The outcome of one check of a backup."""
 
     check: str
@@ -78,8 +77,11 @@ async def verify(backup: StoredBackup, metadata: JSONObject) -> list[Finding]:
             finding = Finding(check=title, result=Result.BAD, detail="the file is missing")
         if finding.result != Result.MISSING:
             findings.append(finding)
-        if kind == DownloadTargetKind.BACKUP_RESOURCE_LIST and isinstance(value, dict):
-            listed = value
+        if kind == DownloadTargetKind.BACKUP_RESOURCE_LIST and finding.result == Result.OK:
+            try:
+                listed = names_by_kind(value)
+            except ValueError as error:
+                findings[-1] = Finding(check=title, result=Result.BAD, detail=str(error))
     return [*findings, *await _Items(backup, listed).check()]
 
 
@@ -222,11 +224,10 @@ class _Items:
 
     def __init__(self, backup: StoredBackup, listed: dict[str, list[str]] | None) -> None:
         self._backup = backup
-        self._listed = (
-            {f"{kind}|{name}" for kind, names in listed.items() for name in names or ()}
-            if listed is not None
-            else None
-        )
+        self._listed: dict[str, set[str]] | None = None
+        if listed is not None:
+            # Each list is dropped once its set exists, so that all names are in memory once.
+            self._listed = {kind: set(listed.pop(kind)) for kind in list(listed)}
         self._tarball, self._index, self._list = _Problems(), _Problems(), _Problems()
         self._items = 0
         self._copies = _Copies()
@@ -247,8 +248,10 @@ class _Items:
         if self._versions:
             findings.append(self._copies.finding())
         if self._listed is not None:
-            for key in sorted(self._listed):
-                self._list.add(f"{key.replace('|', ' ')} is listed, but not in the tarball")
+            for kind, names in sorted(self._listed.items()):
+                self._list.add_all(
+                    f"{kind} {name} is listed, but not in the tarball" for name in sorted(names)
+                )
             findings.append(self._list.finding("resource list = content", f"{items} items"))
         return findings
 
@@ -343,11 +346,10 @@ class _Items:
             return
         self._items += 1
         if self._listed is not None:
-            self._check_listed(location, self._listed, f"{api_version}/{kind}")
+            self._check_listed(location, self._listed.get(f"{api_version}/{kind}", set()))
 
-    def _check_listed(self, location: ItemLocation, listed: set[str], kind: str) -> None:
-        _, _, namespace, name = location
-        key = f"{kind}|{namespace}/{name}" if namespace else f"{kind}|{name}"
+    def _check_listed(self, location: ItemLocation, listed: set[str]) -> None:
+        key = f"{location.namespace}/{location.name}" if location.namespace else location.name
         if key in listed:
             listed.discard(key)
         else:

@@ -11,7 +11,7 @@ from pinnace.browse.differences import Rules, compared, decoded
 from pinnace.browse.errors import BrowseError, IndexUnusable
 from pinnace.browse.stored import StoredBackup
 from pinnace.cli.browse.diff import change_text
-from pinnace.cli.browse.opening import Library, browse, chosen
+from pinnace.cli.browse.opening import Library, browse, chosen, meant_instead
 from pinnace.cli.browse.options import HistoryOptions
 from pinnace.cli.browse.rows import check_format, print_data, print_table
 from pinnace.cli.errors import CommandError, InvalidInput
@@ -39,11 +39,13 @@ def history(ctx: click.Context, options: HistoryOptions) -> None:
     rules = Rules(all_fields=options.all_fields, show_secrets=options.show_secrets)
 
     async def work(library: Library) -> list[Step]:
-        return await _steps(library, choice, rules)
+        steps = await _steps(library, choice, rules)
+        if not steps:
+            near = await _meant_instead(library, choice)
+            raise CommandError(f"{choice.kind}/{choice.name} is in no backup{near}")
+        return steps
 
     steps = browse(ctx, options, work)
-    if not steps:
-        raise CommandError(f"{choice.kind}/{choice.name} is in no backup")
     if form in ("json", "yaml"):
         print_data([_as_data(step) for step in steps], form)
     elif form == "name":
@@ -68,6 +70,14 @@ def _as_data(step: Step) -> JSONObject:
         "change": step.what,
         "fields": list(step.fields),
     }
+
+
+async def _meant_instead(library: Library, choice: Choice) -> str:
+    """What the newest backup has that may have been meant."""
+    for found in (await library.all())[-1:]:
+        with library.unless_unreadable(found["metadata"]["name"]):
+            return await meant_instead(await library.open(found["metadata"]["name"]), choice)
+    return ""
 
 
 async def _steps(library: Library, choice: Choice, rules: Rules) -> list[Step]:

@@ -9,7 +9,7 @@ from pinnace.archive.item_index import Entry
 from pinnace.browse.choosing import Choice
 from pinnace.browse.errors import IndexUnusable
 from pinnace.browse.stored import StoredBackup
-from pinnace.cli.browse.opening import Library, browse, chosen
+from pinnace.cli.browse.opening import Library, browse, chosen, meant_instead
 from pinnace.cli.browse.options import ListOptions
 from pinnace.cli.browse.rows import DataList, check_format, print_data, print_table, size_text
 from pinnace.cli.errors import CommandError
@@ -58,7 +58,8 @@ async def _print_items(backup: StoredBackup, choice: Choice, form: str) -> None:
     if not is_streamed:
         found.sort(key=lambda entry: (entry.namespace, entry.resource, entry.name))
         if not found and choice.name:
-            raise CommandError(f"{choice.kind}/{choice.name} is not in backup {backup.name}")
+            near = await meant_instead(backup, choice)
+            raise CommandError(f"{choice.kind}/{choice.name} is not in backup {backup.name}{near}")
         if not found:
             click.echo(f"Nothing in backup {printable(backup.name)} matches.", err=True)
     _print(found, form, data)

@@ -3,22 +3,22 @@
 An index that turns out to be unusable half-way is left aside, and the work is done once more without it.
 """
 
-import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 import click
+import msgspec
 
-from pinnace.aio.temporary import temporary_folder
 from pinnace.api.selection.label_choice import LabelChoice
 from pinnace.api.selection.names import IncludesExcludes
 from pinnace.api.selection.validation import pair_errors
+from pinnace.api.values.near import did_you_mean, near_names
 from pinnace.api.velero.download_request import DownloadTargetKind
 from pinnace.archive.item_index import Entry, Span
-from pinnace.browse.choosing import Choice, parse_target
+from pinnace.browse.choosing import Choice, is_type, parse_target
 from pinnace.browse.errors import BrowseError, IndexUnusable, MissingFile, NoParts
 from pinnace.browse.stored import StoredBackup
 from pinnace.cli.backend.interface import Backend, DownloadOptions, FileMissing, PartsUnsupported
@@ -30,6 +30,7 @@ from pinnace.cli.connect import run_async, settings_of
 from pinnace.cli.errors import CommandError, InvalidInput
 from pinnace.cli.guard import complain
 from pinnace.cli.kinds import BACKUP
+from pinnace.operations.workdir import work_directory
 from pinnace.storage.errors import StorageError, StoreUnavailable
 
 if TYPE_CHECKING:
@@ -39,8 +40,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class BackendFiles:
+class BackendFiles(msgspec.Struct, frozen=True):
     """The files of one backup, read through a backend."""
 
     backend: Backend
@@ -54,7 +54,7 @@ class BackendFiles:
             async with self.backend.stored_file(kind, self.name, self.options) as chunks:
                 yield chunks
         except FileMissing as error:
-            raise MissingFile(f"backup {self.name} has no {kind}") from error
+            raise MissingFile(f"backup {self.name} has no {kind.words}") from error
 
     @asynccontextmanager
     async def part(self, kind: DownloadTargetKind, span: Span) -> AsyncIterator[AsyncIterator[bytes]]:
@@ -63,7 +63,7 @@ class BackendFiles:
             async with self.backend.stored_part(kind, self.name, span, self.options) as chunks:
                 yield chunks
         except FileMissing as error:
-            raise MissingFile(f"backup {self.name} has no {kind}") from error
+            raise MissingFile(f"backup {self.name} has no {kind.words}") from error
         except PartsUnsupported as error:
             raise NoParts(str(error)) from error
         except StoreUnavailable:
@@ -73,8 +73,7 @@ class BackendFiles:
             raise IndexUnusable(self.name, f"a part of the tarball cannot be read: {error}") from error
 
 
-@dataclass(slots=True)
-class Library:
+class Library(msgspec.Struct):
     """The backups of a server or a location.
 
     Attributes:
@@ -86,8 +85,8 @@ class Library:
     backend: Backend
     folder: Path
     options: DownloadOptions
-    _opened: dict[str, StoredBackup] = field(default_factory=dict)
-    _left_out: set[str] = field(default_factory=set)
+    _opened: dict[str, StoredBackup] = msgspec.field(default_factory=dict)
+    _left_out: set[str] = msgspec.field(default_factory=set)
 
     async def open(self, name: str) -> StoredBackup:
         """A backup that exists. Raises NotFound."""
@@ -142,13 +141,12 @@ def browse(ctx: click.Context, options: BrowseOptions, work: Callable[[Library],
     how = downloads(settings, options, options.timeout.total_seconds())
 
     async def opened() -> T:
-        with temporary_folder(Path(tempfile.gettempdir()), "pinnace-browse-") as folder:
-            async with open_backend(settings) as backend:
-                library = Library(settings, backend, folder, how)
-                try:
-                    return await library.run(lambda: work(library))
-                finally:
-                    library.close()
+        async with work_directory(None) as folder, open_backend(settings) as backend:
+            library = Library(settings, backend, folder, how)
+            try:
+                return await library.run(lambda: work(library))
+            finally:
+                library.close()
 
     return run_async(opened())
 
@@ -196,11 +194,31 @@ async def the_one(backup: StoredBackup, choice: Choice) -> Entry:
     if not found:
         place = ", ".join(choice.namespaces.includes)
         where = f" in namespace {place}" if place else ""
-        raise CommandError(f"{choice.kind}/{choice.name} is not in backup {backup.name}{where}")
+        near = await meant_instead(backup, choice)
+        raise CommandError(f"{choice.kind}/{choice.name} is not in backup {backup.name}{where}{near}")
     if len(found) > 1:
         places = ", ".join(sorted(title_of(entry) for entry in found)[:10])
         raise CommandError(f"{choice.kind}/{choice.name} means several objects: {places}; give -n NAMESPACE")
     return found[0]
+
+
+async def meant_instead(backup: StoredBackup, choice: Choice) -> str:
+    """`; did you mean ...?` about an object that a backup does not have; empty if nothing is near."""
+    any_name = replace(choice, name="")
+    kinds, namespaces, names, is_known = set(), set(), set(), False
+    async for batch in backup.entries():
+        for entry in batch:
+            kinds.add(entry.resource)
+            namespaces.add(entry.namespace)
+            is_known = is_known or is_type(entry, choice.kind)
+            if any_name.admits(entry):
+                names.add(entry.name)
+    if not is_known:
+        return did_you_mean(near_names(choice.kind, kinds))
+    if not names:
+        asked = choice.namespaces.includes
+        return did_you_mean(f"-n {name}" for place in asked for name in near_names(place, namespaces))
+    return did_you_mean(f"{choice.kind}/{name}" for name in near_names(choice.name, names))
 
 
 def title_of(entry: Entry) -> str:

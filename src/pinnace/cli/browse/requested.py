@@ -4,8 +4,9 @@ import secrets
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 from typing import Final
+
+import msgspec
 
 from pinnace.aio.timing import SystemTimer, Timer
 from pinnace.api import labels
@@ -30,9 +31,14 @@ _PATIENT_SECONDS: Final = 5.0
 _ALIVE_SECONDS: Final = 60.0
 """So often a server that has not answered is asked whether it is still there."""
 
+_SLOW: Final = (
+    "The server is there and has not answered yet: it reads other backups first, this one is large or not"
+    " finished, or its controller `verification-request` is disabled. Waiting goes on; Ctrl-C ends it, and"
+    " `--location URL` verifies from here."
+)
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VerifyingServer:
+
+class VerifyingServer(msgspec.Struct, frozen=True, kw_only=True):
     """A server that verifies backups on request.
 
     Attributes:
@@ -42,7 +48,7 @@ class VerifyingServer:
     client: KubeClient
     namespace: str
     share: str = ""
-    timer: Timer = field(default_factory=SystemTimer)
+    timer: Timer = msgspec.field(default_factory=SystemTimer)
 
     async def findings(self, name: str) -> list[Finding]:
         """What the server found of a backup. Raises CommandError, KubeError."""
@@ -59,7 +65,7 @@ class VerifyingServer:
 
     async def _answer(self, name: str, request: str) -> VerificationAnswer:
         began = seen = self.timer.monotonic()
-        is_told = not sys.stderr.isatty()
+        is_told, is_warned = not sys.stderr.isatty(), False
         while True:
             found = await self.client.get(BACKUPS, name, self.namespace)
             notes = mapping(found, "metadata", "annotations")
@@ -74,6 +80,9 @@ class VerifyingServer:
                 if problem := await _problem_of_server(self.client, self.namespace):
                     raise CommandError(f"backup {name} was not verified: {problem}")
                 seen = now
+                if not is_warned:
+                    complain(_SLOW)
+                    is_warned = True
             await self.timer.sleep(_POLL_SECONDS)
 
 

@@ -18,6 +18,7 @@ from pinnace.cli.browse.opening import Library, browse, chosen
 from pinnace.cli.browse.options import SearchOptions
 from pinnace.cli.browse.rows import check_format, print_data, print_table
 from pinnace.cli.errors import InvalidInput
+from pinnace.cli.guard import printable
 
 FOUND, NOTHING = 0, 1
 _MAX_DEPTH = 100
@@ -80,6 +81,10 @@ def search(ctx: click.Context, options: SearchOptions) -> int:
                 for hit in hits
             ),
         )
+    if not hits:
+        place = "any backup" if options.all else f"backup {printable(names[0])}"
+        more = "" if options.content else "; --content looks at all values, not only names and labels"
+        click.echo(f"The text is not in {place}{more}.", err=True)
     return FOUND if hits else NOTHING
 
 

@@ -152,6 +152,18 @@ def test_a_tarball_that_was_tampered_with_is_found_out(
         ("b1-resource-list.json.gz", None, "resource list", "missing"),
         ("b1-resource-list.json.gz", gzip.compress(b"{", mtime=0), "resource list", "not valid JSON"),
         ("b1-resource-list.json.gz", gzip.compress(b"[1]", mtime=0), "resource list", "not an object"),
+        (
+            "b1-resource-list.json.gz",
+            gzip.compress(b'{"v1/Pod": 1}', mtime=0),
+            "resource list",
+            "not an object of arrays",
+        ),
+        (
+            "b1-resource-list.json.gz",
+            gzip.compress(b'{"v1/Pod": [1]}', mtime=0),
+            "resource list",
+            "not an object of arr",
+        ),
         ("b1-volumesnapshots.json.gz", gzip.compress(b"[{}]", mtime=0)[:-3], "volume snapshots", "cut off"),
         ("b1-logs.gz", b"no gzip", "log", "not valid gzip"),
         ("b1-podvolumebackups.json.gz", b"no gzip", "volumes", "cannot be read"),
