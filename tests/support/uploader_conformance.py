@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from pinnace.volumes.kopia import client as kopia
+from pinnace.volumes.restic import client as restic
 from pinnace.volumes.uploader.access import Repository
 from pinnace.volumes.uploader.errors import (
     AccessError,
@@ -73,6 +75,46 @@ class UploaderConformance:
         size = sum(len(data) for data in FILES.values())
         assert saved[-1] == Progress(total_bytes=size, bytes_done=size)
         assert restored[-1] == Progress(total_bytes=size, bytes_done=size)
+        assert lab.nothing_is_left()
+
+    async def test_the_snapshots_with_all_tags_are_removed_and_no_others(self, lab: UploaderLab) -> None:
+        lab.lab.fill(FILES)
+        await lab.uploader.init(lab.repository)
+        for backup in ("b1", "b1", "b2"):
+            await lab.uploader.save(lab.repository, lab.source(backup))
+        before = await lab.uploader.snapshot_ids(lab.repository)
+
+        await lab.uploader.forget_tagged(lab.repository, {**TAGS, "backup-uid": "b1", "none": "has this"})
+        for too_few in ({}, {"backup-uid": "b1"}, {**TAGS, "pod-uid": ""}, {**TAGS, "backup-uid": ""}):
+            await lab.uploader.forget_tagged(lab.repository, too_few)
+        assert await lab.uploader.snapshot_ids(lab.repository) == before
+        await lab.uploader.forget_tagged(lab.repository, {**TAGS, "backup-uid": "b1"})
+
+        assert len(before) == 3
+        assert len(await lab.uploader.snapshot_ids(lab.repository)) == 1
+        assert lab.nothing_is_left()
+
+    async def test_a_save_that_is_cancelled_at_its_very_end_leaves_no_snapshot(
+        self, lab: UploaderLab, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The snapshot is stored, and nothing will refer to it."""
+        for client in (restic, kopia):  # a slow machine needs longer
+            monkeypatch.setattr(client, "UNDO_SECONDS", 60.0)
+        lab.lab.fill(FILES)
+        await lab.uploader.init(lab.repository)
+        told = asyncio.Event()
+
+        async def on_progress(_progress: Progress) -> None:
+            told.set()
+            await asyncio.get_running_loop().create_future()
+
+        saving = asyncio.create_task(lab.uploader.save(lab.repository, lab.source(), on_progress=on_progress))
+        await told.wait()
+        saving.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await saving
+
+        assert await lab.uploader.snapshot_ids(lab.repository) == frozenset()
         assert lab.nothing_is_left()
 
     async def test_a_second_snapshot_of_a_volume_and_the_first_are_both_restored(

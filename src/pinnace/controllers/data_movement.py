@@ -202,7 +202,7 @@ class MovementReconciler:
             except Conflict:
                 return Result.after(0)
             except (MovementError, KubeError) as error:
-                return await self._failed(obj, str(error))
+                return await self._give_up(obj, TransferPhase.FAILED, str(error))
 
     async def _step(self, obj: JSONObject) -> Result:
         now = phase(obj)
@@ -299,18 +299,18 @@ class MovementReconciler:
             if late:
                 raise MovementError("the data was restored, but its claim was not bound in time")
             return Result.after(POLL_SECONDS)
-        if not await self._kind.removed(obj):
-            return Result.after(POLL_SECONDS)
-        kept = [each for each in listed(obj, "metadata", "finalizers") if each != FINALIZER]
-        await self._patch(obj, {"metadata": {"finalizers": kept}})
-        return DONE
-
-    async def _failed(self, obj: JSONObject, reason: str) -> Result:
-        if phase(obj) in ENDED and phase(obj) != TransferPhase.COMPLETED:
-            # Clean-up did not work; the object stays until it does.
-            log.error("What was made to move data cannot be removed yet", reason=reason)
+        try:
+            if not await self._kind.removed(obj):
+                return Result.after(POLL_SECONDS)
+            kept = [each for each in listed(obj, "metadata", "finalizers") if each != FINALIZER]
+            await self._patch(obj, {"metadata": {"finalizers": kept}})
+        except (Conflict, *PASSING_ERRORS):
+            raise
+        except (MovementError, KubeError) as error:
+            # The transfer has ended as it has; the object stays until nothing is left of it.
+            log.error("What was made to move data cannot be removed yet", reason=str(error))
             return Result.after(TRANSFER_POLL_SECONDS)
-        return await self._give_up(obj, TransferPhase.FAILED, reason)
+        return DONE
 
     async def _give_up(self, obj: JSONObject, to: TransferPhase, reason: str) -> Result:
         log.warning("Data is not moved", phase=to, reason=reason)

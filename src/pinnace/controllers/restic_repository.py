@@ -1,12 +1,13 @@
 """The controller of BackupRepositories of restic: makes them, keeps them usable, prunes. (docs/spec: CTL 11)
 
-    New ──connect, or init──> Ready <──> unlock, prune when due
+    New ──connect, or init──> Ready <──> unlock, prune when due ──cannot be opened any more──> NotReady
              └──> NotReady ──each pass: unlock, connect or init──> Ready
 
 A repository that is not in its location is made there only if a backup has asked for it by the annotation
-`pinnace.io/initialize`; a restore or deletion makes nothing in a bucket (ADR 020). The object of a repository
-whose location is deleted becomes NotReady, and is deleted at the next pass; it is made again when a location
-of that name needs it. The data stays.
+`pinnace.io/initialize`; a restore or deletion makes nothing in a bucket (ADR 020). One that was Ready and is
+gone loses the annotation, so that only a new backup makes it anew. The object of a repository whose location
+is deleted becomes NotReady, and is deleted at the next pass; it is made again when a location of that name
+needs it. The data stays.
 
 Two queues, so that a new repository does not wait for a prune.
 """
@@ -49,7 +50,12 @@ from pinnace.volumes.repositories import (
 from pinnace.volumes.restic.identifiers import needs_region, repository_identifier
 from pinnace.volumes.restic.regions import find_region
 from pinnace.volumes.uploader.access import Repository
-from pinnace.volumes.uploader.errors import RepositoryMissing, UploaderError
+from pinnace.volumes.uploader.errors import (
+    RepositoryMissing,
+    RepositoryUnusable,
+    UploaderError,
+    WrongPassword,
+)
 from pinnace.volumes.uploader.locks import RepositoryLocks
 from pinnace.volumes.uploaders import UPLOADERS
 
@@ -64,6 +70,12 @@ WORKERS: Final = 4
 RETRY: Final = timedelta(days=1)
 """When a failed prune is tried again, if that is earlier than the next one is due."""
 
+DAMAGED: Final = (
+    "there is no repository, but there are snapshots of one: it is damaged, and nothing is made over it;"
+    " bring back its config and keys, or move it away"
+)
+
+_UNUSABLE: Final = (RepositoryMissing, RepositoryUnusable, WrongPassword)
 _LONGEST_MESSAGE: Final = 4000
 _RECENT: Final = 3
 
@@ -237,10 +249,11 @@ class RepositoryReconciler:
 
     async def _check_location(self, repository: BackupRepository) -> None:
         """The location must be there: `restic init` would make a missing bucket, or a folder below the place
-        where a disk is not mounted. (docs/adr/007)
+        where a disk is not mounted (docs/adr/007), or a second repository over a damaged one.
 
         Raises:
             StorageError, KubeError: it is missing, or could not be looked up.
+            UploaderError: there are snapshots without a repository.
         """
         location = await self._store.location(repository)
         restic = repository.spec.repository_type != KOPIA_REPOSITORY
@@ -249,6 +262,8 @@ class RepositoryReconciler:
         if qualified_provider(location.spec.provider) in (AWS_PROVIDER, FILESYSTEM_PROVIDER):
             async with self._locations.open_location(location) as store:
                 await store.validate()
+                if restic and await store.has_restic_snapshots(repository.spec.volume_namespace):
+                    raise UploaderError(DAMAGED)
 
     async def _conclude(self, repository: BackupRepository, problem: str) -> None:
         if problem:
@@ -302,8 +317,12 @@ class MaintenanceReconciler:
         if location.spec.access_mode == BackupStorageLocationAccessMode.READ_ONLY:
             return
         _warn_if_moved(repository, location)
-        async with self._locks.shared(name):
-            await _unlock(self._restic, place)
+        try:
+            async with self._locks.shared(name):
+                await _unlock(self._restic, place)
+        except _UNUSABLE as error:
+            await self._not_ready(repository, error)
+            return
         if not is_due(repository, now):
             return
         message = ""
@@ -311,6 +330,9 @@ class MaintenanceReconciler:
             async with self._locks.exclusive(name):
                 log.info("Maintaining the repository")
                 await self._restic.maintain(place)
+        except _UNUSABLE as error:
+            await self._not_ready(repository, error)
+            return
         except UploaderError as error:
             log.warning("Error maintaining the repository", error=error)
             message = str(error)[:_LONGEST_MESSAGE]
@@ -323,6 +345,21 @@ class MaintenanceReconciler:
             recent_maintenance=_recent(repository, now, self._scope.clock(), message),
         )
         await self._store.write(repository, msgspec.structs.replace(repository, status=status))
+
+    async def _not_ready(self, repository: BackupRepository, error: UploaderError) -> None:
+        """Say that a repository cannot be opened any more; the other controller tries it again."""
+        log.warning("Repository is not ready any more", error=error)
+        metadata, status = repository.metadata, repository.status
+        annotations = dict(metadata.annotations)
+        if isinstance(error, RepositoryMissing):
+            annotations.pop(labels.INITIALIZE_REPOSITORY, None)
+        message = str(error)[:_LONGEST_MESSAGE]
+        after = msgspec.structs.replace(
+            repository,
+            metadata=msgspec.structs.replace(metadata, annotations=annotations),
+            status=msgspec.structs.replace(status, phase=BackupRepositoryPhase.NOT_READY, message=message),
+        )
+        await self._store.write(repository, after)
 
 
 def is_due(repository: BackupRepository, now: datetime) -> bool:
@@ -349,9 +386,15 @@ def _recent(
 
 
 async def _unlock(restic: RepositoryOperations, place: Repository) -> None:
-    """Remove stale locks; a failure is no reason not to go on."""
+    """Remove stale locks; a failure is no reason not to go on, unless the repository cannot be opened.
+
+    Raises:
+        RepositoryMissing, RepositoryUnusable, WrongPassword: it cannot.
+    """
     try:
         await restic.unlock(place)
+    except _UNUSABLE:
+        raise
     except UploaderError as error:
         log.warning("Error removing stale locks from the restic repository", error=error)
 

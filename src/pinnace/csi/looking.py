@@ -7,9 +7,10 @@ policy that leaves the snapshot alone, and removed again.
 import asyncio
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Final
+
+import msgspec
 
 from pinnace.api import labels
 from pinnace.api.objects import JSONObject
@@ -29,12 +30,11 @@ _POLL_SECONDS: Final = 1.0
 _REMOVAL_SECONDS: Final = 30.0
 
 
-@dataclass(slots=True, kw_only=True)
-class CSILookup:
+class CSILookup(msgspec.Struct, kw_only=True):
     """What was found, a text for each snapshot that is not there, or of which that is not known."""
 
-    missing: list[str] = field(default_factory=list)
-    unknown: list[str] = field(default_factory=list)
+    missing: list[str] = msgspec.field(default_factory=list)
+    unknown: list[str] = msgspec.field(default_factory=list)
 
 
 async def look_up_csi(

@@ -5,12 +5,13 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from pinnace.api import labels
 from pinnace.api.objects import JSONObject
-from pinnace.api.velero.backup import Backup
+from pinnace.api.velero.backup import CSI_SNAPSHOT_TIMEOUT, Backup
 from pinnace.api.volume_info import DataMovementInfo, VolumeInfo
 from pinnace.archive.runlog import RunLog
 from pinnace.csi.deletion import StoredSnapshot, content_to_delete
@@ -32,7 +33,7 @@ FIRST_POLL_SECONDS: Final = 0.25
 POLL_SECONDS: Final = 5.0
 """The longest pause between two looks; the first ones are shorter, as most drivers need but a second."""
 READY_POLL_SECONDS: Final = 1.0
-TIMEOUT_SECONDS: Final = 600.0
+TIMEOUT_SECONDS: Final = CSI_SNAPSHOT_TIMEOUT.total_seconds()
 """How long a snapshot may take to get a handle from the storage system. (docs/spec: SRV 18.2)"""
 
 TAKE_OVER_SECONDS: Final = 60.0
@@ -226,8 +227,7 @@ class TakenSnapshots:
         ]
 
 
-@dataclass(slots=True)
-class _Taken:
+class _Taken(msgspec.Struct):
     """One VolumeSnapshot; `content` is empty until the snapshot is kept."""
 
     uid: str

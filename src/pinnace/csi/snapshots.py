@@ -6,9 +6,10 @@ with its handle, and the claim is provisioned from it. (docs/spec: BKP 11, SRV 1
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, Self
+
+import msgspec
 
 from pinnace.api import labels
 from pinnace.api.objects import JSONObject
@@ -57,8 +58,7 @@ class CSIError(Exception):
     """A snapshot cannot be taken, or a claim cannot be restored from one."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SnapshotKinds:
+class SnapshotKinds(msgspec.Struct, frozen=True, kw_only=True):
     """The three kinds in the version that a cluster serves."""
 
     snapshots: APIResource

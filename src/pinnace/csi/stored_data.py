@@ -5,7 +5,6 @@
 
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -47,8 +46,7 @@ class SavedPodVolume(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.uploader} snapshot {self.snapshot}{of_pod}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoredVolumeData:
+class StoredVolumeData(msgspec.Struct, frozen=True, kw_only=True):
     """The data of a backup outside of its own folder.
 
     Attributes:

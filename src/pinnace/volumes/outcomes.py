@@ -10,7 +10,8 @@ from collections.abc import Awaitable, Callable, Collection
 from pinnace.api.objects import JSONObject
 from pinnace.api.velero.transfers import TransferPhase
 
-_CANCELED = "it was canceled"
+CANCELED = "it was canceled"
+"""The messages of all canceled objects begin with it."""
 
 NEW_PHASES = frozenset({"", TransferPhase.NEW})
 """Phases in which no node agent has claimed an object yet."""
@@ -99,7 +100,7 @@ def is_cancel_wanted(obj: JSONObject) -> bool:
 def canceled_message(obj: JSONObject) -> str:
     """The message of a canceled object: that which a server has given with `spec.cancel`, if there is one."""
     given = message_of(obj)
-    return given if given.startswith(_CANCELED) else f"{_CANCELED}, as spec.cancel asks for it"
+    return given if given.startswith(CANCELED) else f"{CANCELED}, as spec.cancel asks for it"
 
 
 def _is_final(obj: JSONObject | None) -> bool:

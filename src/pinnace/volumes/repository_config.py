@@ -3,9 +3,9 @@ BackupRepository when it is made, and from there to kopia. Pure. (docs/spec: BEY
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
+import msgspec
 import orjson
 
 from pinnace.api.values.digits import is_digits
@@ -16,8 +16,7 @@ FULL_HOURS: Final[Mapping[str, int]] = {"normalGC": 24, "fastGC": 12, "eagerGC":
 _LARGEST_MB: Final = 10**7
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RepositoryConfig:
+class RepositoryConfig(msgspec.Struct, frozen=True, kw_only=True):
     """What kopia is told about a repository.
 
     Attributes:

@@ -1,7 +1,8 @@
 """Which volumes of a pod are to be saved by the pod volume backupper. Pure. (docs/spec: BKP 9.1, API 11.4)"""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+
+import msgspec
 
 from pinnace.api.labels import VOLUMES_TO_BACKUP, VOLUMES_TO_EXCLUDE
 from pinnace.api.objects import JSONObject
@@ -46,14 +47,13 @@ def is_running(pod: JSONObject) -> bool:
     return bool((pod.get("status") or {}).get("phase") == "Running")
 
 
-@dataclass(slots=True)
-class HandledClaims:
+class HandledClaims(msgspec.Struct):
     """The claims whose volumes the pod volume backupper saves in this backup: each is saved once.
 
     Their persistent volumes are not snapshotted too. (docs/spec: BKP 9.1, 10)
     """
 
-    _claims: set[tuple[str, str]] = field(default_factory=set)
+    _claims: set[tuple[str, str]] = msgspec.field(default_factory=set)
 
     def has(self, namespace: str, claim: str) -> bool:
         """Whether the claim is saved by way of a pod."""

@@ -69,6 +69,10 @@ class Uploaders:
         """As in `Uploader`."""
         await self._for(repository).forget(repository, snapshot)
 
+    async def forget_tagged(self, repository: Repository, tags: Mapping[str, str]) -> None:
+        """As in `Uploader`."""
+        await self._for(repository).forget_tagged(repository, tags)
+
     async def unlock(self, repository: Repository) -> None:
         """As in `Uploader`."""
         await self._for(repository).unlock(repository)

@@ -19,7 +19,7 @@ from tests.support.node_stages import PASSWORD, PINNACE, Stage, volume_pod
 from tests.support.pods import exec_in_pod
 from tests.support.sites import Site
 
-COMMAND_SECONDS = 120.0
+COMMAND_SECONDS = 240.0
 
 
 async def run(*words: str | Path, **environment: str) -> tuple[int, str]:

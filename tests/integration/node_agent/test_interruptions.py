@@ -79,6 +79,28 @@ async def test_an_agent_killed_while_saving_is_succeeded_by_the_next_one(stage: 
 
 
 @pytest.mark.parametrize("uploader", ["restic", "kopia"])
+async def test_a_snapshot_that_was_complete_when_its_agent_was_killed_does_not_stay(stage: Stage) -> None:
+    """No backup would list it, and no deletion find it."""
+    before = await application(stage)
+    stage.hold_after(*SAVE)
+    with stage.agent() as agent:
+        await stage.begin_backup()
+        await stage.held()
+        agent.stop(grace_seconds=0)
+    stage.release()
+    [orphan] = await stage.snapshots()
+    with stage.agent():
+        backup = await stage.site.reached("backups", "b")
+        order = await begun_again(stage, "podvolumebackups")
+
+        assert backup["status"]["phase"] == order["status"]["phase"] == "Completed"
+        [kept] = await stage.snapshots()
+        assert kept != orphan
+        assert kept.startswith(order["status"]["snapshotID"])
+        await came_back(stage, before)
+
+
+@pytest.mark.parametrize("uploader", ["restic", "kopia"])
 async def test_an_agent_killed_while_restoring_is_succeeded_by_the_next_one(stage: Stage) -> None:
     before = await application(stage)
     with stage.agent():
@@ -116,6 +138,23 @@ async def test_a_pod_that_is_gone_when_the_next_agent_starts_fails_its_volumes(s
     order = (await stage.pod_volumes("podvolumebackups"))["data"]["status"]
     assert (order["phase"], order["message"]) == ("Failed", 'error getting pod: pods "p" not found')
     assert backup["status"]["phase"] == "PartiallyFailed"
+
+
+@pytest.mark.parametrize("uploader", ["kopia"])
+async def test_a_pod_that_is_deleted_while_its_volume_is_saved_fails_it(stage: Stage) -> None:
+    """The kubelet deletes the files of an emptyDir, and kopia saves what is left."""
+    await application(stage)
+    stage.hold_after(*SAVE)
+    with stage.agent():
+        await stage.begin_backup()
+        await stage.held()
+        await stage.delete_pod("p")
+        stage.release()
+        backup = await stage.site.reached("backups", "b")
+
+    order = (await stage.pod_volumes("podvolumebackups"))["data"]["status"]
+    assert (order["phase"], backup["status"]["phase"]) == ("Failed", "PartiallyFailed")
+    assert await stage.snapshots() == []
 
 
 async def test_an_agent_stopped_while_saving_is_succeeded_by_the_next_one(stage: Stage) -> None:

@@ -127,13 +127,13 @@ async def test_each_volume_is_restored_by_the_uploader_that_saved_it(quiet_stage
                 await stage.fill("p", f"echo {name} > /data/file")
                 contents[name] = await stage.content("p", "data")
                 backup = await stage.back_up(name)
-                assert backup["status"]["phase"] == "Completed"
+                assert backup["status"]["phase"] == "Completed", await stage.pod_volumes("podvolumebackups")
         # The server's own uploader is the other one each time.
         for name, other in (("restic", "kopia"), ("kopia", "restic")):
             async with running(stage.client, stage.site.namespace, stage.folder, uploader=other):
                 copy = f"{stage.app}-{name}"
                 restore = await stage.restore(name, backup=name, namespaceMapping={stage.app: copy})
-                assert restore["status"]["phase"] == "Completed"
+                assert restore["status"]["phase"] == "Completed", await stage.pod_volumes("podvolumerestores")
                 await stage.pod("p", namespace=copy)
                 assert await stage.content("p", "data", namespace=copy) == contents[name]
 

@@ -5,6 +5,7 @@ import base64
 import hashlib
 import json
 import os
+import shutil
 import stat
 import subprocess
 from collections.abc import Iterator, Mapping
@@ -26,9 +27,11 @@ from pinnace.volumes.kopia.access import kopia_access
 from pinnace.volumes.kopia.client import Kopia
 from pinnace.volumes.uploader.access import Repository
 from pinnace.volumes.uploader.errors import (
+    CommandFailed,
     FilesUnreadable,
     RepositoryMissing,
     RepositoryUnusable,
+    Unsupported,
     UploaderError,
 )
 from pinnace.volumes.uploader.interface import Source, Target
@@ -384,11 +387,45 @@ async def test_sockets_pipes_and_devices_are_left_out_and_named(
 
     made = await kopia.save(SHOP, Source(path=lab.volume, name=NAME, tags=TAGS))
 
-    assert str(made.left_out) == "null, pipe, socket"
+    assert made.lacks == (
+        "sockets, pipes and devices of the volume were not saved, as kopia keeps none: null, pipe, socket"
+    )
     target = tmp_path / "target"
     target.mkdir()
     await kopia.fill(SHOP, made.snapshot, Target(path=target))
     assert not {"pipe", "null", "socket"} & {path.name for path in target.iterdir()}
+
+
+async def test_names_that_are_not_utf_8_come_back_under_other_names_and_are_told(
+    lab: Lab, kopia: Kopia, tmp_path: Path
+) -> None:
+    lab.fill({os.fsdecode(b"odd\xff/inside"): b"one", "line\nbreak": b"two"})
+    await kopia.init(SHOP)
+
+    made = await kopia.save(SHOP, Source(path=lab.volume, name=NAME, tags=TAGS))
+
+    assert made.lacks == (
+        r"files whose names are not UTF-8 come back under other names, as kopia keeps UTF-8 only: odd\xff"
+    )
+    target = tmp_path / "target"
+    target.mkdir()
+    await kopia.fill(SHOP, made.snapshot, Target(path=target))
+    assert (target / "odd\ufffd/inside").read_bytes() == b"one"
+    assert (target / "line\nbreak").read_bytes() == b"two"
+
+
+@pytest.mark.parametrize("other", [b"odd\xfe", "odd\ufffd".encode()], ids=["not UTF-8 either", "UTF-8"])
+async def test_files_that_would_get_the_same_name_fail_the_volume(
+    lab: Lab, kopia: Kopia, other: bytes
+) -> None:
+    """kopia keeps one of the two without a word."""
+    lab.fill({os.fsdecode(b"deep/" + name): b"content" for name in (b"odd\xff", other)})
+    await kopia.init(SHOP)
+
+    with pytest.raises(Unsupported, match=r"would become the same name.*: deep/odd\\xf"):
+        await kopia.save(SHOP, Source(path=lab.volume, name=NAME, tags=TAGS))
+
+    assert await kopia.snapshot_ids(SHOP) == frozenset()
 
 
 @pytest.mark.spec("KOP-005")
@@ -440,6 +477,92 @@ async def test_kopia_killed_while_saving_lists_no_half_snapshot_and_the_next_run
     made = await kopia.save(SHOP, source)
     (listed,) = json.loads(_ask(program, tmp_path, "snapshot", "list", "--all", "--json"))
     assert listed["id"] == made.snapshot
+
+
+@pytest.mark.parametrize("tags", [TAGS, {"backup": "b1"}], ids=["of one volume", "of others too"])
+async def test_what_a_kopia_stored_that_was_killed_before_it_told_is_removed_if_it_is_surely_that(
+    lab: Lab, program: str, tmp_path: Path, tags: dict[str, str]
+) -> None:
+    """The other snapshot is one that a backup refers to; it has all tags that are not of one volume."""
+    lab.fill(FILES)
+    kopia = Kopia(lab.accesses, program=program)
+    await kopia.init(SHOP)
+    other = await kopia.save(SHOP, Source(path=lab.volume, name=NAME, tags={**TAGS, "backup-uid": "other"}))
+    killed = tmp_path / "kopia"
+    killed.write_text(
+        f'#!/bin/sh\ncase "$*" in *"snapshot create"*) ;; *) exec {program} "$@";; esac\n'
+        f'{program} "$@" > /dev/null\nkill -9 $$\n'
+    )
+    killed.chmod(0o755)
+
+    with pytest.raises(UploaderError):
+        await Kopia(lab.accesses, program=str(killed)).save(
+            SHOP, Source(path=lab.volume, name=NAME, tags=tags)
+        )
+
+    left = await kopia.snapshot_ids(SHOP)
+    assert other.snapshot in left
+    assert len(left) == (1 if tags == TAGS else 2)
+
+
+@pytest.mark.parametrize("signal", ["INT", "TERM"])
+async def test_a_kopia_that_was_asked_to_stop_saves_nothing_though_it_says_that_all_went_well(
+    lab: Lab, program: str, tmp_path: Path, signal: str
+) -> None:
+    lab.fill({f"large{number}": os.urandom(20 << 20) for number in range(8)})
+    stopping = tmp_path / "kopia"
+    # Held when it has sent a part, so that the signal finds it in the middle.
+    stopping.write_text(
+        f"#!/bin/sh\nFOLDER={_folder(tmp_path)}\n"
+        f'case "$*" in *"snapshot create"*) ;; *) exec {program} "$@";; esac\n'
+        f'{program} "$@" & child=$!\n'
+        'until ls "$FOLDER" | grep -q ^p; do kill -0 $child || break; done\n'
+        f"kill -STOP $child; kill -{signal} $child; kill -CONT $child\n"
+        "wait $child\n"
+    )
+    stopping.chmod(0o755)
+    kopia = Kopia(lab.accesses, program=str(stopping))
+    await kopia.init(SHOP)
+
+    with pytest.raises(CommandFailed, match=r"a part of the volume only \(canceled\)"):
+        await kopia.save(SHOP, Source(path=lab.volume, name=NAME, tags=TAGS))
+
+    assert json.loads(_ask(program, tmp_path, "snapshot", "list", "--all", "--json")) == []
+
+
+async def test_an_incomplete_snapshot_is_not_listed(lab: Lab, kopia: Kopia, tmp_path: Path) -> None:
+    listing = tmp_path / "listing"
+    listing.write_text(
+        '#!/bin/sh\ncat <<END\n[{"id":"a"},{"id":"b","incomplete":"canceled","pins":["velero-pin"]}]\nEND\n'
+    )
+    listing.chmod(0o755)
+    await kopia.init(SHOP)
+
+    assert await Kopia(lab.accesses, program=str(listing)).snapshot_ids(SHOP) == {"a"}
+
+
+async def test_a_repository_that_is_made_anew_gets_the_policy_too(
+    lab: Lab, kopia: Kopia, program: str, tmp_path: Path
+) -> None:
+    """A server and an agent that know the former one must not save as kopia does by itself."""
+    cached = {"cache/CACHEDIR.TAG": b"Signature: 8a477f597d28d172789f06886806bc55", "cache/data": b"kept"}
+    lab.fill({".kopiaignore": b"secret\n", "secret": b"kept too", **cached})
+    agent = Kopia(lab.accesses, program=program)
+    source, target = Source(path=lab.volume, name=NAME, tags=TAGS), tmp_path / "target"
+    target.mkdir()
+    await kopia.init(SHOP)
+    await agent.save(SHOP, source)
+    shutil.rmtree(_folder(tmp_path))
+    with pytest.raises(RepositoryMissing):
+        await agent.save(SHOP, source)
+
+    await kopia.init(SHOP)
+    made = await agent.save(SHOP, source)
+
+    await agent.fill(SHOP, made.snapshot, Target(path=target))
+    assert sorted(path.name for path in target.rglob("*")) == sorted(
+        path.name for path in lab.volume.rglob("*")
+    )
 
 
 async def test_what_a_killed_kopia_has_sent_is_not_sent_again_and_does_not_stay_for_ever(

@@ -9,13 +9,14 @@ import os
 import secrets
 import shutil
 import signal
+import stat
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from hack.cluster.s3 import Bucket, S3Server
 from pinnace.api.codec import decode
@@ -35,6 +36,7 @@ from pinnace.volumes.uploader.errors import (
     SnapshotMissing,
     WrongPassword,
 )
+from pinnace.volumes.uploader.interface import Source, Target
 from pinnace.volumes.uploader.output import Progress
 from pinnace.volumes.uploader.progress import OnProgress
 from pinnace.volumes.uploader.share import ReadShare
@@ -126,6 +128,24 @@ async def test_a_wrong_password_is_distinguished_and_not_shown(ready: Lab) -> No
 
 
 @pytest.mark.spec("PVL-036")
+async def test_a_socket_is_left_out_and_named_and_odd_names_come_back(
+    ready_folder: Lab, tmp_path: Path
+) -> None:
+    files = {os.fsdecode(name): name for name in (b"odd\xff", b"odd\xfe", b"line\nbreak")}
+    ready_folder.fill(files)
+    os.mknod(ready_folder.volume / "socket", stat.S_IFSOCK)
+    target = tmp_path / "target"
+    target.mkdir()
+
+    made = await ready_folder.restic.save(
+        ready_folder.repository, Source(path=ready_folder.volume, tags=TAGS)
+    )
+    await ready_folder.restic.fill(ready_folder.repository, made.snapshot, Target(path=target))
+
+    assert made.lacks == "sockets of the volume were not saved, as restic keeps none: socket"
+    assert {path.name: path.read_bytes() for path in target.iterdir()} == files
+
+
 async def test_an_empty_directory_gives_no_snapshot(ready_folder: Lab) -> None:
     assert await ready_folder.restic.back_up(ready_folder.repository, ready_folder.volume, TAGS) == ""
 
@@ -202,6 +222,21 @@ async def test_a_snapshot_that_lacks_files_is_forgotten(ready_folder: Lab, tmp_p
 
     assert caught.value.exit_code == 3
     assert await _listed(lab) == {}
+
+
+async def test_a_snapshot_that_lacks_files_is_forgotten_and_none_of_others_with_such_tags(
+    ready_folder: Lab, tmp_path: Path
+) -> None:
+    lab, tags = ready_folder, {"backup": "b1"}
+    lab.fill(FILES)
+    other = await lab.restic.back_up(lab.repository, lab.volume, tags)
+    (lab.volume / "a.txt").chmod(0)
+    restic = Restic(lab.accesses, program=_without_privilege(tmp_path))
+
+    with pytest.raises(CommandFailed):
+        await restic.back_up(lab.repository, lab.volume, tags)
+
+    assert list(await _listed(lab)) == [other]
 
 
 async def test_forget_removes_a_snapshot_and_can_be_repeated(ready: Lab) -> None:

@@ -2,6 +2,7 @@
 restic that does what tests say."""
 
 import asyncio
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
 
@@ -15,10 +16,9 @@ from pinnace.controllers.node.volumes import NodeVolumes
 from pinnace.runtime.cache import ObjectCache
 from pinnace.runtime.informer import Informer
 from pinnace.volumes.uploader.access import Repository
-from pinnace.volumes.uploader.interface import Saved, Source, Target
+from pinnace.volumes.uploader.interface import Saved, Source, Target, are_of_one_volume
 from pinnace.volumes.uploader.output import Progress
 from pinnace.volumes.uploader.progress import OnProgress
-from pinnace.volumes.uploader.special import SpecialFiles
 from tests.support.clock import FrozenClock
 from tests.unit.controllers.fakes import NAMESPACE, RecordingMetrics, key
 from tests.unit.volumes.cluster import VolumeCluster
@@ -38,7 +38,8 @@ class FakeRestic:
         errors: what the next calls raise, one each.
         until: if there is one, calls wait for it.
         repositories, sources, targets: of the calls, in order.
-        new_bytes, left_out: what a call of save tells.
+        new_bytes, lacks: what a call of save tells.
+        forgotten: ids of snapshots, or the tags by which they were named.
     """
 
     def __init__(self) -> None:
@@ -52,7 +53,8 @@ class FakeRestic:
         self.sources: list[Source] = []
         self.targets: list[Target] = []
         self.new_bytes = -1
-        self.left_out = SpecialFiles()
+        self.lacks = ""
+        self.forgotten: list[str | dict[str, str]] = []
         self.working = asyncio.Event()
 
     async def save(
@@ -61,7 +63,7 @@ class FakeRestic:
         self.repositories.append(repository)
         self.sources.append(source)
         await self._work("backup", source.path, source.parent, on_progress)
-        return Saved(snapshot=self.snapshot, new_bytes=self.new_bytes, left_out=self.left_out)
+        return Saved(snapshot=self.snapshot, new_bytes=self.new_bytes, lacks=self.lacks)
 
     async def fill(
         self,
@@ -75,6 +77,13 @@ class FakeRestic:
         self.targets.append(target)
         self.sizes.append(target.size_bytes)
         await self._work("restore", target.path / target.only, snapshot, on_progress)
+
+    async def forget(self, repository: Repository, snapshot: str) -> None:
+        self.forgotten.append(snapshot)
+
+    async def forget_tagged(self, repository: Repository, tags: Mapping[str, str]) -> None:
+        if are_of_one_volume(tags):
+            self.forgotten.append(dict(tags))
 
     async def snapshot_ids(self, repository: Repository) -> frozenset[str]:
         return frozenset()

@@ -17,6 +17,7 @@ from pinnace.csi.movement.preparing import PrepareQueue
 from pinnace.csi.movement.rebinding import FILLED_BY, FORMER_POLICY
 from pinnace.csi.movement.snapshots import MovedSnapshots
 from pinnace.csi.movement.uploads import CONTENT, VOLUME_MODE
+from pinnace.kube.errors import Forbidden
 from pinnace.kube.resources import (
     CONFIGMAPS,
     DAEMON_SETS,
@@ -301,6 +302,31 @@ async def test_an_upload_removes_its_snapshot_in_the_end(stage: Stage) -> None:
 
     assert policies == ["Retain", "Delete"]
     assert stage.api.peek(KINDS.snapshots, SHOP, "snap") is None
+    assert stage.temporary() == []
+
+
+async def test_an_upload_stays_completed_though_what_was_made_for_it_cannot_be_removed_yet(
+    stage: Stage,
+) -> None:
+    """Its data is saved: as a Failed one it could not be restored."""
+    stage.add_upload()
+    await stage.until("Prepared")
+    refused = [Forbidden(403, message="not allowed")]
+
+    def refuse(verb: str, plural: str, _name: str) -> None:
+        if (verb, plural) == ("delete", KINDS.contents.name) and refused:
+            raise refused[0]
+
+    stage.api.before = refuse
+    stage.transfer()
+    for _ in range(20):
+        await stage.step()
+    assert stage.phase == "Completed"
+    assert stage.obj["metadata"]["finalizers"] != []
+    refused.clear()
+    await stage.until_over()
+
+    assert stage.phase == "Completed"
     assert stage.temporary() == []
 
 

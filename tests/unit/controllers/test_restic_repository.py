@@ -12,11 +12,12 @@ from pinnace.api.values.durations import Duration
 from pinnace.controllers.restic_repository import MaintenanceReconciler, RepositoryReconciler, is_ready
 from pinnace.kube.errors import ConnectionFailed
 from pinnace.runtime.controller import DONE
+from pinnace.volumes.repositories import Repositories
 from pinnace.volumes.restic.errors import command_failed
 from pinnace.volumes.uploader.access import Repository
 from pinnace.volumes.uploader.errors import UploaderError
 from pinnace.volumes.uploader.locks import RepositoryLocks
-from tests.unit.controllers.fakes import World, fail_once, key
+from tests.unit.controllers.fakes import NAMESPACE, World, fail_once, key
 
 PLURAL = "backuprepositories"
 MISSING = "Fatal: x\nIs there a repository at the following location?\ny"
@@ -395,6 +396,57 @@ async def test_stale_locks_that_cannot_be_removed_stop_nothing(scene: Scene) -> 
 
     assert scene.restic.calls == ["unlock", "maintain"]
     assert "message" not in scene.status
+
+
+@pytest.mark.parametrize("operation", ["unlock", "maintain"])
+@pytest.mark.parametrize("said", [MISSING, "wrong password or no key found"])
+async def test_one_that_cannot_be_opened_any_more_is_not_ready(
+    scene: Scene, operation: str, said: str
+) -> None:
+    scene.add(identifier="/x/shop", phase="Ready")
+    scene.restic.fails[operation] = failure(said)
+
+    await scene.reconcile()
+
+    assert (scene.status["phase"], scene.status["message"]) == ("NotReady", str(failure(said)))
+
+
+async def test_one_that_was_deleted_is_made_anew_for_the_next_backup_only(scene: Scene) -> None:
+    scene.mount()
+    scene.add(identifier="/x/shop", phase="Ready", lastMaintenanceTime=NOW)
+    for operation in ("unlock", "connect"):
+        scene.restic.fails[operation] = failure(MISSING)
+
+    for _ in range(2):
+        await scene.reconcile()
+    assert scene.status["phase"] == "NotReady"
+    assert "only a backup makes one" in scene.status["message"]
+    assert "init" not in scene.restic.calls
+
+    async def sleep(_seconds: float) -> None:
+        assert scene.status["phase"] == "New"
+        scene.restic.fails.pop("unlock", None)
+        await scene.reconcile()
+
+    repositories = Repositories(scene.world.cluster.client, NAMESPACE, sleep=sleep)
+    made = await repositories.ensure("shop", "default", initialize=True)
+
+    assert made.status.phase == "Ready"
+    assert "init" in scene.restic.calls
+
+
+async def test_none_is_made_over_the_snapshots_of_a_damaged_one(scene: Scene, world: World) -> None:
+    scene.mount()
+    snapshots = world.folder / "bucket-default/restic/shop/snapshots"
+    snapshots.mkdir(parents=True)
+    (snapshots / "0a").write_bytes(b"encrypted")
+    scene.add(identifier="/x/shop", phase="NotReady", lastMaintenanceTime=NOW)
+    scene.restic.fails["connect"] = failure(MISSING)
+
+    await scene.reconcile()
+
+    assert "init" not in scene.restic.calls
+    assert "it is damaged, and nothing is made over it" in scene.status["message"]
 
 
 async def test_nothing_is_written_to_a_read_only_location(scene: Scene, world: World) -> None:

@@ -7,6 +7,7 @@ from pinnace.api.velero.data_movement import DataDownload
 from pinnace.controllers.node.moving import STARTABLE, Moving, fail_left
 from pinnace.controllers.node.parts import NodeController, NodeParts
 from pinnace.controllers.node.pod_volume_backup import whole_number
+from pinnace.controllers.node.presence import held
 from pinnace.controllers.node.reconciler import PodVolumeFailed, PodVolumeReconciler, Report
 from pinnace.controllers.node.resuming import take_up_left
 from pinnace.kube.resources import DATA_DOWNLOADS
@@ -43,10 +44,14 @@ class DataDownloadWork:
             sparse=config.get("WriteSparseFiles") == "true",
         )
         try:
-            await self._uploaders.fill(place, spec.snapshot_id, target, on_progress=report)
+            async with held(path):
+                await self._uploaders.fill(place, spec.snapshot_id, target, on_progress=report)
         except UploaderError as error:
             raise PodVolumeFailed(f"error restoring snapshot {spec.snapshot_id}: {error}") from error
         return {}
+
+    async def discard(self, movement: DataDownload, snapshot: str = "") -> None:
+        """Nothing was saved."""
 
     def ended(self, movement: DataDownload | None = None, status: JSONObject | None = None) -> None:
         """Nothing is counted."""

@@ -1,15 +1,18 @@
 """The DataUpload controller of a node: saves mounted volumes of snapshots. (docs/spec: BEY 6.7)"""
 
+from functools import partial
 from typing import Final
 
 from pinnace.api import labels
 from pinnace.api.objects import JSONObject
 from pinnace.api.velero.data_movement import DataUpload
+from pinnace.controllers.node.holding import was_begun_before
 from pinnace.controllers.node.moving import REQUESTER, STARTABLE, Moving, fail_left
 from pinnace.controllers.node.parts import NodeController, NodeParts
 from pinnace.controllers.node.pod_volume_backup import REQUESTER_TAG, whole_number
 from pinnace.controllers.node.reconciler import PodVolumeFailed, PodVolumeReconciler, Report
 from pinnace.controllers.node.resuming import take_up_left
+from pinnace.controllers.node.saving import discard, save_held, status_of
 from pinnace.kube.resources import DATA_UPLOADS
 from pinnace.runtime.controller import Controller
 from pinnace.volumes.uploader.access import Repository
@@ -32,30 +35,37 @@ class DataUploadWork:
 
     async def carry_out(self, movement: DataUpload, report: Report) -> JSONObject:
         """Save the volume. Raises PodVolumeFailed."""
+        if was_begun_before(movement.metadata.annotations):
+            await self.discard(movement)
         spec, path = movement.spec, await self._moving.path(movement)
-        place = Repository(
-            location=spec.backup_storage_location,
-            namespace=spec.source_namespace,
-            source=spec.source_namespace,
-            uploader=KOPIA,
-        )
         source = Source(
             path=path,
             name=f"{REQUESTER}/kopia/{spec.source_namespace}/{spec.source_pvc}",
             tags=tags_of(movement),
             parallel=whole_number(spec.data_mover_config.get("ParallelFilesUpload", "")),
         )
+        save = partial(self._uploaders.save, _place(movement), source, on_progress=report)
         try:
-            saved = await self._uploaders.save(place, source, on_progress=report)
+            return status_of(path, await save_held(path, save, partial(self.discard, movement)))
         except UploaderError as error:
             raise PodVolumeFailed(f"error saving the data of the snapshot: {error}") from error
-        ended: JSONObject = {"path": str(path), "snapshotID": saved.snapshot}
-        if saved.new_bytes >= 0:
-            ended["incrementalBytes"] = saved.new_bytes
-        return ended
+
+    async def discard(self, movement: DataUpload, snapshot: str = "") -> None:
+        """Remove a snapshot that no object refers to; does its best."""
+        await discard(self._uploaders, _place(movement), tags_of(movement), snapshot)
 
     def ended(self, movement: DataUpload | None = None, status: JSONObject | None = None) -> None:
         """Nothing is counted."""
+
+
+def _place(movement: DataUpload) -> Repository:
+    spec = movement.spec
+    return Repository(
+        location=spec.backup_storage_location,
+        namespace=spec.source_namespace,
+        source=spec.source_namespace,
+        uploader=KOPIA,
+    )
 
 
 def tags_of(movement: DataUpload) -> dict[str, str]:

@@ -7,6 +7,8 @@ the agent whose name stands in the object.
 """
 
 import asyncio
+from collections.abc import Mapping
+from enum import Enum, auto
 from typing import Final
 
 from pinnace.api.objects import JSONObject, mapping, text
@@ -33,6 +35,18 @@ MAX_ATTEMPTS: Final = 5
 """One object must not end the agent of its node for ever, for example by the memory that it takes."""
 
 _ENDED_PODS: Final = frozenset({"Succeeded", "Failed"})
+
+
+class Storing(Enum):
+    """What has become of a change.
+
+    REFUSED: the API server does not take it. NOT_OURS: the object is gone, has ended otherwise, or is another
+    agent's by now.
+    """
+
+    STORED = auto()
+    REFUSED = auto()
+    NOT_OURS = auto()
 
 
 class Holding:
@@ -69,24 +83,23 @@ class Holding:
 
     async def store(
         self, resource: APIResource, key: Key, uid: str, patch: JSONObject, *, holder: str = ""
-    ) -> bool:
+    ) -> Storing:
         """Change an object unless it has ended, is gone, or is another agent's by now.
 
         Waits as long as it takes while the API server is out of reach.
 
         Args:
             holder: the agent that left the object; empty for this one.
-
-        Returns:
-            False if the API server refuses the change, which is logged; true if it is stored or needs not be.
         """
         delay = RetryDelay()
         while True:
             try:
                 obj = await self._scope.client.get(resource, key.name, key.namespace)
                 if not may_change(obj, uid, holder or self._name):
+                    if _has(obj, uid, mapping(patch, "status")):
+                        return Storing.STORED  # the answer of an earlier request was lost
                     log.warning("The object has ended or is another agent's", key=str(key))
-                    return True
+                    return Storing.NOT_OURS
                 version = {"resourceVersion": obj["metadata"]["resourceVersion"]}
                 body = {**patch, "metadata": {**patch.get("metadata", {}), **version}}
                 await self._scope.client.patch(resource, key.name, body, key.namespace)
@@ -98,10 +111,11 @@ class Holding:
                 continue
             except NotFound:
                 log.info("Object was deleted while it was worked on", key=str(key))
+                return Storing.NOT_OURS
             except KubeError as error:
                 log.error("Error storing the state of an object", key=str(key), error=error)
-                return False
-            return True
+                return Storing.REFUSED
+            return Storing.STORED
 
 
 def may_change(obj: JSONObject, uid: str, holder: str) -> bool:
@@ -109,6 +123,13 @@ def may_change(obj: JSONObject, uid: str, holder: str) -> bool:
     return (
         obj["metadata"]["uid"] == uid and phase_of(obj) not in ENDED_PHASES and holder_of(obj) in ("", holder)
     )
+
+
+def _has(obj: JSONObject, uid: str, status: JSONObject) -> bool:
+    """Whether an object has ended as this status says."""
+    found = mapping(obj, "status")
+    same = all(found.get(name) == status.get(name) for name in ("phase", "snapshotID"))
+    return obj["metadata"]["uid"] == uid and same
 
 
 def holder_of(obj: JSONObject) -> str:
@@ -125,6 +146,11 @@ def attempts_of(obj: JSONObject) -> int:
     """How often the work on an object was begun."""
     noted = _annotation(obj, ATTEMPTS_ANNOTATION)
     return int(noted) if is_digits(noted) and len(noted) < 5 else 0
+
+
+def was_begun_before(annotations: Mapping[str, str]) -> bool:
+    """Whether the attempt that these annotations of a claimed object count is not the first."""
+    return annotations.get(ATTEMPTS_ANNOTATION) != "1"
 
 
 def is_ended(pod: JSONObject) -> bool:

@@ -2,11 +2,13 @@
 
 import asyncio
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Final
 
+from msgspec.structs import replace
+
+from pinnace.aio.blocking import in_thread
 from pinnace.api import labels
 from pinnace.api.codec import DecodeError, decode
 from pinnace.api.objects import JSONObject
@@ -14,11 +16,15 @@ from pinnace.api.values.digits import is_digits
 from pinnace.api.values.times import parse_time
 from pinnace.api.velero.pod_volume import RESTIC, PodVolumeBackup
 from pinnace.api.velero.transfers import TransferPhase
+from pinnace.controllers.node.holding import is_ended, was_begun_before
 from pinnace.controllers.node.parts import NodeController, NodeParts
+from pinnace.controllers.node.presence import is_mounted
 from pinnace.controllers.node.reconciler import PodVolumeFailed, PodVolumeReconciler, Report
 from pinnace.controllers.node.resuming import take_up_left
+from pinnace.controllers.node.saving import discard, save_held, status_of
 from pinnace.controllers.node.scope import NodeScope
 from pinnace.controllers.node.volumes import NodeVolumes
+from pinnace.controllers.shared.waiting_pods import is_ending
 from pinnace.kube.resources import POD_VOLUME_BACKUPS
 from pinnace.runtime.cache import IndexFunction
 from pinnace.runtime.controller import Controller
@@ -90,24 +96,38 @@ class PodVolumeBackupWork:
     async def carry_out(self, pod_volume: PodVolumeBackup, report: Report) -> JSONObject:
         """Save the volume. Raises PodVolumeFailed."""
         refuse_other_uploaders(pod_volume.spec.uploader_type)
+        if was_begun_before(pod_volume.metadata.annotations):
+            await self.discard(pod_volume)
         pod = await self._volumes.pod(pod_volume.spec.pod)
         directory = await self._volumes.directory(pod, pod_volume.spec.volume)
         try:
             path = await self._volumes.path(pod_volume.spec.pod.uid, directory)
         except HostPathError as error:
             raise PodVolumeFailed(f"error getting volume path on host: {error}") from error
-        saved = await self._save(pod_volume, path, report)
+        saved = await save_held(
+            path,
+            partial(self._save, pod_volume, path, report),
+            partial(self.discard, pod_volume),
+            check=partial(self._check_pod, pod_volume, path),
+        )
         if not saved.snapshot:
             return {"path": str(path), "message": EMPTY_MESSAGE}
-        ended: JSONObject = {"path": str(path), "snapshotID": saved.snapshot}
-        if saved.new_bytes >= 0:
-            ended["incrementalBytes"] = saved.new_bytes
-        if saved.left_out.count:
-            ended["message"] = (
-                "sockets, pipes and devices of the volume were not saved, as kopia keeps none:"
-                f" {saved.left_out}"
+        return status_of(path, saved)
+
+    async def _check_pod(self, pod_volume: PodVolumeBackup, path: Path) -> None:
+        """The kubelet deletes what is no mount when its pod is gone or has ended. Raises PodVolumeFailed."""
+        if await in_thread(is_mounted, path):
+            return
+        pod = await self._volumes.pod(pod_volume.spec.pod)
+        if is_ending(pod) or is_ended(pod):
+            raise PodVolumeFailed(
+                f"the pod {Key.of(pod)} was deleted or has ended while its volume was saved, so that files"
+                " may be missing"
             )
-        return ended
+
+    async def discard(self, pod_volume: PodVolumeBackup, snapshot: str = "") -> None:
+        """Remove a snapshot that no object refers to; does its best."""
+        await discard(self._uploaders, _place(pod_volume), _tags(pod_volume), snapshot)
 
     def ended(self, pod_volume: PodVolumeBackup | None = None, status: JSONObject | None = None) -> None:
         """Count the end, and the time that a Completed one took. (docs/spec: PVL 14)"""
@@ -128,19 +148,12 @@ class PodVolumeBackupWork:
                 await reconciler.fail_orphan(obj)
 
     async def _save(self, pod_volume: PodVolumeBackup, path: Path, report: Report) -> Saved:
-        spec = pod_volume.spec
-        uploader = spec.uploader_type or RESTIC
-        place = Repository(
-            identifier=spec.repo_identifier,
-            location=spec.backup_storage_location,
-            namespace=spec.pod.namespace,
-            source=spec.pod.namespace,
-            uploader=uploader,
-        )
+        spec, place = pod_volume.spec, _place(pod_volume)
+        uploader = place.uploader
         source = Source(
             path=path,
             name=source_name(pod_volume),
-            tags=spec.tags if uploader == RESTIC else {**spec.tags, REQUESTER_TAG: REQUESTER},
+            tags=_tags(pod_volume),
             parent=self._parent(pod_volume) if uploader == RESTIC else "",
             parallel=whole_number(spec.uploader_settings.get(PARALLEL_SETTING, "")),
         )
@@ -169,6 +182,25 @@ class PodVolumeBackupWork:
             except DecodeError as error:
                 log.warning("A PodVolumeBackup cannot be read", name=obj["metadata"]["name"], error=error)
         return parent_snapshot(pod_volume, others)
+
+
+def _place(pod_volume: PodVolumeBackup) -> Repository:
+    spec = pod_volume.spec
+    return Repository(
+        identifier=spec.repo_identifier,
+        location=spec.backup_storage_location,
+        namespace=spec.pod.namespace,
+        source=spec.pod.namespace,
+        uploader=spec.uploader_type or RESTIC,
+    )
+
+
+def _tags(pod_volume: PodVolumeBackup) -> Mapping[str, str]:
+    """Of the snapshot, unlike those of any other PodVolumeBackup."""
+    spec = pod_volume.spec
+    if (spec.uploader_type or RESTIC) == RESTIC:
+        return spec.tags
+    return {**spec.tags, REQUESTER_TAG: REQUESTER}
 
 
 def refuse_other_uploaders(uploader: str) -> None:

@@ -6,18 +6,20 @@ are mounted then, and no other container writes to them. (docs/spec: CTL 10, PVL
 
 import asyncio
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Final
+
+from msgspec.structs import replace
 
 from pinnace.aio.blocking import in_thread
 from pinnace.api.objects import JSONObject
 from pinnace.api.velero.pod_volume import KOPIA, RESTIC, PodVolumeRestore
 from pinnace.api.velero.transfers import TransferPhase
-from pinnace.controllers.node.holding import ATTEMPTS_ANNOTATION, NODE_ANNOTATION, Holding
+from pinnace.controllers.node.holding import NODE_ANNOTATION, Holding, was_begun_before
 from pinnace.controllers.node.parts import NodeController, NodeParts
 from pinnace.controllers.node.pod_volume_backup import SNAPSHOT_INDEX, refuse_other_uploaders, whole_number
+from pinnace.controllers.node.presence import held
 from pinnace.controllers.node.reconciler import (
     PodVolumeFailed,
     PodVolumeReconciler,
@@ -121,11 +123,17 @@ class PodVolumeRestoreWork:
             raise PodVolumeFailed(
                 f"error restoring volume: error identifying path of volume: {error}"
             ) from error
-        if was_begun_before(pod_volume) and await in_thread(is_done, path, restore_uid(pod_volume)):
+        if was_begun_before(pod_volume.metadata.annotations) and await in_thread(
+            is_done, path, restore_uid(pod_volume)
+        ):
             return {}
-        await self._fill(pod_volume, path, report, migrated=is_migrated(path, directory))
+        async with held(path):
+            await self._fill(pod_volume, path, report, migrated=is_migrated(path, directory))
         await self._write_done_file(pod_volume, path)
         return {}
+
+    async def discard(self, pod_volume: PodVolumeRestore, snapshot: str = "") -> None:
+        """Nothing was saved."""
 
     def ended(self, pod_volume: PodVolumeRestore | None = None, status: JSONObject | None = None) -> None:
         """Nothing is counted for restores. (docs/spec: SRV 8.2)"""
@@ -211,11 +219,6 @@ def restore_uid(pod_volume: PodVolumeRestore) -> str:
     """The uid of the Restore that the pod waits for; empty if no owner reference names it."""
     owners = pod_volume.metadata.owner_references
     return next((owner.uid for owner in owners if owner.controller), "")
-
-
-def was_begun_before(pod_volume: PodVolumeRestore) -> bool:
-    """Whether this is not the first attempt."""
-    return pod_volume.metadata.annotations.get(ATTEMPTS_ANNOTATION) != "1"
 
 
 def _warn_if_late(pod: JSONObject) -> None:

@@ -27,6 +27,7 @@ from pinnace.api.velero.transfers import TransferPhase, TransferProgress
 from pinnace.controllers.node.holding import (
     MAX_ATTEMPTS,
     Holding,
+    Storing,
     attempts_of,
     holder_of,
     pod_of_holder,
@@ -96,6 +97,14 @@ class Work(Protocol[AnyPodVolumeT]):
 
         Raises:
             PodVolumeFailed: it was not done.
+        """
+        ...
+
+    async def discard(self, pod_volume: AnyPodVolumeT, snapshot: str = "") -> None:
+        """Remove a snapshot that no object refers to; does its best.
+
+        Args:
+            snapshot: empty for all that former agents may have made for this object.
         """
         ...
 
@@ -217,6 +226,8 @@ class PodVolumeReconciler(Generic[PodVolumeT]):
             if left and not await self._holding.has_ended(pod_of_holder(obj)):
                 return  # the end of that pod queues the key again
             if not ours and (refusal := self._refusal(obj)) is not None:
+                if left:
+                    await self._discard_left(obj)
                 await self._store(obj["metadata"]["uid"], key, refusal, holder=holder_of(obj))
                 self._work.ended()
                 return
@@ -316,8 +327,8 @@ class PodVolumeReconciler(Generic[PodVolumeT]):
         if work.is_lost:
             log.warning(f"{self._resource.kind} is not this agent's any more", reason=work.reason)
             self._claimed.discard(uid)
-        else:
-            await self._store(uid, key, status)
+        if (work.is_lost or not await self._store(uid, key, status)) and status.get("snapshotID"):
+            await self._work.discard(pod_volume, status["snapshotID"])
         self._work.ended(pod_volume, status)
 
     def _reporter(self, pod_volume: PodVolumeT) -> Report:
@@ -343,13 +354,27 @@ class PodVolumeReconciler(Generic[PodVolumeT]):
         except TimeoutError:
             log.warning("It is not stored that work was interrupted")
 
-    async def _store(self, uid: str, key: Key, status: JSONObject, *, holder: str = "") -> None:
-        """Store the terminal state; wait while the API server is out of reach, and remember a refusal."""
+    async def _store(self, uid: str, key: Key, status: JSONObject, *, holder: str = "") -> bool:
+        """Store the terminal state; wait while the API server is out of reach, and remember a refusal.
+
+        Returns:
+            False if it never will be stored: the object has ended otherwise, is gone or another agent's.
+        """
         log.info(f"{self._resource.kind} ended", phase=status["phase"], reason=status.get("message", ""))
-        if await self._holding.store(self._resource, key, uid, {"status": status}, holder=holder):
-            self._claimed.discard(uid)
-        else:
+        storing = await self._holding.store(self._resource, key, uid, {"status": status}, holder=holder)
+        if storing is Storing.REFUSED:
             self._unstored[key] = uid, status, holder
+        else:
+            self._claimed.discard(uid)
+        return storing is not Storing.NOT_OURS
+
+    async def _discard_left(self, obj: JSONObject) -> None:
+        """Remove what a former agent may have saved for an object that is not begun again."""
+        try:
+            pod_volume = decode(self._struct, obj)
+        except DecodeError:
+            return
+        await self._work.discard(pod_volume)
 
     def _completed(self, members: JSONObject) -> JSONObject:
         return self._ended(TransferPhase.COMPLETED) | members

@@ -1,6 +1,6 @@
 """How far the DataUpload or DataDownload of an item operation is, and giving it up. (docs/spec: BEY 6.7)"""
 
-from dataclasses import dataclass
+import msgspec
 
 from pinnace.api import labels
 from pinnace.api.objects import JSONObject, mapping, text
@@ -11,8 +11,7 @@ from pinnace.kube.resources import APIResource
 from pinnace.plugins.asynchronous import OperationProgress
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Movements:
+class Movements(msgspec.Struct, frozen=True, kw_only=True):
     """Finds the objects of one kind by their operation.
 
     Attributes:

@@ -1,9 +1,10 @@
 """The objects that are made to move the data of a volume: pure. (docs/spec: BEY 6.7)"""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any, Final
+
+import msgspec
 
 from pinnace.api import ALPHA_API_VERSION, API_VERSION, labels
 from pinnace.api.meta import LabelSelector
@@ -33,8 +34,7 @@ _SUFFIX_DIGITS: Final = 8
 ENDED: Final = frozenset({TransferPhase.COMPLETED, TransferPhase.FAILED, TransferPhase.CANCELED})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MovedVolume:
+class MovedVolume(msgspec.Struct, frozen=True, kw_only=True):
     """The data of a claim in a repository.
 
     Attributes:
@@ -127,8 +127,7 @@ def claim_like(target: JSONObject) -> JSONObject:
     return {key: spec[key] for key in kept if key in spec}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PodPlan:
+class PodPlan(msgspec.Struct, frozen=True, kw_only=True):
     """What a temporary pod is like.
 
     Attributes:
@@ -145,10 +144,10 @@ class PodPlan:
     image: str
     node: str = ""
     nodes: LabelSelector | None = None
-    near: Mapping[str, str] = field(default_factory=dict)
+    near: Mapping[str, str] = msgspec.field(default_factory=dict)
     priority_class: str = ""
-    annotations: Mapping[str, str] = field(default_factory=dict)
-    labels: Mapping[str, str] = field(default_factory=dict)
+    annotations: Mapping[str, str] = msgspec.field(default_factory=dict)
+    labels: Mapping[str, str] = msgspec.field(default_factory=dict)
     block: bool = False
     read_only: bool = False
     super_privileged: bool = False

@@ -5,8 +5,9 @@ the server's own list of operations names it for this claim.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from pinnace.api.codec import DecodeError, decode
 from pinnace.api.objects import JSONObject, mapping, objects, text
@@ -22,8 +23,7 @@ _UPLOADS: Final = "datauploads"
 _OPERATION: Final = "du-"
 
 
-@dataclass(frozen=True, slots=True)
-class NotMoved:
+class NotMoved(msgspec.Struct, frozen=True):
     """Why there is no data to restore.
 
     Attributes:

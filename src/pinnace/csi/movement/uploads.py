@@ -3,8 +3,9 @@
 (docs/spec: BEY 6.7)
 """
 
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from pinnace.api import ALPHA_API_VERSION, API_VERSION, labels
 from pinnace.api.objects import JSONObject, mapping, text
@@ -29,8 +30,7 @@ VOLUME_MODE: Final = "pinnace.io/volume-mode"
 NO_SUCH: Final = "its DataUpload was deleted before the data was moved"
 
 
-@dataclass(frozen=True, slots=True)
-class FollowUploads:
+class FollowUploads(msgspec.Struct, frozen=True):
     """Asks for the progress of DataUploads, and cancels them.
 
     Args:

@@ -115,9 +115,8 @@ class EBSSnapshotter:
         once = replace(self._policy, attempts=1)
         for tries in range(1, self._policy.attempts + 1):
             try:
-                return child_text(
-                    await self._ec2.call("CreateSnapshot", params, what, policy=once), "snapshotId"
-                )
+                answer = await self._ec2.call("CreateSnapshot", params, what, policy=once)
+                return _named(answer, "snapshotId", what)
             except StoreUnavailable:
                 if made := await self._find_snapshot(volume_id, tags):
                     return made
@@ -174,7 +173,7 @@ class EBSSnapshotter:
         }
         if iops is not None and volume_type in _WITH_IOPS:
             params["Iops"] = str(iops)
-        volume_id = child_text(await self._ec2.call("CreateVolume", params, what), "volumeId")
+        volume_id = _named(await self._ec2.call("CreateVolume", params, what), "volumeId", what)
         await self._wait_for(volume_id, what)
         return volume_id
 
@@ -234,3 +233,10 @@ class EBSSnapshotter:
         if _OLD_OWNER_TAG in kept:
             kept[_OLD_OWNER_TAG] = cluster
         return {**kept, f"{_OWNER_TAG}{cluster}": "owned"}
+
+
+def _named(answer: Element, name: str, what: str) -> str:
+    """The id of what was made. Raises StoreUnavailable if the answer has none: it is not known then."""
+    if found := child_text(answer, name):
+        return found
+    raise StoreUnavailable(f"{what}: the answer of EC2 has no {name}")

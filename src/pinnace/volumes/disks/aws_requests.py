@@ -3,20 +3,23 @@
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from urllib.parse import urlencode
 from xml.etree.ElementTree import Element
 
 from pinnace.clouds.aws.credentials import CredentialSource
 from pinnace.clouds.aws.signing import Signer, signed_headers
 from pinnace.http.requests import (
+    Request,
     RetryPolicy,
     child_text,
     code_and_message,
     error_for,
     local_name,
     new_session,
+    other_root,
     parse_xml,
-    send,
+    send_request,
     tls_context,
 )
 from pinnace.storage.errors import StorageError
@@ -58,7 +61,7 @@ class EC2:
     async def call(
         self, action: str, params: Mapping[str, str], what: str, *, policy: RetryPolicy | None = None
     ) -> Element:
-        """The answer to an action.
+        """The answer to an action; only a document of that action is one. (docs/adr/012)
 
         Args:
             what: what cannot be done if it fails, for the error.
@@ -81,9 +84,15 @@ class EC2:
             )
 
         async with new_session(tls_context()) as session:
-            reply = await send(
-                session, "POST", self._url, policy=policy or self._policy, headers=headers, data=body
+            request = Request(
+                method="POST",
+                url=self._url,
+                headers=headers,
+                data=body,
+                complaint=partial(other_root, name=f"{action}Response"),
+                what=what,
             )
+            reply = await send_request(session, request, policy=policy or self._policy)
         if reply.status == 200:
             return parse_xml(reply.body, what)
         error = error_for(what, reply.status, reply.body)

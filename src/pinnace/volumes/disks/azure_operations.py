@@ -18,6 +18,8 @@ from pinnace.volumes.native.snapshotters import SnapshotError
 API_VERSION: Final = "2021-12-01"
 """Of disks and snapshots."""
 
+_NOTHING_THERE: Final = 204
+"""The status of a deletion that found nothing, or left nothing."""
 _SUCCEEDED: Final = "Succeeded"
 _FAILED: Final = frozenset({"Failed", "Canceled"})
 
@@ -37,8 +39,11 @@ class ResourceManager:
     pause: Pause
 
     async def get(self, resource_id: str, what: str) -> JSONObject:
-        """A resource. Raises StorageError that begins with `what`."""
-        return (await self._call("GET", resource_id, what)).body
+        """A resource. Raises StorageError that begins with `what`; also if the answer is not about it."""
+        found = (await self._call("GET", resource_id, what)).body
+        if str(found.get("id", "")).casefold() != resource_id.casefold():
+            raise SnapshotError(f"{what}: the answer is not the resource that was asked for")
+        return found
 
     async def carry_out(
         self, method: str, resource_id: str, what: str, body: Mapping[str, object] | None = None
@@ -53,6 +58,16 @@ class ResourceManager:
         done = self._watch(answer, method, resource_id, what)
         if done is not None:
             await wait_until(done, f"{what}: it", limit_seconds=self.limit_seconds, pause=self.pause)
+        elif method == "DELETE" and answer.status != _NOTHING_THERE:
+            await self._see_that_it_is_gone(resource_id, what)
+
+    async def _see_that_it_is_gone(self, resource_id: str, what: str) -> None:
+        """After a success that proves nothing: a proxy or login page in the way may have sent it."""
+        try:
+            await self.get(resource_id, what)
+        except NotFoundError:
+            return
+        raise SnapshotError(f"{what}: the answer was one of success, but it is still there")
 
     def _watch(
         self, answer: Answer, method: str, resource_id: str, what: str
@@ -77,7 +92,7 @@ class ResourceManager:
             return None
 
         async def provisioned() -> bool:
-            resource = await self.get(resource_id, what)
+            resource = (await self._call("GET", resource_id, what)).body
             return _is_over(_state_of(resource), resource, what)
 
         return provisioned
@@ -104,7 +119,8 @@ class ResourceManager:
 
 
 def _state_of(resource: JSONObject) -> str:
-    return str((resource.get("properties") or {}).get("provisioningState", _SUCCEEDED))
+    """The state of a resource; empty if the answer is not about a resource."""
+    return str((resource.get("properties") or {}).get("provisioningState", ""))
 
 
 def _is_over(state: object, answer: JSONObject, what: str) -> bool:

@@ -9,7 +9,7 @@ import uuid
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 from pinnace.api.objects import JSONObject
 from pinnace.volumes.disks.json_requests import ForbiddenError, JSONService, NotFoundError
@@ -32,8 +32,11 @@ class Compute:
     pause: Pause
 
     async def get(self, path: str, what: str) -> JSONObject:
-        """A resource. Raises StorageError that begins with `what`."""
-        return (await self.service.call("GET", f"{self.url}/{path}", what)).body
+        """A resource. Raises StorageError that begins with `what`; also if the answer is not about it."""
+        found = (await self.service.call("GET", f"{self.url}/{path}", what)).body
+        if found.get("name") != unquote(path.rpartition("/")[2]):
+            raise SnapshotError(f"{what}: the answer is not the resource that was asked for")
+        return found
 
     async def insert(
         self, place: str, kind: str, body: Mapping[str, Any], what: str, *, made: Callable[[str], bool]
@@ -53,6 +56,7 @@ class Compute:
         answer = await self.service.call(
             "POST", f"{self.url}/{place}/{kind}?requestId={uuid.uuid4()}", what, body
         )
+        _check_operation(answer.body, what)
         resource = f"{place}/{kind}/{quote(str(body['name']), safe='')}"
 
         async def done() -> bool:
@@ -74,6 +78,7 @@ class Compute:
         """
         resource = f"{place}/{kind}/{quote(name, safe='')}"
         answer = await self.service.call("DELETE", f"{self.url}/{resource}", what)
+        _check_operation(answer.body, what)
 
         async def done() -> bool:
             if await self._is_done(place, answer.body, what):
@@ -85,7 +90,7 @@ class Compute:
     async def _is_done(self, place: str, begun: JSONObject, what: str) -> bool:
         """Whether an operation has succeeded, as far as we may know. Raises SnapshotError if it failed."""
         try:
-            operation = await self.get(f"{place}/operations/{begun.get('name', '')}", what)
+            operation = await self.get(f"{place}/operations/{begun['name']}", what)
         except (ForbiddenError, NotFoundError):
             return False
         if error := _error_of(operation):
@@ -101,6 +106,12 @@ class Compute:
 
     async def _wait(self, done: Callable[[], Awaitable[bool]], what: str) -> None:
         await wait_until(done, what, limit_seconds=READY_SECONDS, pause=self.pause)
+
+
+def _check_operation(begun: JSONObject, what: str) -> None:
+    """Refuse an answer that is no operation: a proxy or login page in the way may have sent it."""
+    if not isinstance(begun.get("name"), str) or not begun["name"]:
+        raise SnapshotError(f"{what}: the answer is not an operation of the compute service")
 
 
 def _error_of(operation: JSONObject) -> str:

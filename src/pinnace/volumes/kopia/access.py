@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+import msgspec
+
 from pinnace.aio.blocking import in_thread
 from pinnace.api.values.error_texts import error_text
 from pinnace.clouds.aws.credentials import Credentials, FixedCredentials
@@ -158,8 +160,7 @@ def _cache(accesses: AccessProvider, opened: Opened, storage: Storage) -> Path:
     return root / "kopia" / hashlib.sha256(named.encode()).hexdigest()[:32]
 
 
-@dataclass(frozen=True, slots=True)
-class _AWSCredentials:
+class _AWSCredentials(msgspec.Struct, frozen=True):
     """Those that stay valid, and those of now; kopia renews temporary ones itself."""
 
     fixed: Credentials | None = None

@@ -8,15 +8,14 @@ import asyncio
 import base64
 import json
 import logging
-import threading
-from collections.abc import Awaitable, Callable, Collection
-from contextlib import AsyncExitStack
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from contextlib import AsyncExitStack, suppress
 from datetime import datetime, timedelta
 from io import FileIO
 from pathlib import Path
 from typing import Final
 
-from pinnace.aio.blocking import in_thread
+from pinnace.aio.blocking import finish, in_thread
 from pinnace.api.values.times import utcnow
 from pinnace.storage.errors import StorageError
 from pinnace.storage.open import FILESYSTEM_PROVIDER, open_object_store, qualified_provider, store_config
@@ -25,12 +24,14 @@ from pinnace.volumes.kopia.access import Access, kopia_access
 from pinnace.volumes.kopia.commands import Command
 from pinnace.volumes.kopia.output import (
     Messages,
+    Snapshot,
     command_failed,
     full_hours,
     full_is_due,
     parse_left,
     parse_listing,
     parse_owner,
+    parse_policy_fits,
     parse_snapshot,
     parse_unique_id,
 )
@@ -48,7 +49,7 @@ from pinnace.volumes.uploader.errors import (
     Unsupported,
     UploaderError,
 )
-from pinnace.volumes.uploader.interface import Saved, Source, Target
+from pinnace.volumes.uploader.interface import Saved, Source, Target, are_of_one_volume
 from pinnace.volumes.uploader.output import Progress, Tail, snapshot_ids
 from pinnace.volumes.uploader.processes import (
     ANSWER_BYTES,
@@ -57,12 +58,13 @@ from pinnace.volumes.uploader.processes import (
     QUICK_SECONDS,
     STDERR_BYTES,
     TRANSFER_SECONDS,
+    UNDO_SECONDS,
     Outputs,
     run,
 )
 from pinnace.volumes.uploader.progress import OnProgress, Said, reporting
 from pinnace.volumes.uploader.share import ReadShare
-from pinnace.volumes.uploader.special import SpecialFiles, special_files
+from pinnace.volumes.uploader.survey import SPECIAL, Survey, survey
 
 log = logging.getLogger(__name__)
 
@@ -95,7 +97,6 @@ class Kopia:
         self._clock = clock
         self._program = program
         self._sleep = sleep
-        self._prepared: set[Repository] = set()
 
     async def connect(self, repository: Repository) -> None:
         """Open the repository with the password. Raises UploaderError, RepositoryMissing among them."""
@@ -132,14 +133,17 @@ class Kopia:
 
         Raises:
             FilesUnreadable: files of the volume could not be read.
+            Unsupported: names of files would become the same.
             UploaderError: nothing was saved.
         """
         async with AsyncExitStack() as stack:
             access = await stack.enter_async_context(kopia_access(self._accesses, repository))
             await self._prepare(access)
-            device = None
+            device, found = None, Survey()
             if await in_thread(source.path.is_block_device):
                 device = stack.enter_context(await _opened(source.path, "rb"))
+            else:
+                found = await _surveyed(source.path)
             command = commands.save(
                 source.path,
                 name=source.name,
@@ -152,21 +156,25 @@ class Kopia:
                 async with reporting(Said(messages.progress), on_progress, self._sleep):
                     outputs = Outputs(output, messages, stdin=device)
                     await self._call(access, command, outputs, TRANSFER_SECONDS)
-            except CommandFailed as error:
-                await self._refuse_incomplete(access, output.data, error)
+                made = parse_snapshot(output.data)
+                self._check_whole(command, access, made)
+                if on_progress is not None:
+                    await on_progress(Progress(total_bytes=made.total_bytes, bytes_done=made.total_bytes))
+            except asyncio.CancelledError:
+                with suppress(TimeoutError):
+                    await finish(self._undo(access, output.data), limit_seconds=UNDO_SECONDS)
                 raise
-            made = parse_snapshot(output.data)
-            if made.failed:
-                await self._forget(access, made.id)
-                raise UnexpectedOutput(f"kopia could not read {made.failed} files and did not fail")
-        left_out = SpecialFiles() if device is not None else await _special_files(source.path)
-        if on_progress is not None:
-            await on_progress(Progress(total_bytes=made.total_bytes, bytes_done=made.total_bytes))
+            except CommandFailed as error:
+                was_killed = error.exit_code is not None and error.exit_code < 0
+                await self._undo(access, output.data, source.tags if was_killed else None)
+                if (unreadable := _unreadable(error, output.data)) is not None:
+                    raise unreadable from error
+                raise
         return Saved(
             snapshot=made.id,
             total_bytes=made.total_bytes,
             new_bytes=messages.new_bytes(),
-            left_out=left_out,
+            lacks=_lacks(found),
         )
 
     async def fill(
@@ -228,6 +236,11 @@ class Kopia:
         async with kopia_access(self._accesses, repository) as access:
             await self._forget(access, snapshot)
 
+    async def forget_tagged(self, repository: Repository, tags: Mapping[str, str]) -> None:
+        """As in `Saver`. Raises UploaderError."""
+        async with kopia_access(self._accesses, repository) as access:
+            await self._forget_tagged(access, tags)
+
     async def maintain(self, repository: Repository) -> None:
         """Quick and, when kopia says that it is due, full maintenance, if we or nothing else own it.
 
@@ -275,34 +288,53 @@ class Kopia:
             ) from error
 
     async def _prepare(self, access: Access) -> None:
-        """Set the policy once a process: Velero's own repositories may have another."""
-        repository = access.opened.repository
-        if repository not in self._prepared:
+        """Set the policy unless the repository has it.
+
+        Velero's own repositories have another, and so has one that was made anew since the last call.
+        """
+        found = await self._ask(access, commands.show_policy(), QUICK_SECONDS)
+        if not parse_policy_fits(found, commands.POLICY):
             await in_thread(write_private, access.policy_file, commands.policy())
             await self._ask(access, commands.set_policy(access.policy_file), QUICK_SECONDS)
-            self._prepared.add(repository)
 
-    async def _refuse_incomplete(self, access: Access, output: bytes, error: CommandFailed) -> None:
-        """Remove the snapshot that lacks files, and say which. Raises FilesUnreadable for such a one."""
+    def _check_whole(self, command: Command, access: Access, made: Snapshot) -> None:
+        """Refuse what is not the whole volume though kopia did not fail. Raises CommandFailed."""
+        if not made.incomplete and not made.failed:
+            return
+        what = f"it saved a part of the volume only ({made.incomplete}): it was asked to stop"
+        if not made.incomplete:
+            what = f"it could not read {made.failed} files and did not fail"
+        shown = command.shown(self._program, access.opened.directory)
+        raise CommandFailed(shown, exit_code=0, reason=what)
+
+    async def _undo(self, access: Access, output: bytes, tags: Mapping[str, str] | None = None) -> None:
+        """Remove the snapshot that a call of `save` has made in vain, if there is one; does its best.
+
+        Args:
+            tags: of the snapshot, if kopia may have been killed between storing it and telling of it.
+        """
         try:
             made = parse_snapshot(output)
         except UnexpectedOutput:
-            return
+            made = None
         try:
-            await self._forget(access, made.id)
+            if made is not None:
+                await self._forget(access, made.id)
+            elif tags:
+                await self._forget_tagged(access, tags)
         except UploaderError as failure:
             log.warning(
-                "An incomplete snapshot stays in the repository",
-                extra={"fields": {"snapshot": made.id, "error": failure}},
+                "A snapshot that no object refers to may stay in the repository",
+                extra={"fields": {"snapshot": made.id if made is not None else tags, "error": failure}},
             )
-        if made.failed:
-            more = f" and {made.failed - len(made.errors)} more" if made.failed > len(made.errors) else ""
-            raise FilesUnreadable(
-                error.command,
-                exit_code=error.exit_code,
-                stderr=f"{'; '.join(made.errors)}{more}",
-                reason=f"{made.failed} files of the volume cannot be read",
-            ) from error
+
+    async def _forget_tagged(self, access: Access, tags: Mapping[str, str]) -> None:
+        if not are_of_one_volume(tags):
+            return
+        output = Tail(LIST_BYTES)
+        await self._run(access, commands.snapshots(tags=tags), output, LONG_SECONDS)
+        for snapshot in sorted(snapshot_ids(output.data, "kopia")):
+            await self._forget(access, snapshot)
 
     async def _forget(self, access: Access, snapshot: str) -> None:
         try:
@@ -372,15 +404,47 @@ class Kopia:
             raise command_failed(shown, exit_code=code, stderr=said)
 
 
-async def _special_files(directory: Path) -> SpecialFiles:
-    stopped = threading.Event()
+async def _surveyed(path: Path) -> Survey:
+    """What kopia does not save as it is. Raises Unsupported for what would be lost."""
+    found = await survey(path, SPECIAL, names=True)
+    if found.merged.count:
+        raise Unsupported(
+            "the volume has files whose names are not UTF-8 and would become the same name, as kopia keeps"
+            f" UTF-8 only: {found.merged}: rename them, or save the volume with restic"
+        )
+    return found
+
+
+def _unreadable(error: CommandFailed, output: bytes) -> FilesUnreadable | None:
+    """The error that says which files could not be read; None if that is not why kopia failed."""
     try:
-        return await in_thread(special_files, directory, stopped)
-    except OSError as error:
-        log.warning("Cannot look for sockets and devices in a volume", extra={"fields": {"error": error}})
-        return SpecialFiles()
-    finally:
-        stopped.set()
+        made = parse_snapshot(output)
+    except UnexpectedOutput:
+        return None
+    if not made.failed:
+        return None
+    more = f" and {made.failed - len(made.errors)} more" if made.failed > len(made.errors) else ""
+    return FilesUnreadable(
+        error.command,
+        exit_code=error.exit_code,
+        stderr=f"{'; '.join(made.errors)}{more}",
+        reason=f"{made.failed} files of the volume cannot be read",
+    )
+
+
+def _lacks(found: Survey) -> str:
+    """What was not saved as it is, in words."""
+    parts = []
+    if found.special.count:
+        parts.append(
+            f"sockets, pipes and devices of the volume were not saved, as kopia keeps none: {found.special}"
+        )
+    if found.renamed.count:
+        parts.append(
+            "files whose names are not UTF-8 come back under other names, as kopia keeps UTF-8 only:"
+            f" {found.renamed}"
+        )
+    return "; ".join(parts)
 
 
 def _check_folder(storage: Storage, command: str) -> None:

@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from pinnace.volumes.uploader.errors import InvalidSnapshot
 
@@ -27,6 +27,31 @@ _KEEP: Final = 2**31 - 1
 _NO_FILE: Final = "no/file"
 _SNAPSHOT_ID: Final = re.compile(r"[0-9a-f]{32}")
 _OBJECT_ID: Final = re.compile(r"[A-Za-z0-9]{8,128}")
+
+_PERIODS: Final = ("Latest", "Hourly", "Daily", "Weekly", "Monthly", "Annual")
+
+POLICY: Final[Mapping[str, Any]] = {
+    "retention": {f"keep{period}": _KEEP for period in _PERIODS},
+    "files": {
+        "noParentIgnore": True,
+        # Another name than `.kopiaignore`, which no file can have; an empty list means the default.
+        "ignoreDotFiles": [_NO_FILE],
+        "noParentDotFiles": True,
+        "ignoreCacheDirs": False,
+        "oneFileSystem": False,
+    },
+    "errorHandling": {
+        "ignoreFileErrors": False,
+        "ignoreDirectoryErrors": False,
+        "ignoreUnknownTypes": True,
+    },
+    "scheduling": {"manual": True},
+    "compression": {"compressorName": "none"},
+}
+"""Keep everything until it is deleted, and leave nothing out. (docs/spec: KOP 3)
+
+kopia by itself removes old snapshots, and skips what `.kopiaignore` names and directories that are tagged as
+caches."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,31 +86,14 @@ def set_policy(file: Path) -> Command:
     return Command(("policy", "import", f"--from-file={file}"))
 
 
-def policy() -> bytes:
-    """Keep everything until it is deleted, and leave nothing out. (docs/spec: KOP 3)
+def show_policy() -> Command:
+    """Tell the policy of the repository."""
+    return Command(("policy", "show", "--global", "--json"))
 
-    kopia by itself removes old snapshots, and skips what `.kopiaignore` names and directories that are tagged
-    as caches.
-    """
-    everything = {
-        "retention": {f"keep{period}": _KEEP for period in _PERIODS},
-        "files": {
-            "noParentIgnore": True,
-            # Another name than `.kopiaignore`, which no file can have; an empty list means the default.
-            "ignoreDotFiles": [_NO_FILE],
-            "noParentDotFiles": True,
-            "ignoreCacheDirs": False,
-            "oneFileSystem": False,
-        },
-        "errorHandling": {
-            "ignoreFileErrors": False,
-            "ignoreDirectoryErrors": False,
-            "ignoreUnknownTypes": True,
-        },
-        "scheduling": {"manual": True},
-        "compression": {"compressorName": "none"},
-    }
-    return json.dumps({"(global)": everything}).encode()
+
+def policy() -> bytes:
+    """The policy of the repository in the form of a file for `set_policy`."""
+    return json.dumps({"(global)": POLICY}).encode()
 
 
 def save(
@@ -131,9 +139,16 @@ def forget(snapshot: str) -> Command:
     return Command(("snapshot", "delete", "--delete", checked(snapshot)))
 
 
-def snapshots(*, incomplete: bool = False) -> Command:
-    """List the snapshots of all sources, with `incomplete` also what killed calls have left."""
-    return Command(("snapshot", "list", "--all", "--json", *(("--incomplete",) if incomplete else ())))
+def snapshots(*, incomplete: bool = False, tags: Mapping[str, str] | None = None) -> Command:
+    """List the snapshots of all sources, with `incomplete` also what killed calls have left.
+
+    Args:
+        tags: only snapshots that have all of these.
+    """
+    flags = [f"--tags={key}:{value}" for key, value in sorted((tags or {}).items())]
+    return Command(
+        ("snapshot", "list", "--all", "--json", *(("--incomplete",) if incomplete else ()), *flags)
+    )
 
 
 def verify(snapshots: Iterable[str], percent: float) -> Command:
@@ -169,5 +184,4 @@ def checked(snapshot: str) -> str:
     return snapshot
 
 
-_PERIODS: Final = ("Latest", "Hourly", "Daily", "Weekly", "Monthly", "Annual")
 _CREATED: Final = {"s3": "s3", "gcs": "gcs", "azureBlob": "azure", "filesystem": "filesystem"}

@@ -1,10 +1,11 @@
 """What kopia prints, read leniently. Pure."""
 
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Final
 
+import msgspec
 import orjson
 
 from pinnace.volumes.uploader.errors import (
@@ -100,12 +101,13 @@ class Messages:
             self._said.feed(f"{text}\n".encode())
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Snapshot:
+class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     """A snapshot as `snapshot create` tells of it.
 
     Attributes:
         root: the id of its root object.
+        incomplete: why it lacks a part of the volume, in kopia's word; empty if it is whole. A kopia that is
+            asked to stop (SIGINT, SIGTERM) stores what it has so far, and says that all went well.
         failed: how many files could not be read.
         errors: the first of them, each with its reason.
     """
@@ -113,6 +115,7 @@ class Snapshot:
     id: str
     root: str
     total_bytes: int
+    incomplete: str
     failed: int
     errors: tuple[str, ...]
 
@@ -130,6 +133,7 @@ def parse_snapshot(output: bytes) -> Snapshot:
         id=found["id"],
         root=str(root.get("obj") or ""),
         total_bytes=_number(summary, "size") or _number(root, "size"),
+        incomplete=str(found.get("incomplete") or summary.get("incomplete") or ""),
         failed=_number(summary, "numFailed"),
         errors=tuple(f"{each.get('path')}: {each.get('error')}" for each in errors[:_ERRORS_SHOWN]),
     )
@@ -143,8 +147,7 @@ def parse_unique_id(output: bytes) -> bytes:
         raise UnexpectedOutput("kopia did not tell the unique id of the repository") from error
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(msgspec.Struct, frozen=True):
     """An entry of a directory in a snapshot."""
 
     name: str
@@ -160,6 +163,17 @@ def parse_listing(output: bytes) -> list[Entry]:
         if len(columns) == 7:
             entries.append(Entry(columns[6].rstrip("/"), columns[5], columns[0].startswith("-")))
     return entries
+
+
+def parse_policy_fits(output: bytes, wanted: Mapping[str, Any]) -> bool:
+    """Whether the policy that `policy show` tells has everything that is wanted of it."""
+    return _fits(_object(output), wanted)
+
+
+def _fits(found: object, wanted: object) -> bool:
+    if isinstance(wanted, Mapping):
+        return isinstance(found, dict) and all(_fits(found.get(key), each) for key, each in wanted.items())
+    return found == wanted
 
 
 def parse_owner(output: bytes) -> str:

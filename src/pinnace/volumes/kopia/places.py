@@ -8,6 +8,8 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 from urllib.parse import urlsplit
 
+import msgspec
+
 from pinnace.api.velero.storage_location import BackupStorageLocation
 from pinnace.storage.layout import clean_bucket, clean_prefix
 from pinnace.storage.open import (
@@ -38,8 +40,7 @@ class Secrets:
     azure: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Storage:
+class Storage(msgspec.Struct, frozen=True, kw_only=True):
     """The store of a repository, as kopia's configuration names it.
 
     Attributes:

@@ -13,7 +13,7 @@ from pinnace.api.velero.snapshots import (
     VolumeSnapshotStatus,
 )
 from pinnace.archive.runlog import RunLog
-from pinnace.volumes.native.snapshotters import SnapshotError, Snapshotter, Snapshotters, called
+from pinnace.volumes.native.snapshotters import SnapshotError, Snapshotter, Snapshotters, called, made
 
 BACKUP_TAG: Final = "velero.io/backup"
 VOLUME_TAG: Final = "velero.io/pv"
@@ -106,7 +106,7 @@ class NativeSnapshots:
         log.info("Taking a snapshot of the persistent volume", location=location, volumeID=volume_id)
         tags = {**backup.labels, BACKUP_TAG: backup.name, VOLUME_TAG: name}
         try:
-            record.status.provider_snapshot_id = await called(
+            record.status.provider_snapshot_id = await made(
                 snapshotter.create_snapshot(volume_id, zone, tags), "error taking snapshot of volume"
             )
         except SnapshotError as error:

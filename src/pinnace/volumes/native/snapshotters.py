@@ -131,3 +131,11 @@ async def called(call: Awaitable[ResultT], what: str) -> ResultT:
     except Exception as error:
         # Foreign code: whatever it raises fails this call only.
         raise SnapshotError(f"{what}: {error}") from error
+
+
+async def made(call: Awaitable[str], what: str) -> str:
+    """The id of what a provider has made. Raises SnapshotError, also if it gives none: nothing can use it."""
+    found = await called(call, what)
+    if not found:
+        raise SnapshotError(f"{what}: the provider gave no id for it")
+    return found

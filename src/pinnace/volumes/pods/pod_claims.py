@@ -1,6 +1,6 @@
 """Finds the claim and the persistent volume of a pod's volume, or the node's directory."""
 
-from dataclasses import dataclass
+import msgspec
 
 from pinnace.api.objects import JSONObject
 from pinnace.kube.client import KubeClient
@@ -12,8 +12,7 @@ class VolumeError(Exception):
     """The claim or persistent volume of a volume cannot be read; the text is Velero's."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PodVolume:
+class PodVolume(msgspec.Struct, frozen=True, kw_only=True):
     """A volume of a pod.
 
     Attributes:

@@ -17,7 +17,8 @@ from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import KubeError
 from pinnace.kube.resources import POD_VOLUME_BACKUPS
 from pinnace.volumes.creating import create_generated
-from pinnace.volumes.outcomes import NOT_DONE, message_of, phase_of
+from pinnace.volumes.outcomes import CANCELED, NOT_DONE, message_of, phase_of
+from pinnace.volumes.pods.canceling import cancel_all
 from pinnace.volumes.pods.pod_claims import PodVolume, VolumeError, find_volume, look_behind
 from pinnace.volumes.pods.pod_volume_run import PodVolumeRun
 from pinnace.volumes.repositories import RepositoryUnavailable, not_ready
@@ -43,6 +44,7 @@ class PodVolumeBackups:
         self._outcomes = run.outcomes
         self._timeout = run.timeout
         self._uploader = run.uploader
+        self._created: list[str] = []
         self._ended: list[JSONObject] = []
         self._has_warned = False
 
@@ -78,6 +80,13 @@ class PodVolumeBackups:
             )
         return await self._back_up_in(repository, pod, volumes, log)
 
+    async def cancel_unfinished(self, reason: str) -> None:
+        """Have those that have not ended given up: the backup would not list their snapshots."""
+        names = [name for name in self._created if not self._outcomes.has_ended(name)]
+        metadata = self._backup.metadata
+        message = f"{CANCELED}, as its Backup {metadata.name} {reason}"
+        await cancel_all(self._client, POD_VOLUME_BACKUPS, metadata.namespace, names, message)
+
     async def _back_up_in(
         self, repository: BackupRepository, pod: JSONObject, volumes: Sequence[str], log: RunLog
     ) -> Sequence[Exception]:
@@ -87,7 +96,7 @@ class PodVolumeBackups:
             async with self._timeout.shared(self._locks, repository.metadata.name):
                 for volume in volumes:
                     try:
-                        name = await self._order(repository, pod, volume, log)
+                        name = await self._create(repository, pod, volume, log)
                     except (VolumeError, KubeError) as error:
                         errors.append(error)
                     else:
@@ -97,9 +106,10 @@ class PodVolumeBackups:
         except TimeoutError:
             self._tell_unfinished(names, log)
             errors.append(PodVolumeError("timed out waiting for all PodVolumeBackups to complete"))
+            await self.cancel_unfinished("did not wait for it any longer")
         return [*errors, *self._collect(names, log)]
 
-    async def _order(
+    async def _create(
         self, repository: BackupRepository, pod: JSONObject, volume: str, log: RunLog
     ) -> str | None:
         """Create the PodVolumeBackup and return its name, or None if there is nothing to save."""
@@ -119,6 +129,7 @@ class PodVolumeBackups:
         namespace = self._backup.metadata.namespace
         created = await create_generated(self._client, POD_VOLUME_BACKUPS, body, namespace)
         name: str = created["metadata"]["name"]
+        self._created.append(name)
         if (created["spec"].get("uploaderType") or RESTIC_REPOSITORY) != self._uploader:
             raise VolumeError(
                 "the cluster's definition of PodVolumeBackup drops spec.uploaderType, so that the volume"

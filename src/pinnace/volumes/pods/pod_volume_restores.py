@@ -115,7 +115,7 @@ class PodVolumeRestores:
                         self._restore, self._location, repository, pod, volume, snapshot
                     )
                     try:
-                        names.append(await self._order(body))
+                        names.append(await self._create(body))
                     except KubeError as error:
                         errors.append(f"error creating PodVolumeRestore for volume {volume}: {error}")
                 async with self._timeout.limit():
@@ -124,7 +124,7 @@ class PodVolumeRestores:
             errors.append(TIMED_OUT)
         return [*errors, *self._failures(names)]
 
-    async def _order(self, body: JSONObject) -> str:
+    async def _create(self, body: JSONObject) -> str:
         namespace = self._restore.metadata.namespace
         created = await create_generated(self._client, POD_VOLUME_RESTORES, body, namespace)
         name: str = created["metadata"]["name"]

@@ -7,9 +7,11 @@ every ten seconds, if it has changed. (docs/spec: PVL 7, 8)
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from pinnace.aio.blocking import finish
 from pinnace.volumes.restic import commands
 from pinnace.volumes.restic.access import Access, restic_access
 from pinnace.volumes.restic.commands import Command
@@ -31,7 +33,7 @@ from pinnace.volumes.uploader.errors import (
     Unsupported,
     UploaderError,
 )
-from pinnace.volumes.uploader.interface import Saved, Source, Target
+from pinnace.volumes.uploader.interface import Saved, Source, Target, are_of_one_volume
 from pinnace.volumes.uploader.output import Progress, Tail, snapshot_ids
 from pinnace.volumes.uploader.processes import (
     ANSWER_BYTES,
@@ -40,12 +42,14 @@ from pinnace.volumes.uploader.processes import (
     QUICK_SECONDS,
     STDERR_BYTES,
     TRANSFER_SECONDS,
+    UNDO_SECONDS,
     Outputs,
     Sink,
     run,
 )
 from pinnace.volumes.uploader.progress import Measured, OnProgress, Said, reporting
 from pinnace.volumes.uploader.share import ReadShare
+from pinnace.volumes.uploader.survey import SOCKETS, survey
 
 log = logging.getLogger(__name__)
 
@@ -100,6 +104,16 @@ class Restic:
         """Remove a snapshot; one that is gone is success. Raises UploaderError."""
         await self._do(repository, commands.forget(snapshot), LONG_SECONDS)
 
+    async def forget_tagged(self, repository: Repository, tags: Mapping[str, str]) -> None:
+        """As in `Saver`. Raises UploaderError."""
+        if not are_of_one_volume(tags):
+            return
+        async with restic_access(self._accesses, repository) as access:
+            output = Tail(LIST_BYTES)
+            await self._run(access, commands.find_snapshots(tags), output, LONG_SECONDS)
+            for snapshot in sorted(snapshot_ids(output.data, "restic")):
+                await self._run(access, commands.forget(snapshot), Tail(_TEXT_BYTES), LONG_SECONDS)
+
     async def back_up(
         self,
         repository: Repository,
@@ -129,15 +143,21 @@ class Restic:
             try:
                 async with reporting(Said(output.progress), on_progress, self._sleep):
                     await self._run(access, command, output, TRANSFER_SECONDS, directory=directory)
+                final = output.final_progress()
+                if on_progress is not None:
+                    await on_progress(final)
             except EmptySnapshot:
                 return ""
+            except asyncio.CancelledError:
+                if snapshot := output.snapshot_id():
+                    undoing = self._undo(access, commands.forget(snapshot), tags)
+                    with suppress(TimeoutError):
+                        await finish(undoing, limit_seconds=UNDO_SECONDS)
+                raise
             except CommandFailed as error:
                 if error.exit_code == _INCOMPLETE:
-                    await self._remove_incomplete(access, tags)
+                    await self._remove_incomplete(access, output.snapshot_id(), tags)
                 raise
-            final = output.final_progress()
-            if on_progress is not None:
-                await on_progress(final)
             if snapshot := output.snapshot_id():
                 return snapshot
             try:
@@ -180,10 +200,12 @@ class Restic:
         """As in `Uploader`. Raises UploaderError."""
         if source.path.is_block_device():
             raise Unsupported("restic cannot save volumes in Block mode; kopia can")
+        left_out = (await survey(source.path, SOCKETS)).special
         snapshot = await self.back_up(
             repository, source.path, source.tags, parent=source.parent, on_progress=on_progress
         )
-        return Saved(snapshot=snapshot)
+        lacks = f"sockets of the volume were not saved, as restic keeps none: {left_out}"
+        return Saved(snapshot=snapshot, lacks=lacks if left_out.count else "")
 
     async def fill(
         self,
@@ -242,16 +264,26 @@ class Restic:
         await self._run(access, commands.find_snapshot(tags), output, QUICK_SECONDS)
         return parse_snapshot_id(output.data)
 
-    async def _remove_incomplete(self, access: Access, tags: Mapping[str, str]) -> None:
-        """Forget the snapshot that lacks files; does its best. (docs/spec: PVL-073)"""
+    async def _remove_incomplete(self, access: Access, snapshot: str, tags: Mapping[str, str]) -> None:
+        """Forget the snapshot that lacks files; does its best. (docs/spec: PVL-073)
+
+        Args:
+            snapshot: empty if restic did not tell it, as old ones do not: it is found by its tags then.
+        """
         try:
-            snapshot = await self._find_snapshot(access, tags)
-            await self._run(access, commands.forget(snapshot), Tail(_TEXT_BYTES), LONG_SECONDS)
+            if not snapshot and are_of_one_volume(tags):
+                snapshot = await self._find_snapshot(access, tags)
         except UploaderError as error:
-            log.warning(
-                "An incomplete snapshot stays in the repository",
-                extra={"fields": {"tags": dict(tags), "error": error}},
-            )
+            _log_left(tags, error)
+            return
+        if snapshot:
+            await self._undo(access, commands.forget(snapshot), tags)
+
+    async def _undo(self, access: Access, forget: Command, tags: Mapping[str, str]) -> None:
+        try:
+            await self._run(access, forget, Tail(_TEXT_BYTES), LONG_SECONDS)
+        except UploaderError as error:
+            _log_left(tags, error)
 
     async def _do(self, repository: Repository, command: Command, deadline_seconds: float) -> None:
         async with restic_access(self._accesses, repository) as access:
@@ -313,3 +345,10 @@ class Restic:
         line, output = [self._program, "version"], Tail(_TEXT_BYTES)
         await self._child(" ".join(line), line, output, self._accesses.inherited, QUICK_SECONDS, None)
         return commands.knows_repository_version(output.text)
+
+
+def _log_left(tags: Mapping[str, str], error: UploaderError) -> None:
+    log.warning(
+        "An incomplete snapshot, or one that no object refers to, stays in the repository",
+        extra={"fields": {"tags": dict(tags), "error": error}},
+    )

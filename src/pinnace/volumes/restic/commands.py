@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
+
 from pinnace.volumes.restic.identifiers import without_credentials
 from pinnace.volumes.uploader.errors import InvalidSnapshot
 from pinnace.volumes.uploader.share import ReadShare
@@ -30,8 +32,7 @@ class Command:
     flags: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Files:
+class Files(msgspec.Struct, frozen=True, kw_only=True):
     """The files that a command line names, and the repository."""
 
     identifier: str
@@ -80,8 +81,12 @@ def backup(tags: Mapping[str, str], *, parent: str = "") -> Command:
 
 def find_snapshot(tags: Mapping[str, str]) -> Command:
     """The newest snapshot that has all of these tags."""
-    joined = ",".join(f"{name}={value}" for name, value in sorted(tags.items()))
-    return Command(name="snapshots", flags=("--json", "--last", f"--tag={joined}"))
+    return Command(name="snapshots", flags=("--json", "--last", f"--tag={_joined(tags)}"))
+
+
+def find_snapshots(tags: Mapping[str, str]) -> Command:
+    """All snapshots that have all of these tags."""
+    return Command(name="snapshots", flags=("--json", f"--tag={_joined(tags)}"))
 
 
 def list_snapshots() -> Command:
@@ -144,6 +149,10 @@ def check(share: ReadShare) -> Command:
 def forget(snapshot: str) -> Command:
     """Remove a snapshot; one that is gone is success."""
     return Command(name="forget", args=(_checked(snapshot),))
+
+
+def _joined(tags: Mapping[str, str]) -> str:
+    return ",".join(f"{name}={value}" for name, value in sorted(tags.items()))
 
 
 def _checked(snapshot: str) -> str:

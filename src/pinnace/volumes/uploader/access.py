@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import msgspec
+
 from pinnace.api import labels
 from pinnace.api.codec import DecodeError, decode
 from pinnace.api.nonadmin.names import tenant_of
@@ -35,8 +37,7 @@ PROXIES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")
 """A proxy would resolve the names of a tenant's location anew, and connect to what is refused here."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Repository:
+class Repository(msgspec.Struct, frozen=True, kw_only=True):
     """A repository and the location it is in.
 
     Attributes:

@@ -5,21 +5,32 @@ cancelled. The caller holds the locks that an operation needs (see `locks`).
 """
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Protocol
+
+import msgspec
 
 from pinnace.volumes.uploader.access import Repository
 from pinnace.volumes.uploader.progress import OnProgress
 from pinnace.volumes.uploader.share import ReadShare
-from pinnace.volumes.uploader.special import SpecialFiles
 
 RESTIC: Final = "restic"
 KOPIA: Final = "kopia"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Source:
+_VOLUME_TAGS: Final = ("backup-uid", "ns", "volume")
+_OWNER_TAGS: Final = ("pod-uid", "pvc-uid")
+
+
+def are_of_one_volume(tags: Mapping[str, str]) -> bool:
+    """Whether only snapshots of one volume in one backup can have all of these tags.
+
+    What is removed by other tags may be data that a backup refers to.
+    """
+    return all(tags.get(name) for name in _VOLUME_TAGS) and any(tags.get(name) for name in _OWNER_TAGS)
+
+
+class Source(msgspec.Struct, frozen=True, kw_only=True):
     """What is saved.
 
     Attributes:
@@ -34,30 +45,28 @@ class Source:
 
     path: Path
     name: str = ""
-    tags: Mapping[str, str] = field(default_factory=dict)
+    tags: Mapping[str, str] = msgspec.field(default_factory=dict)
     parent: str = ""
     parallel: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Saved:
+class Saved(msgspec.Struct, frozen=True, kw_only=True):
     """What was saved.
 
     Attributes:
         snapshot: its id; empty if restic found nothing to save.
         total_bytes: what a restore writes.
         new_bytes: what was read and had to be stored, by the program's own count; -1 if it does not tell.
-        left_out: the sockets, pipes and devices that were not saved.
+        lacks: in words, what was not saved, or not as it is; empty if all was.
     """
 
     snapshot: str
     total_bytes: int = 0
     new_bytes: int = -1
-    left_out: SpecialFiles = field(default_factory=SpecialFiles)
+    lacks: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
+class Target(msgspec.Struct, frozen=True, kw_only=True):
     """Where a snapshot is restored to.
 
     Attributes:
@@ -81,7 +90,18 @@ class Saver(Protocol):
     async def save(
         self, repository: Repository, source: Source, *, on_progress: OnProgress | None = None
     ) -> Saved:
-        """Save a directory or a device; an incomplete snapshot is removed again."""
+        """Save a directory or a device; a snapshot that is incomplete or not wanted any more is removed."""
+        ...
+
+    async def forget(self, repository: Repository, snapshot: str) -> None:
+        """Remove a snapshot; one that is gone is success. Maintenance frees its space."""
+        ...
+
+    async def forget_tagged(self, repository: Repository, tags: Mapping[str, str]) -> None:
+        """Remove all complete snapshots that have all of these tags; none is success.
+
+        Nothing is removed unless the tags are of one volume (`are_of_one_volume`).
+        """
         ...
 
 
@@ -128,10 +148,6 @@ class Uploader(Saver, Filler, Protocol):
         Raises:
             DataDamaged: what was found.
         """
-        ...
-
-    async def forget(self, repository: Repository, snapshot: str) -> None:
-        """Remove a snapshot; one that is gone is success. Maintenance frees its space."""
         ...
 
     async def unlock(self, repository: Repository) -> None:

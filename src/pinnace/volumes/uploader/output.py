@@ -1,15 +1,14 @@
 """What the outputs of a program are kept as, how far it says it is, and the snapshots that it lists."""
 
-from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 import orjson
 
 from pinnace.volumes.uploader.errors import UnexpectedOutput
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Progress:
+class Progress(msgspec.Struct, frozen=True, kw_only=True):
     """The progress of a backup or restore."""
 
     total_bytes: int
@@ -53,8 +52,16 @@ def listed_snapshots(output: bytes, program: str) -> list[Any]:
 
 
 def snapshot_ids(output: bytes, program: str) -> frozenset[str]:
-    """The full ids of all snapshots that a program lists. Raises UnexpectedOutput."""
-    snapshots = listed_snapshots(output, program)
+    """The full ids of all snapshots that a program lists, but for incomplete ones.
+
+    Raises:
+        UnexpectedOutput: it listed something else.
+    """
+    snapshots = [
+        each
+        for each in listed_snapshots(output, program)
+        if not (isinstance(each, dict) and each.get("incomplete"))
+    ]
     ids = [each.get("id") for each in snapshots if isinstance(each, dict)]
     named = frozenset(each for each in ids if isinstance(each, str) and each)
     if len(named) != len(snapshots):

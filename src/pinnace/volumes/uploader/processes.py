@@ -9,10 +9,11 @@ import os
 import signal
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from io import IOBase
 from pathlib import Path
 from typing import Final, Protocol
+
+import msgspec
 
 from pinnace.aio.blocking import finish
 
@@ -24,6 +25,9 @@ LONG_SECONDS: Final = 24 * 3600.0
 
 TRANSFER_SECONDS: Final = 7 * 24 * 3600.0
 """The deadline of saving and restoring a volume: those who wait for it give up much earlier."""
+
+UNDO_SECONDS: Final = 5.0
+"""For removing the snapshot of a call that is cancelled; the stop of an agent must not take long."""
 
 ANSWER_BYTES: Final = 1 << 22
 LIST_BYTES: Final = 64 << 20
@@ -45,8 +49,7 @@ class Sink(Protocol):
     def feed(self, chunk: bytes) -> None: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Outputs:
+class Outputs(msgspec.Struct, frozen=True):
     """Where the two outputs of a process go, and where its input comes from.
 
     Attributes:

@@ -1,15 +1,15 @@
 """How much of the data of volumes a verification reads: `10%`, `100%` or `1/5`. Pure."""
 
 import re
-from dataclasses import dataclass
 from typing import Self
+
+import msgspec
 
 _PERCENT = re.compile(r"([0-9]{1,3}(?:\.[0-9]{1,6})?) ?%")
 _PART = re.compile(r"([0-9]{1,9})/([0-9]{1,9})")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReadShare:
+class ReadShare(msgspec.Struct, frozen=True, kw_only=True):
     """A share of data, chosen at random, or one of equal parts that together are all data.
 
     Attributes:

@@ -9,7 +9,7 @@ from xml.etree.ElementTree import Element
 
 import pytest
 
-from hack.cluster.faults import CutBeforeRequest, DropResponse, Respond
+from hack.cluster.faults import ActAndRespond, CutBeforeRequest, DropResponse, Respond
 from hack.cluster.processes import ManagedProcess, free_port
 from hack.cluster.proxy import FaultProxy, Upstream
 from pinnace.api.values.times import utcnow
@@ -185,6 +185,51 @@ async def test_a_lost_answer_makes_no_second_snapshot(ec2: EC2, opened: Open, pr
     snapshot = await snapshotter.create_snapshot(volume, ZONE, TAGS)
 
     assert [child_text(each, "snapshotId") for each in await snapshots_of(ec2, volume)] == [snapshot]
+
+
+PAGE = b'<html xmlns="http://www.w3.org/1999/xhtml"><body>Please sign in</body></html>'
+NO_ID = b"<CreateSnapshotResponse><status>pending</status></CreateSnapshotResponse>"
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        Respond(200, PAGE, {"Content-Type": "text/xml"}),
+        Respond(200, b"{}"),
+        Respond(200),
+        Respond(200, NO_ID),
+    ],
+    ids=["page", "empty object", "nothing", "no id"],
+)
+@pytest.mark.parametrize("acted", [False, True], ids=["in EC2's place", "after EC2"])
+async def test_a_snapshot_is_taken_though_something_else_answered_once(
+    ec2: EC2, opened: Open, proxy: FaultProxy, answer: Respond, acted: bool
+) -> None:
+    """A proxy that answers 200 to anything would have made a Completed snapshot without an id."""
+    volume = await make_volume(ec2)
+    snapshotter = await opened(proxy.url)
+    fault = ActAndRespond(answer) if acted else answer
+    proxy.rules.add(fault, method="POST", skip=1, times=1)  # the first looks at the volume
+
+    snapshot = await snapshotter.create_snapshot(volume, ZONE, TAGS)
+
+    assert [child_text(each, "snapshotId") for each in await snapshots_of(ec2, volume)] == [snapshot]
+
+
+@pytest.mark.parametrize("body", [PAGE, b"{}", b""], ids=["page", "empty object", "nothing"])
+async def test_a_snapshot_is_not_deleted_because_something_else_says_so(
+    ec2: EC2, opened: Open, proxy: FaultProxy, body: bytes
+) -> None:
+    volume = await make_volume(ec2)
+    snapshot = await (await opened()).create_snapshot(volume, ZONE, TAGS)
+    proxy.rules.add(Respond(200, body))
+    snapshotter = await opened(proxy.url)
+
+    with pytest.raises(StoreUnavailable, match="this is not the service's answer"):
+        await snapshotter.delete_snapshot(snapshot)
+    with pytest.raises(StoreUnavailable, match="this is not the service's answer"):
+        await snapshotter.has_snapshot(snapshot)
+    assert len(await snapshots_of(ec2, volume)) == 1
 
 
 async def test_faults_before_the_snapshot_are_tried_again(ec2: EC2, opened: Open, proxy: FaultProxy) -> None:

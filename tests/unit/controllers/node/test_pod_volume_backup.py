@@ -16,7 +16,6 @@ from pinnace.volumes.uploader.errors import (
     SnapshotMissing,
     UnexpectedOutput,
 )
-from pinnace.volumes.uploader.special import SpecialFiles
 from tests.unit.controllers.fakes import fail_once, key
 from tests.unit.controllers.node_world import NODE, SNAPSHOT, NodeWorld
 
@@ -373,7 +372,7 @@ async def test_how_long_it_took_is_counted(world: NodeWorld, owned: bool) -> Non
         volume_backup["metadata"]["ownerReferences"] = [owner]
 
     def later(*call: Any) -> None:
-        if call[:2] == ("get", "pods"):
+        if call[:2] == ("get", "pods") and not world.restic.calls:
             world.clock.advance(90.7)
 
     world.cluster.before = later
@@ -391,13 +390,13 @@ async def test_a_volume_is_saved_with_kopia_under_velero_s_path(world: NodeWorld
         "uploaderSettings": {"ParallelFilesUpload": "3"},
     }
     world.restic.new_bytes = 7
-    world.restic.left_out = SpecialFiles(4, ("a", "b", "c"))
+    world.restic.lacks = "sockets were not saved"
 
     status = await world.save()
 
     assert status["phase"] == "Completed"
     assert status["incrementalBytes"] == 7
-    assert status["message"].endswith("were not saved, as kopia keeps none: a, b, c and 1 more")
+    assert status["message"] == "sockets were not saved"
     (place,) = world.restic.repositories
     assert (place.uploader, place.namespace, place.source) == ("kopia", "shop", "shop")
     (source,) = world.restic.sources
@@ -437,3 +436,31 @@ async def test_work_that_is_canceled_before_it_begins_is_never_begun(world: Node
 
     assert status["phase"] == "Canceled"
     assert world.restic.calls == []
+
+
+@pytest.mark.parametrize("how", ["removed", "replaced", "its pod is being deleted", "its pod has ended"])
+async def test_a_volume_that_is_taken_away_while_it_is_saved_fails_and_leaves_no_snapshot(
+    world: NodeWorld, how: str
+) -> None:
+    """kopia does not notice: files that are gone count as deleted by the application."""
+    world.add_backup()
+    path = world.volume()
+    world.restic.until = asyncio.Event()
+    saving = asyncio.create_task(world.save())
+    await world.restic.working.wait()
+    pod = world.cluster.elsewhere["pods", "shop", "p"]
+    if how == "its pod is being deleted":
+        pod["metadata"]["deletionTimestamp"] = "2021-08-11T21:43:26Z"
+    elif how == "its pod has ended":
+        pod["status"] = {"phase": "Succeeded"}
+    else:
+        path.rename(path.with_name("deleting~data"))
+        if how == "replaced":  # by the directory below a mount
+            path.mkdir()
+    world.restic.until.set()
+
+    status = await saving
+
+    assert status["phase"] == "Failed"
+    assert status["message"].endswith("so that files may be missing")
+    assert world.restic.forgotten == [SNAPSHOT]

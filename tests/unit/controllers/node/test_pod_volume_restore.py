@@ -238,3 +238,22 @@ async def test_what_a_former_agent_left(
     assert status["phase"] == after
     if after == "Failed":
         assert status["message"].startswith('get a podvolumerestore with status "InProgress"')
+
+
+async def test_a_volume_that_is_unmounted_while_it_is_filled_fails(world: NodeWorld) -> None:
+    """The rest of the data went to the disk of the node, below the mount."""
+    world.add_pod(**waiting("restic-wait"))
+    path = world.volume()
+    world.add_restore()
+    world.restic.until = asyncio.Event()
+    filling = asyncio.create_task(world.fill())
+    await world.restic.working.wait()
+    path.rename(path.with_name("unmounted"))
+    path.mkdir()
+    world.restic.until.set()
+
+    status = await filling
+
+    assert status["phase"] == "Failed"
+    assert status["message"].startswith("the volume was taken away from its node during the transfer")
+    assert list(path.iterdir()) == [], "nothing tells the pod to start"

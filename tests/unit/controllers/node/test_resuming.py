@@ -15,7 +15,7 @@ from pinnace.controllers.node.holding import (
     MAX_ATTEMPTS,
     NODE_ANNOTATION,
 )
-from tests.unit.controllers.fakes import NAMESPACE
+from tests.unit.controllers.fakes import NAMESPACE, fail_once
 from tests.unit.controllers.node_world import AGENT, NODE, RESTORE_UID, SNAPSHOT, NodeWorld, waiting
 
 BEGUN = "2021-08-11T21:00:00Z"
@@ -120,6 +120,71 @@ async def test_what_ended_its_agent_too_often_fails(world: NodeWorld) -> None:
     )
     assert world.restic.calls == []
     assert world.metrics.calls == [("backup_dequeued",)]
+
+
+TAGS = {"backup": "b1", "backup-uid": "u1", "ns": "shop", "pod": "p", "pod-uid": "uid-p", "volume": "data"}
+
+
+async def test_what_a_former_agent_may_have_saved_is_removed_before_it_is_saved_again(
+    world: NodeWorld,
+) -> None:
+    """A snapshot whose agent died before it stored the id is in no backup, and never deleted with one."""
+    left(world.add_backup())["spec"]["tags"] = TAGS
+
+    status = await world.save()
+
+    assert status["phase"] == "Completed"
+    assert world.restic.forgotten == [TAGS]
+
+
+@pytest.mark.parametrize("missing", ["backup-uid", "pod-uid", "volume"])
+async def test_nothing_is_removed_by_tags_that_others_may_have(world: NodeWorld, missing: str) -> None:
+    left(world.add_backup())["spec"]["tags"] = {**TAGS, missing: ""}
+
+    await world.save()
+
+    assert world.restic.forgotten == []
+
+
+@pytest.mark.parametrize("why", ["canceled", "too often"])
+async def test_what_is_not_begun_again_leaves_no_snapshot(world: NodeWorld, why: str) -> None:
+    obj = left(world.add_backup(), attempts=str(MAX_ATTEMPTS) if why == "too often" else "1")
+    obj["spec"] |= {"tags": TAGS, "cancel": why == "canceled"}
+
+    status = await world.save()
+
+    assert status["phase"] in ("Canceled", "Failed")
+    assert world.restic.forgotten == [TAGS]
+
+
+@pytest.mark.parametrize("end", ["deleted", "failed by the server", "taken by another agent"])
+async def test_a_snapshot_that_cannot_be_stored_any_more_is_removed(world: NodeWorld, end: str) -> None:
+    world.add_backup()["spec"]["tags"] = TAGS
+    async with in_flight(world):
+        stored = world.cluster.objects["podvolumebackups", "pvb"]
+        if end == "deleted":
+            del world.cluster.objects["podvolumebackups", "pvb"]
+        elif end == "failed by the server":
+            stored["status"] |= {"phase": "Failed"}
+        else:
+            stored["metadata"]["annotations"][AGENT_ANNOTATION] = FORMER
+
+    assert world.restic.forgotten == [SNAPSHOT]
+
+
+async def test_a_snapshot_whose_end_is_stored_stays_though_the_answer_was_lost(world: NodeWorld) -> None:
+    world.add_backup()["spec"]["tags"] = TAGS
+    lost = fail_once("patch", "podvolumebackups")
+
+    def after(*call: str) -> None:
+        if world.cluster.status("podvolumebackups", "pvb").get("snapshotID"):
+            lost(*call)
+
+    world.cluster.after = after
+    status = await world.save()
+
+    assert (status["phase"], status["snapshotID"]) == ("Completed", SNAPSHOT)
+    assert world.restic.forgotten == []
 
 
 async def test_what_was_canceled_meanwhile_is_not_begun_again(world: NodeWorld) -> None:

@@ -191,8 +191,9 @@ class TestSnapshots:
 
     async def test_whether_it_exists_is_looked_up(self, cloud: Cloud, opened: Open) -> None:
         path = f"{VAULT}/snapshots/s"
-        cloud.on("GET", f"{path}1", {"properties": {"provisioningState": "Succeeded"}})
-        cloud.on("GET", f"{path}2", {"properties": {"provisioningState": "Failed"}})
+        cloud.on("GET", f"{path}1", snapshot(f"{path}1"))
+        failed = {"id": f"{path}2", "properties": {"provisioningState": "Failed"}}
+        cloud.on("GET", f"{path}2", failed)
         cloud.on("GET", f"{path}3", refusal("ResourceNotFound", "The Resource was not found."), status=404)
         unseen = refusal("SubscriptionNotFound", "The subscription 'other' could not be found.")
         cloud.on("GET", f"{path}4", unseen, status=404)
@@ -203,6 +204,41 @@ class TestSnapshots:
         assert found == [True, False, False]
         with pytest.raises(StorageError, match="could not be found"):
             await snapshotter.has_snapshot(f"{path}4")
+
+    @pytest.mark.parametrize("body", [{}, None], ids=["empty object", "nothing"])
+    async def test_what_something_else_answered_to_a_change_is_not_believed(
+        self, cloud: Cloud, opened: Open, body: dict[str, Any] | None
+    ) -> None:
+        """A proxy that answers 200 to anything: the snapshot was never taken, and is still there."""
+        cloud.on("GET", f"{GROUP}/disks/data", DISK)
+        cloud.on("PUT", NEW, body)
+        missing = refusal("ResourceNotFound", "The Resource was not found.")
+        cloud.on("GET", NEW, missing, status=404)
+        snapshotter = await opened()
+        with pytest.raises(StorageError, match=r"of disk data: The Resource was not found"):
+            await snapshotter.create_snapshot("data", "", TAGS)
+
+        path = f"{VAULT}/snapshots/s1"
+        cloud.on("DELETE", path, body)
+        cloud.on("GET", path, snapshot(path))
+        with pytest.raises(SnapshotError, match="one of success, but it is still there"):
+            await snapshotter.delete_snapshot(path)
+
+        cloud.on("DELETE", f"{path}2", body)
+        cloud.on("GET", f"{path}2", missing, status=404)
+        await snapshotter.delete_snapshot(f"{path}2")
+
+    @pytest.mark.parametrize("body", [{}, DISK], ids=["empty object", "another resource"])
+    async def test_what_something_else_answered_to_a_look_is_not_believed(
+        self, cloud: Cloud, opened: Open, body: dict[str, Any]
+    ) -> None:
+        cloud.on("GET", f"{VAULT}/snapshots/s1", body)
+        cloud.on("GET", f"{GROUP}/disks/other", body)
+        snapshotter = await opened()
+        with pytest.raises(SnapshotError, match="not the resource that was asked for"):
+            await snapshotter.has_snapshot(f"{VAULT}/snapshots/s1")
+        with pytest.raises(SnapshotError, match="not the resource that was asked for"):
+            await snapshotter.create_snapshot("other", "", TAGS)
 
     async def test_a_subscription_that_may_not_be_seen_proves_nothing(
         self, cloud: Cloud, opened: Open

@@ -219,6 +219,23 @@ class TestSnapshots:
 
         assert len(cloud.requests("GET", snapshot_path("s1"))) == 2
 
+    async def test_what_something_else_answered_is_not_believed(self, cloud: Cloud, opened: Open) -> None:
+        """A proxy that answers `{}` to anything."""
+        snapshotter = await opened()
+        cloud.on("GET", f"{DISKS}/data", {})
+        with pytest.raises(SnapshotError, match="not the resource that was asked for"):
+            await snapshotter.create_snapshot("data", ZONE, TAGS)
+        cloud.on("GET", f"{DISKS}/other", disk(HERE, "other"))
+        cloud.on("POST", SNAPSHOTS, {})
+        with pytest.raises(SnapshotError, match="not an operation of the compute service"):
+            await snapshotter.create_snapshot("other", ZONE, TAGS)
+        cloud.on("DELETE", snapshot_path("s1"), {})
+        with pytest.raises(SnapshotError, match="not an operation of the compute service"):
+            await snapshotter.delete_snapshot("s1")
+        cloud.on("GET", snapshot_path("s1"), {})
+        with pytest.raises(SnapshotError, match="not the resource that was asked for"):
+            await snapshotter.has_snapshot("s1")
+
     async def test_a_refusal(self, cloud: Cloud, opened: Open) -> None:
         message = "Required 'compute.snapshots.delete' permission for 's1'"
         cloud.on("DELETE", snapshot_path("s1"), refusal(403, "forbidden", message), status=403)
@@ -389,7 +406,9 @@ class TestConfiguration:
         with pytest.raises(StoreConfigError, match="do not say of which project"):
             await snapshotter.get_volume_info("data", ZONE)
         cloud.on("GET", f"{base}/project/project-id", 7)
-        cloud.on("GET", "/compute/v1/projects/7/zones/europe-west1-b/disks/data", {"type": TYPE})
+        cloud.on(
+            "GET", "/compute/v1/projects/7/zones/europe-west1-b/disks/data", {"name": "data", "type": TYPE}
+        )
         cloud.answers["GET", f"{base}/project/project-id"].pop(0)
 
         assert (await snapshotter.get_volume_info("data", ZONE)).volume_type == TYPE

@@ -18,7 +18,7 @@ class Provider:
     """Makes volumes `new-<snapshot>`.
 
     Attributes:
-        fails: snapshots that cannot be used or deleted.
+        fails: snapshots that cannot be used or deleted; with "id" new volumes get none.
         rename: the name that a persistent volume gets; None to keep it.
     """
 
@@ -36,7 +36,7 @@ class Provider:
     ) -> str:
         self._check(snapshot_id)
         self.made.append((snapshot_id, volume_type, volume_az, iops))
-        return f"new-{snapshot_id}"
+        return "" if "id" in self.fails else f"new-{snapshot_id}"
 
     async def set_volume_id(self, persistent_volume: JSONObject, volume_id: str) -> JSONObject:
         name = persistent_volume["metadata"]["name"] if self.rename is None else self.rename
@@ -112,9 +112,10 @@ async def test_a_volume_is_made_as_the_record_says(
         ("", "default", set(), None, "PersistentVolume is missing its name"),
         ("pv-1", "gone", set(), None, 'error getting volume snapshot location gone: "gone" not found'),
         ("pv-1", "default", {"snap-1"}, None, "from snapshot snap-1: the cloud said no"),
+        ("pv-1", "default", {"id"}, None, "from snapshot snap-1: the provider gave no id for it"),
         ("pv-1", "default", set(), "", "without a name"),
     ],
-    ids=["no name", "no location", "provider", "name lost"],
+    ids=["no name", "no location", "provider", "no id", "name lost"],
 )
 async def test_what_goes_wrong_says_so(
     snapshotters: Snapshotters,

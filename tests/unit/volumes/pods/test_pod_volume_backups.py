@@ -223,6 +223,48 @@ async def test_what_is_not_done_in_time_is_one_error_and_not_recorded(scene: Pod
     assert len(scene.cluster.all_of(PLURAL)) == 3
 
 
+async def test_what_is_not_done_in_time_is_canceled(scene: PodVolumeScene) -> None:
+    """It would be saved for nothing: the backup does not list its snapshot."""
+    phases = {"new": {}, "begun": {"phase": "InProgress"}}
+
+    def answer(order: JSONObject) -> None:
+        stored = scene.cluster.objects[PLURAL, order["metadata"]["name"]]
+        stored["status"] |= phases[order["spec"]["volume"]]
+
+    scene.answer = answer
+    work = backups(scene, scene.timeout(0.0))
+
+    await work.back_up(a_pod(empty_dir("new"), empty_dir("begun")), ["new", "begun"], scene.log)
+
+    made = {obj["spec"]["volume"]: obj for obj in scene.cluster.all_of(PLURAL)}
+    assert [made[volume]["spec"].get("cancel") for volume in phases] == [True, True]
+    message = "it was canceled, as its Backup b1 did not wait for it any longer"
+    assert {obj["status"]["message"] for obj in made.values()} == {message}
+    assert made["new"]["status"]["phase"] == "Canceled"
+    assert "completionTimestamp" in made["new"]["status"]
+    assert made["begun"]["status"]["phase"] == "InProgress", "its agent ends it"
+
+
+async def test_an_agent_that_claims_what_is_canceled_at_that_moment_is_asked_to_end_it(
+    scene: PodVolumeScene,
+) -> None:
+    scene.answer = silent
+    work = backups(scene, scene.timeout(0.0))
+
+    def claim(method: str, plural: str, name: str) -> None:
+        obj = scene.cluster.objects.get((plural, name), {})
+        if method == "patch" and not scene.cluster.patches:
+            scene.cluster.before = lambda *_call: None
+            obj["status"] |= {"phase": "InProgress"}
+            obj["metadata"]["resourceVersion"] = "of the claim"
+
+    scene.cluster.before = claim
+    await work.back_up(a_pod(empty_dir("data")), ["data"], scene.log)
+
+    [obj] = scene.cluster.all_of(PLURAL)
+    assert (obj["status"]["phase"], obj["spec"]["cancel"]) == ("InProgress", True)
+
+
 async def test_a_watch_that_does_not_begin_is_an_error(scene: PodVolumeScene) -> None:
     async def never() -> None:
         await asyncio.get_running_loop().create_future()

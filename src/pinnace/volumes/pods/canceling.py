@@ -1,0 +1,61 @@
+"""Gives up PodVolumeBackups that their Backup does not wait for any more."""
+
+import logging
+from collections.abc import Iterable
+from typing import Final
+
+from pinnace.api.objects import JSONObject
+from pinnace.api.values.times import format_time, utcnow
+from pinnace.api.velero.transfers import TransferPhase
+from pinnace.kube.client import KubeClient
+from pinnace.kube.errors import Conflict, KubeError, NotFound
+from pinnace.kube.resources import APIResource
+from pinnace.volumes.outcomes import ENDED_PHASES, is_cancel_wanted, is_new, phase_of
+
+log = logging.getLogger(__name__)
+
+_ATTEMPTS: Final = 5
+"""An object changes at this moment at most a few times: claimed, progress, ended."""
+
+
+async def cancel_all(
+    client: KubeClient, resource: APIResource, namespace: str, names: Iterable[str], message: str
+) -> None:
+    """End those that have not begun, and set `spec.cancel` of the others, so that their agents end them.
+
+    What the API server refuses is logged: the Backup ends all the same.
+    """
+    for name in names:
+        try:
+            await _cancel(client, resource, namespace, name, message)
+        except KubeError as error:
+            log.warning(f"The {resource.kind} {name} is not canceled: {error}")
+
+
+async def _cancel(client: KubeClient, resource: APIResource, namespace: str, name: str, message: str) -> None:
+    for attempt in range(1, _ATTEMPTS + 1):
+        try:
+            obj = await client.get(resource, name, namespace)
+            if phase_of(obj) in ENDED_PHASES or is_cancel_wanted(obj):
+                return
+            await client.patch(resource, name, _patch(obj, message), namespace)
+        except NotFound:
+            return
+        except Conflict:
+            if attempt == _ATTEMPTS:
+                raise
+        else:
+            return
+
+
+def _patch(obj: JSONObject, message: str) -> JSONObject:
+    """The patch of the object as it was read; an agent that has claimed it since makes it a conflict."""
+    status: JSONObject = {"message": message}
+    if is_new(obj):
+        # No agent has it, and on a node without one none ever would.
+        status |= {"phase": str(TransferPhase.CANCELED), "completionTimestamp": format_time(utcnow())}
+    return {
+        "metadata": {"resourceVersion": obj["metadata"]["resourceVersion"]},
+        "spec": {"cancel": True},
+        "status": status,
+    }

@@ -1,0 +1,64 @@
+"""A volume that is saved or filled is held, and let go in the end."""
+
+import asyncio
+import os
+import threading
+from pathlib import Path
+
+import pytest
+
+from pinnace.controllers.node.presence import held
+from pinnace.controllers.node.reconciler import PodVolumeFailed
+
+
+def is_open(path: Path) -> bool:
+    """Whether this process has the directory open."""
+    folder = Path("/proc/self/fd")
+    return str(path) in {os.readlink(each) for each in folder.iterdir() if each.is_symlink()}
+
+
+async def test_a_volume_is_open_in_the_body_and_closed_behind_it(tmp_path: Path) -> None:
+    async with held(tmp_path):
+        assert is_open(tmp_path)
+    assert not is_open(tmp_path)
+
+
+async def test_a_volume_that_was_replaced_in_the_body_fails(tmp_path: Path) -> None:
+    volume = tmp_path / "volume"
+    volume.mkdir()
+
+    async def replace() -> None:
+        async with held(volume):
+            volume.rename(tmp_path / "away")
+            volume.mkdir()
+
+    with pytest.raises(PodVolumeFailed, match="taken away from its node"):
+        await replace()
+    assert not is_open(tmp_path / "away")
+
+
+async def test_a_volume_is_not_held_for_a_task_that_was_cancelled_while_it_was_opened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A store of files that hangs answers late: the kubelet could not unmount it any more."""
+    opening, cancelled = asyncio.Event(), threading.Event()
+    loop, opened = asyncio.get_running_loop(), os.open
+
+    def slow(path: Path, flags: int) -> int:
+        loop.call_soon_threadsafe(opening.set)
+        assert cancelled.wait(30)
+        return opened(path, flags)
+
+    async def hold() -> None:
+        async with held(tmp_path):
+            raise AssertionError("it was cancelled before")
+
+    monkeypatch.setattr(os, "open", slow)
+    holding = asyncio.create_task(hold())
+    await opening.wait()
+    holding.cancel()
+    cancelled.set()
+    with pytest.raises(asyncio.CancelledError):
+        await holding
+
+    assert not is_open(tmp_path)
