@@ -32,6 +32,10 @@ class FaultyStore:
         self._check("put", key)
         await self.inner.put(key, body)
 
+    async def put_new(self, key: str, data: bytes) -> bool:
+        self._check("put", key)
+        return await self.inner.put_new(key, data)
+
     def get(self, key: str) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
         self._check("get", key)
         return self.inner.get(key)
@@ -86,6 +90,11 @@ class DyingStore(FaultyStore):
     async def put(self, key: str, body: Body) -> None:
         await super().put(key, body)
         self._answer()
+
+    async def put_new(self, key: str, data: bytes) -> bool:
+        stored = await super().put_new(key, data)
+        self._answer()
+        return stored
 
     async def delete(self, key: str) -> None:
         await super().delete(key)

@@ -113,6 +113,28 @@ class StoreConformance:
     """Inherit, and define `store` and `missing`."""
 
     more_than_a_page: ClassVar[int] = 1003
+    has_conditional_writes: ClassVar[bool] = True
+    """Whether the service looks whether an object exists and writes it in one step."""
+
+    async def test_a_new_object_does_not_replace_another(self, store: ObjectStore) -> None:
+        assert await store.put_new("a/new", b"first")
+        assert not await store.put_new("a/new", b"second")
+        assert await content(store, "a/new") == b"first"
+        await store.delete("a/new")
+        assert await store.put_new("a/new", b"third")
+        assert await content(store, "a/new") == b"third"
+
+    async def test_of_new_objects_of_one_key_one_is_stored(self, store: ObjectStore) -> None:
+        stored = await asyncio.gather(*(store.put_new("a/new", b"%d" % number) for number in range(4)))
+
+        writers = [b"%d" % number for number in range(4) if stored[number]]
+        assert await content(store, "a/new") in writers
+        if self.has_conditional_writes:
+            assert len(writers) == 1
+
+    async def test_a_new_object_in_a_missing_bucket_is_an_error(self, missing: ObjectStore) -> None:
+        with pytest.raises(StorageError):
+            await missing.put_new("a/new", b"data")
 
     @pytest.mark.parametrize("body", [b"", b"x", b"\0\xff" * 5000], ids=["empty", "one", "binary"])
     async def test_gives_back_what_was_put(self, store: ObjectStore, body: bytes) -> None:

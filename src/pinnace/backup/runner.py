@@ -7,8 +7,9 @@ finished backup. (docs/spec: BKP 3, CTL 3.5)
 
 import copy
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from pinnace.aio.blocking import finish
 from pinnace.aio.temporary import problem_text, temporary_folder
@@ -81,8 +82,7 @@ async def execute_backup(
         return run.failed(f"error running backup: {_one_line(error)}")
 
 
-@dataclass(slots=True, kw_only=True)
-class _Run:
+class _Run(msgspec.Struct, kw_only=True):
     """One execution; the Backup in it is ours to change."""
 
     backup: Backup
@@ -108,12 +108,14 @@ class _Run:
             log.hide_in_file(options.hide)
         self.context.plugins.log_to(log)
         try:
-            refusal = await self._refusal()
+            with self.context.worker_slot.lent():
+                refusal = await self._refusal()
             if refusal is not None:
                 log.error("backup failed", error=refusal)
                 return self.failed(refusal, errors=log.errors)
             for caveat in self.context.caveats:
                 log.warning(caveat)
+            await self.context.worker_slot.take()
             try:
                 return await self._run(directory, log)
             finally:
@@ -159,6 +161,7 @@ class _Run:
                 result, fatal = await self._make_tarball(writer, log)
         except ArchiveWriteError as error:
             contents, fatal = None, error
+        self.context.worker_slot.give_back()
         if contents is not None:
             self._note(SIZE_BYTES, str(writer.compressed_size_bytes))
             if self.on_tarball is not None:
@@ -299,8 +302,7 @@ class _Run:
         """
         store = self.context.store
         try:
-            if self.context.reopen_store is not None:
-                store = await self.context.reopen_store()
+            store = await self.context.store_at_end(self.backup.status.start_timestamp)
             self.context.activity.upload_bytes = files.size_bytes
             await store.put_backup(files, sent=self.context.activity.sent)
         except Exception as error:  # noqa: BLE001 - nothing is stored, whatever it was, and that must be said

@@ -1,10 +1,10 @@
 """What is stored for one backup, as the engine hands it over. (docs/spec: STO 3)"""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import orjson
 
 from pinnace.api.codec import encode, encode_over
@@ -18,8 +18,7 @@ from pinnace.storage.errors import StorageError
 from pinnace.storage.layout import Layout
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BackupFiles:
+class BackupFiles(msgspec.Struct, frozen=True, kw_only=True):
     """The files of a backup before their upload.
 
     Attributes:
@@ -44,7 +43,7 @@ class BackupFiles:
     log: Path | None = None
     pod_volume_backups: Sequence[Mapping[str, Any]] = ()
     snapshots: Sequence[VolumeSnapshot] = ()
-    resource_list: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    resource_list: Mapping[str, Sequence[str]] = msgspec.field(default_factory=dict)
     csi_volume_snapshots: Sequence[Mapping[str, Any]] | None = ()
     csi_volume_snapshot_contents: Sequence[Mapping[str, Any]] | None = ()
     volume_infos: Sequence[VolumeInfo] = ()

@@ -8,15 +8,17 @@ failure; the result is the same where nothing dies. (docs/spec: STO 5, 6)
 import logging
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
-from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+import msgspec
+
 from pinnace.aio.blocking import finish, in_thread
+from pinnace.aio.timing import SystemTimer, Timer
 from pinnace.api.codec import DecodeError, decode, encode
-from pinnace.api.objects import JSONObject
+from pinnace.api.objects import JSONObject, names_by_kind
 from pinnace.api.velero.backup import Backup
 from pinnace.api.velero.download_request import DownloadTargetKind
 from pinnace.api.velero.restore import Restore
@@ -51,6 +53,7 @@ from pinnace.storage.layout import (
     invalid_directories_message,
 )
 from pinnace.storage.together import together
+from pinnace.storage.writer_claim import WriterClaim
 
 _logger = logging.getLogger(__name__)
 
@@ -59,8 +62,7 @@ SIGNED_URL_LIFETIME = timedelta(minutes=10)
 """How long a signed URL can be used. (docs/spec: STO 9)"""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReadLimits:
+class ReadLimits(msgspec.Struct, frozen=True, kw_only=True):
     """How much of a file is taken into memory; a location is not trusted. Streams have no limit.
 
     Attributes:
@@ -86,23 +88,24 @@ class BackupStore:
         *,
         location: str,
         read_only: bool = False,
-        restores_writable: bool = True,
         limits: ReadLimits | None = None,
+        timer: Timer | None = None,
     ) -> None:
         """Args:
         store: closed by close().
         layout: the location's root prefix.
         location: name of the location, for messages.
-        read_only: refuse to write or delete backups and to delete restores. (docs/spec: STO 12)
-        restores_writable: logs and results of restores are written even when read_only, as Velero does.
+        read_only: refuse to write or delete backups and to delete restores; logs and results of restores are
+            written, as Velero does. (docs/spec: STO 12)
         limits: for reading.
+        timer: of the claims of writers.
         """
         self._store = store
         self._layout = layout
         self._location = location
         self._read_only = read_only
-        self._restores_writable = restores_writable or not read_only
         self._limits = limits or ReadLimits()
+        self._timer = timer or SystemTimer()
 
     @property
     def read_only(self) -> bool:
@@ -173,6 +176,10 @@ class BackupStore:
         counts = [len(await self._store.list_keys(self._layout.restic_locks(name))) for name in names]
         return dict(zip(names, counts, strict=True))
 
+    async def has_restic_snapshots(self, repository: str) -> bool:
+        """Whether there are snapshots where a restic repository is, or was before it was damaged."""
+        return bool(await self._store.list_keys(self._layout.restic_snapshots(repository)))
+
     async def list_backups(self) -> list[str]:
         """The names of all directories of backups, sorted, finished or not: ask exists(). (STO 6)"""
         return await self._names_below(self._layout.backups)
@@ -193,7 +200,8 @@ class BackupStore:
         Everything is encoded before anything is stored, and each file's size is asked for before the metadata
         is stored. A failure or cancellation removes what was stored,
         but for the log, which helps to find out why; a log that cannot be stored is only reported to the
-        process's own log. Without metadata only the log is stored.
+        process's own log. Without metadata only the log is stored. Of several processes that write a backup
+        of one name one does; the others change nothing.
 
         Args:
             sent: told of each block of the large files that the store takes, by its size in bytes.
@@ -201,10 +209,20 @@ class BackupStore:
         Raises:
             ReadOnlyLocation: the location is read-only.
             BackupExists: a finished backup of this name exists; it was not changed.
+            BackupBeingWritten: another process writes a backup of this name.
+            ClaimLost: another process began to write it, as this one was not heard of for too long.
         """
         self._check_writable(f"write backup {files.name}")
-        if await self.exists(files.name):
-            raise BackupExists(files.name)
+        key = self._layout.writer_claim(files.name)
+        async with WriterClaim.on(self._store, key, files.name, timer=self._timer) as claim:
+            if await self.exists(files.name):
+                raise BackupExists(files.name)
+            await claim.hold(self._put_claimed(files, claim, sent))
+
+    async def _put_claimed(
+        self, files: BackupFiles, claim: WriterClaim, sent: Callable[[int], None] | None
+    ) -> None:
+        """Store a backup as put_backup() says, with the claim on its name."""
         try:
             side_files = await in_thread(files.encoded, self._layout)
         except StorageError:
@@ -226,9 +244,10 @@ class BackupStore:
                 *(self._put_file(key, path, sent) for key, path in whole_files.items()),
                 *(self._put(key, body) for key, body in side_files.items()),
             )
+            await claim.check()
             await self._put_metadata(files.name, files.metadata)
         except BaseException as error:  # whatever it was: an unfinished backup must not stay; passed on
-            await self._undo(files.name, [*whole_files, *side_files], error)
+            await self._undo(files.name, [*whole_files, *side_files], claim, error)
             raise
 
     async def _put_log(self, files: BackupFiles, told: Callable[[int], None] | None) -> None:
@@ -271,10 +290,17 @@ class BackupStore:
         if found != sent_bytes:
             raise StorageError(f"{key!r} has {found} bytes in the location, but {sent_bytes} were sent")
 
-    async def _undo(self, backup: str, keys: list[str], cause: BaseException) -> None:
-        """Remove an unfinished backup. Raises what went wrong together with a StorageError as the cause."""
+    async def _undo(self, backup: str, keys: list[str], claim: WriterClaim, cause: BaseException) -> None:
+        """Remove an unfinished backup, unless its files are another process's by now.
+
+        Raises what went wrong together with a StorageError as the cause.
+        """
+
+        async def remove() -> list[StorageError]:
+            return [] if await claim.is_lost() else await self._delete_all(backup, keys)
+
         try:
-            errors = await finish(self._delete_all(backup, keys), limit_seconds=_UNDO_SECONDS)
+            errors = await finish(remove(), limit_seconds=_UNDO_SECONDS)
         except TimeoutError:
             errors = [StorageError(f"removing unfinished backup {backup!r} took too long")]
         if errors and isinstance(cause, StorageError):
@@ -411,11 +437,10 @@ class BackupStore:
     async def read_resource_list(self, backup: str) -> dict[str, list[str]]:
         """`<apiVersion>/<kind>` to names of what was backed up; empty if the file is missing."""
         key = self._layout.target(DownloadTargetKind.BACKUP_RESOURCE_LIST, backup)
-        found = await self._read_object(key) or {}
-        for names in found.values():
-            if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-                raise UnreadableObject(key, "not an object of arrays of names")
-        return found
+        try:
+            return names_by_kind(await self._read_object(key))
+        except ValueError as error:
+            raise UnreadableObject(key, str(error)) from None
 
     async def read_backup_results(self, backup: str) -> JSONObject | None:
         """`{"warnings": …, "errors": …}` as later Velero stores it; None if the file is missing."""
@@ -478,12 +503,10 @@ class BackupStore:
 
     async def put_restore_log(self, restore: str, log: Path) -> None:
         """Store the gzip'd log of a restore. (docs/spec: STO 4)"""
-        self._check_restores_writable("write the log of a restore")
         await self._put_file(self._layout.target(DownloadTargetKind.RESTORE_LOG, restore), log)
 
     async def put_restore_results(self, restore: str, results: Mapping[str, Any]) -> None:
         """Store `{"errors": …, "warnings": …}` of a restore, given as it shall be in JSON."""
-        self._check_restores_writable("write the results of a restore")
         body = await in_thread(encode_object, results)
         await self._put(self._layout.target(DownloadTargetKind.RESTORE_RESULTS, restore), body)
 
@@ -491,7 +514,6 @@ class BackupStore:
         self, restore: str, resource_list: Mapping[str, Any], details: Mapping[str, Any]
     ) -> None:
         """Store what became of each object: Velero's resource list, and our details. (BEY 3.5)"""
-        self._check_restores_writable("write the resource list of a restore")
         for kind, content in (
             (DownloadTargetKind.RESTORE_RESOURCE_LIST, resource_list),
             (DownloadTargetKind.RESTORE_OUTCOMES, details),
@@ -501,7 +523,6 @@ class BackupStore:
 
     async def put_restore_volume_infos(self, restore: str, infos: Sequence[RestoredVolumeInfo]) -> None:
         """Store which volumes were filled, and from what. (docs/spec: BEY 3.7)"""
-        self._check_restores_writable("write the volumes of a restore")
         body = await in_thread(encode_list, [encode(info) for info in infos])
         await self._put(self._layout.target(DownloadTargetKind.RESTORE_VOLUME_INFO, restore), body)
 
@@ -513,13 +534,11 @@ class BackupStore:
         self, restore: str, operations: Sequence[Mapping[str, Any]]
     ) -> None:
         """Store how far the operations of a restore are."""
-        self._check_restores_writable("write the operations of a restore")
         body = await in_thread(encode_list, operations)
         await self._put(self._layout.target("RestoreItemOperations", restore), body)
 
     async def put_restore_metadata(self, restore: str, metadata: bytes) -> None:
         """Store the Restore object, for use without a server, where no cluster keeps it."""
-        self._check_restores_writable("write a restore")
         await self._put(self._layout.restore_metadata(restore), metadata)
 
     async def get_restore_metadata(self, restore: str) -> bytes:
@@ -556,10 +575,6 @@ class BackupStore:
 
     def _check_writable(self, action: str) -> None:
         if self._read_only:
-            raise ReadOnlyLocation(action, self._location)
-
-    def _check_restores_writable(self, action: str) -> None:
-        if not self._restores_writable:
             raise ReadOnlyLocation(action, self._location)
 
 

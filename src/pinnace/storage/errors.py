@@ -8,6 +8,8 @@ StorageError               the base, which the HTTP layer raises too (http/error
 ├── UnreadableObject       the object exists but is not what its name promises
 ├── RangesUnsupported      the store can only read whole objects
 ├── BackupExists           a backup of that name is already complete in the location
+├── BackupBeingWritten     another process writes a backup of that name
+├── ClaimLost              another process has taken over the writing of a backup
 └── ReadOnlyLocation       the location's access mode forbids the write
 """
 
@@ -16,7 +18,9 @@ from collections.abc import Iterable
 from pinnace.http.errors import StorageError, StoreConfigError, StoreUnavailable
 
 __all__ = [
+    "BackupBeingWritten",
     "BackupExists",
+    "ClaimLost",
     "InvalidLocation",
     "ObjectNotFound",
     "RangesUnsupported",
@@ -74,6 +78,26 @@ class BackupExists(StorageError):
 
     def __init__(self, backup: str) -> None:
         super().__init__(f"backup {backup!r} already exists in the backup storage location")
+
+
+class BackupBeingWritten(StorageError):
+    """Another process writes a backup of this name into the same location."""
+
+    def __init__(self, backup: str, writer: str) -> None:
+        super().__init__(
+            f"backup {backup!r} is being written into this location by {writer}: choose another name. If two"
+            " clusters share the location, give each a prefix of its own"
+        )
+
+
+class ClaimLost(StorageError):
+    """Another process has taken over the writing of a backup, as this one did not show that it was alive."""
+
+    def __init__(self, writer: str) -> None:
+        super().__init__(
+            f"{writer} has written or deleted a backup of this name in the location meanwhile: what is there"
+            " was left alone"
+        )
 
 
 class ReadOnlyLocation(StorageError):

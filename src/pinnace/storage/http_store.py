@@ -14,12 +14,13 @@ from typing import Protocol
 
 import aiohttp
 
-from pinnace.aio.blocking import finish
+from pinnace.aio.blocking import finish, not_interrupted
 from pinnace.http.addresses import Addresses
 from pinnace.http.requests import RetryPolicy, new_session
 from pinnace.storage.downloads import Download, Source
 from pinnace.storage.errors import StorageError, StoreUnavailable
 from pinnace.storage.interface import Body, ListPage, check_key, check_prefix, check_range
+from pinnace.storage.upload import GRACE_SECONDS
 
 SignURL = Callable[[str, timedelta], Awaitable[str]]
 """Makes the URL to read an object with, given its key and how long the URL is to work."""
@@ -32,6 +33,10 @@ class Requests(Protocol):
 
     async def upload(self, key: str, body: Body) -> None:
         """Store a body; after a failure or cancellation nothing is in flight any more."""
+        ...
+
+    async def put_new(self, key: str, data: bytes) -> bool:
+        """Store an object unless there is one; whether it was stored."""
         ...
 
     async def exists(self, key: str) -> bool:
@@ -96,6 +101,12 @@ class HTTPStore(ABC):
             # The request may have been carried out although its answer did not arrive.
             await _forget(requests, key)
             raise
+
+    async def put_new(self, key: str, data: bytes) -> bool:
+        """See ObjectStore.put_new."""
+        check_key(key)
+        storing = (await self._requests()).put_new(key, data)
+        return await not_interrupted(storing, grace_seconds=GRACE_SECONDS)
 
     @asynccontextmanager
     async def get(self, key: str) -> AsyncIterator[AsyncIterator[bytes]]:

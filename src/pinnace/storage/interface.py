@@ -8,11 +8,12 @@ conformance suite (tests/support/store_conformance.py).
 import os
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Generator
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
 from datetime import timedelta
 from io import FileIO
 from pathlib import Path
 from typing import Protocol, runtime_checkable
+
+import msgspec
 
 from pinnace.aio.blocking import in_thread
 from pinnace.aio.temporary import problem_text
@@ -27,8 +28,7 @@ DELETE_ATTEMPTS = 3
 """How often a deletion is sent that is answered with success though the object is still there."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ListPage:
+class ListPage(msgspec.Struct, frozen=True, kw_only=True):
     """A page of a listing, in the order of the service (ascending)."""
 
     keys: list[str]
@@ -60,6 +60,15 @@ class ObjectStore(Protocol):
         cancelled leaves no new object visible and no unfinished upload behind. An object that was replaced
         is then either still the old one or gone, never a mixture. The stream is read once, in constant
         memory, whatever its length; its own exceptions come through unchanged. The caller closes it.
+        """
+        ...
+
+    async def put_new(self, key: str, data: bytes) -> bool:
+        """Store a small object unless there is one under `key`, and return whether it was stored.
+
+        Of several callers at once only one stores its object where the service has conditional writes, as
+        S3, GCS, Azure and directories have. Elsewhere the last one does, so read it back before relying on
+        it. An object whose answer was lost may be there after StoreUnavailable, or after False.
         """
         ...
 

@@ -2,7 +2,8 @@
 
 import posixpath
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+import msgspec
 
 from pinnace.storage.errors import InvalidLocation, StorageError
 
@@ -86,8 +87,7 @@ def directory_names(parent: str, prefixes: Iterable[str]) -> list[str]:
     return [prefix[len(parent) : -1] for prefix in prefixes]
 
 
-@dataclass(frozen=True, slots=True)
-class Layout:
+class Layout(msgspec.Struct, frozen=True):
     """The keys below one root prefix, which is as clean_prefix() returns it.
 
     Every method that takes a name raises StorageError if it cannot be part of a key.
@@ -117,6 +117,10 @@ class Layout:
         """The object whose existence means that the backup exists. (docs/spec: STO 6)"""
         return f"{self.backup_directory(backup)}velero-backup.json"
 
+    def writer_claim(self, backup: str) -> str:
+        """The file of the process that writes the backup; there only meanwhile. Velero ignores it."""
+        return f"{self.backup_directory(backup)}{backup}-pinnace-writer.json"
+
     def pod_volume_backups(self, backup: str) -> str:
         """The list of PodVolumeBackups, for which no download kind exists."""
         return f"{self.backup_directory(backup)}{backup}-podvolumebackups.json.gz"
@@ -129,6 +133,10 @@ class Layout:
     def restic_repositories(self) -> str:
         """Where restic's repositories are, one directory each."""
         return f"{self.root}restic/"
+
+    def restic_snapshots(self, repository: str) -> str:
+        """Where restic keeps the snapshots of a repository."""
+        return f"{self.restic_repositories}{check_name(repository)}/snapshots/"
 
     def restic_locks(self, repository: str) -> str:
         """Where restic keeps the locks of a repository."""

@@ -7,9 +7,10 @@ azblob://container/prefix?storageAccount=…&resourceGroup=…&credentialsFile=�
 """
 
 import re
-from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
+
+import msgspec
 
 from pinnace.api.meta import ObjectMeta
 from pinnace.api.velero.storage_location import (
@@ -118,8 +119,7 @@ def _file_path(url: SplitResult) -> Path:
     return Path(unquote(url.path))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Cloud:
+class _Cloud(msgspec.Struct, frozen=True, kw_only=True):
     """What a URL of an object store means; the texts are for messages."""
 
     provider: str

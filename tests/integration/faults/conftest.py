@@ -2,11 +2,11 @@
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import pytest_asyncio
+from msgspec.structs import replace
 
 from hack.cluster.control_plane import ControlPlane
 from hack.cluster.pki import KeyPair
@@ -23,6 +23,7 @@ from pinnace.storage.layout import Layout
 from pinnace.storage.s3.config import parse_s3_config
 from pinnace.storage.s3.store import S3Store
 from tests.integration.faults.world import Lab, install_application
+from tests.support.clock import HurriedTimer
 from tests.support.faulty_parts import QUICK_STORE, OpenBucket, Reach
 
 """For stores that stall."""
@@ -97,7 +98,7 @@ async def open_bucket() -> AsyncIterator[OpenBucket]:
             if via is not None:
                 settings["s3Url"] = via.url
             objects = S3Store(parse_s3_config(settings), environ={}, policy=policy)
-            store = BackupStore(objects, Layout(""), location="default")
+            store = BackupStore(objects, Layout(""), location="default", timer=HurriedTimer())
             stack.push_async_callback(store.close)
             return store
 

@@ -28,12 +28,12 @@ def dying_at(number: int) -> type[SpooledFile]:
     left = number
 
     def counted(step: Callable[..., Any]) -> Callable[..., Any]:
-        def run_step(*args: Any) -> Any:
+        def run_step(*args: Any, **kwargs: Any) -> Any:
             nonlocal left
             left -= 1
             if left == 0:
                 os.kill(os.getpid(), signal.SIGKILL)
-            return step(*args)
+            return step(*args, **kwargs)
 
         return run_step
 

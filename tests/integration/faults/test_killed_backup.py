@@ -21,6 +21,7 @@ from pinnace.storage.layout import Layout
 from tests.integration.faults import killed_writes
 from tests.integration.faults.commands import COMMAND_SECONDS, CommandLine
 from tests.integration.faults.world import SELECTED, Lab, stored_keys
+from tests.support.clock import HurriedTimer
 from tests.support.faulty_parts import OpenBucket
 
 StartProxy = Callable[[ControlPlane | S3Server], Awaitable[FaultProxy]]
@@ -46,7 +47,7 @@ def create(lab: Lab, name: str = "b1") -> list[str]:
 
 
 def directory_store(root: Path) -> BackupStore:
-    return BackupStore(FilesystemStore(root), Layout(""), location="default")
+    return BackupStore(FilesystemStore(root), Layout(""), location="default", timer=HurriedTimer())
 
 
 def files_below(root: Path) -> list[str]:
@@ -82,7 +83,9 @@ async def look_at_what_was_killed(lab: Lab, root: Path) -> bool:
         if await store.exists("b1"):
             stored = await store.read_backup("b1")
             assert stored.status.phase == BackupPhase.COMPLETED
-            assert len(await stored_keys(store)) == FILES
+            # A claim that could not be deleted any more does no harm.
+            left = [key for key in await stored_keys(store) if not key.endswith("-pinnace-writer.json")]
+            assert len(left) == FILES
             await lab.assert_whole(store)
             return True
         done = await lab.back_up(store)
@@ -125,10 +128,11 @@ async def test_a_killed_backup_is_not_listed_and_its_name_is_free(
 
 
 WRITES = [
-    pytest.param(1, id="log"),
-    pytest.param(2, id="first-file"),
-    pytest.param(5, id="half-of-the-files"),
-    pytest.param(FILES, id="metadata"),
+    pytest.param(1, id="claim"),
+    pytest.param(2, id="log"),
+    pytest.param(3, id="first-file"),
+    pytest.param(6, id="half-of-the-files"),
+    pytest.param(FILES + 1, id="metadata"),
 ]
 
 

@@ -86,7 +86,7 @@ async def test_foreign_directories_make_it_invalid(bucket: Bucket, open_store: O
         await BackupStore(store, Layout(""), location="default").validate()
 
 
-@pytest.mark.parametrize("lifetime", [2, 5, 8, 9])
+@pytest.mark.parametrize("lifetime", [2, 5, 9, 11])
 async def test_killed_on_the_way(
     bucket: Bucket, open_store: OpenStore, files: BackupFiles, lifetime: int
 ) -> None:
@@ -95,6 +95,6 @@ async def test_killed_on_the_way(
     outcome = (await asyncio.gather(dying.put_backup(files), return_exceptions=True))[0]
 
     backups = BackupStore(store, Layout(""), location="default")
-    assert await backups.exists("b1") == (outcome is None) == (lifetime >= 8)
+    assert await backups.exists("b1") == (outcome is None) == (lifetime >= 9)
     await backups.delete_backup("b1")
     assert await store.list_keys("") == []

@@ -7,9 +7,11 @@ import json
 import tarfile
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from msgspec.structs import replace
 
 from pinnace.api.meta import ObjectMeta
 from pinnace.api.objects import JSONObject

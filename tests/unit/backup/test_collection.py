@@ -22,6 +22,7 @@ from pinnace.kube.resources import (
     APIResource,
 )
 from pinnace.plugins.protocols import ResourceSelector
+from tests.support.clock import TickingClock
 from tests.unit.backup.fakes import (
     EXTENSIONS_DEPLOYMENTS,
     NEW_EVENTS,
@@ -578,7 +579,7 @@ async def test_restarted_list_gives_nothing_twice(tmp_path: Path, resource: APIR
 async def test_resource_list_and_progress(tmp_path: Path) -> None:
     cluster = FakeCluster().add(PODS, "ns2/pod2", "ns1/pod1").add(DEPLOYMENTS, "default/my-deploy")
     cluster.add(PERSISTENT_VOLUMES, "my-pv")
-    outcome = await run_backup(tmp_path, cluster)
+    outcome = await run_backup(tmp_path, cluster, clock=TickingClock())
     assert outcome.result.resource_list == {
         "apps/v1/Deployment": ["default/my-deploy"],
         "v1/PersistentVolume": ["my-pv"],

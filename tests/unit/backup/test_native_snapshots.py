@@ -32,7 +32,7 @@ class Provider:
     """Knows the volumes whose `spec.disk` begins with its name.
 
     Attributes:
-        fails: methods that raise.
+        fails: methods that raise; with "id" new snapshots get none.
         inits: the configurations it was given; made anew for each location.
     """
 
@@ -61,7 +61,7 @@ class Provider:
     async def create_snapshot(self, volume_id: str, volume_az: str, tags: Mapping[str, str]) -> str:
         self._call("create_snapshot")
         self.taken.append((volume_id, volume_az, tags))
-        return f"{volume_id}-snapshot"
+        return "" if "id" in self.fails else f"{volume_id}-snapshot"
 
     async def create_volume_from_snapshot(
         self, snapshot_id: str, volume_type: str, volume_az: str, iops: int | None
@@ -163,8 +163,12 @@ async def test_a_snapshot_is_recorded(scene: Scene, labels: dict[str, str], zone
 
 
 @pytest.mark.spec("BKP-048")
-async def test_a_snapshot_that_fails_keeps_the_volume_out(scene: Scene) -> None:
-    scene.add_location("default").fails.add("create_snapshot")
+@pytest.mark.parametrize(
+    ("fails", "reason"),
+    [("create_snapshot", "create_snapshot broke"), ("id", "the provider gave no id for it")],
+)
+async def test_a_snapshot_that_fails_keeps_the_volume_out(scene: Scene, fails: str, reason: str) -> None:
+    scene.add_location("default").fails.add(fails)
     scene.cluster.put(PERSISTENT_VOLUMES, disk("pv-1", "default-vol-1"))
 
     outcome = await scene.back_up("default")
@@ -172,7 +176,7 @@ async def test_a_snapshot_that_fails_keeps_the_volume_out(scene: Scene) -> None:
     (record,) = scene.snapshots
     assert record["status"] == {"phase": VolumeSnapshotPhase.FAILED.value}
     assert outcome.errors == 1
-    assert "error taking snapshot of volume: create_snapshot broke" in outcome.log
+    assert f"error taking snapshot of volume: {reason}" in outcome.log
     assert ITEM.format("pv-1") not in outcome.names
 
 

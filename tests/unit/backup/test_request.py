@@ -208,7 +208,8 @@ def test_version_of_the_cluster_is_noted() -> None:
 
 MORE_THAN_ONE = (
     "provider aws has more than one possible volume snapshot location,"
-    " and none were specified explicitly or as a default"
+    " and none were specified explicitly or as a default:"
+    " choose aws-us-east-1 or aws-us-west-1 with --volume-snapshot-locations"
 )
 SNAPSHOT_CASES = [
     pytest.param(["random-name"], [EAST, SOME], {}, None, "random-name", marks=pytest.mark.spec("BKP-013")),
@@ -302,6 +303,8 @@ def test_difference_is_what_has_to_be_patched() -> None:
         "ttl": "720h0m0s",
         "storageLocation": "default",
         "defaultVolumesToRestic": False,
+        "csiSnapshotTimeout": "10m0s",
+        "itemOperationTimeout": "4h0m0s",
     }
 
 

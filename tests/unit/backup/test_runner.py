@@ -2,8 +2,10 @@
 
 import asyncio
 import gzip
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from datetime import timedelta
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -24,11 +26,12 @@ from pinnace.kube.resources import CONFIGMAPS, NAMESPACES, PODS
 from pinnace.plugins.builtin.backup.pod import PodAction
 from pinnace.plugins.builtin.backup.pv import PersistentVolumeAction
 from pinnace.plugins.protocols import BackupItemAction, ResourceIdentifier
+from pinnace.runtime.worker_slots import WorkerSlot
 from pinnace.storage.backup_store import BackupStore
 from pinnace.storage.errors import StoreUnavailable
 from pinnace.storage.filesystem.store import FilesystemStore
 from tests.support.backup_runs import FakeSnapshots, Store, bound_pod, prepared
-from tests.support.clock import START, FrozenClock
+from tests.support.clock import START, FrozenClock, TickingClock
 from tests.support.runs import run_context
 from tests.unit.backup.fakes import (
     FakeAction,
@@ -82,7 +85,7 @@ async def execute(
             discovery_of(),
             workdir,
             clock=rest.pop("clock", FrozenClock()),
-            **{name: rest.pop(name) for name in list(rest) if name in RunContext.__dataclass_fields__},
+            **{name: rest.pop(name) for name in list(rest) if name in RunContext.__struct_fields__},
         ),
         actions=actions,
         **rest,
@@ -117,6 +120,50 @@ async def test_completed_backup_leaves_all_its_files(store: Store, workdir: Path
     assert status["progress"] == {"totalItems": 2, "itemsBackedUp": 2}
     assert store.unpacked("b1-resource-list.json.gz") == {"v1/ConfigMap": ["ns/a", "ns/b"]}
     assert store.unpacked("b1-volumesnapshots.json.gz") is None
+
+
+class RecordedSlot(WorkerSlot):
+    """Notes when the worker is needed."""
+
+    def __init__(self) -> None:
+        self.events: list[str] = []
+
+    def give_back(self) -> None:
+        self.events.append("given back")
+
+    async def take(self) -> None:
+        self.events.append("taken")
+
+    @contextmanager
+    def lent(self) -> Iterator[None]:
+        self.events.append("lent")
+        yield
+
+
+async def test_the_worker_is_needed_from_the_first_read_of_the_cluster_to_the_tarball(
+    store: Store, workdir: Path
+) -> None:
+    slot = RecordedSlot()
+
+    async def progress(_total: int, _done: int) -> None:
+        slot.events.append("progress")
+
+    await execute(
+        FakeCluster().add(CONFIGMAPS, "ns/a"),
+        store,
+        workdir,
+        worker_slot=slot,
+        progress=progress,
+        clock=TickingClock(),
+        on_tarball=lambda _: slot.events.append("tarball"),
+    )
+    assert [event for event, _ in groupby(slot.events)] == [
+        "lent",
+        "taken",
+        "progress",
+        "given back",
+        "tarball",
+    ]
 
 
 async def test_fields_of_other_versions_are_in_the_stored_backup(store: Store, workdir: Path) -> None:
@@ -222,23 +269,29 @@ async def test_failing_upload_changes_the_phase_only(store: Store, workdir: Path
     assert store.stored() == []
 
 
-async def test_store_is_opened_again_for_the_upload(store: Store, workdir: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("seconds", [59, 60])
+async def test_store_is_opened_again_for_the_upload_of_a_long_backup(
+    store: Store, workdir: Path, tmp_path: Path, seconds: int
+) -> None:
     fresh = Store(tmp_path / "fresh")
 
     async def reopen() -> BackupStore:
         return fresh
 
-    done = await execute(FakeCluster(), store, workdir, reopen_store=reopen)
+    clock = FrozenClock(START + timedelta(seconds=seconds))
+    done = await execute(FakeCluster(), store, workdir, reopen_store=reopen, clock=clock)
     assert done.status.phase == BackupPhase.COMPLETED
-    assert (store.stored(), fresh.stored()) == ([], ALL_FILES)
-    assert (store.closed, fresh.closed) == (False, True)
+    is_long = seconds == 60
+    assert (store.stored(), fresh.stored()) == (([], ALL_FILES) if is_long else (ALL_FILES, []))
+    assert (store.closed, fresh.closed) == (False, is_long)
 
 
 async def test_store_that_cannot_be_opened_again(store: Store, workdir: Path) -> None:
     async def reopen() -> BackupStore:
         raise StoreUnavailable("credentials have expired")
 
-    done = await execute(FakeCluster(), store, workdir, reopen_store=reopen)
+    clock = FrozenClock(START + timedelta(hours=1))
+    done = await execute(FakeCluster(), store, workdir, reopen_store=reopen, clock=clock)
     assert done.status.phase == BackupPhase.FAILED
     assert store.stored() == []
 
@@ -318,16 +371,11 @@ async def test_cancelled_upload_leaves_nothing_that_looks_finished(
 
 
 async def test_progress_is_reported_at_most_once_a_second(tmp_path: Path) -> None:
-    clock = FrozenClock()
     cluster = FakeCluster(page_size=1).add(CONFIGMAPS, *(f"ns/{number}" for number in range(6)))
-    outcome = await run_backup(tmp_path, cluster, clock=clock)
+    outcome = await run_backup(tmp_path, cluster, clock=FrozenClock())
     assert len(outcome.progress) == 1
 
-    class Ticking(FrozenClock):
-        def __call__(self) -> Any:
-            return self.advance(timedelta(seconds=2))
-
-    outcome = await run_backup(tmp_path, cluster, clock=Ticking())
+    outcome = await run_backup(tmp_path, cluster, clock=TickingClock())
     done = [progress.items_backed_up for progress in outcome.progress]
     assert len(done) > 1
     assert done == sorted(set(done))
@@ -338,7 +386,8 @@ async def test_failing_progress_is_a_warning(store: Store, workdir: Path) -> Non
     async def sink(total: int, done: int) -> None:
         raise status_error(409, {"message": "conflict"})
 
-    done = await execute(FakeCluster().add(CONFIGMAPS, "ns/a"), store, workdir, progress=sink)
+    cluster = FakeCluster().add(CONFIGMAPS, "ns/a")
+    done = await execute(cluster, store, workdir, progress=sink, clock=TickingClock())
     assert (done.status.phase, done.status.warnings) == (BackupPhase.COMPLETED, 1)
 
 

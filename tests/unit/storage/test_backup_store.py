@@ -4,11 +4,11 @@ import asyncio
 import gzip
 import json
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from pinnace.api.meta import ObjectMeta
 from pinnace.api.velero.backup import Backup, BackupStatus
@@ -30,6 +30,7 @@ from pinnace.storage.errors import (
 from pinnace.storage.filesystem.store import FilesystemStore
 from pinnace.storage.interface import Body
 from pinnace.storage.layout import Layout, clean_prefix
+from tests.support.clock import HurriedTimer
 from tests.support.faulty_store import DyingStore, FaultyStore
 
 TARBALL = b"tarball " * 1000
@@ -74,7 +75,7 @@ def make_files(tmp_path: Path) -> MakeFiles:
         log.write_bytes(compress(b"line\n"))
         backup = Backup(metadata=ObjectMeta(name=name, namespace="velero"))
         files = BackupFiles(name=name, metadata=encode_metadata(backup), contents=contents, log=log)
-        return replace(files, **changes)  # type: ignore[arg-type]
+        return replace(files, **changes)
 
     return made
 
@@ -88,6 +89,22 @@ def fail_on(operation: str, suffix: str, text: str = "broken") -> Callable[[str,
         return StorageError(text) if called == operation and key.endswith(suffix) else None
 
     return fault
+
+
+class _Forgetful(FaultyStore):
+    """A store whose put says that all is well, and keeps of one file nothing or its first bytes."""
+
+    def __init__(self, inner: FilesystemStore, suffix: str, kept: int | None) -> None:
+        super().__init__(inner)
+        self._suffix, self._kept = suffix, kept
+
+    async def put(self, key: str, body: Body) -> None:
+        if not key.endswith(self._suffix):
+            await super().put(key, body)
+            return
+        whole = body if isinstance(body, bytes) else b"".join([block async for block in body])
+        if self._kept is not None:
+            await super().put(key, whole[: self._kept])
 
 
 class TestPut:
@@ -125,13 +142,27 @@ class TestPut:
         assert await backups.read_csi_volume_snapshot_contents("b1") == []
         assert await backups.read_resource_list("b1") == {}
 
+    @pytest.mark.parametrize("suffix", ["b1.tar.gz", "-resource-list.json.gz", "velero-backup.json"])
+    @pytest.mark.parametrize(
+        ("kept", "problem"), [(None, "the location does not have it"), (3, "has 3 bytes in the location")]
+    )
+    async def test_a_file_that_a_put_only_claims_to_have_stored_fails_the_backup(
+        self, inner: FilesystemStore, make_files: MakeFiles, suffix: str, kept: int | None, problem: str
+    ) -> None:
+        backups = BackupStore(_Forgetful(inner, suffix, kept), Layout(""), location="default")
+
+        with pytest.raises(StorageError, match=problem):
+            await backups.put_backup(make_files())
+
+        assert await stored(inner) == [f"backups/b1/b1{LOG}"]
+
     async def test_metadata_is_the_last_write(
         self, backups: BackupStore, faulty: FaultyStore, make_files: MakeFiles
     ) -> None:
         await backups.put_backup(make_files())
 
         puts = [key for operation, key in faulty.calls if operation == "put"]
-        assert puts[0] == "backups/b1/b1-logs.gz"
+        assert puts[:2] == ["backups/b1/b1-pinnace-writer.json", "backups/b1/b1-logs.gz"]
         assert puts[-1] == "backups/b1/velero-backup.json"
 
     @pytest.mark.spec("STO-012", "STO-013", "STO-016", "BEY-008")
@@ -292,7 +323,7 @@ class TestPut:
 
 
 @pytest.mark.parametrize("after_effect", [False, True], ids=["before", "after"])
-@pytest.mark.parametrize("lifetime", range(12))
+@pytest.mark.parametrize("lifetime", range(14))
 async def test_killed_between_any_two_writes_of_a_backup(
     inner: FilesystemStore, make_files: MakeFiles, lifetime: int, after_effect: bool
 ) -> None:
@@ -312,6 +343,20 @@ async def test_killed_between_any_two_writes_of_a_backup(
     assert await stored(inner) == []
     await survivor.put_backup(make_files())
     assert await stored(inner) == keys_of("b1")
+
+
+@pytest.mark.parametrize("lifetime", range(1, 9))
+async def test_the_name_of_a_writer_that_was_killed_is_free_once_its_claim_is_not_renewed(
+    inner: FilesystemStore, make_files: MakeFiles, lifetime: int
+) -> None:
+    dying = BackupStore(DyingStore(inner, lifetime, after_effect=False), Layout(""), location="default")
+    with pytest.raises(StorageError, match="dead"):
+        await dying.put_backup(make_files(resource_list={"v1/Pod": ["a/b"]}))
+    assert "backups/b1/b1-pinnace-writer.json" in await stored(inner)
+
+    survivor = BackupStore(inner, Layout(""), location="default", timer=HurriedTimer())
+    await survivor.put_backup(make_files(resource_list={"v1/Pod": ["a/b"]}))
+    await check_whole_or_absent(inner, finished=True)
 
 
 @pytest.mark.parametrize("after_effect", [False, True], ids=["before", "after"])
@@ -347,7 +392,8 @@ async def check_whole_or_absent(inner: FilesystemStore, *, finished: bool) -> No
         assert b"".join([block async for block in stream]) == TARBALL
     assert await backups.read_resource_list("b1") == {"v1/Pod": ["a/b"]}
     assert await backups.read_snapshots("b1") == []
-    assert await stored(inner) == keys_of("b1")
+    # A claim that could not be deleted any more does no harm.
+    assert [key for key in await stored(inner) if not key.endswith("-pinnace-writer.json")] == keys_of("b1")
 
 
 class TestMetadata:
@@ -457,6 +503,13 @@ class TestSideFiles:
         await inner.put("backups/b1/b1-resource-list.json.gz", compress(text))
         with pytest.raises(UnreadableObject):
             await backups.read_resource_list("b1")
+
+    @pytest.mark.parametrize(("text", "read"), [(b"null", {}), (b'{"v1/Pod":null}', {"v1/Pod": []})])
+    async def test_a_resource_list_may_have_null_for_nothing(
+        self, backups: BackupStore, inner: FilesystemStore, text: bytes, read: dict[str, list[str]]
+    ) -> None:
+        await inner.put("backups/b1/b1-resource-list.json.gz", compress(text))
+        assert await backups.read_resource_list("b1") == read
 
     async def test_are_limited(self, inner: FilesystemStore) -> None:
         backups = BackupStore(inner, Layout(""), location="x", limits=ReadLimits(side_file_bytes=1000))
@@ -690,21 +743,6 @@ class TestReadOnly:
         await read_only.put_restore_results("r1", {})
 
         assert await read_only.read_restore_results("r1") == {}
-
-    async def test_unless_the_caller_wants_otherwise(
-        self, inner: FilesystemStore, make_files: MakeFiles
-    ) -> None:
-        strict = BackupStore(inner, Layout(""), location="archive", read_only=True, restores_writable=False)
-        log = make_files().log
-        assert log is not None
-        for writing in (
-            strict.put_restore_results("r1", {}),
-            strict.put_restore_metadata("r1", b"{}"),
-            strict.put_restore_log("r1", log),
-        ):
-            with pytest.raises(ReadOnlyLocation):
-                await writing
-        assert await stored(inner) == []
 
 
 @pytest.mark.parametrize("name", ["", "..", "a/b", "../restores/r1"])

@@ -64,7 +64,7 @@ async def read(url: str, policy: RetryPolicy) -> int:
 async def test_a_service_that_never_stops_dripping_does_not_hold_the_reader() -> None:
     policy = RetryPolicy(silence_seconds=5.0, upload_seconds=0.1)
     async with dripping(b"x", 0.005) as url, asyncio.timeout(10):
-        with pytest.raises(StoreUnavailable, match=r"sent only \d+ bytes in 0 seconds"):
+        with pytest.raises(StoreUnavailable, match=r"sent only \d+ bytes in \d+ seconds"):
             await read(url, policy)
 
 

@@ -36,6 +36,7 @@ from pinnace.storage.errors import ObjectNotFound, StorageError, StoreConfigErro
 from pinnace.storage.interface import Body, ListPage
 from pinnace.storage.upload import upload
 
+_EXISTS = ("BlobAlreadyExists", "ConditionNotMet")
 _NONCE_CHARACTERS = "0123456789abcdefghijklmnopqrstuvwxyz"
 
 
@@ -67,6 +68,15 @@ class ContainerRequests:
     async def put(self, key: str, data: bytes) -> None:
         """Store a whole blob."""
         await self._store(key, self._blob_url(key), data, {"x-ms-blob-type": "BlockBlob"})
+
+    async def put_new(self, key: str, data: bytes) -> bool:
+        """See Requests.put_new."""
+        headers = {"x-ms-blob-type": "BlockBlob", "if-none-match": "*"}
+        reply = await self._sent(self._blob_url(key), data, headers)
+        if reply.status in (409, 412) and reply.headers.get("x-ms-error-code") in _EXISTS:
+            return False
+        _check(f"cannot write {key!r}", reply)
+        return True
 
     async def create_upload(self, key: str) -> str:
         """Begin an upload in blocks: nothing to ask for, only a beginning of the names of its blocks.
@@ -102,12 +112,15 @@ class ContainerRequests:
             raise StoreUnavailable(f"{what}: {size_bytes} bytes were sent, but the store has {found}")
 
     async def _store(self, key: str, url: str, data: bytes, headers: Mapping[str, str]) -> None:
-        """Send a body with its sum, which the service compares, and sends back where it did."""
+        """Send a body. Raises StorageError if it is refused."""
+        _check(f"cannot write {key!r}", await self._sent(url, data, headers))
+
+    async def _sent(self, url: str, data: bytes, headers: Mapping[str, str]) -> Reply:
+        """The answer to a body with its sum, which the service compares, and sends back where it did."""
         digest = await in_thread(_md5, data)
-        reply = await self._send(
+        return await self._send(
             "PUT", url, data, {**headers, "content-md5": digest}, complaint=partial(_not_stored, digest)
         )
-        _check(f"cannot write {key!r}", reply)
 
     async def abort_upload(self, key: str, upload_id: str) -> None:
         """Do nothing: blocks cannot be deleted. They are invisible, and dropped after a week."""

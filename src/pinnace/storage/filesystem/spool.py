@@ -61,8 +61,12 @@ class SpooledFile:
             remaining = remaining[os.write(self._descriptor, remaining) :]
         self._written_bytes += len(block)
 
-    def publish(self, target: Path) -> None:
-        """Make the file the object: on the disk first, then by its name."""
+    def publish(self, target: Path, *, replace: bool = True) -> bool:
+        """Make the file the object: on the disk first, then by its name.
+
+        Returns:
+            Whether it is the object now; False if there is one that is not to be replaced.
+        """
         assert self._descriptor is not None, "open() comes first"
         assert self._path is not None, "open() sets both"
         os.fsync(self._descriptor)
@@ -74,12 +78,15 @@ class SpooledFile:
         for _ in range(_ATTEMPTS):
             try:
                 made = _make_directories(self._root, target.parent)
-                self._path.rename(target)
+                if replace:
+                    self._path.rename(target)
+                elif not _link(self._path, target):
+                    return False
             except FileNotFoundError:
                 continue  # a deletion removed the directory while it was still empty
             for directory in (target.parent, *made):
                 sync_directory(directory)
-            return
+            return True
         raise StorageError(f"cannot create {target.parent}")
 
     def discard(self) -> None:
@@ -90,6 +97,22 @@ class SpooledFile:
         if self._path is not None:
             self._path.unlink(missing_ok=True)
             remove_if_empty(self._spool)
+
+
+def _link(path: Path, target: Path) -> bool:
+    """Give a file a second name unless the name is taken; return whether it has it now."""
+    try:
+        target.hardlink_to(path)
+    except FileExistsError:
+        return False
+    except OSError as error:
+        if error.errno not in (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK):
+            raise
+        # A file system without hard links, where this is the nearest there is.
+        if target.exists():
+            return False
+        path.rename(target)
+    return True
 
 
 def _lock(descriptor: int, operation: int) -> bool:

@@ -73,6 +73,14 @@ class FilesystemStore:
 
     async def put(self, key: str, body: Body) -> None:
         """See ObjectStore.put."""
+        await self._put(key, body, replace=True)
+
+    async def put_new(self, key: str, data: bytes) -> bool:
+        """See ObjectStore.put_new."""
+        return await self._put(key, data, replace=False)
+
+    async def _put(self, key: str, body: Body, *, replace: bool) -> bool:
+        """Store an object; return whether it was stored, as one that exists may not be replaced."""
         what = f"cannot write {key!r}"
         target = self._path(key)
         await in_thread(self._check_root)
@@ -89,7 +97,7 @@ class FilesystemStore:
                     with _translated(what):
                         await in_thread(spooled.write, block)
             with _translated(what):
-                await in_thread(spooled.publish, target)
+                return await in_thread(spooled.publish, target, replace=replace)
         finally:
             with _translated(what):
                 await in_thread(spooled.discard)

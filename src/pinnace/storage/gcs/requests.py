@@ -2,6 +2,7 @@
 
 import base64
 import json
+import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
@@ -62,6 +63,18 @@ class GCSRequests:
         url = self._upload_url(key, "media")
         reply = await self.send("POST", url, data, _BINARY, complaint=partial(stored.complaint, key))
         await self.check(f"cannot write {key!r}", reply)
+
+    async def put_new(self, key: str, data: bytes) -> bool:
+        """See Requests.put_new."""
+        stored = Stored()
+        stored.add(data)
+        url = f"{self._upload_url(key, 'multipart')}&ifGenerationMatch=0"
+        headers, body = _with_metadata({"name": key}, data)
+        reply = await self.send("POST", url, body, headers, complaint=partial(stored.complaint, key))
+        if reply.status == 412:
+            return False
+        await self.check(f"cannot write {key!r}", reply)
+        return True
 
     async def create_upload(self, key: str) -> str:
         """Begin a resumable upload and return the URL of its session."""
@@ -188,6 +201,18 @@ class GCSRequests:
 
 
 _BINARY = {"content-type": "application/octet-stream"}
+
+
+def _with_metadata(metadata: Mapping[str, str], data: bytes) -> tuple[Mapping[str, str], bytes]:
+    """The headers and the body of an upload of an object with its metadata (multipart/related)."""
+    boundary = secrets.token_hex(16)
+    parts = (("application/json", json.dumps(metadata).encode()), ("application/octet-stream", data))
+    body = b"".join(
+        b"--%b\r\ncontent-type: %b\r\n\r\n%b\r\n" % (boundary.encode(), kind.encode(), part)
+        for kind, part in parts
+    )
+    headers = {"content-type": f"multipart/related; boundary={boundary}"}
+    return headers, body + b"--%b--\r\n" % boundary.encode()
 
 
 def _no_upload(reply: Reply) -> str:

@@ -59,6 +59,11 @@ _OWN_KEY_HEADERS = (
 _COMPLETION_SECONDS_PER_PART = 0.25
 """Some stores copy the parts of 5 MiB into one file before they answer: this is 20 MB a second."""
 
+_EXISTS = (409, 412)
+"""Answers to a conditional PUT of an object that exists, or that another client is writing at the moment."""
+_NO_CONDITIONS = (400, 501)
+"""Answers of services that refuse a conditional PUT because they have none."""
+
 MAX_LISTED = 500_000
 """Names in one list, all kept in memory; many times what an honest location holds. A store can be
 anyone's."""
@@ -190,6 +195,22 @@ class BucketRequests:
         if not _is_digest(reply):
             await self._confirm(key, len(data))
 
+    async def put_new(self, key: str, data: bytes) -> bool:
+        """See Requests.put_new."""
+        headers = {**self.object_headers, "if-none-match": "*"}
+        reply = await self._sent(key, self._object_url(key), data, headers)
+        if reply.status in _EXISTS:
+            return False
+        if reply.status in _NO_CONDITIONS:
+            if await self.exists(key):
+                return False
+            await self.put(key, data)
+            return True
+        _check(f"cannot write {key!r}", reply)
+        if not _is_digest(reply):
+            await self._confirm(key, len(data))
+        return True
+
     async def create_upload(self, key: str) -> str:
         """Begin a multipart upload and return its id."""
         what = f"cannot write {key!r}"
@@ -262,11 +283,15 @@ class BucketRequests:
 
     async def _upload(self, key: str, url: str, data: bytes, headers: Mapping[str, str]) -> Reply:
         """Send an object or a part of one; the answer has an ETag that fits to it."""
+        reply = await self._sent(key, url, data, headers)
+        _check(f"cannot write {key!r}", reply)
+        return reply
+
+    async def _sent(self, key: str, url: str, data: bytes, headers: Mapping[str, str]) -> Reply:
+        """The answer to a PUT, which may be a refusal; one of success has an ETag that fits to the data."""
         what, digest = f"cannot write {key!r}", await in_thread(_md5, data)
         request = Request(method="PUT", url=url, data=data, complaint=partial(_not_stored, digest), what=what)
-        reply = await self._send(request, headers)
-        _check(what, reply)
-        return reply
+        return await self._send(request, headers)
 
     async def _send(self, request: Request, headers: Mapping[str, str] | None = None) -> Reply:
         """Sign and send a request; `headers` are sent and signed too."""
