@@ -18,6 +18,7 @@ from bench.flood import measure_flood
 from bench.generate import Generator
 from bench.idle_server import measure_idle
 from bench.kopia import measure_kopia
+from bench.line import measure_line
 from bench.measure import SampleFailed
 from bench.nonadmin import measure_nonadmin
 from bench.plugins import OBJECTS as ITEMS
@@ -43,7 +44,7 @@ SCENARIOS = (
     *("backup", "restore", "memory", "dry-run", "start", "idle"),
     *("restic", "kopia", "plugins", "nonadmin", "browse"),
 )
-LONG = ("soak", "flood")
+LONG = ("soak", "flood", "line")
 """Scenarios that take so long that they run only when they are named."""
 
 WITHOUT_OBJECTS = frozenset({"start", "idle", "restic", "kopia", "plugins", "nonadmin", "browse", *LONG})
@@ -152,6 +153,9 @@ def main(arguments: Sequence[str]) -> int:
             if "flood" in options.only:
                 (Path(folder) / "flood").mkdir()
                 figures += measure_flood(Path(folder) / "flood", say)
+            if "line" in options.only:
+                (Path(folder) / "line").mkdir()
+                figures += measure_line(Path(folder) / "line", say)
             if set(options.only) - WITHOUT_OBJECTS:
                 found, setting = measure_cluster(options, Path(folder))
                 figures = [*found, *figures]

@@ -11,7 +11,7 @@ import asyncio
 import multiprocessing
 import re
 import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -121,7 +121,7 @@ async def observe(folder: Path, requests: int, say: Callable[[str], None]) -> Fl
     """Run everything."""
     with ControlPlane(folder / "cluster", name="flood") as plane, S3Server(folder / "s3") as s3:
         async with KubeClient(load_config(str(plane.kubeconfig))) as client:
-            await _prepare(client, s3)
+            await prepare_self_service(client, s3, (FLOODER, HONEST))
             with running_server(folder, plane.kubeconfig, "--features", "NonAdmin") as process:
                 async with asyncio.TaskGroup() as group:
                     order, informer = Order(), Informer(client, NON_ADMIN_BACKUPS)
@@ -225,11 +225,12 @@ def _request(name: str) -> JSONObject:
     }
 
 
-async def _prepare(client: KubeClient, s3: S3Server) -> None:
+async def prepare_self_service(client: KubeClient, s3: S3Server, tenants: Iterable[str]) -> None:
+    """Install the definitions, and make the namespaces of the tenants and the default location."""
     for crd in manifests.crds():
         await client.create(CUSTOM_RESOURCE_DEFINITIONS, crd)
     await install_definitions(client)
-    for namespace in (FLOODER, HONEST):
+    for namespace in tenants:
         body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}
         await client.create(NAMESPACES, body)
     metadata = {"name": "cloud-credentials", "namespace": NAMESPACE}

@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from bench.figures import MEBIBYTE, Figure, Rule, Series, Unit, text_table
 from bench.measure import SampleFailed
@@ -39,6 +39,8 @@ from pinnace.storage.backup_store import BackupStore
 from pinnace.storage.layout import Layout
 from pinnace.storage.s3.config import parse_s3_config
 from pinnace.storage.s3.store import S3Store
+
+T = TypeVar("T")
 
 PROGRAM = Path(sys.executable).with_name("pinnace")
 NAMESPACE = "velero"
@@ -148,6 +150,8 @@ def request_name(head: RequestHead) -> str:
     method = "WATCH" if "watch" in head.query else head.method
     found = re.search(r"/namespaces/[^/]+/([^/]+)(/[^/]+)?(/[^/]+)?", head.path)
     if found is None:
+        if re.fullmatch(r"/api/v1/namespaces/[^/]+", head.path):
+            return f"{method} namespaces"
         return f"{method} {head.path}"
     if method == "GET" and not found[2]:
         method = "LIST"
@@ -177,8 +181,8 @@ async def _load(client: KubeClient, bucket: Bucket, store_url: str) -> None:
     }
     objects = S3Store(parse_s3_config(settings), environ={})
     async with BackupStore(objects, Layout(""), location="default") as store:
-        await _each(range(BACKUPS), lambda number: _add_backup(client, store, number))
-    await _each(range(SCHEDULES), lambda number: _add_schedule(client, number))
+        await each(range(BACKUPS), lambda number: _add_backup(client, store, number))
+    await each(range(SCHEDULES), lambda number: _add_schedule(client, number))
 
 
 async def _served(client: KubeClient) -> None:
@@ -240,15 +244,16 @@ async def create_object(
     return await client.create(resource, body, NAMESPACE)
 
 
-async def _each(numbers: Iterable[int], work: Callable[[int], Awaitable[None]]) -> None:
-    left = iter(numbers)
+async def each(things: Iterable[T], work: Callable[[T], Awaitable[None]], *, at_once: int = AT_ONCE) -> None:
+    """Do it with each, several at once."""
+    left = iter(things)
 
     async def worker() -> None:
-        for number in left:
-            await work(number)
+        for thing in left:
+            await work(thing)
 
     async with asyncio.TaskGroup() as group:
-        for _ in range(AT_ONCE):
+        for _ in range(at_once):
             group.create_task(worker())
 
 

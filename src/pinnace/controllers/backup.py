@@ -1,11 +1,13 @@
 """The Backup controller: validates new Backups and runs them. (docs/spec: CTL 3)"""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from typing import Final, TypeVar
+
+from msgspec.structs import replace
 
 from pinnace.api.codec import DecodeError, decode
 from pinnace.api.labels import SCHEDULE_NAME
@@ -22,6 +24,7 @@ from pinnace.backup.request import ServerDefaults, Unreadable, prepare_backup
 from pinnace.context import LogOptions
 from pinnace.controllers.run_progress import RunProgress
 from pinnace.controllers.shared.availability import Availability
+from pinnace.controllers.shared.lanes import BESIDE
 from pinnace.controllers.shared.locations import LocationStores
 from pinnace.controllers.shared.namespace_queue import NO_NAMESPACE, NamespaceQueue, Targets
 from pinnace.controllers.shared.parts import Parts
@@ -40,6 +43,7 @@ from pinnace.runtime.controller import Controller, Resync
 from pinnace.runtime.informer import Informer
 from pinnace.runtime.keys import Key
 from pinnace.runtime.logfields import get_logger
+from pinnace.runtime.worker_slots import WorkerSlot
 from pinnace.storage.errors import StorageError
 
 log = get_logger(__name__)
@@ -50,6 +54,19 @@ METRICS_PERIOD_SECONDS: Final = 60.0
 LocationT = TypeVar("LocationT", BackupStorageLocation, VolumeSnapshotLocation)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scheduling:
+    """What decides when Backups begin and when they make room for others.
+
+    Attributes:
+        slot_of: the worker of a Backup that is being processed.
+        namespaces: the queue of the backups that run at once; None where only one runs.
+    """
+
+    slot_of: Callable[[Key], WorkerSlot] = lambda _: WorkerSlot()
+    namespaces: NamespaceQueue | None = None
+
+
 class BackupWork:
     """What is done with one Backup.
 
@@ -57,7 +74,6 @@ class BackupWork:
         defaults: what is filled in where a Backup says nothing.
         pod_volumes: saves the content of pod volumes; None: such volumes are not saved.
         availability: shared with the Restore controller.
-        queue: of the backups that run at once; None where only one runs.
     """
 
     def __init__(
@@ -68,9 +84,9 @@ class BackupWork:
         defaults: ServerDefaults,
         pod_volumes: PodVolumes | None = None,
         availability: Availability | None = None,
-        queue: NamespaceQueue | None = None,
+        scheduling: Scheduling | None = None,
     ) -> None:
-        self._queue = queue
+        self._scheduling = scheduling or Scheduling()
         self._scope = scope
         self._locations = locations
         self._availability = availability or Availability(locations)
@@ -108,7 +124,7 @@ class BackupWork:
         cluster = _Cluster(discovery=discovery, policies=policies)
         execute = partial(self._execute, cluster, caveats) if valid else None
         targets = NO_NAMESPACE
-        if valid and self._queue is not None:
+        if valid and self._scheduling.namespaces is not None:
             targets = await self._targets(prepared.spec)
         return refused(Plan(begun=prepared, execute=execute, targets=targets), problems)
 
@@ -128,8 +144,8 @@ class BackupWork:
     def _collected(self, key: Key, schedule: str, size_bytes: int) -> None:
         """The cluster has been read: what is left is the upload, for which no other backup has to wait."""
         self._scope.metrics.backup_tarball_size(schedule, size_bytes)
-        if self._queue is not None:
-            self._queue.remove(key)
+        if self._scheduling.namespaces is not None:
+            self._scheduling.namespaces.remove(key)
 
     async def _unavailable(
         self, backup: Backup, locations: Sequence[BackupStorageLocation] | Unreadable
@@ -139,8 +155,13 @@ class BackupWork:
             return ""
         name = backup.spec.storage_location
         location = next(each for each in locations if each.metadata.name == name)
-        problem = await self._availability.problem(location)
-        return problem and unavailable(name, problem)
+        slot = self._scheduling.slot_of(_key_of(backup))
+        with slot.lent():
+            problem = await self._availability.problem(location)
+        if problem:
+            return unavailable(name, problem)
+        await slot.take()
+        return ""
 
     async def _list(self, struct: type[LocationT], plural: str) -> list[LocationT] | Unreadable:
         try:
@@ -196,9 +217,10 @@ class BackupWork:
     async def _execute(
         self, cluster: "_Cluster", caveats: Sequence[str], backup: Backup, read: JSONObject
     ) -> Backup:
-        scope = self._scope
+        scope, slot = self._scope, self._scheduling.slot_of(_key_of(backup))
         try:
-            store = await self._locations.acquire(backup.spec.storage_location)
+            with slot.lent():
+                store = await self._locations.acquire(backup.spec.storage_location)
         except (StorageError, KubeError) as error:
             log.error("Error opening the backup storage location", error=error)
             self._availability.worked(backup.spec.storage_location, well=False)
@@ -215,6 +237,7 @@ class BackupWork:
             progress=progress.publish,
             activity=progress.activity,
             caveats=caveats,
+            worker_slot=slot,
         )
         async with store, plugins, volumes as pod_volumes, progress:
             operation = BackupOperation(
@@ -268,7 +291,7 @@ def controller(parts: Parts) -> Controller:
     informer, workers = parts.informers.of(BACKUPS), parts.options.backup_workers
     lane_of = parts.lanes.of_backups(informer, workers)
     queue = parts.queue(lane_of)
-    # One worker needs no such queue: it works on one backup at a time.
+    # One worker needs no such queue: it reads for one backup at a time.
     overlaps = NamespaceQueue(queue.add, party_of=lambda key: lane_of(key).party) if workers > 1 else None
     parts.namespace_queues[BACKUPS] = overlaps
     work = BackupWork(
@@ -277,7 +300,7 @@ def controller(parts: Parts) -> Controller:
         defaults=parts.options.defaults,
         pod_volumes=parts.pod_volumes,
         availability=parts.availability,
-        queue=overlaps,
+        scheduling=Scheduling(slot_of=parts.worker_slots(queue), namespaces=overlaps),
     )
     reconciler = RunReconciler(
         parts.scope, BACKUP_RUNS, work, parts.settler, in_flight=parts.backups_in_flight, queue=overlaps
@@ -285,7 +308,7 @@ def controller(parts: Parts) -> Controller:
     made = Controller(
         NAME,
         reconciler.reconcile,
-        workers=workers,
+        workers=workers + BESIDE,
         resync=Resync(BackupCensus(parts.scope, informer).resync, METRICS_PERIOD_SECONDS),
         clock=parts.timers,
         queue=queue,

@@ -15,7 +15,7 @@ from pinnace.api.velero.download_request import (
     DownloadTargetKind,
 )
 from pinnace.api.velero.restore import Restore
-from pinnace.controllers.shared.locations import LocationStores
+from pinnace.controllers.shared.locations import LocationStores, location_of
 from pinnace.controllers.shared.parts import Parts
 from pinnace.controllers.shared.scope import Scope
 from pinnace.controllers.shared.writes import delete_if_there, patch_status
@@ -96,14 +96,11 @@ class DownloadRequestReconciler:
             restore = decode(Restore, await client.get(RESTORES, target.name, namespace))
             backup_name = restore.spec.backup_name
         backup = decode(Backup, await client.get(BACKUPS, backup_name, namespace))
+        location = location_of(backup)
         try:
-            async with (
-                asyncio.timeout(URL_SECONDS),
-                self._locations.open(backup.spec.storage_location) as store,
-            ):
+            async with asyncio.timeout(URL_SECONDS), self._locations.open(location) as store:
                 return await store.signed_url(kind, target.name)
         except TimeoutError:
-            location = backup.spec.storage_location
             raise StorageError(
                 f"backup storage location {location} did not answer within {URL_SECONDS:g} seconds"
             ) from None

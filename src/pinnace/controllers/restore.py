@@ -1,6 +1,6 @@
 """The Restore controller: validates new Restores and runs them. (docs/spec: CTL 8, RST 2)"""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from functools import partial
@@ -22,7 +22,8 @@ from pinnace.context import LogOptions
 from pinnace.controllers.run_progress import RunProgress
 from pinnace.controllers.shared.availability import Availability
 from pinnace.controllers.shared.confinement import Confinement, bounded, confined, is_bounded
-from pinnace.controllers.shared.locations import LocationStores
+from pinnace.controllers.shared.lanes import BESIDE
+from pinnace.controllers.shared.locations import LocationStores, location_of
 from pinnace.controllers.shared.namespace_queue import NamespaceQueue, targets_of
 from pinnace.controllers.shared.parts import Parts
 from pinnace.controllers.shared.pod_volumes import PodVolumes
@@ -50,7 +51,9 @@ from pinnace.restore.request import RestoreOptions
 from pinnace.restore.selection.validation import validate_and_complete
 from pinnace.runtime.controller import Controller, Resync
 from pinnace.runtime.informer import Informer
+from pinnace.runtime.keys import Key
 from pinnace.runtime.logfields import get_logger
+from pinnace.runtime.worker_slots import WorkerSlot
 from pinnace.storage.backup_store import BackupStore
 from pinnace.storage.errors import StorageError
 
@@ -64,13 +67,22 @@ class ClusterBackups:
     """Finds backups as custom resources, and makes sure that their location can be opened.
 
     What may be over at the next try is raised as it is: it says nothing about the Restore.
+
+    Args:
+        slot: the worker of the Restore.
     """
 
     def __init__(
-        self, scope: Scope, locations: LocationStores, *, availability: Availability | None = None
+        self,
+        scope: Scope,
+        locations: LocationStores,
+        *,
+        availability: Availability | None = None,
+        slot: WorkerSlot | None = None,
     ) -> None:
         self._scope = scope
         self._locations = locations
+        self._slot = slot or WorkerSlot()
         self._availability = availability or Availability(locations)
 
     async def backups_of_schedule(self, schedule: str) -> Sequence[Backup]:
@@ -90,19 +102,22 @@ class ClusterBackups:
         try:
             backup = decode(Backup, await self._scope.client.get(BACKUPS, name, self._scope.namespace))
             what = f'BackupStorageLocation.velero.io "{backup.spec.storage_location}"'
-            location = await self._locations.location(backup.spec.storage_location)
-            if problem := await self._availability.problem(location):
-                raise BackupLookupError(
-                    f"BackupStorageLocation {location.metadata.name} is in Unavailable status. {problem}"
-                )
-            async with self._locations.open_location(location):
-                return backup
+            location = await self._locations.location(location_of(backup))
+            with self._slot.lent():
+                if problem := await self._availability.problem(location):
+                    raise BackupLookupError(
+                        f"BackupStorageLocation {location.metadata.name} is in Unavailable status. {problem}"
+                    )
+                async with self._locations.open_location(location):
+                    pass
         except PASSING_ERRORS:
             raise
         except NotFound as error:
             raise BackupLookupError(f"{what} not found") from error
         except (KubeError, DecodeError, StorageError) as error:
             raise BackupLookupError(str(error)) from error
+        await self._slot.take()
+        return backup
 
 
 class RestoreWork:
@@ -111,6 +126,7 @@ class RestoreWork:
     Args:
         pod_volumes: restores the content of pod volumes; None: such volumes are an error.
         availability: shared with the Backup controller.
+        slot_of: the worker of a Restore that is being processed.
     """
 
     def __init__(
@@ -121,18 +137,21 @@ class RestoreWork:
         options: RestoreOptions,
         pod_volumes: PodVolumes | None = None,
         availability: Availability | None = None,
+        slot_of: Callable[[Key], WorkerSlot] = lambda _: WorkerSlot(),
     ) -> None:
         self._scope = scope
         self._locations = locations
+        self._slot_of = slot_of
         self._options = options
         self._pod_volumes = pod_volumes
         self._availability = availability or Availability(locations)
-        self._backups = ClusterBackups(scope, locations, availability=self._availability)
 
     async def plan(self, run: Restore, caveats: Sequence[str] = ()) -> Plan[Restore]:
         """Validate and complete it, and find its backup. (docs/spec: CTL 8.2)"""
-        scope = self._scope
-        completed = await validate_and_complete(run, self._backups)
+        scope, slot = self._scope, self._slot_of(Key(run.metadata.namespace, run.metadata.name))
+        backups = ClusterBackups(scope, self._locations, availability=self._availability, slot=slot)
+        timeout = self._options.operation_timeout
+        completed = await validate_and_complete(run, backups, operation_timeout=timeout)
         status, backup = completed.restore.status, completed.backup
         if backup is None:
             errors = [*status.validation_errors, *completed.errors]
@@ -208,9 +227,11 @@ class RestoreWork:
     ) -> Restore:
         scope, confinement = self._scope, checked.confinement
         progress = RunProgress(scope.client, RESTORES, restore, "itemsRestored")
+        slot = self._slot_of(Key(restore.metadata.namespace, restore.metadata.name))
         async with AsyncExitStack() as stores:
             try:
-                opened = await self._locations.acquire(backup.spec.storage_location)
+                with slot.lent():
+                    opened = await self._locations.acquire(backup.spec.storage_location)
                 store = await stores.enter_async_context(opened)
             except (StorageError, KubeError) as error:
                 log.error("Error opening the backup storage location", error=error)
@@ -233,6 +254,7 @@ class RestoreWork:
                     progress=progress.publish,
                     activity=progress.activity,
                     caveats=[text for text in (confinement.caveat, *checked.caveats) if text],
+                    worker_slot=slot,
                 ),
                 pod_volume_backups=partial(self._pod_volume_backups, backup.metadata.name, store),
                 options=self._options,
@@ -256,7 +278,9 @@ class RestoreWork:
         if not tenant:
             return options
         hide = hiding_for(tenant, scope.namespace)
-        return replace(options, hide=hide, hide_results=partial(results_without, tenant=tenant, hide=hide))
+        return msgspec.structs.replace(
+            options, hide=hide, hide_results=partial(results_without, tenant=tenant, hide=hide)
+        )
 
     async def _pod_volume_backups(self, backup: str, store: BackupStore) -> Sequence[PodVolumeBackup]:
         """Those of the backup, live from the cluster, each with its uploader. (docs/spec: RST 4, BEY 11.1)
@@ -311,6 +335,7 @@ def controller(parts: Parts) -> Controller:
         options=parts.options.restore,
         pod_volumes=parts.pod_volumes,
         availability=parts.availability,
+        slot_of=parts.worker_slots(queue),
     )
     waiting = None
     if not parts.options.parallel_restores_into_namespace:
@@ -322,7 +347,7 @@ def controller(parts: Parts) -> Controller:
     made = Controller(
         NAME,
         reconciler.reconcile,
-        workers=workers,
+        workers=workers + BESIDE,
         resync=Resync(RestoreCensus(parts.scope, informer).resync, METRICS_PERIOD_SECONDS),
         clock=parts.timers,
         queue=queue,

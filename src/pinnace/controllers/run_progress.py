@@ -6,6 +6,7 @@ upload no item is: then this writes every few seconds what has changed.
 
 import asyncio
 import contextlib
+import math
 from types import TracebackType
 from typing import Final, Self
 
@@ -21,6 +22,9 @@ from pinnace.kube.resources import APIResource
 from pinnace.runtime.logfields import get_logger
 
 log = get_logger(__name__)
+
+FIRST_SECONDS: Final = 1.0
+"""No number is written before: the end of a shorter run says the same."""
 
 QUIET_SECONDS: Final = 3.0
 """After so long without a published number, what else has changed is written."""
@@ -78,15 +82,18 @@ class RunProgress:
         self._is_kept = True
         self._writing = asyncio.Lock()
         self._quiet_since = 0.0
+        self._first_at = -math.inf
 
     async def publish(self, total: int, done: int) -> None:
         """Write these numbers and what the run is doing; a `ProgressSink`. Raises KubeError."""
         async with self._writing:
             self._numbers = (total, done)
-            await self._write(self._status())
+            if self._timer.monotonic() >= self._first_at:
+                await self._write(self._status())
 
     async def __aenter__(self) -> Self:
         self._quiet_since = self._timer.monotonic()
+        self._first_at = self._quiet_since + FIRST_SECONDS
         self._ticker = asyncio.create_task(self._tick(), name="progress between items")
         return self
 

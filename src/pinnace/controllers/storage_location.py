@@ -33,6 +33,8 @@ WORKERS: Final = 32
 VALIDATION_SECONDS: Final = 30.0
 """For one location: the owner of a store decides how slowly it answers, and other locations of the same owner
 wait for it."""
+SHORTEST_FREQUENCY: Final = Duration.seconds(1)
+"""A shorter one is a slip, and would keep the server busy with one location."""
 
 _LONGEST_MESSAGE: Final = 1000
 
@@ -161,8 +163,9 @@ def _age(obj: JSONObject) -> tuple[str, str]:
 
 
 def effective_frequency(own: Duration | None, server: Duration) -> Duration:
-    """How often a location is validated; a negative frequency means the server's."""
-    return server if own is None or own < Duration() else own
+    """How often a location is validated; a negative frequency means the server's, zero only once."""
+    frequency = server if own is None or own < Duration() else own
+    return max(frequency, SHORTEST_FREQUENCY) if frequency > Duration() else frequency
 
 
 def is_due(last: datetime | None, frequency: Duration, now: datetime) -> bool:

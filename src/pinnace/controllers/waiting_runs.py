@@ -2,8 +2,9 @@
 
 Every few seconds those that still wait are looked at together: a Backup becomes Queued with its position, as
 in Velero 1.18, and both kinds get an annotation with the reason. One that begins at once is never touched,
-and only the first hundred of each kind are: the others stay New. The first five show their exact position and
-what runs before them; those behind show an estimate, so that not all are rewritten each time that one begins.
+and only the first hundred of each kind are: the others stay New. The first three show their exact position
+and what runs before them; those behind show an estimate, so that not all are rewritten each time that one
+begins.
 What is shown decides nothing: a server takes an object that is Queued or ReadyToStart like one that is New.
 (docs/spec: BEY 4.11; docs/adr/046)
 """

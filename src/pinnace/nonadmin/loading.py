@@ -21,7 +21,7 @@ from pinnace.nonadmin.flows.download import DownloadFacts, download_name, is_abo
 from pinnace.nonadmin.flows.limits import Places
 from pinnace.nonadmin.flows.location import LocationFacts, next_location_step
 from pinnace.nonadmin.flows.restore import RestoreFacts, next_restore_step, restore_id
-from pinnace.nonadmin.flows.steps import Create, PassMemory, Step
+from pinnace.nonadmin.flows.steps import Create, PassMemory, Step, WriteStatus
 from pinnace.nonadmin.identity import Ambiguous, synced_from
 from pinnace.nonadmin.lookups import Lookups
 from pinnace.nonadmin.objects import (
@@ -99,6 +99,8 @@ class BackupFlow:
         step = next_backup_step(request, facts, memory)
         if backup is None and not ambiguous:
             _book(places, key.namespace, stored_id(request), isinstance(step, Create))
+        if isinstance(step, WriteStatus) and not unique_id:
+            _note_new(stored_id({"status": step.status}), memory)
         return step
 
     async def _namespace_uid(
@@ -166,6 +168,8 @@ class RestoreFlow:
         step = next_restore_step(request, facts, memory)
         if restore is None and not ambiguous:
             _book(places, key.namespace, unique_id, isinstance(step, Create))
+        if isinstance(step, WriteStatus) and not unique_id:
+            _note_new(restore_id({"status": step.status}), memory)
         return step
 
 
@@ -182,6 +186,12 @@ async def _made_for(
     if found is None and unique_id:
         memory.absent |= {unique_id}
     return found
+
+
+def _note_new(unique_id: str, memory: PassMemory) -> None:
+    """No object bears an id that was made a moment ago: it needs not be asked for."""
+    if unique_id:
+        memory.absent |= {unique_id}
 
 
 def _book(places: Places, namespace: str, unique_id: str, making: bool) -> None:

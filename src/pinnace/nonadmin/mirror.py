@@ -6,6 +6,8 @@ from typing import Final
 from pinnace.api.nonadmin.hiding import hidden_in, hiding_for
 from pinnace.api.nonadmin.names import Origin
 from pinnace.api.objects import JSONObject, mapping, text
+from pinnace.api.values.queue_positions import is_worth_showing
+from pinnace.api.velero.backup import BackupPhase
 
 _COUNTED: Final = {"New": "new", "InProgress": "inProgress", "Failed": "failed", "Completed": "completed"}
 
@@ -22,11 +24,16 @@ def with_reference(status: JSONObject, member: str, unique_id: str, namespace: s
     return {**status, member: {**mapping(status, member), **reference}}
 
 
-def with_queue_position(status: JSONObject, position: int) -> JSONObject:
-    """The status with the queue position, which never goes up again."""
+def with_queue_position(status: JSONObject, position: int, former: JSONObject) -> JSONObject:
+    """The status with the queue position, which never goes up again.
+
+    Args:
+        former: the status as it was. If nothing else has changed, the position is written only where it is
+            worth a write of its own.
+    """
     shown = shown_position(status)
-    if 0 < shown < position:
-        position = shown
+    if 0 < shown < position or (shown and status == former and not is_worth_showing(shown, position)):
+        return status
     return {**status, "queueInfo": {"estimatedQueuePosition": position}}
 
 
@@ -77,13 +84,16 @@ def _copy(obj: JSONObject | None, member: str) -> JSONObject:
 def _status(obj: JSONObject | None) -> JSONObject:
     """An object's status, in the texts of which no other namespace is named. (docs/spec: NAC 17 A31)
 
-    Without `queuePosition`: tenants have a queue position of their own, and this one changes with every end.
+    Without what says that a Backup waits: tenants have a queue position of their own, and the server's
+    changes with every end.
     """
     notes = mapping(obj, "metadata", "annotations")
     tenant = next(filter(None, (text(notes, origin.namespace_annotation) for origin in Origin)), "")
     hide = hiding_for(tenant, text(obj, "metadata", "namespace"))
     shown = _copy(obj, "status")
     shown.pop("queuePosition", None)
+    if shown.get("phase") == BackupPhase.QUEUED:
+        del shown["phase"]
     return {name: hidden_in(value, hide) for name, value in shown.items()}
 
 

@@ -6,7 +6,8 @@ under its old name with another uid is a deletion and an addition. (docs/spec: C
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+
+import msgspec
 
 from pinnace.api.objects import JSONObject, text
 from pinnace.runtime.keys import Key
@@ -15,23 +16,20 @@ IndexFunction = Callable[[JSONObject], Iterable[str]]
 """The values under which an object is found in an index. Must depend on nothing but the object."""
 
 
-@dataclass(frozen=True, slots=True)
-class Added:
+class Added(msgspec.Struct, frozen=True):
     """An object that was not there before."""
 
     obj: JSONObject
 
 
-@dataclass(frozen=True, slots=True)
-class Updated:
+class Updated(msgspec.Struct, frozen=True):
     """The same object (by uid) in a newer state."""
 
     old: JSONObject
     new: JSONObject
 
 
-@dataclass(frozen=True, slots=True)
-class Deleted:
+class Deleted(msgspec.Struct, frozen=True):
     """An object that is gone, in its last known state, which may not be its last one."""
 
     obj: JSONObject

@@ -16,7 +16,8 @@ import logging
 import random
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import aclosing
-from dataclasses import dataclass
+
+import msgspec
 
 from pinnace.aio.clock import Clock, LoopClock, Sleeper
 from pinnace.api.objects import JSONObject
@@ -48,8 +49,7 @@ class InformerState(enum.StrEnum):
     BACKING_OFF = "BackingOff"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Handlers:
+class Handlers(msgspec.Struct, frozen=True, kw_only=True):
     """Functions that are told of changes. Called in order on the event loop; they must be quick.
 
     What looking into an object raises is logged and goes no further: one object of an odd shape must not end
@@ -76,16 +76,14 @@ class Handlers:
             log.error("Error telling of a change of an object", key=str(key), error=error)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Selectors:
+class Selectors(msgspec.Struct, frozen=True, kw_only=True):
     """Which objects of a resource are watched. One that stops matching counts as deleted."""
 
     labels: str = ""
     fields: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InformerTimes:
+class InformerTimes(msgspec.Struct, frozen=True, kw_only=True):
     """When an informer retries.
 
     Attributes:

@@ -5,9 +5,10 @@ Clocks of two machines are never compared: a lease counts as held for its durati
 (docs/spec: SRV 14, CTL 15)
 """
 
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
+
+import msgspec
 
 from pinnace.api.objects import JSONObject, mapping
 
@@ -15,8 +16,7 @@ SERVER_LEASE: Final = "pinnace-server"
 """The Lease of the server that leads, in its namespace."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LeaseRecord:
+class LeaseRecord(msgspec.Struct, frozen=True, kw_only=True):
     """What a Lease says. An empty holder means that it was released."""
 
     holder: str
@@ -38,8 +38,7 @@ class LeaseRecord:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Observation:
+class Observation(msgspec.Struct, frozen=True):
     """A record and when, by our monotonic clock, we first saw it."""
 
     record: LeaseRecord

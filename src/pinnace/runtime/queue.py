@@ -5,6 +5,7 @@ Adding a key that waits is a no-op; adding one that is being processed queues it
 Each key waits in the lane of a party, for example of a tenant. Parties are served round robin, so are the
 lanes of one party, and a lane is first in, first out: a party that adds thousands of keys delays those of
 another by one key. Shares limit how many keys are processed at once: a key whose share is used up is skipped.
+Some of them a key may give back while it is processed, and take again before keys that wait.
 (docs/spec: CTL 2.1, docs/adr/014)
 """
 
@@ -37,11 +38,13 @@ class Lane:
         party: parties are served round robin.
         name: the lanes of one party are served round robin.
         shares: limits that a key uses up while it is processed; all must have room for it.
+        worker_shares: likewise, but not between `release` and `regain`.
     """
 
     party: Hashable = ""
     name: Hashable = ""
     shares: tuple[Share, ...] = ()
+    worker_shares: tuple[Share, ...] = ()
 
 
 ONE_LANE: Final = Lane()
@@ -65,6 +68,20 @@ class _Waiting(Generic[K]):
 
     lane: Lane
     keys: deque[K] = field(default_factory=deque)
+
+
+@dataclass(slots=True)
+class _Processed:
+    """A key that is processed.
+
+    Attributes:
+        has_worker: whether it uses up the worker shares of its lane.
+        regains: done as soon as it does so again; None unless that is waited for.
+    """
+
+    lane: Lane
+    has_worker: bool = True
+    regains: asyncio.Future[None] | None = None
 
 
 class RateLimitedQueue(Generic[K]):
@@ -101,7 +118,8 @@ class RateLimitedQueue(Generic[K]):
         self._length = 0
         self._in_use: Counter[Hashable] = Counter()
         self._dirty: set[K] = set()
-        self._processing: dict[K, Lane] = {}
+        self._processing: dict[K, _Processed] = {}
+        self._regaining: deque[_Processed] = deque()
         self._delayed: dict[K, _Delayed] = {}
         self._getters: deque[asyncio.Future[None]] = deque()
         self._shut_down = False
@@ -171,17 +189,39 @@ class RateLimitedQueue(Generic[K]):
                 raise
         raise QueueShutDown
 
+    def release(self, key: K) -> None:
+        """Give back the worker shares of a key that is processed, for other keys to begin. Idempotent."""
+        processed = self._processing[key]
+        if processed.has_worker:
+            processed.has_worker = False
+            self._give_back(processed.lane.worker_shares)
+
+    async def regain(self, key: K) -> None:
+        """Take the worker shares of a key that is processed again, as soon as they have room. Idempotent.
+
+        Those that wait here come before keys that wait, also when the queue is shut down.
+        """
+        processed = self._processing[key]
+        if processed.has_worker:
+            return
+        processed.regains = asyncio.get_running_loop().create_future()
+        self._regaining.append(processed)
+        self._serve_regaining()
+        try:
+            await processed.regains
+        finally:
+            processed.regains = None
+            if not processed.has_worker:
+                self._regaining.remove(processed)
+
     def done(self, key: K) -> None:
         """End the processing of a key; it waits again at once if it was added meanwhile."""
-        lane = self._processing.pop(key)
-        for share in lane.shares:
-            self._in_use[share.name] -= 1
-            if not self._in_use[share.name]:
-                del self._in_use[share.name]
+        processed = self._processing.pop(key)
+        if processed.has_worker:
+            self._give_back(processed.lane.worker_shares)
+        self._give_back(processed.lane.shares)
         if key in self._dirty and not self._shut_down:
             self._put(key)
-        elif self._length:
-            self._wake_getter()
 
     def shutdown(self) -> None:
         """Stop handing out and taking keys, and end all delays. Idempotent."""
@@ -205,7 +245,7 @@ class RateLimitedQueue(Generic[K]):
         """Take the next key; None if no key waits, or none has room in its shares."""
         for party, lanes in self._parties.items():
             for name, waiting in lanes.items():
-                if all(self._in_use[share.name] < share.limit for share in waiting.lane.shares):
+                if self._has_room((*waiting.lane.shares, *waiting.lane.worker_shares)):
                     key = waiting.keys.popleft()
                     self._move_behind(party, name)
                     self._begin(key, waiting.lane)
@@ -224,9 +264,34 @@ class RateLimitedQueue(Generic[K]):
     def _begin(self, key: K, lane: Lane) -> None:
         self._length -= 1
         self._dirty.discard(key)
-        self._processing[key] = lane
-        for share in lane.shares:
+        self._processing[key] = _Processed(lane)
+        self._use((*lane.shares, *lane.worker_shares))
+
+    def _has_room(self, shares: tuple[Share, ...]) -> bool:
+        return all(self._in_use[share.name] < share.limit for share in shares)
+
+    def _use(self, shares: tuple[Share, ...]) -> None:
+        for share in shares:
             self._in_use[share.name] += 1
+
+    def _give_back(self, shares: tuple[Share, ...]) -> None:
+        for share in shares:
+            self._in_use[share.name] -= 1
+            if not self._in_use[share.name]:
+                del self._in_use[share.name]
+        self._serve_regaining()
+        if self._length:
+            self._wake_getter()
+
+    def _serve_regaining(self) -> None:
+        """Let those continue that wait for their worker shares and have room, the first first."""
+        for processed in list(self._regaining):
+            shares, regains = processed.lane.worker_shares, processed.regains
+            if regains is not None and not regains.done() and self._has_room(shares):
+                self._regaining.remove(processed)
+                self._use(shares)
+                processed.has_worker = True
+                regains.set_result(None)
 
     def _party_delay(self, party: Hashable) -> float:
         """The delay of a party's next retry by its rate; retries of other parties do not count."""

@@ -72,7 +72,8 @@ async def test_wishes_are_kept(site: Site, serve: Serve) -> None:
     await site.add_folder(default=True)
     await site.add_folder("alt-loc")
     await serve()
-    spec = site.maps_of(storageLocation="alt-loc", ttl="1h", defaultVolumesToRestic=False)
+    timeouts = {"csiSnapshotTimeout": "5m", "itemOperationTimeout": "90m"}
+    spec = site.maps_of(storageLocation="alt-loc", ttl="1h", defaultVolumesToRestic=False, **timeouts)
     await site.create("backups", "b1", spec=spec, labels={"mine": "yes"})
 
     backup = await site.reached("backups", "b1")
@@ -100,6 +101,8 @@ async def test_the_servers_defaults_fill_what_is_absent(site: Site, serve: Serve
         "no": False,
     }
     assert {spec["ttl"] for spec in specs.values()} == {"10m0s"}
+    assert {spec["csiSnapshotTimeout"] for spec in specs.values()} == {"10m0s"}
+    assert {spec["itemOperationTimeout"] for spec in specs.values()} == {"4h0m0s"}
 
 
 LONG = "default" * 10
@@ -240,7 +243,8 @@ async def test_a_provider_with_two_snapshot_locations_and_no_default(site: Site,
 
     assert failed["status"]["validationErrors"] == [
         "provider aws has more than one possible volume snapshot location, "
-        "and none were specified explicitly or as a default"
+        "and none were specified explicitly or as a default: "
+        "choose aws-1 or aws-2 with --volume-snapshot-locations"
     ]
     assert ended["status"]["phase"] == "Completed"
 

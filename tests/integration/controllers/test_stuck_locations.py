@@ -7,10 +7,13 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from hack.cluster.faults import Stall
+from hack.cluster.s3 import Bucket
 from pinnace.controllers import storage_location
 from pinnace.controllers.shared import availability
 from pinnace.kube.resources import SECRETS, velero
-from tests.support.sites import Serve, Site
+from tests.support.sites import Serve, Site, StartProxy
+from tests.support.waiting import eventually
 
 STUCK = 8
 QUEUED = 20
@@ -83,3 +86,80 @@ async def test_stuck_locations_hold_up_neither_validation_nor_backups_of_others(
             [error] = refused["status"]["validationErrors"]
             assert "BackupStorageLocation a-stuck-0 is in Unavailable status. " in error
         assert len(await site.client.list_all(velero("backups"), site.namespace)) == QUEUED + 1
+
+
+async def test_uploads_that_stall_keep_the_only_worker_from_no_backup_to_another_location(
+    site: Site, serve: Serve, bucket: Bucket, fault_proxy: StartProxy
+) -> None:
+    """Two fill their location's room for uploads, the third waits for them."""
+    proxy = await fault_proxy(bucket.server)
+    await site.add_bucket(bucket, "stuck", config={**bucket.location_config, "s3Url": proxy.url})
+    await site.add_folder("honest")
+    await site.add_maps()
+    await serve()
+    held = proxy.rules.add(Stall(), method="PUT", path=r"\.tar\.gz$")
+    for number in range(3):
+        await site.create("backups", f"stuck-{number}", spec=site.maps_of(storageLocation="stuck"))
+    await held.struck()
+
+    async def two_upload() -> bool:
+        return held.hits == 2
+
+    await eventually(two_upload)
+    await site.create("backups", "honest", spec=site.maps_of(storageLocation="honest"))
+
+    assert (await site.reached("backups", "honest"))["status"]["phase"] == "Completed"
+    phases = [(await site.get("backups", f"stuck-{n}")).get("status", {}).get("phase") for n in range(3)]
+    assert phases.count("InProgress") == 2
+    assert not {"Completed", "Failed", "PartiallyFailed"} & set(phases)
+    held.release()
+    for number in range(3):
+        assert (await site.reached("backups", f"stuck-{number}"))["status"]["phase"] == "Completed"
+
+
+@pytest.mark.parametrize("asked", ["GET", "PUT"], ids=["download", "upload"])
+async def test_a_restore_that_waits_for_its_location_keeps_the_only_worker_from_no_other(
+    site: Site, serve: Serve, bucket: Bucket, fault_proxy: StartProxy, other_namespace: str, asked: str
+) -> None:
+    """They restore into different namespaces: into one they would wait for each other."""
+    proxy = await fault_proxy(bucket.server)
+    await site.add_bucket(bucket, "stuck", config={**bucket.location_config, "s3Url": proxy.url})
+    await site.add_folder("honest")
+    await site.add_maps()
+    await serve()
+    for name in ("stuck", "honest"):
+        await site.create("backups", name, spec=site.maps_of(storageLocation=name))
+        assert (await site.reached("backups", name))["status"]["phase"] == "Completed"
+    path = r"\.tar\.gz$" if asked == "GET" else "/restores/stuck/"
+    held = proxy.rules.add(Stall(), method=asked, path=path)
+    target = {"includedNamespaces": [site.namespace]}
+    await site.create("restores", "stuck", spec={"backupName": "stuck", **target})
+    await held.struck()
+    mapped = {"namespaceMapping": {site.namespace: other_namespace}}
+    await site.create("restores", "honest", spec={"backupName": "honest", **target, **mapped})
+
+    assert (await site.reached("restores", "honest"))["status"]["phase"] == "Completed"
+    assert (await site.get("restores", "stuck"))["status"]["phase"] == "InProgress"
+    held.release()
+    assert (await site.reached("restores", "stuck"))["status"]["phase"] == "Completed"
+
+
+async def test_a_backup_whose_location_answers_nothing_gives_the_worker_back_before_it_reads(
+    site: Site, serve: Serve, bucket: Bucket, fault_proxy: StartProxy
+) -> None:
+    """The location was Available a moment ago; then the first question of the backup is not answered."""
+    proxy = await fault_proxy(bucket.server)
+    await site.add_bucket(bucket, "stuck", config={**bucket.location_config, "s3Url": proxy.url})
+    await site.add_folder("honest")
+    await site.add_maps()
+    await serve()
+    await site.reached("backupstoragelocations", "stuck", "Available")
+    held = proxy.rules.add(Stall(), path="/backups/stuck/")
+    await site.create("backups", "stuck", spec=site.maps_of(storageLocation="stuck"))
+    await held.struck()
+    await site.create("backups", "honest", spec=site.maps_of(storageLocation="honest"))
+
+    assert (await site.reached("backups", "honest"))["status"]["phase"] == "Completed"
+    assert (await site.get("backups", "stuck"))["status"]["phase"] == "InProgress"
+    held.release()
+    assert (await site.reached("backups", "stuck"))["status"]["phase"] == "Completed"

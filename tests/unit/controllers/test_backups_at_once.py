@@ -7,7 +7,7 @@ import pytest
 from pinnace.api.meta import ObjectMeta
 from pinnace.api.velero.backup import Backup, BackupSpec
 from pinnace.backup.request import ServerDefaults
-from pinnace.controllers.backup import BackupWork
+from pinnace.controllers.backup import BackupWork, Scheduling
 from pinnace.controllers.shared.namespace_queue import NamespaceQueue, Targets
 from pinnace.kube.client import ServerVersion
 from pinnace.kube.discovery import Discovery
@@ -23,7 +23,8 @@ class Backups:
     def __init__(self, world: World) -> None:
         self.woken: list[str] = []
         self.queue = NamespaceQueue(lambda key: self.woken.append(key.name))
-        self.work = BackupWork(world.scope, world.locations, defaults=ServerDefaults(), queue=self.queue)
+        scheduling = Scheduling(namespaces=self.queue)
+        self.work = BackupWork(world.scope, world.locations, defaults=ServerDefaults(), scheduling=scheduling)
         world.add_location("default", default=True)
         for name in ("ns1", "ns2"):
             world.cluster.add("namespaces", name, namespace="")

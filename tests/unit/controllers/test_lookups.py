@@ -83,7 +83,8 @@ async def test_a_restore_says_what_of_its_source_is_missing(world: World) -> Non
         world.cluster.add("backups", name, spec={"storageLocation": location})
     lookups = ClusterBackups(world.scope, world.locations)
     texts = {}
-    for name in ("backup-1", "no-location", "broken", "odd"):
+    world.cluster.add("backups", "new", spec={"storageLocation": ""})
+    for name in ("backup-1", "no-location", "broken", "odd", "new"):
         with pytest.raises(BackupLookupError) as caught:
             await lookups.backup(name)
         texts[name] = str(caught.value)
@@ -93,6 +94,7 @@ async def test_a_restore_says_what_of_its_source_is_missing(world: World) -> Non
         "no-location": 'BackupStorageLocation.velero.io "gone" not found',
         "broken": "unable to locate ObjectStore plugin named velero.io/nobody",
         "odd": "Backup: spec.storageLocation: Expected `str`, got `int`",
+        "new": "backup new has not begun, its phase is New: wait for its end",
     }
 
 

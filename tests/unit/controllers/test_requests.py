@@ -2,7 +2,7 @@
 
 import pytest
 
-from pinnace.controllers.download_request import DownloadRequestReconciler
+from pinnace.controllers.download_request import VALIDITY, DownloadRequestReconciler, backoff
 from pinnace.controllers.server_status import ServerStatusReconciler, shown_plugins
 from pinnace.kube.errors import NotFound
 from pinnace.plugins.kinds import PluginId, PluginKind
@@ -87,6 +87,25 @@ async def test_a_request_that_cannot_be_answered_expires_all_the_same(
     world.clock.advance(2)
     assert await downloads.reconcile(key("d1")) == DONE
     assert ("downloadrequests", "d1") not in world.cluster.objects
+
+
+def test_a_request_that_cannot_be_answered_is_tried_a_few_times_before_it_expires() -> None:
+    delays, passed, tries = backoff(), 0.0, 1
+    while (passed := passed + delays.next_delay(key("d1"))) < VALIDITY.total_seconds():
+        tries += 1
+
+    assert 10 <= tries <= 20
+
+
+async def test_the_log_of_a_backup_that_has_not_begun_is_an_error_that_says_so(
+    world: World, downloads: DownloadRequestReconciler
+) -> None:
+    add_request(world, "BackupLog", "b1")
+    world.cluster.objects["backups", "b1"]["spec"] = {}
+    world.cluster.objects["backups", "b1"]["status"] = {}
+
+    with pytest.raises(StorageError, match="backup b1 has not begun, its phase is New"):
+        await downloads.reconcile(key("d1"))
 
 
 async def test_an_unknown_kind_of_file_is_an_error(

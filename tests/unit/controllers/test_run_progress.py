@@ -8,7 +8,7 @@ import pytest
 from pinnace.api.codec import decode
 from pinnace.api.velero.backup import Backup
 from pinnace.context import Activity, Reading
-from pinnace.controllers.run_progress import MOST, QUIET_SECONDS, RunProgress, shown
+from pinnace.controllers.run_progress import FIRST_SECONDS, MOST, QUIET_SECONDS, RunProgress, shown
 from pinnace.kube.resources import BACKUPS
 from tests.unit.controllers.fakes import BROKEN, World, fail_once
 
@@ -82,6 +82,7 @@ async def test_while_no_item_is_processed_changes_are_written_every_few_seconds(
     world: World, progress: RunProgress, timer: StepTimer
 ) -> None:
     async with progress:
+        await timer.pass_by(FIRST_SECONDS)
         await progress.publish(9, 4)
         await timer.pass_by(QUIET_SECONDS)
         assert len(world.cluster.patches) == 1, "nothing has changed"
@@ -97,10 +98,23 @@ async def test_while_no_item_is_processed_changes_are_written_every_few_seconds(
     assert len(world.cluster.patches) == 2
 
 
+async def test_numbers_of_the_first_second_are_written_only_if_the_run_goes_on(
+    world: World, progress: RunProgress, timer: StepTimer
+) -> None:
+    async with progress:
+        await progress.publish(9, 4)
+        await timer.pass_by(FIRST_SECONDS / 2)
+        assert world.cluster.patches == []
+        await timer.pass_by(QUIET_SECONDS)
+
+    assert status(world)["progress"] == {"totalItems": 9, "itemsBackedUp": 4}
+
+
 async def test_published_numbers_put_the_next_patch_off(
     world: World, progress: RunProgress, timer: StepTimer
 ) -> None:
     async with progress:
+        await timer.pass_by(FIRST_SECONDS)
         for done in range(10):
             await progress.publish(9, done)
             progress.activity.sent_bytes += 1

@@ -140,6 +140,21 @@ async def test_a_location_is_looked_at_again_exactly_when_it_is_due(world: World
     assert len(world.cluster.writes()) == writes
 
 
+@pytest.mark.parametrize("frequency", ["1ns", "999ms"])
+@pytest.mark.parametrize("of_server", [False, True], ids=["of the location", "of the server"])
+async def test_a_location_is_validated_once_a_second_at_most(
+    world: World, frequency: str, of_server: bool
+) -> None:
+    world.add_location(default=True, **({} if of_server else {"validationFrequency": frequency}))
+    server = Duration.parse(frequency) if of_server else MINUTE
+    controller = reconciler(world, frequency=server)
+
+    assert await controller.reconcile(key("default")) == Result.after(1.0)
+    writes = len(world.cluster.writes())
+    assert await controller.reconcile(key("default")) == Result.after(1.0)
+    assert len(world.cluster.writes()) == writes
+
+
 async def test_a_location_validated_once_for_all_is_left_alone_unless_it_is_edited(world: World) -> None:
     obj = world.add_location(default=True, validationFrequency="0s")
     controller = reconciler(world)

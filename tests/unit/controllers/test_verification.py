@@ -2,13 +2,13 @@
 
 import asyncio
 import gzip
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import orjson
 import pytest
+from msgspec.structs import replace
 
 from pinnace.api import labels
 from pinnace.api.nonadmin.names import Origin
@@ -275,6 +275,20 @@ def test_a_request_that_cannot_be_met_is_answered_with_the_reason(
     assert (answer.request, answer.checks) == ("now", [])
     assert answer.problem.startswith(problem)
     assert labels.VERIFIED not in scene.notes("backups", "b1")
+
+
+def test_a_request_for_a_backup_that_cannot_be_read_is_answered(scene: Scene) -> None:
+    scene.add_backup("b1")
+    requests = Requests(scene, "b1")
+    requests.ask(**{labels.VERIFY_REQUESTED: "now"})
+    scene.world.cluster.objects["backups", "b1"]["spec"]["includedNamespaces"] = {"not": "a list"}
+
+    answer = requests.run()
+
+    assert answer is not None
+    assert answer.request == "now"
+    assert answer.problem.startswith("it cannot be read: ")
+    assert "includedNamespaces" in answer.problem
 
 
 def test_a_location_that_cannot_be_used_is_the_answer_and_makes_no_backup_unsound(scene: Scene) -> None:

@@ -168,8 +168,15 @@ def test_what_runs_shows_position_one_whatever_is_older() -> None:
 
 
 def test_a_shown_position_never_goes_up() -> None:
-    shown = mirror.with_queue_position({}, 7)
-    assert mirror.with_queue_position(shown, 9) == shown
-    assert mirror.shown_position(mirror.with_queue_position(shown, 3)) == 3
-    assert mirror.shown_position(mirror.with_queue_position(shown, 0)) == 0
+    shown = mirror.with_queue_position({}, 7, {})
+    assert mirror.with_queue_position(shown, 9, {}) == shown
+    assert mirror.shown_position(mirror.with_queue_position(shown, 3, {})) == 3
+    assert mirror.shown_position(mirror.with_queue_position(shown, 0, {})) == 0
+
+
+def test_a_far_position_alone_is_not_worth_a_write() -> None:
+    shown = mirror.with_queue_position({}, 90, {})
+    assert mirror.with_queue_position(shown, 80, shown) == shown
+    assert mirror.shown_position(mirror.with_queue_position({**shown, "phase": "x"}, 80, shown)) == 80
+    assert mirror.shown_position(mirror.with_queue_position(shown, 30, shown)) == 30
     assert mirror.shown_position({"queueInfo": {"estimatedQueuePosition": "seven"}}) == 0

@@ -192,8 +192,8 @@ async def test_a_request_that_changed_meanwhile_is_shown_in_the_next_round() -> 
 @pytest.mark.parametrize(
     ("shown", "position", "worth"),
     [
-        (6, 5, True),
-        (5, 5, False),
+        (4, 3, True),
+        (3, 3, False),
         (400, 134, False),
         (400, 133, True),
         (7, 6, False),

@@ -207,7 +207,7 @@ def forged(changes: list[tuple[tuple[str, ...], object]]) -> bytes:
 
 
 @given(changes=st.lists(st.tuples(st.sampled_from(PLACES), VALUES), min_size=1, max_size=3))
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=8 * settings().max_examples)
 def test_whatever_a_file_says_it_is_refused_or_it_is_the_tenants(
     changes: list[tuple[tuple[str, ...], object]],
 ) -> None:

@@ -220,6 +220,86 @@ async def test_the_rates_of_parties_that_rest_are_forgotten(fake_clock: FakeCloc
     assert len(queue._buckets) == 1
 
 
+def one_worker(key: str) -> Lane:
+    """`location/...`: one worker for all, and two keys of a location under way."""
+    location = key.partition("/")[0]
+    return Lane(name=location, shares=(Share(location, 2),), worker_shares=(Share("worker", 1),))
+
+
+async def test_a_key_that_has_released_its_worker_lets_others_begin_up_to_its_other_shares() -> None:
+    queue: RateLimitedQueue[str] = RateLimitedQueue(lane_of=one_worker)
+    for key in ("stuck/1", "stuck/2", "stuck/3", "fine/1"):
+        queue.add(key)
+    assert await queue.get() == "stuck/1"
+    getter = asyncio.create_task(queue.get())
+    await settle()
+    assert not getter.done()
+    queue.release("stuck/1")
+    queue.release("stuck/1")
+    assert await getter == "fine/1"
+    queue.done("fine/1")
+    assert await queue.get() == "stuck/2"
+    queue.release("stuck/2")
+    getter = asyncio.create_task(queue.get())
+    await settle()
+    assert not getter.done()
+    queue.done("stuck/1")
+    assert await getter == "stuck/3"
+
+
+async def test_a_worker_that_was_released_is_regained_before_keys_that_wait() -> None:
+    queue: RateLimitedQueue[str] = RateLimitedQueue(lane_of=one_worker)
+    for key in ("a/1", "b/1", "c/1"):
+        queue.add(key)
+    assert await queue.get() == "a/1"
+    await queue.regain("a/1")
+    queue.release("a/1")
+    assert await queue.get() == "b/1"
+    regaining, getter = asyncio.create_task(queue.regain("a/1")), asyncio.create_task(queue.get())
+    await settle()
+    assert not regaining.done()
+    queue.done("b/1")
+    await settle()
+    assert (regaining.done(), getter.done()) == (True, False)
+    queue.done("a/1")
+    assert await getter == "c/1"
+
+
+async def test_workers_are_regained_after_a_shutdown_too() -> None:
+    queue: RateLimitedQueue[str] = RateLimitedQueue(lane_of=one_worker)
+    for key in ("a/1", "b/1"):
+        queue.add(key)
+    assert await queue.get() == "a/1"
+    queue.release("a/1")
+    assert await queue.get() == "b/1"
+    regaining = asyncio.create_task(queue.regain("a/1"))
+    await settle()
+    queue.shutdown()
+    queue.done("b/1")
+    await asyncio.wait_for(regaining, timeout=10)
+
+
+@pytest.mark.parametrize("granted", [False, True], ids=["while it waits", "just when it has it"])
+async def test_a_cancelled_wait_for_a_worker_leaves_it_to_others(granted: bool) -> None:
+    queue: RateLimitedQueue[str] = RateLimitedQueue(lane_of=one_worker)
+    for key in ("a/1", "b/1", "c/1"):
+        queue.add(key)
+    assert await queue.get() == "a/1"
+    queue.release("a/1")
+    assert await queue.get() == "b/1"
+    regaining = asyncio.create_task(queue.regain("a/1"))
+    await settle()
+    if granted:
+        queue.done("b/1")
+    regaining.cancel()
+    await settle()
+    queue.done("a/1")
+    if not granted:
+        queue.done("b/1")
+    assert await queue.get() == "c/1"
+    assert not queue._regaining
+
+
 class QueueAgainstModel(RuleBasedStateMachine):
     """The queue and a model made of a list and two sets say the same, whatever is done to them."""
 

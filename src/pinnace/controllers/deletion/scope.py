@@ -11,8 +11,9 @@ from pinnace.storage.errors import ObjectNotFound, UnreadableObject
 async def foreign_files(store: BackupStore, backup: Backup) -> bool:
     """Whether the location holds another backup of that name.
 
-    A backup that failed because its name was taken must not take the other with it. Uids do not tell, for a
-    backup that was found in the location has another one in each cluster; when it began does.
+    A backup that failed because its name was taken must not take the other with it. Uids alone do not tell,
+    for a backup that was found in the location has another one in each cluster; when it began does. Schedules
+    of two clusters begin in the same second: then the one that failed is not the one that is stored.
 
     Raises:
         StorageError: the location cannot be read now.
@@ -22,7 +23,10 @@ async def foreign_files(store: BackupStore, backup: Backup) -> bool:
     except (ObjectNotFound, UnreadableObject):
         return False
     began = stored.status.start_timestamp
-    return began is not None and began != backup.status.start_timestamp
+    if began is None or began != backup.status.start_timestamp:
+        return began is not None
+    failed_alone = bool(backup.status.failure_reason) and not stored.status.failure_reason
+    return failed_alone and stored.metadata.uid != backup.metadata.uid
 
 
 class RecordedPodVolumes:

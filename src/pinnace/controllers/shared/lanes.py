@@ -6,6 +6,7 @@ of each, and none of them may occupy all workers. (docs/adr/014)
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Final, Protocol
 
 from pinnace.api.nonadmin.names import Origin
@@ -16,7 +17,11 @@ from pinnace.runtime.queue import Lane, Share
 ADMINISTRATOR: Final = ""
 """The party of everything that no tenant asked for."""
 
+BESIDE: Final = 32
+"""How many more Backups, or Restores, than there are workers may be under way: they only wait for a store."""
+
 _TENANTS: Final = "tenants"
+_WORKERS: Final = "workers"
 
 
 class Cache(Protocol):
@@ -45,17 +50,22 @@ class Lanes:
         self._locations = locations
         self._default_location = default_location
 
-    def of_backups(self, backups: Cache, workers: int, *, at_once: int = 0) -> LaneOf:
-        """The lanes of Backups.
+    def of_backups(self, backups: Cache, workers: int) -> LaneOf:
+        """The lanes of Backups that are run: each needs a worker, except while it waits for a store."""
 
-        Args:
-            at_once: how many of a location are processed at once; 0 for as many as are fair.
-        """
+        def lane(key: Key) -> Lane:
+            backup = backups.get(key)
+            return self._of_runs(self._location_of(backup), workers, _asked_by(backup, Origin.BACKUP))
+
+        return lane
+
+    def of_verifications(self, backups: Cache, workers: int) -> LaneOf:
+        """The lanes of Backups that are verified: one at a time for each location."""
 
         def lane(key: Key) -> Lane:
             backup = backups.get(key)
             tenant = _asked_by(backup, Origin.BACKUP)
-            return self._lane(self._location_of(backup), workers, tenant=tenant, at_once=at_once)
+            return self._lane(self._location_of(backup), workers, tenant=tenant, at_once=1)
 
         return lane
 
@@ -69,12 +79,12 @@ class Lanes:
         return lane
 
     def of_restores(self, restores: Cache, backups: Cache, workers: int) -> LaneOf:
-        """The lanes of Restores. One that names a schedule counts to the default location."""
+        """The lanes of Restores that are run. One that names a schedule counts to the default location."""
 
         def lane(key: Key) -> Lane:
             restore = restores.get(key)
             backup = self._backup(backups, _spec(restore, "backupName"))
-            return self._lane(self._location_of(backup), workers, tenant=_asked_by(restore, Origin.RESTORE))
+            return self._of_runs(self._location_of(backup), workers, _asked_by(restore, Origin.RESTORE))
 
         return lane
 
@@ -109,6 +119,19 @@ class Lanes:
     def of_repositories(self, repositories: Cache, workers: int) -> LaneOf:
         """The lanes of ResticRepositories."""
         return lambda key: self._lane(_spec(repositories.get(key), "backupStorageLocation"), workers)
+
+    def _of_runs(self, location: str, workers: int, tenant: str) -> Lane:
+        """The lane of runs, some of which only wait for a store: one more of each location and tenant may."""
+        lane = self._lane(location, workers, tenant=tenant)
+        under_way = {_TENANTS: max(1, (workers + BESIDE) * 3 // 4)}
+        return replace(
+            lane,
+            shares=tuple(
+                Share(f"{share.name} under way", under_way.get(str(share.name), share.limit + 1))
+                for share in lane.shares
+            ),
+            worker_shares=(Share(_WORKERS, workers), *lane.shares),
+        )
 
     def _lane(self, location: str, workers: int, *, tenant: str = "", at_once: int = 0) -> Lane:
         """The lane of a location and a tenant, the one that asks or that owns the location.

@@ -9,6 +9,7 @@ from pathlib import Path
 from pinnace.api.codec import DecodeError, decode
 from pinnace.api.definitions.spec_fields import check_spec
 from pinnace.api.nonadmin.names import tenant_of
+from pinnace.api.velero.backup import Backup, BackupPhase
 from pinnace.api.velero.storage_location import BackupStorageLocation
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import KubeError, NotFound
@@ -19,6 +20,20 @@ from pinnace.storage.backup_store import BackupStore
 from pinnace.storage.credentials_store import CredentialsStore, resolve_credentials, with_ca_cert
 from pinnace.storage.errors import InvalidLocation, StoreConfigError
 from pinnace.storage.open import open_backup_store
+
+
+def location_of(backup: Backup) -> str:
+    """The name of the location that a backup is in.
+
+    Raises:
+        StoreConfigError: it is in none yet; a server writes the name into the spec when it begins.
+    """
+    if name := backup.spec.storage_location:
+        return name
+    phase = backup.status.phase or BackupPhase.NEW
+    raise StoreConfigError(
+        f"backup {backup.metadata.name} has not begun, its phase is {phase}: wait for its end"
+    )
 
 
 class LocationStores:

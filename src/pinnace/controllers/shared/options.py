@@ -5,10 +5,11 @@ from datetime import UTC, tzinfo
 from typing import Final
 
 from pinnace.api.values.durations import Duration
+from pinnace.api.velero.backup import ITEM_OPERATION_TIMEOUT
 from pinnace.api.velero.pod_volume import RESTIC
 from pinnace.backup.request import ServerDefaults
 from pinnace.controllers.shared.scope import MAIN_WORKERS
-from pinnace.operations.waiting import DEFAULT_TIMEOUT, POLL_SECONDS
+from pinnace.operations.waiting import POLL_SECONDS
 from pinnace.restore.request import RestoreOptions
 
 GC_FREQUENCY: Final = Duration.hours(1)
@@ -53,4 +54,4 @@ class ControllerOptions:
     uploader: str = RESTIC
     zone: tzinfo = UTC
     operation_poll_seconds: float = POLL_SECONDS
-    operation_timeout: Duration = DEFAULT_TIMEOUT
+    operation_timeout: Duration = ITEM_OPERATION_TIMEOUT

@@ -22,6 +22,7 @@ from pinnace.runtime.backoff import FailureBackoff
 from pinnace.runtime.informer import Informer
 from pinnace.runtime.keys import Key
 from pinnace.runtime.queue import RateLimitedQueue, one_lane
+from pinnace.runtime.worker_slots import QueueWorkerSlot, WorkerSlot
 from pinnace.volumes.repositories import Repositories
 from pinnace.volumes.uploader.access import AccessProvider
 from pinnace.volumes.uploader.locks import RepositoryLocks
@@ -145,3 +146,7 @@ class Parts:
     ) -> RateLimitedQueue[Key]:
         """A new work queue by the server's timers."""
         return RateLimitedQueue[Key](clock=self.timers, lane_of=lane_of, backoff=backoff)
+
+    def worker_slots(self, queue: RateLimitedQueue[Key]) -> Callable[[Key], WorkerSlot]:
+        """The workers of the keys of that queue."""
+        return lambda key: QueueWorkerSlot(queue, key, clock=self.timers)

@@ -85,8 +85,10 @@ class PodVolumes:
         timeout = Timeout(backup.metadata.annotations, self._timeout)
         selector = f"{labels.BACKUP_UID}={backup.metadata.uid}"
         unattended = Unattended(self._scope, POD_VOLUME_BACKUPS)
-        async with self._watched(POD_VOLUME_BACKUPS, selector, unattended) as (_orders, outcomes):
-            yield PodVolumeBackups(self._scope.client, backup, self._run(outcomes, timeout))
+        async with self._watched(POD_VOLUME_BACKUPS, selector, unattended) as (_, outcomes):
+            volumes = PodVolumeBackups(self._scope.client, backup, self._run(outcomes, timeout))
+            yield volumes
+            await volumes.cancel_unfinished("has ended")
 
     @asynccontextmanager
     async def restoring(self, restore: Restore, backup: Backup) -> AsyncIterator[PodVolumeRestorer]:
@@ -153,7 +155,10 @@ class PodVolumes:
     async def _watched(
         self, resource: APIResource, selector: str, unattended: Unattended | None = None
     ) -> AsyncIterator[tuple[Informer, Outcomes]]:
-        """The objects by their pods, and how they end, watched as long as the context lasts."""
+        """The objects by their pods, and how they end.
+
+        Watched from when the first is about to be made to the end of the context: most runs make none.
+        """
         informer = Informer(
             self._scope.client,
             resource,
@@ -161,14 +166,20 @@ class PodVolumes:
             selectors=Selectors(labels=selector),
             indexes={POD_INDEX: by_pod},
         )
-        outcomes = Outcomes(informer.wait_for_sync)
+        watching: list[asyncio.Task[None]] = []
+
+        async def watched() -> None:
+            if not watching:
+                watching.append(group.create_task(informer.run()))
+                if unattended is not None:
+                    watching.append(group.create_task(unattended.watch(informer)))
+            await informer.wait_for_sync()
+
+        outcomes = Outcomes(watched)
         informer.add_handlers(
             on_add=outcomes.seen, on_update=lambda _old, new: outcomes.seen(new), on_delete=outcomes.gone
         )
         async with asyncio.TaskGroup() as group:
-            watching = [group.create_task(informer.run())]
-            if unattended is not None:
-                watching.append(group.create_task(unattended.watch(informer)))
             yield informer, outcomes
             for task in watching:
                 task.cancel()

@@ -133,6 +133,7 @@ class RunReconciler(Generic[RunT]):
         self._settler = settler
         self._in_flight = set() if in_flight is None else in_flight
         self._queue: RunQueue[RunT] = queue if queue is not None else NoQueue()
+        self._cached: Callable[[Key], JSONObject | None] = lambda _: None
         self._unanswered: dict[Key, list[Plan[RunT]]] = {}
         self._held: dict[Key, JSONObject] = {}
         self._unstored: dict[Key, _Ended[RunT]] = {}
@@ -141,7 +142,8 @@ class RunReconciler(Generic[RunT]):
         )
 
     def watch_by(self, controller: Controller, informer: Informer) -> None:
-        """Let a controller reconcile what changes, and what is deleted."""
+        """Let a controller reconcile what changes and what is deleted; the cache gives new objects."""
+        self._cached = informer.get
         controller.watch(informer, predicate=self.concerns)
         # An object that is deleted while it waits must leave the queue, or it would block others.
         controller.watch(informer, predicate=is_new, on_add=False, on_update=False, on_delete=True)
@@ -153,7 +155,8 @@ class RunReconciler(Generic[RunT]):
         """
         if is_new(obj):
             return self._held.get(Key.of(obj)) != mapping(obj, "spec")
-        return self._scope.leads and is_in_progress(obj)
+        # What this server works on is no orphan.
+        return self._scope.leads and is_in_progress(obj) and Key.of(obj) not in self._in_flight
 
     async def reconcile(self, key: Key) -> Result:
         """One pass. An error raised before the first patch is stored makes the key be tried again."""
@@ -174,7 +177,8 @@ class RunReconciler(Generic[RunT]):
 
     async def _take(self, key: Key) -> bool:
         """Take an object as far as it goes. Returns whether it must wait in the queue."""
-        while (obj := await self._read(key)) is not None:
+        obj = self._new(key) or await self._read(key)
+        while obj is not None:
             ended = self._unstored.pop(key, None)
             if ended is not None and ended.is_end_of(obj):
                 await self._store(key, ended)
@@ -207,7 +211,15 @@ class RunReconciler(Generic[RunT]):
                 self._unanswered.pop(key, None)
                 await self._carry_out(key, claimed, plan)
                 return False
+            obj = await self._read(key)
         return False
+
+    def _new(self, key: Key) -> JSONObject | None:
+        """The object if it is new by the cache: if that is behind, its claim meets a conflict."""
+        if key in self._unanswered or key in self._unstored:
+            return None
+        cached = self._cached(key)
+        return cached if cached is not None and is_new(cached) else None
 
     async def _pass_by(self, key: Key, obj: JSONObject) -> None:
         """Leave the object alone, unless it is an orphan that only this server can settle."""

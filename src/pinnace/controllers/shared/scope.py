@@ -13,6 +13,7 @@ from pinnace.kube.discovery import Discovery
 from pinnace.kube.resources import APIResource
 from pinnace.plugins.installed import NO_PLUGINS, InstalledPlugins
 from pinnace.plugins.operation import Operation
+from pinnace.runtime.worker_slots import WorkerSlot
 from pinnace.storage.backup_store import BackupStore
 
 MAIN_WORKERS = 1
@@ -78,6 +79,7 @@ class RunParticulars(TypedDict, total=False):
     progress: ProgressSink
     activity: Activity
     caveats: Sequence[str]
+    worker_slot: WorkerSlot
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -44,15 +44,22 @@ class RequestReconciler:
             return DONE
         if not is_open(found):
             return DONE
-        try:
-            backup = decode(Backup, found)
-        except DecodeError:
-            return DONE
+        notes = mapping(found, "metadata", "annotations")
         with bound_fields(backup=str(key)):
-            await self._answer(backup, mapping(found, "metadata", "annotations"))
+            try:
+                backup = decode(Backup, found)
+            except DecodeError as error:
+                await self._refuse(found, text(notes, labels.VERIFY_REQUESTED), f"it cannot be read: {error}")
+            else:
+                await self._answer(backup, found, notes)
         return DONE
 
-    async def _answer(self, backup: Backup, notes: JSONObject) -> None:
+    async def _refuse(self, backup: JSONObject, request: str, problem: str) -> None:
+        answer = VerificationAnswer(request=request, problem=problem)
+        notes: dict[str, str | None] = {labels.VERIFICATION_ANSWER: answer.encode()}
+        await self.verifier.annotate(Key.of(backup), text(backup, "metadata", "uid"), notes)
+
+    async def _answer(self, backup: Backup, found: JSONObject, notes: JSONObject) -> None:
         request, share = text(notes, labels.VERIFY_REQUESTED), text(notes, labels.VERIFY_READ_DATA)
         if backup.status.phase in _HOLD_NOTHING:
             problem = f"its phase is {backup.status.phase}"
@@ -72,8 +79,7 @@ class RequestReconciler:
                 answer = VerificationAnswer(request=request, checks=checks)
                 await self.verifier.note(backup, findings, answer.encode())
                 return
-        answer = VerificationAnswer(request=request, problem=problem)
-        await self.verifier.annotate(backup, {labels.VERIFICATION_ANSWER: answer.encode()})
+        await self._refuse(found, request, problem)
 
 
 def is_open(backup: JSONObject) -> bool:
@@ -89,7 +95,7 @@ def is_open(backup: JSONObject) -> bool:
 def controller(parts: Parts) -> Controller:
     """The controller of a server that answers requests for verifications."""
     informer = parts.informers.of(BACKUPS)
-    queue = parts.queue(parts.lanes.of_backups(informer, WORKERS, at_once=1))
+    queue = parts.queue(parts.lanes.of_verifications(informer, WORKERS))
     reconciler = RequestReconciler(BackupVerifier.of(parts))
     made = Controller(NAME, reconciler.reconcile, workers=WORKERS, clock=parts.timers, queue=queue)
     made.watch(informer, predicate=is_open)

@@ -16,7 +16,7 @@ from pinnace.api.velero.backup import Backup, BackupPhase
 from pinnace.browse.verifying import Finding
 from pinnace.browse.verifying import Result as Outcome
 from pinnace.controllers.shared.availability import Availability
-from pinnace.controllers.shared.locations import LocationStores
+from pinnace.controllers.shared.locations import LocationStores, location_of
 from pinnace.controllers.shared.parts import Parts
 from pinnace.controllers.shared.scope import Scope
 from pinnace.controllers.shared.writes import PASSING_ERRORS
@@ -27,6 +27,7 @@ from pinnace.kube.resources import BACKUP_REPOSITORIES, BACKUPS, EVENTS
 from pinnace.operations.snapshots import snapshotters_of
 from pinnace.operations.verification.volumes import ClusterView, NoCluster, VolumeLookup
 from pinnace.operations.verification.whole import verify_stored
+from pinnace.runtime.keys import Key
 from pinnace.runtime.logfields import get_logger
 from pinnace.storage.errors import StorageError, StoreUnavailable
 from pinnace.volumes.uploader.access import AccessProvider, Repository
@@ -87,7 +88,7 @@ class BackupVerifier:
         Raises:
             StorageError, KubeError: the location or the cluster cannot be asked now.
         """
-        location = await self.locations.location(backup.spec.storage_location)
+        location = await self.locations.location(location_of(backup))
         name = location.metadata.name
         if problem := await self.availability.problem(location):
             raise StoreUnavailable(f"location {name} cannot be used: {problem}")
@@ -141,17 +142,18 @@ class BackupVerifier:
         notes = {labels.VERIFIED: f"{when} {result}", labels.VERIFICATION_FINDINGS: shown or None}
         if answer is not None:
             notes[labels.VERIFICATION_ANSWER] = answer
-        await self.annotate(backup, notes)
+        key = Key(backup.metadata.namespace, backup.metadata.name)
+        await self.annotate(key, backup.metadata.uid, notes)
         await self._tell(backup, result, shown)
         return when, result
 
-    async def annotate(self, backup: Backup, notes: dict[str, str | None]) -> None:
-        """Set annotations of the Backup, if it is still there."""
-        patch = {"metadata": {"uid": backup.metadata.uid, "annotations": notes}}
+    async def annotate(self, key: Key, uid: str, notes: dict[str, str | None]) -> None:
+        """Set annotations of a Backup, if it is still there."""
+        patch = {"metadata": {"uid": uid, "annotations": notes}}
         try:
-            await self.scope.client.patch(BACKUPS, backup.metadata.name, patch, backup.metadata.namespace)
+            await self.scope.client.patch(BACKUPS, key.name, patch, key.namespace)
         except NotFound:
-            log.info("The backup was deleted while it was verified", backup=backup.metadata.name)
+            log.info("The backup was deleted while it was verified", backup=key.name)
 
     @asynccontextmanager
     async def _held(self, place: Repository) -> AsyncIterator[None]:

@@ -28,7 +28,7 @@ from pinnace.runtime.backoff import FailureBackoff
 from pinnace.runtime.controller import Controller
 from pinnace.runtime.informer import Informer
 from pinnace.runtime.keys import Key
-from pinnace.runtime.queue import Lane, RateLimitedQueue
+from pinnace.runtime.queue import Lane, RateLimitedQueue, Share
 
 WORKERS: Final = 4
 """Requests looked at at once; each one costs little more than two calls of the API server."""
@@ -117,7 +117,7 @@ class Parts:
             workers=WORKERS,
             # Tenants are served round robin, and each has a rate of retries: a flood of one delays no other.
             queue=RateLimitedQueue[Key](
-                lane_of=lambda key: Lane(party=key.namespace),
+                lane_of=lane_of_tenant,
                 backoff=FailureBackoff(base_seconds=RETRY_SECONDS),
             ),
         )
@@ -190,6 +190,11 @@ class Parts:
         self.informers[made].add_handlers(
             on_add=places.put, on_update=lambda _, new: places.put(new), on_delete=places.remove
         )
+
+
+def lane_of_tenant(key: Key) -> Lane:
+    """The lane of a request: its tenant's, which leaves a worker for the request of another that comes."""
+    return Lane(party=key.namespace, shares=(Share(key.namespace, WORKERS - 1),))
 
 
 def enqueue_keys(controller: Controller, keys: KeysOf) -> Callable[[JSONObject], None]:

@@ -300,4 +300,4 @@ class _BackupFlow(RequestFlow):
         if self._facts.backup is None:
             return status
         shown = mirror.with_backup(status, self._facts.backup, self._facts.pod_volumes)
-        return mirror.with_queue_position(shown, self._facts.position)
+        return mirror.with_queue_position(shown, self._facts.position, self._status)

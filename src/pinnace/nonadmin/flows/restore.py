@@ -189,5 +189,5 @@ class _RestoreFlow(RequestFlow):
         )
         status = with_condition(status, queued, self._facts.now)
         status = mirror.with_restore(status, restore, self._facts.pod_volumes)
-        status = mirror.with_queue_position(status, self._facts.position)
+        status = mirror.with_queue_position(status, self._facts.position, self._status)
         return self._write(status) or DONE

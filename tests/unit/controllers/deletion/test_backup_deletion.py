@@ -4,7 +4,10 @@ import dataclasses
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+from unittest.mock import ANY
 
+import msgspec
+import msgspec.structs
 import pytest
 
 from pinnace.api import labels
@@ -45,6 +48,18 @@ class Scene:
             world.scope, world.locations, self.requests, running=self.running
         )
 
+    def use(self, vault: "Vault") -> None:
+        """Let this be the provider of snapshots."""
+        plugins = InstalledPlugins(
+            {PluginId(PluginKind.VOLUME_SNAPSHOTTER, Vault.name): lambda: vault},
+            (),
+            LaunchOptions(environ={}),
+        )
+        scope = dataclasses.replace(self.world.scope, plugins=plugins)
+        self.reconciler = BackupDeletionReconciler(
+            scope, self.world.locations, self.requests, running=self.running
+        )
+
     async def reconcile(self, name: str = "q1") -> None:
         assert await self.reconciler.reconcile(key(name)) == DONE
 
@@ -70,7 +85,7 @@ class Scene:
         async with self.world.locations.open("default") as store:
             put = BackupFiles(name=name, metadata=encode_metadata(backup), contents=contents)
             for member, value in files.items():
-                object.__setattr__(put, member, value)
+                put = msgspec.structs.replace(put, **{member: value})
             await store.put_backup(put)
 
     @property
@@ -451,15 +466,65 @@ class Vault:
         self.deleted.append(snapshot_id)
 
 
+@pytest.mark.spec("CTL-032")
+@pytest.mark.parametrize("name", ["foo", LONG_NAME], ids=["short", "long"])
+async def test_a_deletion_goes_from_the_marks_over_snapshots_and_files_to_the_requests(
+    scene: Scene, name: str
+) -> None:
+    """Each step's write is compared with what was still there before it."""
+    cluster, label = scene.world.cluster, labels.label_value(name)
+    vault = Vault()
+    scene.use(vault)
+    cluster.add("volumesnapshotlocations", "aws", spec={"provider": Vault.name})
+    await scene.backup(name, snapshots=[SNAPSHOT])
+    await scene.backup("another")
+    scene.request(backup=name)
+    cluster.objects[DELETE_BACKUP_REQUESTS.name, "q1"]["metadata"]["labels"] = {}
+    of_name = {labels.BACKUP_NAME: label, labels.BACKUP_UID: f"uid-{name[:20]}"}
+    cluster.add(DELETE_BACKUP_REQUESTS.name, "late", labels=of_name, spec={"backupName": name}, status={})
+    cluster.objects[DELETE_BACKUP_REQUESTS.name, "late"]["metadata"]["labels"] = {}
+    scene.request("of-another", backup="another")
+    steps: list[tuple[str, str, str, list[str], int]] = []
+
+    def note(verb: str, plural: str, which: str) -> None:
+        if (verb, which) == ("delete", f"r-{name}"):
+            # A request that arrives while the deletion is under way goes with it too.
+            cluster.objects[DELETE_BACKUP_REQUESTS.name, "late"]["metadata"]["labels"] = of_name
+        if verb in ("patch", "delete"):
+            folders = sorted({file.split("/")[1] for file in scene.world.files()})
+            steps.append((verb, plural, which, folders, len(vault.deleted)))
+
+    cluster.before = note
+    await scene.reconcile()
+
+    everything = sorted([name, f"r-{name}", "another", "r-another"])
+    without_restore = sorted([name, "another", "r-another"])
+    others = ["another", "r-another"]
+    requests = DELETE_BACKUP_REQUESTS.name
+    assert steps[:4] == [
+        ("patch", requests, "q1", everything, 0),
+        ("patch", "backups", name, everything, 0),
+        ("delete", "restores", f"r-{name}", without_restore, 1),
+        ("delete", "backups", name, others, 1),
+    ]
+    assert sorted(steps[4:]) == [("delete", requests, which, others, 1) for which in ("late", "q1")]
+    assert [patch for _, _, patch in cluster.patches] == [
+        {
+            "metadata": {"uid": "uid-q1", "labels": of_name},
+            "status": {"phase": "InProgress", "errors": None},
+        },
+        {"metadata": {"resourceVersion": ANY}, "status": {"phase": "Deleting"}},
+    ]
+    assert len(label) <= 63
+    assert vault.deleted == ["snap-1"]
+    assert {("backups", "another"), ("restores", "r-another"), (requests, "of-another")} <= scene.left
+
+
 @pytest.mark.parametrize("tenant", ["", "evil"], ids=["administrator's location", "tenant's"])
 async def test_snapshots_that_a_tenant_wrote_down_are_not_deleted(scene: Scene, tenant: str) -> None:
     """Ids of anybody's snapshots can stand in a bucket of one's own. (docs/spec: NAC A15)"""
     vault = Vault()
-    plugins = InstalledPlugins(
-        {PluginId(PluginKind.VOLUME_SNAPSHOTTER, Vault.name): lambda: vault}, (), LaunchOptions(environ={})
-    )
-    scope = dataclasses.replace(scene.world.scope, plugins=plugins)
-    scene.reconciler = BackupDeletionReconciler(scope, scene.world.locations, scene.requests, running=set())
+    scene.use(vault)
     scene.world.cluster.add("volumesnapshotlocations", "aws", spec={"provider": Vault.name})
     if tenant:
         location = scene.world.cluster.objects["backupstoragelocations", "default"]
@@ -516,6 +581,28 @@ async def test_a_backup_that_failed_because_its_name_was_taken_leaves_the_other_
     files = scene.world.files()
     late = {"phase": "Failed", "startTimestamp": "2021-08-11T21:42:00Z"}
     scene.world.cluster.add("backups", "b1", spec={"storageLocation": "default"}, status=late)
+    scene.request()
+
+    await scene.reconcile()
+
+    assert ("backups", "b1") not in scene.world.cluster.objects
+    assert [file for file in files if file.startswith("backups/")] == scene.world.files()
+
+
+async def test_a_backup_that_failed_beside_one_of_the_same_second_leaves_the_other_alone(
+    scene: Scene,
+) -> None:
+    """The schedules of two clusters that share a location: one of both backups was stored."""
+    await scene.backup()
+    files = scene.world.files()
+    status = scene.world.cluster.objects["backups", "b1"]["status"]
+    failed = {
+        **status,
+        "phase": "Failed",
+        "failureReason": "error uploading backup: is being written by node-2",
+    }
+    scene.world.cluster.add("backups", "b1", spec={"storageLocation": "default"}, status=failed)
+    scene.world.cluster.objects["backups", "b1"]["metadata"]["uid"] = "of-this-cluster"
     scene.request()
 
     await scene.reconcile()

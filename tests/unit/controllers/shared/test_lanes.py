@@ -1,10 +1,12 @@
 """Which keys wait behind which: by tenant, by location, and within which shares of the workers."""
 
+from collections import Counter
+
 import pytest
 
 from pinnace.api.nonadmin.names import Origin
 from pinnace.api.objects import JSONObject
-from pinnace.controllers.shared.lanes import Lanes
+from pinnace.controllers.shared.lanes import BESIDE, Lanes
 from pinnace.runtime.cache import ObjectCache
 from pinnace.runtime.keys import Key
 from pinnace.runtime.queue import RateLimitedQueue
@@ -108,6 +110,37 @@ async def test_tenants_together_leave_a_worker_to_the_administrator(site: Site) 
     assert await taken(queue, 1) == ["admins"]
     queue.done(key("t-3"))
     assert await taken(queue, 1) == ["t-4"]
+
+
+async def test_backups_that_only_upload_leave_the_only_worker_to_other_locations(site: Site) -> None:
+    for name in ("stuck", "fine"):
+        site.location(name)
+    queue = RateLimitedQueue(lane_of=site.lanes.of_backups(site.backups, 1))
+    for number in range(70):
+        queue.add(site.backup(f"stuck-{number}", "stuck"))
+    for number in range(2):
+        assert await taken(queue, 1) == [f"stuck-{number}"]
+        queue.release(key(f"stuck-{number}"))
+    queue.add(site.backup("fine-1", "fine"))
+    assert await taken(queue, 1) == ["fine-1"]
+
+
+async def test_tenants_whose_backups_only_upload_leave_room_for_those_of_the_administrator(
+    site: Site,
+) -> None:
+    site.location("default", default=True)
+    queue = RateLimitedQueue(lane_of=site.lanes.of_backups(site.backups, 1))
+    workers = 1 + BESIDE
+    for number in range(3 * workers):
+        site.location(f"l-{number}", tenant=f"tenant-{number // 3}")
+        queue.add(site.backup(f"t-{number}", f"l-{number}"))
+    under_way = []
+    for _ in range(workers * 3 // 4):
+        under_way += await taken(queue, 1)
+        queue.release(key(under_way[-1]))
+    assert max(Counter(int(name[2:]) // 3 for name in under_way).values()) <= 2
+    queue.add(site.backup("admins"))
+    assert await taken(queue, 1) == ["admins"]
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """The life of a Backup or Restore: who gets it, and that it never stays InProgress."""
 
 import asyncio
+import copy
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import cast
@@ -16,7 +17,8 @@ from pinnace.controllers.shared.namespace_queue import NO_NAMESPACE, NamespaceQu
 from pinnace.controllers.shared.runs import BACKUP_RUNS, RESTORE_RUNS, Plan, RunReconciler, Work, is_new
 from pinnace.controllers.shared.settling import Settler
 from pinnace.kube.errors import Conflict, Forbidden, Invalid, KubeError, ServerFault
-from pinnace.runtime.controller import DONE
+from pinnace.runtime.controller import DONE, Controller
+from pinnace.runtime.informer import Informer
 from pinnace.runtime.keys import Key
 from tests.unit.controllers.fakes import BROKEN, World, fail_once, key
 
@@ -325,6 +327,46 @@ async def test_where_another_server_may_work_what_is_in_progress_is_its_own(scen
     obj = scene.world.cluster.add("backups", "b1", spec={}, status={"phase": "InProgress"})
 
     assert not scene.reconciler.concerns(obj)
+
+
+class Behind:
+    """An informer whose cache is as the cluster was when this was made."""
+
+    def __init__(self, world: World) -> None:
+        self._objects = copy.deepcopy(world.cluster.objects)
+
+    def get(self, wanted: Key) -> JSONObject | None:
+        return self._objects.get(("backups", wanted.name))
+
+    def add_handlers(self, **_handlers: object) -> None:
+        pass
+
+
+def read_from_cache(scene: Scene) -> None:
+    scene.reconciler.watch_by(
+        Controller("test", scene.reconciler.reconcile), cast(Informer, Behind(scene.world))
+    )
+
+
+async def test_a_new_object_is_not_read_again(scene: Scene) -> None:
+    scene.world.cluster.add("backups", "b1", spec={})
+    read_from_cache(scene)
+
+    await scene.reconcile()
+
+    assert scene.phase == "Completed"
+    assert [call for call in scene.world.cluster.calls if call[0] == "get"] == []
+
+
+async def test_a_new_object_that_the_cache_shows_as_it_was_is_planned_as_it_is(scene: Scene) -> None:
+    scene.world.cluster.add("backups", "b1", spec={})
+    read_from_cache(scene)
+    scene.world.cluster.add("backups", "b1", spec={"includedNamespaces": ["edited"]})
+
+    await scene.reconcile()
+
+    assert scene.phase == "Completed"
+    assert [run.spec.included_namespaces for run in scene.work.executed] == [["edited"]]
 
 
 async def test_what_we_work_on_ourselves_is_not_settled(world: World) -> None:

@@ -421,11 +421,14 @@ async def test_a_default_location_that_never_answers_does_not_keep_the_others_wa
     scene: Scene, monkeypatch: pytest.MonkeyPatch, phase: str
 ) -> None:
     limits = {"HEAD_START_SECONDS": 0.01, "LOCATION_SECONDS": 600, "UNAVAILABLE_SECONDS": 600}
-    limits["LOCATION_SECONDS" if phase == "Available" else "UNAVAILABLE_SECONDS"] = 0.1
+    # Of the other phase, the other location has ten minutes, and this one the time to be asked at all.
+    limits["LOCATION_SECONDS" if phase == "Available" else "UNAVAILABLE_SECONDS"] = 1.0
     for name, seconds in limits.items():
         monkeypatch.setattr(backup_sync, name, seconds)
     scene.world.cluster.objects[BACKUP_STORAGE_LOCATIONS.name, "default"]["status"] = {"phase": phase}
     scene.world.add_location("other")
+    others = {"Available": "Unavailable", "Unavailable": "Available"}[phase]
+    scene.world.cluster.objects[BACKUP_STORAGE_LOCATIONS.name, "other"]["status"] = {"phase": others}
     scene.store("b1", location="other")
     whole, seen = BackupStore.list_backups, []
 

@@ -1,0 +1,62 @@
+"""The worker of a server that a run occupies, and gives back while it only waits for an object store.
+
+A server runs few backups and restores at once, so that their hooks do not meet, and one that waits for a
+location that does not answer must not keep the others from beginning. (docs/adr/014)
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from pinnace.aio.clock import Clock, LoopClock
+from pinnace.runtime.keys import Key
+from pinnace.runtime.queue import RateLimitedQueue
+
+PATIENCE_SECONDS: Final = 2.0
+"""A store that answers within that time does not change the order in which runs are worked on."""
+
+
+class WorkerSlot:
+    """The worker of one run. This one is never waited for: for commands, which do one thing at a time."""
+
+    def give_back(self) -> None:
+        """The worker is not needed, as from now on the run only waits for a store. Idempotent."""
+
+    async def take(self) -> None:
+        """The worker is needed; waits for one if ours was given back. Idempotent."""
+
+    @contextmanager
+    def lent(self) -> Iterator[None]:
+        """While the block waits for a store, give the worker back if that takes long.
+
+        What needs the worker after that calls `take`.
+        """
+        yield
+
+
+class QueueWorkerSlot(WorkerSlot):
+    """The worker that a key of a work queue was handed to.
+
+    Args:
+        key: is being processed.
+        clock: for the patience.
+    """
+
+    def __init__(self, queue: RateLimitedQueue[Key], key: Key, *, clock: Clock | None = None) -> None:
+        self._queue = queue
+        self._key = key
+        self._clock = clock or LoopClock()
+
+    def give_back(self) -> None:
+        self._queue.release(self._key)
+
+    async def take(self) -> None:
+        await self._queue.regain(self._key)
+
+    @contextmanager
+    def lent(self) -> Iterator[None]:
+        timer = self._clock.call_later(PATIENCE_SECONDS, self.give_back)
+        try:
+            yield
+        finally:
+            timer.cancel()
