@@ -13,7 +13,7 @@ export PYTHONPATH := $(CURDIR)
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check docs reference picture release format unit integration e2e bench programs node-programs test-programs image cluster-up cluster-down lock clean
+.PHONY: help demo test check check-types check-rest docs reference picture release format unit integration e2e bench programs node-programs test-programs image cluster-up cluster-down lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "make %-14s %s\n", $$1, $$2}' Makefile
@@ -24,10 +24,16 @@ demo: programs ## back up and restore on a real cluster, in about a minute
 test: check test-programs ## check, then all tests; what CI runs
 	@$(PYTEST) tests
 
+# Half a minute of mypy on one core, and the rest on the other.
 check: $(INSTALLED) ## lint, formatting, types, layers, parameters, imports of tests, types of the Python API, site
+	@$(MAKE) --no-print-directory -j 2 check-types check-rest
+
+check-types: $(INSTALLED)
+	@.venv/bin/mypy
+
+check-rest: $(INSTALLED)
 	@.venv/bin/ruff check .
 	@.venv/bin/ruff format --check .
-	@.venv/bin/mypy
 	@.venv/bin/lint-imports
 	@$(PYTHON) -m hack.checks.parameters
 	@$(PYTHON) -m hack.checks.imports_of_tests
@@ -78,8 +84,8 @@ test-programs: programs ## as `node-programs`, and what only tests need
 
 TAG ?= pinnace:dev
 ARCHIVE ?= dist/pinnace-image.tar
-image: $(INSTALLED) ## make a container image without a container engine; TAG=, ARCHIVE=
-	@$(PYTHON) -m deploy.image.build --tag $(TAG) $(ARCHIVE)
+image: $(INSTALLED) ## make a container image without a container engine; TAG=, ARCHIVE=, ARCH=arm64
+	@$(PYTHON) -m deploy.image.build --tag $(TAG) $(if $(ARCH),--architecture $(ARCH)) $(ARCHIVE)
 
 release: $(INSTALLED) ## make wheel, source archive, chart, image, SBOM and checksums in dist/release; RELEASE_FLAGS=
 	@$(PYTHON) -m hack.release $(RELEASE_FLAGS)

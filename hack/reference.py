@@ -178,7 +178,9 @@ def metrics() -> str:
         if not family.name.startswith(("velero_", "pinnace_")):
             continue
         name = f"{family.name}_total" if family.type == "counter" else family.name
-        labels = "" if name in ("velero_backup_total", "velero_restore_total") else "`schedule`"
+        # Without samples a family does not say its labels, and the client library has no public way to ask.
+        collector = made.registry._names_to_collectors[name]
+        labels = ", ".join(f"`{label}`" for label in getattr(collector, "_labelnames", ()))
         lines.append(f"| `{name}` | {family.type} | {labels} | {_cell(family.documentation)} |")
     return "\n".join(lines) + "\n"
 

@@ -18,8 +18,11 @@ import sys
 import tarfile
 import time
 import tomllib
+from collections.abc import Sequence
 from pathlib import Path
 
+from deploy.image.build import build as build_image
+from deploy.image.root_filesystem import MACHINES, machine_named, this_machine
 from pinnace.api.objects import JSONObject
 from pinnace.cli.program import cli
 from pinnace.cli.usage.manual import manual_pages
@@ -36,12 +39,12 @@ class ReleaseError(Exception):
     """The release cannot be made; the text says why."""
 
 
-def make(folder: Path, *, epoch: int, image: bool) -> list[Path]:
+def make(folder: Path, *, epoch: int, architectures: Sequence[str]) -> list[Path]:
     """Make all files in a folder that is empty or has a former release, and return them, checksums last.
 
     Args:
         epoch: the time that archives note for their files, in seconds.
-        image: make the image too, which takes minutes and needs Debian's packages.
+        architectures: to make images for, which takes minutes and needs Debian's packages.
 
     Raises:
         ReleaseError: a part could not be made, or the folder has other files; nothing is deleted then.
@@ -52,10 +55,12 @@ def make(folder: Path, *, epoch: int, image: bool) -> list[Path]:
     (folder / f"pinnace-chart-{version}.tgz").write_bytes(chart(version, epoch))
     components = json.dumps(components_of(version), indent=2, sort_keys=True)
     (folder / f"pinnace-{version}.cdx.json").write_text(components + "\n")
-    if image:
-        from deploy.image.build import build
-
-        build(folder / f"pinnace-image-{version}.tar", [f"pinnace:v{version}"])
+    for architecture in architectures:
+        build_image(
+            folder / f"pinnace-image-{version}-{architecture}.tar",
+            [f"pinnace:v{version}"],
+            machine_named(architecture),
+        )
     made = sorted(folder.iterdir())
     lines = [f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}\n" for path in made]
     sums = folder / SUMS
@@ -209,6 +214,12 @@ def main() -> int:
     )
     parser.add_argument("--uncommitted", action="store_true", help="release a checkout with changes")
     parser.add_argument("--no-image", action="store_true", help="leave out the image")
+    parser.add_argument(
+        "--architecture",
+        action="append",
+        choices=sorted({*MACHINES, this_machine().architecture}),
+        help="make an image for this one; can be repeated; default this machine's",
+    )
     parser.add_argument("folder", nargs="?", type=Path, default=ROOT / "dist" / "release")
     arguments = parser.parse_args()
     try:
@@ -217,7 +228,8 @@ def main() -> int:
         if tag := arguments.tag or tag_of_commit():
             check_tag(tag, _version())
         check_is_new(_version())
-        made = make(arguments.folder, epoch=_epoch(), image=not arguments.no_image)
+        wanted = arguments.architecture or [this_machine().architecture]
+        made = make(arguments.folder, epoch=_epoch(), architectures=() if arguments.no_image else wanted)
     except ReleaseError as error:
         print(error, file=sys.stderr)
         return 1

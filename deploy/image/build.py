@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from deploy.image import root_filesystem
+from deploy.image.root_filesystem import Machine, machine_named, this_machine
 from hack.cluster import binaries
 from hack.cluster.binaries import cache_directory
 from hack.cluster.errors import ClusterError
@@ -27,17 +28,20 @@ KEPT = 3
 """How many archives the cache keeps: they are 160 MB each and change with every change of the source."""
 
 
-def build(archive: Path, tags: Sequence[str]) -> Path:
+def build(archive: Path, tags: Sequence[str], machine: Machine | None = None) -> Path:
     """Write an archive with the image under one or several names.
 
     Args:
         archive: file to write; replaced as a whole, so that it never is half an image.
+        machine: that the image is for; by default the one that this runs on.
 
     Raises:
         BuildError: a step failed; the archive is as it was.
         ProgramUnavailable: kopia cannot be built here.
     """
+    machine = machine or this_machine()
     config = ImageConfig(
+        architecture=machine.architecture,
         entrypoint=root_filesystem.ENTRYPOINT,
         environment=root_filesystem.ENVIRONMENT,
         user=f"{root_filesystem.USER}:{root_filesystem.USER}",
@@ -45,7 +49,9 @@ def build(archive: Path, tags: Sequence[str]) -> Path:
     archive.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=archive.parent, prefix=".image-") as scratch:
         tree = Path(scratch) / "tree"
-        root_filesystem.build(tree, binaries.locate(binaries.UPLOADER)["kopia"])
+        other = "" if machine == this_machine() else machine.architecture
+        kopia = binaries.locate(binaries.UPLOADER, architecture=other)["kopia"]
+        root_filesystem.build(tree, kopia, machine)
         made = image_from_tree(tree, Path(scratch) / "image.tar", dict.fromkeys(tags, config))
         made.replace(archive)
     return archive
@@ -88,9 +94,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Make the container image without a Docker engine.")
     parser.add_argument("archive", type=Path, help="file to write, in the form of `docker save`")
     parser.add_argument("--tag", action="append", required=True, help="name of the image; can be repeated")
+    root_filesystem.add_architecture(parser)
     arguments = parser.parse_args()
     try:
-        build(arguments.archive, arguments.tag)
+        build(arguments.archive, arguments.tag, machine_named(arguments.architecture))
     except (root_filesystem.BuildError, ClusterError) as error:
         sys.exit(f"build: {error}")
 

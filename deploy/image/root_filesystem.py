@@ -4,9 +4,10 @@ No Docker engine and no root is needed: apt-get fetches Debian packages with the
 in an empty system, dpkg-deb unpacks them, and pip adds what requirements/runtime.txt pins by hash. The Debian
 release is that of the machine this runs on. The image has no shell and no package manager. `build.py` and the
 Dockerfile both use this file, so that both give the same image; in the Dockerfile it stands alone, hence only
-the standard library.
+the standard library. An image for another architecture than this machine's needs an emulator, which checks it
+and compiles its Python.
 
-    python3 deploy/image/root_filesystem.py --kopia PROGRAM FOLDER
+    python3 deploy/image/root_filesystem.py --kopia PROGRAM [--architecture arm64] FOLDER
 """
 
 import argparse
@@ -18,6 +19,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 SOURCE = Path(__file__).parents[2]
@@ -73,7 +75,45 @@ class BuildError(Exception):
     """A step failed; the text has the command and the end of what it said."""
 
 
-def build(tree: Path, kopia: Path) -> None:
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """What an image is for.
+
+    Attributes:
+        architecture: as Debian and Go name it.
+        name: as Linux, Python and QEMU name it.
+    """
+
+    architecture: str
+    name: str
+
+
+MACHINES = {"amd64": Machine("amd64", "x86_64"), "arm64": Machine("arm64", "aarch64")}
+
+
+def this_machine() -> Machine:
+    """The machine that this runs on; of one that is not in MACHINES Debian's name is taken for Linux's."""
+    name = platform.machine()
+    return next((machine for machine in MACHINES.values() if machine.name == name), Machine(name, name))
+
+
+def machine_named(architecture: str) -> Machine:
+    """The machine of an architecture that `add_architecture` lets through."""
+    return MACHINES.get(architecture) or this_machine()
+
+
+def add_architecture(parser: argparse.ArgumentParser) -> None:
+    """Add the option for images of other machines."""
+    native = this_machine().architecture
+    parser.add_argument(
+        "--architecture",
+        default=native,
+        choices=sorted({*MACHINES, native}),
+        help=f"default {native}; another one needs Debian's package qemu-user-static",
+    )
+
+
+def build(tree: Path, kopia: Path, machine: Machine) -> None:
     """Make the root file system.
 
     Args:
@@ -84,30 +124,39 @@ def build(tree: Path, kopia: Path) -> None:
     Raises:
         BuildError: what is in the folder is of no use then.
     """
+    _emulator(machine)  # before minutes are spent
     tree.mkdir(parents=True)
     with tempfile.TemporaryDirectory(prefix="pinnace-image-") as scratch:
-        for package in _fetch_packages(Path(scratch) / "debian"):
+        for package in _fetch_packages(Path(scratch) / "debian", machine):
             _unpack(package, tree)
         _remove_superfluous(tree)
         _write_system_files(tree)
-        _add_project(tree, Path(scratch))
+        _add_project(tree, Path(scratch), machine)
     _add_kopia(tree, kopia)
-    _check_libraries(tree)
-    _compile(tree)
+    loader = _loader(tree, machine)
+    _check_libraries(tree, loader)
+    _compile(tree, loader)
     _settle_times(tree)
 
 
-def _fetch_packages(folder: Path) -> Iterator[Path]:
+def _fetch_packages(folder: Path, machine: Machine) -> Iterator[Path]:
     """Download the packages; `base-files` comes first, as others go through the links it makes."""
     archives = folder / "archives"
     (archives / "partial").mkdir(parents=True)
     nothing_installed = folder / "status"
     nothing_installed.touch()
-    options = (
+    options: Arguments = (
         *("-o", f"Dir::State::status={nothing_installed}", "-o", f"Dir::Cache::archives={archives}"),
         *("-o", "APT::Install-Recommends=false", "-o", "APT::Sandbox::User=", "-o", "Debug::NoLocking=true"),
         *("--quiet", "--yes"),
     )
+    if machine != this_machine():
+        lists = folder / "lists"
+        (lists / "partial").mkdir(parents=True)
+        for name in ("APT::Architecture", "APT::Architectures"):
+            options = (*options, "-o", f"{name}={machine.architecture}")
+        options = (*options, "-o", f"Dir::State::lists={lists}")
+        _run(["apt-get", *options, "update"])
     _run(["apt-get", *options, "--download-only", "install", *PROGRAMS])
     _run(["apt-get", *options, "download", *DATA], directory=archives)
     found = sorted(
@@ -159,12 +208,18 @@ def _add_kopia(tree: Path, program: Path) -> None:
     target.chmod(0o755)
 
 
-def _add_project(tree: Path, scratch: Path) -> None:
+def _add_project(tree: Path, scratch: Path, machine: Machine) -> None:
     """Install the locked dependencies, the package and its command."""
     version = _python_version(tree)
     target = tree / f"usr/local/lib/python{version}/dist-packages"
     pip = (sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet")
-    into: Arguments = [*_wheel_tags(version), "--no-compile", "--only-binary=:all:", "--target", target]
+    into: Arguments = [
+        *_wheel_tags(version, machine),
+        "--no-compile",
+        "--only-binary=:all:",
+        "--target",
+        target,
+    ]
     _run([*pip, "install", *into, "--require-hashes", "-r", SOURCE / "requirements/runtime.txt"])
 
     backend, wheels = scratch / "backend", scratch / "wheels"
@@ -192,15 +247,14 @@ def _python_version(tree: Path) -> str:
     return (tree / "usr/bin/python3").readlink().name.removeprefix("python")
 
 
-def _wheel_tags(version: str) -> list[str]:
+def _wheel_tags(version: str, machine: Machine) -> list[str]:
     """Wheels are chosen for the image's interpreter, not for the one that runs pip."""
-    machine = platform.machine()
     tags = ["--implementation", "cp", "--python-version", version]
     for abi in (f"cp{version.replace('.', '')}", "abi3", "none"):
         tags += ["--abi", abi]
     for minor in _MANYLINUX_MINORS:
-        tags += ["--platform", f"manylinux_2_{minor}_{machine}"]
-    return [*tags, "--platform", f"manylinux2014_{machine}", "--platform", "any"]
+        tags += ["--platform", f"manylinux_2_{minor}_{machine.name}"]
+    return [*tags, "--platform", f"manylinux2014_{machine.name}", "--platform", "any"]
 
 
 def _pinned(name: str, requirements: str) -> str:
@@ -218,9 +272,8 @@ def _pinned(name: str, requirements: str) -> str:
     return "".join(wanted.values())
 
 
-def _check_libraries(tree: Path) -> None:
+def _check_libraries(tree: Path, loader: Arguments) -> None:
     """Refuse a tree in which a Python package lacks a library: it would show in a pod, and late."""
-    loader = _loader(tree)
     lacking = set()
     for extension in sorted((tree / "usr/local/lib").rglob("*.so")):
         for name, found in re.findall(
@@ -232,7 +285,7 @@ def _check_libraries(tree: Path) -> None:
         raise BuildError("these libraries are in no package of the image: " + "; ".join(sorted(lacking)))
 
 
-def _compile(tree: Path) -> None:
+def _compile(tree: Path, loader: Arguments) -> None:
     """Compile everything with the image's own interpreter: where nothing can be written it cannot later."""
     version = _python_version(tree)
     folders = [f"usr/lib/python{version}", "usr/lib/python3", f"usr/local/lib/python{version}"]
@@ -241,7 +294,7 @@ def _compile(tree: Path) -> None:
     options = ("--invalidation-mode", "unchecked-hash", "-q", "-j", "0", "-s", tree, "-p", "/")
     _run(
         [
-            *_loader(tree),
+            *loader,
             tree / f"usr/bin/python{version}",
             "-m",
             "compileall",
@@ -252,12 +305,25 @@ def _compile(tree: Path) -> None:
     )
 
 
-def _loader(tree: Path) -> Arguments:
+def _loader(tree: Path, machine: Machine) -> Arguments:
     """What runs a program of the image here with the image's libraries, without chroot."""
     (loader,) = {path.resolve() for path in tree.glob("lib*/ld-linux*.so.*")}
     (libc,) = {path.resolve() for path in tree.glob("lib/*/libc.so.6")}
     folders = (libc.parent, tree.resolve() / "usr/lib" / libc.parent.name)
-    return [loader, "--library-path", ":".join(map(str, folders))]
+    return [*_emulator(machine), loader, "--library-path", ":".join(map(str, folders))]
+
+
+def _emulator(machine: Machine) -> Arguments:
+    """What runs programs of that machine here; nothing if it is this one."""
+    if machine == this_machine():
+        return []
+    for name in (f"qemu-{machine.name}-static", f"qemu-{machine.name}"):
+        if found := shutil.which(name):
+            return [found]
+    raise BuildError(
+        f"an image for {machine.architecture} needs qemu-{machine.name} on this machine: "
+        "apt-get install qemu-user-static"
+    )
 
 
 def _settle_times(tree: Path) -> None:
@@ -298,9 +364,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Make the root file system of the image in a new folder.")
     parser.add_argument("folder", type=Path, help="must not exist")
     parser.add_argument("--kopia", type=Path, required=True, help="the program, built from hack/tools/kopia")
+    add_architecture(parser)
     arguments = parser.parse_args()
     try:
-        build(arguments.folder, arguments.kopia)
+        build(arguments.folder, arguments.kopia, machine_named(arguments.architecture))
     except (BuildError, FileExistsError) as error:
         sys.exit(f"root_filesystem: {error}")
 

@@ -20,7 +20,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -172,43 +172,54 @@ def cache_directory() -> Path:
     return Path(configured) if configured else Path.home() / ".cache" / "pinnace"
 
 
-def locate(names: Sequence[str]) -> dict[str, Path]:
+def locate(names: Sequence[str], *, architecture: str = "") -> dict[str, Path]:
     """Return the path of each program, building what is missing.
+
+    Args:
+        architecture: another one than this machine's, as Go names it, such as `arm64`.
 
     Raises:
         ProgramUnavailable: a program must be built and cannot be.
     """
-    return {name: _find(PROGRAMS[name]) or _build(PROGRAMS[name]) for name in names}
+    programs = [PROGRAMS[name] for name in names]
+    return {
+        program.name: _find(program, architecture) or _build(program, architecture) for program in programs
+    }
 
 
-def _cached(program: Program) -> Path:
-    return cache_directory() / "bin" / program.toolset.key / program.name
+def _cached(program: Program, architecture: str) -> Path:
+    key = program.toolset.key
+    return cache_directory() / "bin" / (f"{key}-{architecture}" if architecture else key) / program.name
 
 
-def _find(program: Program) -> Path | None:
-    assets = os.environ.get("KUBEBUILDER_ASSETS")
+def _find(program: Program, architecture: str) -> Path | None:
+    assets = "" if architecture else os.environ.get("KUBEBUILDER_ASSETS")
     candidates = [Path(assets) / program.name] if assets else []
-    candidates.append(_cached(program))
+    candidates.append(_cached(program, architecture))
     return next((path.absolute() for path in candidates if os.access(path, os.X_OK)), None)
 
 
-def _build(program: Program) -> Path:
-    target = _cached(program)
+def _build(program: Program, architecture: str) -> Path:
+    target = _cached(program, architecture)
     target.parent.mkdir(parents=True, exist_ok=True)
     with _lock(target.parent / ".lock"):
-        if found := _find(program):  # another run built it while this one waited
+        if found := _find(program, architecture):  # another run built it while this one waited
             return found
         for leftover in target.parent.glob(".build-*"):  # of a build that was killed
             shutil.rmtree(leftover, ignore_errors=True)
         go = _go(program.toolset)
         with tempfile.TemporaryDirectory(dir=target.parent, prefix=".build-") as scratch:
             output = Path(scratch) / program.name
-            _run_go_build(go, program, output, log=target.parent / f"{program.name}.build.log")
+            environment = {"CGO_ENABLED": "0", **({"GOARCH": architecture} if architecture else {})}
+            log = target.parent / f"{program.name}.build.log"
+            _run_go_build(go, program, output, log=log, environment=environment)
             output.rename(target)
     return target
 
 
-def _run_go_build(go: str, program: Program, output: Path, *, log: Path) -> None:
+def _run_go_build(
+    go: str, program: Program, output: Path, *, log: Path, environment: Mapping[str, str]
+) -> None:
     toolset = program.toolset
     argv: list[str | Path] = [
         go,
@@ -224,9 +235,7 @@ def _run_go_build(go: str, program: Program, output: Path, *, log: Path) -> None
     started = time.monotonic()
     _say(f"building {program.name} of {toolset.name} {toolset.version} (once a machine; takes minutes)")
     log.unlink(missing_ok=True)
-    build = ManagedProcess(
-        f"go build {program.package}", [*argv, program.package], log=log, env={"CGO_ENABLED": "0"}
-    )
+    build = ManagedProcess(f"go build {program.package}", [*argv, program.package], log=log, env=environment)
     try:
         while (code := build.wait(PROGRESS_SECONDS)) is None:
             elapsed = time.monotonic() - started

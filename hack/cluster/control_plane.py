@@ -288,6 +288,9 @@ class ControlPlane:
             "--leader-elect=false",
             "--secure-port=0",
             "--profiling=false",
+            # It may hear that a claim is bound before its own cache of claims does, and then leaves the pod
+            # for five minutes: no further event comes.
+            "--pod-max-in-unschedulable-pods-duration=5s",
         ]
 
     def _launch(self, name: str, flags: Sequence[str]) -> None:

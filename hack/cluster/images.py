@@ -35,7 +35,8 @@ GROUPS = "root:x:0:\nnogroup:x:65534:\n"
 class ImageConfig:
     """What an image says about how to run it; empty means: not said.
 
-    `user` is a name of the image's /etc/passwd, or `uid` or `uid:gid` in digits.
+    `user` is a name of the image's /etc/passwd, or `uid` or `uid:gid` in digits; `architecture` is as Go
+    names it, by default this machine's.
     """
 
     entrypoint: Sequence[str] = ()
@@ -43,6 +44,7 @@ class ImageConfig:
     environment: Mapping[str, str] = field(default_factory=dict)
     user: str = ""
     working_directory: str = "/"
+    architecture: str = ARCHITECTURES.get(platform.machine(), platform.machine())
 
     def document(self, layer_digest: str) -> bytes:
         """Return the image's configuration in the form of the OCI image specification."""
@@ -54,7 +56,7 @@ class ImageConfig:
             "WorkingDir": self.working_directory,
         }
         document = {
-            "architecture": ARCHITECTURES.get(platform.machine(), platform.machine()),
+            "architecture": self.architecture,
             "os": "linux",
             "config": process,
             "rootfs": {"type": "layers", "diff_ids": [f"sha256:{layer_digest}"]},

@@ -11,8 +11,8 @@ EPOCH = 1_772_366_400
 
 
 def test_two_releases_of_one_commit_are_the_same_to_the_byte(tmp_path: Path) -> None:
-    first = release.make(tmp_path / "a", epoch=EPOCH, image=False)
-    second = release.make(tmp_path / "b", epoch=EPOCH, image=False)
+    first = release.make(tmp_path / "a", epoch=EPOCH, architectures=())
+    second = release.make(tmp_path / "b", epoch=EPOCH, architectures=())
 
     assert [path.name for path in first] == [path.name for path in second]
     assert [path.read_bytes() for path in first] == [path.read_bytes() for path in second]

@@ -69,6 +69,20 @@ def test_builds_once_with_the_version_stamped(
     assert not list(path.parent.glob(".build-*"))
 
 
+def test_a_program_for_another_architecture_is_built_apart(
+    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put_go(tmp_path, build='echo "for ${GOARCH:-this machine}" > "$2"; chmod +x "$2"')
+
+    native = binaries.locate(["kopia"])["kopia"]
+    foreign = binaries.locate(["kopia"], architecture="arm64")["kopia"]
+    monkeypatch.setenv("KUBEBUILDER_ASSETS", str(native.parent))
+
+    assert native.read_text() == "for this machine\n"
+    assert foreign.read_text() == "for arm64\n"
+    assert binaries.locate(["kopia"], architecture="arm64") == {"kopia": foreign}
+
+
 def test_leftovers_of_a_killed_build_go(cache: Path, tmp_path: Path) -> None:
     put_go(tmp_path)
     leftover = cache / "bin" / binaries.S3.key / ".build-killed"

@@ -1,0 +1,51 @@
+"""Images for other machines than the one that builds them."""
+
+from pathlib import Path
+
+import pytest
+
+from deploy.image.root_filesystem import MACHINES, BuildError, build, machine_named, this_machine
+
+
+@pytest.fixture
+def foreign() -> str:
+    return next(name for name, machine in MACHINES.items() if machine != this_machine())
+
+
+def test_this_machine_is_found_by_its_own_name() -> None:
+    assert machine_named(this_machine().architecture) == this_machine()
+
+
+def test_an_image_for_another_machine_without_its_emulator_says_what_to_install(
+    foreign: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    tree = tmp_path / "tree"
+
+    with pytest.raises(BuildError, match=f"an image for {foreign} needs .*apt-get install qemu-user-static"):
+        build(tree, tmp_path / "kopia", machine_named(foreign))
+
+    assert not tree.exists()
+
+
+def test_packages_of_another_machine_are_asked_for_with_lists_of_its_own(
+    foreign: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """apt-get and the emulator are scripts here; the first one notes what it is asked."""
+    machine, programs, asked = machine_named(foreign), tmp_path / "programs", tmp_path / "asked"
+    programs.mkdir()
+    for name, script in (
+        ("apt-get", f'echo "$@" >> {asked}\nexit 1\n'),
+        (f"qemu-{machine.name}", "exit 0\n"),
+    ):
+        (programs / name).write_text(f"#!/bin/sh\n{script}")
+        (programs / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{programs}:/usr/bin:/bin")
+
+    with pytest.raises(BuildError, match="apt-get"):
+        build(tmp_path / "tree", tmp_path / "kopia", machine)
+
+    (call,) = asked.read_text().splitlines()
+    assert call.endswith(" update")
+    assert f"APT::Architecture={foreign} " in call
+    assert "Dir::State::lists=" in call
