@@ -26,6 +26,12 @@ T = TypeVar("T")
 
 def no_kinds() -> str:
     """The message for a 404 without a Status: the cluster does not serve the kind."""
+    context = click.get_current_context(silent=True)
+    if context is not None and "nonadmin" in context.command_path.split():
+        return (
+            "the cluster does not serve the kinds of self-service: an administrator installs them with "
+            f"`{program_name()} install --non-admin`"
+        )
     return (
         "the cluster does not serve the custom resources of the server: install them with "
         f"`{program_name()} install`, or work without a server with --location"

@@ -85,11 +85,13 @@ class KeyValueMap(FlagType):
         self.separator = separator
 
     def parse(self, value: str) -> dict[str, str]:
-        result = {}
+        result: dict[str, str] = {}
         for entry in value.split(","):
             key, found, item = entry.partition(self.separator)
             if not found:
                 raise ValueError(_not_of_this_form(entry, self.separator))
+            if result.get(key, item) != item:
+                raise ValueError(f"{key} stands there twice, with {result[key]} and with {item}")
             result[key] = item
         return result
 

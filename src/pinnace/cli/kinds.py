@@ -1,15 +1,15 @@
 """The kinds that the commands are about, by the noun that stands for each on the command line."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from pinnace.cli.output import server_tables, tables
 from pinnace.cli.output.printing import Table
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Kind:
+class Kind(msgspec.Struct, frozen=True, kw_only=True):
     """One kind.
 
     Attributes:

@@ -106,8 +106,9 @@ def folder(tmp_path: Path) -> Path:
         "v1/ConfigMap": ["shop/settings", *(f"shop/{name}" for name in HOSTILE)],
         "v1/$(pwned)": ["x"],
     }
-    listed = folder / "location" / "backups" / "one" / "one-resource-list.json.gz"
-    listed.write_bytes(gzip.compress(json.dumps(resources).encode()))
+    for name in ("one", "two"):
+        listed = folder / "location" / "backups" / name / f"{name}-resource-list.json.gz"
+        listed.write_bytes(gzip.compress(json.dumps(resources).encode()))
     (folder / "kube config").write_text(CONFIG)
     return folder
 
@@ -161,6 +162,7 @@ def test_a_line_is_completed_as_it_is_typed(shell: Shell, folder: Path) -> None:
         f"{at} restore create --from-backup=tw": [*at.split(), "restore", "create", "--from-backup=two"],
         f"{at} restore get one one-": [*at.split(), "restore", "get", "one", "one-again"],
         f"{at} backup show one con": [*at.split(), "backup", "show", "one", "configmap"],
+        f"{at} history configmap/": [*at.split(), "history", "configmap/settings"],
         f"{at} backup show one configmap/": [*at.split(), "backup", "show", "one", "configmap/settings"],
         "pinnace get backups -o ya": ["pinnace", "get", "backups", "-o", "yaml"],
         "pinnace get backups --output=cus": ["pinnace", "get", "backups", "--output=custom-columns="],
@@ -233,6 +235,7 @@ def test_an_answer_is_little_more_work_than_loading_its_libraries(folder: Path, 
             ["--location", str(folder / "location"), "backup", "describe", ""],
             ["--kubeconfig", str(kubeconfig), "backup", "describe", ""],
             ["--location", str(folder / "location"), "backup", "show", "one", "configmap/"],
+            ["--location", str(folder / "location"), "history", "configmap/"],
         ):
             answer = [str(PROGRAM), "__complete", "zsh", *words]
             assert _work_seconds(answer) < 4 * loading_seconds, words

@@ -42,7 +42,7 @@ async def test_a_backup_location_is_created_with_what_was_given(
             0,
             [f'Backup storage location "{name}" configured successfully.'],
         )
-        assert created.err == f"Whether the server can use it says `{asks}`.\n"
+        assert created.err == f"`{asks}` shows whether the server can use it.\n"
     assert await spec_of(client, namespace, "plain") == {
         "provider": "aws",
         "objectStorage": {"bucket": "b"},

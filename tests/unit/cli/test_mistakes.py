@@ -12,6 +12,7 @@ import pytest
 from pinnace.cli.main import run
 from pinnace.kube.errors import NotFound
 from pinnace.kube.resources import BACKUPS, NAMESPACES, RESTORES, SCHEDULES, velero
+from tests.support.indexed_backups import config_map, store
 from tests.unit.cli.fake_cluster import FakeCluster, connected
 
 
@@ -95,8 +96,11 @@ WITH_A_SERVER = [
     Mistake("man bakcup", "there is no manual page of 'bakcup'"),
     Mistake("completion tcsh", ""),
     Mistake("client config set x", 'invalid KEY=VALUE: "x"', 0),
+    Mistake("client config set namespce=x", "nothing reads it; did you mean namespace?", 0),
     Mistake("--namespace", "flag needs an argument: --namespace"),
     Mistake("backup-location describe mian", "did you mean main?"),
+    Mistake("backup create b --labels team=a,team=b", "team stands there twice, with a and with b"),
+    Mistake("server --metrics-address 8085", '"8085" is not an address'),
     Mistake("backup delete --all", "error reading user input: EOF; nothing was done", 2),
 ]
 
@@ -139,6 +143,80 @@ def test_a_mistake_without_a_server(
     assert run(["--location", str(location), *mistake.words.split()]) == mistake.code
 
     assert mistake.text.format(location=location) in capsys.readouterr().err
+
+
+IN_A_BACKUP = [
+    Mistake("restore create --from-backup nightyl", '"nightyl" not found; did you mean nightly?', 2),
+    Mistake("backup describe nightyl", "did you mean nightly?"),
+    Mistake("backup show nightly cm/setings -n shop", "did you mean cm/settings?"),
+    Mistake("backup show nightly cm/settings -n shpo", "did you mean -n shop?"),
+    Mistake("backup show nightly cofigmap/settings", "did you mean configmaps?"),
+    Mistake("backup show nightly settings", "give the object as KIND/NAME", 2),
+    Mistake("backup ls nightly cm/setings", "did you mean cm/settings?"),
+    Mistake("history cm/setings", "cm/setings is in no backup; did you mean cm/settings?"),
+    Mistake("backup search nightly euro", "The text is not in backup nightly; --content looks at all values"),
+    Mistake("backup search --all euro --content", "The text is not in any backup."),
+    Mistake("backup diff nightly", "give two backups, or one backup and --cluster", 2),
+    Mistake("backup diff nightly weekly", "{location} has nightly", 2),
+    Mistake("backup logs weekly", 'Backup "weekly" does not exist. {location} has nightly'),
+    Mistake("backup download nightly -o /proc/none/x", "open /proc/none/x: No such file or directory"),
+    Mistake("backup create Nightly", 'invalid value "Nightly": must be lower case', 2),
+    Mistake(
+        "restore create --from-backup nightly --namespace-mappings shop:a,shop:b",
+        "shop stands there twice, with a and with b",
+        2,
+    ),
+]
+
+
+@pytest.mark.parametrize("mistake", IN_A_BACKUP, ids=lambda mistake: mistake.words)
+@pytest.mark.usefixtures("cluster")
+def test_a_mistake_about_a_backup_without_a_server(
+    mistake: Mistake, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    location = tmp_path / "location"
+    store(location, "nightly", [config_map("settings", currency="EUR")])
+    before = sorted(location.rglob("*"))
+
+    assert run(["--location", str(location), *mistake.words.split()]) == mistake.code
+
+    shown = capsys.readouterr()
+    assert mistake.text.format(location=location) in shown.err
+    assert "Traceback" not in shown.err + shown.out
+    assert sorted(location.rglob("*")) == before
+
+
+ELSEWHERE = [
+    Mistake("--location {folder}/file backup get", "{folder}/file is not a directory", 2),
+    Mistake("--location {folder}/none backup get", "the directory {folder}/none does not exist", 2),
+    Mistake("--location s4://bucket backup get", "unknown scheme 's4' in the location", 2),
+    Mistake("--location s3://bucket?regio=x backup get", "unknown parameters [regio] in the S3 URL", 2),
+    Mistake("--location s3:// backup get", "--location", 2),
+    Mistake("--location s3://bucket?region=x backup get", "{folder}/none, which AWS_SHARED_CREDENTIALS_FILE"),
+    Mistake("--kubeconfig {folder}/file backup get", "{folder}/file: is not a kubeconfig"),
+    Mistake("--kubeconfig {folder}/yaml backup get", "{folder}/yaml: is not valid YAML (line 2)"),
+    Mistake("--kubeconfig {folder} backup get", "{folder}: cannot be read: Is a directory"),
+]
+
+
+@pytest.mark.parametrize("mistake", ELSEWHERE, ids=lambda mistake: mistake.words)
+def test_a_mistake_about_where(
+    mistake: Mistake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    without_cluster(monkeypatch, tmp_path)
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE", "AWS_WEB_IDENTITY_TOKEN_FILE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "none"))
+    (tmp_path / "file").write_text("some text")
+    (tmp_path / "yaml").write_text("a: [\n")
+
+    assert run(mistake.words.format(folder=tmp_path).split()) == mistake.code
+
+    shown = capsys.readouterr()
+    assert mistake.text.format(folder=tmp_path) in shown.err
+    assert "Traceback" not in shown.err
+    assert shown.out == ""
 
 
 def test_a_folder_of_other_files_is_said_to_be_no_location(

@@ -99,7 +99,19 @@ async def test_the_warnings_of_a_restore_are_shown_if_it_has_no_errors(
     lines = await said(capsys, Stored(obj, results), obj, restore=True)
 
     assert lines[:2] == ["Warnings:", "  odd\\x1b[2J"]
-    assert lines[2].startswith("All 1 warning: pinnace restore describe 'b 1' ")
+    assert lines[2].startswith("All 1 warning: pinnace restore describe 'b 1' -n team ")
+
+
+async def test_all_errors_of_a_restore_are_in_the_command_that_is_named(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    texts = [f'error restoring configmaps/shop/c{n}: configmaps "c{n}" is forbidden' for n in range(700)]
+    obj, results = ended(errors=700), orjson.dumps({"errors": {"namespaces": {"shop": texts}}})
+
+    lines = await said(capsys, Stored(obj, results), obj, restore=True)
+
+    assert lines[:2] == ["Errors:", f"  {texts[0]} (and 699 more like it)"]
+    assert lines[2].startswith("All 700 errors: pinnace restore describe 'b 1' --details ")
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,9 @@ Objects are plain dicts in the shape the API server sends, so that those of newe
 import io
 from collections.abc import AsyncIterator, Iterable
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
 from typing import Any, Protocol
+
+import msgspec
 
 from pinnace.api.objects import JSONObject
 from pinnace.api.values.near import did_you_mean, near_names
@@ -84,8 +85,7 @@ class Backend(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DownloadOptions:
+class DownloadOptions(msgspec.Struct, frozen=True, kw_only=True):
     """How a file is downloaded: deadline and TLS of the signed URL. (docs/spec: CLI 10)"""
 
     timeout_seconds: float
@@ -109,13 +109,13 @@ async def fetch(
     async with backend.stored_file(kind, name, options) as chunks:
         if kind != DownloadTargetKind.BACKUP_CONTENTS:
             # Some HTTP layers have decompressed it already; then it passes as it is.
-            chunks = decompress_stream(chunks, key=f"{kind} of {name}")
+            chunks = decompress_stream(chunks, key=f"{kind.words} of {name}")
         try:
             async for chunk in chunks:
                 sink.write(chunk)
         except UnreadableObject as error:
             raise CommandError(
-                f"{kind} of {name} cannot be read, the stored file is damaged: {error.reason}"
+                f"the {kind.words} of {name} cannot be read, the stored file is damaged: {error.reason}"
             ) from error
 
 

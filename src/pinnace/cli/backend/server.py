@@ -5,8 +5,9 @@ import base64
 import secrets
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import replace
 from urllib.parse import urlsplit
+
+from msgspec.structs import replace
 
 from pinnace.api import labels
 from pinnace.api.objects import JSONObject, mapping, text
@@ -177,7 +178,7 @@ class ServerBackend:
             raise FileMissing(f"the server does not know the download {kind}") from error
         except TimeoutError as error:
             raise CommandError(
-                f"timed out after {options.timeout_seconds:g}s waiting for the download of {kind} {name}; "
+                f"timed out after {options.timeout_seconds:g}s waiting for the {kind.words} of {name}; "
                 f"is the server in namespace {self.namespace} running? Can it open the storage location "
                 "(`backup-location get`)? (--timeout gives it longer)"
             ) from error
@@ -209,7 +210,7 @@ class ServerBackend:
         try:
             location = await self._location_of(kind, name)
         except NotFound as error:
-            raise CommandError(f"the server cannot find the {kind} of {name}: {error}") from error
+            raise CommandError(f"the server cannot find the {kind.words} of {name}: {error}") from error
         except kube_errors.Forbidden:
             return  # without the right to look, only the server can answer
         status = location.get("status") or {}
@@ -217,7 +218,7 @@ class ServerBackend:
             reason = status.get("message") or "its reason is in the server's log"
             where = text(location, "metadata", "name")
             raise CommandError(
-                f'the {kind} of {name} lies in backup storage location "{where}", '
+                f'the {kind.words} of {name} lies in backup storage location "{where}", '
                 f"which is Unavailable: {reason}"
             )
 

@@ -3,10 +3,11 @@
 import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 
 import click
+from msgspec.structs import replace
 
 from pinnace.api.objects import JSONObject
 from pinnace.cli.backend.lease import telling_of_absence

@@ -3,7 +3,7 @@
 from collections.abc import Awaitable
 
 from pinnace.api import labels
-from pinnace.api.objects import JSONObject
+from pinnace.api.objects import JSONObject, names_by_kind
 from pinnace.api.velero.download_request import DownloadTargetKind
 from pinnace.cli.backend.interface import Backend, DownloadOptions, FileMissing, fetch_json
 from pinnace.cli.backup.describe import BackupFacts, describe_backup
@@ -117,22 +117,13 @@ def _is_content(found: object) -> bool:
 async def _resource_list(backend: Backend, name: str, options: DownloadOptions) -> JSONObject | str:
     try:
         found = await fetch_json(backend, DownloadTargetKind.BACKUP_RESOURCE_LIST, name, options)
+        return dict(names_by_kind(found))
     except FileMissing:
         return "<backup resource list not found>"
     except CommandError as error:
         return f"<error getting backup resource list: {error}>"
     except ValueError as error:
         return f"<error reading backup resource list: {error}>"
-    if not _is_resource_list(found):
-        return "<error reading backup resource list: not an object of arrays of names>"
-    return found or {}
-
-
-def _is_resource_list(found: object) -> bool:
-    """Whether an untrusted file is a resource list; `null` is an empty one."""
-    return found is None or (
-        isinstance(found, dict) and all(names is None or isinstance(names, list) for names in found.values())
-    )
 
 
 async def _snapshots(

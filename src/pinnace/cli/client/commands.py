@@ -34,6 +34,8 @@ def set_(words: tuple[str, ...]) -> None:
     settings = client_config.load()
     for word in client_config.apply(settings, words):
         complain(f'WARNING: invalid KEY=VALUE: "{word}"')
+    for text in client_config.unknown(words):
+        complain(f"WARNING: {text}")
     client_config.save(settings)
 
 

@@ -7,8 +7,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from pinnace.api.objects import JSONObject
+from pinnace.api.values.near import did_you_mean, near_names
 from pinnace.cli.errors import CommandError
 from pinnace.cli.settings import config_path
+from pinnace.cli.usage.values import SETTINGS
 
 NOT_SET = "<NOT SET>"
 
@@ -69,3 +71,11 @@ def apply(settings: JSONObject, words: Sequence[str]) -> list[str]:
         else:
             settings.pop(key, None)
     return invalid
+
+
+def unknown(words: Sequence[str]) -> Iterator[str]:
+    """A text about each `KEY=VALUE` word that sets what is never read, though Velero's client may."""
+    for word in words:
+        key, *values = word.split("=")
+        if len(values) == 1 and values[0] and key not in SETTINGS:
+            yield f"{key} is kept, but nothing reads it{did_you_mean(near_names(key, SETTINGS))}"

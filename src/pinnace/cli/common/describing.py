@@ -2,8 +2,9 @@
 
 import json
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
+
+import msgspec
 
 from pinnace.api.objects import JSONObject
 from pinnace.cli.backend.interface import Backend, DownloadOptions
@@ -11,8 +12,7 @@ from pinnace.cli.backend.interface import Backend, DownloadOptions
 DOWNLOAD_TIMEOUT_SECONDS = 30.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class View:
+class View(msgspec.Struct, frozen=True, kw_only=True):
     """What was asked for.
 
     Attributes:
@@ -29,7 +29,7 @@ class View:
     details: bool = False
     csi: bool = False
     json: bool = False
-    downloads: DownloadOptions = field(
+    downloads: DownloadOptions = msgspec.field(
         default_factory=lambda: DownloadOptions(timeout_seconds=DOWNLOAD_TIMEOUT_SECONDS)
     )
 

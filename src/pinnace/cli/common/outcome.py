@@ -90,7 +90,6 @@ async def say_findings(backend: Backend, settings: Settings, kind: Kind, ended: 
     name = ended["metadata"]["name"]
     if not what or not await _is_stored(backend, kind, ended):
         return
-    verb = "logs" if kind == BACKUP else "describe"
     try:
         findings = await _read(backend, kind, name, what)
     except (FileMissing, NotFound):
@@ -103,7 +102,9 @@ async def say_findings(backend: Backend, settings: Settings, kind: Kind, ended: 
     for line in (f"{what.capitalize()}s:", *report(findings, kind.noun)) if findings else ():
         say(line, err=True)
     total = found.get(f"{what}s") or 0
-    say(f"All {counted(total, what)}: {command_line(settings, kind.noun, verb, name)}", err=True)
+    # Without details, a description shows like ones of a restore as one line.
+    words = ("logs", name) if kind == BACKUP else ("describe", name, *(["--details"] if total > 1 else []))
+    say(f"All {counted(total, what)}: {command_line(settings, kind.noun, *words)}", err=True)
 
 
 async def _is_stored(backend: Backend, kind: Kind, ended: JSONObject) -> bool:

@@ -1,10 +1,10 @@
 """What `describe` and `logs` do, for all kinds alike. (docs/spec: CLI 4.3, 4.5, 5.2, 5.3, 6)"""
 
 import sys
-from dataclasses import replace
 from typing import Final
 
 import click
+from msgspec.structs import replace
 
 from pinnace.api.velero.download_request import DownloadTargetKind
 from pinnace.cli.backend.interface import DownloadOptions, FileMissing, NotFound, Unrecorded, fetch

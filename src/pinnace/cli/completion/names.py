@@ -5,11 +5,13 @@ offered, and no failure is reported, since the command itself will report it.
 """
 
 import os
+import re
 import signal
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, TypeVar
 
+from pinnace.cli.completion.candidates import HARMLESS
 from pinnace.cli.completion.line import Line
 from pinnace.cli.settings import GlobalFlags, Settings, resolve_settings
 from pinnace.cli.usage.values import Source
@@ -25,6 +27,7 @@ SECONDS: Final = 0.25
 """How long the names may take, from the moment in which the modules are loaded."""
 _LIMIT: Final = 500
 """Names of this many objects are offered; more than a person reads, and the server has no order by age."""
+_TIME: Final = re.compile(r"-(\d{14})$")
 _METADATA_ONLY: Final = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
 _IN_LOCATIONS: Final = (Source.BACKUPS, Source.RESTORES)
 _OF_TENANTS: Final = (Source.TENANT_BACKUPS, Source.TENANT_RESTORES, Source.TENANT_LOCATIONS)
@@ -103,35 +106,57 @@ def _asked(settings: Settings, question: "Callable[[BackupStore], Awaitable[T]]"
         return asyncio.run(asked())
 
 
-def _backup_of(line: Line) -> str:
-    """The backup whose objects are meant."""
-    return line.flags.get("from_backup") or line.arguments[0]
+def _backup_of(line: Line) -> str | None:
+    """The backup whose objects are meant; None for `history`, which is about all of them."""
+    return None if line.path == "history" else line.flags.get("from_backup") or line.arguments[0]
 
 
-def _resource_list(settings: Settings, backup: str) -> Mapping[str, list[str]]:
-    """The objects of a backup by kind, `apps/v1/Deployment` to `shop/web`, from the smallest file of them."""
+def newest(backups: Iterable[str]) -> str | None:
+    """The backup whose name ends with the latest time, as those of schedules do, else the last name. Pure.
+
+    Names that are never offered do not count: anything may lie in a location.
+    """
+    harmless = (name for name in backups if HARMLESS.fullmatch(name))
+    return max(harmless, key=lambda name: (_TIME.findall(name), name), default=None)
+
+
+def _resource_list(settings: Settings, backup: str | None) -> Mapping[str, list[str]]:
+    """The objects of a backup by kind, `apps/v1/Deployment` to `shop/web`, from the smallest file of them.
+
+    Without a backup the newest one answers: there is no time to read several.
+    """
+
+    async def stored(store: "BackupStore") -> dict[str, list[str]]:
+        name = backup or newest(await store.list_backups())
+        return await store.read_resource_list(name) if name else {}
+
     if settings.location is not None:
-        return _asked(settings, lambda store: store.read_resource_list(backup))
+        return _asked(settings, stored)
     import asyncio
 
     # Loaded when it is needed, but not in the time that the server has.
     import pinnace.cli.backend.signed_files  # noqa: F401
+    from pinnace.api.objects import names_by_kind
     from pinnace.api.velero.download_request import DownloadTargetKind
     from pinnace.cli.backend.interface import DownloadOptions, fetch_json
     from pinnace.cli.backend.server import ServerBackend
     from pinnace.kube.client import KubeClient
     from pinnace.kube.config import load_config
+    from pinnace.kube.resources import velero
 
     async def read() -> object:
         config = load_config(settings.kubeconfig, settings.kubecontext, patience_seconds=SECONDS)
         options = DownloadOptions(timeout_seconds=SECONDS)
         async with KubeClient(config) as client:
             backend = ServerBackend(client, settings.namespace)
-            return await fetch_json(backend, DownloadTargetKind.BACKUP_RESOURCE_LIST, backup, options)
+            name = backup or newest(await _listed(client, velero(Source.BACKUPS), settings.namespace))
+            if name is None:
+                return {}
+            return await fetch_json(backend, DownloadTargetKind.BACKUP_RESOURCE_LIST, name, options)
 
     with _in_time():
         found = asyncio.run(read())
-    return found if isinstance(found, dict) else {}
+    return names_by_kind(found)
 
 
 def stored_names(resources: Mapping[str, list[str]], source: Source, line: Line) -> list[str]:
@@ -145,7 +170,7 @@ def stored_names(resources: Mapping[str, list[str]], source: Source, line: Line)
     if not slash:
         end = "" if line.path == "backup ls" else "/"  # which lists all of a kind, too
         return [f"{each}{end}" for each in kinds]
-    titles = [title for title in kinds.get(kind, []) if isinstance(title, str)]
+    titles = kinds.get(kind, [])
     if source is Source.STORED_WITH_NAMESPACE:
         return [f"{kind}/{title}" for title in titles][:_LIMIT]
     namespace = line.flags.get("of_namespace")

@@ -2,10 +2,8 @@
 
 import asyncio
 import secrets
-import tempfile
 from dataclasses import dataclass
 from datetime import datetime
-from pathlib import Path
 
 from msgspec.structs import replace
 
@@ -20,6 +18,7 @@ from pinnace.controllers.shared.locations import LocationStores
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import KubeError, NotFound
 from pinnace.kube.resources import SECRETS
+from pinnace.operations.workdir import work_directory
 from pinnace.storage.backup_store import BackupStore
 from pinnace.storage.errors import StorageError, StoreUnavailable
 
@@ -73,9 +72,11 @@ async def probe_location(client: KubeClient, namespace: str, location: JSONObjec
         return Probe(untried="it is a folder of the server's machine")
     try:
         decoded = await _with_servers_credentials(client, namespace, decode(BackupStorageLocation, location))
-        with tempfile.TemporaryDirectory(prefix="pinnace-doctor-") as folder:
-            async with LocationStores(client, namespace, Path(folder)).open_location(decoded) as store:
-                return await probe_store(store)
+        async with (
+            work_directory(None) as folder,
+            LocationStores(client, namespace, folder).open_location(decoded) as store,
+        ):
+            return await probe_store(store)
     except DecodeError as error:
         return Probe(problem=str(error))
     except (KubeError, StorageError) as error:

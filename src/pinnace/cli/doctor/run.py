@@ -71,7 +71,7 @@ def _text(findings: Sequence[Finding], *, colour: bool) -> str:
     lines.append("")
     lines.append(
         f"{counted(counts[Level.PROBLEM], 'problem')}, {counted(counts[Level.WARNING], 'warning')}, "
-        f"{counted(counts[Level.OK], 'check')} passed."
+        f"{counted(counts[Level.OK], 'check')} passed, {counts[Level.SKIPPED]} skipped."
     )
     return "\n".join(lines)
 

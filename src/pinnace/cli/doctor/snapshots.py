@@ -1,6 +1,8 @@
 """CSI drivers, and whether each has one VolumeSnapshotClass that a backup would choose."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+
+from msgspec.structs import replace
 
 from pinnace.api.objects import JSONObject, mapping
 from pinnace.cli.doctor.findings import Finding, listed, ok, problem, skipped, warning

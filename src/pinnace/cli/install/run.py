@@ -97,10 +97,7 @@ def install(ctx: click.Context, flags: InstallFlags) -> None:
         keeps_uploader = flags.apply and flags.uploader_type is None
         run_async(_send(settings, crds, others, merge=flags.apply, wait=flags.wait, keep=keeps_uploader))
     except CommandError as error:
-        raise CommandError(
-            f"\n\nError installing Pinnace. Use `kubectl logs deploy/velero -n {settings.namespace}` "
-            f"to check the deploy logs: {error}"
-        ) from error
+        raise CommandError(f"Error installing Pinnace: {error}") from error
     _closing_words(settings, flags)
 
 
@@ -259,7 +256,11 @@ async def _send(
         for line in report.summary():
             click.echo(line)
         if wait:
-            await wait_for_workloads(client, others)
+            try:
+                await wait_for_workloads(client, others)
+            except CommandError as error:
+                logs = f"kubectl logs deploy/velero -n {settings.namespace}"
+                raise CommandError(f"{error}. `{logs}` may say why") from error
 
 
 async def _keep_uploader(client: KubeClient, deployment: JSONObject) -> None:

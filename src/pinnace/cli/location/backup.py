@@ -66,7 +66,7 @@ def create(ctx: click.Context, options: BackupLocationCreateOptions) -> None:
         run_async(_validated(settings, name))
     else:
         click.echo(
-            f"Whether the server can use it says `{command_line(settings, _GET, 'get', name)}`.", err=True
+            f"`{command_line(settings, _GET, 'get', name)}` shows whether the server can use it.", err=True
         )
 
 

@@ -43,7 +43,7 @@ def _credential_option() -> Decorator:
 @click.option(
     "--provider", default="", help="Who keeps the backups: aws, or filesystem for a folder. Required."
 )
-@click.option("--bucket", default="", help="Bucket to keep them in. Required, but for a folder.")
+@click.option("--bucket", default="", help="Bucket to keep them in. Required, except for a folder.")
 @click.option("--prefix", default="", help="Path inside the bucket.")
 @_credential_option()
 @boolean("--default", help="Make it the location of backups that name none.")

@@ -13,7 +13,7 @@ from pinnace.api.velero.download_request import OF_RESTORES, DownloadTargetKind
 from pinnace.cli.backend.interface import DownloadOptions, fetch
 from pinnace.cli.backend.server import POLL_SECONDS, ServerBackend
 from pinnace.cli.common.options import GetOptions, LogsOptions
-from pinnace.cli.connect import run_async, settings_of
+from pinnace.cli.connect import command_line, run_async, settings_of
 from pinnace.cli.errors import CommandError, PlainError
 from pinnace.cli.guard import complain, printable
 from pinnace.cli.nonadmin.kinds import KINDS, Home, TenantKind, open_home
@@ -125,7 +125,11 @@ def logs(ctx: click.Context, noun: str, options: LogsOptions) -> None:
     async def work() -> None:
         async with open_home(ctx) as home:
             (obj,) = await _found(home, kind, (name,))
-            if text(obj, "status", kind.mirror, "status", "phase") not in FINISHED:
+            phase = text(obj, "status", kind.mirror, "status", "phase")
+            if phase == "FailedValidation":
+                say_why = command_line(settings_of(ctx), "nonadmin", noun, "describe", name)
+                raise PlainError(f'The {noun} "{name}" was refused and has no log: `{say_why}` says why.')
+            if phase not in FINISHED:
                 raise PlainError(f'The log of {noun} "{name}" is not available until it has finished.')
             backend = TenantBackend(home.client, home.namespace)
             await fetch(backend, LOGS[noun], name, download, sys.stdout.buffer)

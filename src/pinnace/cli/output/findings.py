@@ -9,6 +9,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+import msgspec
+
 from pinnace.api.objects import JSONObject
 from pinnace.cli.output.layout import Sheet
 
@@ -20,8 +22,7 @@ _DISTINCT = 10_000
 """Distinct texts that are told apart; a hostile file does not fill the memory."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class Finding(msgspec.Struct, frozen=True, kw_only=True):
     """One error or warning: its text, and the object that it is about, if that is known."""
 
     text: str
@@ -190,8 +191,7 @@ def _cut(text: str) -> str:
     return line if len(line) <= _TEXT_CHARACTERS else f"{line[:_TEXT_CHARACTERS]}..."
 
 
-@dataclass(frozen=True, slots=True)
-class _Remedy:
+class _Remedy(msgspec.Struct, frozen=True):
     """What to do about errors of a kind; `advice` may use the groups of the pattern."""
 
     pattern: re.Pattern[str]
@@ -202,6 +202,11 @@ class _Remedy:
 _REMEDIES: Final[Sequence[_Remedy]] = tuple(
     _Remedy(re.compile(pattern), advice, of)
     for pattern, advice, of in (
+        (
+            r"Error listing the namespaces: .*is forbidden: User \"([^\"]*)\" cannot list",
+            'Give "{0}" the right to list namespaces, or name those to back up with --include-namespaces.',
+            "backup",
+        ),
         (
             r"([a-z0-9.-]+) is forbidden: User \"([^\"]*)\" cannot list",
             'Give "{1}" the right to list {0}, or leave them out with --exclude-resources {0}.',

@@ -10,6 +10,7 @@ import click
 from pinnace.aio.gc_thresholds import collect_as_usual
 from pinnace.api.values.durations import Duration
 from pinnace.api.values.error_texts import error_text
+from pinnace.api.velero.backup import ITEM_OPERATION_TIMEOUT
 from pinnace.backup.request import ServerDefaults
 from pinnace.cli.connect import need_no_location, settings_of
 from pinnace.cli.errors import CommandError, InvalidInput
@@ -23,7 +24,7 @@ from pinnace.csi.snapshots import FEATURE
 from pinnace.http.user_agent import user_agent
 from pinnace.kube.config import load_config
 from pinnace.kube.errors import KubeError
-from pinnace.operations.waiting import DEFAULT_TIMEOUT, POLL_SECONDS
+from pinnace.operations.waiting import POLL_SECONDS
 from pinnace.restore.request import RestoreOptions
 from pinnace.restore.selection.order import read_priorities
 from pinnace.runtime.errors import RuntimeFailure
@@ -108,6 +109,7 @@ def server_options(settings: Settings, flags: ServerFlags) -> ServerOptions:
     except ValueError as error:
         raise InvalidInput(f"--restore-resource-priorities {error}") from error
     prune_frequency = flags.default_restic_prune_frequency
+    operation_timeout = flags.default_item_operation_timeout or ITEM_OPERATION_TIMEOUT
     return ServerOptions(
         namespace=settings.namespace,
         metrics_address=flags.metrics_address,
@@ -124,6 +126,7 @@ def server_options(settings: Settings, flags: ServerFlags) -> ServerOptions:
             volumes_to_restic=flags.default_volumes_to_restic,
             snapshot_locations=dict(flags.default_volume_snapshot_locations),
             snapshot_move_data=flags.default_snapshot_move_data and FEATURE in settings.features,
+            item_operation_timeout=operation_timeout,
         ),
         restore=RestoreOptions(
             priorities=first,
@@ -131,6 +134,7 @@ def server_options(settings: Settings, flags: ServerFlags) -> ServerOptions:
             terminating_timeout_seconds=flags.terminating_resource_timeout.total_seconds(),
             resource_timeout_seconds=flags.resource_timeout.total_seconds(),
             features=settings.features,
+            operation_timeout=operation_timeout,
         ),
         backup_sync_period=flags.backup_sync_period,
         store_validation_frequency=flags.store_validation_frequency,
@@ -140,7 +144,7 @@ def server_options(settings: Settings, flags: ServerFlags) -> ServerOptions:
         plugin_directory=Path(flags.plugin_dir),
         restic_timeout=flags.restic_timeout,
         operation_poll_seconds=flags.item_operation_sync_frequency.total_seconds() or POLL_SECONDS,
-        operation_timeout=flags.default_item_operation_timeout or DEFAULT_TIMEOUT,
+        operation_timeout=operation_timeout,
         gc_frequency=_positive("--garbage-collection-frequency", flags.garbage_collection_frequency),
         schedule_skip_immediately=flags.schedule_skip_immediately,
         uploader=flags.uploader_type,

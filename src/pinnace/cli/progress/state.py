@@ -5,16 +5,16 @@ is said; a remaining time is shown only when the total is final and some time ha
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Final
+
+import msgspec
 
 from pinnace.api.objects import JSONObject
 
 _ETA_AFTER_SECONDS: Final = 3.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Amount:
+class Amount(msgspec.Struct, frozen=True, kw_only=True):
     """So much of so much, of items or bytes.
 
     Attributes:
@@ -33,8 +33,7 @@ class Amount:
         return min(1.0, self.done / self.total) if self.total > 0 else 0.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Volume:
+class Volume(msgspec.Struct, frozen=True, kw_only=True):
     """A volume whose data is moved; `amount` is in bytes, and of 0 before its node agent has begun."""
 
     name: str
@@ -42,8 +41,7 @@ class Volume:
     phase: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class State:
+class State(msgspec.Struct, frozen=True, kw_only=True):
     """How far a run is.
 
     Attributes:
@@ -67,7 +65,7 @@ class State:
     is_estimate: bool = False
     seconds: float = 0.0
     phase: str = ""
-    kinds: Mapping[str, Amount] = field(default_factory=dict)
+    kinds: Mapping[str, Amount] = msgspec.field(default_factory=dict)
     hooks: tuple[str, ...] = ()
     waiting: tuple[str, ...] = ()
     volumes: tuple[Volume, ...] = ()

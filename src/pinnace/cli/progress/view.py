@@ -8,8 +8,9 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Final, TextIO
+
+from msgspec.structs import replace
 
 from pinnace.cli.progress.lines import BLOCKS, PLAIN_BLOCKS, clock, detail_lines, main_line, numbers
 from pinnace.cli.progress.state import Amount, State

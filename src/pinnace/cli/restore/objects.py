@@ -7,7 +7,7 @@ Velero and of older versions lack. Both come from a location and count as hostil
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from pinnace.api.objects import JSONObject, listed, mapping, objects, text
+from pinnace.api.objects import JSONObject, listed, mapping, names_by_kind, objects, text
 from pinnace.api.restore_outcomes import MEANINGS, Outcome
 from pinnace.cli.output.layout import Sheet
 
@@ -32,10 +32,8 @@ def restored_objects(resource_list: JSONObject | None, details: object) -> Resto
         ValueError: the resource list is none.
     """
     by_kind: dict[str, dict[str, str]] = {}
-    for kind, entries in sorted((resource_list or {}).items()):
-        if not isinstance(entries, list | None):
-            raise ValueError("not an object of arrays of names")
-        by_kind[kind] = dict(_with_action(str(entry)) for entry in entries or ())
+    for kind, entries in sorted(names_by_kind(resource_list).items()):
+        by_kind[kind] = dict(map(_with_action, entries))
     for group in objects(details, "groups"):
         outcome, reason = text(group, "outcome"), text(group, "reason")
         said = f"{outcome}: {reason}" if reason else outcome

@@ -1,6 +1,5 @@
 """`restore create --dry-run`: what a restore would do, with a server and without one alike."""
 
-import tempfile
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -8,7 +7,6 @@ from typing import Any, Final, TypeVar
 import click
 import orjson
 
-from pinnace.aio.temporary import temporary_folder
 from pinnace.api import labels
 from pinnace.api.codec import DecodeError, decode
 from pinnace.api.objects import JSONObject, objects, text
@@ -41,6 +39,7 @@ from pinnace.cli.settings import Settings
 from pinnace.kube.errors import KubeError
 from pinnace.operations.modifiers import modifiers_of
 from pinnace.operations.preview import BackupContents, Preview, PreviewSettings, preview_restore
+from pinnace.operations.workdir import work_directory
 from pinnace.restore.errors import BackupLookupError, RestoreFailed
 from pinnace.restore.modifiers.rules import ModifierError
 from pinnace.restore.selection.validation import validate_and_complete
@@ -60,30 +59,33 @@ async def preview(settings: Settings, restore: Restore, *, ask_api_server: bool,
     """
     if form not in FORMATS:
         raise InvalidInput(f"a dry run prints text, json or yaml, not {form}")
-    with temporary_folder(Path(tempfile.gettempdir()), "pinnace-preview-") as folder:
-        async with open_backend(settings) as backend, open_cluster(settings) as client:
-            completed = await validate_and_complete(restore, _Lookups(backend))
-            if completed.errors or completed.backup is None:
-                raise InvalidInput("the restore is not valid:\n  " + "\n  ".join(completed.errors))
-            try:
-                modifiers = await modifiers_of(client, settings.namespace, completed.restore.spec)
-            except ModifierError as error:
-                raise InvalidInput(f"the restore is not valid:\n  {error}") from error
-            contents = await _contents(backend, completed.backup, folder)
-            how = PreviewSettings(
-                log=RunLog(None, fields={}, level="error"),
-                folder=folder,
-                namespace=settings.namespace,
-                features=settings.features,
-                by_server=settings.location is None,
-                ask_server=ask_api_server,
-                modifiers=modifiers,
-                plugin_actions=await plugin_actions(settings, client, "RestoreItemAction"),
-            )
-            try:
-                found = await preview_restore(client, completed.restore, contents, how)
-            except RestoreFailed as error:
-                raise CommandError(f"the restore would fail: {error}") from error
+    async with (
+        work_directory(None) as folder,
+        open_backend(settings) as backend,
+        open_cluster(settings) as client,
+    ):
+        completed = await validate_and_complete(restore, _Lookups(backend))
+        if completed.errors or completed.backup is None:
+            raise InvalidInput("the restore is not valid:\n  " + "\n  ".join(completed.errors))
+        try:
+            modifiers = await modifiers_of(client, settings.namespace, completed.restore.spec)
+        except ModifierError as error:
+            raise InvalidInput(f"the restore is not valid:\n  {error}") from error
+        contents = await _contents(backend, completed.backup, folder)
+        how = PreviewSettings(
+            log=RunLog(None, fields={}, level="error"),
+            folder=folder,
+            namespace=settings.namespace,
+            features=settings.features,
+            by_server=settings.location is None,
+            ask_server=ask_api_server,
+            modifiers=modifiers,
+            plugin_actions=await plugin_actions(settings, client, "RestoreItemAction"),
+        )
+        try:
+            found = await preview_restore(client, completed.restore, contents, how)
+        except RestoreFailed as error:
+            raise CommandError(f"the restore would fail: {error}") from error
     if form is None:
         echo_laid_out(_text(completed.restore, found))
     else:

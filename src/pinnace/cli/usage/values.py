@@ -181,14 +181,15 @@ _ONE: Final = {
     "nonadmin restore": Source.TENANT_RESTORES,
     "nonadmin storage-location": Source.TENANT_LOCATIONS,
 }
-_SETTINGS: Final = ("namespace", "features", "cacert", "colorized", "exit-code")
+SETTINGS: Final = ("namespace", "features", "cacert", "colorized", "exit-code")
+"""The keys of the client's config file."""
 ARGUMENTS: Final[dict[str, tuple[Value, ...]]] = {
     "backup ls": (Value("NAME", Source.BACKUPS), Value("KIND", Source.STORED)),
     "backup show": (Value("NAME", Source.BACKUPS), Value("KIND/NAME", Source.STORED)),
-    "history": (Value("KIND", Source.KINDS),),
+    "history": (Value("KIND/NAME", Source.STORED),),
     "completion": (Value("SHELL", words=("bash", "zsh", "fish")),),
-    "client config get": (Value("KEY", words=_SETTINGS),),
-    "client config set": (Value("KEY", words=tuple(f"{key}=" for key in _SETTINGS)),),
+    "client config get": (Value("KEY", words=SETTINGS),),
+    "client config set": (Value("KEY", words=tuple(f"{key}=" for key in SETTINGS)),),
     "help": (Value("COMMAND", Source.COMMANDS),),
     "man": (Value("COMMAND", Source.COMMANDS),),
 }

@@ -124,7 +124,7 @@ async def test_a_server_that_never_answers() -> None:
         await fetched("", options=DownloadOptions(timeout_seconds=0.05))
 
     assert str(caught.value) == (
-        "timed out after 0.05s waiting for the download of BackupLog b; "
+        "timed out after 0.05s waiting for the log of b; "
         "is the server in namespace velero running? Can it open the storage location "
         "(`backup-location get`)? (--timeout gives it longer)"
     )
@@ -158,7 +158,7 @@ async def test_a_location_that_cannot_be_used_is_named_at_once(
         await fetch(backend(cluster), *target, OPTIONS, BytesIO())
 
     assert str(caught.value) == (
-        f'the {target[0]} of {target[1]} lies in backup storage location "far", which is Unavailable: gone'
+        f'the log of {target[1]} lies in backup storage location "far", which is Unavailable: gone'
     )
 
 
@@ -166,9 +166,7 @@ async def test_a_location_that_cannot_be_used_is_named_at_once(
 async def test_the_file_of_a_backup_that_is_gone() -> None:
     cluster = with_location({})
     del cluster.objects["backups", "b"]
-    with pytest.raises(
-        CommandError, match=r'^the server cannot find the RestoreLog of r: .*backups "b" not found'
-    ):
+    with pytest.raises(CommandError, match=r'^the server cannot find the log of r: .*backups "b" not found'):
         await fetch(backend(cluster), DownloadTargetKind.RESTORE_LOG, "r", OPTIONS, BytesIO())
 
 
@@ -227,7 +225,7 @@ async def test_silence_ends_a_download_but_slowness_does_not() -> None:
 
     async with serving(handler) as url:
         with pytest.raises(CommandError, match=r"download from 127\.0\.0\.1:"):
-            await fetched(url, CONTENTS, options=DownloadOptions(timeout_seconds=0.1))
+            await fetched(url, CONTENTS, options=DownloadOptions(timeout_seconds=0.5))
         steps[1].set()
     assert steps[0].is_set()
 

@@ -11,7 +11,7 @@ import pytest
 from pinnace.cli.completion.answering import _head, answer, split_line
 from pinnace.cli.completion.candidates import Candidates, candidates
 from pinnace.cli.completion.line import Line, read_line
-from pinnace.cli.completion.names import stored_names
+from pinnace.cli.completion.names import newest, stored_names
 from pinnace.cli.completion.scripts import SHELLS, script
 from pinnace.cli.program import cli, run
 from pinnace.cli.usage.topics import TOPICS
@@ -107,7 +107,9 @@ def offered(line: str) -> list[str]:
         ("pinnace backup show one storageclass.storage.k8s.io/f", ["storageclass.storage.k8s.io/fast"]),
         ("pinnace restore create --from-backup one --object s", ["secret/", "storageclass.storage.k8s.io/"]),
         ("pinnace restore create --from-backup one --object secret/s", ["secret/shop/password"]),
-        ("pinnace history d", ["deployments.apps"]),
+        ("pinnace history d", ["deployment.apps/"]),
+        ("pinnace history secret/", ["secret/key", "secret/password"]),
+        ("pinnace history -n blog secret/", ["secret/key"]),
         ("pinnace --kubecontext ", ["admin@prod", "arn:aws:eks:eu-1:1:cluster/main"]),
         ("pinnace -n s", ["shop", "shop-copy"]),
         ("pinnace backup get -o ", ["table", "wide", "json", "yaml", "name", "jsonpath=", "custom-columns="]),
@@ -270,3 +272,16 @@ def test_a_failure_is_silent(tmp_path: Path) -> None:
     )
     # The alarm of one may end the process before the next; then, too, nothing may be printed.
     assert answered(f"for line in {lines!r}:\n    assert run(['__complete', *line]) == 0", tmp_path) == ""
+
+
+@pytest.mark.parametrize(
+    ("backups", "name"),
+    [
+        (["z-20260101000000", "a-20260301000000", "b-20260201000000", "zz"], "a-20260301000000"),
+        (["one", "two", "~x", "x y"], "two"),
+        (["$(x)-20270101000000"], None),
+    ],
+    ids=["by the time in the name", "by name", "none"],
+)
+def test_the_newest_backup(backups: list[str], name: str | None) -> None:
+    assert newest(backups) == name

@@ -442,7 +442,7 @@ class Verdicts:
             None,
             1,
             'An error occurred: backup storage location "x" was created, but no server has checked it within'
-            " 0.2 seconds: is one running in namespace velero?\n",
+            " 1 seconds: is one running in namespace velero?\n",
         ),
     ],
     ids=["available", "unavailable", "without a message", "no server"],
@@ -459,7 +459,7 @@ def test_validate_waits_for_the_verdict_of_the_server(
     monkeypatch.setattr(cluster, "get", verdicts.get)
     monkeypatch.setattr(backup_location, "POLL_SECONDS", 0.001)
     if status is None:
-        monkeypatch.setattr(backup_location, "VALIDATION_SECONDS", 0.2)
+        monkeypatch.setattr(backup_location, "VALIDATION_SECONDS", 1.0)  # time for a few looks
 
     assert run(["backup-location", "create", "x", *AWS, "--validate"]) == code
 
