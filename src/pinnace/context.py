@@ -6,10 +6,11 @@ to backups or to restores stands in their own runners.
 
 import logging
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, Final, TextIO
+
+import msgspec
 
 from pinnace.api.objects import JSONObject
 from pinnace.api.values.times import utcnow
@@ -17,9 +18,13 @@ from pinnace.archive.runlog import Hide
 from pinnace.kube.client import KubeClient
 from pinnace.kube.discovery import Discovery
 from pinnace.plugins.operation import Operation
+from pinnace.runtime.worker_slots import WorkerSlot
 from pinnace.storage.backup_store import BackupStore
 
 _logger = logging.getLogger(__name__)
+
+REOPEN_AFTER: Final = timedelta(minutes=1)
+"""After so long a location may have got other credentials."""
 
 ProgressSink = Callable[[int, int], Awaitable[None]]
 """Keeps or shows the total of items and the items done; raises KubeError if it cannot."""
@@ -28,8 +33,7 @@ StoreSource = Callable[[], Awaitable[BackupStore]]
 """Opens the store of a run again, with fresh credentials; may raise StorageError or KubeError."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LogOptions:
+class LogOptions(msgspec.Struct, frozen=True, kw_only=True):
     """How the log of a run is kept. (docs/spec: BKP 3.5)
 
     Attributes:
@@ -47,8 +51,7 @@ class LogOptions:
     hide_results: Callable[[dict[str, Any]], dict[str, Any]] | None = None
 
 
-@dataclass(slots=True)
-class Reading:
+class Reading(msgspec.Struct):
     """How far the objects of one resource are.
 
     Attributes:
@@ -62,8 +65,7 @@ class Reading:
     is_final: bool = False
 
 
-@dataclass(slots=True)
-class Activity:
+class Activity(msgspec.Struct):
     """What a run is doing now, for display: written by the run, read by what shows it.
 
     Attributes:
@@ -79,12 +81,12 @@ class Activity:
         downloading: the file into which a tarball is being downloaded.
     """
 
-    kinds: dict[str, Reading] = field(default_factory=dict)
-    unknown: set[str] = field(default_factory=set)
+    kinds: dict[str, Reading] = msgspec.field(default_factory=dict)
+    unknown: set[str] = msgspec.field(default_factory=set)
     is_estimate: bool = False
     collected: int | None = None
-    hooks: list[str] = field(default_factory=list)
-    waiting: list[str] = field(default_factory=list)
+    hooks: list[str] = msgspec.field(default_factory=list)
+    waiting: list[str] = msgspec.field(default_factory=list)
     upload_bytes: int = 0
     sent_bytes: int = 0
     downloading: Path | None = None
@@ -131,16 +133,15 @@ class Activity:
         self.sent_bytes = min(self.sent_bytes + size_bytes, self.upload_bytes)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunContext:
+class RunContext(msgspec.Struct, frozen=True, kw_only=True):
     """What one run is given.
 
     Attributes:
         client, discovery: the cluster, and what it serves at the start of the run.
         namespace: the server's, or the one in which a command without a server looks for settings.
         store: the location, opened; its owner closes it.
-        reopen_store: opens it again for the upload at the end, as credentials can have changed during a long
-            run. None uses `store`.
+        reopen_store: opens it again for the upload at the end of a long run, as credentials can have changed.
+            None uses `store`.
         plugins: those of this run, opened.
         features: enabled feature flags.
         workdir: an existing directory with room for the backup, compressed and not.
@@ -149,6 +150,7 @@ class RunContext:
         clock: the time of day, for timestamps.
         activity: what the run is doing now.
         caveats: warnings that the run begins with, such as fields of the spec that are not known.
+        worker_slot: the worker of the server, given back while the run only waits for the store.
         read: the Backup as the API server keeps it: its fields of other versions are stored too.
     """
 
@@ -160,12 +162,22 @@ class RunContext:
     namespace: str = "velero"
     reopen_store: StoreSource | None = None
     features: Collection[str] = ()
-    log: LogOptions = field(default_factory=LogOptions)
+    log: LogOptions = msgspec.field(default_factory=LogOptions)
     progress: ProgressSink | None = None
     clock: Callable[[], datetime] = utcnow
     caveats: Sequence[str] = ()
-    activity: Activity = field(default_factory=Activity)
-    read: JSONObject = field(default_factory=dict)
+    activity: Activity = msgspec.field(default_factory=Activity)
+    worker_slot: WorkerSlot = msgspec.field(default_factory=WorkerSlot)
+    read: JSONObject = msgspec.field(default_factory=dict)
+
+    async def store_at_end(self, began: datetime | None) -> BackupStore:
+        """The store for what is uploaded at the end of a run that began then, opened again after a long one.
+
+        Raises:
+            StorageError, KubeError: it cannot be opened again.
+        """
+        is_long = began is None or self.clock() - began >= REOPEN_AFTER
+        return await self.reopen_store() if self.reopen_store is not None and is_long else self.store
 
     async def publish(self, total_items: int, items_done: int) -> None:
         """Tell how far the run is. Raises KubeError."""

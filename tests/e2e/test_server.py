@@ -103,7 +103,7 @@ async def test_what_keeps_it_from_starting_is_one_clear_error(
         other = await new_server(ALONE)
         await other.ready()
         arguments += ["--metrics-address", str(other.url).removeprefix("http://")]
-        text = "address already in use"
+        text = "Address already in use; --metrics-address names another address"
     else:
         kubeconfig, text = tmp_path / "missing", "error finding Kubernetes API server config"
     server = ServerProcess(tmp_path, kubeconfig, *arguments)

@@ -14,14 +14,20 @@ from hack.cluster.node import Node
 from hack.cluster.node_cluster import NodeCluster
 from hack.cluster.processes import DIRECT, ManagedProcess
 from pinnace.api import labels
+from pinnace.api.codec import decode
 from pinnace.api.objects import JSONObject
+from pinnace.api.velero.backup_repository import BackupRepository
 from pinnace.kube.errors import NotFound
 from pinnace.kube.resources import (
+    BACKUP_REPOSITORIES,
     CONFIGMAPS,
     PODS,
     APIResource,
     velero,
 )
+from pinnace.volumes.repositories import repository_place
+from pinnace.volumes.uploader.access import AccessProvider
+from pinnace.volumes.uploaders import Uploaders
 from tests.support.namespaces import delete_namespace
 from tests.support.pods import busybox_pod, exec_in_pod, run_pod, wait_ready
 from tests.support.sites import Site
@@ -31,6 +37,10 @@ PINNACE = Path(sys.executable).with_name("pinnace")
 
 
 IMAGE = "localhost/pinnace/agent:1"
+
+
+START_SECONDS = 120.0
+"""For an agent to start: seconds of processor time, of which a busy machine gives a tenth."""
 
 
 PASSWORD = b"a password of its own"
@@ -44,12 +54,23 @@ SUM_FILES = "cd /{volume} && find . -path ./.velero -prune -o -type f -exec md5s
 
 GATE = """\
 #!/bin/sh
-# Waits before the commands that the test names, as long as it wants.
+# Waits before or after the commands that the test names, as long as it wants.
 for word in $(cat "{gate}" 2>/dev/null); do
     for argument in "$@"; do
         if [ "$word" = "$argument" ]; then
             touch "{gate}.reached"
             while [ -e "{gate}" ]; do sleep 0.05; done
+        fi
+    done
+done
+for word in $(cat "{gate}.after" 2>/dev/null); do
+    for argument in "$@"; do
+        if [ "$word" = "$argument" ]; then
+            {program} "$@"
+            code=$?
+            touch "{gate}.reached"
+            while [ -e "{gate}.after" ]; do sleep 0.05; done
+            exit $code
         fi
     done
 done
@@ -82,7 +103,9 @@ class Stage:
         node = node or self.cluster.nodes[0]
         process = self._start_agent(node, flags)
         try:
-            process.wait_ready(lambda: "phase=Running" in process.log.read_text(), timeout_seconds=30)
+            process.wait_ready(
+                lambda: "phase=Running" in process.log.read_text(), timeout_seconds=START_SECONDS
+            )
             yield process
         except BaseException:
             print(process.log_tail())
@@ -135,6 +158,10 @@ class Stage:
         """Let the uploader wait before these commands: `backup`, `restore` of restic, `create` of kopia."""
         self._gate.write_text(" ".join(commands))
 
+    def hold_after(self, *commands: str) -> None:
+        """Let the uploader wait when it has done one of these commands, and told so."""
+        self._gate.with_name("gate.after").write_text(" ".join(commands))
+
     async def held(self) -> None:
         """Wait until one of them waits."""
 
@@ -145,7 +172,8 @@ class Stage:
 
     def release(self) -> None:
         """Let it go on."""
-        self._gate.unlink()
+        for name in ("gate", "gate.after"):
+            self._gate.with_name(name).unlink(missing_ok=True)
         self._gate.with_name("gate.reached").unlink()
 
     # --- The application ---------------------------------------------------------------------------------
@@ -195,6 +223,15 @@ class Stage:
         """PodVolumeBackups or PodVolumeRestores by the name of the volume."""
         found = await self.client.list_all(velero(plural), self.site.namespace)
         return {obj["spec"]["volume"]: obj for obj in found}
+
+    async def snapshots(self) -> list[str]:
+        """The ids of all snapshots in the repositories of the site."""
+        found: list[str] = []
+        accesses = AccessProvider(self.client, self.site.namespace, self.folder)
+        for obj in await self.client.list_all(BACKUP_REPOSITORIES, self.site.namespace):
+            place = repository_place(decode(BackupRepository, obj))
+            found += await Uploaders.of(accesses).snapshot_ids(place)
+        return found
 
     async def order_of(self, plural: str, backup: str) -> JSONObject:
         """The only order of a backup."""

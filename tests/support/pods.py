@@ -7,7 +7,7 @@ from typing import Any
 from hack.cluster.images import BUSYBOX
 from pinnace.api.objects import JSONObject
 from pinnace.kube.client import KubeClient
-from pinnace.kube.resources import EVENTS, PODS
+from pinnace.kube.resources import EVENTS, PERSISTENT_VOLUME_CLAIMS, PODS
 from tests.support.waiting import eventually
 
 START_TIMEOUT_SECONDS = 120.0
@@ -121,6 +121,10 @@ async def _wait(
     except AssertionError as error:
         events = await client.list_all(EVENTS, namespace)
         told = [event.get("message") for event in events if event["involvedObject"]["name"] == name]
+        claims = {
+            claim["metadata"]["name"]: (claim["spec"].get("volumeName"), claim.get("status"))
+            for claim in await client.list_all(PERSISTENT_VOLUME_CLAIMS, namespace)
+        }
         status = json.dumps(pod.get("status"))
-        raise AssertionError(f"pod {name}: {error}: {status}, events: {told}") from None
+        raise AssertionError(f"pod {name}: {error}: {status}, events: {told}, claims: {claims}") from None
     return pod

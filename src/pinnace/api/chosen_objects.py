@@ -5,13 +5,11 @@ before it sends such a Restore. (docs/adr/071)
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import msgspec
 
 
-@dataclass(frozen=True, slots=True)
-class ObjectName:
+class ObjectName(msgspec.Struct, frozen=True):
     """One object as a user names it; the namespace of a cluster-scoped one is empty."""
 
     kind: str
@@ -23,8 +21,7 @@ class ObjectName:
         return "/".join(filter(None, (self.kind, self.namespace, self.name)))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChosenObjects:
+class ChosenObjects(msgspec.Struct, frozen=True, kw_only=True):
     """The objects that a restore is limited to.
 
     Attributes:

@@ -44,6 +44,22 @@ def objects(obj: object, *path: str) -> list[JSONObject]:
     return [entry for entry in listed(obj, *path) if isinstance(entry, dict)]
 
 
+def names_by_kind(value: object) -> dict[str, list[str]]:
+    """An untrusted resource list, of a backup or a restore: names by `<apiVersion>/<kind>`. `null` is empty.
+
+    Raises:
+        ValueError: it is none.
+    """
+    found = {} if value is None else value
+    if isinstance(found, dict) and all(map(_are_names, found.values())):
+        return {kind: names or [] for kind, names in found.items()}
+    raise ValueError("not an object of arrays of names")
+
+
+def _are_names(value: object) -> bool:
+    return value is None or (isinstance(value, list) and all(isinstance(name, str) for name in value))
+
+
 def copied(obj: JSONObject) -> JSONObject:
     """A copy that shares no object or list with the original, however deeply it is nested.
 

@@ -4,7 +4,6 @@ The restore engine and the action that makes pods wait must find the same ones. 
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 import msgspec
@@ -18,8 +17,7 @@ UPLOADERS: Final = (RESTIC, KOPIA)
 """The programs whose snapshots are restored."""
 
 
-@dataclass(frozen=True, slots=True)
-class SavedSnapshot:
+class SavedSnapshot(msgspec.Struct, frozen=True):
     """A snapshot of a volume.
 
     Attributes:
@@ -46,6 +44,10 @@ class PodVolumeCatalogue:
             claim = (backup.metadata.annotations or {}).get(labels.PVC_NAME)
             if claim:
                 self._by_claim.setdefault((pod.namespace, claim), []).append(backup)
+
+    def of_pod(self, namespace: str, name: str) -> Sequence[PodVolumeBackup]:
+        """The backups of the volumes of a pod, by its namespace in the backup."""
+        return self._by_pod.get((namespace, name), ())
 
     def of_claim(self, namespace: str, name: str) -> Sequence[PodVolumeBackup]:
         """The backups of the volume behind a claim, by the claim's namespace in the backup."""
@@ -78,7 +80,7 @@ class PodVolumeCatalogue:
         projected = {volume.get("name") for volume in volumes if volume.get("projected") is not None}
         return {
             backup.spec.volume: backup
-            for backup in self._by_pod.get((original_namespace, pod["metadata"]["name"]), ())
+            for backup in self.of_pod(original_namespace, pod["metadata"]["name"])
             if backup.status.snapshot_id and backup.spec.volume not in projected
         }
 

@@ -5,7 +5,6 @@ A Backup names a ConfigMap in the server's namespace; its only value is a YAML d
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from decimal import Decimal
 from enum import StrEnum
 from typing import Any, Final
@@ -94,8 +93,7 @@ class _Document(_Strict):
     include_exclude_policy: _Lists | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VolumeFacts:
+class VolumeFacts(msgspec.Struct, frozen=True, kw_only=True):
     """What the conditions look at. Of a claim without a volume only its labels and its phase are known.
 
     Attributes:
@@ -106,8 +104,8 @@ class VolumeFacts:
     capacity: Decimal = Decimal(0)
     storage_class: str = ""
     source: str = ""
-    body: JSONObject = field(default_factory=dict)
-    claim_labels: Mapping[str, str] = field(default_factory=dict)
+    body: JSONObject = msgspec.field(default_factory=dict)
+    claim_labels: Mapping[str, str] = msgspec.field(default_factory=dict)
     claim_phase: str = ""
 
 
@@ -133,8 +131,7 @@ def facts_of(
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VolumeRule:
+class VolumeRule(msgspec.Struct, frozen=True, kw_only=True):
     """Conditions, all of which must hold, and the action for the volumes that they select."""
 
     action: VolumeAction
@@ -183,8 +180,7 @@ def _has(wanted: Mapping[str, str], given: Mapping[str, Any]) -> bool:
     return all(given.get(name) == value for name, value in wanted.items())
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ResourcePolicies:
+class ResourcePolicies(msgspec.Struct, frozen=True, kw_only=True):
     """The policies of a ConfigMap.
 
     Attributes:
@@ -195,7 +191,7 @@ class ResourcePolicies:
 
     name: str = ""
     rules: Sequence[VolumeRule] = ()
-    lists: ScopedLists = field(default_factory=ScopedLists)
+    lists: ScopedLists = msgspec.field(default_factory=ScopedLists)
 
     def action_for(self, facts: VolumeFacts) -> VolumeAction | None:
         """The action of the first rule that matches; None if none does."""

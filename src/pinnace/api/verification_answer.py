@@ -1,7 +1,6 @@
 """A server's answer to a request for a verification, as an annotation of the Backup. Pure. (docs/adr/067)"""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import msgspec
@@ -17,8 +16,7 @@ class _Written(msgspec.Struct):
     problem: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VerificationAnswer:
+class VerificationAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """What a server answers.
 
     Attributes:

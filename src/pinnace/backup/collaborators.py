@@ -5,8 +5,9 @@ silently: where a backup asks for its work, the log gets a warning. (docs/spec: 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Protocol
+
+import msgspec
 
 from pinnace.api.objects import JSONObject
 from pinnace.api.velero.snapshots import VolumeSnapshot
@@ -86,8 +87,7 @@ class CSIObjects(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Collaborators:
+class Collaborators(msgspec.Struct, frozen=True, kw_only=True):
     """The collaborators of this run; None where an installation lacks one.
 
     Attributes:

@@ -4,9 +4,10 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing, nullcontext
-from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
+
+import msgspec
 
 from pinnace.aio.gc_thresholds import raised_gc_thresholds
 from pinnace.api.objects import JSONObject, mapping
@@ -50,13 +51,12 @@ ITEMS_AT_ONCE = 16
 _pause = asyncio.sleep
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EngineResult:
+class EngineResult(msgspec.Struct, frozen=True, kw_only=True):
     """What a run of the engine leaves besides the archive."""
 
     resource_list: dict[str, list[str]]
     progress: BackupProgress
-    volumes: VolumeRecords = field(default_factory=VolumeRecords)
+    volumes: VolumeRecords = msgspec.field(default_factory=VolumeRecords)
     hooks: HookStatus | None = None
 
 

@@ -7,8 +7,8 @@ through the actions and put into the tarball, in the place of the one from befor
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 
+import msgspec
 import orjson
 
 from pinnace.api.labels import MUST_INCLUDE_ADDITIONAL_ITEMS
@@ -28,8 +28,7 @@ from pinnace.plugins.logs import LogSink, plugin_lines_to
 from pinnace.plugins.protocols import ResourceIdentifier
 
 
-@dataclass(slots=True, kw_only=True)
-class UpdatedItems:
+class UpdatedItems(msgspec.Struct, kw_only=True):
     """The items that were read again.
 
     Attributes:
@@ -38,13 +37,12 @@ class UpdatedItems:
         errors: why an item could not be updated; each counts as an error of the backup.
     """
 
-    files: dict[str, bytes] = field(default_factory=dict)
-    listed: dict[str, set[str]] = field(default_factory=dict)
-    errors: list[str] = field(default_factory=list)
+    files: dict[str, bytes] = msgspec.field(default_factory=dict)
+    listed: dict[str, set[str]] = msgspec.field(default_factory=dict)
+    errors: list[str] = msgspec.field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Finalizer:
+class Finalizer(msgspec.Struct, frozen=True, kw_only=True):
     """Reads items again. No hook runs, and no volume is saved again.
 
     Attributes:

@@ -8,8 +8,9 @@ of one object, asked for at the resource version of the list, is exact. It is re
 import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from pinnace.archive.runlog import RunLog
 from pinnace.backup.cluster import ClusterReader
@@ -21,8 +22,7 @@ ATTEMPTS: Final = 3
 """How often an incomplete list is read before it is an error."""
 
 
-@dataclass(slots=True)
-class _Tally:
+class _Tally(msgspec.Struct):
     """What was seen of one list.
 
     Attributes:

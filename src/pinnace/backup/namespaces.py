@@ -9,8 +9,10 @@ namespaces can still back up those that they name.
 import asyncio
 from collections.abc import AsyncIterator, Collection
 from contextlib import aclosing
-from dataclasses import dataclass, replace
 from typing import Final
+
+import msgspec
+from msgspec.structs import replace
 
 from pinnace.api.labels import EXCLUDE_FROM_BACKUP, EXCLUDE_FROM_BACKUP_VALUE
 from pinnace.api.selection.names import EVERYTHING, IncludesExcludes, is_glob
@@ -27,8 +29,7 @@ _GETS_AT_ONCE: Final = 16
 _SELECTOR: Final = f"{EXCLUDE_FROM_BACKUP}={EXCLUDE_FROM_BACKUP_VALUE}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NamespaceFacts:
+class NamespaceFacts(msgspec.Struct, frozen=True, kw_only=True):
     """The namespaces that a backup's filters refer to.
 
     Attributes:
@@ -88,8 +89,8 @@ class _LookUp:
             facts = await self._of_listed()
         except KubeError as error:
             self._log.error(
-                f"Error listing the namespaces: those with the label {_SELECTOR} are not left out, nor are"
-                " those that are being deleted",
+                "Error listing the namespaces: the backup may also hold namespaces with the label"
+                f" {_SELECTOR}, and those that are being deleted",
                 error=error,
             )
             return NamespaceFacts()

@@ -1,8 +1,9 @@
 """Which resources a backup collects, in which order, with which list calls. Pure. (docs/spec: BKP 4, 5)"""
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Self
+
+import msgspec
 
 from pinnace.api.selection.label_choice import LabelChoice
 from pinnace.api.selection.names import EVERYTHING, IncludesExcludes, is_glob
@@ -23,8 +24,7 @@ _COHABITATING: Mapping[str, frozenset[str]] = {
 _ALL_NAMESPACES = ("",)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Scope:
+class Scope(msgspec.Struct, frozen=True, kw_only=True):
     """The filters of a backup, with names resolved.
 
     Attributes:
@@ -85,8 +85,7 @@ def _listed_namespaces(namespaces: IncludesExcludes, facts: NamespaceFacts) -> t
     return tuple(sorted(name for name in candidates if namespaces.matches(name)))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlannedResource:
+class PlannedResource(msgspec.Struct, frozen=True, kw_only=True):
     """One resource to collect.
 
     Attributes:
@@ -104,8 +103,7 @@ class PlannedResource:
     order: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """The resources in the order in which they are collected, and those that could not be resolved."""
 
     resources: tuple[PlannedResource, ...]

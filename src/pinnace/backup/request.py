@@ -5,8 +5,9 @@
 
 import copy
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime
+
+import msgspec
 
 from pinnace.api import GROUP
 from pinnace.api.labels import (
@@ -21,7 +22,13 @@ from pinnace.api.selection.label_choice import label_choice_errors
 from pinnace.api.selection.resource_filters import filter_errors
 from pinnace.api.selection.validation import namespace_list_errors
 from pinnace.api.values.durations import Duration
-from pinnace.api.velero.backup import Backup, BackupPhase, BackupSpec
+from pinnace.api.velero.backup import (
+    CSI_SNAPSHOT_TIMEOUT,
+    ITEM_OPERATION_TIMEOUT,
+    Backup,
+    BackupPhase,
+    BackupSpec,
+)
 from pinnace.api.velero.data_movement import BUILT_IN_MOVERS
 from pinnace.api.velero.snapshot_location import VolumeSnapshotLocation
 from pinnace.api.velero.storage_location import BackupStorageLocation, BackupStorageLocationAccessMode
@@ -31,21 +38,20 @@ from pinnace.kube.client import ServerVersion
 BACKUP_VERSION = 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServerDefaults:
+class ServerDefaults(msgspec.Struct, frozen=True, kw_only=True):
     """The server's defaults for fields that a Backup leaves out. (docs/spec: BKP 2.2-2.4, 15)"""
 
-    backup_ttl: Duration = field(default_factory=lambda: Duration.hours(720))
+    backup_ttl: Duration = msgspec.field(default_factory=lambda: Duration.hours(720))
     storage_location: str = "default"
     volumes_to_restic: bool = False
-    snapshot_locations: Mapping[str, str] = field(default_factory=dict)
+    snapshot_locations: Mapping[str, str] = msgspec.field(default_factory=dict)
     """Name of the snapshot location to take for a provider that has several."""
     snapshot_move_data: bool = False
     """Not for Backups of tenants: for them the administrator says it in their settings."""
+    item_operation_timeout: Duration = ITEM_OPERATION_TIMEOUT
 
 
-@dataclass(frozen=True, slots=True)
-class Unreadable:
+class Unreadable(msgspec.Struct, frozen=True):
     """Stands for a list of locations that could not be read; `reason` is the API server's text."""
 
     reason: str
@@ -84,6 +90,8 @@ def prepare_backup(
     status.version = BACKUP_VERSION
     status.format_version = FORMAT_VERSION
     spec.ttl = spec.ttl or defaults.backup_ttl
+    spec.csi_snapshot_timeout = spec.csi_snapshot_timeout or CSI_SNAPSHOT_TIMEOUT
+    spec.item_operation_timeout = spec.item_operation_timeout or defaults.item_operation_timeout
     ttl_problems = ttl_errors(spec, "spec")
     # A Backup that is refused for its ttl must stay long enough to be read.
     kept = defaults.backup_ttl if ttl_problems else spec.ttl
@@ -254,7 +262,8 @@ def _complete_providers(
         if name is None:
             problems.append(
                 f"provider {provider} has more than one possible volume snapshot location,"
-                " and none were specified explicitly or as a default"
+                " and none were specified explicitly or as a default:"
+                f" choose {' or '.join(candidates)} with --volume-snapshot-locations"
             )
         elif name not in names:
             problems.append(

@@ -4,9 +4,10 @@
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Self
+
+import msgspec
 
 from pinnace.api.labels import (
     HOOK_COMMAND,
@@ -34,8 +35,7 @@ class HookPhase(StrEnum):
     POST = "post"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PodHook:
+class PodHook(msgspec.Struct, frozen=True, kw_only=True):
     """One command to run for one pod. `source` is `annotation`, or `backupSpec` with the entry's name."""
 
     source: str
@@ -47,8 +47,7 @@ class PodHook:
     """Whether an annotation's command looks like a JSON array of strings but is not valid."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _SpecHooks:
+class _SpecHooks(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     namespaces: IncludesExcludes
     resources: IncludesExcludes

@@ -1,12 +1,11 @@
 """How many hooks of a backup or restore were to run, and how many failed. (docs/spec: BEY 4.9)"""
 
-from dataclasses import dataclass
+import msgspec
 
 from pinnace.api.velero.backup import HookStatus
 
 
-@dataclass(slots=True)
-class HookCounts:
+class HookCounts(msgspec.Struct):
     """Counted as they happen.
 
     Attributes:

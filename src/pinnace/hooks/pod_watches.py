@@ -7,8 +7,9 @@ ends with the last, so it never outlives the tasks that need it.
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass, field
 from typing import Protocol
+
+import msgspec
 
 from pinnace.api import labels
 from pinnace.api.objects import JSONObject
@@ -33,13 +34,12 @@ class PodReader(Protocol):
         ...
 
 
-@dataclass(slots=True)
-class _Watch:
+class _Watch(msgspec.Struct):
     """One watch, and its followers by pod."""
 
     informer: Informer
     task: asyncio.Task[None]
-    observers: dict[Key, Observe] = field(default_factory=dict)
+    observers: dict[Key, Observe] = msgspec.field(default_factory=dict)
 
     def tell(self, pod: JSONObject, state: JSONObject | None) -> None:
         observe = self.observers.get(Key.of(pod))

@@ -7,8 +7,9 @@ hooks that have not started, but not the commands that are running.
 import asyncio
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Final
+
+import msgspec
 
 from pinnace.aio.timing import SystemTimer, Timer, wait_for
 from pinnace.api.objects import JSONObject, listed, mapping, member, objects, text
@@ -29,18 +30,17 @@ LOOK_SECONDS: Final = 60.0
 """How often a pod that is waited for is read in addition to its watch, and mentioned in the log."""
 
 
-@dataclass(slots=True, kw_only=True)
-class _Common:
+class _Common(msgspec.Struct, kw_only=True):
     """The state that the pods of one restore share."""
 
     executor: Executor
     pod_reader: PodReader
     timer: Timer
     longest_wait_seconds: float | None = None
-    slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(COMMANDS_AT_ONCE))
-    waiting: set[asyncio.Event] = field(default_factory=set)
+    slots: asyncio.Semaphore = msgspec.field(default_factory=lambda: asyncio.Semaphore(COMMANDS_AT_ONCE))
+    waiting: set[asyncio.Event] = msgspec.field(default_factory=set)
     failed: bool = False
-    counts: HookCounts = field(default_factory=HookCounts)
+    counts: HookCounts = msgspec.field(default_factory=HookCounts)
 
     def fail(self) -> None:
         """Cancel all hooks that have not started."""

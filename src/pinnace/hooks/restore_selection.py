@@ -4,7 +4,8 @@
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+import msgspec
 
 from pinnace.api import labels
 from pinnace.api.objects import JSONObject
@@ -16,8 +17,7 @@ from pinnace.hooks.errors import InvalidHooks
 from pinnace.plugins.builtin.restore.init_hooks import HookSelector
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PodExecHook:
+class PodExecHook(msgspec.Struct, frozen=True, kw_only=True):
     """One command to run in one container of one pod.
 
     Attributes:

@@ -10,8 +10,9 @@ import ipaddress
 import re
 import socket
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from pinnace.api.nonadmin.names import ALLOWED_ENDPOINTS_ANNOTATION, tenant_of
 from pinnace.api.values.digits import is_digits
@@ -57,8 +58,7 @@ class AddressRefused(StoreConfigError):
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Addresses:
+class Addresses(msgspec.Struct, frozen=True, kw_only=True):
     """The addresses that connections may go to.
 
     Attributes:

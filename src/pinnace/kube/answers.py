@@ -11,7 +11,6 @@ Each function raises `InvalidResponse` with what is wrong; `retrying` adds the r
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import msgspec
@@ -56,8 +55,7 @@ _decode_head = msgspec.json.Decoder(_Head).decode
 _decode_sent = msgspec.json.Decoder(_SentHead).decode
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Expected:
+class Expected(msgspec.Struct, frozen=True, kw_only=True):
     """The object that an answer must be about. An attribute that is "" is not checked.
 
     Attributes:

@@ -5,8 +5,9 @@ Every failure is one sentence of the report, as a failing hook must not end the 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final, Protocol
+
+import msgspec
 
 from pinnace.api.values.durations import Duration
 from pinnace.kube.errors import CommandTimeout, KubeError
@@ -37,8 +38,7 @@ class Executor(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PodCommand:
+class PodCommand(msgspec.Struct, frozen=True, kw_only=True):
     """A command and its container. A `timeout` of zero means 30 seconds, a negative one no limit."""
 
     namespace: str
@@ -54,8 +54,7 @@ class PodCommand:
         return timeout if timeout > Duration() else None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CommandReport:
+class CommandReport(msgspec.Struct, frozen=True, kw_only=True):
     """The outcome of a command.
 
     Attributes:

@@ -5,7 +5,6 @@ everything in two documents; the older one has a document for each version of ea
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import msgspec
@@ -16,8 +15,7 @@ from pinnace.kube.resources import APIResource
 AGGREGATED_KIND = "APIGroupDiscoveryList"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GroupVersion:
+class GroupVersion(msgspec.Struct, frozen=True, kw_only=True):
     """One version of a group. `failure` says why its resources are unknown, if they are."""
 
     version: str
@@ -25,8 +23,7 @@ class GroupVersion:
     failure: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class APIGroup:
+class APIGroup(msgspec.Struct, frozen=True, kw_only=True):
     """One group; `name` is "" for the core group, `versions` in the server's order."""
 
     name: str
@@ -102,8 +99,7 @@ class _CoreVersions(msgspec.Struct):
     versions: list[str] | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GroupOutline:
+class GroupOutline(msgspec.Struct, frozen=True, kw_only=True):
     """A group of the older form, whose resources have not been fetched yet."""
 
     name: str

@@ -6,7 +6,7 @@
 import base64
 import binascii
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -169,14 +169,13 @@ class Entry(Generic[T]):
             raise ConfigError(f"{self.origin(field_name)}: {reason}") from error
 
 
-@dataclass(frozen=True, slots=True)
-class Kubeconfig:
+class Kubeconfig(msgspec.Struct, frozen=True):
     """The merged content of one or more files."""
 
     current_context: str = ""
-    clusters: dict[str, Entry[ClusterEntry]] = field(default_factory=dict)
-    users: dict[str, Entry[UserEntry]] = field(default_factory=dict)
-    contexts: dict[str, Entry[ContextEntry]] = field(default_factory=dict)
+    clusters: dict[str, Entry[ClusterEntry]] = msgspec.field(default_factory=dict)
+    users: dict[str, Entry[UserEntry]] = msgspec.field(default_factory=dict)
+    contexts: dict[str, Entry[ContextEntry]] = msgspec.field(default_factory=dict)
 
 
 def load_files(paths: Sequence[Path], *, must_exist: bool) -> Kubeconfig | None:
@@ -211,7 +210,7 @@ def _read(path: Path, *, must_exist: bool) -> _Document | None:
     try:
         return msgspec.convert(loaded if loaded is not None else {}, _Document)
     except msgspec.ValidationError as error:
-        raise ConfigError(f"{path}: {error}") from error
+        raise ConfigError(f"{path}: is not a kubeconfig: {error}") from error
 
 
 def _position(error: Exception) -> str:

@@ -1,8 +1,9 @@
 """Resources of an API server and the paths of their objects; every resource that Pinnace uses, named once."""
 
-from dataclasses import dataclass
 from typing import Final
 from urllib.parse import quote
+
+import msgspec
 
 from pinnace.api import ALPHA_VERSION, GROUP, VERSION
 from pinnace.kube.errors import InvalidName
@@ -21,8 +22,7 @@ KUBERNETES_GROUPS: Final = frozenset(
 _ALL_VERBS = frozenset({"create", "delete", "get", "list", "patch", "update", "watch"})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class APIResource:
+class APIResource(msgspec.Struct, frozen=True, kw_only=True):
     """One resource in one version, as discovery describes it.
 
     `name` is the plural; `group` is empty for the core group.

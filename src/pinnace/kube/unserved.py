@@ -5,7 +5,8 @@ makes an empty backup or restore that looks like a success.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+import msgspec
 
 from pinnace.api.selection.names import EVERYTHING, IncludesExcludes, is_glob
 from pinnace.api.values.near import did_you_mean, near_names
@@ -13,8 +14,7 @@ from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import UnknownResource
 
 
-@dataclass(frozen=True, slots=True)
-class UnservedName:
+class UnservedName(msgspec.Struct, frozen=True):
     """A name in a filter that selects no resource of the cluster; `text` says why, with near matches."""
 
     name: str

@@ -1,9 +1,9 @@
 """Reads the stream of a watch: splits chunks into lines and parses lines into events."""
 
 from collections.abc import AsyncGenerator, Iterator
-from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 import orjson
 
 from pinnace.api.objects import JSONObject
@@ -25,8 +25,7 @@ less than a minute. The server's own periodic bookmarks are a minute apart."""
 _TYPES = frozenset({"ADDED", "MODIFIED", "DELETED", "BOOKMARK"})
 
 
-@dataclass(frozen=True, slots=True)
-class WatchEvent:
+class WatchEvent(msgspec.Struct, frozen=True):
     """One event. `type` is ADDED, MODIFIED, DELETED or BOOKMARK; of a bookmark's object only
     `metadata.resourceVersion` counts."""
 

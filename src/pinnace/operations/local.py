@@ -7,7 +7,6 @@ told to `LocalRun.observer`. Restores are in `local_restore`, so that a backup d
 import os
 from collections.abc import AsyncIterator, Collection, Iterable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -69,8 +68,7 @@ class Observer:
         """The request is valid and the work begins."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LocalRun:
+class LocalRun(msgspec.Struct, frozen=True, kw_only=True):
     """What a run without a server is given.
 
     Attributes:
@@ -92,8 +90,8 @@ class LocalRun:
     kubeconfig: str = ""
     features: Collection[str] = ()
     progress: ProgressSink | None = None
-    activity: Activity = field(default_factory=Activity)
-    observer: Observer = field(default_factory=Observer)
+    activity: Activity = msgspec.field(default_factory=Activity)
+    observer: Observer = msgspec.field(default_factory=Observer)
     timer: Timer | None = None
 
     async def discover(self) -> Discovery:

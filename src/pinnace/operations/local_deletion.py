@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import tempfile
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
@@ -12,6 +11,7 @@ from pinnace.csi.stored_data import SavedPodVolume
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import KubeError
 from pinnace.operations.deletion import summary
+from pinnace.operations.workdir import work_directory
 from pinnace.storage.errors import StorageError
 from pinnace.volumes.restic.identifiers import needs_region, repository_identifier
 from pinnace.volumes.restic.regions import find_region
@@ -61,8 +61,8 @@ class LocationPodVolumes:
         except (UploaderError, OSError) as error:
             return [f"{summary([str(each) for each in wanted])} cannot be forgotten: {error}"]
         errors = []
-        with tempfile.TemporaryDirectory(prefix="pinnace-") as workdir:
-            uploaders = Uploaders.of(LocationAccess(self._location, password, Path(workdir)))
+        async with work_directory(None) as workdir:
+            uploaders = Uploaders.of(LocationAccess(self._location, password, workdir))
             for each in wanted:
                 try:
                     await self._forget(uploaders, each, region)

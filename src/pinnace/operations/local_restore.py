@@ -13,6 +13,7 @@ from pinnace.aio.gc_thresholds import raised_gc_thresholds
 from pinnace.api import labels
 from pinnace.api.codec import DecodeError, decode
 from pinnace.api.pod_volume_catalogue import with_uploaders
+from pinnace.api.values.near import did_you_mean, near_names
 from pinnace.api.values.times import utcnow
 from pinnace.api.velero.backup import Backup
 from pinnace.api.velero.pod_volume import PodVolumeBackup
@@ -100,12 +101,8 @@ class StoredBackups:
 
     async def backups_of_schedule(self, schedule: str) -> Sequence[Backup]:
         """All readable backups labelled with the schedule's name. Raises BackupLookupError."""
-        try:
-            names = await self._store.list_backups()
-        except StorageError as error:
-            raise BackupLookupError(str(error)) from error
         found = []
-        for name in names:
+        for name in await self._names():
             try:
                 backup = await self._store.read_backup(name)
             except (ObjectNotFound, UnreadableObject):
@@ -117,12 +114,20 @@ class StoredBackups:
                 found.append(backup)
         return found
 
+    async def _names(self) -> Sequence[str]:
+        """The names of all backups. Raises BackupLookupError."""
+        try:
+            return await self._store.list_backups()
+        except StorageError as error:
+            raise BackupLookupError(str(error)) from error
+
     async def backup(self, name: str) -> Backup:
         """The backup. Raises BackupLookupError."""
         try:
             backup = await self._store.read_backup(name)
         except ObjectNotFound as error:
-            raise BackupLookupError(f'backup.velero.io "{name}" not found') from error
+            near = did_you_mean(near_names(name, await self._names()))
+            raise BackupLookupError(f'backup.velero.io "{name}" not found{near}') from error
         except StorageError as error:
             raise BackupLookupError(str(error)) from error
         backup.metadata.name = name  # of the directory, whatever the file claims

@@ -5,10 +5,11 @@ as nothing keeps them from writing: each is a warning of the preview.
 """
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import cast
+
+import msgspec
 
 from pinnace.api.objects import JSONObject
 from pinnace.api.values.error_texts import cause_of
@@ -40,8 +41,7 @@ from pinnace.restore.results import Results
 from pinnace.restore.selection.api_versions import FEATURE as ALL_VERSIONS
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BackupContents:
+class BackupContents(msgspec.Struct, frozen=True, kw_only=True):
     """A backup that was read from where it is stored.
 
     Attributes:
@@ -56,8 +56,7 @@ class BackupContents:
     item_operations: Sequence[JSONObject] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PreviewSettings:
+class PreviewSettings(msgspec.Struct, frozen=True, kw_only=True):
     """How a restore is previewed.
 
     Attributes:
@@ -78,8 +77,7 @@ class PreviewSettings:
     plugin_actions: Sequence[str] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Preview:
+class Preview(msgspec.Struct, frozen=True, kw_only=True):
     """What a restore would do.
 
     Attributes:
@@ -95,7 +93,7 @@ class Preview:
     results: Results
     namespaces: Sequence[str] = ()
     definitions: Sequence[str] = ()
-    notes: Notes = field(default_factory=Notes)
+    notes: Notes = msgspec.field(default_factory=Notes)
     not_asked: int = 0
 
 

@@ -1,7 +1,8 @@
 """A restore put together: its actions, hooks, snapshots and pod volumes. (docs/spec: RST 12, 15-21)"""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+
+import msgspec
 
 from pinnace.api.nonadmin.names import Origin
 from pinnace.api.velero.backup import Backup
@@ -24,8 +25,7 @@ from pinnace.storage.errors import StorageError
 from pinnace.volumes.native.snapshots_restore import SnapshotVolumes
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RestoreOperation:
+class RestoreOperation(msgspec.Struct, frozen=True, kw_only=True):
     """One restore.
 
     Attributes:
@@ -37,7 +37,7 @@ class RestoreOperation:
 
     context: RunContext
     pod_volume_backups: PodVolumeBackupSource
-    options: RestoreOptions = field(default_factory=RestoreOptions)
+    options: RestoreOptions = msgspec.field(default_factory=RestoreOptions)
     pod_volumes: PodVolumeRestorer | None = None
     moved_data: MovedDataRestorer | None = None
     trusted: bool = True

@@ -10,7 +10,6 @@ command without a server waits here. (docs/spec: BEY 4.2, 4.3, 5.6; docs/adr/054
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Final, TypeVar
@@ -25,7 +24,7 @@ from pinnace.api.objects import JSONObject
 from pinnace.api.values.durations import Duration
 from pinnace.api.values.error_texts import error_text
 from pinnace.api.values.times import utcnow
-from pinnace.api.velero.backup import Backup, BackupPhase
+from pinnace.api.velero.backup import ITEM_OPERATION_TIMEOUT, Backup, BackupPhase
 from pinnace.api.velero.restore import Restore, RestorePhase
 from pinnace.archive.errors import ArchiveError
 from pinnace.archive.rewriting import rewrite_archive
@@ -57,7 +56,6 @@ POLL_SECONDS: Final = 10.0
 _NamedT = TypeVar("_NamedT", BackupItemActionV2, RestoreItemActionV2)
 _AboutT = TypeVar("_AboutT", Backup, Restore)
 
-DEFAULT_TIMEOUT: Final = Duration.hours(4)
 _CANCEL_SECONDS: Final = 60.0
 _INDEX: Final = "index.json.gz"
 
@@ -76,8 +74,7 @@ class OperationsChanged(Exception):
     """The file of operations is missing or was changed, so that they cannot be followed any more."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Following:
+class Following(msgspec.Struct, frozen=True, kw_only=True):
     """What a look at the operations of one backup or restore needs.
 
     Attributes:
@@ -92,8 +89,8 @@ class Following:
     clock: Callable[[], datetime] = utcnow
     builtin_backup_actions: Sequence[BackupItemActionV2] = ()
     builtin_restore_actions: Sequence[RestoreItemActionV2] = ()
-    timeout: Duration = DEFAULT_TIMEOUT
-    log: LogSink = field(default_factory=ProcessLog)
+    timeout: Duration = ITEM_OPERATION_TIMEOUT
+    log: LogSink = msgspec.field(default_factory=ProcessLog)
 
     async def backup(self, backup: Backup, *, cancel: str = "") -> Backup:
         """The Backup after a look at its operations: counts, and Finalizing when all have ended.

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol, runtime_checkable
 
+import msgspec
+
 from pinnace.api.objects import JSONObject
 from pinnace.api.velero.backup import Backup
 from pinnace.api.velero.restore import Restore
@@ -22,8 +24,7 @@ from pinnace.plugins.protocols import (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OperationProgress:
+class OperationProgress(msgspec.Struct, frozen=True, kw_only=True):
     """How far an operation is.
 
     Attributes:

@@ -2,8 +2,9 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from typing import Final, TypeVar, TypeVarTuple
+
+import msgspec
 
 from pinnace.api.objects import JSONObject
 from pinnace.plugins.errors import PluginCallError, describe
@@ -14,8 +15,7 @@ ResultT = TypeVar("ResultT")
 Ts = TypeVarTuple("Ts")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Deadlines:
+class Deadlines(msgspec.Struct, frozen=True, kw_only=True):
     """How long a call may take, in seconds.
 
     Attributes:

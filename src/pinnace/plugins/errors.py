@@ -11,7 +11,7 @@ PluginError                what a plugin may raise itself; its text is for the o
     └── PluginGone         the plugin's process is not there to answer
 """
 
-from dataclasses import dataclass
+import msgspec
 
 
 class PluginError(Exception):
@@ -42,8 +42,7 @@ class SettingsUnreadable(PluginError):
     """The ConfigMaps with the settings of an item action cannot be listed. (docs/spec: PLG 9)"""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Origin:
+class Origin(msgspec.Struct, frozen=True, kw_only=True):
     """Where in a plugin an error came from. (docs/spec: PLG 8)"""
 
     file: str

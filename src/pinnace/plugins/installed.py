@@ -13,9 +13,10 @@
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
+
+import msgspec
 
 from pinnace.plugins.calling import DEFAULT_DEADLINES, Deadlines
 from pinnace.plugins.configuration import ConfigMapLister, ConfigReader
@@ -33,8 +34,7 @@ DEFAULT_DIRECTORY: Final = Path("/plugins")
 """Of `--plugin-dir`. (docs/spec: PLG 2)"""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PluginOptions:
+class PluginOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Where plugins are looked for and how they are run.
 
     Attributes:
@@ -47,8 +47,8 @@ class PluginOptions:
     modules: Sequence[str] | None = None
     log_level: str = "info"
     features: frozenset[str] = frozenset()
-    environ: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
-    limits: ProcessLimits = field(default_factory=ProcessLimits)
+    environ: Mapping[str, str] = msgspec.field(default_factory=lambda: dict(os.environ))
+    limits: ProcessLimits = msgspec.field(default_factory=ProcessLimits)
     deadlines: Deadlines = DEFAULT_DEADLINES
 
     @property

@@ -10,12 +10,13 @@ restart. (docs/spec: BEY 3.8, 4.3, 5.6)
 import asyncio
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, Final, Generic, Protocol, TypeVar
 
+import msgspec
 import orjson
+from msgspec.structs import replace
 
 from pinnace.api.objects import JSONObject, mapping, objects, text
 from pinnace.api.values.times import format_time, parse_time, utcnow
@@ -45,8 +46,7 @@ class OperationPhase(StrEnum):
     FAILED = "Failed"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ItemOperation:
+class ItemOperation(msgspec.Struct, frozen=True, kw_only=True):
     """One operation.
 
     Attributes:
@@ -65,7 +65,7 @@ class ItemOperation:
     post_items: Sequence[ResourceIdentifier] = ()
     phase: OperationPhase = OperationPhase.IN_PROGRESS
     error: str = ""
-    progress: OperationProgress = field(default_factory=OperationProgress)
+    progress: OperationProgress = msgspec.field(default_factory=OperationProgress)
 
     @property
     def has_ended(self) -> bool:
@@ -77,12 +77,11 @@ class ItemOperation:
         return replace(self, phase=OperationPhase.FAILED, error=error[:_MOST_CHARACTERS])
 
 
-@dataclass(slots=True, kw_only=True)
-class StartedOperations:
+class StartedOperations(msgspec.Struct, kw_only=True):
     """Collects the operations that the actions of one run start."""
 
     clock: Callable[[], datetime] = utcnow
-    operations: list[ItemOperation] = field(default_factory=list)
+    operations: list[ItemOperation] = msgspec.field(default_factory=list)
 
     def add(
         self,
@@ -103,8 +102,7 @@ class StartedOperations:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class OperationCounts:
+class OperationCounts(msgspec.Struct, frozen=True):
     """What a status says of operations."""
 
     attempted: int

@@ -1,10 +1,11 @@
 """The kinds of plugins and the rules for their names. (docs/spec: PLG 1)"""
 
 import re
-from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Final
+
+import msgspec
 
 from pinnace.plugins.errors import PluginNameError
 
@@ -33,8 +34,7 @@ SUPERSEDES: Final = {
 """Of a name that is registered under both kinds, the first is used. (docs/spec: BEY 9)"""
 
 
-@dataclass(frozen=True, slots=True)
-class PluginId:
+class PluginId(msgspec.Struct, frozen=True):
     """What tells plugins apart: the same name may be used for several kinds."""
 
     kind: PluginKind
@@ -44,8 +44,7 @@ class PluginId:
         return f"{self.kind} {self.name}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FoundPlugin:
+class FoundPlugin(msgspec.Struct, frozen=True, kw_only=True):
     """A plugin and the program that has it."""
 
     plugin: PluginId

@@ -10,10 +10,10 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Protocol
 
+import msgspec
 import orjson
 
 LOGGER_PREFIX: Final = "pinnace.plugin"
@@ -52,13 +52,12 @@ class ProcessLog:
         self._logger.log(number, "%s", msg, extra={"fields": fields})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LogLine:
+class LogLine(msgspec.Struct, frozen=True, kw_only=True):
     """A line as it is written on."""
 
     level: str
     message: str
-    fields: Mapping[str, Any] = field(default_factory=dict)
+    fields: Mapping[str, Any] = msgspec.field(default_factory=dict)
 
 
 def parse_line(line: str) -> LogLine:

@@ -45,6 +45,13 @@ class PluginStore:
         async with aclosing(_stream(body)) as stream:
             await _translated(plugin.put_object(self._bucket, key, stream))
 
+    async def put_new(self, key: str, data: bytes) -> bool:
+        """Store an object unless there is one; the protocol of plugins can only look first."""
+        if await self.exists(key):
+            return False
+        await self.put(key, data)
+        return True
+
     @asynccontextmanager
     async def get(self, key: str) -> AsyncIterator[AsyncIterator[bytes]]:
         """Open an object. Its first block is awaited, as a missing object shows only then."""

@@ -10,13 +10,14 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Protocol, runtime_checkable
 
+import msgspec
+
 from pinnace.api.objects import JSONObject
 from pinnace.api.velero.backup import Backup
 from pinnace.api.velero.restore import Restore
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ResourceSelector:
+class ResourceSelector(msgspec.Struct, frozen=True, kw_only=True):
     """Which items an action wants to see. Empty fields match everything.
 
     Resource names may be short, singular or `plural.group`; they are resolved through discovery.
@@ -30,8 +31,7 @@ class ResourceSelector:
     label_selector: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ResourceIdentifier:
+class ResourceIdentifier(msgspec.Struct, frozen=True, kw_only=True):
     """Names one object: `group` is empty for core, `namespace` for cluster-scoped objects."""
 
     group: str
@@ -68,8 +68,7 @@ class BackupItemAction(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RestoreItemInput:
+class RestoreItemInput(msgspec.Struct, frozen=True, kw_only=True):
     """What a restore action is given: the item as it is now, as it was in the backup, and the Restore."""
 
     item: JSONObject
@@ -183,8 +182,7 @@ class ObjectStorePlugin(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VolumeInfo:
+class VolumeInfo(msgspec.Struct, frozen=True, kw_only=True):
     """What is needed to make a volume like this one. `iops` is None where the type has none."""
 
     volume_type: str

@@ -1,17 +1,16 @@
 """What `verify` of the Python API does."""
 
-import tempfile
 from contextlib import AsyncExitStack
 from os import fspath
 from pathlib import Path
 
-from pinnace.aio.temporary import temporary_folder
 from pinnace.kube.client import KubeClient
 from pinnace.operations.local import LocalRun
 from pinnace.operations.local_deletion import find_password
 from pinnace.operations.verification.views import local_view
 from pinnace.operations.verification.volumes import ClusterView, NoCluster, VolumeLookup
 from pinnace.operations.verification.whole import verify_stored
+from pinnace.operations.workdir import work_directory
 from pinnace.programs._running import Reports, opened_location, opened_run
 from pinnace.programs.errors import InvalidRequest
 from pinnace.programs.types import Check, CheckResult, Cluster, Location, Verification, VerifyOptions
@@ -49,7 +48,7 @@ async def verification(
             return await local_view(run, stack)
 
         lookup = VolumeLookup(location=found, store=store, access=access, cluster=view, share=share)
-        folder = stack.enter_context(temporary_folder(Path(tempfile.gettempdir()), "pinnace-verify-"))
+        folder = await stack.enter_async_context(work_directory(None))
         findings = await verify_stored(store, backup, lookup, folder)
     checks = [
         Check(name=each.check, result=CheckResult(str(each.result)), details=each.detail) for each in findings

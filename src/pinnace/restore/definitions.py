@@ -6,8 +6,9 @@ its timeout starts at the last progress of any of them, and not at its own creat
 
 import asyncio
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from pinnace.aio.timing import Timer
 from pinnace.api.objects import JSONObject
@@ -68,8 +69,7 @@ def _obstacle(definition: JSONObject) -> str:
     )
 
 
-@dataclass(slots=True)
-class _Awaited:
+class _Awaited(msgspec.Struct):
     """A definition that is not ready yet."""
 
     resource: APIResource

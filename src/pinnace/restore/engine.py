@@ -7,8 +7,10 @@ read from the spool just before it is restored, and dropped once it is created.
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Final
+
+import msgspec
+from msgspec.structs import replace
 
 from pinnace.aio.timing import poll
 from pinnace.api import labels
@@ -72,8 +74,7 @@ _DISCOVERY_LAG_SECONDS: Final = 10.0
 """A server can call a definition established a moment before its discovery shows the kind."""
 
 
-@dataclass(slots=True)
-class _Run:
+class _Run(msgspec.Struct):
     """The state of one restore."""
 
     request: RestoreRequest
@@ -84,11 +85,11 @@ class _Run:
     claims: Claims
     volume_patches: VolumePatches
     outcomes: Outcomes
-    progress: Progress = field(default_factory=Progress)
-    results: Results = field(default_factory=Results)
-    handled: set[str] = field(default_factory=set)
+    progress: Progress = msgspec.field(default_factory=Progress)
+    results: Results = msgspec.field(default_factory=Results)
+    handled: set[str] = msgspec.field(default_factory=set)
     selected: int = 0
-    not_served: list[SelectedResource] = field(default_factory=list)
+    not_served: list[SelectedResource] = msgspec.field(default_factory=list)
     """Kinds with selected items that the cluster does not serve; tried again after all others."""
 
 
@@ -497,8 +498,7 @@ class RestoreEngine:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Begun:
+class _Begun(msgspec.Struct, frozen=True, kw_only=True):
     """What a restore is set up with."""
 
     kinds: KnownKinds

@@ -6,8 +6,8 @@ They run while further items are restored; the engine waits for them where the o
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
+import msgspec
 import orjson
 
 from pinnace.api.objects import JSONObject
@@ -28,8 +28,7 @@ from pinnace.restore.volumes.patches import VolumePatches
 CRDS_GROUP_RESOURCE = "customresourcedefinitions.apiextensions.k8s.io"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PodWork:
+class PodWork(msgspec.Struct, frozen=True, kw_only=True):
     """What is done for restored pods.
 
     Attributes:
@@ -45,7 +44,7 @@ class PodWork:
     volume_restorer: PodVolumeRestorer | None
     hook_finder: ExecHookFinder
     exec_hooks: ExecHooks | None
-    activity: Activity = field(default_factory=Activity)
+    activity: Activity = msgspec.field(default_factory=Activity)
 
 
 class FollowUps:

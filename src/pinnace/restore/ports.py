@@ -1,8 +1,9 @@
 """The protocols of the engine's collaborators: the cluster, and those that an installation may lack."""
 
 from collections.abc import Coroutine, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol
+
+import msgspec
 
 from pinnace.aio.timing import Timer
 from pinnace.api.objects import JSONObject
@@ -57,8 +58,7 @@ class Cluster(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
+class Target(msgspec.Struct, frozen=True, kw_only=True):
     """What the parts of one restore have alike: the cluster, the log, and how to wait for deletions.
 
     Attributes:

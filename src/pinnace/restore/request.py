@@ -1,13 +1,15 @@
 """What a restore engine is given: the request, its options, the cluster and collaborators."""
 
 from collections.abc import Awaitable, Callable, Collection, Sequence
-from dataclasses import dataclass, field
 from typing import Final
+
+import msgspec
 
 from pinnace.aio.timing import SystemTimer, Timer
 from pinnace.api import labels
 from pinnace.api.objects import JSONObject
-from pinnace.api.velero.backup import Backup
+from pinnace.api.values.durations import Duration
+from pinnace.api.velero.backup import ITEM_OPERATION_TIMEOUT, Backup
 from pinnace.api.velero.pod_volume import PodVolumeBackup
 from pinnace.api.velero.restore import Restore
 from pinnace.api.velero.snapshots import VolumeSnapshot
@@ -34,8 +36,7 @@ and are idle with fewer than 32; an item waits for one request at a time."""
 DEFAULT_TERMINATING_TIMEOUT_SECONDS: Final = 600.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RestoreRequest:
+class RestoreRequest(msgspec.Struct, frozen=True, kw_only=True):
     """What to restore: a completed Restore and what belongs to its backup.
 
     Attributes:
@@ -59,8 +60,8 @@ class RestoreRequest:
     rights: TenantRights | None = None
     modifiers: ResourceModifiers | None = None
     caveats: Sequence[str] = ()
-    started: StartedOperations = field(default_factory=StartedOperations)
-    activity: Activity = field(default_factory=Activity)
+    started: StartedOperations = msgspec.field(default_factory=StartedOperations)
+    activity: Activity = msgspec.field(default_factory=Activity)
 
     @property
     def labels(self) -> dict[str, str]:
@@ -71,8 +72,7 @@ class RestoreRequest:
         }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RestoreOptions:
+class RestoreOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Settings of the server, or of the command that runs the engine itself.
 
     Attributes:
@@ -83,6 +83,7 @@ class RestoreOptions:
             items of an item if its action does not say.
         features: enabled feature flags.
         workers: how many items of one kind are restored at once.
+        operation_timeout: of operations that plugins start, for a Restore that does not say.
     """
 
     priorities: Sequence[str] = DEFAULT_PRIORITIES
@@ -91,10 +92,10 @@ class RestoreOptions:
     resource_timeout_seconds: float = DEFAULT_RESOURCE_TIMEOUT_SECONDS
     features: Collection[str] = ()
     workers: int = WORKERS
+    operation_timeout: Duration = ITEM_OPERATION_TIMEOUT
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Helpers:
+class Helpers(msgspec.Struct, frozen=True, kw_only=True):
     """Collaborators that an installation may lack; work that they cannot do is reported in the results."""
 
     volume_restorer: VolumeRestorer | None = None
@@ -103,8 +104,7 @@ class Helpers:
     moved_data: MovedDataRestorer | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClusterAccess:
+class ClusterAccess(msgspec.Struct, frozen=True, kw_only=True):
     """The cluster that is restored into.
 
     Attributes:
@@ -117,5 +117,5 @@ class ClusterAccess:
     client: Cluster
     discovery: Discovery
     load_discovery: Callable[[], Awaitable[Discovery]]
-    timer: Timer = field(default_factory=SystemTimer)
+    timer: Timer = msgspec.field(default_factory=SystemTimer)
     is_simulated: bool = False

@@ -4,22 +4,22 @@ Only these lists are counted in `status.warnings` and `status.errors`, never log
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 from typing import Any
+
+import msgspec
 
 from pinnace.archive.eventlog import EventLog
 
 
-@dataclass(slots=True)
-class Result:
+class Result(msgspec.Struct):
     """Messages of one severity: those of the restore itself, of cluster-scoped items, and of each namespace.
 
     `namespaces` is keyed by the target namespace.
     """
 
-    velero: list[str] = field(default_factory=list)
-    cluster: list[str] = field(default_factory=list)
-    namespaces: dict[str, list[str]] = field(default_factory=dict)
+    velero: list[str] = msgspec.field(default_factory=list)
+    cluster: list[str] = msgspec.field(default_factory=list)
+    namespaces: dict[str, list[str]] = msgspec.field(default_factory=dict)
 
     def add(self, namespace: str, message: str) -> None:
         """Add a message to its namespace, or to the cluster if the namespace is empty."""
@@ -64,12 +64,11 @@ class Result:
         return parts
 
 
-@dataclass(slots=True)
-class Results:
+class Results(msgspec.Struct):
     """Both severities of one restore, or of one item of it."""
 
-    warnings: Result = field(default_factory=Result)
-    errors: Result = field(default_factory=Result)
+    warnings: Result = msgspec.field(default_factory=Result)
+    errors: Result = msgspec.field(default_factory=Result)
 
     def merge(self, other: "Results") -> None:
         """Append the other's messages behind the own ones."""

@@ -6,7 +6,6 @@ run, or its results could not be stored. (docs/spec: RST 4, CTL 8.3)
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -53,8 +52,7 @@ ActionSource = Callable[[], Awaitable[Sequence[RestoreItemAction]]]
 PodVolumeBackupSource = Callable[[], Awaitable[Sequence[PodVolumeBackup]]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RestoreInputs:
+class RestoreInputs(msgspec.Struct, frozen=True, kw_only=True):
     """The inputs of a restore besides its run context.
 
     Attributes:
@@ -65,8 +63,8 @@ class RestoreInputs:
 
     actions: ActionSource
     pod_volume_backups: PodVolumeBackupSource
-    options: RestoreOptions = field(default_factory=RestoreOptions)
-    helpers: Helpers = field(default_factory=Helpers)
+    options: RestoreOptions = msgspec.field(default_factory=RestoreOptions)
+    helpers: Helpers = msgspec.field(default_factory=Helpers)
     trusted: bool = True
     rights: TenantRights | None = None
     modifiers: ResourceModifiers | None = None
@@ -114,8 +112,7 @@ async def execute_restore(
     return _finished(restore, phase, context, recorder, results=results)
 
 
-@dataclass(frozen=True, slots=True)
-class _Run:
+class _Run(msgspec.Struct, frozen=True):
     """One execution, in a private directory."""
 
     restore: Restore
@@ -124,8 +121,8 @@ class _Run:
     inputs: RestoreInputs
     progress: ProgressSink
     directory: Path
-    outcomes: Outcomes = field(default_factory=Outcomes)
-    started: StartedOperations = field(default_factory=StartedOperations)
+    outcomes: Outcomes = msgspec.field(default_factory=Outcomes)
+    started: StartedOperations = msgspec.field(default_factory=StartedOperations)
 
     async def run_cancelling(self) -> Results:
         """The same as `run_logged`; a failure or cancellation cancels the operations that were started."""
@@ -155,7 +152,7 @@ class _Run:
                     log.warning("the log of a failed restore was not kept", error=problem)
                 raise failure from error
             try:
-                store = context.store if context.reopen_store is None else await context.reopen_store()
+                store = await context.store_at_end(self.restore.status.start_timestamp)
             except (StorageError, KubeError) as error:
                 raise RestoreFailed(
                     f"error setting up backup store to persist log and results files: {error}"
@@ -219,8 +216,25 @@ class _Run:
         log.info("starting restore")
         # For a restore by a server, only this line in the location names its backup.
         log.info(f"Starting restore of backup {self.restore.metadata.namespace}/{backup_name}")
-        actions = await self.inputs.actions()
         contents = self.directory / "contents.tar.gz"
+        with self.context.worker_slot.lent():
+            actions = await self.inputs.actions()
+            request = await self._read(contents)
+        await self.context.worker_slot.take()
+        results = await self._restore_archive(log, actions, contents, request)
+        self.context.worker_slot.give_back()
+        objects = ", ".join(f"{number} {outcome}" for outcome, number in sorted(self.outcomes.counts.items()))
+        log.info(
+            "restore completed",
+            warnings=results.warnings.count,
+            errors=results.errors.count,
+            objects=objects or "none",
+        )
+        return results
+
+    async def _read(self, contents: Path) -> RestoreRequest:
+        """Download the tarball and read what else the location has. Raises RestoreFailed."""
+        backup_name = self.restore.spec.backup_name
         store, activity = self.context.store, self.context.activity
         activity.plan([_CONTENTS])
         activity.downloading = contents
@@ -236,7 +250,7 @@ class _Run:
         except (StorageError, KubeError) as error:
             raise RestoreFailed(f"error listing pod volume backups: {error}") from error
         try:
-            request = RestoreRequest(
+            return RestoreRequest(
                 restore=self.restore,
                 backup=self.backup,
                 snapshots=await store.read_snapshots(backup_name),
@@ -252,15 +266,6 @@ class _Run:
             )
         except StorageError as error:
             raise RestoreFailed(f"error fetching volume snapshots metadata: {error}") from error
-        results = await self._restore_archive(log, actions, contents, request)
-        objects = ", ".join(f"{number} {outcome}" for outcome, number in sorted(self.outcomes.counts.items()))
-        log.info(
-            "restore completed",
-            warnings=results.warnings.count,
-            errors=results.errors.count,
-            objects=objects or "none",
-        )
-        return results
 
     async def _restore_archive(
         self,

@@ -80,8 +80,12 @@ async def run_nonadmin(config: ClusterConfig, options: NonAdminServerOptions, *,
             if options.leader_election:
                 elector = LeaderElector(client, Key(options.namespace, LEASE), _identity())
             manager = Manager(elector=elector)
-            for name, address in (("metrics", options.metrics_address), ("health", options.health_address)):
-                manager.add_service(name, StatusServer(address, metrics.exposition, lambda: manager.health))
+            for flag, address in (
+                ("--metrics-bind-address", options.metrics_address),
+                ("--health-probe-bind-address", options.health_address),
+            ):
+                page = StatusServer(address, metrics.exposition, lambda: manager.health, flag=flag)
+                manager.add_service(flag, page)
             given = NonAdminOptions(
                 namespace=options.namespace,
                 settings=options.settings,

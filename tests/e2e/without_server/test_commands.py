@@ -53,11 +53,13 @@ async def test_a_backup_is_made_listed_described_logged_and_downloaded(
     shown = json.loads((await pinnace("backup", "get", "b1", "-o", "json")).out)
     assert (shown["kind"], shown["metadata"]["name"]) == ("Backup", "b1")
     assert shown["spec"] == {
+        "csiSnapshotTimeout": "10m0s",
         "defaultVolumesToRestic": False,
         "excludedResources": ["events", "serviceaccounts"],
         "hooks": {},
         "includeClusterResources": False,
         "includedNamespaces": [world],
+        "itemOperationTimeout": "4h0m0s",
         "labelSelector": {"matchExpressions": [{"key": "app", "operator": "In", "values": ["db", "web"]}]},
         "orderedResources": {"configmaps": f"{world}/settings,{world}/other"},
         "snapshotVolumes": False,

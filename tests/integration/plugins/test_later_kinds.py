@@ -5,10 +5,10 @@ Velero 1.18 was compiled into.
 """
 
 from collections.abc import AsyncIterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from hack.cluster import binaries
 from pinnace.api.meta import ObjectMeta

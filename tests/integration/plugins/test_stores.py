@@ -25,6 +25,8 @@ def way(request: pytest.FixtureRequest) -> str:
 
 
 class TestPluginStore(StoreConformance):
+    has_conditional_writes = False
+
     @pytest.fixture
     async def store(self, installed: InstalledPlugins) -> AsyncIterator[ObjectStore]:
         opened = installed.open_store("example.io/memory", {"bucket": "b", "prefix": ""})

@@ -305,7 +305,7 @@ async def test_the_deadline_closes_the_connection(server: ScriptedServer) -> Non
                 container="db",
                 stdout=out.extend,
                 stderr=out.extend,
-                timeout_seconds=0.2,
+                timeout_seconds=1,  # in which a busy machine surely hears the half
             )
         await asyncio.wait_for(hanging.left.wait(), 5)
     assert out == b"half"
@@ -353,14 +353,14 @@ async def test_a_server_that_ignores_our_farewell_is_left(
 async def test_a_slow_farewell_is_no_slow_command(
     server: ScriptedServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(kube_exec, "CLOSE_SECONDS", 0.3)
+    monkeypatch.setattr(kube_exec, "CLOSE_SECONDS", 1.2)
 
     async def linger(socket: web.WebSocketResponse) -> None:
         await server.stopping.wait()
 
     server.on(CALL, answer_exec(SUCCESS, then=linger))
     async with connected(server) as client:
-        assert (await run(client, timeout_seconds=0.2)).code == 0
+        assert (await run(client, timeout_seconds=1)).code == 0
 
 
 async def test_a_handshake_that_hangs(server: ScriptedServer, monkeypatch: pytest.MonkeyPatch) -> None:

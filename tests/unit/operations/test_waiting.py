@@ -3,11 +3,11 @@
 import asyncio
 import gzip
 import json
-from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from pinnace.api.values.durations import Duration
 from pinnace.api.velero.backup import Backup, BackupPhase

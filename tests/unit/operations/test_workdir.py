@@ -2,11 +2,13 @@
 
 import fcntl
 import os
+import re
 import stat
 from pathlib import Path
 
 import pytest
 
+import pinnace
 from pinnace.operations.workdir import remove_leftovers, work_directory
 
 
@@ -49,6 +51,23 @@ async def test_what_a_dead_server_left_is_removed_at_the_next_start(tmp_path: Pa
 
     async with work_directory(tmp_path) as path:
         assert left(tmp_path) == [path]
+
+
+def test_nothing_else_is_made_in_the_systems_temporary_directory() -> None:
+    """A killed command leaves its files, with Secrets and passwords; only a work directory is found again."""
+    source = Path(pinnace.__file__).parent
+    unaimed = re.compile(
+        r"gettempdir\(|\b(?:TemporaryDirectory|NamedTemporaryFile|mkdtemp|mkstemp)\((?![^)]*dir=)"
+    )
+
+    found = {
+        path.relative_to(source).as_posix()
+        for path in source.rglob("*.py")
+        if unaimed.search(path.read_text())
+    }
+
+    # The latter is a plugin's program, whose socket is all that it has there.
+    assert found == {"operations/workdir.py", "plugins/guest/program.py"}
 
 
 def test_what_is_not_a_servers_directory_is_left_alone(tmp_path: Path) -> None:

@@ -23,6 +23,8 @@ def store_on(plugin: MemoryStore, **config: str) -> PluginStore:
 
 
 class TestConformance(StoreConformance):
+    has_conditional_writes = False
+
     @pytest.fixture
     def store(self) -> PluginStore:
         return store_on(MemoryStore())

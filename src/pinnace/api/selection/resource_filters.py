@@ -6,8 +6,11 @@ be mixed. (docs/spec: BKP 4, 5, BEY 4.4, 4.8)
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final, Protocol, Self
+
+import msgspec
+from msgspec.structs import replace
 
 from pinnace.api.selection.names import EVERYTHING, IncludesExcludes, is_glob
 from pinnace.api.selection.validation import pair_errors, scoped_pair_errors
@@ -57,8 +60,7 @@ class ResourceFilter(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CommonFilter:
+class CommonFilter(msgspec.Struct, frozen=True, kw_only=True):
     """One pair of lists for all kinds, and a switch for the cluster-scoped ones."""
 
     resources: IncludesExcludes
@@ -89,8 +91,7 @@ class CommonFilter:
         yield f"Excluding resources: {self.resources.exclude_list}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScopedFilter:
+class ScopedFilter(msgspec.Struct, frozen=True, kw_only=True):
     """A pair of lists for cluster-scoped kinds, and one for namespaced kinds.
 
     Attributes:
@@ -136,8 +137,7 @@ def _shown(names: Sequence[str]) -> str:
     return ", ".join(names) or "<none>"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScopedLists:
+class ScopedLists(msgspec.Struct, frozen=True, kw_only=True):
     """The four lists of a spec, or of an include/exclude policy."""
 
     included_cluster: tuple[str, ...] = ()

@@ -5,7 +5,7 @@ Each end moves all that wait behind it: written at once for each, a queue costs 
 
 from typing import Final
 
-NEAR: Final = 5
+NEAR: Final = 3
 """Up to this position what is shown is exact, but for the moment it takes to write it."""
 
 FAR_FACTOR: Final = 3

@@ -1,7 +1,7 @@
 """Backup: what to save, and how saving went. (docs/spec: API 2, 15.1)"""
 
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Final
 
 from msgspec import Meta, Struct, field
 
@@ -9,6 +9,11 @@ from pinnace.api import API_VERSION
 from pinnace.api.fields import ENUM_KEY, MIN_ITEMS_KEY, NULLABLE, REQUIRED, NullableTime
 from pinnace.api.meta import ConfigReference, LabelSelector, ObjectMeta
 from pinnace.api.values.durations import Duration
+
+CSI_SNAPSHOT_TIMEOUT: Final = Duration.minutes(10)
+"""What a Backup gets that leaves `csiSnapshotTimeout` out. (docs/spec: BEY 1.1)"""
+ITEM_OPERATION_TIMEOUT: Final = Duration.hours(4)
+"""What a Backup or Restore gets that leaves `itemOperationTimeout` out. (docs/spec: BEY 1.1)"""
 
 
 class BackupPhase(StrEnum):

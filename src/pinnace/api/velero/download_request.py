@@ -32,6 +32,30 @@ class DownloadTargetKind(StrEnum):
     ITEM_INDEX = "BackupItemIndex"
     """Not of Velero, whose definition refuses it; a client then reads the tarball instead. (docs/adr/057)"""
 
+    @property
+    def words(self) -> str:
+        """What messages call the file: `tarball`, `resource list`."""
+        return _WORDS[self]
+
+
+_WORDS: Final = {
+    DownloadTargetKind.BACKUP_LOG: "log",
+    DownloadTargetKind.BACKUP_CONTENTS: "tarball",
+    DownloadTargetKind.BACKUP_VOLUME_SNAPSHOTS: "list of native snapshots",
+    DownloadTargetKind.BACKUP_RESOURCE_LIST: "resource list",
+    DownloadTargetKind.RESTORE_LOG: "log",
+    DownloadTargetKind.RESTORE_RESULTS: "results",
+    DownloadTargetKind.CSI_SNAPSHOTS: "list of CSI snapshots",
+    DownloadTargetKind.CSI_CONTENTS: "list of CSI snapshot contents",
+    DownloadTargetKind.BACKUP_ITEM_OPERATIONS: "list of item operations",
+    DownloadTargetKind.BACKUP_RESULTS: "results",
+    DownloadTargetKind.BACKUP_VOLUME_INFOS: "list of volumes",
+    DownloadTargetKind.RESTORE_RESOURCE_LIST: "resource list",
+    DownloadTargetKind.RESTORE_ITEM_OPERATIONS: "list of item operations",
+    DownloadTargetKind.RESTORE_VOLUME_INFO: "list of volumes",
+    DownloadTargetKind.RESTORE_OUTCOMES: "list of outcomes",
+    DownloadTargetKind.ITEM_INDEX: "index",
+}
 
 OF_VELERO_1_6: Final = frozenset(
     {

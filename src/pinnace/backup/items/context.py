@@ -1,9 +1,10 @@
 """The context of the engine's steps: the request, the cluster, the archive and the log."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol
+
+import msgspec
 
 from pinnace.api.values.times import utcnow
 from pinnace.api.velero.backup import Backup
@@ -43,8 +44,7 @@ class ItemWriter(Protocol):
         """Write what was taken, if it is much. Raises ArchiveWriteError."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunContext:
+class RunContext(msgspec.Struct, frozen=True, kw_only=True):
     """One run of the engine. Made once, passed to each step.
 
     Attributes:
@@ -61,13 +61,13 @@ class RunContext:
     actions: ActionTable
     hooks: HookChoice
     collaborators: Collaborators
-    activity: Activity = field(default_factory=Activity)
-    tracker: Tracker = field(default_factory=Tracker)
-    claims: HandledClaims = field(default_factory=HandledClaims)
-    excluded: ExcludedItems = field(default_factory=ExcludedItems)
-    volumes: VolumeRecords = field(default_factory=VolumeRecords)
-    hook_counts: HookCounts = field(default_factory=HookCounts)
-    operations: list[ItemOperation] = field(default_factory=list)
+    activity: Activity = msgspec.field(default_factory=Activity)
+    tracker: Tracker = msgspec.field(default_factory=Tracker)
+    claims: HandledClaims = msgspec.field(default_factory=HandledClaims)
+    excluded: ExcludedItems = msgspec.field(default_factory=ExcludedItems)
+    volumes: VolumeRecords = msgspec.field(default_factory=VolumeRecords)
+    hook_counts: HookCounts = msgspec.field(default_factory=HookCounts)
+    operations: list[ItemOperation] = msgspec.field(default_factory=list)
     clock: Callable[[], datetime] = utcnow
 
     def heads(self, group_resource: str, api_version: str) -> tuple[str, ...]:

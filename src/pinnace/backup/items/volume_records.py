@@ -5,7 +5,8 @@ element for each way, and each other persistent volume in the backup one that sa
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from pinnace.api import labels
 from pinnace.api.objects import JSONObject, mapping, member, text
@@ -24,8 +25,7 @@ from pinnace.api.volume_info import (
 NO_SNAPSHOTTER = "volumeSnapshot: no applicable volumesnapshotter found"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Seen:
+class _Seen(msgspec.Struct, frozen=True, kw_only=True):
     """A persistent volume in the backup; `reason` says why it has no native snapshot."""
 
     claim: tuple[str, str]

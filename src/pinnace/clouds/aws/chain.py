@@ -4,6 +4,8 @@ botocore is imported when the first request needs it, as it takes a fifth of a s
 they run in a thread; what it returned is used until it is about to end. (docs/spec: STO 14.1, ADR 027)
 """
 
+import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -14,6 +16,7 @@ from pinnace.http.errors import StorageError, StoreConfigError, StoreUnavailable
 if TYPE_CHECKING:
     from botocore.credentials import Credentials as BotocoreCredentials
 
+_FILE_VARIABLE: Final = "AWS_SHARED_CREDENTIALS_FILE"
 _METADATA_PROVIDERS: Final = ("container-role", "iam-role")
 _LONGEST_TEXT: Final = 300
 
@@ -60,9 +63,7 @@ class CredentialChain:
             if self._found is None:
                 self._found = self._resolve()
             if self._found is None:
-                raise StoreConfigError(
-                    "no AWS credentials found: no environment variables, profile, credentials file or role"
-                )
+                raise StoreConfigError(f"no AWS credentials found: {_what_is_missing(os.environ)}")
             frozen = self._found.get_frozen_credentials()
         except exceptions.ProfileNotFound as error:
             name = self._profile or error.kwargs.get("profile", "")
@@ -103,3 +104,11 @@ class CredentialChain:
 
 def _one_line(error: Exception) -> str:
     return " ".join(str(error).split())[:_LONGEST_TEXT]
+
+
+def _what_is_missing(environ: Mapping[str, str]) -> str:
+    """Why nothing was found: a file that is named and does not exist, else that there is nothing at all."""
+    named = environ.get(_FILE_VARIABLE)
+    if named and not Path(named).expanduser().exists():
+        return f"{named}, which {_FILE_VARIABLE} names, does not exist"
+    return "no environment variables, profile, credentials file or role"

@@ -4,6 +4,8 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Protocol
 
+import msgspec
+
 REFRESH_BEFORE = timedelta(minutes=5)
 """Temporary credentials are renewed this long before they end, so that no upload outlives them."""
 
@@ -25,8 +27,7 @@ class CredentialSource(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class FixedCredentials:
+class FixedCredentials(msgspec.Struct, frozen=True):
     """Credentials that never change."""
 
     credentials: Credentials

@@ -3,8 +3,9 @@
 import asyncio
 from collections import deque
 from collections.abc import AsyncGenerator
-from dataclasses import dataclass
 from typing import Protocol
+
+import msgspec
 
 from pinnace.kube.errors import Gone, InvalidResponse
 from pinnace.kube.lists.pages import Page, list_outline, parse_page
@@ -22,8 +23,7 @@ class FetchPage(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class _Body:
+class _Body(msgspec.Struct, frozen=True):
     content: bytes
     token: str
     restarted: bool

@@ -5,7 +5,6 @@ gets the bytes as the server sent them. Only objects that an action or hook read
 """
 
 import re
-from dataclasses import dataclass
 
 import msgspec
 import orjson
@@ -203,8 +202,7 @@ def _is_decodable(raw: bytes | msgspec.Raw) -> bool:
     return True
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Page:
+class Page(msgspec.Struct, frozen=True, kw_only=True):
     """One page of a list.
 
     Attributes:
@@ -233,8 +231,7 @@ class Page:
         return max(len(self.items), 1) + self.remaining if self.remaining is not None else None
 
 
-@dataclass(frozen=True, slots=True)
-class ListOutline:
+class ListOutline(msgspec.Struct, frozen=True):
     """The kind of a list and the token of its next page, found without decoding the list."""
 
     kind: str

@@ -9,12 +9,12 @@ import os
 import ssl
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from io import BytesIO
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import quote, urlsplit, urlunsplit
 
+import msgspec
 import pycurl
 
 from pinnace.kube.errors import (
@@ -337,8 +337,7 @@ _NONE = ClientCertificate(b"", b"")
 """Means that no certificate but the configured one is used."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Target:
+class _Target(msgspec.Struct, frozen=True):
     """Where requests go: `url` has the name that TLS checks, `connect_to` the real address if it differs."""
 
     url: str

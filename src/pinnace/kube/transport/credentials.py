@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+import msgspec
+
 from pinnace.kube.errors import ConfigError
 
 TOKEN_FILE_REREAD_SECONDS = 60.0
@@ -38,14 +40,13 @@ class Credentials:
 ANONYMOUS = Credentials()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Impersonation:
+class Impersonation(msgspec.Struct, frozen=True, kw_only=True):
     """The user to act as, if the server lets us."""
 
     user: str
     uid: str = ""
     groups: tuple[str, ...] = ()
-    extra: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    extra: Mapping[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
 
 
 class Authenticator(Protocol):
@@ -75,8 +76,7 @@ def basic(username: str, password: str) -> Credentials:
     return Credentials(f"Basic {encoded}")
 
 
-@dataclass(frozen=True, slots=True)
-class StaticAuth:
+class StaticAuth(msgspec.Struct, frozen=True):
     """Credentials that never change: a token, a user and password, or nothing beside the certificate."""
 
     fixed: Credentials = ANONYMOUS

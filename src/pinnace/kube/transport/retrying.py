@@ -18,9 +18,10 @@ import asyncio
 import random
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
+
+import msgspec
 
 from pinnace.kube.answers import Reading
 from pinnace.kube.errors import (
@@ -56,8 +57,7 @@ _PASSING_FAULTS = frozenset({500, 502, 503, 504})
 _READY = Request(method="GET", path="/readyz", accept="*/*", timeout_seconds=PROBE_SECONDS)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RetryPolicy:
+class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True):
     """How often, and after which pauses, a request is sent again.
 
     Attributes:
@@ -126,8 +126,7 @@ def is_open(error: KubeError) -> bool:
     return isinstance(error, ConnectionFailed) and not isinstance(error, NotSent | NotTrusted)
 
 
-@dataclass(slots=True)
-class _Attempts:
+class _Attempts(msgspec.Struct):
     """The attempts at one request so far."""
 
     began: float

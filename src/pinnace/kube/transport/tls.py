@@ -85,8 +85,10 @@ def _load_certificate(context: ssl.SSLContext, certificate: ClientCertificate, o
         try:
             # The empty password keeps OpenSSL from asking for one on the terminal.
             context.load_cert_chain(certificate_file, key_file, password="")
-        except (ssl.SSLError, OSError) as error:
-            reason = getattr(error, "reason", None) or "unreadable, encrypted, or not a pair"
+        except OSError as error:  # SSLError is one
+            reason = f"OpenSSL cannot read them: {error.strerror}"
+            if isinstance(error, ssl.SSLError):
+                reason = error.reason or "encrypted, or not a pair"
             raise ConfigError(f"{origin}: client-certificate and client-key: {reason}") from error
 
 

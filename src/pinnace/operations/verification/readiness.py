@@ -1,8 +1,9 @@
 """Whether restored workloads have come up, and why not. Pure."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from pinnace.api.objects import JSONObject, mapping, member, objects, text
 from pinnace.kube.resources import (
@@ -25,8 +26,7 @@ WORKLOADS: Final[Sequence[APIResource]] = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WorkloadState:
+class WorkloadState(msgspec.Struct, frozen=True, kw_only=True):
     """What is known of one workload: a set of pods, or a pod that belongs to none.
 
     Attributes:

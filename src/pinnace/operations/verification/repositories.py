@@ -1,14 +1,15 @@
 """Whether the snapshots that a backup has in repositories of restic and kopia are there and readable."""
 
-import tempfile
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from pinnace.api.velero.pod_volume import RESTIC
 from pinnace.api.velero.storage_location import BackupStorageLocation
 from pinnace.csi.stored_data import SavedPodVolume
+from pinnace.operations.workdir import work_directory
 from pinnace.storage.errors import StorageError
 from pinnace.volumes.restic.identifiers import needs_region, repository_identifier
 from pinnace.volumes.restic.regions import find_region
@@ -36,8 +37,7 @@ def no_lock(repository: Repository) -> AbstractAsyncContextManager[None]:
     return nullcontext()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Lookup:
+class Lookup(msgspec.Struct, frozen=True, kw_only=True):
     """What was found of snapshots in repositories, a text each.
 
     Attributes:
@@ -72,8 +72,8 @@ async def look_up_snapshots(
     missing: list[str] = []
     unknown: list[str] = []
     found: dict[Repository, list[SavedPodVolume]] = {}
-    with tempfile.TemporaryDirectory(prefix="pinnace-") as workdir:
-        uploaders = Uploaders.of(await access(Path(workdir)))
+    async with work_directory(None) as workdir:
+        uploaders = Uploaders.of(await access(workdir))
         region = ""
         if needs_region(location) and any(each.uploader == RESTIC for each in saved):
             region = await find_region(location.spec.object_storage.bucket)

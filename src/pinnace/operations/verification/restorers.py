@@ -2,7 +2,8 @@
 
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+
+import msgspec
 
 from pinnace.aio.timing import SystemTimer, Timer, poll
 from pinnace.api.codec import encode
@@ -35,8 +36,7 @@ ReadResults = Callable[[str], Awaitable[JSONObject]]
 """The results file of a restore; may raise anything that reading it raises."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LocalRestorer:
+class LocalRestorer(msgspec.Struct, frozen=True, kw_only=True):
     """Restores in this process."""
 
     run: LocalRun
@@ -63,8 +63,7 @@ class LocalRestorer:
         return []
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServerRestorer:
+class ServerRestorer(msgspec.Struct, frozen=True, kw_only=True):
     """Has a server restore.
 
     Attributes:
@@ -77,7 +76,7 @@ class ServerRestorer:
     namespace: str
     limit_seconds: float
     results: ReadResults
-    timer: Timer = field(default_factory=SystemTimer)
+    timer: Timer = msgspec.field(default_factory=SystemTimer)
 
     async def restore(self, restore: Restore, rules: JSONObject) -> Restored:
         """See Restorer. Raises KubeError."""

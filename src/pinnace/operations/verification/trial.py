@@ -15,6 +15,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
+import msgspec
 import orjson
 
 from pinnace.aio.timing import SystemTimer, Timer, poll
@@ -78,8 +79,7 @@ class TrialImpossible(Exception):
     """The restore on trial cannot begin safely; nothing was restored. The text says why."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Restored:
+class Restored(msgspec.Struct, frozen=True, kw_only=True):
     """How a restore ended.
 
     Attributes:

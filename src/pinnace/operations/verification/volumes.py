@@ -4,8 +4,9 @@ What cannot be asked is a finding of its own, by name; nothing is passed over.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from pinnace.api.velero.snapshots import VolumeSnapshot
 from pinnace.api.velero.storage_location import BackupStorageLocation
@@ -31,8 +32,7 @@ _NATIVE: Final = "native snapshots"
 _CSI: Final = "CSI snapshots in storage"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClusterView:
+class ClusterView(msgspec.Struct, frozen=True, kw_only=True):
     """The cluster by which snapshots are looked at.
 
     Attributes:
@@ -54,8 +54,7 @@ OpenView = Callable[[], Awaitable[ClusterView]]
 """Opens the cluster, once it is needed. Raises NoCluster."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VolumeLookup:
+class VolumeLookup(msgspec.Struct, frozen=True, kw_only=True):
     """How volume data is looked at.
 
     Attributes:

@@ -42,7 +42,7 @@ async def _named(name: str, kind: DownloadTargetKind) -> AsyncIterator[None]:
     try:
         yield
     except ObjectNotFound as error:
-        raise MissingFile(f"backup {name} has no {kind}") from error
+        raise MissingFile(f"backup {name} has no {kind.words}") from error
     except RangesUnsupported as error:
         raise NoParts(str(error)) from error
 

@@ -1,13 +1,13 @@
 """How programs of plugins are started and how long they may take."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+import msgspec
 
 from pinnace.plugins.calling import DEFAULT_DEADLINES, Deadlines
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProcessLimits:
+class ProcessLimits(msgspec.Struct, frozen=True, kw_only=True):
     """Times, in seconds.
 
     Attributes:
@@ -21,8 +21,7 @@ class ProcessLimits:
     notice: float = 0.5
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LaunchOptions:
+class LaunchOptions(msgspec.Struct, frozen=True, kw_only=True):
     """How programs are started.
 
     Attributes:
@@ -33,5 +32,5 @@ class LaunchOptions:
     environ: Mapping[str, str]
     log_level: str = "info"
     features: frozenset[str] = frozenset()
-    limits: ProcessLimits = field(default_factory=ProcessLimits)
+    limits: ProcessLimits = msgspec.field(default_factory=ProcessLimits)
     deadlines: Deadlines = DEFAULT_DEADLINES

@@ -1,8 +1,10 @@
 """Waits until the additional items of an item are ready, as an action of version 2 asks. (BEY 5.6)"""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import Protocol
+
+import msgspec
+from msgspec.structs import replace
 
 from pinnace.aio.timing import poll
 from pinnace.api.velero.restore import Restore
@@ -29,8 +31,7 @@ class Kinds(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AdditionalItems:
+class AdditionalItems(msgspec.Struct, frozen=True, kw_only=True):
     """Asks actions whether additional items are ready.
 
     Attributes:

@@ -4,10 +4,10 @@ The decisions are those of `deciding`; everything that changes the cluster goes 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
+import msgspec
 import orjson
 
 from pinnace.api.codec import merge_patch
@@ -30,8 +30,7 @@ _MERGE_ATTEMPTS: Final = 5
 """Controllers write ServiceAccounts too; each attempt starts from the current version."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ApplyRules:
+class ApplyRules(msgspec.Struct, frozen=True, kw_only=True):
     """What holds for every object of one restore.
 
     Attributes:
@@ -51,8 +50,7 @@ class ApplyRules:
         return self.policy
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Prepared:
+class Prepared(msgspec.Struct, frozen=True, kw_only=True):
     """An item as it is sent.
 
     Attributes:
@@ -72,8 +70,7 @@ class Prepared:
         return self.ref.target_namespace or None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Applied:
+class Applied(msgspec.Struct, frozen=True, kw_only=True):
     """What became of a prepared item.
 
     Attributes:

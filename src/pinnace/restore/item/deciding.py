@@ -13,9 +13,10 @@ Every item is decided about in one place: before it is sent by `life`, afterward
 out; a preview only replaces the latter. (docs/spec: RST 17, BEY 5.1; docs/adr/047, 048)
 """
 
-from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Final
+
+import msgspec
 
 from pinnace.api.objects import JSONObject
 from pinnace.api.restore_outcomes import Outcome
@@ -50,8 +51,7 @@ class Step(Enum):
     RECREATION = auto()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Existing:
+class Existing(msgspec.Struct, frozen=True, kw_only=True):
     """An object that exists in the cluster already, compared with what a restore would have created.
 
     Attributes:
@@ -69,8 +69,7 @@ class Existing:
     change: JSONObject | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Decision:
+class Decision(msgspec.Struct, frozen=True, kw_only=True):
     """What is done about one existing object.
 
     Attributes:

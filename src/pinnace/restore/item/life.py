@@ -2,11 +2,12 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
+import msgspec
 import orjson
+from msgspec.structs import replace
 
 from pinnace.api.nonadmin.exclusions import SNAPSHOT_KINDS
 from pinnace.api.objects import JSONObject
@@ -48,8 +49,7 @@ _ODD_CONTENT: Final = (LookupError, TypeError, ValueError, AttributeError, Recur
 """The errors of code that gets an object of another structure than its kind has."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KnownKinds:
+class KnownKinds(msgspec.Struct, frozen=True, kw_only=True):
     """What is known of kinds; renewed when definitions were restored."""
 
     discovery: Discovery
@@ -58,8 +58,7 @@ class KnownKinds:
     statuses: StatusFilter
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ItemRules:
+class ItemRules(msgspec.Struct, frozen=True, kw_only=True):
     """What holds for every item of one restore.
 
     Attributes:
@@ -74,8 +73,7 @@ class ItemRules:
     modifiers: ResourceModifiers | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ItemParts:
+class ItemParts(msgspec.Struct, frozen=True, kw_only=True):
     """The parts of one restore that work on its items, shared by all of them."""
 
     reader: ItemReader

@@ -1,9 +1,9 @@
 """Which objects get back their status. Pure. (docs/spec: BEY 5.2)"""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Self
 
+import msgspec
 import orjson
 
 from pinnace.api import labels
@@ -14,8 +14,7 @@ from pinnace.api.velero.restore import RestoreSpec
 _ANNOTATION = labels.RESTORE_STATUS.encode()
 
 
-@dataclass(frozen=True, slots=True)
-class StatusFilter:
+class StatusFilter(msgspec.Struct, frozen=True):
     """The statuses that a restore writes.
 
     Attributes:

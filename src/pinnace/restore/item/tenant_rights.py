@@ -7,8 +7,9 @@ namespace. The limit is the role `edit` of the cluster, with all roles that are 
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any, Final, Self
+
+import msgspec
 
 from pinnace.api.objects import JSONObject, listed, objects
 
@@ -23,8 +24,7 @@ VOLUMES: Final = "persistentvolumes"
 SETTING: Final = "restorableResources"
 
 
-@dataclass(frozen=True, slots=True)
-class TenantRights:
+class TenantRights(msgspec.Struct, frozen=True):
     """The kinds that a tenant may create in its namespace, and those that the administrator adds.
 
     Attributes:

@@ -3,9 +3,10 @@
 import copy
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
+
+import msgspec
 
 from pinnace.api.objects import same_json
 
@@ -34,8 +35,7 @@ class Kind(StrEnum):
     COPY = "copy"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Operation:
+class Operation(msgspec.Struct, frozen=True, kw_only=True):
     """One operation.
 
     Attributes:

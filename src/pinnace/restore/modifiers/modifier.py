@@ -1,8 +1,8 @@
 """Applies resource modifiers to one object. Pure: restores and their previews use it. (docs/spec: BEY 5.3)"""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+import msgspec
 import orjson
 
 from pinnace.api.objects import JSONObject, copied, mapping
@@ -11,8 +11,7 @@ from pinnace.restore.modifiers.json_patch import PatchError, TestFailed
 from pinnace.restore.modifiers.rules import Rule
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Modified:
+class Modified(msgspec.Struct, frozen=True, kw_only=True):
     """An object after the rules.
 
     Attributes:

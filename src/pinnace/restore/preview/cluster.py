@@ -7,10 +7,10 @@ known otherwise.
 """
 
 import itertools
-from dataclasses import replace
 from typing import Any, Final, TypeVar
 
 import orjson
+from msgspec.structs import replace
 
 from pinnace.api.objects import JSONObject, copied, dump_json, listed, mapping, text
 from pinnace.api.selection.selectors import Selector

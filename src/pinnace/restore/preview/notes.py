@@ -1,8 +1,9 @@
 """Notes of the work that a restore would start besides creating objects: volumes, pod volumes and hooks."""
 
 from collections.abc import Coroutine, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
+
+import msgspec
 
 from pinnace.api.objects import JSONObject, text
 from pinnace.api.pod_volume_catalogue import SavedSnapshot
@@ -13,8 +14,7 @@ from pinnace.csi.movement.objects import MovedVolume
 from pinnace.hooks.restore_selection import PodExecHook
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VolumeNote:
+class VolumeNote(msgspec.Struct, frozen=True, kw_only=True):
     """A volume that would get its data.
 
     Attributes:
@@ -27,8 +27,7 @@ class VolumeNote:
     source: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HookNote:
+class HookNote(msgspec.Struct, frozen=True, kw_only=True):
     """A hook that would run in a container of a restored pod."""
 
     pod: str
@@ -36,12 +35,11 @@ class HookNote:
     command: tuple[str, ...]
 
 
-@dataclass(slots=True)
-class Notes:
+class Notes(msgspec.Struct):
     """What a restore would start."""
 
-    volumes: list[VolumeNote] = field(default_factory=list)
-    hooks: list[HookNote] = field(default_factory=list)
+    volumes: list[VolumeNote] = msgspec.field(default_factory=list)
+    hooks: list[HookNote] = msgspec.field(default_factory=list)
 
 
 class NotedVolumes:

@@ -7,9 +7,9 @@ for it would have paid for that. What is listed goes into a file: memory holds n
 
 import asyncio
 from contextlib import aclosing
-from dataclasses import dataclass, field
 from typing import Final
 
+import msgspec
 import orjson
 
 from pinnace.api.objects import JSONObject, dump_json
@@ -28,8 +28,7 @@ _REQUESTS_FOR_A_KIND: Final = 16
 _NEVER: Final = 1 << 62
 
 
-@dataclass(slots=True)
-class _Budget:
+class _Budget(msgspec.Struct):
     """How many requests were made, and from how many on a list is tried."""
 
     try_at: int
@@ -46,21 +45,19 @@ class _Budget:
         return self.requests * _OBJECTS_FOR_A_REQUEST
 
 
-@dataclass(slots=True)
-class _Namespace:
+class _Namespace(msgspec.Struct):
     """The objects of a kind in one namespace, or the cluster-scoped ones; absent objects have no place."""
 
-    places: dict[str, Place | None] = field(default_factory=dict)
+    places: dict[str, Place | None] = msgspec.field(default_factory=dict)
     is_listed: bool = False
-    budget: _Budget = field(default_factory=lambda: _Budget(_REQUESTS_IN_A_NAMESPACE))
+    budget: _Budget = msgspec.field(default_factory=lambda: _Budget(_REQUESTS_IN_A_NAMESPACE))
 
 
-@dataclass(slots=True)
-class _Kind:
-    namespaces: dict[str, _Namespace] = field(default_factory=dict)
+class _Kind(msgspec.Struct):
+    namespaces: dict[str, _Namespace] = msgspec.field(default_factory=dict)
     is_listed: bool = False
-    budget: _Budget = field(default_factory=lambda: _Budget(_REQUESTS_FOR_A_KIND))
-    turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+    budget: _Budget = msgspec.field(default_factory=lambda: _Budget(_REQUESTS_FOR_A_KIND))
+    turn: asyncio.Lock = msgspec.field(default_factory=asyncio.Lock)
     """Held while a list is read, so that it is read once."""
 
     def namespace(self, name: str) -> _Namespace:

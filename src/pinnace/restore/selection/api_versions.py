@@ -6,8 +6,9 @@ the user prefers. `versions` collects them.
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from pinnace.archive.paths import PREFERRED_SUFFIX
 
@@ -20,8 +21,7 @@ _KUBE_VERSION = re.compile(r"v([1-9][0-9]*)(?:(alpha|beta)([1-9][0-9]*))?", re.A
 _STABILITY = {None: 0, "beta": 1, "alpha": 2}
 
 
-@dataclass(frozen=True, slots=True)
-class Versions:
+class Versions(msgspec.Struct, frozen=True):
     """The versions of one group: all of them, most important first, and the preferred one ("" if unknown)."""
 
     preferred: str

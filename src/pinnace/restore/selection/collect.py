@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 import msgspec
 
@@ -20,8 +19,7 @@ _ITEMS_BETWEEN_YIELDS = 200
 """With label selectors every item is read; other tasks can run after this many items."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RestoreFilter:
+class RestoreFilter(msgspec.Struct, frozen=True, kw_only=True):
     """The filters of a restore, with resource names resolved.
 
     Attributes:
@@ -72,8 +70,7 @@ class RestoreFilter:
         return self.include_cluster_resources is not False
 
 
-@dataclass(frozen=True, slots=True)
-class SelectedNamespace:
+class SelectedNamespace(msgspec.Struct, frozen=True):
     """The selected items of one kind in one namespace, in file name order."""
 
     original: str
@@ -81,8 +78,7 @@ class SelectedNamespace:
     names: Sequence[str]
 
 
-@dataclass(frozen=True, slots=True)
-class SelectedResource:
+class SelectedResource(msgspec.Struct, frozen=True):
     """The selected items of one kind, and whether the cluster serves it."""
 
     group_resource: str

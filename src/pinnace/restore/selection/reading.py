@@ -6,9 +6,9 @@ filters did not check. (docs/spec: RST 6-8, 10)
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import NamedTuple
 
+import msgspec
 import orjson
 
 from pinnace.api import labels
@@ -27,8 +27,7 @@ class ItemKey(NamedTuple):
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class ItemRef:
+class ItemRef(msgspec.Struct, frozen=True):
     """One item of the archive and its target namespace (both namespaces are empty if cluster-scoped)."""
 
     group_resource: str

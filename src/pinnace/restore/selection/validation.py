@@ -6,7 +6,6 @@ a server.
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final, Protocol
 
@@ -16,7 +15,8 @@ from pinnace.api import labels
 from pinnace.api.chosen_objects import decode_chosen
 from pinnace.api.selection.label_choice import label_choice_errors
 from pinnace.api.selection.validation import namespace_list_errors, resource_list_errors
-from pinnace.api.velero.backup import Backup, BackupPhase
+from pinnace.api.values.durations import Duration
+from pinnace.api.velero.backup import ITEM_OPERATION_TIMEOUT, Backup, BackupPhase
 from pinnace.api.velero.restore import ExistingResourcePolicy, Restore, RestoreSpec
 from pinnace.restore.errors import BackupLookupError
 
@@ -58,8 +58,7 @@ class BackupLookups(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CompletedRestore:
+class CompletedRestore(msgspec.Struct, frozen=True, kw_only=True):
     """The outcome of a validation.
 
     Attributes:
@@ -73,9 +72,16 @@ class CompletedRestore:
     errors: tuple[str, ...]
 
 
-async def validate_and_complete(restore: Restore, lookups: BackupLookups) -> CompletedRestore:
-    """Validate a Restore before it runs; the given object is not changed."""
+async def validate_and_complete(
+    restore: Restore, lookups: BackupLookups, *, operation_timeout: Duration = ITEM_OPERATION_TIMEOUT
+) -> CompletedRestore:
+    """Validate a Restore before it runs; the given object is not changed.
+
+    Args:
+        operation_timeout: what the Restore gets if it does not say.
+    """
     spec = _with_default_exclusions(restore.spec)
+    spec.item_operation_timeout = spec.item_operation_timeout or operation_timeout
     errors = [
         *list_errors(spec),
         *_policy_errors(spec),

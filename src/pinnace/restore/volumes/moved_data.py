@@ -1,9 +1,9 @@
 """Starts the restore of data that was moved into the location. (docs/spec: BEY 6.7)"""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
 
+import msgspec
 import orjson
 
 from pinnace.api import labels
@@ -30,8 +30,7 @@ def wait_for_data(restore: Restore, ref: ItemRef, claim: JSONObject) -> None:
     claim["spec"]["selector"] = {"matchLabels": wanted}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MovedData:
+class MovedData(msgspec.Struct, frozen=True, kw_only=True):
     """Starts the restore of moved data when its claim was created.
 
     Attributes:

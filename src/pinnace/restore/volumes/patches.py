@@ -5,8 +5,9 @@ where the user had chosen Retain. (docs/spec: BEY 5.7)
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from pinnace.aio.timing import Timer, poll
 from pinnace.api import labels
@@ -21,8 +22,7 @@ from pinnace.restore.selection.reading import ItemRef
 _ANEW: Final = (BackupMethod.CSI_SNAPSHOT, BackupMethod.POD_VOLUME_BACKUP)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Wanted:
+class _Wanted(msgspec.Struct, frozen=True, kw_only=True):
     namespace: str
     name: str
     info: PersistentVolumeInfo

@@ -5,9 +5,10 @@ A `VolumeRestorer` makes volumes from native snapshots; without one, a volume th
 
 import uuid
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final
+
+import msgspec
 
 from pinnace.aio.timing import poll
 from pinnace.api import labels
@@ -64,12 +65,11 @@ def decide(
     return VolumeSource.AS_IT_IS
 
 
-@dataclass(slots=True)
-class PreparedVolumes:
+class PreparedVolumes(msgspec.Struct):
     """What the restore of claims needs to know about the volumes, which are restored before."""
 
-    to_provision: set[str] = field(default_factory=set)
-    renamed: dict[str, str] = field(default_factory=dict)
+    to_provision: set[str] = msgspec.field(default_factory=set)
+    renamed: dict[str, str] = msgspec.field(default_factory=dict)
 
 
 def adjust_claim(claim: JSONObject, prepared: PreparedVolumes) -> None:
@@ -88,8 +88,7 @@ def adjust_claim(claim: JSONObject, prepared: PreparedVolumes) -> None:
         spec["volumeName"] = prepared.renamed[volume_name]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SavedVolumes:
+class SavedVolumes(msgspec.Struct, frozen=True, kw_only=True):
     """What a backup has of the data of volumes.
 
     Attributes:

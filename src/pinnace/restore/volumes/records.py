@@ -5,8 +5,8 @@ results and in the operations of the restore.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 
+import msgspec
 import orjson
 
 from pinnace.api.objects import JSONObject, mapping, text
@@ -29,8 +29,7 @@ POD_VOLUME_RESTORE = "PodVolumeRestore"
 _BUILT_IN_MOVER = "velero"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VolumeRecords:
+class VolumeRecords(msgspec.Struct, frozen=True, kw_only=True):
     """Collects the records of one restore.
 
     Attributes:
@@ -42,7 +41,7 @@ class VolumeRecords:
     made: Mapping[str, VolumeSnapshot]
     pod_volumes: PodVolumeCatalogue | None
     infos: Sequence[VolumeInfo] = ()
-    found: list[RestoredVolumeInfo] = field(default_factory=list)
+    found: list[RestoredVolumeInfo] = msgspec.field(default_factory=list)
 
     def created(self, ref: ItemRef, answer: bytes) -> None:
         """Record the volumes that an object which was just created brings."""

@@ -7,17 +7,18 @@ created with empty volumes and each is a warning.
 """
 
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
+import msgspec
 import orjson
 
 from pinnace.api import labels
 from pinnace.api.objects import JSONObject
 from pinnace.api.pod_volume_catalogue import UPLOADERS, PodVolumeCatalogue, uploader_of
-from pinnace.api.velero.pod_volume import RESTIC
+from pinnace.api.velero.pod_volume import RESTIC, PodVolumeBackup
 from pinnace.api.velero.restore import Restore
+from pinnace.api.velero.transfers import TransferPhase
 from pinnace.api.volume_info import BackupMethod, VolumeInfo, moved_claims
 from pinnace.archive.errors import ArchiveError
 from pinnace.archive.reader import ArchiveIndex
@@ -41,16 +42,14 @@ _WITH_NODE_AGENTS: Final = (
 _WITHOUT_DATA: Final = "with --without-volume-data it comes back empty"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DataLoss:
+class DataLoss(msgspec.Struct, frozen=True, kw_only=True):
     """Why the data of a volume is not restored, and what the user can do."""
 
     reason: str
     advice: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Abilities:
+class Abilities(msgspec.Struct, frozen=True, kw_only=True):
     """Which kinds of volume data this restore can restore.
 
     Attributes:
@@ -66,8 +65,7 @@ class Abilities:
     moved_data: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SavedData:
+class SavedData(msgspec.Struct, frozen=True, kw_only=True):
     """The records of volume data in a backup.
 
     Attributes:
@@ -234,8 +232,7 @@ Exists = Callable[[], Awaitable[bool]]
 """Whether the item exists in the cluster already; then it is not changed, as in any restore."""
 
 
-@dataclass(slots=True)
-class VolumeDataKeeper:
+class VolumeDataKeeper(msgspec.Struct):
     """Keeps claims and pods from being restored without their data.
 
     Attributes:
@@ -248,11 +245,11 @@ class VolumeDataKeeper:
     accepted: bool
     """Whether the user accepts empty volumes."""
     restore: Restore
-    moved: dict[Claim, MovedVolume] = field(default_factory=dict)
+    moved: dict[Claim, MovedVolume] = msgspec.field(default_factory=dict)
     """The moved data that is restored."""
     is_tuned: bool = False
     """Whether the restore has settings for the uploader, of which restic has none."""
-    _handled: set[Claim] = field(default_factory=set)
+    _handled: set[Claim] = msgspec.field(default_factory=set)
 
     @classmethod
     def of(
@@ -298,9 +295,19 @@ class VolumeDataKeeper:
         self._warn_of_restic(ref, pod, results)
         losses = self._losses_of(ref, pod)
         unbound = [] if self.accepted else self._unbound_claims(ref, pod)
-        if not losses and not unbound:
+        unsaved = self._unsaved_of(ref, pod)
+        if not losses and not unbound and not unsaved:
             return True
         if await exists():
+            return True
+        for volume, backup in unsaved.items():
+            status = backup.status
+            results.warnings.add(
+                ref.target_namespace,
+                f"volume {volume} of {ref.id} comes back empty: it was not saved, its PodVolumeBackup is"
+                f" {status.phase or TransferPhase.NEW}{f': {status.message}' if status.message else ''}",
+            )
+        if not losses and not unbound:
             return True
         if self.accepted:
             for volume, loss in losses.items():
@@ -331,6 +338,18 @@ class VolumeDataKeeper:
                 "spec.uploaderConfig has no effect on the volumes that restic saved, those of"
                 f" {ref.id} among them: restic has no such settings",
             )
+
+    def _unsaved_of(self, ref: ItemRef, pod: JSONObject) -> dict[str, PodVolumeBackup]:
+        """The volumes of a pod that were to be saved and were not; an empty one was, without a snapshot."""
+        names = {volume.get("name") for volume in pod["spec"]["volumes"]}
+        unsaved: dict[str, PodVolumeBackup] = {}
+        saved = set()
+        for backup in self.pod_volumes.of_pod(ref.original_namespace, ref.name):
+            if backup.status.snapshot_id or backup.status.phase == TransferPhase.COMPLETED:
+                saved.add(backup.spec.volume)
+            elif backup.spec.volume in names:
+                unsaved[backup.spec.volume] = backup
+        return {volume: backup for volume, backup in sorted(unsaved.items()) if volume not in saved}
 
     def _losses_of(self, ref: ItemRef, pod: JSONObject) -> dict[str, DataLoss]:
         """The losses of a pod's volumes that were not reported with their claims."""

@@ -1,6 +1,7 @@
 """The pages of a server: metrics for Prometheus, probes for the kubelet. (docs/spec: SRV 7)"""
 
 import asyncio
+import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
@@ -23,24 +24,40 @@ class StatusServer:
         address: `host:port`; an empty host means all interfaces, port 0 any free one.
         exposition: the metrics as Prometheus text.
         health: of the process.
+        flag: that gave the address, for the message when it cannot be used.
     """
 
-    def __init__(self, address: str, exposition: Callable[[], bytes], health: Callable[[], Health]) -> None:
+    def __init__(
+        self,
+        address: str,
+        exposition: Callable[[], bytes],
+        health: Callable[[], Health],
+        *,
+        flag: str = "--metrics-address",
+    ) -> None:
         self._host, self._port = parse_address(address)
+        self._flag = flag
         self._exposition = exposition
         self._health = health
         self.bound_port: int | None = None
 
     async def run(self) -> None:
-        """Listen. Raises OSError when the address cannot be used."""
+        """Listen. Raises OSError, which names the flag, when the address cannot be used."""
         app = web.Application()
         app.router.add_get("/metrics", self._metrics)
         app.router.add_get("/healthz", self._live)
         app.router.add_get("/readyz", self._ready)
-        async with listening(app, self._host, self._port) as port:
-            self.bound_port = port
-            log.info("Serving metrics and probes", address=f"{self._host or '*'}:{port}")
-            await asyncio.Event().wait()
+        try:
+            async with listening(app, self._host, self._port) as port:
+                self.bound_port = port
+                log.info("Serving metrics and probes", address=f"{self._host or '*'}:{port}")
+                await asyncio.Event().wait()
+        except OSError as error:
+            # The text of asyncio is about the call; what matters is the address and its flag.
+            reason = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror
+            address = f"{self._host or '*'}:{self._port}"
+            text = f"cannot listen on {address}: {reason}; {self._flag} names another address"
+            raise OSError(error.errno, text) from error
 
     async def _metrics(self, _request: web.Request) -> web.Response:
         return web.Response(body=self._exposition(), headers={"Content-Type": CONTENT_TYPE})

@@ -1,9 +1,10 @@
 """The built-in actions of backups."""
 
-import dataclasses
 from pathlib import Path
 from typing import Any, cast
 
+import msgspec
+import msgspec.structs
 import pytest
 
 from pinnace.api.objects import JSONObject
@@ -26,9 +27,9 @@ from pinnace.plugins.protocols import BackupItemAction
 from tests.support.scripted_api import Call
 from tests.unit.backup.fakes import FakeCluster, a_backup, discovery_of, run_backup, thing
 
-CRD_V1BETA1 = dataclasses.replace(CUSTOM_RESOURCE_DEFINITIONS, version="v1beta1")
-BINDINGS_V1BETA1 = dataclasses.replace(CLUSTER_ROLE_BINDINGS, version="v1beta1")
-BINDINGS_V9 = dataclasses.replace(CLUSTER_ROLE_BINDINGS, version="v9")
+CRD_V1BETA1 = msgspec.structs.replace(CUSTOM_RESOURCE_DEFINITIONS, version="v1beta1")
+BINDINGS_V1BETA1 = msgspec.structs.replace(CLUSTER_ROLE_BINDINGS, version="v1beta1")
+BINDINGS_V9 = msgspec.structs.replace(CLUSTER_ROLE_BINDINGS, version="v9")
 
 
 class Cluster(FakeCluster):

@@ -170,7 +170,6 @@ async def test_which_volumes_are_waited_for(
     assert mounts == [{"name": name, "mountPath": f"/restores/{name}"} for name in mounted]
 
 
-@pytest.mark.spec("PVL-071")
 async def test_no_pod_waits_for_the_data_of_another_uploader() -> None:
     cluster = Cluster(saved("a", uploader="other"))
     pod = a_pod(**{"snapshot.velero.io/a": "an id of old"})

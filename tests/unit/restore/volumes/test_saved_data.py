@@ -114,6 +114,42 @@ async def test_a_claim_with_moved_data_is_an_error_and_stays_unbound(
     assert "selector" not in harness.world.item("persistentvolumeclaims", "ns-1", "other")["spec"]
 
 
+async def test_moved_data_that_needs_node_agents_is_an_error_that_names_its_snapshot(
+    harness: Harness,
+) -> None:
+    upload = {
+        **UPLOAD,
+        "apiVersion": "velero.io/v2alpha1",
+        "metadata": {"name": "b-x", "namespace": "velero"},
+        "status": {"phase": "Completed", "snapshotID": "k1"},
+    }
+    made = [{"Group": "velero.io", "Resource": "datauploads", "Namespace": "velero", "Name": "b-x"}]
+    operation = {"spec": {**OPERATION["spec"], "postOperationItems": made}}
+    harness.request_fields = {"item_operations": [operation]}
+    file = next(iter(UPLOAD_FILE))
+
+    results = await harness.restore(bound(), db("data"), files={file: orjson.dumps(upload)})
+
+    (error,) = results.errors.namespaces["ns-1"]
+    assert "(snapshot k1), from where node agents of a server restore it" in error
+    assert harness.world.item("persistentvolumeclaims", "ns-1", "data")["spec"] == {"selector": UNBOUND}
+    assert harness.world.created_of("pods") == []
+
+
+async def test_a_claim_without_its_data_names_no_volume_or_snapshot_of_the_old_cluster(
+    harness: Harness,
+) -> None:
+    """Its volume is not in the backup: nothing else would remove the name."""
+    source = {"kind": "VolumeSnapshot", "name": "old"}
+    spec = {"volumeName": "pv-data", "dataSource": source, "dataSourceRef": source}
+    harness.request_fields = {"volume_infos": [moved()]}
+
+    results = await harness.restore(claim("data", spec=spec))
+
+    assert results.errors.count == 1
+    assert harness.world.item("persistentvolumeclaims", "ns-1", "data")["spec"] == {"selector": UNBOUND}
+
+
 @pytest.mark.spec("KOP-009")
 async def test_a_pod_volume_of_another_uploader_is_an_error_and_its_pod_is_left_out(harness: Harness) -> None:
     filler = Filler()
@@ -129,6 +165,35 @@ async def test_a_pod_volume_of_another_uploader_is_an_error_and_its_pod_is_left_
     assert "with other (snapshot abc)" in error
     assert harness.world.created_of("pods") == ["ns-1/web"]
     assert filler.asked == []
+
+
+@pytest.mark.parametrize(
+    ("phase", "message", "reason"),
+    [
+        ("Failed", "no such host", "Failed: no such host"),
+        ("Canceled", "", "Canceled"),
+        ("", "", "New"),
+        ("Completed", "volume was empty so no snapshot was taken", None),
+    ],
+)
+async def test_a_volume_that_was_not_saved_is_a_warning_of_its_pod(
+    harness: Harness, phase: str, message: str, reason: str | None
+) -> None:
+    harness.helpers = Helpers(pod_volume_restorer=Filler())
+    unsaved = saved(uploader="kopia", snapshot="")
+    unsaved.status.phase, unsaved.status.message = phase, message
+    harness.request_fields = {"pod_volume_backups": [unsaved, saved("logs", uploader="kopia")]}
+
+    results = await harness.restore(db())
+
+    told = "volume data of pods/ns-1/db comes back empty: it was not saved, its PodVolumeBackup is "
+    expected = {"ns-1": [told + reason]} if reason is not None else {}
+    assert results.warnings.namespaces == expected
+    assert results.errors.count == 0
+    assert harness.world.created_of("pods") == ["ns-1/db"]
+
+    again = await harness.restore(db())
+    assert "comes back empty" not in str(again.warnings)
 
 
 async def test_settings_of_the_uploader_are_one_warning_where_restic_saved_volumes(harness: Harness) -> None:

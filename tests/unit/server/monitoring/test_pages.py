@@ -70,11 +70,12 @@ async def test_nothing_else_is_served() -> None:
         assert (await get(f"{url}/"))[0] == 404
 
 
-async def test_an_address_in_use_is_an_error() -> None:
+async def test_an_address_in_use_is_an_error_that_names_its_flag() -> None:
     async with serving(iter([])) as url:
         address = url.removeprefix("http://")
-        other = StatusServer(address, ServerMetrics().exposition, lambda: RUNNING)
-        with pytest.raises(OSError, match="address already in use"):
+        other = StatusServer(address, ServerMetrics().exposition, lambda: RUNNING, flag="--page")
+        text = f"cannot listen on {address}: Address already in use; --page names another address"
+        with pytest.raises(OSError, match=text):
             await other.run()
 
 

@@ -6,9 +6,9 @@ another Service, which would lose the whole Service.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
+import msgspec
 import orjson
 
 from pinnace.api import labels
@@ -70,8 +70,7 @@ def _owns_node_port(fields: JSONObject, port: JSONObject) -> bool:
     return "f:nodePort" in mapping(fields, "f:ports", key)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Applied:
+class _Applied(msgspec.Struct, frozen=True, kw_only=True):
     """What the manifest of the last `kubectl apply` sets.
 
     Attributes:
