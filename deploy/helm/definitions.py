@@ -21,7 +21,7 @@ those in crds/ it never does."""
 
 
 def files() -> dict[Path, list[JSONObject]]:
-    """The files, and the definitions that they should hold."""
+    """The files with definitions, and the definitions that belong in each."""
     always = crds()
     known = {crd["metadata"]["name"] for crd in always}
     optional = [crd for crd in crds(non_admin=True) if crd["metadata"]["name"] not in known]
@@ -42,7 +42,7 @@ def other_files() -> dict[Path, str]:
 
 
 def text(definitions: list[JSONObject]) -> str:
-    """The content of a file."""
+    """The YAML of definitions, as the files hold it."""
     return yaml.safe_dump_all(definitions, sort_keys=False, width=110)
 
 

@@ -23,7 +23,7 @@ INPUTS = (
     *("src/pinnace", "pyproject.toml", "hatch_build.py", "README.md", "LICENSE", "requirements"),
     *("deploy/image", "hack/tools/kopia"),
 )
-"""What of the checkout decides what the image is; the Dockerfile copies the same."""
+"""The files of the checkout that decide what is in the image; the Dockerfile copies the same."""
 KEPT = 3
 """How many archives the cache keeps: they are 160 MB each and change with every change of the source."""
 
@@ -33,13 +33,14 @@ def build(archive: Path, tags: Sequence[str], machine: Machine | None = None) ->
 
     Args:
         archive: file to write; replaced as a whole, so that it never is half an image.
-        machine: that the image is for; by default the one that this runs on.
+        machine: the machine that the image is for; by default the one that this runs on.
 
     Raises:
-        BuildError: a step failed; the archive is as it was.
+        BuildError: a step failed, or the emulator is missing; the archive is as it was.
         ProgramUnavailable: kopia cannot be built here.
     """
     machine = machine or this_machine()
+    root_filesystem.emulator(machine)  # before kopia is built, which takes minutes
     config = ImageConfig(
         architecture=machine.architecture,
         entrypoint=root_filesystem.ENTRYPOINT,

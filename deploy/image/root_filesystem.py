@@ -30,18 +30,18 @@ PROGRAMS = ("python3", "restic", "libstdc++6")
 DATA = ("base-files", "ca-certificates", "tzdata")
 """Debian packages of which only the files are wanted: what they depend on is for their installation."""
 LEFT_OUT = frozenset({"dpkg", "tar"})
-"""Wanted by others only for their installation."""
+"""Packages that others need only for their installation."""
 
 BUILD_BACKEND = "hatchling"
 """What makes the wheel; its version, what it needs, and the hashes are in requirements/dev.txt."""
 
 USER = 65532
-"""Who runs in the image unless told otherwise; `pinnace install` says the same."""
+"""The user of the image by default; the workloads of `pinnace install` have the same."""
 ENVIRONMENT = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": "/tmp", "LANG": "C.UTF-8"}  # noqa: S108
 """The file system is read-only where it matters, so that home is where writing is allowed."""
 ENTRYPOINT = ("pinnace",)
 ALIASES = ("velero", "velero-restic-restore-helper")
-"""Of the command, at the root: where workloads and pods that Velero made look for its programs."""
+"""Other names of the command, at the root, where workloads and pods of Velero look for its programs."""
 
 COMMAND_TIMEOUT_SECONDS = 600.0
 
@@ -72,12 +72,12 @@ sys.exit(main())
 
 
 class BuildError(Exception):
-    """A step failed; the text has the command and the end of what it said."""
+    """A step failed; the text has the command and the end of its output."""
 
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """What an image is for.
+    """A kind of machine that an image can be for.
 
     Attributes:
         architecture: as Debian and Go name it.
@@ -92,13 +92,13 @@ MACHINES = {"amd64": Machine("amd64", "x86_64"), "arm64": Machine("arm64", "aarc
 
 
 def this_machine() -> Machine:
-    """The machine that this runs on; of one that is not in MACHINES Debian's name is taken for Linux's."""
+    """The machine that this runs on. If it is not in MACHINES, its Linux name is taken for Debian's too."""
     name = platform.machine()
     return next((machine for machine in MACHINES.values() if machine.name == name), Machine(name, name))
 
 
 def machine_named(architecture: str) -> Machine:
-    """The machine of an architecture that `add_architecture` lets through."""
+    """The machine of an architecture that `add_architecture` accepts."""
     return MACHINES.get(architecture) or this_machine()
 
 
@@ -122,9 +122,9 @@ def build(tree: Path, kopia: Path, machine: Machine) -> None:
             the package sources: times are those of SOURCE_DATE_EPOCH, or 1970.
 
     Raises:
-        BuildError: what is in the folder is of no use then.
+        BuildError: a step failed; the content of the folder cannot be used.
     """
-    _emulator(machine)  # before minutes are spent
+    emulator(machine)  # before packages are downloaded, which takes minutes
     tree.mkdir(parents=True)
     with tempfile.TemporaryDirectory(prefix="pinnace-image-") as scratch:
         for package in _fetch_packages(Path(scratch) / "debian", machine):
@@ -213,13 +213,8 @@ def _add_project(tree: Path, scratch: Path, machine: Machine) -> None:
     version = _python_version(tree)
     target = tree / f"usr/local/lib/python{version}/dist-packages"
     pip = (sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet")
-    into: Arguments = [
-        *_wheel_tags(version, machine),
-        "--no-compile",
-        "--only-binary=:all:",
-        "--target",
-        target,
-    ]
+    tags = _wheel_tags(version, machine)
+    into: Arguments = [*tags, "--no-compile", "--only-binary=:all:", "--target", target]
     _run([*pip, "install", *into, "--require-hashes", "-r", SOURCE / "requirements/runtime.txt"])
 
     backend, wheels = scratch / "backend", scratch / "wheels"
@@ -243,12 +238,12 @@ def _add_project(tree: Path, scratch: Path, machine: Machine) -> None:
 
 
 def _python_version(tree: Path) -> str:
-    """That of the image, such as 3.11; /usr/bin/python3 is a link to it."""
+    """The version of Python in the image, such as 3.11; /usr/bin/python3 is a link to it."""
     return (tree / "usr/bin/python3").readlink().name.removeprefix("python")
 
 
 def _wheel_tags(version: str, machine: Machine) -> list[str]:
-    """Wheels are chosen for the image's interpreter, not for the one that runs pip."""
+    """The options by which pip chooses wheels for the image's interpreter, not for its own."""
     tags = ["--implementation", "cp", "--python-version", version]
     for abi in (f"cp{version.replace('.', '')}", "abi3", "none"):
         tags += ["--abi", abi]
@@ -258,7 +253,7 @@ def _wheel_tags(version: str, machine: Machine) -> list[str]:
 
 
 def _pinned(name: str, requirements: str) -> str:
-    """Those lines of a lock file that pin one package and all that came with it."""
+    """The lines of a lock file that pin one package and all that it depends on."""
     blocks = {}
     for block in re.split(r"^(?=[\w.-]+==)", requirements, flags=re.MULTILINE):
         blocks[block.partition("==")[0]] = block
@@ -286,7 +281,7 @@ def _check_libraries(tree: Path, loader: Arguments) -> None:
 
 
 def _compile(tree: Path, loader: Arguments) -> None:
-    """Compile everything with the image's own interpreter: where nothing can be written it cannot later."""
+    """Compile everything with the image's own interpreter: a read-only container cannot do it later."""
     version = _python_version(tree)
     folders = [f"usr/lib/python{version}", "usr/lib/python3", f"usr/local/lib/python{version}"]
     folders = [name for name in folders if (tree / name).is_dir()]
@@ -306,15 +301,15 @@ def _compile(tree: Path, loader: Arguments) -> None:
 
 
 def _loader(tree: Path, machine: Machine) -> Arguments:
-    """What runs a program of the image here with the image's libraries, without chroot."""
+    """The command that runs a program of the image here with the image's libraries, without chroot."""
     (loader,) = {path.resolve() for path in tree.glob("lib*/ld-linux*.so.*")}
     (libc,) = {path.resolve() for path in tree.glob("lib/*/libc.so.6")}
     folders = (libc.parent, tree.resolve() / "usr/lib" / libc.parent.name)
-    return [*_emulator(machine), loader, "--library-path", ":".join(map(str, folders))]
+    return [*emulator(machine), loader, "--library-path", ":".join(map(str, folders))]
 
 
-def _emulator(machine: Machine) -> Arguments:
-    """What runs programs of that machine here; nothing if it is this one."""
+def emulator(machine: Machine) -> Arguments:
+    """The command that runs programs of that machine here; empty for this machine. Raises BuildError."""
     if machine == this_machine():
         return []
     for name in (f"qemu-{machine.name}-static", f"qemu-{machine.name}"):
@@ -327,7 +322,7 @@ def _emulator(machine: Machine) -> Arguments:
 
 
 def _settle_times(tree: Path) -> None:
-    """The same content gives the same image, whenever it is built."""
+    """Set all times alike, so that the same content always gives the same image."""
     seconds = int(os.environ.get("SOURCE_DATE_EPOCH", "0"))
     for path in (tree, *tree.rglob("*")):
         os.utime(path, (seconds, seconds), follow_symlinks=False)
@@ -350,12 +345,14 @@ def _run(
             check=False,
         )
     except FileNotFoundError:
-        raise BuildError(f"{words[0]} is not there: this needs Debian or one of its children") from None
+        raise BuildError(
+            f"{words[0]} is not installed: this needs Debian or a distribution made from it"
+        ) from None
     except subprocess.TimeoutExpired:
         raise BuildError(f"{' '.join(words[:4])} did not end in {COMMAND_TIMEOUT_SECONDS:.0f} s") from None
     if done.returncode:
-        said = (done.stdout + done.stderr).strip()[-2000:]
-        raise BuildError(f"{' '.join(words[:4])} ended with {done.returncode}:\n{said}")
+        output = (done.stdout + done.stderr).strip()[-2000:]
+        raise BuildError(f"{' '.join(words[:4])} ended with {done.returncode}:\n{output}")
     return done.stdout
 
 

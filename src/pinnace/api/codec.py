@@ -92,8 +92,8 @@ def encode(value: msgspec.Struct, *, unsent: bool = False) -> JSONObject:
 def encode_over(value: msgspec.Struct, read: Mapping[str, Any]) -> JSONObject:
     """Return `encode(value)` with the fields of `read` that no struct has: those of other versions.
 
-    Members of a list keep theirs as long as the list has the same length. Of the metadata nothing is added:
-    what the API server notes there, such as managedFields, is of that cluster.
+    Members of a list keep their unknown fields as long as the list has the same length. Nothing is added to
+    the metadata: what the API server notes there, such as managedFields, belongs to that cluster.
 
     Args:
         value: The struct to write, read from an object and then changed.

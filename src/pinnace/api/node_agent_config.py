@@ -46,7 +46,7 @@ class LoadAffinity(Struct, rename="camel", kw_only=True):
     """The nodes on which the data of snapshots may be moved.
 
     Attributes:
-        storage_class: of the claims that this is about; empty for those of all other classes.
+        storage_class: of the claims that this applies to; empty for the claims of all other classes.
     """
 
     node_selector: LabelSelector = field(default_factory=LabelSelector)
@@ -54,10 +54,10 @@ class LoadAffinity(Struct, rename="camel", kw_only=True):
 
 
 class BackupClaim(Struct, rename="camel", kw_only=True):
-    """What the temporary claim is like that is made of a snapshot.
+    """The properties of the temporary claim that is made of a snapshot.
 
     Attributes:
-        storage_class: in place of that of the claim that was snapshotted; empty for the same.
+        storage_class: its storage class; empty for that of the claim that was snapshotted.
         read_only: ask for the access mode ReadOnlyMany.
         spc_no_relabeling: run the pod with the SELinux type spc_t, so that the volume is not relabeled.
     """
@@ -69,7 +69,7 @@ class BackupClaim(Struct, rename="camel", kw_only=True):
 
 
 class RestoreClaim(Struct, rename="camel", kw_only=True):
-    """What the temporary claim of a restore is like.
+    """The properties of the temporary claim of a restore.
 
     Attributes:
         ignore_delay_binding: do not wait for the first pod of a claim whose class is WaitForFirstConsumer.

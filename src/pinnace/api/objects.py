@@ -40,15 +40,17 @@ def listed(obj: object, *path: str) -> list[Any]:
 
 
 def objects(obj: object, *path: str) -> list[JSONObject]:
-    """Those members of the list at a path that are objects; empty if there is no list."""
+    """The members of the list at a path that are objects; empty if there is no list."""
     return [entry for entry in listed(obj, *path) if isinstance(entry, dict)]
 
 
 def names_by_kind(value: object) -> dict[str, list[str]]:
-    """An untrusted resource list, of a backup or a restore: names by `<apiVersion>/<kind>`. `null` is empty.
+    """Check a resource list of a backup or a restore, and return it: names by `<apiVersion>/<kind>`.
+
+    `null` counts as empty.
 
     Raises:
-        ValueError: it is none.
+        ValueError: it is not a resource list.
     """
     found = {} if value is None else value
     if isinstance(found, dict) and all(map(_are_names, found.values())):

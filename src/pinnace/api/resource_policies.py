@@ -94,7 +94,9 @@ class _Document(_Strict):
 
 
 class VolumeFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """What the conditions look at. Of a claim without a volume only its labels and its phase are known.
+    """The properties of a volume that conditions test.
+
+    Of a claim without a volume only its labels and its phase are known.
 
     Attributes:
         source: the type of the volume, such as `csi`; empty if unknown.
@@ -112,7 +114,7 @@ class VolumeFacts(msgspec.Struct, frozen=True, kw_only=True):
 def facts_of(
     *, claim: JSONObject | None = None, persistent: JSONObject | None = None, volume: JSONObject | None = None
 ) -> VolumeFacts:
-    """The facts of a volume by its claim, and its persistent volume or its entry in a pod."""
+    """The properties of a volume, read from its claim, and its persistent volume or its entry in a pod."""
     spec = mapping(persistent, "spec") if persistent is not None else volume or {}
     source = next((name for name in spec if name in VOLUME_TYPES and spec[name] is not None), "")
     capacity = Decimal(0)
@@ -120,7 +122,7 @@ def facts_of(
         try:
             capacity = parse_quantity(written)
         except ValueError:
-            capacity = Decimal(0)  # the API server let it pass; no rule about sizes can mean it
+            capacity = Decimal(0)  # the API server accepted it; no rule about sizes matches it
     return VolumeFacts(
         capacity=capacity,
         storage_class=text(spec, "storageClassName") if persistent is not None else "",
@@ -140,7 +142,7 @@ class VolumeRule(msgspec.Struct, frozen=True, kw_only=True):
     most: Decimal = Decimal(0)
 
     def matches(self, facts: VolumeFacts) -> bool:
-        """Whether every condition holds; an absent one does."""
+        """Whether every condition holds; an absent condition counts as one that holds."""
         asked = self.conditions
         if asked.capacity is not None and (
             facts.capacity < self.least or (self.most and facts.capacity > self.most)

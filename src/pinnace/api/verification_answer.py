@@ -17,7 +17,7 @@ class _Written(msgspec.Struct):
 
 
 class VerificationAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """What a server answers.
+    """The answer of a server.
 
     Attributes:
         request: the text of the annotation that asked.

@@ -1,7 +1,6 @@
-"""Bearer tokens of Google and Azure: asked for once, kept until they are about to end.
+"""Bearer tokens of Google and Azure: requested once, kept until they are about to expire.
 
-Both clouds speak OAuth 2 with JSON answers; who asks with what is in gcp/credentials.py and
-azure/credentials.py.
+Both clouds use OAuth 2 with JSON answers; gcp/credentials.py and azure/credentials.py make the requests.
 """
 
 import base64
@@ -17,14 +16,14 @@ from pinnace.http.json import json_error, json_object
 from pinnace.http.requests import Reply
 
 REFRESH_BEFORE = timedelta(minutes=5)
-"""Tokens are renewed this long before they end; most last an hour, a metadata service's less."""
+"""Tokens are renewed this long before they expire; most last an hour, those of a metadata service less."""
 
 _LONGEST_SECONDS = 24 * 3600
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Token:
-    """What authorizes requests until `expires_at`."""
+    """A token that authorizes requests until `expires_at`."""
 
     value: str = field(repr=False)
     expires_at: datetime
@@ -35,7 +34,7 @@ TokenSource = Callable[[], Awaitable[Token]]
 
 
 class CachedToken:
-    """A token from a source, asked again only when the last one is about to end."""
+    """A token from a source, which is asked again only when the token is about to expire."""
 
     def __init__(self, source: TokenSource, *, clock: Callable[[], datetime] = utcnow) -> None:
         self._source = source
@@ -78,7 +77,7 @@ def sign_sha256(private_key: str, data: bytes, what: str) -> bytes:
     Raises:
         StoreConfigError: it is no RSA private key.
     """
-    # Loaded here: only those who have a key of their own pay for the library.
+    # Imported here: the library is needed only for keys, and takes long to import.
     from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
     from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
     from cryptography.hazmat.primitives.hashes import SHA256

@@ -265,7 +265,7 @@ async def _send_once(session: aiohttp.ClientSession, request: Request, policy: R
     ):
         body = bytearray()
         async for block in answer.content.iter_chunked(1 << 16):
-            silence.broken()
+            silence.restart()
             body += block
             if len(body) > _MAX_BODY_BYTES:
                 raise StorageError(f"{origin_of(url)} answered with more than {_MAX_BODY_BYTES} bytes")
@@ -291,8 +291,8 @@ class _Silence:
         self._open = False
         await self._timeout.__aexit__(kind, error, trace)
 
-    def broken(self) -> None:
-        """Something moved."""
+    def restart(self) -> None:
+        """Begin to count anew, as data has moved."""
         # Another task writes the body, and may end a step after the request.
         if self._open and not self._timeout.expired():
             self._timeout.reschedule(asyncio.get_running_loop().time() + self._seconds)
@@ -307,7 +307,7 @@ class _WatchedBody(BytesIO):
 
     def read(self, size: int | None = -1, /) -> bytes:
         """See BytesIO.read."""
-        self._silence.broken()
+        self._silence.restart()
         return super().read(size)
 
 

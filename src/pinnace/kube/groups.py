@@ -4,7 +4,7 @@ They have two forms: the aggregated one (`APIGroupDiscoveryList`, Kubernetes 1.2
 everything in two documents; the older one has a document for each version of each group.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, TypeVar
 
 import msgspec
@@ -192,35 +192,6 @@ def parse_outlines(document: Mapping[str, Any]) -> tuple[GroupOutline, ...]:
                 GroupOutline(name=group.name, versions=versions, preferred_version=preferred or versions[0])
             )
     return tuple(outlines)
-
-
-def parse_documents(documents: Iterable[Mapping[str, Any]]) -> tuple[APIGroup, ...]:
-    """The groups of documents of any form, in their order.
-
-    `APIResourceList`s are merged by group. An `APIGroupList` or `APIVersions`, if there is one, says which
-    versions a group has and which it prefers; a version that it names and that has no `APIResourceList`
-    has failed. Without one, the versions are those of the lists, the first preferred.
-
-    Raises:
-        InvalidResponse: if one is no discovery document.
-    """
-    groups: list[APIGroup] = []
-    outlines: dict[str, GroupOutline] = {}
-    listed: dict[str, dict[str, GroupVersion]] = {}
-    for document in documents:
-        if is_aggregated(document):
-            groups.extend(parse_aggregated(document))
-        elif document.get("kind") in ("APIVersions", "APIGroupList"):
-            outlines.update({outline.name: outline for outline in parse_outlines(document)})
-        else:
-            name, version = parse_resource_list(document)
-            listed.setdefault(name, {})[version.version] = version
-    for name, versions in listed.items():
-        seen = tuple(versions)
-        outlines.setdefault(name, GroupOutline(name=name, versions=seen, preferred_version=seen[0]))
-    missing = {outline.name: listed.get(outline.name, {}) for outline in outlines.values()}
-    groups.extend(assemble(outline, missing[outline.name]) for outline in outlines.values())
-    return tuple(groups)
 
 
 def assemble(outline: GroupOutline, found: Mapping[str, GroupVersion]) -> APIGroup:

@@ -41,7 +41,7 @@ class OwnNetworks:
         self._lock = asyncio.Lock()
 
     async def get(self) -> tuple[IPNetwork, ...]:
-        """The networks; where reading fails, those that were read last."""
+        """The networks; where reading fails, the networks that were read last."""
         async with self._lock:
             if self._clock() >= self._until:
                 complete = await self._read()
@@ -62,7 +62,8 @@ class OwnNetworks:
             except (KubeError, OSError, TimeoutError) as error:
                 complete = False
                 log.warning(
-                    "The cluster's own public networks are not known: tenants' locations may be there",
+                    "The cluster's own public networks could not be read: connections to tenants' locations"
+                    " may lead there",
                     extra={"fields": {"what": what, "error": error}},
                 )
         return complete

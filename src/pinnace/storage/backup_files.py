@@ -31,9 +31,9 @@ class BackupFiles(msgspec.Struct, frozen=True, kw_only=True):
         snapshots: records of native snapshots.
         resource_list: `<apiVersion>/<kind>` to sorted names.
         csi_volume_snapshots, csi_volume_snapshot_contents: whole objects; None leaves the file out.
-        volume_infos: what later Velero wants to know of the volumes; none leaves the file out. (BEY 3.6)
+        volume_infos: records of the volumes for later Velero; none leaves the file out. (BEY 3.6)
         results: warnings and errors for later Velero clients; None leaves the file out. (docs/spec: BEY 3.4)
-        item_operations: those that outlast the run; none leaves the file out. (docs/spec: BEY 3.8)
+        item_operations: the operations that outlast the run; none leaves the file out. (docs/spec: BEY 3.8)
     """
 
     name: str

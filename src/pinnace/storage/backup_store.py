@@ -35,6 +35,7 @@ from pinnace.storage.encoding import (
 )
 from pinnace.storage.errors import (
     BackupExists,
+    ClaimLost,
     InvalidLocation,
     ObjectNotFound,
     RangesUnsupported,
@@ -98,7 +99,7 @@ class BackupStore:
         read_only: refuse to write or delete backups and to delete restores; logs and results of restores are
             written, as Velero does. (docs/spec: STO 12)
         limits: for reading.
-        timer: of the claims of writers.
+        timer: the clock of writers' claims.
         """
         self._store = store
         self._layout = layout
@@ -136,7 +137,7 @@ class BackupStore:
             raise InvalidLocation(message)
 
     async def foreign_directories(self) -> list[str]:
-        """The directories at the root prefix that belong to something else."""
+        """The directories at the root prefix that do not belong to a location."""
         return [name for name in await self._directories() if name not in TOP_LEVEL_DIRECTORIES]
 
     async def _directories(self) -> list[str]:
@@ -158,8 +159,8 @@ class BackupStore:
         """
         key, body = self._layout.probe(token), token.encode()
         self._check_writable("write a file to try it")
-        await self._put(key, body)
         try:
+            await self._put(key, body)
             if await read_all(self._store, key, limit_bytes=len(body)) != body:
                 raise UnreadableObject(key, "it is not what was written")
             try:
@@ -198,19 +199,19 @@ class BackupStore:
         """Store a backup: log, then tarball and side files, then the metadata that makes it exist.
 
         Everything is encoded before anything is stored, and each file's size is asked for before the metadata
-        is stored. A failure or cancellation removes what was stored,
-        but for the log, which helps to find out why; a log that cannot be stored is only reported to the
-        process's own log. Without metadata only the log is stored. Of several processes that write a backup
-        of one name one does; the others change nothing.
+        is stored. A failure or cancellation removes what was stored, except the log, which helps to find out
+        why; a log that cannot be stored is only reported to the process's own log. Without metadata only the
+        log is stored. Of several processes that write a backup of one name at once, one succeeds and the
+        others change nothing.
 
         Args:
-            sent: told of each block of the large files that the store takes, by its size in bytes.
+            sent: called with the size in bytes of each block of the large files that the store takes.
 
         Raises:
             ReadOnlyLocation: the location is read-only.
             BackupExists: a finished backup of this name exists; it was not changed.
             BackupBeingWritten: another process writes a backup of this name.
-            ClaimLost: another process began to write it, as this one was not heard of for too long.
+            ClaimLost: another process took over, as this one did not renew its claim in time.
         """
         self._check_writable(f"write backup {files.name}")
         key = self._layout.writer_claim(files.name)
@@ -250,17 +251,17 @@ class BackupStore:
             await self._undo(files.name, [*whole_files, *side_files], claim, error)
             raise
 
-    async def _put_log(self, files: BackupFiles, told: Callable[[int], None] | None) -> None:
+    async def _put_log(self, files: BackupFiles, report: Callable[[int], None] | None) -> None:
         if files.log is None:
             return
         try:
             key = self._layout.target(DownloadTargetKind.BACKUP_LOG, files.name)
-            await self._put_file(key, files.log, told)
+            await self._put_file(key, files.log, report)
         except StorageError as error:
             _logger.warning("The log of backup %s could not be stored: %s", files.name, error)
 
-    async def _put_file(self, key: str, path: Path, told: Callable[[int], None] | None = None) -> None:
-        sent = _Counted(path, told)
+    async def _put_file(self, key: str, path: Path, report: Callable[[int], None] | None = None) -> None:
+        sent = _Counted(path, report)
         try:
             await self._store.put(key, sent)
         finally:
@@ -275,12 +276,12 @@ class BackupStore:
         try:
             await self._put(self._layout.backup_metadata(backup), metadata)
         except _NotConfirmed as error:
-            # The put itself was well. Taking it back would hardly succeed where this question did not, and
-            # what is there then would be a finished backup that was called Failed.
-            _logger.warning("The metadata of backup %s was stored, but not looked for: %s", backup, error)
+            # The put itself succeeded. Deleting the file would hardly succeed where asking for its size did
+            # not, and a finished backup would stay that is reported as Failed.
+            _logger.warning("The metadata of backup %s was stored, but not checked: %s", backup, error)
 
     async def _check_size(self, key: str, sent_bytes: int) -> None:
-        """See that a file is there as it was sent, whatever a put has said. Raises StorageError."""
+        """Check that a file is there as it was sent, whatever a put has said. Raises StorageError."""
         try:
             found = await self._store.size(key)
         except ObjectNotFound:
@@ -291,13 +292,19 @@ class BackupStore:
             raise StorageError(f"{key!r} has {found} bytes in the location, but {sent_bytes} were sent")
 
     async def _undo(self, backup: str, keys: list[str], claim: WriterClaim, cause: BaseException) -> None:
-        """Remove an unfinished backup, unless its files are another process's by now.
+        """Remove an unfinished backup, unless its files belong to another process, or may belong to one.
 
         Raises what went wrong together with a StorageError as the cause.
         """
 
         async def remove() -> list[StorageError]:
-            return [] if await claim.is_lost() else await self._delete_all(backup, keys)
+            try:
+                await claim.check()
+            except ClaimLost:
+                return []
+            except StorageError as error:
+                return [error]
+            return await self._delete_all(backup, keys)
 
         try:
             errors = await finish(remove(), limit_seconds=_UNDO_SECONDS)
@@ -307,9 +314,9 @@ class BackupStore:
             raise combined([cause, *errors]) from cause
 
     async def _delete_all(self, backup: str, keys: list[str]) -> list[StorageError]:
-        """Delete a backup's metadata and then `keys`; all are tried, unless the metadata had to stay.
+        """Delete a backup's metadata and then `keys`; all are tried, unless the metadata has to stay.
 
-        What still has its metadata looks finished, and therefore must stay complete.
+        A backup that still has its metadata looks finished, and therefore must stay complete.
         """
         errors: list[StorageError] = []
         metadata_key = self._layout.backup_metadata(backup)
@@ -389,7 +396,7 @@ class BackupStore:
         return await self._read_list(self._layout.target("CSIBackupVolumeSnapshotContents", backup))
 
     async def read_volume_infos(self, backup: str) -> list[VolumeInfo]:
-        """What Velero 1.13 and later note of each volume; none if the file is missing. (BEY 3.6)"""
+        """The records of volumes by Velero 1.13 and later; none if the file is missing. (BEY 3.6)"""
         key = self._layout.target("BackupVolumeInfos", backup)
         try:
             return [decode(VolumeInfo, element) for element in await self._read_list(key)]
@@ -401,7 +408,7 @@ class BackupStore:
         return await self._read_list(self._layout.target("BackupItemOperations", backup))
 
     async def put_item_operations(self, backup: str, operations: Sequence[Mapping[str, Any]]) -> None:
-        """Store how far the operations of a backup are, which is not finished until they are."""
+        """Store the progress of the operations of a backup, which is finished only after them."""
         self._check_writable(f"write backup {backup}")
         body = await in_thread(encode_list, operations)
         await self._put(self._layout.target("BackupItemOperations", backup), body)
@@ -506,14 +513,14 @@ class BackupStore:
         await self._put_file(self._layout.target(DownloadTargetKind.RESTORE_LOG, restore), log)
 
     async def put_restore_results(self, restore: str, results: Mapping[str, Any]) -> None:
-        """Store `{"errors": …, "warnings": …}` of a restore, given as it shall be in JSON."""
+        """Store `{"errors": …, "warnings": …}` of a restore, in the form of the JSON file."""
         body = await in_thread(encode_object, results)
         await self._put(self._layout.target(DownloadTargetKind.RESTORE_RESULTS, restore), body)
 
     async def put_restore_outcomes(
         self, restore: str, resource_list: Mapping[str, Any], details: Mapping[str, Any]
     ) -> None:
-        """Store what became of each object: Velero's resource list, and our details. (BEY 3.5)"""
+        """Store the outcome of each object: Velero's resource list, and our details. (BEY 3.5)"""
         for kind, content in (
             (DownloadTargetKind.RESTORE_RESOURCE_LIST, resource_list),
             (DownloadTargetKind.RESTORE_OUTCOMES, details),
@@ -533,7 +540,7 @@ class BackupStore:
     async def put_restore_item_operations(
         self, restore: str, operations: Sequence[Mapping[str, Any]]
     ) -> None:
-        """Store how far the operations of a restore are."""
+        """Store the progress of the operations of a restore."""
         body = await in_thread(encode_list, operations)
         await self._put(self._layout.target("RestoreItemOperations", restore), body)
 
@@ -583,18 +590,18 @@ class _NotConfirmed(StoreUnavailable):
 
 
 class _Counted:
-    """The bytes of a file on their way, counted; `told` is called with the size of each block."""
+    """Reads a file in blocks and counts its bytes; `report` is called with the size of each block."""
 
-    def __init__(self, path: Path, told: Callable[[int], None] | None = None) -> None:
+    def __init__(self, path: Path, report: Callable[[int], None] | None = None) -> None:
         self.size_bytes = 0
-        self._told = told
+        self._report = report
         self._stream = stream_file(path)
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         async for block in self._stream:
             self.size_bytes += len(block)
-            if self._told is not None:
-                self._told(len(block))
+            if self._report is not None:
+                self._report(len(block))
             yield block
 
     async def aclose(self) -> None:
@@ -603,7 +610,7 @@ class _Counted:
 
 
 def _is_name(name: str) -> bool:
-    """Whether a directory of the bucket can be spoken of; others are left alone."""
+    """Whether a backup or restore can have the name of a directory in the bucket; others are ignored."""
     try:
         check_name(name)
     except StorageError:

@@ -24,18 +24,18 @@ from pinnace.storage.errors import StorageError, StoreUnavailable
 _BLOCK_BYTES = 1 << 18
 _MAX_REFUSAL_BYTES = 1 << 16
 _PROGRESS_BYTES = 1 << 20
-"""What must come between two breaks for them not to be one fault: a few bytes a try would never end."""
+"""Two breaks with fewer bytes between them are one fault: a few bytes for each attempt would never end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """Where an object is read from.
+    """The URL of an object, and what authorizes reading it.
 
     Attributes:
         url: complete and quoted.
         headers: the headers of a request, given those that are to be sent with it; they may be signed.
         refusal: the error that an answer means.
-        query: what authorizes as a part of the URL, and is no part of what is signed; empty for nothing.
+        query: an authorization that is appended to the URL and not signed; empty for none.
     """
 
     key: str

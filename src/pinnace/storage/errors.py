@@ -95,8 +95,8 @@ class ClaimLost(StorageError):
 
     def __init__(self, writer: str) -> None:
         super().__init__(
-            f"{writer} has written or deleted a backup of this name in the location meanwhile: what is there"
-            " was left alone"
+            f"{writer} has written or deleted a backup of this name in the location meanwhile; its files were"
+            " left as they are: make the backup again under another name"
         )
 
 

@@ -1,7 +1,7 @@
 """An ObjectStore over the requests of one service, shared by S3, GCS and Azure.
 
-What a service's requests must do is `Requests`; this adds the rules of the interface: keys are checked, and a
-put whose outcome is unknown is undone. Nothing is asked of the network before the first call.
+`Requests` is what the requests of a service must do. The store checks keys, opens the session and closes it.
+Nothing is asked of the network before the first call.
 """
 
 import asyncio
@@ -14,18 +14,15 @@ from typing import Protocol
 
 import aiohttp
 
-from pinnace.aio.blocking import finish, not_interrupted
+from pinnace.aio.blocking import not_interrupted
 from pinnace.http.addresses import Addresses
 from pinnace.http.requests import RetryPolicy, new_session
 from pinnace.storage.downloads import Download, Source
-from pinnace.storage.errors import StorageError, StoreUnavailable
 from pinnace.storage.interface import Body, ListPage, check_key, check_prefix, check_range
 from pinnace.storage.upload import GRACE_SECONDS
 
 SignURL = Callable[[str, timedelta], Awaitable[str]]
 """Makes the URL to read an object with, given its key and how long the URL is to work."""
-
-_FORGET_SECONDS = 30.0
 
 
 class Requests(Protocol):
@@ -36,7 +33,7 @@ class Requests(Protocol):
         ...
 
     async def put_new(self, key: str, data: bytes) -> bool:
-        """Store an object unless there is one; whether it was stored."""
+        """Store an object unless there is one; return whether it was stored."""
         ...
 
     async def exists(self, key: str) -> bool:
@@ -65,7 +62,7 @@ class Requests(Protocol):
 
 
 class HTTPStore(ABC):
-    """An ObjectStore, made one of a service by `_connect`.
+    """Base of the stores of services; `_connect` provides the requests of the service.
 
     Args:
         tls: the trusted certificates.
@@ -94,13 +91,7 @@ class HTTPStore(ABC):
     async def put(self, key: str, body: Body) -> None:
         """See ObjectStore.put."""
         check_key(key)
-        requests = await self._requests()
-        try:
-            await requests.upload(key, body)
-        except (StoreUnavailable, asyncio.CancelledError):
-            # The request may have been carried out although its answer did not arrive.
-            await _forget(requests, key)
-            raise
+        await (await self._requests()).upload(key, body)
 
     async def put_new(self, key: str, data: bytes) -> bool:
         """See ObjectStore.put_new."""
@@ -178,10 +169,3 @@ class HTTPStore(ABC):
                     self._session = new_session(self._tls, addresses=self._addresses)
                 self._opened = await self._connect(self._session)
             return self._opened
-
-
-async def _forget(requests: Requests, key: str) -> None:
-    try:
-        await finish(requests.delete(key), limit_seconds=_FORGET_SECONDS)
-    except (StorageError, TimeoutError):
-        return  # the store is still away; the failure that brought us here is what counts

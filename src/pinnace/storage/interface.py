@@ -56,10 +56,13 @@ class ObjectStore(Protocol):
     async def put(self, key: str, body: Body) -> None:
         """Store `body` under `key`, replacing what is there.
 
-        The object appears complete or not at all: a put that fails, whose stream raises, or that is
-        cancelled leaves no new object visible and no unfinished upload behind. An object that was replaced
-        is then either still the old one or gone, never a mixture. The stream is read once, in constant
-        memory, whatever its length; its own exceptions come through unchanged. The caller closes it.
+        The object appears complete or not at all, and an object that was there before is replaced as a whole
+        or stays. A put that is refused, or whose stream raises, stores nothing. After StoreUnavailable and
+        cancellation the whole new object may be there, as the answer of the service may have been lost;
+        nothing is in flight any more, and no unfinished upload is left. It is not deleted here, because it
+        may be the former object or one that another process has stored meanwhile. The stream is read once,
+        in constant memory, whatever its length; its own exceptions come through unchanged. The caller closes
+        it.
         """
         ...
 

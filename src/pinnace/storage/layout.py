@@ -118,7 +118,7 @@ class Layout(msgspec.Struct, frozen=True):
         return f"{self.backup_directory(backup)}velero-backup.json"
 
     def writer_claim(self, backup: str) -> str:
-        """The file of the process that writes the backup; there only meanwhile. Velero ignores it."""
+        """The claim of the process that writes the backup, which deletes it at the end. Velero ignores it."""
         return f"{self.backup_directory(backup)}{backup}-pinnace-writer.json"
 
     def pod_volume_backups(self, backup: str) -> str:

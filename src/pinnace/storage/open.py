@@ -1,4 +1,4 @@
-"""From a BackupStorageLocation to a store that can be used. (docs/spec: STO 8)
+"""Opens the store of a BackupStorageLocation. (docs/spec: STO 8)
 
 Opening makes no connection; a store is opened for each operation, so that it uses rotated credentials.
 """
@@ -40,7 +40,7 @@ def qualified_provider(provider: str) -> str:
 def store_config(location: BackupStorageLocation, *, credentials_file: Path | None = None) -> dict[str, str]:
     """The configuration that a store is opened with: a copy of the location's, and what the server sets.
 
-    `resticRepoPrefix` is not the store's business and left out. (docs/spec: STO 8, 14.4)
+    `resticRepoPrefix` is left out, as it is not a setting of the store. (docs/spec: STO 8, 14.4)
 
     Raises:
         InvalidLocation: no bucket, no provider, or a bucket with a slash inside.
@@ -80,7 +80,7 @@ def open_object_store(
         create: a directory that does not exist is an empty store and made when it is needed. Not for a
             server, to which a missing one means that it is not mounted; nor are buckets ever made.
         environ: where credentials are looked for if the configuration names none.
-        others: asked for what is not built in; plugins. What they connect to is not checked.
+        others: opens stores that are not built in, as those of plugins; their addresses are not checked.
         addresses: where connections may go; None is anywhere.
 
     Raises:
@@ -89,7 +89,7 @@ def open_object_store(
     """
     name = qualified_provider(provider)
     if name == AWS_PROVIDER:
-        # Loaded here, as are the others: who uses one provider pays for that one.
+        # Imported here, as are the others: only the library of the provider that is used is loaded.
         from pinnace.storage.s3.config import parse_s3_config
         from pinnace.storage.s3.store import S3Store
 

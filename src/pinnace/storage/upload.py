@@ -1,6 +1,6 @@
 """Uploading a stream in constant memory so that nothing half-done stays behind.
 
-A server may go on with a request whose client hung up. So no request is ever torn off here: on failure or
+A server may go on with a request whose client hung up. So no request is ever interrupted here: on failure or
 cancellation those in flight are waited for, and only then the upload is aborted. (docs/spec: STO 14.1)
 """
 
@@ -19,7 +19,7 @@ objects of up to 48 GiB; all but the last are of one size, as some compatible st
 
 _PARTS_IN_FLIGHT = 3
 GRACE_SECONDS = 30.0
-"""For requests in flight to end by themselves, and then for the abort."""
+"""How long requests in flight may take to end by themselves, and then the abort."""
 
 
 class PutRequests(Protocol):
@@ -53,8 +53,8 @@ async def upload(
 ) -> None:
     """Store `body`: in one request if it fits into a part, else in parts, of which few are in memory.
 
-    After a failure or cancellation nothing is in flight any more, and a multipart upload has been aborted. An
-    object whose request was carried out without our hearing of it is the caller's to delete.
+    After a failure or cancellation nothing is in flight any more, and a multipart upload has been aborted.
+    The object may be there nevertheless, if only the answer of the service was lost.
 
     Raises:
         StorageError: the store failed. What the body raises comes through unchanged.

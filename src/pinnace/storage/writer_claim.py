@@ -1,10 +1,10 @@
-"""The right to write one backup, which one process has at a time. (docs/adr/051)
+"""Claims: only one process at a time writes a backup of one name. (docs/adr/051)
 
 Two processes that write a backup of one name at once, such as the schedules of two clusters that share a
-bucket, would mix their files, and the undo of one could delete what the other had finished. So a process
-first creates a small file in the backup's directory, renews it while it writes, and deletes it at the end. A
-file that is not renewed belongs to a process that died: after a while it is taken over. Nothing depends on
-clocks of different machines; Velero ignores the file and deletes it with the directory.
+bucket, would mix their files, and the undo of one could delete what the other had finished. Therefore a
+process first creates a small file in the backup's directory, renews it while it writes, and deletes it at the
+end. A file that is not renewed belongs to a process that died, and is taken over after a while. Clocks of
+different machines are never compared. Velero ignores the file and deletes it with the directory.
 """
 
 import asyncio
@@ -33,13 +33,16 @@ _logger = logging.getLogger(__name__)
 RENEWAL_SECONDS: Final = 5.0
 WATCH_SECONDS: Final = 3 * RENEWAL_SECONDS
 """How long a claim of another process is watched before it counts as abandoned."""
+SETTLING_SECONDS: Final = RENEWAL_SECONDS
+"""How long a process waits after it took a claim over. It is longer than a request takes, so that of several
+processes that took over one claim all but the last find that it is not theirs."""
 
 _TRIES: Final = 5
 """How often a claim that is released just before it is read is tried again."""
 _LIMIT_BYTES: Final = 4096
 _RELEASE_SECONDS: Final = 30.0
 _END_SECONDS: Final = 300.0
-"""For cancelled work to undo what it began."""
+"""How long cancelled work may take to undo what it began."""
 
 
 class WriterClaim:
@@ -51,12 +54,11 @@ class WriterClaim:
         self._timer = timer
         self._token = uuid4().hex
         self._renewals = 0
-        self._is_uncertain = False
 
     @classmethod
     @asynccontextmanager
     async def on(cls, store: ObjectStore, key: str, backup: str, *, timer: Timer) -> AsyncIterator[Self]:
-        """The claim, taken before the context is entered and released when it is left.
+        """A context in which this process has the claim; it is released at the end.
 
         Raises:
             BackupBeingWritten: another process has it, and renews it.
@@ -78,9 +80,14 @@ class WriterClaim:
         try:
             await asyncio.wait({working, renewing}, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            renewing.cancel()
             working.cancel()
-            await settle({renewing, working}, grace_seconds=_END_SECONDS)
+            try:
+                # The claim is renewed until the work has undone what it began: an abandoned claim is taken
+                # over, and the undo would then delete files of the other process.
+                await settle({working}, grace_seconds=_END_SECONDS)
+            finally:
+                renewing.cancel()
+                await settle({renewing}, grace_seconds=_END_SECONDS)
         if not renewing.cancelled() and (lost := renewing.exception()) is not None:
             raise lost
         working.result()
@@ -88,37 +95,26 @@ class WriterClaim:
     async def check(self) -> None:
         """Raise ClaimLost unless this process has the claim.
 
-        One that is gone is lost too: another process may have taken it over, and finished. But a renewal that
-        failed may have deleted the file itself, as stores undo a put whose outcome is unknown.
+        A claim that is gone is lost too: the backup was deleted, or another process took the claim over and
+        has finished.
         """
         found = await self._read()
-        if found is None and self._is_uncertain and await self._create():
-            self._is_uncertain = False
-            return
         if not self._is_own(found):
             raise ClaimLost(_writer_of(found))
 
-    async def is_lost(self) -> bool:
-        """Whether another process has the claim; False if the location does not answer."""
-        try:
-            await self.check()
-        except ClaimLost:
-            return True
-        except StorageError:
-            return False
-        return False
-
     async def _take(self, backup: str) -> None:
         for _ in range(_TRIES):
-            if await self._create():
-                return
+            # Read before and after: not every service has conditional writes, and some ignore the condition.
             found = await self._read()
             if found is None:
-                continue
+                await self._create()
+                found = await self._read()
             if self._is_own(found):
                 return
+            if found is None:
+                continue
             _logger.warning(
-                "Backup %s was begun by %s and is not finished: looking for %g s whether it is still written",
+                "Backup %s was begun by %s and is not finished: waiting %g s to see if it is still written",
                 backup,
                 _writer_of(found),
                 WATCH_SECONDS,
@@ -126,23 +122,24 @@ class WriterClaim:
             later = await self._watched(found)
             if later == found:
                 await self._store.put(self._key, self._content())
-                return
-            if later is not None:
+                await self._timer.sleep(SETTLING_SECONDS)
+            elif later is not None:
                 raise BackupBeingWritten(backup, _writer_of(later))
-        raise StorageError(f"cannot create {self._key!r}: the location refuses it, and does not have it")
+        raise StorageError(
+            f"cannot create {self._key!r}: the location says that it exists, and does not have it"
+        )
 
-    async def _create(self) -> bool:
-        """Create the file unless there is one; whose it is afterwards is for a read to say."""
+    async def _create(self) -> None:
+        """Create the file unless there is one; a read shows which process has the claim afterwards."""
         try:
-            return await self._store.put_new(self._key, self._content())
+            await self._store.put_new(self._key, self._content())
         except StoreUnavailable:
             # The answer may have been lost after the file was created.
-            if self._is_own(await self._read()):
-                return True
-            raise
+            if not self._is_own(await self._read()):
+                raise
 
     async def _watched(self, found: bytes) -> bytes | None:
-        """What another's claim is when it has changed, or was not renewed in time; None if it is gone."""
+        """The claim of another process once it has changed, or has not for too long; None if it is gone."""
         now: bytes | None = found
 
         async def has_changed() -> bool:
@@ -154,7 +151,8 @@ class WriterClaim:
         return now
 
     async def _renew(self) -> None:
-        """Renew the claim until cancelled. A location that is away ends the work, not the claim."""
+        """Renew the claim until cancelled. A renewal that fails is repeated: the work may still succeed."""
+        is_failing = False
         while True:
             await self._timer.sleep(RENEWAL_SECONDS)
             try:
@@ -163,16 +161,18 @@ class WriterClaim:
                 await self._store.put(self._key, self._content())
             except ClaimLost:
                 raise
-            except StorageError:
-                self._is_uncertain = True
+            except StorageError as error:
+                if not is_failing:
+                    _logger.warning("The claim %s could not be renewed: %s", self._key, error)
+                is_failing = True
             else:
-                self._is_uncertain = False
+                is_failing = False
 
     async def _release(self) -> None:
         try:
             await finish(self._delete_own(), limit_seconds=_RELEASE_SECONDS)
         except (StorageError, TimeoutError):
-            return  # it is taken over when the name is used again; what is stored is not touched by it
+            return  # the next process that writes a backup of this name takes the claim over
 
     async def _delete_own(self) -> None:
         if self._is_own(await self._read()):
@@ -197,7 +197,7 @@ class WriterClaim:
 
 
 def _writer_of(content: bytes | None) -> str:
-    """Who holds a claim, as text that is safe to show."""
+    """The process that has a claim, as text that is safe to show."""
     try:
         writer = json.loads(content or b"")["writer"]
     except (ValueError, LookupError, TypeError, RecursionError):

@@ -22,7 +22,6 @@ from pinnace.storage.s3.store import S3Store
 from tests.support.stores import OpenStore
 
 QUICK = RetryPolicy(attempts=3, delay_seconds=0.01, request_seconds=20.0)
-
 """For a store that does not answer: the default would take half a minute."""
 
 
@@ -59,7 +58,7 @@ def gcs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GCSServer]:
 
 @pytest.fixture(scope="session")
 def gcs_tls(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GCSServer]:
-    """A running GCS server, by https with a certificate authority that nobody knows."""
+    """A running GCS server, by https with a certificate authority that clients do not know."""
     yield from _running_gcs(tmp_path_factory, tls=True)
 
 
@@ -78,7 +77,7 @@ def azure(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AzureBlobServer]
 
 @pytest.fixture(scope="session")
 def azure_tls(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AzureBlobServer]:
-    """A running Azure Blob server, by https with a certificate authority that nobody knows."""
+    """A running Azure Blob server, by https with a certificate authority that clients do not know."""
     yield from _running_azure(tmp_path_factory, tls=True)
 
 

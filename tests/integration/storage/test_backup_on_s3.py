@@ -47,7 +47,9 @@ def url_of(bucket: Bucket) -> str:
     return f"s3://{bucket.name}/clusters/one?{query}&caCertFile={server.ca_file}"
 
 
-async def test_the_life_of_a_backup(tls_bucket: Bucket, files: BackupFiles, tmp_path: Path) -> None:
+async def test_a_backup_is_stored_listed_read_and_deleted(
+    tls_bucket: Bucket, files: BackupFiles, tmp_path: Path
+) -> None:
     async with open_backup_store(location_from_url(url_of(tls_bucket))) as backups:
         await backups.validate()
         await backups.put_backup(files)
@@ -78,7 +80,7 @@ async def test_a_signed_url_of_a_missing_file_is_404(
         assert answer.status == 404
 
 
-async def test_foreign_directories_make_it_invalid(bucket: Bucket, open_store: OpenStore) -> None:
+async def test_foreign_directories_make_a_location_invalid(bucket: Bucket, open_store: OpenStore) -> None:
     store = open_store(bucket)
     await store.put("readme.txt", b"")
     await store.put("foreign/x", b"")
@@ -87,7 +89,7 @@ async def test_foreign_directories_make_it_invalid(bucket: Bucket, open_store: O
 
 
 @pytest.mark.parametrize("lifetime", [2, 5, 9, 11])
-async def test_killed_on_the_way(
+async def test_an_upload_that_dies_leaves_a_whole_backup_or_none(
     bucket: Bucket, open_store: OpenStore, files: BackupFiles, lifetime: int
 ) -> None:
     store = open_store(bucket)

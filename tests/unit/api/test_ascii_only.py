@@ -13,7 +13,7 @@ from pinnace.api.values import cron
 from pinnace.api.values.digits import is_digits
 from pinnace.api.values.durations import Duration
 from pinnace.api.values.quantities import canonical_cpu, parse_quantity
-from pinnace.cli.process.server import Number
+from pinnace.cli.process.shared import Number
 from pinnace.server.monitoring.pages import parse_address
 
 ARABIC, FULLWIDTH, SUPERSCRIPT, BLANK = "\u0663", "\uff13", "\u00b3", "\u00a0"
@@ -77,7 +77,7 @@ def test_digits() -> None:
 
 
 def test_no_parser_asks_python_what_a_digit_is() -> None:
-    """Only bytes may be asked: theirs are ASCII."""
+    """Only bytes are allowed here, whose digits are ASCII."""
     of_bytes = {"archive/tarformat.py", "archive/scan.py", "kube/transport/curl.py", "api/values/digits.py"}
     root = Path(pinnace.__file__).parent
     pattern = re.compile(r"\.is(digit|decimal|numeric)\(")

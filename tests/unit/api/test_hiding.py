@@ -60,7 +60,7 @@ def test_everything_else_is_left(text: str) -> None:
     namespace=st.from_regex(r"[a-z]([-a-z0-9]{0,40}[a-z0-9])?", fullmatch=True),
     name=st.from_regex(r"[a-z]([-a-z0-9.]{0,40}[a-z0-9])?", fullmatch=True),
 )
-def test_what_is_hidden_says_nothing_of_what_exists(namespace: str, name: str) -> None:
+def test_texts_are_hidden_whether_or_not_the_namespace_exists(namespace: str, name: str) -> None:
     """It depends on the text alone: the same place hides any name but the own ones."""
     text = f'in the namespace "{namespace}": https://x.{namespace}.svc/'
     assume(not namespace.startswith("namespace"))

@@ -82,7 +82,7 @@ class ScriptedServer:
         return answer
 
     async def hang(self, request: web.BaseRequest) -> None:
-        """For `answer_chunks`: says no more until the test is over."""
+        """For `answer_chunks`: sends nothing more until the test ends."""
         await self.stopping.wait()
 
 

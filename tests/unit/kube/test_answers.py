@@ -103,7 +103,7 @@ async def test_an_answer_that_is_not_the_api_servers_is_an_error(
 
 @pytest.mark.parametrize("lie", LIES)
 @pytest.mark.parametrize("call", IDEMPOTENT)
-async def test_a_lie_that_passes_costs_nothing(server: ScriptedServer, call: str, lie: str) -> None:
+async def test_a_wrong_answer_that_passes_is_repeated(server: ScriptedServer, call: str, lie: str) -> None:
     line, act = CALLS[call]
     server.on(line, LIES[lie], answer_json(BODY))
     async with connected(server) as client:
@@ -125,25 +125,29 @@ class TestACreateWithoutABelievableAnswer:
         server.on(f"POST {COLLECTION}", answer_html(), answer_status(409, "AlreadyExists", "it exists"))
         return server
 
-    async def test_finds_what_it_made(self, server: ScriptedServer) -> None:
+    async def test_a_create_whose_answer_was_lost_finds_its_object(self, server: ScriptedServer) -> None:
         server.on(f"GET {ONE}", answer_json(BODY))
         async with connected(server) as client:
             assert await client.create(CONFIGMAPS, SENT, "demo") == BODY
 
-    async def test_does_not_take_anothers_object_for_its_own(self, server: ScriptedServer) -> None:
+    async def test_an_object_of_another_client_is_not_taken_for_the_created_one(
+        self, server: ScriptedServer
+    ) -> None:
         server.on(f"GET {ONE}", answer_json({**BODY, "data": {"k": "another"}}))
         async with connected(server) as client:
             with pytest.raises(AlreadyExists, match="it exists"):
                 await client.create(CONFIGMAPS, SENT, "demo")
 
-    async def test_tells_a_caller_of_bytes_to_look(self, server: ScriptedServer) -> None:
+    async def test_a_create_of_bytes_tells_the_caller_that_an_attempt_was_open(
+        self, server: ScriptedServer
+    ) -> None:
         async with connected(server) as client:
             with pytest.raises(AlreadyExists) as caught:
                 await client.create_bytes(CONFIGMAPS, orjson.dumps(SENT), "demo")
         assert caught.value.after_open_attempt
 
 
-async def test_an_object_that_was_there_before_is_no_work_of_ours(server: ScriptedServer) -> None:
+async def test_an_object_that_existed_before_is_not_taken_for_the_created_one(server: ScriptedServer) -> None:
     server.on(f"POST {COLLECTION}", answer_status(409, "AlreadyExists", "it exists"))
     async with connected(server) as client:
         with pytest.raises(AlreadyExists) as caught:
@@ -239,7 +243,7 @@ class TestLists:
         ],
     )
     @pytest.mark.parametrize("page", [1, 2])
-    async def test_a_page_that_lies_is_asked_for_again(
+    async def test_a_page_of_another_list_is_requested_again(
         self, server: ScriptedServer, lie: Answer, page: int
     ) -> None:
         first, second = answer_json(listing(["a", "b"], token="t1")), answer_json(listing(["c"], token="t2"))
@@ -255,7 +259,7 @@ class TestLists:
             items = await client.list_all(CONFIGMAPS, "demo")
         assert [item["metadata"]["name"] for item in items] == ["a", "b", "c", "d"]
 
-    async def test_a_list_that_always_lies_is_an_error(self, server: ScriptedServer) -> None:
+    async def test_a_list_that_is_always_another_one_is_an_error(self, server: ScriptedServer) -> None:
         server.on(self.LIST, answer_bytes(self.WHOLE[:-4]))
         async with connected(server, retry=RetryPolicy(attempts=3)) as client:
             with pytest.raises(InvalidResponse, match=r"GET /api/v1/.*is not an API server's.*proxy"):
@@ -289,7 +293,9 @@ class TestDiscovery:
         [answer_html(), answer_bytes(b""), answer_json({}), answer_json(SUCCESS)],
         ids=["html", "empty", "empty-object", "status"],
     )
-    async def test_a_lie_hides_no_resource(self, server: ScriptedServer, path: str, lie: Answer) -> None:
+    async def test_a_wrong_answer_to_discovery_hides_no_resource(
+        self, server: ScriptedServer, path: str, lie: Answer
+    ) -> None:
         server.scripts[f"GET {path}"].insert(0, lie)
         async with connected(server) as client:
             discovery = await Discovery.load(client)

@@ -82,7 +82,7 @@ def test_the_flag_goes_before_everything(tmp_path: Path, pod: Path) -> None:
     ]
 
 
-def test_nothing_anywhere_says_where_was_looked(tmp_path: Path) -> None:
+def test_without_any_configuration_the_error_names_the_sources(tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as caught:
         load_config(environ={"HOME": str(tmp_path)}, service_account_dir=NO_POD)
     assert str(caught.value).startswith(PREFIX)
@@ -193,7 +193,7 @@ def test_proxies(tmp_path: Path) -> None:
     assert load(plain, HTTPS_PROXY="other:1", NO_PROXY=".example").proxy is None
 
 
-def test_nulls_and_unknown_fields_are_no_trouble(tmp_path: Path) -> None:
+def test_nulls_and_unknown_fields_are_ignored(tmp_path: Path) -> None:
     path = tmp_path / "k"
     path.write_text(
         json.dumps(

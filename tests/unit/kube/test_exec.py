@@ -260,7 +260,9 @@ async def test_a_refusal_comes_in_the_servers_words(
     ],
     ids=["header-lost", "426", "no-protocol", "old-protocol"],
 )
-async def test_no_websockets_on_the_way(server: ScriptedServer, answer: Answer) -> None:
+async def test_a_proxy_without_websockets_is_named_in_the_error(
+    server: ScriptedServer, answer: Answer
+) -> None:
     server.on(CALL, answer)
     async with connected(server) as client:
         with pytest.raises(InvalidResponse, match=r"websocket|exec protocols.* proxy"):
@@ -334,7 +336,7 @@ async def test_cancellation_closes_the_connection(server: ScriptedServer) -> Non
         await asyncio.wait_for(hanging.left.wait(), 5)
 
 
-async def test_a_server_that_ignores_our_farewell_is_left(
+async def test_the_connection_is_dropped_if_the_server_ignores_its_closing(
     server: ScriptedServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(kube_exec, "CLOSE_SECONDS", 0.05)
@@ -350,7 +352,7 @@ async def test_a_server_that_ignores_our_farewell_is_left(
             await run(client, timeout_seconds=0.2)
 
 
-async def test_a_slow_farewell_is_no_slow_command(
+async def test_a_slow_closing_does_not_count_as_time_of_the_command(
     server: ScriptedServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(kube_exec, "CLOSE_SECONDS", 1.2)
@@ -372,7 +374,7 @@ async def test_a_handshake_that_hangs(server: ScriptedServer, monkeypatch: pytes
     assert not isinstance(caught.value, CommandTimeout)
 
 
-async def test_a_peer_that_is_gone_without_a_word(
+async def test_a_peer_that_vanishes_is_an_error(
     server: ScriptedServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(websocket, "HEARTBEAT_SECONDS", 0.1)

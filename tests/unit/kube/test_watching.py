@@ -54,7 +54,7 @@ async def _collect(
     ]
 
 
-async def test_events_come_and_the_servers_end_is_ours(server: ScriptedServer) -> None:
+async def test_events_are_yielded_until_the_server_ends_the_watch(server: ScriptedServer) -> None:
     bookmark = {"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"resourceVersion": "9"}}
     added, rest = event("ADDED", OBJECT), event("DELETED", OBJECT) + event("BOOKMARK", bookmark)
     server.on(WATCH, answer_chunks(added[:10], added[10:] + rest[:7], rest[7:]))

@@ -239,7 +239,7 @@ class TestPut:
     async def test_what_might_look_finished_stays_complete(
         self, backups: BackupStore, faulty: FaultyStore, inner: FilesystemStore, make_files: MakeFiles
     ) -> None:
-        """The metadata arrived although its put failed, and cannot be deleted: then nothing else may be."""
+        """Nothing else is deleted if the metadata arrived although its put failed, and cannot be deleted."""
 
         class AnswerLost(FaultyStore):
             async def put(self, key: str, body: Body) -> None:

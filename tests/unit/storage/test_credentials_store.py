@@ -122,7 +122,7 @@ def test_names_cannot_lead_elsewhere(store: CredentialsStore, name: str, key: st
 
 @pytest.fixture
 def theirs(root: Path, tmp_path: Path) -> Path:
-    """A directory of somebody else, to which the root leads."""
+    """A directory of another user, to which the root is a link."""
     theirs = tmp_path / "theirs"
     theirs.mkdir()
     root.symlink_to(theirs, target_is_directory=True)

@@ -68,7 +68,7 @@ def renewing_store_on(objects: FaultyStore | FilesystemStore) -> BackupStore:
 
 
 async def assert_whole(bucket: FilesystemStore, writer: str) -> None:
-    """All of the backup is of one writer, and nothing else is there."""
+    """Check that all files of the backup are of one writer, and that the claim is gone."""
     backups = store_on(bucket)
     assert (await backups.read_backup("b1")).metadata.labels == {"writer": writer}
     async with backups.read_bytes(DownloadTargetKind.BACKUP_CONTENTS, "b1") as stream:
@@ -159,7 +159,7 @@ async def test_a_claim_that_cannot_be_read_is_taken_over_when_it_is_not_renewed(
     await assert_whole(bucket, "first")
 
 
-async def test_a_claim_whose_answer_was_lost_is_ones_own(
+async def test_a_claim_whose_answer_was_lost_is_kept(
     bucket: FilesystemStore, files_of: Callable[[str], BackupFiles]
 ) -> None:
     class AnswerLost(FaultyStore):
@@ -186,10 +186,9 @@ async def test_a_writer_whose_claim_was_deleted_does_not_finish(
     assert not await bucket.exists(METADATA)
 
 
-async def test_a_renewal_that_failed_and_undid_itself_does_not_lose_the_claim(
+async def test_a_renewal_that_fails_does_not_lose_the_claim(
     bucket: FilesystemStore, files_of: Callable[[str], BackupFiles]
 ) -> None:
-    """A store deletes what it may have stored when it hears no answer."""
     renewed = asyncio.Event()
 
     class AwayForAMoment(FaultyStore):
@@ -200,7 +199,6 @@ async def test_a_renewal_that_failed_and_undid_itself_does_not_lose_the_claim(
                 await renewed.wait()
             if key == CLAIM and not self.failed:
                 self.failed = True
-                await self.inner.delete(key)
                 raise StoreUnavailable("no answer")
             await super().put(key, body)
             if key == CLAIM:
@@ -209,3 +207,124 @@ async def test_a_renewal_that_failed_and_undid_itself_does_not_lose_the_claim(
     async with asyncio.timeout(30):
         await store_on(AwayForAMoment(bucket)).put_backup(files_of("first"))
     await assert_whole(bucket, "first")
+
+
+async def test_a_claim_that_is_gone_after_a_failed_renewal_is_lost(
+    bucket: FilesystemStore, files_of: Callable[[str], BackupFiles]
+) -> None:
+    """Another process took it over while the location did not answer, and has finished."""
+
+    class AwayForLong(FaultyStore):
+        async def put(self, key: str, body: Body) -> None:
+            if key == TARBALL:
+                await asyncio.Event().wait()
+            if key == CLAIM:
+                await self.inner.delete(CLAIM)
+                await store_on(bucket).put_backup(files_of("second"))
+                raise StoreUnavailable("no answer")
+            await super().put(key, body)
+
+    async with asyncio.timeout(30):
+        with pytest.raises(ClaimLost):
+            await store_on(AwayForLong(bucket)).put_backup(files_of("first"))
+    await assert_whole(bucket, "second")
+
+
+async def test_of_two_processes_that_take_over_one_claim_only_one_writes(
+    bucket: FilesystemStore, files_of: Callable[[str], BackupFiles]
+) -> None:
+    await bucket.put(CLAIM, b'{"writer": "a process that died"}')
+    both_take_it = asyncio.Barrier(2)
+
+    class TakesOver(FaultyStore):
+        has_waited = False
+
+        async def put(self, key: str, body: Body) -> None:
+            if key == CLAIM and not self.has_waited:
+                self.has_waited = True
+                await both_take_it.wait()
+            await super().put(key, body)
+
+    stores = [TakesOver(bucket), TakesOver(bucket)]
+    async with asyncio.timeout(60):
+        ends = await asyncio.gather(
+            *(
+                renewing_store_on(store).put_backup(files_of(f"writer-{number}"))
+                for number, store in enumerate(stores)
+            ),
+            return_exceptions=True,
+        )
+
+    assert [store.calls.count(("put", TARBALL)) for store in stores].count(1) == 1
+    assert {type(end) for end in ends if end is not None} <= {BackupBeingWritten, BackupExists}
+    await assert_whole(bucket, f"writer-{ends.index(None)}")
+
+
+async def test_a_second_writer_is_refused_by_a_store_that_ignores_conditions(
+    bucket: FilesystemStore, files_of: Callable[[str], BackupFiles]
+) -> None:
+    class Unconditional(FaultyStore):
+        async def put_new(self, key: str, data: bytes) -> bool:
+            await super().put(key, data)
+            return True
+
+    async def second_writer() -> None:
+        with pytest.raises(BackupBeingWritten):
+            await renewing_store_on(Unconditional(bucket)).put_backup(files_of("second"))
+
+    await renewing_store_on(Between(bucket, TARBALL, second_writer)).put_backup(files_of("first"))
+    await assert_whole(bucket, "first")
+
+
+async def test_the_claim_is_renewed_until_a_cancelled_upload_is_undone(
+    bucket: FilesystemStore, files_of: Callable[[str], BackupFiles]
+) -> None:
+    """An abandoned claim is taken over, and the undo would delete the files of the other process."""
+    uploading, renewed = asyncio.Event(), asyncio.Event()
+    order: list[str] = []
+
+    class SlowToDelete(FaultyStore):
+        is_undoing = False
+
+        async def put(self, key: str, body: Body) -> None:
+            await super().put(key, body)
+            if key == CLAIM and self.is_undoing:
+                renewed.set()
+            if key == METADATA:
+                uploading.set()
+                await asyncio.Event().wait()
+
+        async def delete(self, key: str) -> None:
+            if key != CLAIM:
+                self.is_undoing = True
+                await renewed.wait()
+            await super().delete(key)
+            order.append(key)
+
+    async with asyncio.timeout(30):
+        writing = asyncio.create_task(store_on(SlowToDelete(bucket)).put_backup(files_of("first")))
+        await uploading.wait()
+        writing.cancel()
+        await asyncio.wait({writing})
+
+    assert writing.cancelled()
+    assert (order[0], order[-1]) == (METADATA, CLAIM)
+    assert not await bucket.exists(TARBALL)
+
+
+async def test_nothing_is_deleted_while_it_is_unknown_which_process_has_the_claim(
+    bucket: FilesystemStore, files_of: Callable[[str], BackupFiles]
+) -> None:
+    store = FaultyStore(bucket)
+
+    def fault(operation: str, key: str) -> StorageError | None:
+        has_failed = ("put", METADATA) in store.calls
+        if (operation, key) == ("put", METADATA) or (operation == "get" and has_failed):
+            return StoreUnavailable("the location is away")
+        return None
+
+    store.fault = fault
+    with pytest.raises(StorageError, match="the location is away"):
+        await store_on(store).put_backup(files_of("first"))
+
+    assert "delete" not in {operation for operation, _ in store.calls}

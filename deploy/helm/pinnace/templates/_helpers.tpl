@@ -8,7 +8,7 @@
 {{- .Values.image.pullPolicy | default (eq .Values.image.tag "latest" | ternary "Always" "IfNotPresent") -}}
 {{- end -}}
 
-{{/* Of what is not in a namespace. */}}
+{{/* The name of objects that are in no namespace. */}}
 {{- define "pinnace.clusterWideName" -}}
 {{- eq .Release.Namespace "velero" | ternary "velero" (printf "velero-%s" .Release.Namespace) -}}
 {{- end -}}
@@ -65,7 +65,7 @@ readinessProbe:
   failureThreshold: 15
 {{- end -}}
 
-{{- define "pinnace.asNobody" -}}
+{{- define "pinnace.unprivileged" -}}
 runAsNonRoot: true
 runAsUser: 65532
 runAsGroup: 65532
@@ -85,7 +85,7 @@ readOnlyRootFilesystem: true
 {{- if has "NonAdmin" (splitList "," .Values.features) -}}true{{- end -}}
 {{- end -}}
 
-{{/* What a role of tenants allows: `verbs` on `kind`, and to read its status. */}}
+{{/* The rules of a role of tenants: `verbs` on `kind`, and reading its status. */}}
 {{- define "pinnace.tenantRules" -}}
 rules:
   - apiGroups: [oadp.openshift.io]
@@ -153,7 +153,7 @@ priorityClassName: {{ . }}
 {{- end }}
 {{- end -}}
 
-{{/* The program that saves pod volumes: of the values, else of the server that is there, else kopia. */}}
+{{/* The program that saves pod volumes: by the values, else as an existing server has it, else kopia. */}}
 {{- define "pinnace.uploader" -}}
 {{- $live := lookup "apps/v1" "Deployment" .Release.Namespace "velero" -}}
 {{- if .Values.server.uploaderType -}}

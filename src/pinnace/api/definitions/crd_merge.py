@@ -1,6 +1,6 @@
 """Merges our definition with the one that a cluster serves, so that no stored object loses a field.
 
-The API server drops the fields of an object that its definition does not have, at the next write of anything
+The API server drops the fields of an object that its definition does not have, at the next write to any part
 of the object. A definition that replaces another one must therefore have every field of it, and must accept
 every object that it accepted: fields and enumerations are united, limits hold only where both have them.
 Pure. (docs/adr/017)
@@ -40,7 +40,7 @@ def superset(ours: JSONObject, served: JSONObject) -> JSONObject:
 
 
 def fields_beyond(ours: JSONObject, served: JSONObject) -> list[str]:
-    """The paths of the fields that a served definition has and ours has not, sorted."""
+    """The paths of the fields that a served definition has and ours does not have, sorted."""
     known = {(name, path) for name, schema in _schemas(ours) for path in _paths(schema)}
     return sorted(
         path for name, schema in _schemas(served) for path in _paths(schema) if (name, path) not in known

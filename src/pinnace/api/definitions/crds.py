@@ -31,6 +31,7 @@ Schema = dict[str, Any]
 
 _PRESERVE: Final = "x-kubernetes-preserve-unknown-fields"
 _ATTRIBUTE = re.compile(r"^    (\w+): (.*)$")
+_REFERENCE = re.compile(r" \(docs/spec: [^)]*\)")
 _TYPE_META_DESCRIPTIONS: Final = {
     "apiVersion": "The versioned schema of this representation of the object.",
     "kind": "The REST resource that this object represents.",
@@ -190,7 +191,10 @@ def _type_schema(node: inspect.Type) -> Schema:
 
 @functools.cache
 def _documentation(cls: type[Struct]) -> tuple[str, dict[str, str]]:
-    """The text before `Attributes:` in a struct's docstring, and that of each attribute, inherited or not."""
+    """The text before `Attributes:` in a struct's docstring, and that of each attribute, inherited or not.
+
+    References to the specification are left out: users of `kubectl explain` do not have it.
+    """
     text, _, listed = (cls.__doc__ or "").partition("\n    Attributes:\n")
     attributes: dict[str, str] = {}
     for base in cls.__bases__:
@@ -204,4 +208,5 @@ def _documentation(cls: type[Struct]) -> tuple[str, dict[str, str]]:
             attributes[name] = found[2]
         elif name and body.strip():
             attributes[name] += " " + body.strip()
-    return " ".join(text.split()), attributes
+    described = {name: _REFERENCE.sub("", attribute) for name, attribute in attributes.items()}
+    return _REFERENCE.sub("", " ".join(text.split())), described

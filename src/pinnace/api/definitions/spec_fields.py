@@ -28,8 +28,6 @@ from pinnace.api.velero.storage_location import BackupStorageLocationSpec
 Schema = dict[str, Any]
 
 _TEXT: Final[Schema] = {"type": "string", "nullable": True}
-_SWITCH: Final[Schema] = {"type": "boolean", "nullable": True}
-_OPEN: Final[Schema] = {"type": "object", "nullable": True, "x-kubernetes-preserve-unknown-fields": True}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,7 +95,7 @@ class FieldFindings:
 
 _MOST_TEXTS: Final = 20
 _MOST_CHARACTERS: Final = 100
-"""Of a name in a text."""
+"""The longest name in a text."""
 
 NO_FINDINGS: Final = FieldFindings()
 
@@ -165,7 +163,7 @@ def _inside(node: inspect.Type, value: Any, path: str) -> Iterator[tuple[str, No
 
 
 def _not_of(schema: Schema, value: Any, path: str) -> Iterator[tuple[str, NotSupported]]:
-    """The paths of the set fields of containers that the API server's schema of a container has not."""
+    """The paths of the set fields of containers that are not in the API server's schema of a container."""
     members = value if isinstance(value, list) else [value]
     for member in (each for each in members if isinstance(each, Mapping)):
         for name, inner in member.items():

@@ -17,7 +17,7 @@ OWN_KINDS: Final = (
     "virtualmachineclusterinstancetypes",
     "virtualmachineclusterpreferences",
 )
-"""Never in a tenant's backup, in this order."""
+"""Kinds that are never in a tenant's backup, in this order."""
 
 ALWAYS_EXCLUDED: Final = (*OWN_KINDS, "nonadmindownloadrequests")
 
@@ -42,12 +42,12 @@ GUARDED_KINDS: Final = (
 server that does not check the role leaves them out too. (docs/spec: NAC 17 A36)"""
 
 UNTRUSTED_EXCLUDED: Final = (*ALWAYS_EXCLUDED, *GUARDED_KINDS)
-"""Never restored from a tenant's bucket, as its owner can write the tarball: kinds that grant rights or lift
-limits, and kinds that direct traffic to freely chosen addresses, which the role `edit` may not write."""
+"""Kinds that are never restored from a tenant's bucket, as its owner can write the tarball: they grant
+rights, lift limits, or direct traffic to freely chosen addresses, and the role `edit` may not write them."""
 
 SNAPSHOT_KINDS: Final = (
     "volumesnapshots.snapshot.storage.k8s.io",
     "volumesnapshotcontents.snapshot.storage.k8s.io",
     "volumesnapshotclasses.snapshot.storage.k8s.io",
 )
-"""They name snapshots in the storage system, which can be those of any namespace. (docs/spec: NAC 17 A35)"""
+"""Kinds that name snapshots in the storage system, which can be those of any namespace. (NAC 17 A35)"""

@@ -12,33 +12,34 @@ MANAGED_BY_LABEL: Final = "app.kubernetes.io/managed-by"
 MANAGED_BY_VALUE: Final = "oadp-nac-controller"
 
 COMMON_LABELS: Final = {OADP_LABEL: OADP_VALUE, MANAGED_BY_LABEL: MANAGED_BY_VALUE}
-"""On every object that is made in the server's namespace."""
+"""Labels of every object that is made in the server's namespace."""
 
 SYNCED_FROM_LABEL: Final = "openshift.io/oadp-nab-synced-from-nacuuid"
 
 NAMESPACE_UID_ANNOTATION: Final = "pinnace.io/nab-origin-namespace-uid"
-"""On Backups: which namespace of that name was backed up. (docs/spec: NAC 17 A29)"""
+"""Annotation of Backups: the UID of the namespace that was backed up. (docs/spec: NAC 17 A29)"""
 
 TRUST_LABEL: Final = "pinnace.io/trust-tenant-location"
 TRUST_VALUE: Final = "true"
-"""On a Restore of the administrator: take everything from a location that a tenant owns. (NAC 17 A13)"""
+"""Label of an administrator's Restore: everything in a tenant's location may be restored. (NAC 17 A13)"""
 
 MAX_HOOK_TIME_ANNOTATION: Final = "pinnace.io/max-hook-time"
-"""On tenants' Backups and Restores: how long all their hooks together may take; 0s means no limit."""
+"""Annotation of tenants' Backups and Restores: how long all hooks together may take; 0s means no limit."""
 
 ALLOWED_ENDPOINTS_ANNOTATION: Final = "pinnace.io/allowed-endpoints"
-"""On a tenant's BackupStorageLocation: the endpoints that the administrator allows, separated by commas."""
+"""Annotation of a tenant's BackupStorageLocation: the endpoints that the administrator allows, separated by
+commas."""
 
 RESTORABLE_ANNOTATION: Final = "pinnace.io/nar-restorable-resources"
-"""On the Restore of a tenant: kinds that the administrator's settings allow beyond the role `edit`, separated
-by commas. (NAC 17 A36)"""
+"""Annotation of a tenant's Restore: kinds that the administrator's settings allow beyond the role `edit`,
+separated by commas. (NAC 17 A36)"""
 
 MAX_VALUE_CHARACTERS: Final = 253
 
 _UUID: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _OBJECT_NAME: Final = re.compile(r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*")
 MAX_ID_CHARACTERS: Final = 63
-"""A unique id is a name and a label value, which may not be longer."""
+"""The limit of a label value: a unique id is used as a name and as a label value."""
 
 UUID_CHARACTERS: Final = 36
 ROOM_CHARACTERS: Final = MAX_ID_CHARACTERS - UUID_CHARACTERS - 2

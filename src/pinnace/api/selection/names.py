@@ -83,7 +83,7 @@ class IncludesExcludes:
 
     @property
     def includes_everything(self) -> bool:
-        """No excludes, and includes that are empty or exactly `*`."""
+        """Whether there are no excludes, and the includes are empty or exactly `*`."""
         return not self.excludes and self.includes in ((), (EVERYTHING,))
 
     @property

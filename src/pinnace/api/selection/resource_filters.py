@@ -25,10 +25,10 @@ EXCLUDED_BY_SERVERS: Final = frozenset(
         "volumesnapshotcontents.snapshot.storage.k8s.io",
     }
 )
-"""Servers of Velero 1.17 and later write them into the exclude lists of every Backup: no user's decision."""
+"""Kinds that servers of Velero 1.17 and later exclude from every Backup, without the user's choice."""
 
 Canonical = Callable[[str], str]
-"""Gives `pods` for `po`, and unknown names unchanged."""
+"""Returns `pods` for `po`, and unknown names unchanged."""
 
 IsNamespaced = Callable[[str], bool | None]
 """Whether a kind is namespaced, by its canonical name; None if the cluster does not serve it."""
@@ -68,7 +68,7 @@ class CommonFilter(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def adds_definitions(self) -> bool:
-        """Only without a switch: with true all are in already, with false none may be."""
+        """True only without a switch: with `true` the backup has all of them anyway, with `false` none."""
         return self.include_cluster is None
 
     def collects(self, kind: str, *, namespaced: bool, all_namespaces: bool) -> bool:
@@ -104,7 +104,7 @@ class ScopedFilter(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def adds_definitions(self) -> bool:
-        """Unless definitions are excluded."""
+        """True unless definitions are excluded."""
         return self.admits(DEFINITIONS, namespaced=False)
 
     def collects(self, kind: str, *, namespaced: bool, all_namespaces: bool) -> bool:
@@ -179,7 +179,7 @@ class ScopedLists(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def with_policy(self, policy: "ScopedLists") -> Self:
-        """The lists with the names of a policy about which they say nothing themselves.
+        """The lists, and those names of a policy that no list has.
 
         Both must be resolved. Excludes are added first, so that they win over includes of the same policy.
         """

@@ -57,7 +57,7 @@ def namespace_list_errors(includes: Iterable[str], excludes: Iterable[str]) -> l
 
 
 def _namespace_problem(name: str) -> str:
-    """Why a name or pattern cannot be of a namespace; empty if it can."""
+    """Why a name or pattern cannot be that of a namespace; empty if it can."""
     if forbidden := sorted(_NOT_IN_NAMESPACES.intersection(name)):
         return f'invalid namespace pattern "{name}": {" ".join(forbidden)} is not allowed'
     if "**" in name:
@@ -74,7 +74,7 @@ def _namespace_problem(name: str) -> str:
 
 
 def metadata_errors(metadata: ObjectMeta) -> list[str]:
-    """What Kubernetes would refuse of a name, a namespace and labels, each as one text."""
+    """What Kubernetes would refuse in a name, a namespace and labels, one text for each problem."""
     problems = []
     for field, value in (("name", metadata.name), ("namespace", metadata.namespace)):
         if len(value) > MAX_NAME_CHARACTERS or not _SUBDOMAIN.fullmatch(value):

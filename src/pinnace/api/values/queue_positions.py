@@ -1,20 +1,21 @@
-"""When a queue position that has changed is worth a write. Pure. (docs/adr/015, docs/adr/046)
+"""Decides whether a queue position that has changed is written. Pure. (docs/adr/015, docs/adr/046)
 
-Each end moves all that wait behind it: written at once for each, a queue costs the square of its length.
+Each object that leaves a queue changes the positions of all objects behind it. Writing every change would
+cost the square of the length of the queue.
 """
 
 from typing import Final
 
 NEAR: Final = 3
-"""Up to this position what is shown is exact, but for the moment it takes to write it."""
+"""Every change of a position up to this one is written."""
 
 FAR_FACTOR: Final = 3
 
 
 def is_worth_showing(shown: int, position: int) -> bool:
-    """Whether an object that shows one position is told of another that is lower.
+    """Whether to write a position that is lower than the one shown.
 
-    A near position is told at once. A far one is an estimate, and is told when it is a third of what is
-    shown: so the whole way of an object through a line of hundreds costs a few writes.
+    A near position is written at once. A far position is an estimate, and is written when it is at most a
+    third of the one shown, so that an object in a queue of hundreds costs a few writes.
     """
     return position < shown and (position <= NEAR or position * FAR_FACTOR <= shown)

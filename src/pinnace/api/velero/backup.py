@@ -1,4 +1,4 @@
-"""Backup: what to save, and how saving went. (docs/spec: API 2, 15.1)"""
+"""Backup: what to save, and the outcome. (docs/spec: API 2, 15.1)"""
 
 from enum import StrEnum
 from typing import Annotated, Final
@@ -11,9 +11,9 @@ from pinnace.api.meta import ConfigReference, LabelSelector, ObjectMeta
 from pinnace.api.values.durations import Duration
 
 CSI_SNAPSHOT_TIMEOUT: Final = Duration.minutes(10)
-"""What a Backup gets that leaves `csiSnapshotTimeout` out. (docs/spec: BEY 1.1)"""
+"""The timeout of a Backup that does not set `csiSnapshotTimeout`. (docs/spec: BEY 1.1)"""
 ITEM_OPERATION_TIMEOUT: Final = Duration.hours(4)
-"""What a Backup or Restore gets that leaves `itemOperationTimeout` out. (docs/spec: BEY 1.1)"""
+"""The timeout of a Backup or Restore that does not set `itemOperationTimeout`. (docs/spec: BEY 1.1)"""
 
 
 class BackupPhase(StrEnum):
@@ -115,7 +115,7 @@ class BackupUploader(Struct, rename="camel", kw_only=True):
     """How the content of volumes is saved.
 
     Attributes:
-        parallel_files_upload: How many files of a volume are read at once; the program's own number when 0.
+        parallel_files_upload: How many files of a volume are read at once; the program's default when 0.
     """
 
     parallel_files_upload: int = 0
@@ -125,25 +125,26 @@ class BackupSpec(Struct, rename="camel", kw_only=True):
     """What to save, for how long, and where.
 
     Attributes:
-        included_namespaces: Namespaces whose objects are saved; all when empty. `*` only alone.
+        included_namespaces: Namespaces whose objects are saved; all when empty. `*` must stand alone.
         excluded_namespaces: Namespaces that are left out.
-        included_resources: Resources that are saved; all when empty. `*` only alone.
+        included_resources: Resources that are saved; all when empty. `*` must stand alone.
         excluded_resources: Resources that are left out.
         label_selector: Labels that an object must have to be saved.
-        snapshot_volumes: Whether to snapshot volumes; absent means wherever a location for it exists.
+        snapshot_volumes: Whether to snapshot volumes; absent means wherever a snapshot location exists.
         ttl: How long the backup is kept; the server's default when zero.
         include_cluster_resources: Whether cluster-scoped objects are saved; absent means only when all
             namespaces are, or when a saved object needs them.
         hooks: Commands to run around the saving of items.
         storage_location: Name of the BackupStorageLocation; the default one when empty.
-        volume_snapshot_locations: Names of VolumeSnapshotLocations, at most one a provider.
+        volume_snapshot_locations: Names of VolumeSnapshotLocations, at most one for each provider.
         default_volumes_to_restic: Whether pod volumes are saved from their files unless opted out.
         ordered_resources: Objects to save first, in this order: plural resource to a comma-separated list
             of `namespace/name`, or `name` for cluster-scoped objects.
         metadata: In the template of a Schedule: labels of its Backups. A field of later versions of Velero.
         default_volumes_to_fs_backup: The later name of defaultVolumesToRestic; they must not differ.
-        csi_snapshot_timeout: How long a CSI snapshot may take until the storage system has named it; 10m when
-            absent or zero. A field of later versions of Velero. (docs/spec: BEY 2.1)
+        csi_snapshot_timeout: How long to wait until the storage system has accepted a CSI snapshot and
+            returned its handle; 10m when absent or zero. A field of later versions of Velero. (docs/spec: BEY
+            2.1)
         or_label_selectors: Label selectors of which an object must match at least one to be saved. Not with
             labelSelector. A field of later versions of Velero.
         included_cluster_scoped_resources: Cluster-scoped resources that are saved, besides namespaces; when
@@ -158,9 +159,9 @@ class BackupSpec(Struct, rename="camel", kw_only=True):
         uploader_config: How the content of volumes is saved. A field of later versions of Velero.
         item_operation_timeout: How long an operation that a plugin has started may take; 4h when absent or
             zero. A field of later versions of Velero. (docs/spec: BEY 4.3)
-        snapshot_move_data: Whether the data of CSI snapshots is moved into the storage location. A field of
+        snapshot_move_data: Whether the data of CSI snapshots is moved to the storage location. A field of
             later versions of Velero. (docs/spec: BEY 6.7)
-        datamover: The program that moves it; the server's own when empty or `velero`, the only one known.
+        datamover: The program that moves the data; the server's own when empty or `velero`.
     """
 
     included_namespaces: Annotated[list[str], NULLABLE] = []
@@ -270,7 +271,7 @@ class BackupStatus(Struct, rename="camel", kw_only=True):
         warnings: Number of warnings in the log.
         errors: Number of errors in the log.
         progress: The progress of a running backup.
-        queue_position: The place in the queue of a Queued backup, from 1.
+        queue_position: The queue position of a Queued backup; 1 is next.
         csi_volume_snapshots_attempted: Number of CSI snapshots tried.
         csi_volume_snapshots_completed: Number of CSI snapshots made.
         backup_item_operations_attempted: Number of operations that plugins began.

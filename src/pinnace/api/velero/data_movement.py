@@ -13,7 +13,7 @@ from pinnace.api.meta import ObjectMeta
 from pinnace.api.velero.transfers import DataMovementSpec, SavedStatus, TransferStatus
 
 BUILT_IN_MOVERS: Final = frozenset({"", "velero"})
-"""The values of `datamover` that mean the server's own."""
+"""The values of `datamover` that select the server's own data mover."""
 
 
 class CSISnapshotSpec(Struct, rename="camel", kw_only=True):

@@ -34,7 +34,7 @@ class DownloadTargetKind(StrEnum):
 
     @property
     def words(self) -> str:
-        """What messages call the file: `tarball`, `resource list`."""
+        """The name of the file in messages: `tarball`, `resource list`."""
         return _WORDS[self]
 
 
@@ -67,7 +67,7 @@ OF_VELERO_1_6: Final = frozenset(
         DownloadTargetKind.RESTORE_RESULTS,
     }
 )
-"""Those that every server gives out; the definitions of older servers refuse the others."""
+"""The files that every server provides; the definitions of older servers refuse the others."""
 
 OF_RESTORES: Final = frozenset(
     {
@@ -79,7 +79,7 @@ OF_RESTORES: Final = frozenset(
         DownloadTargetKind.RESTORE_OUTCOMES,
     }
 )
-"""The files whose name is a Restore's; all others are a Backup's."""
+"""The files of a Restore; all others are files of a Backup."""
 
 
 class DownloadRequestPhase(StrEnum):

@@ -141,7 +141,7 @@ class RestoreUploader(Struct, rename="camel", kw_only=True):
 
     Attributes:
         write_sparse_files: Whether long runs of zeros become holes in the files.
-        parallel_files_download: How many files of a volume are written at once; the program's own number
+        parallel_files_download: How many files of a volume are written at once; the program's default
             when 0.
     """
 

@@ -1,4 +1,4 @@
-"""Schedule: Backups made again and again. (docs/spec: API 4)"""
+"""Schedule: Backups made repeatedly, by a cron expression. (docs/spec: API 4)"""
 
 from enum import StrEnum
 from typing import Annotated

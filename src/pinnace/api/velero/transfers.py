@@ -73,7 +73,7 @@ class SavedStatus(TransferStatus, rename="camel", kw_only=True):
 
 
 class DataMovementSpec(Struct, rename="camel", kw_only=True):
-    """What a DataUpload and a DataDownload ask for alike.
+    """The fields that DataUpload and DataDownload have in common.
 
     Attributes:
         datamover: The program that moves the data; the server's own when empty or `velero`.

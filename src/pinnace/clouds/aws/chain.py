@@ -79,8 +79,8 @@ class CredentialChain:
         except exceptions.ClientError as error:
             raise StorageError(f"cannot get AWS credentials: {_one_line(error)}") from error
         except (KeyError, TypeError) as error:
-            # What a service answered that is none: a login page, for example.
-            raise StorageError("cannot get AWS credentials: the answer holds none") from error
+            # The answer of a service holds no credentials: it is a login page, for example.
+            raise StorageError("cannot get AWS credentials: the answer of the service holds none") from error
         except (OSError, ValueError) as error:
             raise StoreConfigError(f"cannot get AWS credentials: {_one_line(error)}") from error
         return Credentials(
@@ -107,8 +107,8 @@ def _one_line(error: Exception) -> str:
 
 
 def _what_is_missing(environ: Mapping[str, str]) -> str:
-    """Why nothing was found: a file that is named and does not exist, else that there is nothing at all."""
+    """Why no credentials were found: the named file does not exist, or no source has any."""
     named = environ.get(_FILE_VARIABLE)
     if named and not Path(named).expanduser().exists():
-        return f"{named}, which {_FILE_VARIABLE} names, does not exist"
+        return f"the file {named}, which {_FILE_VARIABLE} names, does not exist"
     return "no environment variables, profile, credentials file or role"

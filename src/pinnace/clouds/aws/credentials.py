@@ -1,4 +1,4 @@
-"""What requests to AWS are signed with."""
+"""The credentials that requests to AWS are signed with."""
 
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -7,12 +7,12 @@ from typing import Protocol
 import msgspec
 
 REFRESH_BEFORE = timedelta(minutes=5)
-"""Temporary credentials are renewed this long before they end, so that no upload outlives them."""
+"""Temporary credentials are renewed this long before they expire, so that no upload outlives them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Credentials:
-    """What a request is signed with. The secrets are kept out of the representation."""
+    """Credentials to sign a request with. The secrets are kept out of the representation."""
 
     access_key_id: str
     secret_access_key: str = field(repr=False)
@@ -20,7 +20,7 @@ class Credentials:
 
 
 class CredentialSource(Protocol):
-    """Where the credentials for each request come from."""
+    """A source of the credentials for each request."""
 
     async def get(self) -> Credentials:
         """The credentials to sign with now. Raises StorageError."""

@@ -27,7 +27,7 @@ def quote_query(params: Mapping[str, str]) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Signer:
-    """What every signature of one service is made with; `service` is as its host is called."""
+    """What all signatures of one service have in common; `service` is its name in host names."""
 
     region: str
     credentials: Credentials
@@ -99,7 +99,7 @@ def signed_url_v4(url: str, *, region: str, credentials: Credentials, now: datet
 
 
 def _signature(request: str, credentials: Credentials, timestamp: str, scope: str) -> str:
-    """Of a request in canonical form. `scope` is `<date>/<region>/<service>/aws4_request`."""
+    """The signature of a request in canonical form. `scope` is `<date>/<region>/<service>/aws4_request`."""
     _, region, service, _ = scope.split("/")
     digest = hashlib.sha256(request.encode()).hexdigest()
     key = _signing_key(credentials.secret_access_key, timestamp[:8], region, service)

@@ -1,17 +1,17 @@
 """Finding the credentials for Azure and getting tokens with them. (docs/spec: STO 14.3)
 
-They are variables: of the location's own credentials file and nothing else if it has one, else those of the
-process and over them those of the file that AZURE_CREDENTIALS_FILE names. With AZURE_TENANT_ID and
-AZURE_CLIENT_ID, the first that is there:
+They are variables. A location that has a credentials file uses the variables of this file alone. Other
+locations use the variables of the process, and those of the file that AZURE_CREDENTIALS_FILE names take
+precedence. With AZURE_TENANT_ID and AZURE_CLIENT_ID, the first of these that is set is used:
 
     1. AZURE_CLIENT_SECRET
     2. AZURE_CERTIFICATE_PATH, a PEM file with certificate and RSA key
     3. AZURE_USERNAME and AZURE_PASSWORD
     4. AZURE_FEDERATED_TOKEN_FILE, as AKS puts it into pods (workload identity)
 
-and without any of them 5. the managed identity of the machine, AZURE_CLIENT_ID naming one of several; not if
-AZURE_IMDS_DISABLED is true. The order is decided here without any network traffic, and explicit credentials
-never lead to the metadata service.
+If none is set, the managed identity of the machine is used, where AZURE_CLIENT_ID names one of several; not
+if AZURE_IMDS_DISABLED is true. The order is decided here without any network traffic, and explicit
+credentials never lead to the metadata service.
 """
 
 import base64
@@ -93,20 +93,20 @@ _OF_THE_PROCESS = (
     "AZURE_FEDERATED_TOKEN_FILE",
     "AZURE_IMDS_DISABLED",
 )
-"""What no location's own file may say: a tenant's file would else send the server's secrets somewhere."""
+"""Variables that are ignored in a location's own file: a tenant could send the server's secrets elsewhere."""
 
 _FOR_ALL = ("AZURE_AUTHORITY_HOST", "AZURE_RESOURCE_MANAGER_URL", "AZURE_CLOUD_NAME", "AZURE_SUBSCRIPTION_ID")
-"""What a location with its own file has of the environment: addresses and defaults, nothing that opens."""
+"""Variables of the process that a location with its own file uses too: addresses and defaults."""
 
 
 def azure_variables(credentials_file: Path | None, environ: Mapping[str, str]) -> dict[str, str]:
-    """All variables.
+    """All variables that apply to a location.
 
     The file of the environment may be missing, as the variable is always set in a server's pod.
 
     Args:
         credentials_file: the location's own. Neither the environment's credentials nor the machine's
-            identity are used beside it: who may write a location would else read with the server's rights.
+            identity are used beside it: a user who may write a location could read with the server's rights.
 
     Raises:
         StoreConfigError: the file cannot be read.
@@ -127,7 +127,7 @@ def _variables_of(path: Path) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientCredentials:
-    """An application or user of a tenant, and what it proves itself with: the fields of a token request."""
+    """An application or user of a tenant, and its proof of identity: the fields of a token request."""
 
     tenant: str
     proof: Mapping[str, str] = field(repr=False)
@@ -147,7 +147,7 @@ AzureOrigin = ClientCredentials | ManagedIdentity
 
 
 def find_azure_origin(variables: Mapping[str, str]) -> AzureOrigin:
-    """Decide where tokens come from. Raises StoreConfigError if nowhere."""
+    """Decide where tokens come from. Raises StoreConfigError if there is no source."""
     tenant, client = variables.get("AZURE_TENANT_ID", ""), variables.get("AZURE_CLIENT_ID", "")
     application = {"client_id": client, "grant_type": "client_credentials"}
     if tenant and client:
@@ -163,7 +163,7 @@ def find_azure_origin(variables: Mapping[str, str]) -> AzureOrigin:
     if variables.get("AZURE_IMDS_DISABLED", "").lower() == "true":
         raise StoreConfigError(
             "no Azure credentials found: set AZURE_TENANT_ID, AZURE_CLIENT_ID and AZURE_CLIENT_SECRET in the "
-            "credentials file; the machine's identity is not asked for where a location has a file of its "
+            "credentials file; the machine's identity is not used where a location has a file of its "
             "own or AZURE_IMDS_DISABLED is set"
         )
     host = variables.get("AZURE_POD_IDENTITY_AUTHORITY_HOST") or _METADATA_HOST
@@ -176,7 +176,7 @@ async def fetch_azure_token(
     """Ask for a token.
 
     Args:
-        resource: what it is to be good for, such as the resource manager's URL.
+        resource: what the token is for, such as the resource manager's URL.
 
     Raises:
         StorageError: no answer, or a refusal.

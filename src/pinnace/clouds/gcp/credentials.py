@@ -26,7 +26,7 @@ from pinnace.http.json import json_object
 from pinnace.http.requests import Reply, RetryPolicy, new_session, send, tls_context
 
 SCOPE = "https://www.googleapis.com/auth/cloud-platform"
-"""What tokens are good for; what the account may do with it is decided by its roles."""
+"""The scope of tokens; the roles of the account decide what they may do."""
 
 _METADATA_HOST = "169.254.169.254"
 _METADATA_HEADERS = {"Metadata-Flavor": "Google"}
@@ -48,7 +48,7 @@ class ServiceAccount:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuthorizedUser:
-    """What gcloud keeps of a person who logged in."""
+    """The login of a user, as gcloud stores it."""
 
     client_id: str
     client_secret: str = field(repr=False)

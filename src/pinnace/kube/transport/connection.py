@@ -298,7 +298,7 @@ class _Answer:
             )
 
     def _with_user(self, error: Unauthorized) -> Unauthorized:
-        """The error with whose credentials were refused: the server's own text is one word."""
+        """The error, naming the user whose credentials were refused; the server's own text is one word."""
         if not self._user:
             return error
         text = (

@@ -1,4 +1,4 @@
-"""What opens a storage account of Azure: its key, from a variable or asked of the resource manager, or a SAS.
+"""The access to an Azure storage account: its key, from a variable or the resource manager, or a SAS.
 
 (docs/spec: STO 14.3, 16)
 """
@@ -42,7 +42,7 @@ class SharedAccess:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyToAsk:
-    """The resource manager knows the key of this account."""
+    """An account whose key the resource manager provides."""
 
     url: str
     cloud: AzureCloud
@@ -53,7 +53,7 @@ AccountAccess = AccountKey | SharedAccess | KeyToAsk
 
 
 def find_account_access(config: AzureConfig, variables: Mapping[str, str]) -> AccountAccess:
-    """Decide how to get into the account, without any network traffic.
+    """Decide how requests to the account are authorized, without any network traffic.
 
     Args:
         variables: the environment and the credentials file.
@@ -88,7 +88,7 @@ def find_account_access(config: AzureConfig, variables: Mapping[str, str]) -> Ac
 async def resolve_account(
     access: AccountAccess, *, policy: RetryPolicy, now: datetime
 ) -> AccountKey | SharedAccess:
-    """Ask for the key where that is the way.
+    """Ask the resource manager for the key of a KeyToAsk; return any other access as it is.
 
     Raises:
         StorageError: no answer, a refusal, or no key with full permissions.

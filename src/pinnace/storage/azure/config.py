@@ -24,7 +24,7 @@ VALID_KEYS = (
     "prefix",
     "caCert",
 )
-"""Those of Velero's plugin, and its later storageAccountURI."""
+"""The keys of Velero's plugin, and its later storageAccountURI."""
 
 LARGEST_BLOCK_BYTES = 100 << 20
 BLOCK_BYTES = 8 << 20

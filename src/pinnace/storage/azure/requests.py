@@ -79,10 +79,10 @@ class ContainerRequests:
         return True
 
     async def create_upload(self, key: str) -> str:
-        """Begin an upload in blocks: nothing to ask for, only a beginning of the names of its blocks.
+        """Return a prefix for the names of the blocks of an upload; no request is sent.
 
-        It keeps apart two uploads of one blob, whose blocks would mix; and names are as long as Velero's, as
-        the service wants all blocks of a blob to have names of one length.
+        It keeps the blocks of two uploads of one blob apart. The names are as long as Velero's, as the
+        service wants all blocks of a blob to have names of one length.
         """
         return "".join(secrets.choice(_NONCE_CHARACTERS) for _ in range(3))
 
@@ -217,14 +217,14 @@ class ContainerRequests:
         return await send_request(self.session, request, policy=self.policy)
 
     async def _query(self) -> str:
-        """What authorizes as a part of the URL."""
+        """The authorization that is appended to URLs; empty for none."""
         access = await self.access()
         return access.query if isinstance(access, SharedAccess) else ""
 
     async def _headers(
         self, method: str, url: str, size_bytes: int, headers: Mapping[str, str]
     ) -> Mapping[str, str]:
-        # Given here, as aiohttp would else add one of its own after the signature.
+        # Given here, as aiohttp would otherwise add one of its own after the signature.
         complete = {"content-type": "application/octet-stream", **headers}
         access = await self.access()
         if isinstance(access, SharedAccess):

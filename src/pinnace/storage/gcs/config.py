@@ -17,7 +17,7 @@ VALID_KEYS = (
     "prefix",
     "caCert",
 )
-"""Those of Velero's plugin, and storeEndpoint."""
+"""The keys of Velero's plugin, and storeEndpoint."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

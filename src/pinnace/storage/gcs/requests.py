@@ -126,7 +126,7 @@ class GCSRequests:
                 return
             if reply.status != 404:
                 await self.check(what, reply)
-            # Raises where the bucket is what was not found. What stands before a store says anything.
+            # Raises where the bucket is missing. A proxy in front of a store can answer anything.
             if not await self.exists(key):
                 return
         raise StorageError(
@@ -174,7 +174,7 @@ class GCSRequests:
         if reply.status in (200, 201, 204):
             return
         error = json_error(what, reply.status, reply.body)
-        # Of all requests but those for an object, only the bucket can be what was not found.
+        # Requests for an object handle 404 themselves: here the bucket is missing.
         raise StoreConfigError(str(error)) if reply.status == 404 else error
 
     async def _page(self, params: Mapping[str, str]) -> dict[str, Any]:

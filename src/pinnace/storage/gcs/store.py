@@ -44,7 +44,7 @@ class GCSStore(HTTPStore):
             config: the location's settings.
             environ: where credentials are looked for.
             policy: retries and deadlines.
-            iam_endpoint: who signs URLs for `serviceAccount`.
+            iam_endpoint: the service that signs URLs for `serviceAccount`.
             addresses: where connections may go; None is anywhere.
 
         Raises:
@@ -60,7 +60,7 @@ class GCSStore(HTTPStore):
                 "serviceAccount is expected to be provided as an item in BackupStorageLocation's config"
             )
         policy = policy or RetryPolicy()
-        # No method of ours: what this store holds must not lead back to it, or only the collector frees it.
+        # Not a method: a reference to this store would be a cycle, which only the garbage collector frees.
         fetch = partial(_fetch, self._origin, environ, policy, clock, addresses)
         self._token = CachedToken(fetch, clock=clock)
         super().__init__(

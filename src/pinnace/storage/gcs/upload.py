@@ -19,7 +19,7 @@ from pinnace.storage.interface import Body
 from pinnace.storage.upload import GRACE_SECONDS, PutRequests, whole_or_in_parts
 
 CHUNK_BYTES = 8 << 20
-"""Of a resumable upload; the service wants multiples of 256 KiB. More is quicker and takes more memory."""
+"""The chunks of a resumable upload; the service wants multiples of 256 KiB. Larger ones take more memory."""
 
 _GONE = (204, 404, 410, 499)
 """Answers to the deletion of an upload; 499 is the documented one."""
@@ -68,7 +68,7 @@ class Stored:
 
 
 class UploadRequests(PutRequests, Protocol):
-    """What is needed of the service; requests.py has it."""
+    """The requests that an upload needs; requests.py implements them."""
 
     async def create_upload(self, key: str) -> str: ...
 
@@ -120,7 +120,7 @@ class _Resumable:
         self._url = await self._requests.create_upload(self._key)
 
     async def _send(self, chunk: bytes, *, last: bool) -> None:
-        """Send a chunk; what the service did not keep of it, again."""
+        """Send a chunk, and send the part of it again that the service did not keep."""
         end = self._sent + len(chunk)
         total = str(end) if last else "*"
         rest = memoryview(chunk)

@@ -1,4 +1,4 @@
-"""The configuration of an S3 location, checked once: pure but for looking at the credentials file.
+"""The configuration of an S3 location, checked once: pure, except that it looks for the credentials file.
 
 The keys, defaults and messages are those of Velero's AWS plugin. (docs/spec: STO 14, 14.1)
 """

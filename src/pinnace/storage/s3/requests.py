@@ -135,7 +135,7 @@ class BucketRequests:
             error = _error(what, reply)
             if error is not None and (reply.status != 404 or isinstance(error, StoreConfigError)):
                 raise error
-            # Some stores say it in another way, and what stands before a store says anything.
+            # Some stores answer otherwise, and a proxy in front of a store can answer anything.
             if not await self.exists(key):
                 return
         raise StorageError(
@@ -163,7 +163,7 @@ class BucketRequests:
             return reply
         if page := web_page(reply):
             raise not_an_answer(url, reply, page, what=what)
-        # This answer has no body to say what is missing. Who may not ask for the bucket knows it is there.
+        # This answer has no body to say what is missing. A refusal to show the bucket means that it exists.
         if (await self._send(Request(method="HEAD", url=f"{self.url}/", what=what))).status == 404:
             raise StoreConfigError(f"{what}: there is no bucket {self.bucket!r}")
         return None
@@ -406,7 +406,7 @@ def _parse_page(root: ElementTree.Element, what: str) -> tuple[ListPage, str]:
     more = texts.get("IsTruncated") == "true"
     token = texts.get("NextContinuationToken", "")
     if more and not token:
-        raise StorageError(f"{what}: the store has more keys but says not how to get them")
+        raise StorageError(f"{what}: the store has more keys but does not say how to get them")
     return ListPage(keys=keys, prefixes=prefixes), token if more else ""
 
 

@@ -12,7 +12,7 @@ BY_KIND = {kind.kind: crd_manifest(kind) for kind in KINDS}
 
 
 def served(kind: str) -> dict[str, Any]:
-    """Ours as an API server gives it, to be changed."""
+    """Our definition as an API server returns it, to be changed by the test."""
     crd = copy.deepcopy(BY_KIND[kind])
     crd["spec"]["conversion"] = {"strategy": "None"}
     crd["status"] = {"storedVersions": ["v1"]}

@@ -301,6 +301,10 @@ def test_every_field_is_described() -> None:
     )
 
 
+def test_descriptions_do_not_refer_to_the_specification() -> None:
+    assert [path for path, schema in ALL_SCHEMAS if "docs/spec" in str(schema.get("description"))] == []
+
+
 def test_manifests_are_json_and_independent() -> None:
     first = crd_manifests()
     msgspec.json.encode(first)

@@ -198,13 +198,13 @@ def test_what_the_spec_excludes_or_names_no_policy_changes(
             assert not merged.admits(kind, namespaced=True)
 
 
-def test_a_policy_does_not_fit_the_filters_of_old() -> None:
+def test_a_policy_and_the_old_filters_together_are_refused() -> None:
     spec, policy = BackupSpec(included_resources=["pods"]), ScopedLists(excluded_namespaced=("secrets",))
     (problem,) = filter_errors(spec, policy)
     assert "includedResources cannot be used together with the includeExcludePolicy" in problem
 
 
-def test_the_filters_of_old_are_chosen_where_one_of_them_is_set() -> None:
+def test_the_old_filters_are_used_if_one_of_them_is_set() -> None:
     spec = BackupSpec(include_cluster_resources=False)
     found = filter_of(spec, canonical=canonical, is_namespaced=is_namespaced).filter
     assert isinstance(found, CommonFilter)

@@ -1,4 +1,4 @@
-"""Where credentials are found, in which order, and that nobody is asked who need not be."""
+"""The sources of credentials and their order; a source that is not needed is not asked."""
 
 from pathlib import Path
 

@@ -167,7 +167,7 @@ async def test_a_401_runs_the_plugin_again(server: ScriptedServer, plugin: Plugi
     ]
 
 
-async def test_a_certificate_is_as_good_as_a_token(plugin: Plugin) -> None:
+async def test_a_certificate_is_accepted_instead_of_a_token(plugin: Plugin) -> None:
     plugin.answers(clientCertificateData="CERT", clientKeyData="KEY")
     assert await plugin.auth().credentials() == Credentials("", ClientCertificate(b"CERT", b"KEY"))
 

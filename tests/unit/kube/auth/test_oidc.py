@@ -230,7 +230,7 @@ async def test_from_kubeconfig_which_is_left_alone(
     assert path.read_bytes() == before
 
 
-async def test_an_issuer_that_lies_or_fails_for_a_moment_costs_nothing(
+async def test_a_passing_failure_of_the_issuer_is_repeated(
     make: Any, issuer: ScriptedServer, server: ScriptedServer
 ) -> None:
     """A request waits for its credentials as it does for the API server, writes too: it was not sent yet."""

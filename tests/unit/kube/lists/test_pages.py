@@ -244,7 +244,7 @@ def test_a_token_that_was_cut_is_the_decoded_one(items: list[dict[str, Any]], to
 
 @pytest.mark.parametrize("levels", [400, 2000, 20_000])
 @pytest.mark.parametrize("typed", [False, True])
-def test_an_object_nested_deeply_takes_no_other_with_it(levels: int, typed: bool) -> None:
+def test_an_object_nested_too_deeply_does_not_hide_the_others(levels: int, typed: bool) -> None:
     head = b'"apiVersion":"v1","kind":"ConfigMap",' if typed else b""
     spec = b'{"a":' * levels + b"1" + b"}" * levels
     deep = b'{%b"metadata":{"name":"deep","namespace":"demo","labels":{"a":"b"}},"spec":%b}' % (head, spec)

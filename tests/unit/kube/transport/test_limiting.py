@@ -53,7 +53,7 @@ async def test_a_cancelled_waiter_leaves_its_place(granted: bool) -> None:
         assert limit.in_flight == 1
 
 
-async def test_the_limit_grows_only_when_it_is_felt() -> None:
+async def test_the_limit_grows_only_while_requests_wait_for_it() -> None:
     limit = InFlightLimit(64)
     start = limit.limit
     async with limit.slot() as started:
@@ -91,7 +91,7 @@ async def test_a_busy_server_halves_the_limit_once(clock: FrozenClock) -> None:
     assert limit.limit == 1
 
 
-async def test_after_that_it_grows_slowly(clock: FrozenClock) -> None:
+async def test_after_a_429_the_limit_grows_slowly(clock: FrozenClock) -> None:
     limit = InFlightLimit(64, monotonic=clock.monotonic)
     await _fill(limit, 100)
     limit.throttled(started=0.0)
@@ -114,7 +114,7 @@ async def test_rising_latency_lowers_the_limit(clock: FrozenClock) -> None:
     assert 1 <= limit.limit < 40
 
 
-async def test_slow_lists_do_not(clock: FrozenClock) -> None:
+async def test_slow_lists_do_not_lower_the_limit(clock: FrozenClock) -> None:
     limit = InFlightLimit(64, monotonic=clock.monotonic)
     await _fill(limit, 100)
     for _ in range(20):
@@ -123,7 +123,7 @@ async def test_slow_lists_do_not(clock: FrozenClock) -> None:
     assert limit.limit == 64
 
 
-async def test_a_server_that_is_always_slow_is_no_worse_for_it(clock: FrozenClock) -> None:
+async def test_constant_latency_does_not_lower_the_limit(clock: FrozenClock) -> None:
     limit = InFlightLimit(64, monotonic=clock.monotonic)
     for _ in range(50):
         clock.advance(2)
