@@ -1,7 +1,7 @@
-"""What one backup, restore or deletion is given, run by a server, a command or a Python program alike.
+"""The run context of a backup, restore or deletion, whether a server, a command or a Python program runs it.
 
-`pinnace.operations` makes it once for each run; engines and collaborators take it as a whole. What is special
-to backups or to restores stands in their own runners.
+`pinnace.operations` makes it once for each run; engines and collaborators take it as a whole. What only
+backups or only restores need is in their own runners.
 """
 
 import logging
@@ -24,7 +24,7 @@ from pinnace.storage.backup_store import BackupStore
 _logger = logging.getLogger(__name__)
 
 REOPEN_AFTER: Final = timedelta(minutes=1)
-"""After so long a location may have got other credentials."""
+"""From this length on, a run opens its store again for the upload: the location may have new credentials."""
 
 ProgressSink = Callable[[int, int], Awaitable[None]]
 """Keeps or shows the total of items and the items done; raises KubeError if it cannot."""
@@ -66,7 +66,7 @@ class Reading(msgspec.Struct):
 
 
 class Activity(msgspec.Struct):
-    """What a run is doing now, for display: written by the run, read by what shows it.
+    """The current activity of a run, for display: written by the run, read by what shows it.
 
     Attributes:
         kinds: the resources whose objects are being processed.
@@ -92,23 +92,23 @@ class Activity(msgspec.Struct):
     downloading: Path | None = None
 
     def plan(self, resources: Iterable[str], *, is_estimate: bool = False) -> None:
-        """These resources are going to be processed."""
+        """Record the resources that are going to be processed."""
         self.unknown = set(resources)
         self.is_estimate = is_estimate
 
     def counted(self, resource: str) -> None:
-        """It is known how many objects a resource has, before they are listed."""
+        """Record that the number of a resource's objects is known before they are listed."""
         self.unknown.discard(resource)
 
     def begin(self, resource: str, total: int | None = None) -> None:
-        """The objects of a resource begin; `total` if it is known how many there are."""
+        """Record that the objects of a resource are processed next; `total` is None if it is not known."""
         reading = Reading(total=total or 0, is_final=total is not None)
         self.kinds[resource] = reading
         if reading.is_final:
             self.unknown.discard(resource)
 
     def page(self, resource: str, items: int, remaining: int | None, *, is_only_list: bool) -> None:
-        """A page of a resource was read, after which so many objects remain; None if that is not known."""
+        """Record a page of a resource; `remaining` objects follow it, None if that is not known."""
         reading = self.kinds.setdefault(resource, Reading())
         known = reading.done + items + (remaining or 0)
         if is_only_list and remaining is not None:
@@ -118,23 +118,23 @@ class Activity(msgspec.Struct):
             reading.total = max(reading.total, known)
 
     def processed(self, resource: str, items: int = 1) -> None:
-        """So many objects of a resource were processed."""
+        """Record that objects of a resource were processed."""
         if (reading := self.kinds.get(resource)) is not None:
             reading.done += items
             reading.total = max(reading.total, reading.done)
 
     def end(self, resource: str) -> None:
-        """All objects of a resource were processed."""
+        """Record that all objects of a resource were processed."""
         self.kinds.pop(resource, None)
         self.unknown.discard(resource)
 
     def sent(self, size_bytes: int) -> None:
-        """The store has read so many bytes more of what is uploaded."""
+        """Record that the store has read more bytes of the files that are uploaded."""
         self.sent_bytes = min(self.sent_bytes + size_bytes, self.upload_bytes)
 
 
 class RunContext(msgspec.Struct, frozen=True, kw_only=True):
-    """What one run is given.
+    """The context of one run.
 
     Attributes:
         client, discovery: the cluster, and what it serves at the start of the run.

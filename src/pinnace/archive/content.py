@@ -1,4 +1,4 @@
-"""Reads from an item's JSON, without decoding all of it, what the index of a backup says of it. Pure.
+"""Reads the facts that the index of a backup keeps of an item, without decoding all of its JSON. Pure.
 
 The checksum of an item leaves out the values of `metadata.resourceVersion` and `metadata.managedFields`, so
 that equal checksums mean an unchanged object. It is computed over the stored bytes: the same object written
@@ -17,20 +17,21 @@ import orjson
 # How items of built-in types are stored that no action has touched: the API server's own bytes, with
 # apiVersion and kind in front, up to the first element of managedFields. Matching costs a fraction of
 # decoding. It cannot go wrong inside of a text: each part is followed by the name of another member, and in
-# a text the quotation mark in front of that name would have a backslash. What has braces in an annotation,
-# or members in another order, such as labels that an action has added at the end, does not match.
-_TEXT = {b"t": rb'"[^"]*+"'}
+# a text the quotation mark in front of that name would have a backslash. An item with braces in an
+# annotation, or with members in another order, such as labels that an action has added at the end, does not
+# match. Nor does one with a line break in a fact: the index is made of lines.
+_TEXT = {b"t": rb'"[^"\n]*+"'}
 _match_plain = re.compile(
     rb'\{"apiVersion":(%(t)s),"kind":(%(t)s),"metadata":\{"name":%(t)s,(?:"generateName":%(t)s,)?'
     rb'(?:"namespace":%(t)s,)?"uid":(%(t)s),"resourceVersion":(%(t)s),(?:"generation":\d+,)?'
-    rb'"creationTimestamp":%(t)s(?:,"labels":(\{[^{}]*+\}))?(?:,"annotations":\{[^{}]*+\})?'
+    rb'"creationTimestamp":%(t)s(?:,"labels":(\{[^{}\n]*+\}))?(?:,"annotations":\{[^{}]*+\})?'
     rb'(?:,"ownerReferences":\[[^\[\]]*+\])?(?:,"finalizers":\[[^\[\]]*+\])?,"managedFields":\[\{' % _TEXT
 ).match
 # Custom resources come with the members of their metadata sorted: these are around managedFields.
 _match_sorted = re.compile(
     rb'\{"apiVersion":(%(t)s),"kind":(%(t)s),"metadata":\{(?:"annotations":\{[^{}]*+\},)?'
     rb'"creationTimestamp":%(t)s,(?:"finalizers":\[[^\[\]]*+\],)?(?:"generateName":%(t)s,)?'
-    rb'(?:"generation":\d+,)?(?:"labels":(\{[^{}]*+\}),)?"managedFields":\[\{' % _TEXT
+    rb'(?:"generation":\d+,)?(?:"labels":(\{[^{}\n]*+\}),)?"managedFields":\[\{' % _TEXT
 ).match
 _match_sorted_end = re.compile(
     rb',"name":%(t)s,(?:"namespace":%(t)s,)?(?:"ownerReferences":\[[^\[\]]*+\],)?'
@@ -41,13 +42,13 @@ _VERSION_KEY, _MANAGED_KEY = b'"resourceVersion":', b'"managedFields":'
 _BEGIN_OF_LIST = b"[{"
 _BRACE = ord("}")
 _UNLOCKED_BYTES = 2047
-"""Up to here a hash is computed without giving up the interpreter's lock. Giving it up for a few microseconds
-costs the thread that writes the archive up to 5 ms each time while another one is busy."""
+"""Up to this size a hash is computed without releasing the interpreter's lock. Releasing it for a few
+microseconds costs the thread that writes the archive up to 5 ms each time while another thread is busy."""
 _ONE_CALL_FROM_BYTES = 64 * 1024
 
 
 class Facts(msgspec.Struct, frozen=True, gc=False):
-    """What the index keeps of an item's content; all but the checksum as JSON."""
+    """The facts of an item's content that the index keeps; all but the checksum as JSON."""
 
     api_version: bytes
     kind: bytes
@@ -104,7 +105,7 @@ def facts_of(data: bytes, begin: int = 0, end: int | None = None) -> Facts:
 
 
 def _sorted_facts(data: bytes, begin: int, end: int) -> Facts | None:
-    """The facts of a custom resource as the API server writes it; None if it is not surely one."""
+    """The facts of a custom resource as the API server writes it; None if that is not certain."""
     first = _match_sorted(data, begin, end)
     if first is None:
         return None
@@ -121,9 +122,10 @@ def _sorted_facts(data: bytes, begin: int, end: int) -> Facts | None:
 
 
 def _end_of_list(data: bytes, begin: int, end: int) -> int:
-    """Where the list of objects ends that begins at `begin`, or sooner in a text; `end` if nowhere.
+    """The end of the list of objects that begins at `begin`; `end` if it does not end.
 
-    One character is searched for: that takes a tenth of the time of two.
+    The result may be too early, inside of a text. Searching for one character takes a tenth of the time that
+    two take.
     """
     at = data.find(b"]", begin, end)
     while at >= 0 and data[at - 1] != _BRACE:
@@ -167,7 +169,7 @@ def _without_values(content: bytes, metadata: _Metadata) -> bytes | None:
 
 
 def _put_together(content: bytes) -> bytes:
-    """The same, from the members of an object, as programs write them: without blanks."""
+    """The same as `_without_values`, put together from the members of an object, without blanks."""
     members = _decode_members(content)
     if "metadata" not in members:
         return _joined(members)

@@ -1,7 +1,7 @@
 """The gzip codec: isal where there is a wheel for it, the standard library's zlib elsewhere.
 
 isal at level 2 is 4.8 times as fast as zlib at its default level and gives files 4 % larger; the level of
-the fallback is chosen for speed alike. The gzip header carries no name and time 0, so that equal content
+the fallback is chosen for speed too. The gzip header carries no name and time 0, so that equal content
 gives equal bytes. (docs/spec: STO 3)
 """
 
@@ -20,7 +20,7 @@ else:
     CODEC_ERRORS = (zlib.error, cast("type[Exception]", igzip_lib.IsalError))
 
 _GZIP_WINDOW = 31
-"""Window bits that ask for a gzip wrapper, which is where the check of length and checksum comes from."""
+"""Window bits that ask for a gzip wrapper, so that length and checksum are checked."""
 
 _ISAL_LEVEL = 2
 _ZLIB_LEVEL = 2
@@ -79,7 +79,7 @@ def _inflate_members(source: BinaryIO, *, use_isal: bool) -> Iterator[bytes]:
 
 
 def _next_member(rest: bytes, source: BinaryIO) -> bytes:
-    """What follows a gzip member: the start of the next one, or nothing (padding is dropped)."""
+    """The data that follows a gzip member: the start of the next one, or nothing (padding is dropped)."""
     while True:
         rest = rest.lstrip(b"\0")
         if rest:
@@ -95,7 +95,7 @@ def _next_member(rest: bytes, source: BinaryIO) -> bytes:
 
 
 class Decompressor(Protocol):
-    """What zlib's and isal's decompression objects share."""
+    """The members that zlib's and isal's decompression objects share."""
 
     @property
     def eof(self) -> bool: ...

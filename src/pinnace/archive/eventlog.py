@@ -7,23 +7,23 @@ class EventLog(Protocol):
     """The log of one run: constant events with facts as fields."""
 
     def debug(self, msg: str, /, *, error: BaseException | str | None = None, **fields: object) -> None:
-        """A line for debugging."""
+        """Log a line for debugging."""
         ...
 
     def info(self, msg: str, /, *, error: BaseException | str | None = None, **fields: object) -> None:
-        """What was done, and what was left out by rule."""
+        """Log an action that was done, or that a rule left out."""
         ...
 
     def warning(self, msg: str, /, *, error: BaseException | str | None = None, **fields: object) -> None:
-        """What a user should look at."""
+        """Log a problem that a user should look at."""
         ...
 
     def error(self, msg: str, /, *, error: BaseException | str | None = None, **fields: object) -> None:
-        """What went wrong."""
+        """Log a failure."""
         ...
 
     def log(
         self, level: str, msg: str, /, *, error: BaseException | str | None = None, **fields: object
     ) -> None:
-        """A line of an action."""
+        """Log a line of an action, at a level given by name."""
         ...

@@ -51,7 +51,7 @@ _Checksum = Annotated[str, msgspec.Meta(min_length=_CHECKSUM_DIGITS, max_length=
 
 
 class Entry(msgspec.Struct, array_like=True, gc=False):
-    """What the index says about an item. `span` is the gzip member that holds it."""
+    """One item of the index. `span` is the gzip member that holds it."""
 
     resource: str
     version_directory: str
@@ -84,7 +84,7 @@ class Entry(msgspec.Struct, array_like=True, gc=False):
 
 
 def entry_of(location: ItemLocation, content: bytes, facts: Facts, *, offset: int = 0) -> Entry:
-    """The entry of an item whose content is at hand."""
+    """The entry of an item, made from its content."""
     return Entry(
         *location,
         api_version=orjson.loads(facts.api_version),
@@ -113,7 +113,7 @@ class IndexWriter:
         self._items = 0
 
     def begin_member(self, span: Span) -> None:
-        """Say in which member the items lie that follow."""
+        """Begin a member of the tarball: the items that are added next lie in it."""
         self._lines.append(b'{"member":%d,"length":%d}\n' % span)
 
     def add_known(self, directory: str, file: str, facts: Facts, size_bytes: int, offset: int) -> None:
@@ -198,7 +198,7 @@ class IndexParser:
         """The entries that a further piece of the file completes.
 
         Raises:
-            DamagedIndex: what came is not an index of a known format, or is beyond all limits.
+            DamagedIndex: the file is not an index of a known format, or exceeds a limit.
         """
         self._in_bytes += len(data)
         found: list[Entry] = []
@@ -220,7 +220,7 @@ class IndexParser:
         return found
 
     def finish(self) -> None:
-        """Check that all of it came. Raises DamagedIndex."""
+        """Check that the index is complete. Raises DamagedIndex."""
         if not self._ended or not self._inflater.eof:
             raise DamagedIndex("it is cut off")
 
@@ -236,12 +236,12 @@ class IndexParser:
                     continue
                 entry = _decode_entry(line)
                 if self._span is None or self._ended:
-                    raise DamagedIndex("an item stands outside of the members")
+                    raise DamagedIndex("an item is outside of all gzip members")
                 entry.span = self._span
                 self.items += 1
                 found.append(entry)
         except (msgspec.DecodeError, UnicodeDecodeError, orjson.JSONDecodeError, RecursionError) as error:
-            raise DamagedIndex(f"a line is not as it should be: {error}") from None
+            raise DamagedIndex(f"a line is malformed: {error}") from None
         if self.items > _MAX_ENTRIES:
             raise DamagedIndex(f"more than {_MAX_ENTRIES} items")
 
@@ -259,7 +259,7 @@ class IndexParser:
             self._span = span
         elif "items" in note:
             if note["items"] != self.items:
-                raise DamagedIndex(f"it has {self.items} items and says {note['items']}")
+                raise DamagedIndex(f"it has {self.items} items, but says {note['items']}")
             self.tarball_bytes, self._ended = note.get("size", -1), True
         else:
             raise DamagedIndex("a line is neither an item nor a note")

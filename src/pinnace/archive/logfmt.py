@@ -56,7 +56,7 @@ class LineFormatter(Protocol):
     def template(
         self, level: str, message: str, fields: Mapping[str, object], varying: str, /
     ) -> "LineTemplate":
-        """For many lines that differ only in time, two numbers of the message and the text of one field."""
+        """Prepare lines that differ only in time, two numbers of the message and the text of one field."""
         ...
 
 
@@ -145,7 +145,7 @@ class _QuotedValues(dict[object, str]):
 
 
 class _Layout(msgspec.Struct, frozen=True):
-    """What lines with the same field names share: the text around the values, and the values' order."""
+    """The shared part of lines with the same field names: the text around the values, and their order."""
 
     pieces: list[str]
     pick: Callable[[Mapping[str, object]], tuple[object, ...]]
@@ -263,7 +263,7 @@ def _origin_fields(error: BaseException) -> dict[str, object]:
 
 
 def _origin(error: BaseException) -> tuple[FrameType, int] | None:
-    """Where the innermost cause was raised, by preference in our own code."""
+    """The place where the innermost cause was raised, preferably in our own code."""
     cause: BaseException | None = error
     origin: tuple[FrameType, int] | None = None
     while cause is not None:

@@ -74,7 +74,7 @@ def _check_part(part: str) -> None:
 
 
 class ItemLocation(NamedTuple):
-    """What a path in the tarball says about the item stored there."""
+    """The parts of an item's path in the tarball."""
 
     group_resource: str
     version_directory: str
@@ -94,7 +94,7 @@ def parse_item_path(path: str) -> ItemLocation | None:
 
 @lru_cache(maxsize=256)
 def _parse_directory(directory: str) -> tuple[str, str, str] | None:
-    """The fields that the items of a directory share; hundreds of neighbours ask for the same one."""
+    """The fields that the items of a directory share; hundreds of neighbours have the same."""
     parts = directory.split("/")
     if parts[0] != RESOURCES_DIRECTORY:
         return None

@@ -48,7 +48,7 @@ class _Items:
         self.sizes = array("Q")
 
     def seal(self) -> str | None:
-        """Sort by file name, suffix included: `a-b` before `a`. Returns a name that comes twice, if any."""
+        """Sort by file name, suffix included: `a-b` before `a`. Returns a name that occurs twice, if any."""
         order = sorted(range(len(self.names)), key=lambda index: self.names[index] + ITEM_SUFFIX)
         self.names = [self.names[index] for index in order]
         self.offsets = array("Q", (self.offsets[index] for index in order))
@@ -110,7 +110,7 @@ class ArchiveIndex:
         try:
             return await asyncio.shield(work)
         except asyncio.CancelledError:
-            # The thread sees the flag at its next chunk; its spool must be closed before we leave.
+            # The thread sees the flag at its next chunk; its spool must be closed before this method ends.
             stop.set()
             (outcome,) = await asyncio.gather(work, return_exceptions=True)
             if isinstance(outcome, cls):
@@ -159,7 +159,7 @@ class ArchiveIndex:
         _write_all(self._descriptor, b"".join(batch))
 
     def _place(self, member: Member, with_versions: bool) -> _Items | None:
-        """Where a member's data belongs in the index; None for what is not kept."""
+        """The items to which a member's data belongs; None if it is not kept."""
         path = member.path
         if path.startswith(f"{RESOURCES_DIRECTORY}/"):
             self.has_resources_dir = True
@@ -193,7 +193,9 @@ class ArchiveIndex:
                 for namespace, items in namespaces.items():
                     twice = items.seal()
                     if twice is not None:
-                        raise ArchiveError(f"{item_path(resource, version, namespace, twice)}: comes twice")
+                        raise ArchiveError(
+                            f"{item_path(resource, version, namespace, twice)}: is twice in the archive"
+                        )
 
     def _warn(self, text: str) -> None:
         if len(self.warnings) < _MAX_WARNINGS:
@@ -218,7 +220,7 @@ class ArchiveIndex:
         return list(items.names) if items else []
 
     def has(self, group_resource: str, namespace: str, name: str, version_dir: str | None = None) -> bool:
-        """Whether an item is there."""
+        """Whether the backup has an item."""
         items = self._items.get(group_resource, {}).get(version_dir or "", {}).get(namespace)
         return items is not None and items.find(name) is not None
 

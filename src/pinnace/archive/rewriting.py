@@ -27,10 +27,11 @@ async def rewrite_archive(
     clock: Callable[[], datetime],
     index: Path | None = None,
 ) -> None:
-    """Copy all files of a tarball but for `replaced`, which gives path and content of those that differ.
+    """Copy a tarball, with the contents that `replaced` gives by path instead of those in the source.
 
-    A replaced file that the source lacks is added. The source must be one of ours, which has each item under
-    its version: such are in the new index. Only files are copied, as backups have nothing else.
+    A replaced file that the source lacks is added. The source must be a tarball of `ArchiveWriter`, which has
+    each item under its version: these copies are in the new index. Only files are copied, as backups have
+    nothing else.
 
     Raises:
         ArchiveError: the source is damaged or hostile.

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 MOST_MESSAGES: Final = 10_000
-"""Of each severity: memory is limited, also where every object of a cluster fails. The log has them all."""
+"""The limit for each severity: memory is bounded even if every object of a cluster fails. The log has all."""
 
 _PARTS: Final = ("resource", "name")
 
@@ -29,7 +29,7 @@ class RunResults:
         found.append((str(fields.get("namespace") or ""), "".join(parts)))
 
     def to_dict(self, hide: Callable[[str], str] | None = None) -> dict[str, Any]:
-        """The JSON form; `hide` leaves out of each text what its reader may not see."""
+        """The JSON form; `hide` removes from each text the parts that its reader may not see."""
         return {severity: self._severity(severity, hide or str) for severity in ("errors", "warnings")}
 
     def _severity(self, severity: str, hide: Callable[[str], str]) -> dict[str, Any]:

@@ -31,7 +31,7 @@ FLUSH_BYTES = 64 * 1024
 """Characters gathered before they are compressed: at this size the fixed cost of a write does not show."""
 
 Hide = Callable[[str], str]
-"""Leaves out of a line what its reader may not see."""
+"""Removes from a line the parts that its reader may not see."""
 
 _SYNC_FLUSH = 2
 """zlib's Z_SYNC_FLUSH; isal uses the same number."""
@@ -83,12 +83,12 @@ class RunLog:
         self._sink.hide = hide
 
     def debug(self, msg: str, /, *, error: BaseException | str | None = None, **fields: object) -> None:
-        """Write a line that only someone who looks for a fault wants."""
+        """Write a line that helps to find a fault."""
         if self._sink.threshold <= 1:
             self._write("debug", msg, error, fields)
 
     def info(self, msg: str, /, *, error: BaseException | str | None = None, **fields: object) -> None:
-        """Write a line about the course of things."""
+        """Write a line about the course of the run."""
         if self._sink.threshold <= 2:
             self._write("info", msg, error, fields)
 
@@ -156,7 +156,7 @@ class RunLog:
 
     @property
     def writes_debug(self) -> bool:
-        """Whether debug lines are written: on hot ways it is asked before a line is made."""
+        """Whether debug lines are written; hot paths ask before they make a line."""
         return self._sink.threshold <= _DEBUG
 
     @property
@@ -175,7 +175,7 @@ class RunLog:
         return self._sink.path
 
     def flush(self) -> None:
-        """Bring every line so far to the file and the echo. A failing disk shows at `close`."""
+        """Write every line so far to the file and the echo. An error of the disk is raised by `close`."""
         self._sink.flush()
 
     def close(self) -> None:
@@ -208,7 +208,7 @@ class RunLog:
         line_fields: dict[str, object] = {"logSource": source, **self._bound, **fields}
         if error is not None:
             if isinstance(error, BaseException):
-                # What a plugin has set already is nearer to the origin than what we can find.
+                # Fields that a plugin has set are nearer to the origin than those that are found here.
                 line_fields = {**self._sink.formatter.error_fields(error), **line_fields}
             else:
                 line_fields["error"] = error
@@ -216,14 +216,14 @@ class RunLog:
 
 
 class _FlushingCompressor(Protocol):
-    """What zlib's and isal's compressors can do beyond the common protocol: flush without ending."""
+    """A compressor of zlib or isal, which can also flush without ending."""
 
     def compress(self, data: bytes, /) -> bytes: ...
     def flush(self, mode: int = ..., /) -> bytes: ...
 
 
 class _Sink:
-    """What all views of one log share: file, buffer, counts, cached time."""
+    """The state that all views of one log share: file, buffer, counts, cached time."""
 
     def __init__(
         self,
@@ -268,7 +268,7 @@ class _Sink:
             return True
 
     def time(self) -> str:
-        """Now, as lines have it; the text is made once a second."""
+        """The current time as it is written in lines; the text is made once a second."""
         now = self._clock()
         if not self._second <= now < self._next_second:
             self._second = now.replace(microsecond=0)
@@ -329,7 +329,7 @@ class _Sink:
 
     def _write_file(self) -> None:
         """Compress and write what is buffered. After a failure nothing more is kept: the file is lost."""
-        # Another thread may append meanwhile, without the lock: take and remove exactly what is here now.
+        # Another thread may append meanwhile, without the lock: remove exactly the lines that are taken.
         taken = self._lines[:]
         del self._lines[: len(taken)]
         self._buffered = 0

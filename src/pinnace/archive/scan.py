@@ -32,11 +32,11 @@ from pinnace.archive.tarformat import (
 _MAX_EXTENSION_BYTES = 64 * 1024
 _MAX_PATH_BYTES = 4096
 _RATIO_FROM_BYTES = 64 * 1024 * 1024
-"""Small archives may compress as well as they like."""
+"""The ratio of smaller archives is not limited."""
 
 
 class ArchiveLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """What an archive may hold before it is refused. The defaults leave a real cluster a factor of ten."""
+    """The limits beyond which an archive is refused. The defaults leave a real cluster a factor of ten."""
 
     max_entries: int = 10_000_000
     max_uncompressed_bytes: int = 256 * 1024**3
@@ -104,7 +104,7 @@ class TarStream:
 
     @property
     def offset(self) -> int:
-        """Where the data of the current member begins in the decompressed stream, before it is read."""
+        """The offset of the current member's data in the decompressed stream; ask before it is read."""
         return self._total_bytes - len(self._buffer) + self._position
 
     def read(self) -> bytes:
@@ -133,7 +133,7 @@ class TarStream:
                 raise ArchiveError("the tar file ends after a header that announces another one")
             header = parse_header(following)
         if header.kind == GNU_SPARSE_TYPE:
-            raise ArchiveError(f"{display(header.name)}: sparse files do not belong into a backup")
+            raise ArchiveError(f"{display(header.name)}: sparse files do not belong in a backup")
         if size_bytes is not None:
             header = Header(header.name, size_bytes, header.kind)
         return header, header.name if long_name is None else long_name
@@ -208,7 +208,7 @@ class TarStream:
 
 def _pax_size(records: dict[bytes, bytes], size_bytes: int | None) -> int | None:
     if any(key.startswith(b"GNU.sparse.") for key in records):
-        raise ArchiveError("sparse files do not belong into a backup")
+        raise ArchiveError("sparse files do not belong in a backup")
     text = records.get(b"size")
     if text is None:
         return size_bytes

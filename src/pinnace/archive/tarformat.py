@@ -2,7 +2,7 @@
 
 Forming a header here takes a sixth of the time the standard library's tarfile needs, and reading an eighth;
 on 200,000 members that is the difference between the archive and the API server being the slow side.
-Written is ustar with a PAX record for names that do not fit; read are ustar, PAX, GNU long names, star and
+It writes ustar with a PAX record for names that do not fit, and reads ustar, PAX, GNU long names, star and
 V7, since archives of other writers come in all of them. (docs/spec: BKP 14)
 """
 
@@ -24,7 +24,7 @@ GNU_LONG_NAME_TYPE = ord("L")
 GNU_LONG_LINK_TYPE = ord("K")
 GNU_SPARSE_TYPE = ord("S")
 HEADER_ONLY_TYPES = frozenset(b"123456")
-"""Links, devices, directories, pipes: whatever size their header claims, no data follows."""
+"""Links, devices, directories, pipes: no data follows, whatever size their header states."""
 
 _MAX_SIZE_BYTES = 8 * 1024**3 - 1
 _NAME_BYTES, _PREFIX_BYTES = 100, 155
@@ -71,7 +71,7 @@ class MemberDirectory:
 
 
 class MemberFile:
-    """What the headers of all copies of a file share.
+    """The part that the headers of all copies of a file share.
 
     Args:
         name: without its directory.
@@ -167,7 +167,7 @@ _read_fields = Struct("100s 24x 12s 12x 8s c 100x 6s 82x 155s 12x").unpack
 
 
 class Header(NamedTuple):
-    """What a reader needs of a header block."""
+    """The fields of a header block that a reader needs."""
 
     name: bytes
     size_bytes: int

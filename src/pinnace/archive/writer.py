@@ -5,8 +5,8 @@ rest of the tarball: the index beside it (`item_index.py`), written in the same 
 where each item lies. Together the members are one valid .tar.gz.
 
 Memory is bounded: one batch is filled while at most one other is being compressed; `flush_if_full` waits for
-the worker when it falls behind. Any failure to write is fatal and comes out at the next flush or at close:
-a tarball cut off by a full disk must never pass for a backup. (docs/spec: BKP 14)
+the worker when it falls behind. Any failure to write is fatal and is raised by the next flush or by close: a
+tarball cut off by a full disk must never pass for a backup. (docs/spec: BKP 14)
 """
 
 import asyncio
@@ -68,7 +68,7 @@ class ArchiveWriter:
         self.compressed_size_bytes = 0
         self.members = 0
         self._clock = clock
-        # Two buffers change places: items are copied while they are in the processor's cache, nothing is
+        # Two buffers are swapped: items are copied while they are in the processor's cache, nothing is
         # allocated for a batch, and the worker reads one while the other is filled.
         self._batch = _Batch()
         self._spare = _Batch()
@@ -76,7 +76,7 @@ class ArchiveWriter:
         self._file: BinaryIO | None = None
         self._worker: ThreadPoolExecutor | None = None
         self._pending: Future[None] | None = None
-        self._turn = asyncio.Lock()
+        self._flushing = asyncio.Lock()
 
     async def __aenter__(self) -> Self:
         try:
@@ -84,6 +84,7 @@ class ArchiveWriter:
                 self._index = IndexWriter(self._index_path)
             descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         except OSError as error:
+            self._discard_index()
             raise ArchiveWriteError(
                 f"creating {self.path.name}: {problem_text(self.path.parent, error)}"
             ) from error
@@ -122,9 +123,9 @@ class ArchiveWriter:
         """Append a file to several directories; compressed, all copies but the first are very small.
 
         Args:
-            directories: where to.
+            directories: the directories that get a copy.
             name: of the file.
-            head, rest: its content, in two parts so that the caller need not put them together.
+            head, rest: its content, in two parts so that the caller need not join them.
             indexed: whether the first copy is in the index.
         """
         size_bytes = len(head) + len(rest)
@@ -146,7 +147,7 @@ class ArchiveWriter:
 
     @property
     def is_full(self) -> bool:
-        """Whether a batch is together, so that `flush_if_full` has something to do."""
+        """Whether the batch is full, so that `flush_if_full` has something to do."""
         return self._batch.buffer.tell() >= BATCH_BYTES
 
     async def flush_if_full(self) -> None:
@@ -158,13 +159,13 @@ class ArchiveWriter:
         if not self.is_full:
             return
         # Several tasks may add; one at a time waits for the worker and hands over.
-        async with self._turn:
+        async with self._flushing:
             if self.is_full:
                 await self._settle()
                 self._hand_over()
 
     async def close(self) -> None:
-        """Write what is left and the end of the archive, and close the file. Does nothing the second time.
+        """Write the last batch and the end of the archive, and close the file. Does nothing the second time.
 
         Raises:
             ArchiveWriteError: not everything reached the disk; the file has been removed.
@@ -189,9 +190,12 @@ class ArchiveWriter:
             return
         file = self._file
         self._release()
-        with contextlib.suppress(OSError):  # it goes away; why it cannot be closed does not matter
+        with contextlib.suppress(OSError):  # the file is removed; why it cannot be closed does not matter
             file.close()
         self.path.unlink(missing_ok=True)
+        self._discard_index()
+
+    def _discard_index(self) -> None:
         if self._index is not None:
             with contextlib.suppress(OSError):
                 self._index.discard()
@@ -207,7 +211,7 @@ class ArchiveWriter:
         self._pending = self._worker.submit(job)
 
     async def _settle(self) -> None:
-        """Wait for the worker; raises what it failed with."""
+        """Wait for the worker. Raises ArchiveWriteError if it failed."""
         if self._pending is None:
             return
         try:

@@ -1,7 +1,7 @@
-"""What a backup does beyond saving objects, each behind a small protocol: hooks, pod volumes, snapshots.
+"""The protocols of the work of a backup beyond saving objects: hooks, pod volumes, snapshots.
 
-The engine decides when each is called and what follows from its errors. One that is absent is never skipped
-silently: where a backup asks for its work, the log gets a warning. (docs/spec: BKP 7, 9, 10)
+The engine decides when each collaborator is called and what follows from its errors. An absent collaborator
+is never skipped silently: where a backup asks for its work, the log gets a warning. (docs/spec: BKP 7, 9, 10)
 """
 
 from collections.abc import Sequence

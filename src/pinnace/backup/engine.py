@@ -52,7 +52,7 @@ _pause = asyncio.sleep
 
 
 class EngineResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What a run of the engine leaves besides the archive."""
+    """The result of a run of the engine, besides the archive."""
 
     resource_list: dict[str, list[str]]
     progress: BackupProgress
@@ -189,11 +189,11 @@ class _Collection:
         for resource in plan.unresolved:
             run.log.error("Error getting the preferred version", resource=resource.group_resource)
         last = [planned for planned in plan.resources if self._depends_on_items(planned)]
-        looked_into = [
-            planned for planned in plan.resources if planned not in last and self._is_looked_into(planned)
+        in_order = [
+            planned for planned in plan.resources if planned not in last and self._may_need_work(planned)
         ]
         rest = iter(
-            [planned for planned in plan.resources if planned not in last and planned not in looked_into]
+            [planned for planned in plan.resources if planned not in last and planned not in in_order]
         )
         # A list of all namespaces has objects that the filters leave out.
         leaves_out = run.scope.left_out_namespaces or run.scope.namespaces.excludes
@@ -201,7 +201,7 @@ class _Collection:
         run.activity.plan(
             (planned.resource.group_resource for planned in plan.resources), is_estimate=is_estimate
         )
-        lanes = (self._lane(iter(looked_into)), *(self._lane(rest) for _ in range(LISTS_AT_ONCE)))
+        lanes = (self._lane(iter(in_order)), *(self._lane(rest) for _ in range(LISTS_AT_ONCE)))
         counting = asyncio.create_task(self._count(plan.resources), name="count objects")
         try:
             await _all_of(*lanes)
@@ -214,7 +214,10 @@ class _Collection:
         await back_up_definitions(run, self._items, self._taken)
 
     async def _count(self, resources: Sequence[PlannedResource]) -> None:
-        """Find out how much is to come, where that is shown; the server does not count what labels select."""
+        """Count the objects that are not listed yet, if the progress is shown and no label selects them.
+
+        The API server does not count the objects that match a label selector.
+        """
         run = self._run
         if not run.progress.is_watched or any(run.scope.labels.queries):
             return
@@ -241,7 +244,7 @@ class _Collection:
         """
         return planned.resource.group_resource == NAMESPACES.name and not self._run.scope.labels.empty
 
-    def _is_looked_into(self, planned: PlannedResource) -> bool:
+    def _may_need_work(self, planned: PlannedResource) -> bool:
         """Whether the items of a resource may need more than being stored.
 
         Those resources are collected in the order of the plan, as the work for one may depend on the work for
@@ -363,7 +366,7 @@ class _Collection:
         """Pass an item through the item pipeline, log the outcome, and update the progress.
 
         Args:
-            lane: of the list that the item is the next one of.
+            lane: the list, page or series of requests that the item belongs to.
         """
         run = self._run
         namespace, name = identity_of(item)
@@ -392,7 +395,7 @@ class _Collection:
         return self._hooked if runs_hooks and self._run.hooks.any_for(item) else nullcontext()
 
     async def _fetch_namespaces(self, planned: PlannedResource) -> None:
-        """Explicitly included namespaces, by name. (docs/spec: BKP 5.4)"""
+        """Back up the namespaces that the filters include by name. (docs/spec: BKP 5.4)"""
         lane = object()
         for index, name in enumerate(planned.names):
             self._to_come[lane] = len(planned.names) - index
@@ -441,7 +444,7 @@ class _Collection:
         return item if self._is_selected(name, mapping(item, "metadata", "labels")) else None
 
     def _is_selected(self, name: str, labels: Mapping[str, str] | None) -> bool:
-        """Whether labels put an object into the backup, or for a namespace also what is in it."""
+        """Whether a label selector matches an object, or it is a namespace with items in the backup."""
         return name in self._occupied or self._run.scope.labels.matches(labels)
 
 

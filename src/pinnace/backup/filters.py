@@ -40,8 +40,8 @@ def warn_of_unserved_names(spec: BackupSpec, discovery: Discovery, log: RunLog) 
         *spec.excluded_namespace_scoped_resources,
     ]
     for found in unserved_names(included_kinds(spec), discovery):
-        tell = log.warning if found.is_pattern else log.error
-        tell(f"Cannot back up an included resource: {found.text}")
+        write = log.warning if found.is_pattern else log.error
+        write(f"Cannot back up an included resource: {found.text}")
     chosen = [name for name in excluded if name not in ALWAYS_EXCLUDED and name not in EXCLUDED_BY_SERVERS]
     for found in unserved_names(chosen, discovery):
         log.warning(f"An excluded resource excludes nothing: {found.text}")

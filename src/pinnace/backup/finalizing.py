@@ -1,8 +1,8 @@
-"""Reads the items again that operations have changed, as they are to be in the backup in the end.
+"""Reads items again that operations have changed, so that the backup has their final state.
 
 An item action of version 2 names such items with its operation, for instance an object whose status gets its
 last values only when the data has been moved. When all operations have ended, each item is read, passed
-through the actions and put into the tarball, in the place of the one from before or in addition.
+through the actions and put into the tarball, where it replaces the earlier version, if there is one.
 (docs/spec: BEY 4.3)
 """
 
@@ -46,7 +46,7 @@ class Finalizer(msgspec.Struct, frozen=True, kw_only=True):
     """Reads items again. No hook runs, and no volume is saved again.
 
     Attributes:
-        log: gets the lines of actions, and what was not found.
+        log: gets the lines of actions, and a warning for each item that is gone.
     """
 
     client: ClusterReader
@@ -91,7 +91,7 @@ class Finalizer(msgspec.Struct, frozen=True, kw_only=True):
             return ()
         except (UnknownResource, KubeError) as error:
             raise _NotUpdated(str(error)) from error
-        item, additional = await self._act(item, resource.group_resource, identifier)
+        item, additional = await self._run_actions(item, resource.group_resource, identifier)
         metadata = item.get("metadata") or {}
         namespace, name = metadata.get("namespace") or "", metadata.get("name") or ""
         try:
@@ -105,7 +105,7 @@ class Finalizer(msgspec.Struct, frozen=True, kw_only=True):
         found.listed.setdefault(kind, set()).add(item_key(namespace, name))
         return additional
 
-    async def _act(
+    async def _run_actions(
         self, item: JSONObject, group_resource: str, identifier: ResourceIdentifier
     ) -> tuple[JSONObject, Sequence[ResourceIdentifier]]:
         additional: list[ResourceIdentifier] = []
@@ -130,7 +130,7 @@ class Finalizer(msgspec.Struct, frozen=True, kw_only=True):
             if is_to_be_skipped(item):
                 raise _NotUpdated(f"{action.name} left it out, but the backup has it already")
             if not has_own:
-                must_include(item)  # all that is read again is in the backup: only the annotation goes
+                must_include(item)  # every item read again is in the backup: only removes the annotation
             additional += answer.additional_items
         return item, additional
 

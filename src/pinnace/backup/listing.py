@@ -2,7 +2,7 @@
 
 A list of the right kind from which something between this program and the API server has removed objects
 looks like any other. But the API server also says how many objects a list had: `remainingItemCount` of a page
-of one object, asked for at the resource version of the list, is exact. It is read meanwhile.
+of one object, asked for at the resource version of the list, is exact. It is read at the same time.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ ATTEMPTS: Final = 3
 
 
 class _Tally(msgspec.Struct):
-    """What was seen of one list.
+    """The count of one list.
 
     Attributes:
         seen: the objects in its pages.
@@ -116,8 +116,8 @@ class CompleteLists:
     def _counts(self, page: Page, tally: _Tally, resource: APIResource) -> bool:
         """Whether a list that begins with this page is counted.
 
-        Most lists of a backup of some namespaces are empty. Of those, only lists of a kind of which no empty
-        list was found to be right are counted: what hides a kind hides it in every namespace.
+        Most lists of a backup of some namespaces are empty. An empty list is counted only until one empty
+        list of its kind was found to be complete: a fault that hides a kind hides it in every namespace.
         """
         if page.items or page.continue_token or tally.is_repeated or not tally.of_namespace:
             return True

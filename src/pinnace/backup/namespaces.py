@@ -2,7 +2,7 @@
 
 Included names that do not exist are errors: a misspelt name would otherwise make a small backup that looks
 like a success. Namespaces with the label `velero.io/exclude-from-backup=true` are left out with all they
-contain, and so are those that are being deleted: what is still in them is a rest. A user who may not read
+contain, and so are those that are being deleted: their content is incomplete. A user who may not read
 namespaces can still back up those that they name.
 """
 
@@ -74,7 +74,7 @@ class _LookUp:
             facts = await self._of_patterns()
         else:
             facts = await self._of_names()
-        self._tell(facts, facts.existing or (await self._all_names() if facts.missing else ()))
+        self._log_findings(facts, facts.existing or (await self._all_names() if facts.missing else ()))
         return facts
 
     async def _all_names(self) -> Collection[str]:
@@ -97,7 +97,7 @@ class _LookUp:
         return replace(facts, existing=frozenset())
 
     async def _of_listed(self) -> NamespaceFacts:
-        """What one list says of all namespaces. Raises KubeError."""
+        """The facts of all namespaces, from one list. Raises KubeError."""
         existing, labelled, terminating = set(), set(), set()
         async for item in self._list():
             existing.add(item.name)
@@ -131,7 +131,7 @@ class _LookUp:
                 except NotFound:
                     missing.add(name)
                 except Forbidden as error:
-                    # What is in it may be readable all the same: its lists will tell.
+                    # Its contents may be readable all the same, which the lists of the backup will show.
                     self._log.info("The namespace may not be read", error=str(error), namespace=name)
                 except KubeError as error:
                     self._log.error("Error getting namespace", error=error, namespace=name)
@@ -156,7 +156,7 @@ class _LookUp:
                 for item in page.items:
                     yield item
 
-    def _tell(self, facts: NamespaceFacts, existing: Collection[str]) -> None:
+    def _log_findings(self, facts: NamespaceFacts, existing: Collection[str]) -> None:
         for name in sorted(facts.missing):
             more = did_you_mean(near_names(name, existing))
             error = f'namespaces "{name}" not found{more}'

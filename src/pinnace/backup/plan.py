@@ -28,7 +28,7 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True):
     """The filters of a backup, with names resolved.
 
     Attributes:
-        namespaces: the lists of the spec; `admits_namespace` knows also of labels.
+        namespaces: the lists of the spec; `admits_namespace` also applies labels.
         listed_namespaces: the namespaces to list one by one, or None for one call across all.
         left_out_namespaces: those that their label leaves out, and those that are being deleted.
         missing_namespaces: included names that do not exist.
@@ -70,7 +70,7 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True):
         return name not in self.left_out_namespaces and self.namespaces.matches(name)
 
     def admits(self, group_resource: str, namespace: str) -> bool:
-        """Whether an item may be in the backup, as far as its place goes. (docs/spec: BKP 6.1, rules 2-4)"""
+        """Whether the resource and the namespace of an item are included. (docs/spec: BKP 6.1, rules 2-4)"""
         if namespace and not self.admits_namespace(namespace):
             return False
         return self.resources.admits(group_resource, namespaced=bool(namespace))
@@ -90,14 +90,12 @@ class PlannedResource(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         resource: what to collect, in the version to collect.
-        preferred_version: the version whose items also get the copy without version directory.
         namespaces: one list call each; `("",)` is one call for everything.
         names: instead of listing, fetch these by name (namespaces only).
         order: names to collect first, as the spec has them.
     """
 
     resource: APIResource
-    preferred_version: str
     namespaces: tuple[str, ...] = ()
     names: tuple[str, ...] = ()
     order: tuple[str, ...] = ()
@@ -124,11 +122,10 @@ def plan_collection(
     unresolved: list[APIResource] = []
     met: dict[str, str] = {}
     for resource in resources:
-        best = preferred(resource.group_resource)
-        if best is None:
+        if preferred(resource.group_resource) is None:
             unresolved.append(resource)
         elif _is_wanted(resource, scope) and _is_first_of_cohabitants(resource, met):
-            planned.append(_planned(resource, best.version, scope))
+            planned.append(_planned(resource, scope))
     return Plan(resources=tuple(planned), unresolved=tuple(unresolved))
 
 
@@ -147,14 +144,13 @@ def _is_first_of_cohabitants(resource: APIResource, met: dict[str, str]) -> bool
     return met.setdefault(resource.name, resource.group) == resource.group
 
 
-def _planned(resource: APIResource, preferred_version: str, scope: Scope) -> PlannedResource:
+def _planned(resource: APIResource, scope: Scope) -> PlannedResource:
     if resource.group_resource == NAMESPACES and scope.listed_namespaces is not None:
         names = tuple(name for name in scope.listed_namespaces if name not in scope.missing_namespaces)
-        return PlannedResource(resource=resource, preferred_version=preferred_version, names=names)
+        return PlannedResource(resource=resource, names=names)
     namespaces = scope.listed_namespaces if resource.namespaced else None
     return PlannedResource(
         resource=resource,
-        preferred_version=preferred_version,
         namespaces=_ALL_NAMESPACES if namespaces is None else namespaces,
         order=scope.ordered.get(resource.name, ()),
     )

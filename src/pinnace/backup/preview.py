@@ -48,7 +48,7 @@ class CountingWriter:
 
 @dataclass(slots=True)
 class BackupNotes:
-    """What a backup would do besides saving objects.
+    """The work of a backup besides saving objects, as it would be done.
 
     Attributes:
         volumes: each as a name and how it would be saved.
@@ -87,7 +87,7 @@ class NotedPodVolumes:
 
 
 class NotedSnapshots:
-    """Notes the volumes that the snapshot locations would be asked about."""
+    """Notes the volumes of which a snapshot would be taken, if a snapshot location knows them."""
 
     snapshots: Sequence[VolumeSnapshot] = ()
 

@@ -16,7 +16,7 @@ _INTERVAL = timedelta(seconds=1)
 PROGRESS_MESSAGE = (
     "Backed up %d items out of an estimated total of %d (estimate will change throughout the backup)"
 )
-"""The log's line after each collected item, for people and for tools that wait for it."""
+"""The line that is logged after each collected item, for people and for tools that wait for it."""
 
 
 class ProgressReporter:

@@ -47,7 +47,7 @@ class ServerDefaults(msgspec.Struct, frozen=True, kw_only=True):
     snapshot_locations: Mapping[str, str] = msgspec.field(default_factory=dict)
     """Name of the snapshot location to take for a provider that has several."""
     snapshot_move_data: bool = False
-    """Not for Backups of tenants: for them the administrator says it in their settings."""
+    """Not applied to Backups of tenants, whose settings the administrator makes."""
     item_operation_timeout: Duration = ITEM_OPERATION_TIMEOUT
 
 
@@ -73,8 +73,8 @@ def prepare_backup(
     """Complete and validate a Backup; the given one is not changed.
 
     The result's phase is InProgress, or FailedValidation with all problems found, in the order ttl,
-    storage location, snapshot locations, resources, namespaces. The difference to the one given is what to
-    patch.
+    storage location, snapshot locations, resources, namespaces. The caller patches the difference between the
+    given Backup and the result.
 
     Args:
         backup: an object of phase "" or New.
@@ -116,7 +116,7 @@ def prepare_backup(
         problems.append("uploaderConfig.parallelFilesUpload must not be negative")
     if spec.snapshot_move_data is None and defaults.snapshot_move_data and not _is_of_tenant(prepared):
         spec.snapshot_move_data = True
-    problems += _movement_errors(prepared)
+    problems += movement_errors(spec, "spec")
     problems += label_choice_errors(spec.label_selector, spec.or_label_selectors, "backup")
 
     status.validation_errors = problems
@@ -129,7 +129,7 @@ def prepare_backup(
 
 
 def ttl_errors(spec: BackupSpec, path: str) -> list[str]:
-    """What is wrong with how long the backup is kept; `path` names the spec."""
+    """The problems with how long the backup is kept; `path` names the spec."""
     if spec.ttl >= Duration():
         return []
     return [
@@ -142,18 +142,17 @@ def _is_of_tenant(backup: Backup) -> bool:
     return Origin.BACKUP.namespace_annotation in backup.metadata.annotations
 
 
-def _movement_errors(backup: Backup) -> list[str]:
-    """What is wrong with how data of snapshots is to be moved."""
-    spec = backup.spec
+def movement_errors(spec: BackupSpec, path: str) -> list[str]:
+    """The problems with how data of snapshots is to be moved; `path` names the spec."""
     if spec.snapshot_move_data and spec.datamover not in BUILT_IN_MOVERS:
         return [
-            f"spec.datamover {spec.datamover} is not known: this server has only the built-in mover, velero"
+            f"{path}.datamover {spec.datamover} is not known: this server has only the built-in mover, velero"
         ]
     return []
 
 
 def _choose_pod_volumes(backup: Backup, defaults: ServerDefaults) -> list[str]:
-    """Write into the spec whether pod volumes are saved by default; the problem with it, if any. (BEY 6.1)"""
+    """Write into the spec whether pod volumes are saved by default; return the problems. (BEY 6.1)"""
     spec = backup.spec
     named = {
         value
@@ -171,7 +170,7 @@ def _choose_pod_volumes(backup: Backup, defaults: ServerDefaults) -> list[str]:
 def _choose_storage_location(
     backup: Backup, defaults: ServerDefaults, locations: StorageLocations
 ) -> list[str]:
-    """Write the location into the spec; the problem with it, if any. (docs/spec: BKP 2.3)"""
+    """Write the location into the spec; return the problems with it. (docs/spec: BKP 2.3)"""
     named = backup.spec.storage_location
     name = named or _default_storage_location(defaults, locations)
     backup.spec.storage_location = name
@@ -204,7 +203,7 @@ def _default_storage_location(defaults: ServerDefaults, locations: StorageLocati
 def _choose_snapshot_locations(
     backup: Backup, defaults: ServerDefaults, locations: SnapshotLocations
 ) -> list[str]:
-    """Write the chosen names into the spec, unless there is a problem with them. (docs/spec: BKP 2.4)"""
+    """Write the chosen names into the spec, or return the problems with them. (docs/spec: BKP 2.4)"""
     spec = backup.spec
     if spec.snapshot_volumes is False and spec.resource_policy is None:
         spec.volume_snapshot_locations = []
@@ -225,7 +224,7 @@ def _choose_snapshot_locations(
 def _named_locations(
     names: Sequence[str], locations: Sequence[VolumeSnapshotLocation]
 ) -> tuple[dict[str, str], list[str]]:
-    """Provider to name for the locations that the spec names, and what is wrong with them."""
+    """Provider to name for the locations that the spec names, and the problems with them."""
     providers = {location.metadata.name: location.spec.provider for location in locations}
     chosen: dict[str, str] = {}
     problems: list[str] = []
@@ -249,7 +248,7 @@ def _named_locations(
 def _complete_providers(
     chosen: dict[str, str], locations: Sequence[VolumeSnapshotLocation], defaults: Mapping[str, str]
 ) -> list[str]:
-    """Add a location for every provider that has none yet; what stands in the way."""
+    """Add a location for every provider that has none yet; return the problems."""
     names = {location.metadata.name for location in locations}
     by_provider: dict[str, list[str]] = {}
     for location in locations:

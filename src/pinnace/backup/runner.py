@@ -32,7 +32,7 @@ from pinnace.storage.backup_files import BackupFiles, encode_metadata
 from pinnace.storage.errors import StorageError
 
 _SETTLING_SECONDS = 120.0
-"""For removing the objects of CSI snapshots at the end, also of a run that is cancelled."""
+"""The time for removing the objects of CSI snapshots at the end, also of a run that is cancelled."""
 
 
 async def execute_backup(
@@ -83,7 +83,7 @@ async def execute_backup(
 
 
 class _Run(msgspec.Struct, kw_only=True):
-    """One execution; the Backup in it is ours to change."""
+    """One execution, with its own copy of the Backup, which it changes."""
 
     backup: Backup
     context: RunContext
@@ -140,7 +140,7 @@ class _Run(msgspec.Struct, kw_only=True):
         metadata.annotations = {**metadata.annotations, annotation: value}
 
     async def _refusal(self) -> str | None:
-        """Why the backup cannot start: its name is taken, or the store does not say. (docs/spec: BKP 3.1)"""
+        """Why the backup cannot start: its name is taken, or the store cannot be read. (BKP 3.1)"""
         try:
             if await self.context.store.exists(self.backup.metadata.name):
                 return "backup already exists in object storage"
@@ -201,9 +201,9 @@ class _Run(msgspec.Struct, kw_only=True):
             log.warning("Item operations of the failed backup may still be running", error=error)
 
     async def _settle_csi_snapshots(self, log: RunLog) -> None:
-        """CSI snapshots of a backup that is stored need no objects in the cluster; others are not wanted.
+        """Remove the objects of the CSI snapshots of a stored backup; delete the snapshots of another one.
 
-        Where it is not clear what is stored they are left as they are, for a deletion to find. (docs/adr/022)
+        If it is not known whether the backup is stored, both stay for a deletion to find. (docs/adr/022)
         """
         csi = self.collaborators.csi
         if csi is None:
@@ -289,7 +289,7 @@ class _Run(msgspec.Struct, kw_only=True):
     async def _csi_objects(
         self, log: RunLog
     ) -> tuple[Sequence[dict[str, object]], Sequence[dict[str, object]]]:
-        """Before the counts are settled, for what cannot be listed counts. (docs/spec: CTL 3.5)"""
+        """Collect the CSI objects; call it before the counts are settled, as its errors count. (CTL 3.5)"""
         if self.collaborators.csi is None:
             return (), ()
         return await self.collaborators.csi.collect(log)

@@ -1,4 +1,4 @@
-"""Which hooks run for a pod: from its annotations, or else from the backup's spec. Pure.
+"""Decides which hooks run for a pod: those of its annotations, or else of the backup's spec. Pure.
 
 (docs/spec: BKP 7.1, API 15)
 """

@@ -6,7 +6,7 @@ from pinnace.api.velero.backup import HookStatus
 
 
 class HookCounts(msgspec.Struct):
-    """Counted as they happen.
+    """The counts of one backup or restore, which grow as hooks run.
 
     Attributes:
         attempted: those that were to run, also those skipped after the failure of another.
@@ -17,7 +17,7 @@ class HookCounts(msgspec.Struct):
     failed: int = 0
 
     def status(self) -> HookStatus | None:
-        """For the status of the Backup or Restore; None without any hooks."""
+        """The counts for the status of the Backup or Restore; None if there were no hooks."""
         if not self.attempted:
             return None
         return HookStatus(hooks_attempted=self.attempted, hooks_failed=self.failed)

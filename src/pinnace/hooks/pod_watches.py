@@ -41,7 +41,7 @@ class _Watch(msgspec.Struct):
     task: asyncio.Task[None]
     observers: dict[Key, Observe] = msgspec.field(default_factory=dict)
 
-    def tell(self, pod: JSONObject, state: JSONObject | None) -> None:
+    def notify(self, pod: JSONObject, state: JSONObject | None) -> None:
         observe = self.observers.get(Key.of(pod))
         if observe is not None:
             observe(state)
@@ -89,9 +89,9 @@ class PodWatches:
         # The last follower cancels and awaits it, so the task never outlives its followers.
         watch = _Watch(informer, asyncio.create_task(informer.run(), name=f"pods of {namespace}"))
         informer.add_handlers(
-            on_add=lambda pod: watch.tell(pod, pod),
-            on_update=lambda _, pod: watch.tell(pod, pod),
-            on_delete=lambda pod: watch.tell(pod, None),
+            on_add=lambda pod: watch.notify(pod, pod),
+            on_update=lambda _, pod: watch.notify(pod, pod),
+            on_delete=lambda pod: watch.notify(pod, None),
         )
         return watch
 

@@ -56,7 +56,8 @@ class PodExecHooks:
         executor: runs commands.
         pod_reader: reads and follows the pods.
         timer: for the waits for containers.
-        longest_wait_seconds: the limit for waiting for the containers of a pod; None for the hooks' own.
+        longest_wait_seconds: the limit for waiting for the containers of a pod; None if only the limits of
+            the hooks apply.
     """
 
     def __init__(
@@ -175,7 +176,7 @@ class _PodWork:
         return f"the pod is {phase}" if phase in ("Succeeded", "Failed") else None
 
     def _waited_for(self) -> str:
-        """What keeps the pod from running, as far as its status says."""
+        """The phase of the pod, and the reasons in its status why it does not run."""
         status = mapping(self._state, "status")
         reasons = [
             f"{text(found, 'name')}: {text(found, 'state', 'waiting', 'reason')}"
@@ -236,9 +237,9 @@ class _PodWork:
             self._failed(hook, f"{what} failed: {report.failure}")
 
     def _failed(self, hook: PodExecHook, text: str, *, is_defective: bool = False) -> None:
-        """Log and count it; if the hook had to succeed, it is an error of the restore and ends all hooks.
+        """Log and count a failure; if the hook must succeed, add a restore error and cancel all hooks.
 
-        A hook that no pod could run is always an error, but no reason to end the others. (docs/spec: BEY 4.9)
+        A defective hook is always an error of the restore, but does not end the others. (docs/spec: BEY 4.9)
         """
         self._common.counts.failed += 1
         self._log.error(text, **self._fields(hook))
@@ -248,7 +249,7 @@ class _PodWork:
             self._common.fail()
 
     async def _wait(self, waited: float) -> None:
-        """Wait for news of the pod, but not for ever: a watch that broke must not hold up a restore."""
+        """Wait until the pod changes, for a limited time: a broken watch must not hold up a restore."""
         left = LOOK_SECONDS if self._wait_seconds is None else self._wait_seconds - waited
         pause = min(left, LOOK_SECONDS)
         if await wait_for(self._news, timer=self._common.timer, timeout_seconds=pause):
@@ -265,10 +266,10 @@ class _PodWork:
         try:
             self._observe(await self._common.pod_reader.look(self._pod))
         except KubeError as error:
-            self._log.warning("Cannot look at a pod with hooks", error=error, **self._fields(None))
+            self._log.warning("Cannot read a pod with hooks", error=error, **self._fields(None))
 
     def _observe(self, state: JSONObject | None) -> None:
-        # Another pod of that name was not created by this restore.
+        # A pod of this name with another uid was not created by this restore.
         same = state is not None and state["metadata"].get("uid") == self._pod["metadata"].get("uid")
         self._state = state if same else None
         self._news.set()

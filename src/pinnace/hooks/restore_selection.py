@@ -1,4 +1,4 @@
-"""Which commands run in a restored pod: from its annotations, or else from the Restore's hooks. Pure.
+"""Decides which commands run in a restored pod: those of its annotations, or else of the Restore. Pure.
 
 (docs/spec: RST 21, API 16.3, 16.4)
 """
@@ -24,7 +24,7 @@ class PodExecHook(msgspec.Struct, frozen=True, kw_only=True):
         source: `annotation` or `restoreSpec`.
         wait_for_ready: whether the container must be ready, not only running.
         container: the pod's first one if the hook names none; "" if the pod has none either.
-        bad_durations: what an annotation gives as a duration and is none, by annotation; taken as not given.
+        bad_durations: annotations whose value is not a duration, each with its value; they are ignored.
     """
 
     source: str
@@ -44,7 +44,7 @@ class PodExecHook(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def wait_seconds(self) -> float | None:
-        """How long its container may take to run; None for as long as it likes."""
+        """How long to wait until its container runs; None for no limit."""
         return self.wait_timeout.total_seconds() if self.wait_timeout > Duration() else None
 
 

@@ -5,7 +5,7 @@ its timeout starts at the last progress of any of them, and not at its own creat
 """
 
 import asyncio
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 import msgspec
@@ -27,7 +27,7 @@ _FIRST_PAUSE_SECONDS: Final = 0.05
 restore of a custom resource a second longer."""
 _LONGEST_PAUSE_SECONDS: Final = 1.0
 _LOOKS_AT_A_TIME: Final = 8
-"""A hundred requests a second would slow a server down that is busy with a hundred definitions."""
+"""More requests at once would slow down a server that is busy with a hundred definitions."""
 
 _NEEDED_CONDITIONS: Final = ("Established", "NamesAccepted")
 
@@ -36,7 +36,7 @@ def is_ready(definition: JSONObject) -> bool:
     """Whether the server has accepted the names and serves the kind.
 
     Raises:
-        ValueError: the conditions are not what they should be.
+        ValueError: the conditions are malformed.
     """
     holding = {one.get("type") for one in _conditions(definition) if one.get("status") == "True"}
     return holding.issuperset(_NEEDED_CONDITIONS)
@@ -110,11 +110,6 @@ class Definitions:
     def _end(self) -> float:
         return self._last_created + self._timeout_seconds
 
-    @property
-    def late(self) -> Collection[str]:
-        """Names of the definitions that `settled` stopped waiting for."""
-        return self._late.keys()
-
     async def settled(self) -> list[str]:
         """Wait until the new definitions are ready; return those that became late, with the reasons.
 
@@ -127,7 +122,7 @@ class Definitions:
         return [f"{name}: {awaited.problem}" for name, awaited in late.items()]
 
     async def last_look(self, needed: Iterable[str]) -> list[str]:
-        """Wait for late definitions for the rest of their time, as far as items need them.
+        """Wait for the late definitions that items need, for the rest of their time.
 
         Args:
             needed: group-resources with items to restore. Without any, each is checked once more.
@@ -147,7 +142,7 @@ class Definitions:
         ]
 
     async def _wait(self, awaited: dict[str, _Awaited], deadline: Callable[[], float]) -> None:
-        """Check them until all are ready, and once more at the deadline; removes the ready ones in place."""
+        """Check definitions until all are ready, and once more at the deadline; remove ready ones."""
         pause_seconds = _FIRST_PAUSE_SECONDS
         while any(not one.is_hopeless for one in awaited.values()):
             asked = self._timer.monotonic()

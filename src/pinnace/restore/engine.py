@@ -69,7 +69,7 @@ from pinnace.restore.volumes.records import VolumeRecords
 from pinnace.restore.volumes.saved_data import Abilities, SavedData, VolumeDataKeeper
 
 _ALL_KINDS: Final = "everything but definitions"
-"""Until it begins, the definitions are all that is known to be restored."""
+"""The name under which the activity shows all other kinds until they are selected."""
 _DISCOVERY_LAG_SECONDS: Final = 10.0
 """A server can call a definition established a moment before its discovery shows the kind."""
 
@@ -134,7 +134,7 @@ class RestoreEngine:
         """Restore the selected items, wait for all follow-ups, and return the warnings and errors.
 
         Args:
-            outcomes: filled with what became of each object.
+            outcomes: filled with the outcome of each object.
 
         Failures are not raised but returned. Cancellation leaves the objects that were created; the same
         restore can be run again.
@@ -499,7 +499,7 @@ class RestoreEngine:
 
 
 class _Begun(msgspec.Struct, frozen=True, kw_only=True):
-    """What a restore is set up with."""
+    """The parts of a restore that are made before its run."""
 
     kinds: KnownKinds
     reader: ItemReader

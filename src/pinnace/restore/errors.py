@@ -13,7 +13,7 @@ A failed item is data (results.py), a restore that cannot run is an exception. (
 
 
 class RestoreError(Exception):
-    """Base of everything this package raises on purpose."""
+    """Base of the errors of this package."""
 
 
 class BackupLookupError(RestoreError):

@@ -29,7 +29,7 @@ CRDS_GROUP_RESOURCE = "customresourcedefinitions.apiextensions.k8s.io"
 
 
 class PodWork(msgspec.Struct, frozen=True, kw_only=True):
-    """What is done for restored pods.
+    """The work that is done for restored pods.
 
     Attributes:
         volumes: the PodVolumeBackups of the backup.
@@ -78,11 +78,11 @@ class FollowUps:
     async def created(
         self, ref: ItemRef, resource: APIResource, answer: bytes, results: Results, *, additional: bool
     ) -> None:
-        """Called once for each created object.
+        """Start the follow-ups of a created object; call it once for each.
 
         Args:
             answer: the object as the API server returned it.
-            additional: whether another item waits for this one: then this waits for the object to be ready.
+            additional: whether another item waits for this one; then return only when the object is ready.
         """
         if ref.group_resource == "pods":
             self._pod_created(ref, orjson.loads(answer), results)
@@ -94,7 +94,7 @@ class FollowUps:
                 await self.definitions_settled()
 
     def found(self, ref: ItemRef, resource: APIResource, in_cluster: JSONObject) -> None:
-        """Called for each object that existed already: a definition may not be ready yet."""
+        """Start the follow-ups of an object that existed already: a definition may not be ready yet."""
         if ref.group_resource == CRDS_GROUP_RESOURCE and not is_established(in_cluster):
             self.definitions.created(ref.name, resource)
 
@@ -138,6 +138,6 @@ class FollowUps:
 
 
 def _show(task: asyncio.Task[list[str]], shown: list[str], text: str) -> None:
-    """Have the text among what is shown until the task ends."""
+    """Keep the text in `shown` until the task ends."""
     shown.append(text)
     task.add_done_callback(lambda _: shown.remove(text))

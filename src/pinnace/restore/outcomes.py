@@ -1,7 +1,8 @@
 """The outcome of every object of one restore, and the two files made of them. (docs/spec: BEY 3.5)
 
-`resource_list` is Velero's file: each object with one of four actions. `details` is ours: the objects that
-were not simply created, grouped by outcome and reason, so that a reason that 700 objects share is kept once.
+`resource_list` is Velero's file: each object with one of four actions. `details` is Pinnace's own: the
+objects that were not simply created, grouped by outcome and reason, so that a reason that 700 objects share
+is kept once.
 """
 
 from collections import Counter
@@ -26,7 +27,7 @@ class Outcomes:
         """The volumes that were filled. (docs/spec: BEY 3.7)"""
 
     def record(self, kind: str, key: ItemKey, outcome: Outcome, reason: str = "") -> None:
-        """Note what became of an object.
+        """Record the outcome of an object.
 
         The first outcome stays, except that an object left out as an additional item may be restored later.
 
@@ -39,11 +40,6 @@ class Outcomes:
         if known is None or known[0] in _LATER_WINS:
             entry = (outcome, reason)
             of_kind[place] = self._shared.setdefault(entry, entry)
-
-    def of(self, kind: str, namespace: str, name: str) -> Outcome | None:
-        """What became of an object; None if the restore has not met it."""
-        entry = self._of_kinds.get(kind, {}).get((namespace, name))
-        return entry[0] if entry else None
 
     @property
     def counts(self) -> Mapping[Outcome, int]:

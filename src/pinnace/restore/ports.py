@@ -59,7 +59,7 @@ class Cluster(Protocol):
 
 
 class Target(msgspec.Struct, frozen=True, kw_only=True):
-    """What the parts of one restore have alike: the cluster, the log, and how to wait for deletions.
+    """The cluster, the log and the limits that all parts of one restore use.
 
     Attributes:
         terminating_timeout_seconds: how long to wait for namespaces and volumes that are being deleted.
@@ -91,7 +91,7 @@ class PodVolumeRestorer(Protocol):
     def restore_pod_volumes(
         self, pod: JSONObject, original_namespace: str, snapshots: Mapping[str, SavedSnapshot]
     ) -> Coroutine[Any, Any, list[str]]:
-        """Restore and wait. An async function.
+        """Restore the volumes and wait until they are filled. An async function.
 
         Args:
             pod: as the API server returned it.
@@ -116,7 +116,7 @@ class MovedDataRestorer(Protocol):
         """Begin to fill the volume of a claim that was just created. Returns the id of the operation.
 
         Raises:
-            KubeError: it was not begun, as far as can be told.
+            KubeError: it was not begun, or that is not known.
         """
         ...
 
@@ -130,7 +130,7 @@ class ExecHooks(Protocol):
     def run(
         self, pod: JSONObject, hooks: Sequence[PodExecHook], log: EventLog
     ) -> Coroutine[Any, Any, list[str]]:
-        """Wait for the containers, run their hooks. An async function.
+        """Wait for the containers and run their hooks. An async function.
 
         Args:
             pod: as the API server returned it.

@@ -1,4 +1,4 @@
-"""What a restore engine is given: the request, its options, the cluster and collaborators."""
+"""The input of a restore engine: the request, its options, the cluster and collaborators."""
 
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import Final
@@ -37,7 +37,7 @@ DEFAULT_TERMINATING_TIMEOUT_SECONDS: Final = 600.0
 
 
 class RestoreRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """What to restore: a completed Restore and what belongs to its backup.
+    """A completed Restore, and the files and records of its backup.
 
     Attributes:
         rights: the kinds that may be created; None for all.
@@ -80,10 +80,10 @@ class RestoreOptions(msgspec.Struct, frozen=True, kw_only=True):
         last: kinds to restore after all others, in order.
         terminating_timeout_seconds: how long to wait for namespaces and volumes that are being deleted.
         resource_timeout_seconds: how long restored definitions are waited for in all, and the additional
-            items of an item if its action does not say.
+            items of an item if its action sets no timeout.
         features: enabled feature flags.
         workers: how many items of one kind are restored at once.
-        operation_timeout: of operations that plugins start, for a Restore that does not say.
+        operation_timeout: of operations that plugins start, for a Restore that sets none.
     """
 
     priorities: Sequence[str] = DEFAULT_PRIORITIES
@@ -105,13 +105,13 @@ class Helpers(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ClusterAccess(msgspec.Struct, frozen=True, kw_only=True):
-    """The cluster that is restored into.
+    """The cluster into which objects are restored.
 
     Attributes:
-        discovery: what it serves at the start.
-        load_discovery: reads what it serves now.
-        timer: how time passes while the engine waits for it.
-        is_simulated: whether nothing is written: then volumes, which never come up, are not waited for.
+        discovery: the resources that it serves at the start.
+        load_discovery: reads the resources that it serves now.
+        timer: for the engine's waits.
+        is_simulated: whether nothing is written; then volumes are not waited for, as none is made.
     """
 
     client: Cluster

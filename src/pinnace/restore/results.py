@@ -33,7 +33,7 @@ class Result(msgspec.Struct):
         self.velero.extend(messages)
 
     def merge(self, other: "Result") -> None:
-        """Append the other's messages behind the own ones."""
+        """Append the messages of the other."""
         self.velero.extend(other.velero)
         self.cluster.extend(other.cluster)
         for namespace, messages in other.namespaces.items():
@@ -53,7 +53,7 @@ class Result(msgspec.Struct):
                 yield namespace, message
 
     def to_dict(self) -> dict[str, Any]:
-        """The JSON form: empty parts are left out, namespaces come sorted."""
+        """The JSON form: without empty parts, namespaces sorted."""
         parts: dict[str, Any] = {}
         if self.velero:
             parts["velero"] = self.velero
@@ -71,7 +71,7 @@ class Results(msgspec.Struct):
     errors: Result = msgspec.field(default_factory=Result)
 
     def merge(self, other: "Results") -> None:
-        """Append the other's messages behind the own ones."""
+        """Append the messages of the other."""
         self.warnings.merge(other.warnings)
         self.errors.merge(other.errors)
 
@@ -82,7 +82,7 @@ class Results(msgspec.Struct):
 
     @property
     def empty(self) -> bool:
-        """Whether nothing was reported; asked for every item, so it does not count."""
+        """Whether nothing was reported; quicker than `count`, as it is asked for every item."""
         return not any(
             (result.namespaces or result.cluster or result.velero) for result in (self.warnings, self.errors)
         )

@@ -57,7 +57,8 @@ class RestoreInputs(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         actions: called once for the restore item actions; may raise RestoreFailed.
-        pod_volume_backups: called once for those of the backup; may raise KubeError or StorageError.
+        pod_volume_backups: called once for the PodVolumeBackups of the backup; may raise KubeError or
+            StorageError.
         trusted, rights, modifiers: as in `RestoreRequest`.
     """
 
@@ -72,9 +73,9 @@ class RestoreInputs(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _CONTENTS = "the contents of the backup"
-"""What is not known before the tarball is there."""
+"""The name under which the activity shows the objects until the tarball is downloaded."""
 _CANCEL_SECONDS = 60.0
-"""For cancelling operations, also of a restore that is cancelled."""
+"""The time for cancelling operations, also of a restore that is cancelled."""
 
 
 async def execute_restore(
@@ -83,7 +84,7 @@ async def execute_restore(
     """Run a restore, store its log and results, and return the Restore with its outcome.
 
     Args:
-        restore: valid and completed; `status` says since when it is InProgress.
+        restore: valid and completed; its status has the start timestamp.
         backup: the backup to restore from.
 
     Returns:
@@ -125,10 +126,10 @@ class _Run(msgspec.Struct, frozen=True):
     started: StartedOperations = msgspec.field(default_factory=StartedOperations)
 
     async def run_cancelling(self) -> Results:
-        """The same as `run_logged`; a failure or cancellation cancels the operations that were started."""
+        """Call `run_logged`; a failure or cancellation cancels the operations that were started."""
         try:
             return await self.run_logged()
-        except BaseException:  # whatever it was: nothing would wait for the operations; passed on
+        except BaseException:  # cancellation too: nothing would wait for the operations; re-raised unchanged
             await finish(self._cancel_operations("the restore failed"), limit_seconds=_CANCEL_SECONDS)
             raise
 
@@ -170,7 +171,7 @@ class _Run(msgspec.Struct, frozen=True):
         return results
 
     async def _upload_outcomes(self, store: BackupStore, log: RunLog) -> None:
-        """Store what became of objects and volumes; a failure does not change the outcome of the restore."""
+        """Store the outcomes of objects and volumes; a failure does not change the outcome of the restore."""
         # A reason can name objects of other namespaces, which a tenant must not see.
         details = self.outcomes.details(with_reasons=self.context.log.hide_results is None)
         try:
@@ -189,7 +190,7 @@ class _Run(msgspec.Struct, frozen=True):
         return RestoreFailed(_defect(error))
 
     async def _upload_operations(self, store: BackupStore, results: Results) -> None:
-        """Store the operations that actions have started; those of which nothing is known are cancelled."""
+        """Store the operations that actions have started; if that fails, cancel them."""
         operations = self.started.operations
         if not operations:
             return
@@ -221,8 +222,10 @@ class _Run(msgspec.Struct, frozen=True):
             actions = await self.inputs.actions()
             request = await self._read(contents)
         await self.context.worker_slot.take()
-        results = await self._restore_archive(log, actions, contents, request)
-        self.context.worker_slot.give_back()
+        try:
+            results = await self._restore_archive(log, actions, contents, request)
+        finally:
+            self.context.worker_slot.give_back()
         objects = ", ".join(f"{number} {outcome}" for outcome, number in sorted(self.outcomes.counts.items()))
         log.info(
             "restore completed",
@@ -233,7 +236,7 @@ class _Run(msgspec.Struct, frozen=True):
         return results
 
     async def _read(self, contents: Path) -> RestoreRequest:
-        """Download the tarball and read what else the location has. Raises RestoreFailed."""
+        """Download the tarball and read the other files of the backup. Raises RestoreFailed."""
         backup_name = self.restore.spec.backup_name
         store, activity = self.context.store, self.context.activity
         activity.plan([_CONTENTS])
@@ -387,7 +390,7 @@ def _finished(
 
 
 def _waiting(restore: Restore, operations: Sequence[ItemOperation]) -> Restore:
-    """The Restore when its items are restored, and operations are not: without an end. (BEY 5.6)"""
+    """The Restore while its operations are running: without a completion timestamp. (BEY 5.6)"""
     phase = RestorePhase.WAITING_FOR_PLUGIN_OPERATIONS
     if restore.status.errors:
         phase = RestorePhase.WAITING_FOR_PLUGIN_OPERATIONS_PARTIALLY_FAILED

@@ -47,17 +47,19 @@ async def refusal(path: Path, limits: ArchiveLimits | None = None) -> str:
     ],
 )
 @pytest.mark.parametrize("kind", [tarfile.REGTYPE, tarfile.SYMTYPE, tarfile.DIRTYPE])
-async def test_names_that_leave_the_directory(tmp_path: Path, name: str, text: str, kind: bytes) -> None:
+async def test_names_that_leave_the_directory_are_refused(
+    tmp_path: Path, name: str, text: str, kind: bytes
+) -> None:
     tar = tar_bytes([(typed(name, kind), b"")])
     assert text in await refusal(store(tmp_path / "a.tar.gz", tar))
 
 
-async def test_duplicate_entries_name_the_entry(tmp_path: Path) -> None:
+async def test_a_duplicate_entry_is_refused_by_name(tmp_path: Path) -> None:
     tar = tar_bytes([(ITEM, b"{}"), ("resources/pods/cluster/./p.json", b"{}")])
-    assert await refusal(store(tmp_path / "a.tar.gz", tar)) == f"{ITEM}: comes twice"
+    assert await refusal(store(tmp_path / "a.tar.gz", tar)) == f"{ITEM}: is twice in the archive"
 
 
-async def test_every_truncation_of_the_gzip_stream(tmp_path: Path) -> None:
+async def test_every_truncation_of_the_gzip_stream_is_refused(tmp_path: Path) -> None:
     whole = gzip.compress(GOOD)
     path = tmp_path / "a.tar.gz"
     for length in range(0, len(whole), 3):
@@ -66,33 +68,33 @@ async def test_every_truncation_of_the_gzip_stream(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("length", [1, 511, 513, 1023, 1025, 1537, 2047, 2049])
-async def test_truncation_of_the_tar_stream(tmp_path: Path, length: int) -> None:
+async def test_a_truncated_tar_stream_is_refused(tmp_path: Path, length: int) -> None:
     assert "cut off" in await refusal(store(tmp_path / "a.tar.gz", GOOD[:length]))
 
 
 @pytest.mark.parametrize("members", [b"", GOOD[: 512 * 5]], ids=["nothing", "cut-between-members"])
-async def test_missing_end_mark(tmp_path: Path, members: bytes) -> None:
+async def test_a_missing_end_mark_is_refused(tmp_path: Path, members: bytes) -> None:
     assert "has no end mark" in await refusal(store(tmp_path / "a.tar.gz", members))
 
 
-async def test_garbage_behind_the_gzip_stream(tmp_path: Path) -> None:
+async def test_garbage_behind_the_gzip_stream_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "a.tar.gz"
     path.write_bytes(gzip.compress(GOOD) + b"garbage")
     assert "followed by data that is not gzip" in await refusal(path)
 
 
-async def test_padding_and_further_members_of_gzip_are_fine(tmp_path: Path) -> None:
+async def test_padding_and_further_members_of_gzip_are_accepted(tmp_path: Path) -> None:
     path = tmp_path / "a.tar.gz"
     path.write_bytes(gzip.compress(GOOD[:700]) + gzip.compress(GOOD[700:]) + bytes(3000))
     with await ArchiveIndex.open(path, tmp_path, with_versions=False) as index:
         assert index.read("pods", "", "p") == b"{}" * 400
 
 
-async def test_garbage_behind_the_tar_stream(tmp_path: Path) -> None:
+async def test_garbage_behind_the_tar_stream_is_refused(tmp_path: Path) -> None:
     assert "data follows the end mark" in await refusal(store(tmp_path / "a.tar.gz", GOOD + b"x" * 512))
 
 
-async def test_wrong_checksum_of_gzip(tmp_path: Path) -> None:
+async def test_a_wrong_gzip_checksum_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "a.tar.gz"
     whole = bytearray(gzip.compress(GOOD))
     whole[-6] ^= 1
@@ -104,13 +106,13 @@ async def test_wrong_checksum_of_gzip(tmp_path: Path) -> None:
     ("position", "text"),
     [(0, "wrong checksum"), (148, "checksum"), (130, "wrong checksum"), (300, "wrong checksum")],
 )
-async def test_flipped_bit_in_a_tar_header(tmp_path: Path, position: int, text: str) -> None:
+async def test_a_flipped_bit_in_a_tar_header_is_refused(tmp_path: Path, position: int, text: str) -> None:
     tar = bytearray(GOOD)
     tar[1024 + position] ^= 4
     assert text in await refusal(store(tmp_path / "a.tar.gz", bytes(tar)))
 
 
-async def test_not_an_archive_at_all(tmp_path: Path) -> None:
+async def test_a_file_that_is_no_archive_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "a.tar.gz"
     path.write_bytes(b"<html>404</html>")
     assert "not a valid gzip file" in await refusal(path)
@@ -119,7 +121,7 @@ async def test_not_an_archive_at_all(tmp_path: Path) -> None:
     assert "empty" in await refusal(path)
 
 
-async def test_missing_file(tmp_path: Path) -> None:
+async def test_a_missing_file_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(ArchiveError, match=r"reading absent\.tar\.gz: No such file"):
         await ArchiveIndex.open(tmp_path / "absent.tar.gz", tmp_path, with_versions=False)
 
@@ -132,7 +134,7 @@ async def test_missing_file(tmp_path: Path) -> None:
         (ArchiveLimits(max_uncompressed_bytes=1000), "more than 1000 bytes"),
     ],
 )
-async def test_limits(tmp_path: Path, limits: ArchiveLimits, text: str) -> None:
+async def test_an_archive_beyond_a_limit_is_refused(tmp_path: Path, limits: ArchiveLimits, text: str) -> None:
     assert text in await refusal(store(tmp_path / "a.tar.gz", GOOD), limits)
 
 
@@ -173,7 +175,9 @@ def with_header(**fields: bytes) -> bytes:
         ({"name": b"\xff\xfe"}, "not UTF-8"),
     ],
 )
-async def test_strange_headers(tmp_path: Path, fields: dict[str, bytes], text: str) -> None:
+async def test_unusual_headers_are_read_or_refused(
+    tmp_path: Path, fields: dict[str, bytes], text: str
+) -> None:
     path = store(tmp_path / "a.tar.gz", with_header(**fields))
     if text:
         assert text in await refusal(path)
@@ -196,7 +200,7 @@ async def test_strange_headers(tmp_path: Path, fields: dict[str, bytes], text: s
         b"1" * 30,
     ],
 )
-def test_malformed_pax_records(data: bytes) -> None:
+def test_malformed_pax_records_are_refused(data: bytes) -> None:
     with pytest.raises(ArchiveError, match="PAX header"):
         tarformat.parse_pax(data)
 
@@ -240,7 +244,7 @@ async def test_cancellation_stops_the_thread_and_frees_the_spool(
 @given(st.binary(max_size=300))
 @example(b"a/../b")
 @example(b"./a//b/.")
-def test_clean_paths_never_leave(raw: bytes) -> None:
+def test_a_clean_path_never_leaves_the_directory(raw: bytes) -> None:
     try:
         path = clean_path(raw)
     except ArchiveError:

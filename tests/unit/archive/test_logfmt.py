@@ -37,7 +37,7 @@ TIME = "2021-08-01T00:00:00Z"
         ("\udcff", r'"\xff"'),
     ],
 )
-def test_quoting_is_gos(text: str, quoted: str) -> None:
+def test_text_is_quoted_as_in_go(text: str, quoted: str) -> None:
     assert quote(text) == quoted
 
 
@@ -53,7 +53,7 @@ def test_quoting_is_gos(text: str, quoted: str) -> None:
         ({"a": 1}, "{'a': 1}"),
     ],
 )
-def test_values_that_are_no_text(value: object, text: str) -> None:
+def test_values_that_are_not_text_are_printed_as_in_go(value: object, text: str) -> None:
     assert value_text(value) == text
 
 
@@ -83,7 +83,7 @@ def test_json_line_has_sorted_keys() -> None:
     )
 
 
-def test_json_survives_what_json_cannot_say() -> None:
+def test_values_that_json_cannot_represent_are_written_all_the_same() -> None:
     line = JSONFormatter().format(
         TIME, "info", "bad \udcff", {"big": 2**70, "error": OSError("x"), "k": None}
     )
@@ -176,7 +176,7 @@ def test_error_from_our_own_code_is_preferred_to_the_library_below() -> None:
         (ExceptionGroup("two", [OSError("a"), ExceptionGroup("in", [OSError("b")])]), "a; b"),
     ],
 )
-def test_error_text_says_something(error: Exception, text: str) -> None:
+def test_the_text_of_an_error_is_never_empty(error: Exception, text: str) -> None:
     assert error_text(error) == text
     assert set(TextFormatter().error_fields(error)) == {"error"}
 

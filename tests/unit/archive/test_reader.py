@@ -1,4 +1,4 @@
-"""The reader: what it finds in good archives of ours and of other writers."""
+"""The reader, on valid archives of this program and of other writers."""
 
 import asyncio
 import json
@@ -79,7 +79,7 @@ async def test_names_come_in_order_of_their_file_names(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("tar_format", [tarfile.USTAR_FORMAT, tarfile.GNU_FORMAT, tarfile.PAX_FORMAT])
-async def test_formats_of_other_writers(tmp_path: Path, tar_format: int) -> None:
+async def test_archives_of_other_writers_are_read(tmp_path: Path, tar_format: int) -> None:
     directory = typed("resources/", tarfile.DIRTYPE)
     long_path = f"resources/widgets.example.com/namespaces/{'s' * 60}/{'n' * 90}.json"
     tar = tar_bytes(
@@ -91,7 +91,7 @@ async def test_formats_of_other_writers(tmp_path: Path, tar_format: int) -> None
         assert index.warnings == []
 
 
-async def test_archive_of_gnu_tar(tmp_path: Path) -> None:
+async def test_an_archive_of_gnu_tar_is_read(tmp_path: Path) -> None:
     if not shutil.which("tar"):
         pytest.skip("no tar program here")
     tree = tmp_path / "tree"

@@ -36,7 +36,7 @@ def test_a_log_without_problems_has_two_empty_parts() -> None:
     assert a_log().results() == {"errors": {}, "warnings": {}}
 
 
-def test_what_the_reader_of_the_log_may_not_see_is_hidden() -> None:
+def test_hidden_text_is_removed_from_the_results() -> None:
     log = a_log()
     log.hide_in_file(lambda text: text.replace("secret", "***"))
     log.warning("secret", namespace="secret-ns")

@@ -1,4 +1,4 @@
-"""The log of one backup: what is in the file, what is counted, and what happens when the disk is full."""
+"""The log of one backup: its file, its counts, and full disks."""
 
 import gzip
 import io
@@ -28,7 +28,9 @@ def lines_of(path: Path) -> list[str]:
     return gzip.decompress(path.read_bytes()).decode().splitlines()
 
 
-def test_lines_in_text(path: Path, clock: FrozenClock, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_text_line_has_the_bound_fields_and_the_source(
+    path: Path, clock: FrozenClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with RunLog(path, fields=FIELDS, clock=clock) as log:
         log.info("Backing up item", resource="pods", namespace="ns", name="a")
         clock.advance(1.5)
@@ -79,7 +81,7 @@ def test_error_of_an_exception_in_both_formats(path: Path) -> None:
 
 @pytest.mark.spec("SRV-016")
 @pytest.mark.parametrize("fmt", ["text", "json"])
-def test_what_a_plugin_says_of_an_error_is_kept(path: Path, fmt: str) -> None:
+def test_error_fields_set_by_a_plugin_are_kept(path: Path, fmt: str) -> None:
     try:
         raise ValueError("inner")
     except ValueError as error:

@@ -136,7 +136,9 @@ async def test_full_disk_at_close_is_an_error(tmp_path: Path, small_disk: None) 
     assert not path.exists()
 
 
-async def test_error_of_the_device_at_the_last_byte(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_error_at_the_last_byte_leaves_no_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def no_space(self: ArchiveWriter) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
@@ -173,7 +175,15 @@ async def test_an_existing_file_is_not_overwritten(tmp_path: Path) -> None:
     assert path.read_text() == "precious"
 
 
-async def test_member_beyond_what_tar_can_say_is_refused(tmp_path: Path) -> None:
+async def test_a_tarball_that_cannot_be_created_leaves_no_index(tmp_path: Path) -> None:
+    index = tmp_path / "index.json.gz"
+    with pytest.raises(ArchiveWriteError):
+        async with ArchiveWriter(tmp_path / "missing" / "a.tar.gz", clock=clock, index=index):
+            pass
+    assert not index.exists()
+
+
+async def test_a_member_too_large_for_a_tar_header_is_refused(tmp_path: Path) -> None:
     class Huge(bytes):
         def __len__(self) -> int:
             return 9 * 1024**3

@@ -179,7 +179,9 @@ async def test_everything_is_there_twice_after_the_version_file(tmp_path: Path) 
         ),
     ],
 )
-async def test_filters(tmp_path: Path, spec: dict[str, Any], expected: list[str]) -> None:
+async def test_filters_select_the_items_of_a_backup(
+    tmp_path: Path, spec: dict[str, Any], expected: list[str]
+) -> None:
     outcome = await run_backup(tmp_path, usual_cluster(), a_backup(**spec))
     assert sorted(outcome.items) == sorted(expected)
 
@@ -255,7 +257,7 @@ async def test_empty_label_selector_matches_everything(tmp_path: Path) -> None:
 
 @pytest.mark.spec("BKP-031")
 @pytest.mark.parametrize("resource", [PODS, CONFIGMAPS])
-async def test_label_that_excludes(tmp_path: Path, resource: APIResource) -> None:
+async def test_an_item_with_the_exclusion_label_is_left_out(tmp_path: Path, resource: APIResource) -> None:
     cluster = FakeCluster()
     for value in ("true", "false", "1", ""):
         cluster.add(resource, f"ns/v{value}", labels={"velero.io/exclude-from-backup": value, "a": "b"})
@@ -275,7 +277,9 @@ async def test_what_is_being_deleted_is_left_out(tmp_path: Path, resource: APIRe
 
 @pytest.mark.spec("BKP-033")
 @pytest.mark.parametrize("include_cluster", [None, False])
-async def test_namespaces_by_name(tmp_path: Path, include_cluster: bool | None) -> None:
+async def test_included_namespaces_are_collected_by_name(
+    tmp_path: Path, include_cluster: bool | None
+) -> None:
     cluster = FakeCluster().add(NAMESPACES, "ns-1", "ns-2")
     backup = a_backup(
         included_namespaces=["ns-1"],
@@ -320,7 +324,7 @@ async def test_missing_namespace_is_an_error_and_unselected_one_is_skipped(tmp_p
         (["*"], ["kube-*"], ["app-a", "app-b", "db"], 0),
     ],
 )
-async def test_globs_among_the_included_namespaces(
+async def test_globs_among_the_included_namespaces_select_by_name(
     tmp_path: Path, includes: list[str], excludes: list[str], expected: list[str], warnings: int
 ) -> None:
     cluster = FakeCluster().add(NAMESPACES, "app-a", "app-b", "db", "kube-system")
@@ -473,7 +477,7 @@ async def test_literal_namespaces_are_listed_one_by_one(tmp_path: Path) -> None:
 
 
 @pytest.mark.spec("BKP-037")
-async def test_ordered_resources(tmp_path: Path) -> None:
+async def test_ordered_resources_are_collected_first(tmp_path: Path) -> None:
     cluster = FakeCluster().add(PODS, "ns1/pod1", "ns1/pod2", "ns1/pod3")
     cluster.add(PERSISTENT_VOLUMES, "pv1", "pv2", "pv3")
     backup = a_backup(ordered_resources={"pods": "ns1/pod2,ns1/pod1", "persistentvolumes": "pv5,pv2,pv1"})
@@ -576,7 +580,7 @@ async def test_restarted_list_gives_nothing_twice(tmp_path: Path, resource: APIR
 
 
 @pytest.mark.spec("BKP-062", "BKP-063")
-async def test_resource_list_and_progress(tmp_path: Path) -> None:
+async def test_the_resource_list_and_the_progress_have_all_items(tmp_path: Path) -> None:
     cluster = FakeCluster().add(PODS, "ns2/pod2", "ns1/pod1").add(DEPLOYMENTS, "default/my-deploy")
     cluster.add(PERSISTENT_VOLUMES, "my-pv")
     outcome = await run_backup(tmp_path, cluster, clock=TickingClock())
@@ -590,7 +594,7 @@ async def test_resource_list_and_progress(tmp_path: Path) -> None:
     assert outcome.progress[0].total_items >= outcome.progress[0].items_backed_up == 2
 
 
-async def test_log_tells_the_estimate_for_each_item(tmp_path: Path) -> None:
+async def test_the_estimate_is_logged_for_each_item(tmp_path: Path) -> None:
     cluster = FakeCluster(page_size=1).add(CONFIGMAPS, "ns/a", "ns/b", "ns/c")
     outcome = await run_backup(tmp_path, cluster, a_backup(included_resources=["configmaps"]))
     lines = [line for line in outcome.log.splitlines() if "Backed up" in line]
@@ -601,7 +605,7 @@ async def test_log_tells_the_estimate_for_each_item(tmp_path: Path) -> None:
     assert "name=a namespace=ns progress= resource=configmaps" in lines[0]
 
 
-async def test_json_of_items_is_whole(tmp_path: Path) -> None:
+async def test_items_are_stored_with_all_their_fields(tmp_path: Path) -> None:
     extra = {"data": {"x": "<&>\u2028"}, "big": 2**62, "float": 1.5}
     cluster = FakeCluster().put(CONFIGMAPS, {**thing(CONFIGMAPS, "a", "ns"), **extra})
     outcome = await run_backup(tmp_path, cluster)

@@ -1,4 +1,4 @@
-"""Objects that are counted before they are listed: a total for the display, and nothing but that."""
+"""Counting objects before they are listed, for the total of the progress only."""
 
 import asyncio
 import re
@@ -18,7 +18,7 @@ from tests.unit.backup.fakes import FakeCluster, a_backup, run_backup
 
 
 def planned(resource: APIResource, *namespaces: str) -> PlannedResource:
-    return PlannedResource(resource=resource, preferred_version="v1", namespaces=namespaces)
+    return PlannedResource(resource=resource, namespaces=namespaces)
 
 
 def test_only_as_many_lists_are_counted_as_cost_little(monkeypatch: pytest.MonkeyPatch) -> None:

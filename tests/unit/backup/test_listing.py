@@ -1,4 +1,4 @@
-"""Lists from which something on the way has removed objects. (ADR 028)"""
+"""Lists from which something between client and API server has removed objects. (ADR 028)"""
 
 from pathlib import Path
 
@@ -40,7 +40,7 @@ async def test_a_list_that_stays_incomplete_is_an_error_naming_the_kind(
     assert f"resource={name}" in line
 
 
-async def test_a_list_that_cannot_be_counted_is_believed(tmp_path: Path) -> None:
+async def test_a_list_that_cannot_be_counted_is_accepted(tmp_path: Path) -> None:
     cluster = three_of(PODS)
     cluster.cut_out["pods"] = [1]
     cluster.count_errors["pods"] = status_error(410, {"reason": "Expired", "message": "too old"})

@@ -1,4 +1,4 @@
-"""Snapshots of persistent volumes in a backup: which location, what is recorded, whose error it is."""
+"""Snapshots of persistent volumes in a backup: locations, records, errors."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -268,7 +268,9 @@ class Finder(dict[str, Provider]):
 
 
 @pytest.mark.spec("BKP-055")
-async def test_the_error_of_a_snapshot_takes_the_whole_chain_with_it_and_counts_once(scene: Scene) -> None:
+async def test_the_error_of_a_snapshot_leaves_out_all_items_that_need_it_and_counts_once(
+    scene: Scene,
+) -> None:
     scene.add_location("default").fails.add("create_snapshot")
     scene.cluster.put(
         PODS,

@@ -1,4 +1,4 @@
-"""Whatever fails at whatever step: what is returned of a backup is what its location holds."""
+"""If any step fails with any error, the returned Backup says what the location holds."""
 
 import errno
 import os
@@ -47,7 +47,7 @@ OF_THE_SYSTEM = ("folder", "log made", "log closed", "folder removed")
 
 @pytest.mark.parametrize("step", STEPS)
 @pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__ + str(error)[:10])
-async def test_what_is_returned_is_what_is_stored(
+async def test_the_returned_backup_is_the_stored_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str, error: Exception
 ) -> None:
     if step in OF_THE_SYSTEM and not isinstance(error, OSError):
@@ -112,8 +112,10 @@ async def test_an_upload_that_breaks_at_any_file_leaves_none(
     assert store.stored() == ["b1-logs.gz"]
 
 
-def test_a_folder_goes_although_it_cannot_be_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As when there is no descriptor left: it holds a copy of every Secret."""
+def test_a_temporary_folder_that_cannot_be_listed_is_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As when there is no file descriptor left; the folder may hold a copy of every Secret."""
     with monkeypatch.context() as patch:
         patch.setattr(shutil, "rmtree", lambda *_, **__: None)
         with temporary_folder(tmp_path, "backup-") as folder:
@@ -138,5 +140,5 @@ def test_a_folder_goes_although_it_cannot_be_listed(tmp_path: Path, monkeypatch:
         (errno.EIO, "Input/output error"),
     ],
 )
-def test_says_what_helps(number: int, text: str) -> None:
+def test_an_error_of_the_system_says_what_to_do(number: int, text: str) -> None:
     assert problem_text(Path("/tmp/x"), OSError(number, os.strerror(number))).startswith(text)

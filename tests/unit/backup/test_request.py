@@ -1,4 +1,4 @@
-"""Filling in and validating a Backup: every row of the tables, with the words users see."""
+"""Filling in and validating a Backup: every row of the tables, with the messages that users see."""
 
 from datetime import timedelta
 from typing import Any
@@ -74,7 +74,7 @@ def prepare(
         (Duration.minutes(10), "10m0s", timedelta(minutes=10)),
     ],
 )
-def test_time_to_live(ttl: Duration, written: str, lifetime: timedelta) -> None:
+def test_the_ttl_determines_the_expiration(ttl: Duration, written: str, lifetime: timedelta) -> None:
     prepared = prepare(BackupSpec(ttl=ttl))
     assert str(prepared.spec.ttl) == written
     assert prepared.status.expiration == START + lifetime
@@ -82,7 +82,7 @@ def test_time_to_live(ttl: Duration, written: str, lifetime: timedelta) -> None:
     assert prepared.status.start_timestamp == START
 
 
-def test_a_backup_that_would_be_deleted_at_once_is_refused_and_stays_to_say_so() -> None:
+def test_a_negative_ttl_is_refused_and_the_backup_is_kept_for_the_default_ttl() -> None:
     prepared = prepare(BackupSpec(ttl=Duration.hours(-1)))
 
     assert prepared.status.phase == BackupPhase.FAILED_VALIDATION
@@ -102,7 +102,7 @@ def test_location_marked_as_default_is_chosen() -> None:
 
 
 @pytest.mark.spec("BKP-003")
-def test_default_location_is_missing() -> None:
+def test_a_missing_default_location_is_refused() -> None:
     prepared = prepare(locations=[], storage_location="loc-1")
     assert prepared.status.phase == BackupPhase.FAILED_VALIDATION
     assert prepared.status.start_timestamp is None
@@ -117,14 +117,14 @@ def test_default_location_is_missing() -> None:
 
 
 @pytest.mark.spec("BKP-004")
-def test_named_location_is_missing() -> None:
+def test_a_missing_named_location_is_refused() -> None:
     prepared = prepare(BackupSpec(storage_location="nonexistent"))
     (problem,) = prepared.status.validation_errors
     assert "the default 'nonexistent' wasn't found" in problem
 
 
 @pytest.mark.spec("BKP-005")
-def test_location_is_read_only() -> None:
+def test_a_read_only_location_is_refused() -> None:
     read_only = location("read-only", access_mode="ReadOnly")
     prepared = prepare(BackupSpec(storage_location="read-only"), locations=[read_only])
     assert prepared.status.validation_errors == [
@@ -156,7 +156,7 @@ def test_problems_come_in_order() -> None:
 
 
 @pytest.mark.spec("BKP-008")
-def test_stars_in_the_lists() -> None:
+def test_misplaced_stars_in_the_lists_are_refused() -> None:
     prepared = prepare(BackupSpec(included_resources=["*", "foo"], excluded_namespaces=["*"]))
     assert prepared.status.validation_errors == [
         "Invalid included/excluded resource lists:"
@@ -279,7 +279,7 @@ def test_snapshot_locations(
 
 @pytest.mark.spec("API-011", "BKP-020")
 @pytest.mark.parametrize(("names", "existing", "defaults", "chosen", "problem"), SNAPSHOT_CASES)
-def test_no_snapshots_no_locations(
+def test_without_snapshots_no_snapshot_location_is_chosen(
     names: list[str], existing: SnapshotLocations, defaults: dict[str, str], chosen: object, problem: str
 ) -> None:
     spec = BackupSpec(volume_snapshot_locations=names, snapshot_volumes=False)
@@ -288,7 +288,7 @@ def test_no_snapshots_no_locations(
     assert prepared.spec.volume_snapshot_locations == []
 
 
-def test_locations_that_cannot_be_read() -> None:
+def test_locations_that_cannot_be_read_are_an_error() -> None:
     prepared = prepare(locations=Unreadable("etcd is gone"))
     assert prepared.spec.storage_location == "default"
     assert prepared.status.validation_errors == ["error getting backup storage location: etcd is gone"]

@@ -2,8 +2,7 @@
 
 import asyncio
 import gzip
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from datetime import timedelta
 from itertools import groupby
 from pathlib import Path
@@ -26,13 +25,13 @@ from pinnace.kube.resources import CONFIGMAPS, NAMESPACES, PODS
 from pinnace.plugins.builtin.backup.pod import PodAction
 from pinnace.plugins.builtin.backup.pv import PersistentVolumeAction
 from pinnace.plugins.protocols import BackupItemAction, ResourceIdentifier
-from pinnace.runtime.worker_slots import WorkerSlot
 from pinnace.storage.backup_store import BackupStore
 from pinnace.storage.errors import StoreUnavailable
 from pinnace.storage.filesystem.store import FilesystemStore
 from tests.support.backup_runs import FakeSnapshots, Store, bound_pod, prepared
 from tests.support.clock import START, FrozenClock, TickingClock
 from tests.support.runs import run_context
+from tests.support.worker_slots import RecordedSlot
 from tests.unit.backup.fakes import (
     FakeAction,
     FakeCluster,
@@ -120,24 +119,6 @@ async def test_completed_backup_leaves_all_its_files(store: Store, workdir: Path
     assert status["progress"] == {"totalItems": 2, "itemsBackedUp": 2}
     assert store.unpacked("b1-resource-list.json.gz") == {"v1/ConfigMap": ["ns/a", "ns/b"]}
     assert store.unpacked("b1-volumesnapshots.json.gz") is None
-
-
-class RecordedSlot(WorkerSlot):
-    """Notes when the worker is needed."""
-
-    def __init__(self) -> None:
-        self.events: list[str] = []
-
-    def give_back(self) -> None:
-        self.events.append("given back")
-
-    async def take(self) -> None:
-        self.events.append("taken")
-
-    @contextmanager
-    def lent(self) -> Iterator[None]:
-        self.events.append("lent")
-        yield
 
 
 async def test_the_worker_is_needed_from_the_first_read_of_the_cluster_to_the_tarball(
@@ -286,7 +267,7 @@ async def test_store_is_opened_again_for_the_upload_of_a_long_backup(
     assert (store.closed, fresh.closed) == (False, is_long)
 
 
-async def test_store_that_cannot_be_opened_again(store: Store, workdir: Path) -> None:
+async def test_a_store_that_cannot_be_opened_again_fails_the_backup(store: Store, workdir: Path) -> None:
     async def reopen() -> BackupStore:
         raise StoreUnavailable("credentials have expired")
 
@@ -296,7 +277,7 @@ async def test_store_that_cannot_be_opened_again(store: Store, workdir: Path) ->
     assert store.stored() == []
 
 
-async def test_no_room_for_temporary_files(store: Store, tmp_path: Path) -> None:
+async def test_without_room_for_temporary_files_the_backup_fails(store: Store, tmp_path: Path) -> None:
     done = await execute_backup(
         prepared(),
         run_context(store, FakeCluster(), discovery_of(), tmp_path / "absent", clock=FrozenClock()),

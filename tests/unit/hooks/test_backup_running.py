@@ -1,4 +1,4 @@
-"""Hooks of a backup, from the request to what its log says of them."""
+"""Hooks of a backup, from the request to the log."""
 
 import asyncio
 from collections.abc import Sequence
@@ -63,7 +63,7 @@ def annotated(prefix: str, **fields: str) -> dict[str, str]:
     return {prefix + name.replace("_", "-"): text for name, text in fields.items()}
 
 
-async def test_output_and_circumstances_are_in_the_log(tmp_path: Path) -> None:
+async def test_the_output_of_a_hook_and_its_settings_are_logged(tmp_path: Path) -> None:
     containers = FakeContainers({"freeze": Behaviour(stdout=[b"frozen\n"], stderr=[b"slowly"])})
     outcome = await back_up(tmp_path, containers, pod("p"), backup=with_hooks(pre=[hook("freeze", "/data")]))
     assert containers.ran == ["ns/p/app: freeze /data"]
@@ -156,7 +156,7 @@ async def test_a_command_that_is_no_json_array_is_run_as_one_word_and_its_failur
     assert outcome.errors == (1 if kept else 2)
 
 
-async def test_what_cannot_be_run_is_an_error_of_the_mode(tmp_path: Path) -> None:
+async def test_a_hook_without_container_or_command_is_an_error_and_the_pod_is_saved(tmp_path: Path) -> None:
     containers = FakeContainers()
     empty = thing(PODS, "empty", "ns", spec={"containers": []})
     no_command = pod("p", **annotated(PRE, command="[]", on_error="Continue"))
@@ -177,7 +177,9 @@ async def test_what_cannot_be_run_is_an_error_of_the_mode(tmp_path: Path) -> Non
         ("/usr/bin/data-populator /user-data full", ["/usr/bin/data-populator /user-data full"]),
     ],
 )
-async def test_annotated_commands(tmp_path: Path, command: str, ran: list[str]) -> None:
+async def test_a_command_in_an_annotation_is_a_json_array_or_one_word(
+    tmp_path: Path, command: str, ran: list[str]
+) -> None:
     containers = FakeContainers()
     await back_up(tmp_path, containers, pod("p", **annotated(PRE, command=command)))
     assert containers.commands == [ran]
@@ -187,7 +189,9 @@ async def test_annotated_commands(tmp_path: Path, command: str, ran: list[str]) 
 @pytest.mark.parametrize(
     ("timeout", "seconds", "warnings"), [("5m3s", 303.0, 0), ("invalid", 30.0, 1), ("-1s", None, 0)]
 )
-async def test_annotated_timeouts(tmp_path: Path, timeout: str, seconds: float | None, warnings: int) -> None:
+async def test_an_invalid_timeout_in_an_annotation_is_a_warning(
+    tmp_path: Path, timeout: str, seconds: float | None, warnings: int
+) -> None:
     containers = FakeContainers()
     outcome = await back_up(tmp_path, containers, pod("p", **annotated(PRE, command="x", timeout=timeout)))
     assert containers.timeouts == [seconds]
@@ -196,7 +200,9 @@ async def test_annotated_timeouts(tmp_path: Path, timeout: str, seconds: float |
 
 @pytest.mark.spec("API-023")
 @pytest.mark.parametrize(("on_error", "kept"), [("Continue", True), ("Fail", False), ("bogus", False)])
-async def test_annotated_error_modes(tmp_path: Path, on_error: str, kept: bool) -> None:
+async def test_the_error_mode_in_an_annotation_decides_whether_the_pod_is_saved(
+    tmp_path: Path, on_error: str, kept: bool
+) -> None:
     containers = FakeContainers({"bad": Behaviour(code=1)})
     fields = annotated(POST, command="bad", on_error=on_error)
     outcome = await back_up(tmp_path, containers, pod("p", **fields))
@@ -204,7 +210,7 @@ async def test_annotated_error_modes(tmp_path: Path, on_error: str, kept: bool) 
     assert "hookName=<from-annotation>" in outcome.log.replace('"', "")
 
 
-async def test_annotated_container_and_timeout_of_the_spec(tmp_path: Path) -> None:
+async def test_hooks_run_in_their_container_with_their_timeout(tmp_path: Path) -> None:
     containers = FakeContainers()
     annotations = annotated(PRE, command="a", container="two")
     backup = with_hooks(post=[hook("b", container="two", timeout=Duration.minutes(1))])

@@ -1,4 +1,4 @@
-"""The hooks of a tenant's backup or restore share a time, whatever their own timeouts say."""
+"""The hooks of a tenant's backup or restore share a total time, whatever their own timeouts are."""
 
 from collections.abc import Sequence
 

@@ -187,12 +187,12 @@ def test_hooks_of_the_spec_come_in_order_with_the_first_container() -> None:
         ({"excluded_resources": ["pods"]}, 1),
     ],
 )
-def test_selectors(selector: dict[str, Any], count: int) -> None:
+def test_selectors_of_hooks_choose_pods(selector: dict[str, Any], count: int) -> None:
     assert len(finder(SPEC, **selector).hooks_of(a_pod("p", labels={"app": "x"}))) == count
 
 
 @pytest.mark.spec("RST-106")
-def test_no_hooks_at_all() -> None:
+def test_a_pod_without_hooks_gets_none() -> None:
     assert ExecHookFinder(RestoreHooks()).hooks_of(a_pod()) == []
     nil = RestoreResourceHookSpec(name="nil", post_hooks=[RestoreResourceHook()])
     assert ExecHookFinder(RestoreHooks(resources=[nil])).hooks_of(a_pod()) == []
@@ -244,7 +244,9 @@ async def test_a_duration_that_is_none_is_ignored_with_a_warning(stage: Stage) -
         ([], None),
     ],
 )
-def test_the_most_patient_hook_decides(waits: list[Duration], limit: float | None) -> None:
+def test_a_pod_is_waited_for_as_long_as_its_longest_hook_waits(
+    waits: list[Duration], limit: float | None
+) -> None:
     assert pod_wait_seconds([hook("x", wait_timeout=wait) for wait in waits]) == limit
 
 
@@ -291,7 +293,7 @@ async def test_hooks_run_in_the_order_in_which_containers_start(stage: Stage) ->
     assert stage.containers.most_at_once == 1
 
 
-async def test_of_containers_that_run_the_pods_order_counts(stage: Stage) -> None:
+async def test_hooks_of_running_containers_run_in_the_order_of_the_pod(stage: Stage) -> None:
     made = a_pod("p", "c1", "c2", running=("c1", "c2"))
     await stage.run(made, hook("b", container="c2"), hook("a", container="c1"))
     assert stage.containers.ran == ["ns-1/p/c1: a", "ns-1/p/c2: b"]
@@ -308,7 +310,7 @@ async def test_a_container_that_the_pod_lacks_is_an_error_and_no_reason_to_wait(
     assert (stage.log.warnings, stage.log.errors) == (0, 1)
 
 
-async def test_different_pods_go_side_by_side_within_a_bound(stage: Stage) -> None:
+async def test_hooks_of_several_pods_run_at_once_up_to_a_limit(stage: Stage) -> None:
     go = asyncio.Event()
     stage.containers.behaviours["x"] = Behaviour(until=go)
     pods = [a_pod(f"p{n}", running=("app",)) for n in range(COMMANDS_AT_ONCE + 8)]
@@ -338,18 +340,18 @@ async def test_a_failing_hook_is_an_error_only_where_asked_for(
     assert "Hook h in container app failed" in text
 
 
-async def test_a_hook_that_takes_too_long(stage: Stage) -> None:
+async def test_a_hook_that_times_out_is_an_error(stage: Stage) -> None:
     stage.containers.behaviours["x"] = Behaviour(error=CommandTimeout("late"))
     (error,) = await stage.run(a_pod(running=("app",)), hook("x", on_error="Fail"))
     assert error.endswith("failed: timed out after 30s")
 
 
-async def test_an_empty_command(stage: Stage) -> None:
+async def test_an_empty_command_is_an_error(stage: Stage) -> None:
     (error,) = await stage.run(a_pod(running=("app",)), hook(on_error="Fail"))
     assert error.endswith("failed: command is required")
 
 
-async def test_a_pod_that_never_runs_is_said_to_wait_for_what_its_status_says(fast: Stage) -> None:
+async def test_the_error_for_a_pod_that_never_runs_has_the_reasons_in_its_status(fast: Stage) -> None:
     pod = a_pod()
     pod["status"] = {
         "phase": "Pending",
@@ -367,7 +369,7 @@ async def test_a_pod_that_never_runs_is_said_to_wait_for_what_its_status_says(fa
 
 @pytest.mark.spec("RST-098", "API-028", "API-037")
 @pytest.mark.parametrize("on_error", ["Fail", "Continue", ""])
-async def test_a_container_that_never_runs(fast: Stage, on_error: str) -> None:
+async def test_the_hook_of_a_container_that_never_runs_is_not_executed(fast: Stage, on_error: str) -> None:
     found = await fast.run(a_pod(), hook("x", on_error=on_error, wait_timeout=SECOND))
     text = (
         "Hook h in container app in pod ns-1/p not executed: "
@@ -380,7 +382,7 @@ async def test_a_container_that_never_runs(fast: Stage, on_error: str) -> None:
 
 
 @pytest.mark.parametrize(("on_error", "errors", "ran"), [("Fail", 1, 0), ("Continue", 0, 1), ("", 0, 1)])
-async def test_an_impatient_hook_beside_a_patient_one(
+async def test_a_hook_whose_wait_is_over_expires_while_others_run(
     fast: Stage, on_error: str, errors: int, ran: int
 ) -> None:
     made = a_pod()
@@ -393,7 +395,7 @@ async def test_an_impatient_hook_beside_a_patient_one(
 
 @pytest.mark.spec("API-028")
 @pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
-async def test_a_pod_that_ends_first(stage: Stage, phase: str) -> None:
+async def test_the_hooks_of_a_pod_that_ends_first_are_not_executed(stage: Stage, phase: str) -> None:
     made = a_pod()
     running = stage.start(made, hook("a"), hook("b", on_error="Fail"))
     await settled()
@@ -403,7 +405,7 @@ async def test_a_pod_that_ends_first(stage: Stage, phase: str) -> None:
     assert stage.log.errors == 2
 
 
-async def test_a_pod_that_is_deleted(stage: Stage) -> None:
+async def test_the_hook_of_a_deleted_pod_is_not_executed(stage: Stage) -> None:
     running = stage.start(a_pod(), hook("x", on_error="Fail"))
     await settled()
     stage.sight.observers["p"](None)
@@ -412,7 +414,9 @@ async def test_a_pod_that_is_deleted(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize("successor", [False, True])
-async def test_a_pod_that_was_gone_before_anyone_looked(stage: Stage, successor: bool) -> None:
+async def test_the_hook_of_a_pod_deleted_before_the_first_read_is_not_executed(
+    stage: Stage, successor: bool
+) -> None:
     after = a_pod(running=("app",))
     after["metadata"]["uid"] = "another"
     stage.sight.pods["p"] = after if successor else None
@@ -421,7 +425,7 @@ async def test_a_pod_that_was_gone_before_anyone_looked(stage: Stage, successor:
     assert stage.containers.ran == []
 
 
-async def test_a_missed_deletion_is_found_in_time_and_the_wait_is_mentioned(fast: Stage) -> None:
+async def test_a_missed_deletion_is_found_by_the_next_read_and_the_wait_is_logged(fast: Stage) -> None:
     def vanish() -> None:
         if fast.timer.now >= 3 * LOOK_SECONDS:
             fast.sight.pods["p"] = None
@@ -432,7 +436,7 @@ async def test_a_missed_deletion_is_found_in_time_and_the_wait_is_mentioned(fast
     assert fast.log_text().count("Waiting for containers to run") == 3
 
 
-async def test_a_pod_that_cannot_be_looked_at_is_still_watched(stage: Stage) -> None:
+async def test_a_pod_that_cannot_be_read_is_still_watched(stage: Stage) -> None:
     stage.sight.error = Forbidden(403, message="you may not get pods")
     made = a_pod()
     running = stage.start(made, hook("x"))

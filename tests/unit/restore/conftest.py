@@ -1,3 +1,3 @@
-"""What the tests of the restore engine share."""
+"""The fixtures of the tests of the restore engine."""
 
 from tests.unit.restore.world import harness as harness

@@ -27,6 +27,7 @@ from pinnace.storage.filesystem.store import FilesystemStore
 from pinnace.storage.layout import Layout
 from tests.support.clock import FrozenClock
 from tests.support.runs import run_context
+from tests.support.worker_slots import RecordedSlot
 from tests.unit.restore.world import Numbers, World, discovery, key_of
 
 
@@ -71,6 +72,7 @@ class Stage:
         self.plugins = NO_PLUGINS
         self.fail_backups = False
         self.fail_reopening = False
+        self.slot = RecordedSlot()
         self.reopened: BackupStore | None = None
         self._directory = directory
 
@@ -120,6 +122,7 @@ class Stage:
                 progress=self.numbers.publish,
                 clock=self.clock,
                 plugins=plugins,
+                worker_slot=self.slot,
             ),
             RestoreInputs(actions=actions, pod_volume_backups=pod_volume_backups),
         )

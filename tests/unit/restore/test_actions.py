@@ -129,7 +129,9 @@ async def test_an_item_and_its_original_are_two_objects(harness: Harness) -> Non
 
 
 @pytest.mark.spec("RST-054")
-async def test_an_additional_item_is_restored_once_and_before_who_named_it(harness: Harness) -> None:
+async def test_an_additional_item_is_restored_once_and_before_the_items_that_name_it(
+    harness: Harness,
+) -> None:
     harness.actions = [
         Recorder(naming(identifier("secrets", "s", "ns-1")), included_resources=["configmaps"])
     ]
@@ -269,7 +271,7 @@ async def test_an_action_that_returns_no_object_fails_its_item(harness: Harness,
     assert message.startswith("error preparing pods/ns-1/p: ")
 
 
-async def test_an_action_that_does_not_say_what_it_wants_ends_the_restore(harness: Harness) -> None:
+async def test_an_action_without_a_valid_selector_ends_the_restore(harness: Harness) -> None:
     class Broken(Recorder):
         async def applies_to(self) -> ResourceSelector:
             raise RuntimeError("no answer")

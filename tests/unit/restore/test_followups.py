@@ -1,4 +1,4 @@
-"""What happens after an object was created: definitions, pod volumes, hooks."""
+"""The follow-ups of a created object: definitions, pod volumes, hooks."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -63,7 +63,7 @@ async def test_a_definition_that_never_gets_ready_is_an_error_of_the_cluster(har
     assert harness.loads == 1, "its kind is not waited for in discovery"
 
 
-async def test_a_definition_that_cannot_be_looked_at_is_an_error(harness: Harness) -> None:
+async def test_a_definition_that_cannot_be_read_is_an_error(harness: Harness) -> None:
     harness.world.refuse_get[KEY] = Forbidden(403, message="you may not")
 
     results = await harness.restore(definition())
@@ -227,7 +227,7 @@ async def test_a_definition_of_an_earlier_try_that_is_not_ready_is_waited_for(ha
     assert 30 < harness.timer.now < 40
 
 
-async def test_a_definition_that_cannot_be_looked_at_for_a_moment_is_looked_at_again(
+async def test_a_definition_that_cannot_be_read_for_a_moment_is_read_again(
     harness: Harness,
 ) -> None:
     harness.world.refuse_get[KEY] = ServerFault(503, message="etcd has no leader")
@@ -276,7 +276,9 @@ def pod_volume_backup(volume: str = "data", snapshot_id: str = "snap", name: str
     ],
     ids=["one", "empty", "other-pod", "twice", "projected", "annotation", "annotation-loses"],
 )
-def test_the_volumes_of_a_pod(backups: Any, fields: Any, expected: dict[str, str]) -> None:
+def test_the_snapshots_of_a_pods_volumes_are_found(
+    backups: Any, fields: Any, expected: dict[str, str]
+) -> None:
     found = PodVolumeCatalogue(backups).snapshots(pod("p", "m1", **fields), "ns-1")
     assert {volume: saved.id for volume, saved in found.items()} == expected
 

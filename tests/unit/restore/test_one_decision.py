@@ -1,4 +1,4 @@
-"""Whatever fails at whatever step: a restore ends, and it is Completed only if all of it was done."""
+"""If any step fails with any error, a restore ends, and is Completed only if all of it was done."""
 
 import errno
 import os

@@ -1,4 +1,4 @@
-"""What of a restore's progress is told, and when."""
+"""The progress of a restore, and when it is published."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""Where messages are filed and how they are written."""
+"""The results of a restore: the part that each message belongs to, and the file."""
 
 from typing import Any
 
@@ -42,7 +42,7 @@ def filled(entries: list[tuple[str, str]]) -> Result:
 
 
 @given(messages, messages)
-def test_merging_is_filing_one_after_the_other(left: Any, right: Any) -> None:
+def test_merging_appends_the_messages_in_order(left: Any, right: Any) -> None:
     merged = filled(left)
     merged.merge(filled(right))
 
@@ -52,7 +52,7 @@ def test_merging_is_filing_one_after_the_other(left: Any, right: Any) -> None:
 
 
 @pytest.mark.parametrize(("severity", "counted"), [("warnings", (1, 0)), ("errors", (0, 1))])
-def test_the_log_hears_of_every_message(severity: str, counted: tuple[int, int]) -> None:
+def test_every_message_is_logged(severity: str, counted: tuple[int, int]) -> None:
     results, log = Results(), RunLog(None, fields={})
     getattr(results, severity).add("ns-1", "something")
 

@@ -5,6 +5,7 @@ import gzip
 import io
 import tarfile
 from collections.abc import AsyncIterator
+from itertools import groupby
 from pathlib import Path
 
 import orjson
@@ -50,6 +51,33 @@ async def test_a_clean_restore_is_completed(stage: Stage) -> None:
     assert any(
         "Restored 3 items out of an estimated total of 3 (estimate will change" in line for line in lines
     )
+
+
+@pytest.mark.parametrize("is_broken", [False, True], ids=["restored", "with a defect"])
+async def test_the_worker_is_needed_while_items_are_restored_and_not_for_the_upload(
+    stage: Stage, is_broken: bool
+) -> None:
+    await stage.put_backup(configmap("a"))
+    events, create, upload = stage.slot.events, stage.world.create_bytes, stage.store.put_restore_log
+
+    async def create_bytes(resource: APIResource, body: bytes, namespace: str | None = None) -> bytes:
+        events.append("create")
+        if is_broken:
+            raise AssertionError("a defect")
+        return await create(resource, body, namespace)
+
+    async def put_restore_log(restore: str, log: Path) -> None:
+        events.append("upload")
+        await upload(restore, log)
+
+    stage.world.create_bytes = create_bytes  # type: ignore[method-assign]
+    stage.store.put_restore_log = put_restore_log  # type: ignore[method-assign]
+
+    done = await stage.restore()
+
+    assert done.status.phase == (RestorePhase.FAILED if is_broken else RestorePhase.COMPLETED)
+    order = [event for event, _ in groupby(events)]
+    assert order == ["lent", "taken", "create", "given back", "upload"]
 
 
 @pytest.mark.spec("RST-034")
@@ -140,7 +168,7 @@ async def test_a_store_that_cannot_be_opened_again_makes_it_failed(stage: Stage)
 
 
 @pytest.mark.spec("RST-016", "CTL-051")
-async def test_a_log_that_cannot_be_kept_is_an_error(stage: Stage) -> None:
+async def test_a_log_that_cannot_be_stored_is_an_error(stage: Stage) -> None:
     await stage.put_backup(configmap("a"))
     stage.store.faults["put_restore_log"] = StorageError("disk full")
 
@@ -153,7 +181,7 @@ async def test_a_log_that_cannot_be_kept_is_an_error(stage: Stage) -> None:
 
 
 @pytest.mark.spec("CTL-051")
-async def test_results_that_cannot_be_kept_change_nothing(stage: Stage) -> None:
+async def test_results_that_cannot_be_stored_do_not_change_the_outcome(stage: Stage) -> None:
     await stage.put_backup(configmap("a"))
     stage.store.faults["put_restore_results"] = StorageError("disk full")
 
@@ -233,7 +261,7 @@ def _everything_below(directory: Path) -> list[Path]:
     return list(directory.rglob("*"))
 
 
-async def test_a_reopened_store_that_cannot_be_closed_changes_nothing_of_how_it_went(
+async def test_a_reopened_store_that_cannot_be_closed_does_not_change_the_outcome(
     stage: Stage, tmp_path: Path
 ) -> None:
     class Stubborn(BackupStore):

@@ -303,7 +303,7 @@ async def archive_of(
     files: Mapping[str, bytes] | None = None,
     with_versions: bool = False,
 ) -> ArchiveIndex:
-    """A backup with these items, and raw files besides."""
+    """A backup with these items and these raw files."""
     path = await tarball_of(directory, items, files=files)
     return await ArchiveIndex.open(path, directory, with_versions=with_versions)
 
@@ -322,8 +322,15 @@ async def tarball_of(
     return path
 
 
+def outcome_of(outcomes: Outcomes, kind: str, key: str) -> str:
+    """The outcome of the object `namespace/name`, or `name`, of a restore."""
+    groups = outcomes.details(with_created=True)["groups"]
+    (outcome,) = [group["outcome"] for group in groups if key in group["objects"].get(kind, ())]
+    return str(outcome)
+
+
 class Harness:
-    """An engine with a world before it and an archive behind it."""
+    """A restore engine with a simulated cluster, and the settings of its restores."""
 
     def __init__(self, directory: Path, world: World | None = None) -> None:
         self.directory = directory

@@ -45,7 +45,7 @@ class ActionTable:
     def ignoring(self, group_resource: str) -> tuple[SelectiveBackupItemAction, ...] | None:
         """The actions of `for_resource`, if all of them can tell which items they do not need; else None.
 
-        None too if an item block action wants the resource.
+        The result is None, too, if an item block action wants the resource.
         """
         if self.blocks_for(group_resource):
             return None

@@ -34,14 +34,14 @@ class ItemWriter(Protocol):
     def add_copies(
         self, directories: Iterable[MemberDirectory], name: str, head: bytes, rest: bytes | memoryview
     ) -> None:
-        """Take a file, which is in each of the directories."""
+        """Take a file that is stored in each of the directories."""
 
     @property
     def is_full(self) -> bool:
         """Whether `flush_if_full` has something to do."""
 
     async def flush_if_full(self) -> None:
-        """Write what was taken, if it is much. Raises ArchiveWriteError."""
+        """Write the items that were taken, if they fill a batch. Raises ArchiveWriteError."""
 
 
 class RunContext(msgspec.Struct, frozen=True, kw_only=True):

@@ -70,13 +70,13 @@ class ItemBackupper:
         """Pass an item through the pipeline, unless a rule leaves it out. (docs/spec: BKP 6.1, 6.3)
 
         Args:
-            forced: whether the filters do not count for it.
+            forced: whether the item is taken although the filters leave it out.
 
         Returns:
             Whether it is in the backup, now or already.
 
         Raises:
-            ItemFailed: it is not, with every reason; nothing is logged yet.
+            ItemFailed: it is not in the backup, with every reason; nothing is logged yet.
             ArchiveWriteError: the archive itself is broken.
         """
         namespace, name = identity_of(item)
@@ -178,7 +178,7 @@ class ItemBackupper:
     async def _related(
         self, action: ItemBlockAction, item: JSONObject, resource: APIResource
     ) -> Sequence[ResourceIdentifier]:
-        """The items that an item block action groups with an item; that it fails is an error of the item."""
+        """The items that an item block action groups with an item. Raises ItemFailed if the action fails."""
         try:
             with plugin_lines_to(self._run.log, action.name):
                 return await action.get_related_items(item, self._run.backup)
@@ -280,7 +280,7 @@ class ItemBackupper:
         if reason or not run.backup.spec.volume_snapshot_locations:
             return ()
         if run.collaborators.snapshots is None:
-            log.warning("No snapshot of this volume is taken: nothing here can take one")
+            log.warning("No snapshot of this volume is taken: no volume snapshotter is set up")
             return ()
         return await run.collaborators.snapshots.snapshot(volume, log)
 
@@ -323,13 +323,15 @@ class ItemBackupper:
     def _rename(self, old_path: str, new_path: str, is_known: bool) -> None:
         """Refuse a new name that another item has: the archive may hold each path once."""
         if new_path in self._renamed_to or (is_known and new_path not in self._renamed_from):
-            raise ItemFailed([BackupError(f"an action gave the item the place of another: {new_path}")])
+            raise ItemFailed([BackupError(f"an action gave the item the path of another item: {new_path}")])
         self._renamed_to.add(new_path)
         self._renamed_from.add(old_path)
 
 
 def must_include(item: JSONObject) -> bool:
-    """Whether an action said that its additional items are taken whatever the filters say; said only once.
+    """Whether an action's additional items are taken even if the filters leave them out.
+
+    The annotation by which the action says so is removed from the item.
 
     (docs/spec: BEY 4.12)
     """

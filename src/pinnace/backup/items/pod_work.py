@@ -19,7 +19,7 @@ from pinnace.kube.errors import KubeError
 from pinnace.volumes.selection import claims_of, is_running, may_be_saved, pod_volumes, wanted_volumes
 
 _OUR_ANNOTATIONS = b"backup.velero.io/"
-"""What all annotations have in common that name hooks of a pod, or volumes. (docs/spec: API 11.4, 15)"""
+"""The common prefix of all annotations that name hooks or volumes of a pod. (docs/spec: API 11.4, 15)"""
 
 
 class PodWork:
@@ -29,14 +29,13 @@ class PodWork:
         self._run = run
 
     def warn_of_undone_work(self, pod: JSONObject) -> None:
-        """A warning for a pod whose hooks are not run."""
+        """Log a warning for a pod whose hooks are not run."""
         hooks = [hook for phase in HookPhase for hook in self._run.hooks.for_pod(phase, pod)]
         if hooks and self._run.collaborators.hooks is None:
-            text = f"{len(hooks)} backup hook(s) are not run"
-            self._warn(pod, f"Not everything that this pod asks for is done: {text}")
+            self._warn(pod, f"{len(hooks)} backup hook(s) of this pod are not run: this backup runs no hooks")
 
     async def report_unsaved_volumes(self, pod: JSONObject) -> None:
-        """An error for each volume to be saved with restic that this run cannot save. (docs/adr/020)
+        """Log an error for each volume to be saved with restic that this run cannot save. (docs/adr/020)
 
         A claim that has a CSI snapshot in this backup is saved; call this after the actions of the pod.
         """
@@ -60,7 +59,7 @@ class PodWork:
             )
 
     def wants(self, raw: bytes) -> bool:
-        """Whether a pod, by a glance at its JSON, may have hooks, or volumes to be saved."""
+        """Whether a pod may have hooks, or volumes to be saved; its JSON is not decoded."""
         spec, policies = self._run.backup.spec, self._run.collaborators.policies
         if policies is not None and policies.decide:
             return True
@@ -69,8 +68,8 @@ class PodWork:
     async def run_hooks(self, phase: HookPhase, pod: JSONObject) -> None:
         """Run the hooks of a phase in order. (docs/spec: BKP 7.3)
 
-        A hook that is wrong in itself costs the backup an error but not the pod and its volumes, unless it
-        says `Fail` in so many words.
+        A defective hook is an error of the backup, but the pod and its volumes are still saved, unless the
+        hook has the error mode `Fail` explicitly.
 
         Raises:
             ItemFailed: a hook failed whose mode is Fail; the rest was not run.
@@ -108,7 +107,7 @@ class PodWork:
         """Choose the volumes to save with this pod, and remember their claims. (docs/spec: BKP 9.1)
 
         Raises:
-            ItemFailed: what the resource policies decide by cannot be read.
+            ItemFailed: an object that the resource policies need cannot be read.
         """
         if self._run.collaborators.pod_volumes is None:
             return []

@@ -13,12 +13,12 @@ def item_key(namespace: str, name: str) -> str:
 
 
 def kind_key(api_version: str, kind: str) -> str:
-    """`apps/v1/Deployment`, `v1/Pod`: under what the resource list groups items."""
+    """`apps/v1/Deployment`, `v1/Pod`: the key by which the resource list groups items."""
     return f"{api_version}/{kind}"
 
 
 class Tracker:
-    """The items dealt with so far, by kind.
+    """The items processed so far, by kind.
 
     `keys_of` hands out the set of a kind for the hot path, which adds to it directly.
     """
@@ -29,7 +29,7 @@ class Tracker:
 
     @property
     def count(self) -> int:
-        """Items dealt with, those left out included: what progress counts."""
+        """The number of items processed, as progress shows it; those left out are included."""
         return sum(map(len, self._items.values()))
 
     def keys_of(self, kind: str) -> set[str]:
@@ -45,7 +45,7 @@ class Tracker:
         return True
 
     def has(self, kind: str, key: str) -> bool:
-        """Whether an item has been dealt with."""
+        """Whether an item has been processed."""
         return key in self._items.get(kind, ())
 
     def namespaces(self) -> set[str]:

@@ -18,16 +18,16 @@ from pinnace.restore.selection.collect import RestoreFilter
 
 
 class Kinds(Protocol):
-    """What is known of kinds: the same as `KnownKinds`."""
+    """The knowledge of kinds, as `KnownKinds` has it."""
 
     @property
     def discovery(self) -> Discovery:
-        """What the cluster serves."""
+        """The resources that the cluster serves."""
         ...
 
     @property
     def filters(self) -> RestoreFilter:
-        """Which items are restored, and where to."""
+        """The filters of the restore, with its namespace mapping."""
         ...
 
 
@@ -35,7 +35,7 @@ class AdditionalItems(msgspec.Struct, frozen=True, kw_only=True):
     """Asks actions whether additional items are ready.
 
     Attributes:
-        timeout_seconds: how long an item waits whose action does not say.
+        timeout_seconds: how long an item waits if its action sets no timeout.
     """
 
     target: Target
@@ -45,7 +45,7 @@ class AdditionalItems(msgspec.Struct, frozen=True, kw_only=True):
     async def wait(self, action: RestoreItemAction, output: RestoreItemOutput, kinds: Kinds) -> str:
         """Wait for the additional items that an action has named; returns why they are not ready, or ""."""
         if not isinstance(action, RestoreItemActionV2):
-            return f"{action.name} asks to wait for additional items, which only version 2 of actions can"
+            return f"{action.name} asks to wait for additional items, which only actions of version 2 can do"
         try:
             present = await self._present(output.additional_items, kinds)
         except KubeError as error:
@@ -64,7 +64,7 @@ class AdditionalItems(msgspec.Struct, frozen=True, kw_only=True):
         return "" if is_ready else f"the additional items of {action.name} were not ready within {seconds:g}s"
 
     async def _present(self, wanted: Sequence[ResourceIdentifier], kinds: Kinds) -> list[ResourceIdentifier]:
-        """Those that are in the cluster now, in the namespaces they are restored to. Raises KubeError."""
+        """The items that the cluster has now, with their target namespaces. Raises KubeError."""
         found = []
         for item in wanted:
             namespace = kinds.filters.target_namespace(item.namespace)

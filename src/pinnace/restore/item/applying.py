@@ -1,4 +1,4 @@
-"""Creates one prepared item, or does with the existing object what was decided. (docs/spec: RST 17, BEY 5.1)
+"""Creates one prepared item, or carries out the decision about the existing object. (RST 17, BEY 5.1)
 
 The decisions are those of `deciding`; everything that changes the cluster goes through `ClusterWriter`.
 """
@@ -31,12 +31,12 @@ _MERGE_ATTEMPTS: Final = 5
 
 
 class ApplyRules(msgspec.Struct, frozen=True, kw_only=True):
-    """What holds for every object of one restore.
+    """The rules for every object of one restore.
 
     Attributes:
         labels: put on every object.
-        policy: what is done with objects that exist.
-        only_namespaced: whether the policy holds for namespaced objects only, as for tenants.
+        policy: the policy for existing objects.
+        only_namespaced: whether the policy applies to namespaced objects only, as for tenants.
     """
 
     labels: Mapping[str, str]
@@ -71,7 +71,7 @@ class Prepared(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Applied(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of a prepared item.
+    """The outcome of a prepared item.
 
     Attributes:
         created: the API server's answer if the object was created, or created anew.
@@ -107,14 +107,14 @@ class Applier:
             raise ItemError(f"error restoring {ref.id}: {error}") from error
         try:
             answer = await self._writer.create(
-                sent.resource, ref.name, body, sent.namespace, is_ours=self._bears_our_labels
+                sent.resource, ref.name, body, sent.namespace, is_ours=self._has_labels_of_restore
             )
         except KubeError as error:
             return await self._refused(sent, body, error, results)
         await self._restore_status(sent, answer, results)
         return Applied(outcome=Outcome.CREATED, created=answer)
 
-    def _bears_our_labels(self, found: JSONObject) -> bool:
+    def _has_labels_of_restore(self, found: JSONObject) -> bool:
         given = found["metadata"].get("labels") or {}
         return given.items() >= self._rules.labels.items()
 
@@ -168,7 +168,7 @@ class Applier:
         return Applied(outcome=decision.outcome, reason=decision.reason, in_cluster=found.in_cluster)
 
     async def _patch(self, sent: Prepared, found: Existing, decision: Decision) -> Decision:
-        """Patch to the backed-up version; returns what is done instead if that is refused."""
+        """Patch the object to the backed-up version; return the decision to carry out if that is refused."""
         refusal: KubeError | None = None
         if found.change is not None:
             patch = _with_labels(found.change, self._missing_labels(found))
@@ -219,7 +219,7 @@ class Applier:
             results.warnings.add(sent.ref.target_namespace, message)
 
     async def _add_entries(self, sent: Prepared, found: Existing, decision: Decision) -> Decision:
-        """Add to a ServiceAccount what only the backup has."""
+        """Add the entries to a ServiceAccount that only the backup has."""
         namespace, current = sent.namespace, found.in_cluster
         for attempt in range(1, _MERGE_ATTEMPTS + 1):
             before = comparable(current, self._rules.labels)
@@ -235,7 +235,7 @@ class Applier:
             try:
                 await self._writer.patch(sent.resource, sent.ref.name, patch, namespace)
             except KubeError as error:
-                # After a patch without an answer it may be merged already: then nothing is left to patch.
+                # After a patch without an answer the entries may be there already: then no patch is left.
                 if attempt == _MERGE_ATTEMPTS or not (isinstance(error, Conflict) or is_open(error)):
                     return self._entries_refused(sent, error, labelled=labelled)
                 try:
@@ -272,7 +272,7 @@ _LOGGED: Final = {
 
 
 def _with_labels(patch: JSONObject, labels: Mapping[str, str]) -> JSONObject:
-    """The patch with these labels set besides."""
+    """The patch, which sets these labels too."""
     if not labels:
         return patch
     metadata = patch.get("metadata") or {}

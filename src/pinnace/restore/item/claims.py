@@ -44,11 +44,11 @@ class Claims:
         return len(self._restored)
 
     def add(self, key: ItemKey) -> None:
-        """Count an item as restored that no chain claims (a namespace created on demand)."""
+        """Count an item that no chain claims as restored (a namespace created on demand)."""
         self._restored.add(key)
 
     def claim(self, key: ItemKey, chain: Chain) -> bool:
-        """Take the item for this chain; False if some chain, maybe this one, has or had it."""
+        """Claim the item for this chain; False if a chain, possibly this one, has claimed it before."""
         if key in self._restored:
             return False
         self._restored.add(key)

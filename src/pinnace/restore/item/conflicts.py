@@ -1,6 +1,6 @@
 """Compares an existing object with the restored one, and merges ServiceAccounts. Pure.
 
-What is done about a difference is decided elsewhere (`deciding`). (docs/spec: RST 17)
+`deciding` decides about differences. (docs/spec: RST 17)
 """
 
 import copy

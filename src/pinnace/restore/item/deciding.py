@@ -9,8 +9,8 @@
       patch refused          -                    labels set,        deleted and created anew; with
                                                   warning            data behind it: labels set, warning
 
-Every item is decided about in one place: before it is sent by `life`, afterwards here. `writing` carries it
-out; a preview only replaces the latter. (docs/spec: RST 17, BEY 5.1; docs/adr/047, 048)
+`life` decides about an item before it is sent, this module afterwards. `writing` carries the decision out; a
+preview replaces only `writing`. (docs/spec: RST 17, BEY 5.1; docs/adr/047, 048)
 """
 
 from enum import Enum, auto
@@ -36,11 +36,11 @@ _NEVER_RECREATED: Final = {
     "volumesnapshots.snapshot.storage.k8s.io": "the snapshot in the storage system",
     "volumesnapshotcontents.snapshot.storage.k8s.io": "the snapshot in the storage system",
 }
-"""Kinds whose deletion would delete more than the object, and what."""
+"""Kinds whose deletion would delete more than the object, with the text of what else is deleted."""
 
 
 class Step(Enum):
-    """What is written."""
+    """The write that carries out a decision."""
 
     NOTHING = auto()
     LABELS = auto()
@@ -56,21 +56,21 @@ class Existing(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         in_cluster: its current state.
-        is_going: whether it is being deleted.
+        is_terminating: whether it is being deleted.
         is_same: whether the restore would not change it.
-        is_the_clusters: whether controllers of the cluster write it, so that nothing of it is changed.
+        is_cluster_managed: whether controllers of the cluster write it; then the restore does not change it.
         change: the JSON merge patch to the backed-up version; None if it cannot be made.
     """
 
     in_cluster: JSONObject
-    is_going: bool = False
+    is_terminating: bool = False
     is_same: bool = False
-    is_the_clusters: bool = False
+    is_cluster_managed: bool = False
     change: JSONObject | None = None
 
 
 class Decision(msgspec.Struct, frozen=True, kw_only=True):
-    """What is done about one existing object.
+    """The decision about one existing object.
 
     Attributes:
         reason: kept with the outcome.
@@ -92,10 +92,10 @@ def decide(
     Args:
         refusal: why the server did not create it.
     """
-    if found.is_going:
+    if found.is_terminating:
         text = "it exists but is being deleted; restore it again when it is gone"
         return Decision(step=Step.NOTHING, outcome=Outcome.FAILED, reason=text, error=text)
-    labelled = policy != ExistingResourcePolicy.NONE and not found.is_the_clusters
+    labelled = policy != ExistingResourcePolicy.NONE and not found.is_cluster_managed
     if found.is_same:
         return Decision(step=Step.LABELS if labelled else Step.NOTHING, outcome=Outcome.UNCHANGED)
     if resource.group_resource == "serviceaccounts":
@@ -103,7 +103,7 @@ def decide(
     if policy != ExistingResourcePolicy.NONE:
         return Decision(step=Step.PATCH, outcome=Outcome.UPDATED)
     reason = "it exists and differs from the backed-up version"
-    # Whatever the refusal says, a quota or a webhook: had it not come, the name would have been taken.
+    # The refusal may name a quota or a webhook: without it, the name would have been taken all the same.
     warning = WARNING_DIFFERENT.format(error=refusal)
     return Decision(step=Step.NOTHING, outcome=Outcome.DIFFERENT, reason=reason, warning=warning)
 

@@ -10,7 +10,7 @@ from pinnace.kube.errors import KubeError
 from pinnace.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, APIResource
 from pinnace.restore.item.conflicts import comparable, is_same
 from pinnace.restore.item.deciding import Existing
-from pinnace.restore.item.normal_form import is_the_clusters, normal_forms
+from pinnace.restore.item.normal_form import is_cluster_managed, normal_forms
 from pinnace.restore.ports import Cluster
 from pinnace.restore.selection.reading import ItemRef
 
@@ -32,7 +32,7 @@ class ExistingObjects:
         self._custom: dict[str, bool] = {}
 
     async def exists(self, ref: ItemRef, resource: APIResource) -> bool:
-        """Whether the object exists; False if it cannot be read, as creating it will then show it."""
+        """Whether the object exists; False if it cannot be read, as the create request will show why."""
         try:
             await self._client.get(resource, ref.name, ref.target_namespace or None)
         except KubeError:
@@ -53,10 +53,10 @@ class ExistingObjects:
         """
         found = await self._client.get(resource, ref.name, ref.target_namespace or None)
         if found["metadata"].get("deletionTimestamp") is not None:
-            return Existing(in_cluster=found, is_going=True)
+            return Existing(in_cluster=found, is_terminating=True)
         own = comparable(found, self._labels)
-        if is_the_clusters(ref.group_resource, own):
-            return Existing(in_cluster=found, is_same=True, is_the_clusters=True)
+        if is_cluster_managed(ref.group_resource, own):
+            return Existing(in_cluster=found, is_same=True, is_cluster_managed=True)
         if self._is_same(ref, own, desired) or self._is_same(ref, own, comparable(backed_up(), self._labels)):
             return Existing(in_cluster=found, is_same=True)
         if ref.group_resource == "serviceaccounts":
@@ -71,9 +71,9 @@ class ExistingObjects:
     async def _would_stay(
         self, ref: ItemRef, resource: APIResource, in_cluster: JSONObject, change: JSONObject
     ) -> bool:
-        """Whether the server itself sees no difference: it applies its defaults, which we cannot list.
+        """Whether the server itself sees no difference: it applies its defaults, which are not known here.
 
-        It is asked to simulate the change (`dryRun=All`), which stores nothing. A refusal is a difference.
+        The change is simulated (`dryRun=All`), which stores nothing. A refusal is a difference.
         """
         if not change:
             return True
@@ -106,7 +106,7 @@ class ExistingObjects:
 
 
 def _change(ref: ItemRef, in_cluster: JSONObject, desired: JSONObject) -> JSONObject | None:
-    """The merge patch to the desired object, without what the cluster sets by itself.
+    """The merge patch to the desired object, without the fields that the cluster sets by itself.
 
     None if the objects are nested some hundred levels deep.
     """

@@ -46,11 +46,11 @@ _MAX_NESTING: Final = 50
 """The limit for additional items of additional items; real chains are three deep."""
 
 _ODD_CONTENT: Final = (LookupError, TypeError, ValueError, AttributeError, RecursionError, ArchiveError)
-"""The errors of code that gets an object of another structure than its kind has."""
+"""The errors that code raises on an object that does not have the structure of its kind."""
 
 
 class KnownKinds(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of kinds; renewed when definitions were restored."""
+    """The knowledge of kinds; renewed when definitions were restored."""
 
     discovery: Discovery
     filters: RestoreFilter
@@ -59,7 +59,7 @@ class KnownKinds(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ItemRules(msgspec.Struct, frozen=True, kw_only=True):
-    """What holds for every item of one restore.
+    """The rules for every item of one restore.
 
     Attributes:
         labels: put on every object.
@@ -179,14 +179,14 @@ class ItemRestorer:
         return True
 
     def _failed(self, ref: ItemRef, kind: str, message: str) -> None:
-        """Note that an item failed; the reason without its name, so that equal reasons are one."""
+        """Record that an item failed; without its name in the reason, so that equal reasons are kept once."""
         reason = message.removeprefix(f"error restoring {ref.id}: ").removeprefix(
             f"error preparing {ref.id}: "
         )
         self._outcomes.record(kind, ref.key, Outcome.FAILED, reason)
 
     def _admits(self, ref: ItemRef, kind: str, results: Results) -> bool:
-        """Whether the filters admit the item; additional items were not filtered before."""
+        """Whether the filters admit the item; `Collector` has filtered only the selected items."""
         filters = self.kinds.filters
         if not filters.resources.matches(ref.group_resource):
             self._skip(ref, kind, "its resource is excluded")
@@ -222,7 +222,7 @@ class ItemRestorer:
         if is_mirror_pod(ref, item):
             self._skip(ref, kind, "it is a mirror pod, which its kubelet creates")
             return
-        resource = self._place(ref, item)
+        resource = self._resource_for(ref, item)
         if ref.group_resource == "persistentvolumes":
             volume = await self._volumes.prepare(ref, item, results)
             if volume is None:
@@ -237,7 +237,7 @@ class ItemRestorer:
         exists = partial(self._applier.existing.exists, ref, resource)
         if ref.group_resource == "persistentvolumeclaims":
             await self._volume_data.prepare_claim(ref, item, exists, results)
-        prepared = await self._act(ref, item, raw, chain, results)
+        prepared = await self._run_actions(ref, item, raw, chain, results)
         if prepared is None:
             return
         # After its actions, which restore the claims of a pod if they did not exist before.
@@ -247,8 +247,8 @@ class ItemRestorer:
             self._failed(ref, kind, "it would start without the data of its volumes")
             return
         if prepared.get("apiVersion") != item["apiVersion"]:
-            # An action may have converted an old item to a version that is served here.
-            resource = self._place(ref, prepared)
+            # An action may have converted an old item to a version that this cluster serves.
+            resource = self._resource_for(ref, prepared)
         if ref.group_resource == "persistentvolumeclaims":
             adjust_claim(prepared, self._volumes.prepared)
         prepared = self._modified(ref, prepared, results)
@@ -272,7 +272,7 @@ class ItemRestorer:
             self._follow_ups.found(ref, resource, applied.in_cluster)
 
     def _modified(self, ref: ItemRef, item: JSONObject, results: Results) -> JSONObject:
-        """The item after the resource modifiers; what they could not do is an error, and the item goes on."""
+        """The item after the resource modifiers; a rule that cannot be applied is an error in the results."""
         if self._modifiers is None:
             return item
         modified = self._modifiers.apply(ref.group_resource, ref.original_namespace, item)
@@ -299,7 +299,7 @@ class ItemRestorer:
         self._outcomes.record(kind_of(volume), ref.key, Outcome.REFUSED, str(refused))
         return True
 
-    def _place(self, ref: ItemRef, item: JSONObject) -> APIResource:
+    def _resource_for(self, ref: ItemRef, item: JSONObject) -> APIResource:
         """The API resource to create the item with.
 
         Raises:
@@ -325,7 +325,7 @@ class ItemRestorer:
             raise ItemError(f"error restoring {ref.id}: {resource.kind} is {scope} in this cluster")
         return resource
 
-    async def _act(
+    async def _run_actions(
         self, ref: ItemRef, item: JSONObject, raw: bytes, chain: Chain, results: Results
     ) -> JSONObject | None:
         """Run the actions for the item; None if one of them says to skip it."""
@@ -409,7 +409,7 @@ async def _execute(ref: ItemRef, applicable: ApplicableAction, given: RestoreIte
     """Run one action.
 
     Raises:
-        ItemError: it failed, or what it returned is no object.
+        ItemError: it failed, or returned something else than an object.
     """
     try:
         output = await applicable.action.execute(given)

@@ -1,7 +1,7 @@
-"""Creates target namespaces when the first item needs them. (docs/spec: RST 9)
+"""Creates each target namespace when the first item needs it. (docs/spec: RST 9)
 
-Each namespace is ensured once in a restore, however many items need it; a failure is remembered, so that a
-namespace that stays in deletion is waited for only once.
+A restore ensures each namespace once, however many items need it; a failure is remembered, so that the
+restore waits only once for a namespace that stays in deletion.
 """
 
 import asyncio
@@ -68,7 +68,7 @@ class NamespaceKeeper:
             finally:
                 if not answer.done():
                     answer.cancel()
-        # Shielded: a cancelled item must not cancel it for the others.
+        # Shielded: the cancellation of one item must not cancel the answer for the others.
         failure = await asyncio.shield(answer)
         if failure is not None:
             raise NamespaceError(str(failure))
@@ -84,41 +84,39 @@ class NamespaceKeeper:
         if not self._may_create:
             return NamespaceError(
                 f"namespace {target} does not exist, and a restore for a tenant or from a tenant's location"
-                " makes none: create it, then restore again"
+                " does not create namespaces: create it, then restore again"
             )
         try:
-            body = dump_json(self._manifest(original, target))
-            # It has no label of ours, but it did not exist a moment ago.
-            await self._writer.create(
-                NAMESPACES, target, body, is_ours=lambda found: not is_terminating(found)
-            )
+            await self._create(original, target)
         except AlreadyExists:
-            return await self._made_by_another(target)
+            return await self._created_by_another(target)
         except (KubeError, orjson.JSONEncodeError) as error:
             return NamespaceError(f"error creating namespace {target}: {error}")
-        self._log.info("Created namespace", namespace=target)
-        self._on_created(target)
         return None
 
     async def _try_unseen(self, original: str, target: str, error: Forbidden) -> NamespaceError | None:
-        """Of a namespace that may not be looked at: it is there, or is made; else its items will tell.
+        """Create a namespace that may not be read, if it may be created; else it is taken to exist.
 
-        Rights on the objects of a namespace do not include the right to read the namespace itself.
+        Rights on the objects of a namespace do not include the right to read the namespace itself. If it does
+        not exist, its items fail.
         """
         self._log.info("Namespace may not be read, so it is taken to exist", namespace=target, error=error)
         if self._may_create:
             try:
-                body = dump_json(self._manifest(original, target))
-                await self._writer.create(
-                    NAMESPACES, target, body, is_ours=lambda found: not is_terminating(found)
-                )
+                await self._create(original, target)
             except (AlreadyExists, Forbidden):
                 return None
             except (KubeError, orjson.JSONEncodeError) as refusal:
                 return NamespaceError(f"error creating namespace {target}: {refusal}")
-            self._log.info("Created namespace", namespace=target)
-            self._on_created(target)
         return None
+
+    async def _create(self, original: str, target: str) -> None:
+        """Create a namespace. Raises KubeError or orjson.JSONEncodeError."""
+        body = dump_json(self._manifest(original, target))
+        # It has no label of this restore, but it did not exist a moment ago.
+        await self._writer.create(NAMESPACES, target, body, is_ours=lambda found: not is_terminating(found))
+        self._log.info("Created namespace", namespace=target)
+        self._on_created(target)
 
     async def _is_there(self, name: str) -> bool:
         """Wait while the namespace is being deleted; return whether there is one afterwards.
@@ -145,7 +143,7 @@ class NamespaceKeeper:
             raise TimeoutError("timed out waiting for the condition")
         return found
 
-    async def _made_by_another(self, target: str) -> NamespaceError | None:
+    async def _created_by_another(self, target: str) -> NamespaceError | None:
         try:
             namespace = await self._client.get(NAMESPACES, target)
         except KubeError as error:

@@ -41,7 +41,7 @@ _MANAGED_BY: Final = ("endpoints.kubernetes.io/managed-by", "endpointslice.kuber
 _ENDPOINTS_CHANGED: Final = "endpoints.kubernetes.io/last-change-trigger-time"
 
 
-def is_the_clusters(group_resource: str, in_cluster: JSONObject) -> bool:
+def is_cluster_managed(group_resource: str, in_cluster: JSONObject) -> bool:
     """Whether controllers of the cluster write the whole object, so that its content is never a conflict."""
     metadata = in_cluster.get("metadata") or {}
     if group_resource == "configmaps":
@@ -56,7 +56,7 @@ def is_the_clusters(group_resource: str, in_cluster: JSONObject) -> bool:
 def normal_forms(
     group_resource: str, in_cluster: JSONObject, desired: JSONObject
 ) -> tuple[JSONObject, JSONObject]:
-    """Both versions without the fields that the cluster sets; the rest is shared with the originals.
+    """Both versions without the fields that the cluster sets; all else is shared with the originals.
 
     Args:
         in_cluster: the existing object, with the metadata that a restore keeps.
@@ -174,7 +174,7 @@ def _drop_annotations(item: JSONObject) -> None:
 
 
 def _drop_empty(holder: object, fields: Iterable[str]) -> None:
-    """An empty map of labels or annotations is the same as none."""
+    """Remove empty maps of labels or annotations, which mean the same as none."""
     if isinstance(holder, dict):
         for field in fields:
             if field in holder and not holder[field]:
@@ -182,7 +182,7 @@ def _drop_empty(holder: object, fields: Iterable[str]) -> None:
 
 
 def _drop_named(holder: JSONObject, field: str, *prefixes: str) -> None:
-    """Remove the entries of a list whose name begins so."""
+    """Remove the entries of a list whose name begins with one of the prefixes."""
 
     def is_named_so(entry: object) -> bool:
         name = entry.get("name") if isinstance(entry, dict) else None
@@ -210,7 +210,7 @@ def _mapping(item: object, *path: str) -> JSONObject:
 
 
 def _objects(item: JSONObject, field: str) -> list[JSONObject]:
-    """The members of a list, if all are objects; else none, so that odd lists are compared as they are."""
+    """The members of a list if all are objects; else none, so that malformed lists are compared unchanged."""
     entries = item.get(field)
     if isinstance(entries, list) and all(isinstance(entry, dict) for entry in entries):
         return entries

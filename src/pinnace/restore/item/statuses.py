@@ -1,4 +1,4 @@
-"""Which objects get back their status. Pure. (docs/spec: BEY 5.2)"""
+"""Decides which objects get their status back. Pure. (docs/spec: BEY 5.2)"""
 
 from collections.abc import Callable
 from typing import Self
@@ -27,7 +27,7 @@ class StatusFilter(msgspec.Struct, frozen=True):
 
     @classmethod
     def from_spec(cls, spec: RestoreSpec, canonical: Callable[[str], str], *, allowed: bool = True) -> Self:
-        """Read `spec.restoreStatus`; without includes, it stands for all resources but the excluded ones."""
+        """Read `spec.restoreStatus`; without includes, it means all resources except the excluded ones."""
         wanted = spec.restore_status
         if wanted is None:
             return cls(None, allowed)

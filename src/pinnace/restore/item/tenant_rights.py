@@ -1,4 +1,4 @@
-"""What a restore for a tenant, or from a tenant's data, may create. Pure.
+"""Limits the kinds that a restore for a tenant, or from a tenant's data, may create. Pure.
 
 A restore runs with the rights of the server. Without a limit, a tenant's restore would create objects that
 the tenant may not write: a role binding that the administrator revoked, a quota, the volume of another
@@ -17,7 +17,7 @@ ROLE: Final = "edit"
 
 _GRANTING: Final = frozenset({"roles", "rolebindings", "clusterroles", "clusterrolebindings"})
 """Refused in every group, whatever the role says: the API server keeps users from granting more rights than
-they have, but does not keep us from it."""
+they have, but does not keep this server from it."""
 
 VOLUMES: Final = "persistentvolumes"
 

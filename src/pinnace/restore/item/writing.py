@@ -1,4 +1,4 @@
-"""The writes of a restore, and nothing else: what is written where is decided before. (docs/adr/047)
+"""The writes of a restore, and nothing else: other modules decide what is written. (docs/adr/047)
 
 A preview of a restore runs the same code over a simulated cluster. (docs/adr/064)
 
@@ -21,7 +21,7 @@ from pinnace.restore.metadata import reset_metadata
 from pinnace.restore.ports import Target
 
 _WITH_OWN_CLAIMS: Final = "statefulsets.apps"
-"""Its deletion may delete the claims of its pods; as orphans they stay, and the new object adopts them."""
+"""Its deletion may delete the claims of its pods; orphaned, they stay, and the new object adopts them."""
 
 
 class ClusterWriter:
@@ -83,11 +83,11 @@ class ClusterWriter:
     ) -> bytes:
         """Delete the object that was found, wait until it is gone, and create it anew.
 
-        If the new object is refused, the former one is created again as far as its own fields go.
+        If the new object is refused, the former one is created again, without the metadata that servers set.
 
         Raises:
-            KubeError: it could not be deleted, and is there as before.
-            ItemError: it is being deleted but does not go, or it is gone and the new one was refused.
+            KubeError: it could not be deleted, and is unchanged.
+            ItemError: its deletion does not end, or it was deleted and the new object was refused.
         """
         name, uid = found["metadata"]["name"], text(found, "metadata", "uid")
         title = (

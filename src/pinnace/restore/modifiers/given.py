@@ -87,7 +87,7 @@ def _operation(given: Mapping[str, object]) -> Operation:
 
 def _pointer(path: object) -> str:
     if not isinstance(path, str) or not path:
-        raise ModifierError(f"{path!r} is no JSON pointer, such as /spec/replicas")
+        raise ModifierError(f"{path!r} is not a JSON pointer, such as /spec/replicas")
     pointer(path)
     return path
 

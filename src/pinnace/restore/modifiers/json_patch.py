@@ -60,7 +60,7 @@ def apply(document: Any, operations: Sequence[Operation]) -> Any:
     """The document after all operations; the given one is not changed.
 
     Raises:
-        TestFailed: a test failed, and nothing of the patch is done.
+        TestFailed: a test failed.
         PatchError: an operation cannot be carried out.
     """
     changed = copy.deepcopy(document)
@@ -120,7 +120,7 @@ def _get(document: Any, keys: Sequence[str]) -> Any:
 
 
 def _index(key: str, length: int) -> int | None:
-    """The index of an existing element; negative ones and leading zeros are none."""
+    """The index of an existing element; None for a negative number or one with leading zeros."""
     if not _INDEX.fullmatch(key):
         return None
     index = int(key)

@@ -31,7 +31,7 @@ class ResourceModifiers:
         self._rules = rules
 
     def apply(self, group_resource: str, original_namespace: str, item: JSONObject) -> Modified:
-        """The object after all rules whose conditions it met before any of them.
+        """The object after all rules whose conditions it met before the first of them.
 
         Args:
             original_namespace: its namespace in the backup; empty if cluster-scoped.
@@ -84,21 +84,21 @@ def _patched(rule: Rule, item: JSONObject) -> JSONObject:
         for patch in rule.strategic_patches:
             after = strategic.merged(after, patch)
     if not isinstance(after, dict):
-        raise PatchError("what is left of the object is no object")
+        raise PatchError("the result is not an object")
     return after
 
 
 def _check(before: JSONObject, after: JSONObject) -> None:
-    """Refuse a result that is no object of the same kind and name, or no JSON.
+    """Refuse a result that is not an object of the same kind and name, or not JSON. Raises PatchError.
 
-    The name and the kind decide where the object is created: everything before has checked others.
+    The name and the kind decide where the object is created; the earlier checks were made for the old ones.
     """
     for field in ("apiVersion", "kind"):
         if after.get(field) != before.get(field):
             raise PatchError(f"a modifier may not change {field}")
     metadata = after.get("metadata")
     if not isinstance(metadata, dict):
-        raise PatchError("the object has no metadata any more")
+        raise PatchError("the result has no metadata")
     for field in ("name", "namespace"):
         if metadata.get(field) != mapping(before, "metadata").get(field):
             raise PatchError(f"a modifier may not change metadata.{field}")
@@ -111,4 +111,4 @@ def _check(before: JSONObject, after: JSONObject) -> None:
     try:
         orjson.dumps(after)
     except orjson.JSONEncodeError as error:
-        raise PatchError(f"the result is no JSON: {error}") from error
+        raise PatchError(f"the result cannot be written as JSON: {error}") from error

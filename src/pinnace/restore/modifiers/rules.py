@@ -157,7 +157,7 @@ def regex(text: str) -> re.Pattern[str] | None:
     try:
         return re.compile(text)
     except (re.error, RecursionError, OverflowError) as error:
-        raise ModifierError(f'resourceNameRegex "{text}" is no regular expression: {error}') from error
+        raise ModifierError(f'resourceNameRegex "{text}" is not a regular expression: {error}') from error
 
 
 def _test(match: _Match) -> Operation:

@@ -2,7 +2,7 @@
 
 Lists of objects with a merge key are merged element by element, all other lists are replaced. Which fields
 have which key is fixed by Kubernetes' types; the table below is compared with a real API server by a test.
-Statuses are not in it, as a restore removes them before. Custom resources have no such keys, so they are
+Statuses are not in it, as a restore removes them first. Custom resources have no such keys, so they are
 refused.
 (docs/spec: BEY 5.3)
 """
@@ -181,7 +181,7 @@ def _ordered(
 ) -> list[Any]:
     """The elements in the order of an API server: those of the patch in its order, mixed with the others.
 
-    Two elements that were there before keep their order; a new one comes before what is left of the others.
+    Two elements that the object had before keep their order; a new one comes before the others that are left.
     """
 
     def index(order: Sequence[Any], entry: Any) -> int:

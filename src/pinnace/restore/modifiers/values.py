@@ -1,4 +1,4 @@
-"""The value of a JSON patch, as text in a rule, as JSON. Pure. (docs/spec: BEY 5.3)
+"""Converts the value of a JSON patch from the text in a rule to JSON. Pure. (docs/spec: BEY 5.3)
 
 Velero puts the text into a JSON document and sends what it gets; for `TRUE`, `NaN` or a text with quotes that
 is not JSON. Here every text becomes a valid value.
@@ -20,7 +20,7 @@ def value_of(text: str) -> Any:
     begins with a brace or bracket are JSON; everything else is a string.
 
     Raises:
-        ValueError: it begins as a JSON object or array and is none.
+        ValueError: it begins like a JSON object or array, but is not valid.
     """
     if text.lower() in ("null", "true", "false"):
         return orjson.loads(text.lower())
@@ -30,7 +30,7 @@ def value_of(text: str) -> Any:
         try:
             return orjson.loads(text)
         except orjson.JSONDecodeError as error:
-            raise ValueError(f"value {text[:100]!r} begins as JSON and is none: {error}") from error
+            raise ValueError(f"value {text[:100]!r} begins like JSON, but is not valid: {error}") from error
     if _NUMBER.fullmatch(text):
         return _number(text)
     return text
@@ -50,5 +50,5 @@ def _number(text: str) -> Any:
         if whole is not None and -(1 << 63) <= whole < 1 << 64:
             return whole
     number = float(text)
-    # Too large for JSON's readers: the text itself is all that can be said of it.
+    # Too large for readers of JSON: the text is kept.
     return number if math.isfinite(number) else text

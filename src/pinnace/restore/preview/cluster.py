@@ -1,8 +1,8 @@
 """A cluster whose writes are simulated: they are kept in memory, seen by later reads, and never stored.
 
 A create is refused as the API server would refuse it as far as that follows from the objects that exist. With
-`ask_server` each create is also sent as the API server's own dry run (`dryRun=All`), so that admission has
-its say. Patches of objects that exist are always sent as its dry run: which fields are immutable cannot be
+`ask_server` each create is also sent as the API server's own dry run (`dryRun=All`), so that admission checks
+it. Patches of objects that exist are always sent as its dry run: which fields are immutable cannot be
 known otherwise.
 """
 
@@ -110,7 +110,7 @@ class SimulatedCluster:
         dry_run: bool = False,
         field_manager: str = "",
     ) -> JSONObject:
-        """Return the object as it would be created; `field_manager` decides nothing."""
+        """Return the object as it would be created; `field_manager` has no effect."""
         name = sent_name(body)
         if name and await self._exists(resource, name, namespace):
             text_ = f'{resource.group_resource} "{name}" already exists'
@@ -134,7 +134,7 @@ class SimulatedCluster:
         return obj
 
     async def create_bytes(self, resource: APIResource, body: bytes, namespace: str | None = None) -> bytes:
-        """Like `create`, as JSON."""
+        """Return the object as it would be created, as JSON."""
         return dump_json(await self.create(resource, body, namespace))
 
     async def patch(
@@ -173,7 +173,7 @@ class SimulatedCluster:
         uid: str | None = None,
         propagation: str | None = None,
     ) -> JSONObject:
-        """Return the object that would be deleted; how its dependents go is not simulated."""
+        """Return the object that would be deleted; the deletion of its dependents is not simulated."""
         found = await self.get(resource, name, namespace)
         if uid not in (None, text(found, "metadata", "uid")):
             raise Conflict(409, reason="Conflict", message="the object is another one by now")

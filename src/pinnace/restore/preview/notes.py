@@ -36,7 +36,7 @@ class HookNote(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Notes(msgspec.Struct):
-    """What a restore would start."""
+    """The work that a restore would start."""
 
     volumes: list[VolumeNote] = msgspec.field(default_factory=list)
     hooks: list[HookNote] = msgspec.field(default_factory=list)
@@ -65,7 +65,7 @@ class NotedPodVolumes:
         self, pod: JSONObject, original_namespace: str, snapshots: Mapping[str, SavedSnapshot]
     ) -> Coroutine[Any, Any, list[str]]:
         """Note the volumes of a pod."""
-        title = f"{text(pod, 'metadata', 'namespace')}/{text(pod, 'metadata', 'name')}"
+        title = _title(pod)
         for volume, snapshot in sorted(snapshots.items()):
             self._notes.volumes.append(
                 VolumeNote(volume=f"{title}/{volume}", source=f"{snapshot.uploader} snapshot {snapshot.id}")
@@ -83,7 +83,7 @@ class NotedMovedData:
 
     async def start(self, restore: Restore, claim: JSONObject, moved: MovedVolume, location: str) -> str:
         """Note the volume of a claim."""
-        title = f"{text(claim, 'metadata', 'namespace')}/{text(claim, 'metadata', 'name')}"
+        title = _title(claim)
         source = f"snapshot {moved.snapshot}, moved into {location or 'the location'}"
         self._notes.volumes.append(VolumeNote(volume=title, source=source))
         return title
@@ -99,11 +99,15 @@ class NotedHooks:
         self, pod: JSONObject, hooks: Sequence[PodExecHook], log: EventLog
     ) -> Coroutine[Any, Any, list[str]]:
         """Note the hooks of a pod."""
-        title = f"{text(pod, 'metadata', 'namespace')}/{text(pod, 'metadata', 'name')}"
+        title = _title(pod)
         self._notes.hooks += [
             HookNote(pod=title, container=hook.container, command=hook.command) for hook in hooks
         ]
         return _no_errors()
+
+
+def _title(obj: JSONObject) -> str:
+    return f"{text(obj, 'metadata', 'namespace')}/{text(obj, 'metadata', 'name')}"
 
 
 async def _no_errors() -> list[str]:

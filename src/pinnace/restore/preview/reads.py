@@ -1,8 +1,8 @@
-"""Reads of a cluster for a preview: by single requests while few objects are asked for, by lists afterwards.
+"""Reads of a cluster for a preview: by single requests while few objects are needed, by lists afterwards.
 
-A restore meets its objects one by one, and asks for each that exists already. A list costs as much as some
-single requests, so a namespace, or a kind in all namespaces, is listed as soon as the requests that were made
-for it would have paid for that. What is listed goes into a file: memory holds names only.
+A restore handles its objects one by one, and reads each that exists already. A list costs as much as some
+single requests, so a namespace, or a kind in all namespaces, is listed as soon as the requests for it have
+cost as much as the list. Listed objects are kept in a file: memory holds names only.
 """
 
 import asyncio
@@ -23,25 +23,25 @@ _OBJECTS_FOR_A_REQUEST: Final = 100
 
 _REQUESTS_IN_A_NAMESPACE: Final = 4
 _REQUESTS_FOR_A_KIND: Final = 16
-"""From so many requests on a list is tried; one that is too long is tried again after as many more."""
+"""The number of requests at which a list is tried; if it is too long, it is tried again at twice as many."""
 
 _NEVER: Final = 1 << 62
 
 
 class _Budget(msgspec.Struct):
-    """How many requests were made, and from how many on a list is tried."""
+    """The number of requests that were made, and the number at which a list is tried."""
 
     try_at: int
     requests: int = 0
 
     def spend(self) -> bool:
-        """Count one request; whether a list should be tried instead of more of them."""
+        """Count one request; return whether a list should be tried instead."""
         self.requests += 1
         return self.requests >= self.try_at
 
     @property
     def objects(self) -> int:
-        """How long a list may be."""
+        """The number of objects that a list may have."""
         return self.requests * _OBJECTS_FOR_A_REQUEST
 
 
@@ -57,7 +57,7 @@ class _Kind(msgspec.Struct):
     namespaces: dict[str, _Namespace] = msgspec.field(default_factory=dict)
     is_listed: bool = False
     budget: _Budget = msgspec.field(default_factory=lambda: _Budget(_REQUESTS_FOR_A_KIND))
-    turn: asyncio.Lock = msgspec.field(default_factory=asyncio.Lock)
+    listing: asyncio.Lock = msgspec.field(default_factory=asyncio.Lock)
     """Held while a list is read, so that it is read once."""
 
     def namespace(self, name: str) -> _Namespace:
@@ -83,11 +83,11 @@ class ClusterReads:
         try:
             return self._kept.read(place)
         except orjson.JSONDecodeError:
-            # It is nested too deeply to be kept, or to be read: a request for it alone tells.
+            # It is nested too deeply to be kept or decoded: a single request shows which.
             return await self._client.get(resource, name, namespace)
 
     async def exists(self, resource: APIResource, name: str, namespace: str | None) -> bool:
-        """Whether there is such an object. Raises KubeError if that cannot be told."""
+        """Whether there is such an object. Raises KubeError if it cannot be read."""
         return await self._find(resource, name, namespace or "") is not None
 
     async def _find(self, resource: APIResource, name: str, namespace: str) -> Place | None:
@@ -99,10 +99,10 @@ class ClusterReads:
         return home.places.get(name)
 
     async def _ask(self, resource: APIResource, kind: _Kind, name: str, namespace: str) -> None:
-        """Find out about an object, by a list or by a request for it alone."""
+        """Read an object, by a list or by a single request."""
         for_kind, for_namespace = kind.budget.spend(), kind.namespace(namespace).budget.spend()
         if for_kind or for_namespace:
-            async with kind.turn:
+            async with kind.listing:
                 if kind.namespace(namespace).is_listed:
                     return
                 if for_kind and resource.namespaced and await self._list_kind(resource, kind):

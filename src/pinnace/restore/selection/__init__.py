@@ -1,1 +1,1 @@
-"""What a restore selects from an archive: validation, filters, order, API versions. (RST 3, 5-8)"""
+"""Selects the items of an archive to restore: validation, filters, order, API versions. (RST 3, 5-8)"""

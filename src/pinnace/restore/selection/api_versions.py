@@ -1,4 +1,4 @@
-"""Which API version of each kind to restore, where a backup holds several. (docs/spec: RST 7)
+"""Chooses the API version of each kind to restore, if a backup holds several. (docs/spec: RST 7)
 
 The choice depends on three inputs: the versions in the backup, those that the cluster serves, and those that
 the user prefers. `versions` collects them.
@@ -48,7 +48,7 @@ def in_order(versions: Iterable[str]) -> tuple[str, ...]:
 
 
 def group_of(group_resource: str) -> str:
-    """The group of a directory name: everything behind the first dot."""
+    """The group of a directory name: everything after the first dot."""
     return group_resource.partition(".")[2]
 
 
@@ -66,12 +66,12 @@ def source_versions(version_directories: Sequence[str]) -> Versions:
 
 def parse_user_priorities(text: str) -> dict[str, tuple[str, ...]]:
     """The user's preferences, a line for each kind: `<resource>.<group>=<v1>,<v2>`; others are ignored."""
-    wishes = {}
+    preferences = {}
     for line in text.splitlines():
         parts = "".join(line.split()).split("=")
         if len(parts) == 2 and all(parts):
-            wishes[parts[0]] = tuple(version for version in parts[1].split(",") if version)
-    return wishes
+            preferences[parts[0]] = tuple(version for version in parts[1].split(",") if version)
+    return preferences
 
 
 def choose_version(source: Versions, target: Versions | None, wanted: Sequence[str] = ()) -> str:
@@ -103,20 +103,20 @@ def choose_version(source: Versions, target: Versions | None, wanted: Sequence[s
 def choose_directories(
     sources: Mapping[str, Sequence[str]],
     targets: Mapping[str, Versions],
-    wishes: Mapping[str, Sequence[str]],
+    preferences: Mapping[str, Sequence[str]],
 ) -> dict[str, str]:
     """The version directory to read for each kind that has any.
 
     Args:
         sources: version directories by group-resource.
         targets: served versions by group.
-        wishes: the user's versions by group-resource.
+        preferences: the user's versions by group-resource.
     """
     chosen = {}
     for group_resource, directories in sources.items():
         source = source_versions(directories)
         version = choose_version(
-            source, targets.get(group_of(group_resource)), wishes.get(group_resource, ())
+            source, targets.get(group_of(group_resource)), preferences.get(group_resource, ())
         )
         if version:
             chosen[group_resource] = version + (PREFERRED_SUFFIX if version == source.preferred else "")

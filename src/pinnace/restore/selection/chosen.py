@@ -20,7 +20,7 @@ _POD_SPECS: Final = (
     ("spec", "template", "spec"),
     ("spec", "jobTemplate", "spec", "template", "spec"),
 )
-"""Where the pod is in a Pod, in a workload and in a CronJob."""
+"""The paths of the pod's spec in a Pod, in a workload and in a CronJob."""
 
 
 def choose(
@@ -66,7 +66,7 @@ def owners(item: JSONObject) -> Iterator[tuple[str, str]]:
 
 
 def dependencies(item: JSONObject, namespace: str) -> list[Key]:
-    """What the pods of an object refer to in their namespace; optional references included."""
+    """The objects to which the pods of an object refer in their namespace; optional references included."""
     found: dict[Key, None] = {}
     for path in _POD_SPECS:
         for kind, name in _of_pod(member(item, *path)):

@@ -59,7 +59,7 @@ class RestoreFilter(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def selects_cluster_scoped(self) -> bool:
-        """Whether cluster-scoped items are selected by themselves."""
+        """Whether cluster-scoped items are selected, not only restored as additional items."""
         if self.include_cluster_resources is None:
             return self.namespaces.includes_everything
         return self.include_cluster_resources

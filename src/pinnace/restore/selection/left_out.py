@@ -21,11 +21,11 @@ from pinnace.restore.selection.collect import SelectedResource
 from pinnace.restore.selection.validation import NON_RESTORABLE
 
 ONE_BY_ONE: Final = 20
-"""Up to this many items of a kind in a namespace get an error each; more share lines that name them all."""
+"""Up to this many items of a kind in a namespace get an error each; more share errors that name them all."""
 NAMES_IN_A_LINE: Final = 100
 
 _EXCLUDED_BY_RULE: Final = frozenset((*NON_RESTORABLE, *UNTRUSTED_EXCLUDED, *SNAPSHOT_KINDS))
-"""Names that are added to the lists of Restores by us, and need no check of their spelling."""
+"""Names that Pinnace adds to the lists of Restores, and which need no check of their spelling."""
 
 
 def canonical_names(discovery: Discovery, archived: Iterable[str]) -> Callable[[str], str]:
@@ -116,7 +116,7 @@ def filter_problems(spec: RestoreSpec, archive: ArchiveIndex, discovery: Discove
 
 
 def _absent(field: str, namespace: str, near: Iterable[str]) -> str:
-    what = f'spec.{field} names "{namespace}", a namespace of which the backup holds no object'
+    what = f'spec.{field} names "{namespace}", but the backup has no object of that namespace'
     return what + did_you_mean(near)
 
 
@@ -127,7 +127,7 @@ def _check_resources(
         if _in_backup(unserved.name, archived):
             continue
         message = (
-            f"spec.includedResources names {unserved.name}, of which the backup holds no object:"
+            f"spec.includedResources names {unserved.name}, but the backup has no object of that kind:"
             f" {unserved.text}"
         )
         if unserved.is_pattern:
@@ -141,7 +141,7 @@ def _check_resources(
         near = near_names(unserved.name, [*archived, *plurals])
         if near and not unserved.is_pattern and not _in_backup(unserved.name, archived):
             results.warnings.add_velero(
-                f"spec.excludedResources names {unserved.name}, of which the backup holds no object"
+                f"spec.excludedResources names {unserved.name}, but the backup has no object of that kind"
                 f"{did_you_mean(near)}"
             )
 

@@ -36,7 +36,7 @@ DEFAULT_PRIORITIES: Final[tuple[str, ...]] = (
     "endpointslices.discovery.k8s.io",
     "services",
 )
-"""The kinds restored first, by default for `--restore-resource-priorities`: 1.18's and EndpointSlices."""
+"""The default of `--restore-resource-priorities`: the kinds of Velero 1.18, and EndpointSlices."""
 
 DEFAULT_LAST: Final[tuple[str, ...]] = (
     "clusterbootstraps.run.tanzu.vmware.com",
@@ -44,7 +44,7 @@ DEFAULT_LAST: Final[tuple[str, ...]] = (
     "clusterresourcesets.addons.cluster.x-k8s.io",
     "apps.kappctrl.k14s.io",
     "packageinstalls.packaging.carvel.dev",
-    # They would refuse what is restored after them: the servers of webhooks do not run yet.
+    # They would refuse objects restored after them: the servers of webhooks do not run yet.
     "mutatingadmissionpolicybindings.admissionregistration.k8s.io",
     "mutatingwebhookconfigurations.admissionregistration.k8s.io",
     "validatingadmissionpolicybindings.admissionregistration.k8s.io",

@@ -55,10 +55,6 @@ class ItemReader:
         self._archive = archive
         self._version_directories = version_directories
 
-    def has(self, ref: ItemRef) -> bool:
-        """Whether the backup has the item."""
-        return self._archive.has(ref.group_resource, ref.original_namespace, ref.name)
-
     def read(self, group_resource: str, namespace: str, name: str) -> bytes:
         """The item's JSON as stored.
 
@@ -121,7 +117,7 @@ def _check_metadata(ref: ItemRef, item: JSONObject) -> None:
         raise ItemError(_decode_error(ref, "metadata.name is not the name of the file"))
     if (metadata.get("namespace") or "") != ref.original_namespace:
         if metadata.get("namespace"):
-            raise ItemError(_decode_error(ref, "metadata.namespace is not the directory it lies in"))
+            raise ItemError(_decode_error(ref, "metadata.namespace is not the name of the directory"))
         metadata["namespace"] = ref.original_namespace
     for field in ("labels", "annotations"):
         values = metadata.get(field)
@@ -134,7 +130,7 @@ def _check_metadata(ref: ItemRef, item: JSONObject) -> None:
 def _check_group(ref: ItemRef, api_version: str) -> None:
     group = api_version.rpartition("/")[0]
     if group != ref.group_resource.partition(".")[2]:
-        raise ItemError(_decode_error(ref, f'apiVersion "{api_version}" is not of the group it lies in'))
+        raise ItemError(_decode_error(ref, f'apiVersion "{api_version}" is not of the group in the path'))
 
 
 def _decode_error(ref: ItemRef, problem: str) -> str:

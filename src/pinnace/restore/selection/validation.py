@@ -27,7 +27,7 @@ NON_RESTORABLE: Final = (
     "backups.velero.io",
     "restores.velero.io",
     "resticrepositories.velero.io",
-    # A node's own, and what its volumes are attached to: true of the old cluster only. (BEY 5.5)
+    # The drivers of a node and the attachments of its volumes, which exist in the old cluster only. (BEY 5.5)
     "csinodes.storage.k8s.io",
     "volumeattachments.storage.k8s.io",
     "backuprepositories.velero.io",
@@ -78,7 +78,7 @@ async def validate_and_complete(
     """Validate a Restore before it runs; the given object is not changed.
 
     Args:
-        operation_timeout: what the Restore gets if it does not say.
+        operation_timeout: the item operation timeout of a Restore that sets none.
     """
     spec = _with_default_exclusions(restore.spec)
     spec.item_operation_timeout = spec.item_operation_timeout or operation_timeout
@@ -118,7 +118,7 @@ def list_errors(spec: RestoreSpec) -> list[str]:
 
 
 def _policy_errors(spec: RestoreSpec) -> list[str]:
-    """The validation errors of what is done with existing objects, and with statuses."""
+    """The validation errors of the policies for existing objects and for statuses."""
     errors = []
     policy, known = spec.existing_resource_policy, [str(each) for each in ExistingResourcePolicy]
     if policy and policy not in known:
@@ -145,7 +145,7 @@ def _object_errors(restore: Restore) -> list[str]:
 
 
 def _uploader_errors(spec: RestoreSpec) -> list[str]:
-    """The validation errors of how volumes are restored."""
+    """The validation errors of the settings for the uploader."""
     if spec.uploader_config is not None and spec.uploader_config.parallel_files_download < 0:
         return ["uploaderConfig.parallelFilesDownload must not be negative"]
     return []
@@ -186,6 +186,6 @@ async def _backups_of_schedule(schedule: str, lookups: BackupLookups) -> Sequenc
 
 
 def most_recent_completed(backups: Sequence[Backup]) -> Backup | None:
-    """The Completed backup that started last; PartiallyFailed ones do not count, no start is oldest."""
+    """The Completed backup that started last; one without a start counts as the oldest."""
     completed = [backup for backup in backups if backup.status.phase == BackupPhase.COMPLETED]
     return max(completed, key=lambda backup: backup.status.start_timestamp or _LONG_AGO, default=None)

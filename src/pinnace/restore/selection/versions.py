@@ -30,7 +30,7 @@ async def chosen_directories(
     format_version: str,
     namespace: str,
 ) -> dict[str, str]:
-    """The version directory to read for each kind; empty while the feature is off or the backup too old.
+    """The version directory to read for each kind; empty if the feature is off or the backup is too old.
 
     Args:
         namespace: the server's, which is checked first for the user's list.
@@ -41,8 +41,8 @@ async def chosen_directories(
     if not is_active(features, format_version):
         return {}
     sources = {name: archive.version_dirs(name) for name in archive.resources}
-    wishes = await _user_priorities(client, namespace)
-    return choose_directories(sources, _targets(discovery), wishes)
+    preferences = await _user_priorities(client, namespace)
+    return choose_directories(sources, _targets(discovery), preferences)
 
 
 def _targets(discovery: Discovery) -> dict[str, Versions]:

@@ -35,8 +35,8 @@ class MovedData(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         volumes: by claim in the backup.
-        starter: None where no server and node agents do the work; then there are no volumes.
-        location: that holds the data.
+        starter: None without a server and node agents, which do the work; then there are no volumes.
+        location: the name of the location that holds the data.
     """
 
     volumes: Mapping[Claim, MovedVolume]
@@ -46,7 +46,7 @@ class MovedData(msgspec.Struct, frozen=True, kw_only=True):
     records: VolumeRecords
 
     async def restore(self, restore: Restore, ref: ItemRef, created: bytes, results: Results) -> None:
-        """Ask for the data of a claim that was just created; nothing for claims without moved data."""
+        """Start the restore of the data of a claim that was just created, if it has moved data."""
         moved = self.volumes.get((ref.original_namespace, ref.name))
         if moved is None or self.starter is None:
             return

@@ -19,7 +19,7 @@ from pinnace.kube.resources import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES,
 from pinnace.restore.ports import Cluster
 from pinnace.restore.selection.reading import ItemRef
 
-_ANEW: Final = (BackupMethod.CSI_SNAPSHOT, BackupMethod.POD_VOLUME_BACKUP)
+_NEWLY_PROVISIONED: Final = (BackupMethod.CSI_SNAPSHOT, BackupMethod.POD_VOLUME_BACKUP)
 
 
 class _Wanted(msgspec.Struct, frozen=True, kw_only=True):
@@ -32,8 +32,8 @@ class VolumePatches:
     """Remembers the claims that a restore created, and patches their volumes at its end.
 
     Args:
-        infos: of the backup; none if its location is not trusted, as volumes are cluster-scoped.
-        timeout_seconds: for all claims together to be bound.
+        infos: the records of the backup; empty if its location is not trusted, as volumes are cluster-scoped.
+        timeout_seconds: the time in which all claims must be bound.
     """
 
     def __init__(
@@ -52,12 +52,12 @@ class VolumePatches:
         self._infos = {
             info.claim: info.pv_info
             for info in infos
-            if info.pv_info is not None and info.pvc_name and info.backup_method in _ANEW
+            if info.pv_info is not None and info.pvc_name and info.backup_method in _NEWLY_PROVISIONED
         }
         self._wanted: list[_Wanted] = []
 
     def claim_created(self, ref: ItemRef, claim: JSONObject) -> None:
-        """Called for each claim that this restore created; one that is kept unbound is ignored."""
+        """Remember a claim that this restore created, unless the restore keeps it unbound."""
         info = self._infos.get((ref.original_namespace, ref.name))
         selector = mapping(claim, "spec", "selector", "matchLabels")
         if info is not None and labels.AWAITS_VOLUME_DATA not in selector:

@@ -1,6 +1,6 @@
 """Decides whether and how PersistentVolumes and their claims are restored. (docs/spec: RST 11-13)
 
-A `VolumeRestorer` makes volumes from native snapshots; without one, a volume that needs it is an error.
+A `VolumeRestorer` makes volumes from native snapshots; without it, a volume with such a snapshot is an error.
 """
 
 import uuid
@@ -66,7 +66,7 @@ def decide(
 
 
 class PreparedVolumes(msgspec.Struct):
-    """What the restore of claims needs to know about the volumes, which are restored before."""
+    """The facts about volumes that the restore of claims needs; volumes are restored before claims."""
 
     to_provision: set[str] = msgspec.field(default_factory=set)
     renamed: dict[str, str] = msgspec.field(default_factory=dict)
@@ -89,7 +89,7 @@ def adjust_claim(claim: JSONObject, prepared: PreparedVolumes) -> None:
 
 
 class SavedVolumes(msgspec.Struct, frozen=True, kw_only=True):
-    """What a backup has of the data of volumes.
+    """The records of volume data in a backup.
 
     Attributes:
         snapshots: native ones.
@@ -104,10 +104,10 @@ class SavedVolumes(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class VolumePreparer:
-    """Prepares each PersistentVolume for its restore, and remembers what claims need to know.
+    """Prepares each PersistentVolume for its restore, and remembers the facts that claims need.
 
     Args:
-        restorer: makes volumes from native snapshots; None where this installation cannot.
+        restorer: makes volumes from native snapshots; None if this installation cannot.
         new_uuid: source of the random part of a cloned volume's name.
     """
 
@@ -148,13 +148,13 @@ class VolumePreparer:
                 )
 
     async def prepare(self, ref: ItemRef, volume: JSONObject, results: Results) -> JSONObject | None:
-        """Decide how a volume is restored, and prepare it; one whose data is lost becomes a warning.
+        """Decide how a volume is restored, and prepare it; one that is left out with its data is a warning.
 
         Returns:
             The volume to create, possibly renamed; None if it must not be restored.
 
         Raises:
-            ItemError: the volume's item fails.
+            ItemError: the volume cannot be restored.
         """
         spec = volume.get("spec")
         if not isinstance(spec, dict) or not isinstance(spec.get("claimRef", {}), dict | None):
@@ -181,7 +181,7 @@ class VolumePreparer:
         return None
 
     async def _warn_of_loss(self, ref: ItemRef, claim: JSONObject, results: Results) -> None:
-        """Say that a volume without data in the backup is left out, unless its claim or itself is there."""
+        """Warn that a volume without data in the backup is left out, unless it or its claim exists."""
         namespace, name = text(claim, "namespace"), text(claim, "name")
         why = "its reclaim policy is Delete, and the backup has no data of it"
         try:
@@ -193,7 +193,7 @@ class VolumePreparer:
                 what = "no claim uses it"
                 found = await _get_or_none(self._client, PERSISTENT_VOLUMES, ref.name)
         except KubeError:
-            found = None  # a warning too many is better than data that is missed in silence
+            found = None  # a needless warning is better than data that is lost without one
         if found is None:
             results.warnings.add(ref.target_namespace, f"{ref.id} was not restored: {why}; {what}")
 
@@ -256,7 +256,7 @@ class VolumePreparer:
             nonlocal wanted
             state = await self._state_in_cluster(ref.name)
             wanted = state is _InCluster.ABSENT
-            return state is not _InCluster.GOING
+            return state is not _InCluster.TERMINATING
 
         timeout_seconds = self._terminating_timeout_seconds
         try:
@@ -273,20 +273,20 @@ class VolumePreparer:
         if volume is None:
             return _InCluster.ABSENT
         if volume.get("status", {}).get("phase") == "Released" or _is_deleting(volume):
-            return _InCluster.GOING
+            return _InCluster.TERMINATING
         claim_ref = volume.get("spec", {}).get("claimRef")
         if not claim_ref:
-            return _InCluster.ALIVE
+            return _InCluster.IN_USE
         namespace = claim_ref.get("namespace", "")
         claim = await _get_or_none(
             self._client, PERSISTENT_VOLUME_CLAIMS, claim_ref.get("name", ""), namespace
         )
         if claim is None or _is_deleting(claim):
-            return _InCluster.GOING
+            return _InCluster.TERMINATING
         home = await _get_or_none(self._client, NAMESPACES, namespace)
         if home is None or is_terminating(home):
-            return _InCluster.GOING
-        return _InCluster.ALIVE
+            return _InCluster.TERMINATING
+        return _InCluster.IN_USE
 
     async def _make_volume(self, ref: ItemRef, volume: JSONObject, snapshot: VolumeSnapshot) -> JSONObject:
         """The volume made from its snapshot; unchanged if volumes are not restored."""
@@ -310,8 +310,8 @@ class _InCluster(Enum):
     """The state of a PersistentVolume of the same name in the cluster."""
 
     ABSENT = "absent"
-    GOING = "going"
-    ALIVE = "alive"
+    TERMINATING = "terminating"
+    IN_USE = "in use"
 
 
 async def _get_or_none(

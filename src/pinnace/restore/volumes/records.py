@@ -1,7 +1,7 @@
-"""The volumes that a restore filled, and from what: for `<restore>-volumeinfo.json.gz`. (docs/spec: BEY 3.7)
+"""Records the volumes that a restore fills, and their sources, for `<restore>-volumeinfo.json.gz`. (BEY 3.7)
 
-A volume is recorded when the object is created by which it gets its data: whether the data arrived is in the
-results and in the operations of the restore.
+A volume is recorded when the object that brings its data is created. The results and the operations of the
+restore show whether the data arrived.
 """
 
 from collections.abc import Mapping, Sequence
@@ -34,7 +34,7 @@ class VolumeRecords(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         made: the native snapshots that volumes were made from, by the name of the volume in the backup.
-        pod_volumes: the saved volumes of pods; None where this installation cannot restore them.
+        pod_volumes: the saved volumes of pods; None if this installation cannot restore them.
         infos: the records of the backup; empty for older backups.
     """
 
@@ -44,7 +44,7 @@ class VolumeRecords(msgspec.Struct, frozen=True, kw_only=True):
     found: list[RestoredVolumeInfo] = msgspec.field(default_factory=list)
 
     def created(self, ref: ItemRef, answer: bytes) -> None:
-        """Record the volumes that an object which was just created brings."""
+        """Record the volumes that a newly created object fills."""
         if ref.group_resource == "persistentvolumes" and ref.name in self.made:
             self._from_native(orjson.loads(answer), self.made[ref.name])
         elif ref.group_resource == "persistentvolumeclaims":

@@ -14,7 +14,7 @@ import msgspec
 import orjson
 
 from pinnace.api import labels
-from pinnace.api.objects import JSONObject
+from pinnace.api.objects import JSONObject, text
 from pinnace.api.pod_volume_catalogue import UPLOADERS, PodVolumeCatalogue, uploader_of
 from pinnace.api.velero.pod_volume import RESTIC, PodVolumeBackup
 from pinnace.api.velero.restore import Restore
@@ -50,7 +50,7 @@ class DataLoss(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Abilities(msgspec.Struct, frozen=True, kw_only=True):
-    """Which kinds of volume data this restore can restore.
+    """The kinds of volume data that this restore can restore.
 
     Attributes:
         pod_volumes: snapshots of pod volumes by restic and kopia.
@@ -84,7 +84,7 @@ def lost_claims(
     """The claims whose data is in the backup but cannot be restored.
 
     Args:
-        restore: with `restorePVs: false` it uses no snapshots, moved ones included.
+        restore: with `restorePVs: false` it uses no snapshots, nor moved data.
     """
     found: dict[Claim, DataLoss] = {}
     if restore.spec.restore_pvs is not False:
@@ -128,7 +128,7 @@ def lost_claims(
 def restorable_moved(
     saved: SavedData, archive: ArchiveIndex, lost: Collection[Claim]
 ) -> dict[Claim, MovedVolume]:
-    """The moved data that is restored: that of all claims but the lost ones."""
+    """The moved data that is restored: the data of all claims except the lost ones."""
     found = _moved_volumes(saved, archive)
     return {
         claim: volume
@@ -211,11 +211,6 @@ def _read(archive: ArchiveIndex, group_resource: str, namespace: str, name: str)
     except (ArchiveError, orjson.JSONDecodeError):
         return None  # reported with its own item
     return found if isinstance(found, dict) else None
-
-
-def _claim_in_backup(archive: ArchiveIndex, claim: Claim) -> JSONObject:
-    namespace, name = claim
-    return _read(archive, "persistentvolumeclaims", namespace, name) or {}
 
 
 def _claim_of_pod(archive: ArchiveIndex, namespace: str, pod: str, volume: str) -> str:
@@ -302,10 +297,11 @@ class VolumeDataKeeper(msgspec.Struct):
             return True
         for volume, backup in unsaved.items():
             status = backup.status
+            why = f": {status.message}" if status.message else ""
             results.warnings.add(
                 ref.target_namespace,
-                f"volume {volume} of {ref.id} comes back empty: it was not saved, its PodVolumeBackup is"
-                f" {status.phase or TransferPhase.NEW}{f': {status.message}' if status.message else ''}",
+                f"the data of volume {volume} of {ref.id} is not restored: it was not saved, its"
+                f" PodVolumeBackup is {status.phase or TransferPhase.NEW}{why}",
             )
         if not losses and not unbound:
             return True
@@ -340,8 +336,11 @@ class VolumeDataKeeper(msgspec.Struct):
             )
 
     def _unsaved_of(self, ref: ItemRef, pod: JSONObject) -> dict[str, PodVolumeBackup]:
-        """The volumes of a pod that were to be saved and were not; an empty one was, without a snapshot."""
-        names = {volume.get("name") for volume in pod["spec"]["volumes"]}
+        """The volumes of a pod that were to be saved, but were not.
+
+        An empty volume counts as saved: its PodVolumeBackup is Completed and has no snapshot.
+        """
+        names = {text(volume, "name") for volume in pod["spec"]["volumes"]}
         unsaved: dict[str, PodVolumeBackup] = {}
         saved = set()
         for backup in self.pod_volumes.of_pod(ref.original_namespace, ref.name):
@@ -375,7 +374,7 @@ class VolumeDataKeeper(msgspec.Struct):
 
 
 def _volumes_of(ref: ItemRef, pod: JSONObject) -> JSONObject:
-    """The parts of a pod that matter here; the API server refuses an invalid pod later."""
+    """The volumes of a pod, with its name and annotations; the API server refuses an invalid pod later."""
     spec, annotations = pod.get("spec"), pod["metadata"].get("annotations")
     volumes = spec.get("volumes") if isinstance(spec, dict) else None
     return {

@@ -1,4 +1,4 @@
-"""The long way of an item: actions, additional items, collaborators, renames, failures."""
+"""The item pipeline: actions, additional items, collaborators, renames, failures."""
 
 import asyncio
 from collections.abc import Sequence
@@ -165,7 +165,7 @@ async def test_action_cannot_leave_the_archive(tmp_path: Path, name: str) -> Non
     assert (outcome.items, outcome.errors) == ([], 1)
 
 
-async def test_path_has_the_version_of_before_the_actions(tmp_path: Path) -> None:
+async def test_the_path_has_the_version_that_the_item_had_before_its_actions(tmp_path: Path) -> None:
     action = FakeAction(change=lambda item: {**item, "apiVersion": "v9"})
     outcome = await run_backup(tmp_path, FakeCluster().add(PODS, "ns/p"), actions=[action])
     assert "resources/pods/v1-preferredversion/namespaces/ns/p.json" in outcome.names
@@ -225,7 +225,9 @@ ADDITIONAL_CASES: dict[str, tuple[dict[str, Any], ResourceIdentifier, str, bool]
 
 @pytest.mark.spec("BKP-044")
 @pytest.mark.parametrize("case", ADDITIONAL_CASES)
-async def test_additional_items(tmp_path: Path, case: str) -> None:
+async def test_additional_items_are_saved_before_their_parent_if_the_filters_admit_them(
+    tmp_path: Path, case: str
+) -> None:
     spec, identifier, key, included = ADDITIONAL_CASES[case]
     cluster = FakeCluster().add(PODS, "ns/p").add(CONFIGMAPS, "ns/c", "other/c").add(NAMESPACES, "ns")
     cluster.add(PERSISTENT_VOLUMES, "v")
@@ -234,7 +236,7 @@ async def test_additional_items(tmp_path: Path, case: str) -> None:
 
     outcome = await run_backup(tmp_path, cluster, a_backup(**spec), actions=[action])
 
-    # Nobody else can have brought it before its parent: what is not looked into comes beside and after.
+    # Only the action can have put it before its parent: items without actions are listed at the same time.
     found = [item for item in outcome.items if item in (key, "pods/ns/p")]
     assert found == ([key, "pods/ns/p"] if included else ["pods/ns/p"])
     is_filtered = not included and "labelled" not in case
@@ -270,7 +272,7 @@ async def test_additional_item_not_found_is_a_warning(tmp_path: Path) -> None:
     "identifier",
     [ResourceIdentifier(group="", resource="nonsense", namespace="", name="x"), related(SECRETS, "ns/s")],
 )
-async def test_additional_item_that_cannot_be_had_fails_its_parent(
+async def test_an_additional_item_that_cannot_be_read_fails_its_parent(
     tmp_path: Path, identifier: ResourceIdentifier
 ) -> None:
     cluster = FakeCluster().add(PODS, "ns/p")
@@ -298,7 +300,7 @@ async def test_a_forbidden_additional_item_is_an_error_and_its_parent_is_saved(t
     assert "volumes are forbidden" in outcome.log
 
 
-async def test_items_that_name_each_other_end(tmp_path: Path) -> None:
+async def test_items_that_name_each_other_are_saved_once(tmp_path: Path) -> None:
     cluster = FakeCluster().add(CONFIGMAPS, "ns/a", "ns/b")
     other = {"a": "ns/b", "b": "ns/a"}
     action = FakeAction(additional=lambda item: [related(CONFIGMAPS, other[item["metadata"]["name"]])])
@@ -306,7 +308,7 @@ async def test_items_that_name_each_other_end(tmp_path: Path) -> None:
     assert outcome.items == ["configmaps/ns/b", "configmaps/ns/a"]
 
 
-async def test_failing_snapshot_takes_claim_and_pod_with_it(tmp_path: Path) -> None:
+async def test_a_failing_snapshot_leaves_claim_and_pod_out(tmp_path: Path) -> None:
     snapshots = FakeSnapshots(RuntimeError("error taking snapshot of volume: no quota"))
     outcome = await run_backup(
         tmp_path,
@@ -438,7 +440,9 @@ async def test_hooks_run_around_each_pod(tmp_path: Path) -> None:
     ("on_error", "items", "errors"),
     [("Fail", ["pods/ns-2/b"], 2), ("", ["pods/ns-2/b"], 2), ("Continue", ["pods/ns-1/a", "pods/ns-2/b"], 1)],
 )
-async def test_failing_pre_hook(tmp_path: Path, on_error: str, items: list[str], errors: int) -> None:
+async def test_a_failing_pre_hook_leaves_the_pod_out_unless_its_mode_is_continue(
+    tmp_path: Path, on_error: str, items: list[str], errors: int
+) -> None:
     runner = FakeHooks("bad")
     cluster = FakeCluster().put(PODS, pod("ns-1/a"), pod("ns-2/b"))
     backup = a_backup(hooks=hooks(pre=["bad"], on_error=on_error, included_namespaces=["ns-1"]))
@@ -489,7 +493,7 @@ async def test_hooks_not_run_are_a_warning_and_volumes_not_saved_are_errors(
     cluster = FakeCluster().put(PODS, running, ended)
     outcome = await run_backup(tmp_path, cluster, a_backup(hooks=hooks(post=["thaw"])))
     assert (outcome.warnings, outcome.errors) == (3, 2)
-    assert "2 backup hook(s) are not run" in outcome.log
+    assert "2 backup hook(s) of this pod are not run" in outcome.log
     for name in ("vol-c", "vol-d"):
         assert f"The data of volume {name} is not saved: only the node agents of a server save" in outcome.log
     assert "Volume vol-c is not saved from its files: the pod is not running" in outcome.log
@@ -517,7 +521,7 @@ WIDGETS = APIResource(group="example.com", version="v1", name="widgets", kind="W
         (True, ["foo"], ["backups", "volumesnapshotlocations", "test"]),
     ],
 )
-async def test_definitions_of_custom_resources(
+async def test_definitions_of_collected_custom_resources_are_in_the_backup(
     tmp_path: Path, include_cluster: bool | None, namespaces: list[str], expected: list[str]
 ) -> None:
     names = ["backups.velero.io", "volumesnapshotlocations.velero.io", "test.velero.io"]

@@ -1,4 +1,4 @@
-"""Items with actions are taken several at a time, unless their order means something."""
+"""Items with actions are processed several at a time, unless their order matters."""
 
 import asyncio
 from pathlib import Path
@@ -74,7 +74,7 @@ class CountingHooks:
         self._running -= 1
 
 
-async def test_pods_with_hooks_go_one_by_one(tmp_path: Path) -> None:
+async def test_pods_with_hooks_are_processed_one_by_one(tmp_path: Path) -> None:
     hooks = CountingHooks()
     cluster = FakeCluster(page_size=100).add(PODS, *(f"ns/{n}" for n in range(5)), annotations=HOOKED)
     outcome = await run_backup(tmp_path, cluster, collaborators=Collaborators(hooks=hooks))
@@ -82,7 +82,7 @@ async def test_pods_with_hooks_go_one_by_one(tmp_path: Path) -> None:
     assert hooks.most == 1
 
 
-async def test_a_broken_archive_comes_out_as_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_broken_archive_is_raised_unchanged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = FakeCluster(page_size=100).add(PODS, *(f"ns/{n}" for n in range(20)), annotations=HOOKED)
 
     async def full(_writer: ArchiveWriter) -> None:

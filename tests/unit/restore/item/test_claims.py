@@ -1,4 +1,4 @@
-"""Who restores what when several meet, as a property: everybody ends, nothing is done twice."""
+"""Items that several chains need are restored once, and no chain waits for ever."""
 
 import asyncio
 
@@ -51,7 +51,7 @@ async def test_a_cancelled_chain_does_not_disturb_the_others() -> None:
     edges=st.dictionaries(st.sampled_from(NODES), st.lists(st.sampled_from(NODES), max_size=4)),
     yields=st.lists(st.integers(0, 3), min_size=6, max_size=6),
 )
-def test_any_web_of_additional_items_ends_with_each_done_once(
+def test_any_graph_of_additional_items_ends_with_each_restored_once(
     edges: dict[int, list[int]], yields: list[int]
 ) -> None:
     done: list[int] = []

@@ -1,4 +1,4 @@
-"""What is done with objects that exist already, for each policy. (docs/spec: BEY 5.1)"""
+"""The decisions about objects that exist already, for each policy. (docs/spec: BEY 5.1)"""
 
 from typing import Any
 
@@ -26,6 +26,7 @@ from tests.unit.restore.world import (
     key_of,
     labels_of,
     obj,
+    outcome_of,
     ready_status,
     volume,
 )
@@ -65,7 +66,7 @@ async def test_an_existing_object_is_treated_by_the_policy(
     stored = harness.world.item("configmaps", "ns-1", "cm")
     assert stored["data"] == {"a": data}
     assert labels_of(stored) == {"x": "y", **(LABELS if labelled else {})}
-    assert harness.outcomes.of("v1/ConfigMap", "ns-1", "cm") == outcome
+    assert outcome_of(harness.outcomes, "v1/ConfigMap", "ns-1/cm") == outcome
     assert (results.warnings.count, results.errors.count) == (warnings, 0)
     assert harness.world.deleted == []
 
@@ -82,7 +83,7 @@ async def test_a_service_account_gets_missing_secrets_whatever_the_policy(
     stored = harness.world.item("serviceaccounts", "ns-1", "sa-1")
     assert stored["secrets"] == [{"name": "theirs"}, {"name": "ours"}]
     assert results.empty
-    assert harness.outcomes.of("v1/ServiceAccount", "ns-1", "sa-1") == Outcome.UPDATED
+    assert outcome_of(harness.outcomes, "v1/ServiceAccount", "ns-1/sa-1") == Outcome.UPDATED
 
 
 @pytest.mark.spec("BEY-046")
@@ -104,7 +105,7 @@ async def test_a_refused_patch_under_update_is_a_warning_and_the_labels_are_set(
     (warning,) = results.warnings.namespaces["ns-1"]
     assert "configmaps/ns-1/cm" in warning
     assert "field is immutable" in warning
-    assert harness.outcomes.of("v1/ConfigMap", "ns-1", "cm") == Outcome.DIFFERENT
+    assert outcome_of(harness.outcomes, "v1/ConfigMap", "ns-1/cm") == Outcome.DIFFERENT
 
 
 async def test_what_cannot_be_patched_is_deleted_and_created_anew(harness: Harness) -> None:
@@ -119,7 +120,7 @@ async def test_what_cannot_be_patched_is_deleted_and_created_anew(harness: Harne
     assert stored["metadata"]["uid"] != former["metadata"]["uid"]
     assert harness.world.deleted == [(*key, "Background")]
     assert results.empty
-    assert harness.outcomes.of("v1/ConfigMap", "ns-1", "cm") == Outcome.RECREATED
+    assert outcome_of(harness.outcomes, "v1/ConfigMap", "ns-1/cm") == Outcome.RECREATED
 
 
 async def test_a_stateful_set_is_deleted_without_its_pods_and_claims() -> None:
@@ -139,7 +140,7 @@ async def test_a_stateful_set_is_deleted_without_its_pods_and_claims() -> None:
     assert world.created_of("statefulsets.apps") == ["ns-1/s"]
 
 
-async def test_a_refused_new_object_brings_back_the_former_one(harness: Harness) -> None:
+async def test_if_the_new_object_is_refused_the_former_one_is_created_again(harness: Harness) -> None:
     key = ("configmaps", "ns-1", "cm")
     harness.world.put(configmap("cm", data={"a": "theirs"}, labels={"keep": "me"}))
     harness.world.refuse_patch[(key, None)] = IMMUTABLE
@@ -163,7 +164,7 @@ async def test_a_refused_new_object_brings_back_the_former_one(harness: Harness)
         "error restoring configmaps/ns-1/cm: it was deleted to be created anew, and the new object was"
         " refused: no; the former one was created again"
     )
-    assert harness.outcomes.of("v1/ConfigMap", "ns-1", "cm") == Outcome.FAILED
+    assert outcome_of(harness.outcomes, "v1/ConfigMap", "ns-1/cm") == Outcome.FAILED
 
 
 async def test_an_object_that_its_finalizer_keeps_is_an_error(harness: Harness) -> None:
@@ -190,7 +191,7 @@ async def test_an_object_that_its_finalizer_keeps_is_an_error(harness: Harness) 
     ],
     ids=["claim", "volume", "definition"],
 )
-async def test_what_holds_data_is_never_deleted(
+async def test_an_object_with_data_behind_it_is_never_deleted(
     harness: Harness, backed_up: JSONObject, existing: JSONObject
 ) -> None:
     if existing["kind"] == "CustomResourceDefinition":
@@ -235,20 +236,24 @@ RESOURCES = [
     found=st.builds(
         Existing,
         in_cluster=st.just({}),
-        is_going=st.booleans(),
+        is_terminating=st.booleans(),
         is_same=st.booleans(),
-        is_the_clusters=st.booleans(),
+        is_cluster_managed=st.booleans(),
         change=st.sampled_from([None, {}, {"data": {"a": "b"}}]),
     ),
     refusal=st.sampled_from([AlreadyExists(409), Forbidden(403), IMMUTABLE]),
     resource=st.sampled_from(RESOURCES),
     policy=st.sampled_from(ExistingResourcePolicy),
 )
-def test_nothing_is_written_under_none_nor_to_an_object_that_goes(
+def test_nothing_is_written_under_none_nor_to_an_object_that_is_being_deleted(
     found: Existing, refusal: Any, resource: APIResource, policy: ExistingResourcePolicy
 ) -> None:
     decision = decide(found, refusal, resource, policy)
-    if policy is ExistingResourcePolicy.NONE or found.is_going or (found.is_the_clusters and found.is_same):
+    if (
+        policy is ExistingResourcePolicy.NONE
+        or found.is_terminating
+        or (found.is_cluster_managed and found.is_same)
+    ):
         assert decision.step is Step.NOTHING
     # Deletion is never the first answer: only a refused patch leads there.
     assert decision.step is not Step.RECREATION

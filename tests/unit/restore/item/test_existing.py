@@ -148,7 +148,7 @@ async def test_other_data_is_one_warning_and_the_object_stays(harness: Harness) 
     assert harness.world.item("configmaps", "m1", "cm") == before
 
 
-async def test_a_failing_look_at_the_existing_object_is_a_warning(harness: Harness) -> None:
+async def test_an_existing_object_that_cannot_be_read_is_a_warning(harness: Harness) -> None:
     harness.world.put(configmap("cm"))
     harness.world.refuse_get[("configmaps", "ns-1", "cm")] = Forbidden(403, message="you may not look")
 
@@ -277,7 +277,7 @@ async def test_a_service_restored_onto_itself_is_the_same(harness: Harness, item
 
 @pytest.mark.parametrize("item", SERVICES.values(), ids=SERVICES)
 async def test_a_service_with_other_addresses_of_the_cluster_is_the_same(harness: Harness, item: Any) -> None:
-    """As after a first restore: nothing of what the cluster gave anew is in the backup."""
+    """As after a first restore: the fields that the cluster set are not in the backup."""
     restored = copy.deepcopy(item)
     spec = restored["spec"]
     if spec.get("clusterIP") not in (None, "None"):
@@ -345,7 +345,7 @@ async def test_no_change_is_simulated_at_a_server_that_may_store_it(harness: Har
     assert asked == []
 
 
-async def test_what_the_cluster_publishes_by_itself_is_never_a_conflict(harness: Harness) -> None:
+async def test_objects_that_the_cluster_writes_are_never_a_conflict(harness: Harness) -> None:
     harness.world.put(configmap("kube-root-ca.crt", data={"ca.crt": "of this cluster"}))
 
     assert (await harness.restore(configmap("kube-root-ca.crt", data={"ca.crt": "of the old one"}))).empty

@@ -71,9 +71,7 @@ ACTIONS = restore_actions(World(), discovery(), "velero", pod_volumes=_no_volume
 @example(item={"spec": {"ports": [{"name": []}]}}, original={})
 @example(item={"spec": {"initContainers": {}}}, original={})
 @example(item={"metadata": {"annotations": {"volume.kubernetes.io/selected-node": []}}}, original={})
-async def test_no_action_stumbles_over_an_object_of_an_odd_shape(
-    item: JSONObject, original: JSONObject
-) -> None:
+async def test_no_action_fails_on_a_malformed_object(item: JSONObject, original: JSONObject) -> None:
     for action in ACTIONS:
         note(action.name)  # the last one is what failed
         try:
@@ -113,7 +111,7 @@ async def test_an_odd_manifest_of_kubectl_is_one_clear_error(
 
 @pytest.mark.parametrize("name", [".", "..", "%2e", " ", "a b", "\u202e"])
 @pytest.mark.parametrize("body", [b"{}", b"[]", b"{", b'"x"', b""], ids=repr)
-async def test_a_file_that_no_object_can_be_called_after_is_one_error(
+async def test_a_file_whose_name_no_object_can_have_is_one_error(
     harness: Harness, name: str, body: bytes
 ) -> None:
     path = f"resources/pods/namespaces/ns-1/{name}.json"
@@ -197,7 +195,7 @@ class Careless:
         raise AssertionError("not reached")
 
 
-async def test_a_plugin_that_stumbles_is_named_in_the_error(harness: Harness) -> None:
+async def test_a_plugin_that_fails_on_a_malformed_object_is_named_in_the_error(harness: Harness) -> None:
     harness.actions = [Careless()]
 
     results = await harness.restore(pod("p", spec={"containers": [[]]}), configmap("cm"))

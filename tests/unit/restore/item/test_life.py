@@ -1,4 +1,4 @@
-"""The life of one item: what is stripped, skipped, refused, reported."""
+"""The restore of one item: fields that are removed, items that are skipped or refused, and reports."""
 
 from typing import Any
 
@@ -85,7 +85,7 @@ async def test_mirror_pods_are_not_created(harness: Harness) -> None:
 
 
 @pytest.mark.spec("RST-042")
-async def test_what_has_run_its_course_is_not_run_again(harness: Harness) -> None:
+async def test_completed_pods_and_jobs_are_not_restored(harness: Harness) -> None:
     def job(name: str, **status: Any) -> Any:
         return obj("Job", name, "ns-1", api_version="batch/v1", spec={}, status=status)
 
@@ -145,7 +145,7 @@ async def test_messages_come_in_the_order_of_items_whatever_the_order_of_answers
     assert [text[-5:] for text in results.errors.namespaces["ns-1"]] == names
 
 
-async def test_a_service_refused_for_its_own_port_is_compared_with_the_one_there(harness: Harness) -> None:
+async def test_a_service_refused_for_its_own_port_is_compared_with_the_existing_one(harness: Harness) -> None:
     service = obj("Service", "svc", "ns-1", spec={"type": "NodePort", "ports": [{"nodePort": 32000}]})
     await harness.restore(service, preserve_node_ports=True)
     port_taken = "spec.ports[0].nodePort: Invalid value: 32000: provided port is already allocated"
@@ -159,7 +159,7 @@ async def test_a_service_refused_for_its_own_port_is_compared_with_the_one_there
     assert elsewhere.errors.namespaces == {"ns-1": [f"error restoring services/ns-1/svc: {port_taken}"]}
 
 
-async def test_a_binding_refused_for_what_it_grants_is_compared_with_the_one_there(
+async def test_a_binding_refused_for_what_it_grants_is_compared_with_the_existing_one(
     harness: Harness,
 ) -> None:
     group = "rbac.authorization.k8s.io"
@@ -196,8 +196,8 @@ async def test_a_binding_refused_for_what_it_grants_is_compared_with_the_one_the
         ("pods/namespaces/ns-1/p", pod("p") | {"metadata": None}, "metadata not found"),
         ("pods/namespaces/ns-1/p", pod("other"), "metadata.name is not the name of the file"),
         ("pods/namespaces/ns-1/p", pod("../../kube-system/p"), "metadata.name is not"),
-        ("pods/namespaces/ns-1/p", pod("p", "kube-system"), "metadata.namespace is not the directory"),
-        ("pods/namespaces/ns-1/p", pod("p") | {"apiVersion": "apps/v1"}, "not of the group it lies in"),
+        ("pods/namespaces/ns-1/p", pod("p", "kube-system"), "metadata.namespace is not the name of"),
+        ("pods/namespaces/ns-1/p", pod("p") | {"apiVersion": "apps/v1"}, "not of the group in the path"),
         ("pods/namespaces/ns-1/p", pod("p") | {"kind": "Secret"}, 'its kind is "Secret", not Pod'),
         ("pods/namespaces/ns-1/p", pod("p", labels={"a": 1}), "metadata.labels is not a map of strings"),
         ("pods/namespaces/ns-1/p", pod("p", annotations=["a"]), "metadata.annotations is not a map"),
@@ -223,8 +223,18 @@ async def test_a_hostile_item_is_an_error_and_nothing_is_created(
     assert [key for key in harness.world.created if key[0] != "namespaces"] == []
 
 
-@pytest.mark.parametrize("spec", [7, [1], "text", {"containers": 3, "volumes": {}}, {"volumes": [None]}])
-async def test_a_strange_spec_trips_no_action_and_reaches_the_server_as_it_is(
+@pytest.mark.parametrize(
+    "spec",
+    [
+        7,
+        [1],
+        "text",
+        {"containers": 3, "volumes": {}},
+        {"volumes": [None]},
+        {"volumes": [{"name": ["x"]}]},
+    ],
+)
+async def test_a_malformed_spec_fails_no_action_and_reaches_the_server_unchanged(
     harness: Harness, spec: Any
 ) -> None:
     key = ("pods", "ns-1", "p")
@@ -264,14 +274,14 @@ async def test_a_missing_namespace_is_filled_in_from_the_path(harness: Harness) 
     assert harness.world.item("configmaps", "ns-1", "cm")["metadata"]["namespace"] == "ns-1"
 
 
-async def test_an_unserved_version_is_tried_and_the_server_has_the_last_word(harness: Harness) -> None:
+async def test_an_item_in_an_unserved_version_is_sent_and_the_server_decides(harness: Harness) -> None:
     results = await harness.restore(deployment("d") | {"apiVersion": "apps/v1beta1"})
 
     assert results.empty
     assert harness.world.item("deployments.apps", "ns-1", "d")["apiVersion"] == "apps/v1beta1"
 
 
-async def test_a_version_that_is_none_is_a_velero_error(harness: Harness) -> None:
+async def test_an_invalid_version_is_a_velero_error(harness: Harness) -> None:
     results = await harness.restore(deployment("d") | {"apiVersion": "apps/v1?x"})
 
     (message,) = results.errors.velero
@@ -323,7 +333,7 @@ class _Watcher:
         return RestoreItemOutput(item=given.item)
 
 
-async def test_running_twice_changes_nothing_and_says_nothing(harness: Harness) -> None:
+async def test_a_second_restore_changes_nothing_and_reports_nothing(harness: Harness) -> None:
     items = (pod("p"), configmap("cm", data={"a": "b"}), deployment("d"), volume("pv"))
     first = await harness.restore(*items)
     before = dict(harness.world.objects)

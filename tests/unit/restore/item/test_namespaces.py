@@ -1,4 +1,4 @@
-"""Namespaces, made when something is to live in them."""
+"""Namespaces, which are created for the first item that needs them."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ TERMINATING = obj("Namespace", "ns-1", status={"phase": "Terminating"})
 
 
 @pytest.mark.spec("RST-049")
-async def test_a_namespace_that_will_not_go_is_waited_for_once(harness: Harness) -> None:
+async def test_a_namespace_that_stays_in_deletion_is_waited_for_once(harness: Harness) -> None:
     harness.options = RestoreOptions(terminating_timeout_seconds=600, workers=1)
     harness.world.put(TERMINATING)
 
@@ -35,7 +35,7 @@ async def test_a_namespace_that_will_not_go_is_waited_for_once(harness: Harness)
     assert 2 <= looks <= 601, "one wait of ten minutes, asked every second, not three"
 
 
-async def test_a_namespace_that_goes_away_in_time_is_made_anew(harness: Harness) -> None:
+async def test_a_namespace_that_is_deleted_in_time_is_created_again(harness: Harness) -> None:
     harness.world.put(TERMINATING)
     harness.timer.on_sleep = lambda: harness.world.objects.pop(("namespaces", "", "ns-1"), None)
 
@@ -57,7 +57,7 @@ async def test_labels_and_annotations_come_back_under_the_mapped_name(harness: H
     assert harness.world.created_of("namespaces") == ["m1"]
 
 
-async def test_excluding_namespaces_does_not_prevent_it(harness: Harness) -> None:
+async def test_a_namespace_is_created_for_its_items_though_namespaces_are_excluded(harness: Harness) -> None:
     await harness.restore(LABELLED, pod("p"), excluded_resources=["namespaces"])
 
     assert harness.world.created_of("namespaces") == ["ns-1"]
@@ -73,7 +73,7 @@ async def test_a_namespace_without_items_is_not_made(harness: Harness) -> None:
     assert harness.world.created == []
 
 
-async def test_an_existing_namespace_is_left_alone_and_looked_at_once(harness: Harness) -> None:
+async def test_an_existing_namespace_is_left_alone_and_read_once(harness: Harness) -> None:
     harness.world.put(obj("Namespace", "ns-1"))
 
     results = await harness.restore(*(configmap(str(index)) for index in range(9)))
@@ -130,7 +130,7 @@ async def test_a_namespace_that_may_be_made_and_not_read_is_made(harness: Harnes
     ],
     ids=["alive", "terminating"],
 )
-async def test_a_namespace_made_by_another_meanwhile(
+async def test_a_namespace_created_by_another_client_is_used_unless_it_is_being_deleted(
     harness: Harness, made_meanwhile: Any, errors: list[str]
 ) -> None:
     harness.world.refuse_create[("namespaces", "", "ns-1")] = AlreadyExists(409, message="already exists")

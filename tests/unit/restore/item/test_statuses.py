@@ -1,4 +1,4 @@
-"""Which objects get back their status. (docs/spec: BEY 5.2)"""
+"""The objects that get their status back. (docs/spec: BEY 5.2)"""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What a restore for a tenant may create. (docs/spec: NAC 17 A36)"""
+"""The kinds that a restore for a tenant may create. (docs/spec: NAC 17 A36)"""
 
 from typing import Any
 
@@ -173,7 +173,7 @@ async def test_a_tenant_gets_a_volume_from_a_snapshot_only(
     assert harness.world.created_of("persistentvolumes") == ([] if restore_pvs is False else ["pv-1"])
 
 
-def test_a_claim_reference_says_nothing_of_the_storage() -> None:
+def test_a_claim_reference_does_not_count_when_storage_is_compared() -> None:
     old = volume("v", spec={"csi": {"volumeHandle": "h"}, "claimRef": {"uid": "u"}})
 
     assert is_old_storage(volume("v", spec={"csi": {"volumeHandle": "h"}}), old)

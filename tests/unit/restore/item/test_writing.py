@@ -1,4 +1,4 @@
-"""Creates whose answer was lost: what an attempt made is found, another's object is never taken for it."""
+"""Create requests without an answer: the object of the attempt is found, and never mistaken for another."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -52,7 +52,7 @@ async def create(world: World, *, ours: bool = True) -> JSONObject:
 
 
 @pytest.mark.parametrize("acts", [False, True], ids=["not-done", "done"])
-async def test_an_attempt_whose_answer_was_lost_costs_nothing(acts: bool) -> None:
+async def test_the_object_of_an_attempt_without_answer_is_found(acts: bool) -> None:
     world = LossyWorld()
     world.acts = acts
     assert (await create(world))["data"] == {"from": "us"}
@@ -65,7 +65,7 @@ async def test_an_object_that_was_there_before_is_not_looked_at() -> None:
         await create(world)
 
 
-async def test_what_another_client_made_meanwhile_is_not_ours() -> None:
+async def test_an_object_that_another_client_created_is_not_taken_for_the_own_one() -> None:
     world = LossyWorld(configmap("one", data={"from": "them"}))
     with pytest.raises(AlreadyExists):
         await create(world, ours=False)
@@ -80,7 +80,7 @@ async def test_a_refusal_is_final() -> None:
 
 
 class TestInARestore:
-    async def test_a_lost_answer_costs_neither_namespace_nor_item(self, tmp_path: Path) -> None:
+    async def test_after_a_lost_answer_namespace_and_item_count_as_created(self, tmp_path: Path) -> None:
         world = LossyWorld()
         harness = Harness(tmp_path, world)
         results = await harness.restore(configmap("one"))
@@ -89,8 +89,8 @@ class TestInARestore:
         assert world.created == [("namespaces", "", "ns-1"), ("configmaps", "ns-1", "one")]
         assert harness.numbers.published[-1] == (2, 2)
 
-    async def test_what_follows_a_creation_follows_all_the_same(self, tmp_path: Path) -> None:
-        """A pod with hooks: the warning that hooks are not run shows that they were thought of."""
+    async def test_after_a_lost_answer_the_follow_ups_are_started(self, tmp_path: Path) -> None:
+        """A pod with hooks: the warning that they are not run shows that the follow-up was started."""
         annotations = {"post.hook.restore.velero.io/command": "true"}
         results = await Harness(tmp_path, LossyWorld()).restore(
             pod("one", spec={"containers": [{"name": "main"}]}, annotations=annotations)

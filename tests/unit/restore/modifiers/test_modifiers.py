@@ -1,4 +1,4 @@
-"""Resource modifiers: which rules apply to an object, and what they make of it. (docs/spec: BEY 5.3)"""
+"""Resource modifiers: the rules that apply to an object, and their results. (docs/spec: BEY 5.3)"""
 
 from typing import Any
 
@@ -77,7 +77,7 @@ def test_every_value_is_valid_json_or_refused_beforehand(text: str) -> None:
         ("**", {"pods", "deployments.apps", "ingresses.networking.k8s.io"}),
     ],
 )
-def test_a_star_does_not_cross_a_dot(pattern: str, names: set[str]) -> None:
+def test_a_star_in_a_kind_pattern_does_not_match_a_dot(pattern: str, names: set[str]) -> None:
     known = {"pods", "deployments.apps", "ingresses.networking.k8s.io"}
     glob = ResourceGlob(pattern)
     assert {name for name in known if glob.matches(name)} == names
@@ -134,8 +134,8 @@ def test_only_one_kind_of_patches_of_a_rule_is_applied() -> None:
         (config_map(rule({"operation": "rename", "path": "/a"})), 'operation "rename" is not one of'),
         (config_map(rule(replace("a", "1"))), 'path "a" does not begin'),
         (config_map(rule({"operation": "move", "path": "/a"})), "has no from"),
-        (config_map(rule(replace("/a", "{"))), "begins as JSON"),
-        (config_map(rule(replace("/a", "1"), resourceNameRegex="(")), "no regular expression"),
+        (config_map(rule(replace("/a", "{"))), "begins like JSON"),
+        (config_map(rule(replace("/a", "1"), resourceNameRegex="(")), "not a regular expression"),
         (config_map(rule(replace("/a", "1"), matches=[{"path": "", "value": "1"}])), "has no path"),
         (config_map(rule(replace("/a", "1"), labelSelector=BAD_SELECTOR)), "rule 1"),
         (config_map({"conditions": ANY_POD, "mergePatches": [{"patchData": "[]"}]}), "not an object"),

@@ -1,4 +1,4 @@
-"""What a preview says is what the restore then does, and the preview itself writes nothing."""
+"""A restore does what its preview says, and the preview itself writes nothing."""
 
 import copy
 import tempfile
@@ -16,7 +16,17 @@ from pinnace.api.restore_outcomes import Outcome
 from pinnace.api.velero.pod_volume import PodVolumeBackup, PodVolumeBackupSpec, PodVolumeBackupStatus
 from pinnace.kube.errors import Forbidden, Invalid
 from tests.unit.restore.preview.foreseeing import Foresee, foreseer
-from tests.unit.restore.world import Harness, claim, configmap, deployment, key_of, obj, pod, volume
+from tests.unit.restore.world import (
+    Harness,
+    claim,
+    configmap,
+    deployment,
+    key_of,
+    obj,
+    outcome_of,
+    pod,
+    volume,
+)
 
 
 @pytest.fixture
@@ -91,10 +101,9 @@ async def test_existing_namespaces_and_definitions_that_are_changed_are_not_made
     )
 
     assert preview.namespaces == preview.definitions == []
-    assert preview.outcomes.of("apiextensions.k8s.io/v1/CustomResourceDefinition", "", "boats.sea.io") == (
-        Outcome.UPDATED
-    )
-    assert preview.outcomes.of("v1/ConfigMap", "ns-1", "same") == Outcome.UNCHANGED
+    definitions = "apiextensions.k8s.io/v1/CustomResourceDefinition"
+    assert outcome_of(preview.outcomes, definitions, "boats.sea.io") == Outcome.UPDATED
+    assert outcome_of(preview.outcomes, "v1/ConfigMap", "ns-1/same") == Outcome.UNCHANGED
 
 
 @pytest.mark.parametrize("by_server", [True, False])
@@ -153,7 +162,7 @@ async def test_what_the_api_server_refuses_is_known_only_if_it_is_asked(
     assert ("configmaps", "ns-1", "b") not in harness.world.objects
 
 
-async def test_a_field_that_cannot_be_changed_is_seen(harness: Harness, foresee: Foresee) -> None:
+async def test_an_immutable_field_is_foreseen_as_a_difference(harness: Harness, foresee: Foresee) -> None:
     harness.world.put(obj("Namespace", "ns-1"))
     harness.world.put(deployment("web", spec={"selector": "a"}))
 
@@ -165,8 +174,8 @@ async def test_a_field_that_cannot_be_changed_is_seen(harness: Harness, foresee:
     update = await foresee(deployment("web", spec={"selector": "b"}), existing_resource_policy="update")
     recreate = await foresee(deployment("web", spec={"selector": "b"}), existing_resource_policy="recreate")
 
-    assert update.outcomes.of("apps/v1/Deployment", "ns-1", "web") == Outcome.DIFFERENT
-    assert recreate.outcomes.of("apps/v1/Deployment", "ns-1", "web") == Outcome.RECREATED
+    assert outcome_of(update.outcomes, "apps/v1/Deployment", "ns-1/web") == Outcome.DIFFERENT
+    assert outcome_of(recreate.outcomes, "apps/v1/Deployment", "ns-1/web") == Outcome.RECREATED
     assert harness.world.deleted == []
 
 

@@ -1,4 +1,4 @@
-"""What a preview asks of a cluster: lists where they are cheaper than a request for each object."""
+"""The requests of a preview: lists where they are cheaper than a request for each object."""
 
 from collections import Counter
 from pathlib import Path

@@ -53,7 +53,7 @@ def test_the_users_first_common_version_wins() -> None:
 
 @pytest.mark.spec("RST-091")
 @pytest.mark.parametrize("wanted", ["v9beta1", "v10beta1"], ids=["only-in-source", "only-in-target"])
-def test_a_wish_that_one_side_lacks_is_passed_over(wanted: str) -> None:
+def test_a_preferred_version_that_one_side_lacks_is_skipped(wanted: str) -> None:
     source = versions("v10alpha2", "v9beta1")
     target = versions("v9", "v10beta1", "v10alpha2")
     assert choose_version(source, target, [wanted]) == "v10alpha2"
@@ -72,7 +72,7 @@ def test_a_wish_that_one_side_lacks_is_passed_over(wanted: str) -> None:
     ],
     ids=["no-group", "target", "source", "common", "common-first-in-order", "nothing", "empty-source"],
 )
-def test_without_wishes_the_preferred_ones_decide(
+def test_without_user_preferences_the_preferred_versions_decide(
     source: Versions, target: Versions | None, chosen: str
 ) -> None:
     assert choose_version(source, target) == chosen
@@ -161,7 +161,7 @@ async def test_the_chosen_version_is_read(harness: Harness) -> None:
 
 
 @pytest.mark.parametrize("namespace", ["velero"])
-async def test_the_users_wish_is_read_from_the_cluster(harness: Harness, namespace: str) -> None:
+async def test_the_users_preferences_are_read_from_the_cluster(harness: Harness, namespace: str) -> None:
     harness.backup.status = BackupStatus(format_version="1.1.0")
     harness.world.put(wishes(namespace))
 
@@ -182,7 +182,7 @@ async def test_an_old_backup_is_read_from_the_legacy_directories(harness: Harnes
     assert await restored_from(harness) == "legacy"
 
 
-async def test_wishes_that_cannot_be_read_restore_nothing(harness: Harness) -> None:
+async def test_preferences_that_cannot_be_read_end_the_restore(harness: Harness) -> None:
     harness.backup.status = BackupStatus(format_version="1.1.0")
     harness.options = RestoreOptions(features=[FEATURE])
     key = ("configmaps", "velero", "enableapigroupversions")

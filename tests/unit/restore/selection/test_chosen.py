@@ -1,4 +1,4 @@
-"""Single objects of a restore, with their owners and what their pods refer to."""
+"""Restores of single objects, with their owners and the objects that their pods refer to."""
 
 from typing import Any
 

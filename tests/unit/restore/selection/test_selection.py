@@ -1,4 +1,4 @@
-"""What is restored, where to, and in which order."""
+"""The selection, the target namespaces and the order of a restore."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -282,7 +282,7 @@ async def test_very_many_objects_that_are_not_served_share_lines_and_all_are_nam
     ],
     ids=["resource", "plural", "included", "namespace", "selector"],
 )
-async def test_what_a_filter_excludes_need_not_be_served(harness: Harness, spec: dict[str, Any]) -> None:
+async def test_an_excluded_kind_need_not_be_served(harness: Harness, spec: dict[str, Any]) -> None:
     results = await harness.restore(pod("p", "ns-2", labels={"a": "b"}), files=stranges("ab"), **spec)
 
     assert results.empty
@@ -320,13 +320,13 @@ async def test_an_api_that_discovery_could_not_reach_is_named_in_the_error(harne
 
 
 @pytest.mark.spec("RST-021")
-async def test_an_included_kind_that_no_one_has_is_an_error_and_the_others_are_restored(
+async def test_an_included_kind_that_does_not_exist_is_an_error_and_the_others_are_restored(
     harness: Harness,
 ) -> None:
     results = await harness.restore(*ITEMS, included_resources=["pods", "deploymnets"])
 
     assert results.errors.velero == [
-        "spec.includedResources names deploymnets, of which the backup holds no object:"
+        "spec.includedResources names deploymnets, but the backup has no object of that kind:"
         " the cluster serves no resource 'deploymnets';"
         " did you mean deployments or deployment or deployments.apps?"
     ]
@@ -373,21 +373,21 @@ async def test_an_empty_backup_warns(harness: Harness) -> None:
     [
         (
             {"included_namespaces": ["ns-1", "ns2"]},
-            'spec.includedNamespaces names "ns2", a namespace of which the backup holds no object;'
+            'spec.includedNamespaces names "ns2", but the backup has no object of that namespace;'
             " did you mean ns-2?",
         ),
         (
             {"excluded_namespaces": ["ns2"]},
-            'spec.excludedNamespaces names "ns2", a namespace of which the backup holds no object;'
+            'spec.excludedNamespaces names "ns2", but the backup has no object of that namespace;'
             " did you mean ns-2?",
         ),
         (
             {"namespace_mapping": {"elsewhere": "x"}},
-            'spec.namespaceMapping names "elsewhere", a namespace of which the backup holds no object',
+            'spec.namespaceMapping names "elsewhere", but the backup has no object of that namespace',
         ),
         (
             {"excluded_resources": ["deploymnets"]},
-            "spec.excludedResources names deploymnets, of which the backup holds no object;"
+            "spec.excludedResources names deploymnets, but the backup has no object of that kind;"
             " did you mean deployments or deployments.apps?",
         ),
     ],
@@ -402,7 +402,7 @@ async def test_a_name_that_means_nothing_in_the_backup_is_a_warning(
     assert results.errors.count == 0
 
 
-async def test_excluding_what_is_not_there_is_no_mistake(harness: Harness) -> None:
+async def test_excluding_a_kind_that_does_not_exist_is_no_warning(harness: Harness) -> None:
     results = await harness.restore(
         *ITEMS,
         excluded_resources=[*NON_RESTORABLE, "widgets.example.com"],
@@ -412,7 +412,7 @@ async def test_excluding_what_is_not_there_is_no_mistake(harness: Harness) -> No
     assert results.empty
 
 
-async def test_what_an_archive_holds_beside_items_is_a_warning(harness: Harness) -> None:
+async def test_files_in_an_archive_that_are_not_items_are_a_warning(harness: Harness) -> None:
     results = await harness.restore(pod("p"), files={"resources/pods/odd": b"{}"})
 
     assert results.warnings.velero == [

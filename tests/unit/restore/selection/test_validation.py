@@ -1,4 +1,4 @@
-"""Checks of a Restore, and what is filled in."""
+"""The validation of a Restore, and its defaults."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -59,14 +59,14 @@ def scheduled(name: str, phase: str = "Completed", second: int | None = 0) -> Ba
 
 
 @pytest.mark.spec("RST-001")
-async def test_a_namespace_in_both_lists() -> None:
+async def test_a_namespace_in_both_lists_is_refused() -> None:
     done = await validated(backup("b"), backup_name="b", included_namespaces=["a"], excluded_namespaces=["a"])
     assert done.errors == (f"Invalid included/excluded namespace lists: {BOTH}: a",)
     assert done.backup is None
 
 
 @pytest.mark.spec("RST-002")
-async def test_a_resource_in_both_lists() -> None:
+async def test_a_resource_in_both_lists_is_refused() -> None:
     done = await validated(backup("b"), backup_name="b", included_resources=["r"], excluded_resources=["r"])
     assert done.errors == (f"Invalid included/excluded resource lists: {BOTH}: r",)
 
@@ -80,7 +80,7 @@ async def test_exactly_one_source_is_needed(spec: dict[str, Any]) -> None:
 
 @pytest.mark.spec("RST-004")
 @pytest.mark.parametrize("name", NON_RESTORABLE)
-async def test_some_resources_cannot_be_restored(name: str) -> None:
+async def test_including_a_resource_that_is_never_restored_is_refused(name: str) -> None:
     done = await validated(backup("b"), backup_name="b", included_resources=[name])
     assert done.errors == (
         f"{name} are non-restorable resources",
@@ -89,29 +89,29 @@ async def test_some_resources_cannot_be_restored(name: str) -> None:
 
 
 @pytest.mark.spec("RST-005")
-async def test_a_missing_backup() -> None:
+async def test_a_missing_backup_is_refused() -> None:
     done = await validated(backup_name="backup-1")
     assert done.errors == ('Error retrieving backup: backup.velero.io "backup-1" not found',)
 
 
 @pytest.mark.spec("RST-006")
-async def test_a_schedule_without_backups() -> None:
+async def test_a_schedule_without_backups_is_refused() -> None:
     done = await validated(backup("other"), schedule_name="daily")
     assert done.errors == ("No backups found for schedule", "No completed backups found for schedule")
 
 
-async def test_a_name_that_labels_nothing_is_not_asked_for() -> None:
+async def test_a_schedule_name_that_is_no_label_value_is_not_looked_up() -> None:
     done = await validated(unlisted=True, schedule_name="x" * 64)
     assert done.errors == ("No backups found for schedule", "No completed backups found for schedule")
 
 
 @pytest.mark.spec("RST-007")
-async def test_a_schedule_without_completed_backups() -> None:
+async def test_a_schedule_without_completed_backups_is_refused() -> None:
     done = await validated(scheduled("b", "InProgress"), schedule_name="daily")
     assert done.errors == ("No completed backups found for schedule",)
 
 
-async def test_backups_that_cannot_be_listed() -> None:
+async def test_backups_that_cannot_be_listed_are_an_error() -> None:
     done = await validated(unlisted=True, schedule_name="daily")
     assert done.errors == ("Unable to list backups for schedule",)
 

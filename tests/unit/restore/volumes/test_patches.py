@@ -1,4 +1,4 @@
-"""Volumes that were provisioned anew get back reclaim policy and labels of the old ones. (BEY 5.7)"""
+"""Newly provisioned volumes get the reclaim policy and the labels of the old ones. (BEY 5.7)"""
 
 from typing import Any
 
@@ -86,7 +86,7 @@ async def test_a_bound_volume_gets_policy_and_labels_back_in_a_mapped_namespace_
         "not provisioned anew",
     ],
 )
-async def test_a_volume_that_cannot_be_patched(
+async def test_a_volume_that_cannot_be_patched_is_an_error(
     harness: Harness, of_backup: VolumeInfo, binding: str, owner: str, after: int, problem: str
 ) -> None:
     Cluster(harness, after=after, owner=owner, binding=binding)
@@ -98,7 +98,7 @@ async def test_a_volume_that_cannot_be_patched(
     assert harness.world.patches == []
 
 
-async def test_the_word_of_an_untrusted_location_changes_no_volume(harness: Harness) -> None:
+async def test_records_of_an_untrusted_location_change_no_volume(harness: Harness) -> None:
     Cluster(harness, after=1)
     harness.world.put(obj("Namespace", "ns-1"))
     harness.request_fields = {"volume_infos": [info()], "trusted": False}

@@ -1,4 +1,4 @@
-"""PersistentVolumes and claims: the decision table, renaming, waiting, and what claims learn of it."""
+"""PersistentVolumes and claims: the decision table, renaming, waiting, and the changes of claims."""
 
 import uuid
 from collections.abc import Mapping
@@ -221,7 +221,7 @@ async def test_a_volume_whose_name_is_free_keeps_it(harness: Harness) -> None:
 
 @pytest.mark.spec("RST-083")
 @pytest.mark.parametrize("taken", [True, False])
-async def test_a_name_that_the_snapshotter_chose_is_followed(harness: Harness, taken: bool) -> None:
+async def test_a_claim_follows_the_name_that_the_snapshotter_chose(harness: Harness, taken: bool) -> None:
     with_snapshot(harness, Snapshotter(rename_to="pv-from-plugin"))
     if taken:
         harness.world.put(claimed())
@@ -256,7 +256,7 @@ def deleting(item: dict[str, Any]) -> dict[str, Any]:
     ],
     ids=["released", "deleting", "pvc-deleting", "ns-terminating", "ns-deleting", "pvc-gone", "ns-gone"],
 )
-async def test_a_volume_that_is_going_away_is_waited_for(
+async def test_a_volume_that_is_being_deleted_is_waited_for(
     harness: Harness, around: list[dict[str, Any]]
 ) -> None:
     maker = Snapshotter()
@@ -273,7 +273,7 @@ async def test_a_volume_that_is_going_away_is_waited_for(
     assert maker.made == []
 
 
-async def test_a_volume_that_goes_in_time_is_made_from_its_snapshot(harness: Harness) -> None:
+async def test_a_volume_that_is_deleted_in_time_is_made_from_its_snapshot(harness: Harness) -> None:
     maker = Snapshotter()
     with_snapshot(harness, maker)
     harness.world.put(claimed(status={"phase": "Released"}))
@@ -285,7 +285,7 @@ async def test_a_volume_that_goes_in_time_is_made_from_its_snapshot(harness: Har
     assert len(maker.made) == 1
 
 
-async def test_a_volume_that_cannot_be_looked_at_is_an_error(harness: Harness) -> None:
+async def test_a_volume_that_cannot_be_read_is_an_error(harness: Harness) -> None:
     with_snapshot(harness, Snapshotter())
     harness.world.refuse_get[("persistentvolumes", "", "pv-1")] = Forbidden(403, message="you may not")
 

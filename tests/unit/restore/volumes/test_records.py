@@ -1,4 +1,4 @@
-"""Which volumes a restore has filled, and from what. (docs/spec: BEY 3.7)"""
+"""The records of the volumes that a restore filled, and of their sources. (docs/spec: BEY 3.7)"""
 
 from collections.abc import Mapping
 

@@ -1,4 +1,4 @@
-"""Volume data that a restore cannot bring back: an error for each volume; nothing starts without it."""
+"""Volume data that cannot be restored: an error for each volume, and no pod starts without it."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -186,14 +186,16 @@ async def test_a_volume_that_was_not_saved_is_a_warning_of_its_pod(
 
     results = await harness.restore(db())
 
-    told = "volume data of pods/ns-1/db comes back empty: it was not saved, its PodVolumeBackup is "
+    told = (
+        "the data of volume data of pods/ns-1/db is not restored: it was not saved, its PodVolumeBackup is "
+    )
     expected = {"ns-1": [told + reason]} if reason is not None else {}
     assert results.warnings.namespaces == expected
     assert results.errors.count == 0
     assert harness.world.created_of("pods") == ["ns-1/db"]
 
     again = await harness.restore(db())
-    assert "comes back empty" not in str(again.warnings)
+    assert "it was not saved" not in str(again.warnings)
 
 
 async def test_settings_of_the_uploader_are_one_warning_where_restic_saved_volumes(harness: Harness) -> None:
@@ -234,7 +236,9 @@ async def test_without_node_agents_restic_data_is_an_error_too(harness: Harness)
     assert harness.world.created_of("pods") == []
 
 
-async def test_with_the_users_word_volumes_come_back_empty_with_a_warning_for_each(harness: Harness) -> None:
+async def test_if_the_user_accepts_it_volumes_come_back_empty_with_a_warning_for_each(
+    harness: Harness,
+) -> None:
     harness.annotations = {labels.WITHOUT_VOLUME_DATA: "true"}
     harness.request_fields = {"pod_volume_backups": [saved()], "volume_infos": [moved()]}
 
@@ -248,7 +252,7 @@ async def test_with_the_users_word_volumes_come_back_empty_with_a_warning_for_ea
     assert harness.world.created_of("pods") == ["ns-1/db"]
 
 
-async def test_what_is_in_the_cluster_already_is_left_alone(harness: Harness) -> None:
+async def test_existing_claims_and_pods_are_left_alone(harness: Harness) -> None:
     harness.request_fields = {"pod_volume_backups": [saved()], "volume_infos": [moved()]}
     harness.world.put(bound())
     harness.world.put(db("data"))
@@ -297,7 +301,7 @@ async def test_a_csi_snapshot_that_cannot_be_used_is_an_error(
     assert harness.world.item("persistentvolumeclaims", "ns-1", "data")["spec"]["selector"] == UNBOUND
 
 
-async def test_a_claim_that_a_data_upload_in_a_strange_shape_names_harms_nothing(harness: Harness) -> None:
+async def test_a_malformed_data_upload_does_not_end_the_restore(harness: Harness) -> None:
     path = "resources/datauploads.velero.io/namespaces/velero/"
     files = {f"{path}a.json": b"no json", f"{path}b.json": b"[]", f"{path}c.json": b'{"spec": 3}'}
 
