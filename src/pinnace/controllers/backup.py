@@ -2,13 +2,14 @@
 
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
 from typing import Final, TypeVar
 
 from msgspec.structs import replace
 
+from pinnace.aio.timing import SystemTimer, Timer
 from pinnace.api.codec import DecodeError, decode
 from pinnace.api.labels import SCHEDULE_NAME
 from pinnace.api.nonadmin.hiding import hiding_for
@@ -24,7 +25,7 @@ from pinnace.backup.request import ServerDefaults, Unreadable, prepare_backup
 from pinnace.context import LogOptions
 from pinnace.controllers.run_progress import RunProgress
 from pinnace.controllers.shared.availability import Availability
-from pinnace.controllers.shared.lanes import BESIDE
+from pinnace.controllers.shared.lanes import EXTRA_RUNS
 from pinnace.controllers.shared.locations import LocationStores
 from pinnace.controllers.shared.namespace_queue import NO_NAMESPACE, NamespaceQueue, Targets
 from pinnace.controllers.shared.parts import Parts
@@ -35,7 +36,13 @@ from pinnace.controllers.shared.writes import PASSING_ERRORS
 from pinnace.csi.snapshots import FEATURE, CSIError
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import KubeError
-from pinnace.kube.resources import BACKUPS, NAMESPACES, velero
+from pinnace.kube.resources import (
+    BACKUP_STORAGE_LOCATIONS,
+    BACKUPS,
+    NAMESPACES,
+    VOLUME_SNAPSHOT_LOCATIONS,
+    APIResource,
+)
 from pinnace.operations.backup import BackupOperation
 from pinnace.operations.policies import policies_of
 from pinnace.operations.waiting import UNFINISHED
@@ -50,28 +57,32 @@ log = get_logger(__name__)
 
 NAME: Final = "backup"
 METRICS_PERIOD_SECONDS: Final = 60.0
+FRESH_SECONDS: Final = 10.0
+"""How long a location that was read to validate a Backup need not be read again to open its store."""
 
 LocationT = TypeVar("LocationT", BackupStorageLocation, VolumeSnapshotLocation)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scheduling:
-    """What decides when Backups begin and when they make room for others.
+    """Decides when Backups begin and when they make room for others.
 
     Attributes:
-        slot_of: the worker of a Backup that is being processed.
+        slot_of: returns the worker of a Backup that is being processed.
         namespaces: the queue of the backups that run at once; None where only one runs.
+        timer: shows how long a Backup has waited for its worker.
     """
 
     slot_of: Callable[[Key], WorkerSlot] = lambda _: WorkerSlot()
     namespaces: NamespaceQueue | None = None
+    timer: Timer = field(default_factory=SystemTimer)
 
 
 class BackupWork:
-    """What is done with one Backup.
+    """Plans and carries out Backups.
 
     Args:
-        defaults: what is filled in where a Backup says nothing.
+        defaults: the values of fields that a Backup leaves out.
         pod_volumes: saves the content of pod volumes; None: such volumes are not saved.
         availability: shared with the Restore controller.
     """
@@ -98,12 +109,16 @@ class BackupWork:
         scope = self._scope
         discovery = await Discovery.load(scope.client, all_versions=scope.all_versions)
         assert discovery.server_version is not None
-        locations = await self._list(BackupStorageLocation, "backupstoragelocations")
+        listed = await self._listed(BACKUP_STORAGE_LOCATIONS)
+        read_at = self._scheduling.timer.monotonic()
+        locations = _decoded(BackupStorageLocation, listed)
         prepared = prepare_backup(
             run,
             defaults=self._defaults,
             storage_locations=locations,
-            snapshot_locations=await self._list(VolumeSnapshotLocation, "volumesnapshotlocations"),
+            snapshot_locations=_decoded(
+                VolumeSnapshotLocation, await self._listed(VOLUME_SNAPSHOT_LOCATIONS)
+            ),
             server_version=discovery.server_version,
             now=scope.clock(),
         )
@@ -121,7 +136,8 @@ class BackupWork:
                 f"spec.snapshotMoveData needs CSI snapshots: start the server with --features {FEATURE}"
             )
         valid = prepared.status.phase == BackupPhase.IN_PROGRESS
-        cluster = _Cluster(discovery=discovery, policies=policies)
+        location = _named(listed, prepared.spec.storage_location)
+        cluster = _Cluster(discovery=discovery, policies=policies, location=location, read_at=read_at)
         execute = partial(self._execute, cluster, caveats) if valid else None
         targets = NO_NAMESPACE
         if valid and self._scheduling.namespaces is not None:
@@ -142,7 +158,7 @@ class BackupWork:
         return Targets(frozenset(filter(chosen.matches, names)))
 
     def _collected(self, key: Key, schedule: str, size_bytes: int) -> None:
-        """The cluster has been read: what is left is the upload, for which no other backup has to wait."""
+        """Let other backups begin: the cluster has been read, and only the upload is left."""
         self._scope.metrics.backup_tarball_size(schedule, size_bytes)
         if self._scheduling.namespaces is not None:
             self._scheduling.namespaces.remove(key)
@@ -163,21 +179,13 @@ class BackupWork:
         await slot.take()
         return ""
 
-    async def _list(self, struct: type[LocationT], plural: str) -> list[LocationT] | Unreadable:
+    async def _listed(self, resource: APIResource) -> list[JSONObject] | Unreadable:
         try:
-            listed = await self._scope.client.list_all(velero(plural), self._scope.namespace)
+            return await self._scope.client.list_all(resource, self._scope.namespace)
         except PASSING_ERRORS:
             raise
         except KubeError as error:
             return Unreadable(str(error))
-        found = []
-        for obj in listed:
-            try:
-                found.append(decode(struct, obj))
-            except DecodeError as error:
-                # One broken location is no reason to fail the backups of the others.
-                log.warning("Location cannot be read", location=obj["metadata"]["name"], error=error)
-        return found
 
     def taken(self, run: Backup) -> None:
         """Count the attempt."""
@@ -220,7 +228,9 @@ class BackupWork:
         scope, slot = self._scope, self._scheduling.slot_of(_key_of(backup))
         try:
             with slot.lent():
-                store = await self._locations.acquire(backup.spec.storage_location)
+                store = await self._locations.acquire(
+                    backup.spec.storage_location, cluster.fresh_location(self._scheduling.timer.monotonic())
+                )
         except (StorageError, KubeError) as error:
             log.error("Error opening the backup storage location", error=error)
             self._availability.worked(backup.spec.storage_location, well=False)
@@ -265,14 +275,25 @@ class BackupWork:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Cluster:
-    """What is known of the cluster when a Backup is validated."""
+    """The state of the cluster when a Backup is validated.
+
+    Attributes:
+        location: the BackupStorageLocation of the Backup; None if there is none.
+        read_at: when it was read, by the monotonic clock.
+    """
 
     discovery: Discovery
     policies: ResourcePolicies | None
+    location: JSONObject | None
+    read_at: float
+
+    def fresh_location(self, now: float) -> JSONObject | None:
+        """The location, unless the Backup has waited since, for example for a worker."""
+        return self.location if now - self.read_at < FRESH_SECONDS else None
 
 
 class BackupCensus:
-    """The gauges that follow from all Backups there are, once a minute. (docs/spec: CTL 3.7)"""
+    """Sets the gauges that follow from all Backups, once a minute. (docs/spec: CTL 3.7)"""
 
     def __init__(self, scope: Scope, informer: Informer) -> None:
         self._scope = scope
@@ -308,13 +329,34 @@ def controller(parts: Parts) -> Controller:
     made = Controller(
         NAME,
         reconciler.reconcile,
-        workers=workers + BESIDE,
+        workers=workers + EXTRA_RUNS,
         resync=Resync(BackupCensus(parts.scope, informer).resync, METRICS_PERIOD_SECONDS),
         clock=parts.timers,
         queue=queue,
     )
     reconciler.watch_by(made, informer)
     return made
+
+
+def _decoded(
+    struct: type[LocationT], listed: Sequence[JSONObject] | Unreadable
+) -> list[LocationT] | Unreadable:
+    if isinstance(listed, Unreadable):
+        return listed
+    found = []
+    for obj in listed:
+        try:
+            found.append(decode(struct, obj))
+        except DecodeError as error:
+            # One broken location is no reason to fail the backups of the others.
+            log.warning("Location cannot be read", location=text(obj, "metadata", "name"), error=error)
+    return found
+
+
+def _named(listed: Sequence[JSONObject] | Unreadable, name: str) -> JSONObject | None:
+    if isinstance(listed, Unreadable):
+        return None
+    return next((obj for obj in listed if text(obj, "metadata", "name") == name), None)
 
 
 def unavailable(location: str, problem: str) -> str:

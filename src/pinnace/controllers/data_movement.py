@@ -4,7 +4,7 @@
                  └── cancelled, not mounted within half an hour, or no agent for so long ──> Canceled, Failed
     Completed ──> a filled volume is given to its claim ──┐
     Failed, Canceled ─────────────────────────────────────┴─> everything made for it is removed, the finalizer
-                                                              last: only then is the operation over
+                                                              last: only then has the operation ended
 
 A pass looks at what is there and takes the next step, so that any server can go on where another one ended.
 Objects for another mover are left alone. (docs/spec: BEY 6.7; docs/adr/065)
@@ -70,12 +70,12 @@ DELETED: Final = "it was deleted"
 STILL_BUSY: Final = "its node agent did not end the transfer within an hour"
 NO_AGENT_SINCE: Final = "pinnace.io/no-agent-since"
 CANCEL_SINCE: Final = "pinnace.io/cancel-since"
-"""Annotations of a DataUpload or DataDownload: since when a server has seen it so."""
+"""Annotations with the times since which a node has had no agent, and `spec.cancel` has been set."""
 POD_GONE: Final = "the pod that had the volume mounted is gone: its node may have failed"
 
 
 class Kind(Protocol):
-    """What is different for DataUploads and DataDownloads. All may raise KubeError and MovementError."""
+    """The steps that differ between DataUploads and DataDownloads. All may raise KubeError, MovementError."""
 
     @property
     def resource(self) -> APIResource:
@@ -83,15 +83,15 @@ class Kind(Protocol):
         ...
 
     async def node(self, movement: JSONObject, *, waited_seconds: float) -> str:
-        """The node on which its volume is mounted; empty while that is not so yet."""
+        """The node on which its volume is mounted; empty until it is."""
         ...
 
     async def completed(self, movement: JSONObject) -> bool:
-        """Take the next step after the transfer; whether nothing is left to do."""
+        """Take the next step after the transfer; return whether nothing is left to do."""
         ...
 
     async def removed(self, movement: JSONObject) -> bool:
-        """Take the next step of removing what was made; whether nothing is left."""
+        """Take the next step of removing what was made; return whether nothing is left."""
         ...
 
 
@@ -169,7 +169,7 @@ class Uploads:
         return await self.exposer.node(movement, claim, of_backup=True)
 
     async def completed(self, movement: JSONObject) -> bool:
-        """Nothing is left but to remove what was made."""
+        """Return true: nothing is left but to remove what was made."""
         return True
 
     async def removed(self, movement: JSONObject) -> bool:
@@ -262,7 +262,7 @@ class MovementReconciler:
         return Result.after(TRANSFER_POLL_SECONDS)
 
     def _since(self, obj: JSONObject, name: str, notes: dict[str, str | None], *, is_so: bool) -> float:
-        """For how many seconds something has been so, as an annotation says; `notes` gets its change."""
+        """The seconds since a state began, by its annotation; `notes` gets a change of the annotation."""
         noted = mapping(obj, "metadata", "annotations").get(name)
         if is_so and noted:
             return (self._scope.clock() - parse_time(str(noted))).total_seconds()
@@ -307,8 +307,8 @@ class MovementReconciler:
         except (Conflict, *PASSING_ERRORS):
             raise
         except (MovementError, KubeError) as error:
-            # The transfer has ended as it has; the object stays until nothing is left of it.
-            log.error("What was made to move data cannot be removed yet", reason=str(error))
+            # The phase stays as it is, and so does the object, until everything is removed.
+            log.error("Objects that were made to move data cannot be removed yet", reason=str(error))
             return Result.after(TRANSFER_POLL_SECONDS)
         return DONE
 

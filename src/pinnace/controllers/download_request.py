@@ -32,10 +32,10 @@ log = get_logger(__name__)
 NAME: Final = "download-request"
 VALIDITY: Final = timedelta(minutes=10)
 WORKERS: Final = 4
-"""Requests answered at once; a location has a share of them, for its store may have to be asked."""
+"""Requests answered at once; each location has a share of them, as its store may have to be asked."""
 
 URL_SECONDS: Final = 30.0
-"""For the URL of one request."""
+"""The limit for the URL of one request."""
 
 RETRY_SECONDS: Final = 1.0
 LONGEST_RETRY_SECONDS: Final = 60.0
@@ -55,7 +55,7 @@ class DownloadRequestReconciler:
         self._locations = locations
 
     async def reconcile(self, key: Key) -> Result:
-        """One pass; what stands in the way of a URL is raised, after the expiration was stored."""
+        """One pass. An error that prevents a URL is raised after the expiration was stored."""
         try:
             request = decode(
                 DownloadRequest, await self._scope.client.get(DOWNLOAD_REQUESTS, key.name, key.namespace)

@@ -1,11 +1,10 @@
-"""Ends the Backups and Restores that a Velero server of a later version left on its way through its phases.
+"""Ends the Backups and Restores that a Velero server of a later version left before their terminal phase.
 
 Velero has phases between the upload and the end: WaitingForPluginOperations and Finalizing (1.11). Where
 Pinnace uses them, an annotation says so; with the others only a Velero server can go on. (From Queued and
-ReadyToStart of 1.18, in which nothing has been done yet, any server goes on.) It is taken for gone when no
-pod of the namespace runs `velero server` and nothing has changed the object for an hour while this server
-watched. Where pods may not be read, nothing is ended.
-(docs/spec: CTL 15, BEY 4.2)
+ReadyToStart of 1.18, in which nothing has been done yet, any server goes on.) That server counts as gone when
+no pod of the namespace runs `velero server` and nothing has changed the object for an hour while this server
+watched. Where pods may not be read, nothing is ended. (docs/spec: CTL 15, BEY 4.2)
 """
 
 from collections.abc import Iterable, Sequence
@@ -20,6 +19,7 @@ from pinnace.api.velero.foreign_phases import is_foreign
 from pinnace.controllers.shared.lanes import Cache
 from pinnace.controllers.shared.parts import Parts
 from pinnace.controllers.shared.scope import Scope
+from pinnace.controllers.shared.waiting_pods import is_ended
 from pinnace.kube.errors import Conflict, Forbidden, NotFound
 from pinnace.kube.resources import BACKUPS, PODS, RESTORES, APIResource
 from pinnace.runtime.controller import Controller, Resync
@@ -48,10 +48,10 @@ class _Seen:
 
 
 class ForeignRuns:
-    """Looks after the objects in phases that only a Velero server goes on from.
+    """Ends objects in phases that only a Velero server goes on from.
 
     Args:
-        backups, restores: caches of all there are.
+        backups, restores: caches of all Backups and Restores.
         clock: for the time that an object has been unchanged.
     """
 
@@ -62,7 +62,7 @@ class ForeignRuns:
         self._seen: dict[tuple[str, str], _Seen] = {}
 
     async def resync(self) -> None:
-        """Tell of new ones, and end those whose time has come. Raises KubeError."""
+        """Log new objects, and end those that have been unchanged for an hour. Raises KubeError."""
         due = []
         seen = {}
         for resource, obj in self._foreign():
@@ -135,7 +135,7 @@ def controller(parts: Parts) -> Controller:
 
 def _runs_velero(pod: JSONObject) -> bool:
     """Whether a pod that has not ended has a container with the command `velero server`."""
-    if text(pod, "status", "phase") in ("Succeeded", "Failed"):
+    if is_ended(pod):
         return False
     for container in listed(mapping(pod, "spec"), "containers"):
         words = [str(word) for word in (*listed(container, "command"), *listed(container, "args"))]

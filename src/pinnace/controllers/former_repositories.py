@@ -24,7 +24,7 @@ _KEPT: Final = ("name", "namespace", "labels", "annotations")
 
 
 async def move_former_repositories(scope: Scope) -> None:
-    """Move all there are. What the API server refuses is logged, and tried again at the next start."""
+    """Move all ResticRepositories. One that cannot be moved is logged, and tried again at the next start."""
     client, namespace = scope.client, scope.namespace
     try:
         former = await client.list_all(RESTIC_REPOSITORIES, namespace)

@@ -1,4 +1,4 @@
-"""Waits for the operations that actions of a Backup or Restore have started, and finalizes what has waited.
+"""Waits for the operations that actions of a Backup or Restore have started, and finalizes it after that.
 
     WaitingForPluginOperations ──every few seconds: ask for progress──> Finalizing ──> Completed
                      └──its location is gone or read-only, or its list was changed──> PartiallyFailed
@@ -54,7 +54,7 @@ log = get_logger(__name__)
 BACKUPS_NAME: Final = "backup-operations"
 RESTORES_NAME: Final = "restore-operations"
 _WORKERS: Final = 4
-"""How many are looked at at the same time."""
+"""How many Backups, or Restores, are processed at once."""
 
 RunT = TypeVar("RunT", Backup, Restore)
 
@@ -64,7 +64,7 @@ class CannotFollow(Exception):
 
 
 class Steps(Protocol[RunT]):
-    """What is done for Backups and for Restores."""
+    """The steps that differ between Backups and Restores."""
 
     async def location(self, run: RunT) -> str:
         """The name of the location. Raises CannotFollow."""
@@ -109,7 +109,7 @@ class OperationsReconciler(Generic[RunT]):
         self._in_flight = in_flight
 
     async def reconcile(self, key: Key) -> Result:
-        """One pass. What the location or the API server cannot do now makes the key be tried again."""
+        """One pass. After an error of the location or the API server the key is tried again."""
         self._in_flight.add(key)
         try:
             with bound_fields(**{self._resource.kind.lower(): str(key)}):
@@ -234,7 +234,7 @@ class RestoreSteps:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperationSettings:
-    """How operations are waited for; see `ControllerOptions`."""
+    """The settings for waiting for operations; see `ControllerOptions`."""
 
     poll_seconds: float
     timeout: Duration
@@ -286,7 +286,7 @@ def _controller(parts: Parts, name: str, reconcile: Reconcile, resource: APIReso
 
 
 def _given_up(run: RunT, reason: str, scope: Scope) -> RunT:
-    """The object when its operations cannot be waited for: what was stored stays as it is."""
+    """The object in its terminal phase, as its operations cannot be waited for; stored files stay."""
     log.error("Item operations cannot be waited for any more", reason=reason)
     status = msgspec.structs.replace(
         run.status,

@@ -81,7 +81,7 @@ _RECENT: Final = 3
 
 
 class RepositoryOperations(Protocol):
-    """What the controller does with a repository. Raises UploaderError."""
+    """The operations of the controller on a repository. They raise UploaderError."""
 
     async def connect(self, repository: Repository) -> None: ...
 
@@ -130,7 +130,7 @@ class RepositoryStore:
             return None
 
     async def forget_orphan(self, repository: BackupRepository) -> bool:
-        """Delete the object of a repository whose location is gone; whether it was. (docs/spec: BEY 6.3)"""
+        """Delete the object of a repository if its location is gone; return whether it is. (BEY 6.3)"""
         try:
             await self._scope.client.get(
                 BACKUP_STORAGE_LOCATIONS, repository.spec.backup_storage_location, self._scope.namespace
@@ -154,7 +154,7 @@ class RepositoryStore:
         )
 
     async def write(self, before: BackupRepository, after: BackupRepository) -> BackupRepository:
-        """Patch the difference, if there is one; the object as it then is."""
+        """Patch the difference, if there is one; return the object as stored."""
         patch = merge_patch(encode(before), encode(after))
         if not patch:
             return before
@@ -196,7 +196,7 @@ class RepositoryReconciler:
                 return DONE
             problem = ""
             if repository.status.last_maintenance_time is None:
-                # Never ready yet: its location may have been put right since the identifier was made.
+                # Never ready yet: its location may have been corrected since the identifier was made.
                 repository, problem = await self._identify(repository)
             if not problem:
                 problem = await self._open(repository)
@@ -204,7 +204,7 @@ class RepositoryReconciler:
         return DONE
 
     async def _identify(self, repository: BackupRepository) -> tuple[BackupRepository, str]:
-        """Write identifier and frequency; what stands in the way. (docs/spec: CTL 11)"""
+        """Write identifier and frequency; return the object and the problem, if any. (docs/spec: CTL 11)"""
         spec, problem = repository.spec, ""
         frequency = spec.maintenance_frequency
         if frequency <= Duration():
@@ -226,7 +226,7 @@ class RepositoryReconciler:
         return await self._store.write(repository, after), problem
 
     async def _open(self, repository: BackupRepository) -> str:
-        """Connect to it, or make it; what went wrong."""
+        """Connect to it, or make it; return the problem, empty if there is none."""
         name, place = repository.metadata.name, repository_place(repository)
         try:
             async with self._locks.shared(name):
@@ -400,7 +400,7 @@ async def _unlock(restic: RepositoryOperations, place: Repository) -> None:
 
 
 def _warn_if_moved(repository: BackupRepository, location: BackupStorageLocation) -> None:
-    """The identifier is kept for ever; tell that new volumes go where the location no longer is."""
+    """Warn if the location has changed: the identifier is kept, so that volumes go to the former place."""
     if repository.spec.repository_type == KOPIA_REPOSITORY:
         return  # it always is where the location is
     if needs_region(location):
@@ -455,7 +455,7 @@ def _controller(parts: Parts, name: str, reconcile: Reconcile, workers: int, *, 
         clock=parts.timers,
         queue=queue,
     )
-    # New ones at once; what our own patches change waits for the next pass.
+    # New ones at once; changes by the patches of this server wait for the next pass.
     made.watch(
         informer,
         predicate=lambda obj: repository_type(obj) in UPLOADERS and is_ready(obj) is ready,

@@ -22,7 +22,7 @@ from pinnace.context import LogOptions
 from pinnace.controllers.run_progress import RunProgress
 from pinnace.controllers.shared.availability import Availability
 from pinnace.controllers.shared.confinement import Confinement, bounded, confined, is_bounded
-from pinnace.controllers.shared.lanes import BESIDE
+from pinnace.controllers.shared.lanes import EXTRA_RUNS
 from pinnace.controllers.shared.locations import LocationStores, location_of
 from pinnace.controllers.shared.namespace_queue import NamespaceQueue, targets_of
 from pinnace.controllers.shared.parts import Parts
@@ -66,7 +66,7 @@ METRICS_PERIOD_SECONDS: Final = 60.0
 class ClusterBackups:
     """Finds backups as custom resources, and makes sure that their location can be opened.
 
-    What may be over at the next try is raised as it is: it says nothing about the Restore.
+    Errors that may pass are raised unchanged, as they say nothing about the Restore.
 
     Args:
         slot: the worker of the Restore.
@@ -121,12 +121,12 @@ class ClusterBackups:
 
 
 class RestoreWork:
-    """What is done with one Restore.
+    """Plans and carries out Restores.
 
     Args:
         pod_volumes: restores the content of pod volumes; None: such volumes are an error.
         availability: shared with the Backup controller.
-        slot_of: the worker of a Restore that is being processed.
+        slot_of: returns the worker of a Restore that is being processed.
     """
 
     def __init__(
@@ -188,7 +188,7 @@ class RestoreWork:
         )
 
     async def _confined(self, restore: Restore, location: str) -> Confinement:
-        """The Restore as it is carried out. Nothing is believed of a location that has gone meanwhile."""
+        """The Restore as it is carried out; a location that is gone meanwhile is not trusted."""
         client, namespace = self._scope.client, self._scope.namespace
         try:
             found = await client.get(BACKUP_STORAGE_LOCATIONS, location, namespace)
@@ -270,11 +270,15 @@ class RestoreWork:
         self._availability.worked(backup.spec.storage_location, well=well)
         return ended
 
-    def _log_options(self, restore: Restore, location_of: str) -> LogOptions:
-        """How log and results are kept: without other namespaces where a tenant reads them. (NAC 17 A31)"""
+    def _log_options(self, restore: Restore, owner: str) -> LogOptions:
+        """How log and results are kept: without other namespaces where a tenant reads them. (NAC 17 A31)
+
+        Args:
+            owner: the tenant that owns the location of the backup; empty for the administrator's.
+        """
         scope = self._scope
         options = LogOptions(level=scope.log_level, fmt=scope.log_format, echo=scope.log_echo)
-        tenant = location_of or restore.metadata.annotations.get(Origin.RESTORE.namespace_annotation, "")
+        tenant = owner or restore.metadata.annotations.get(Origin.RESTORE.namespace_annotation, "")
         if not tenant:
             return options
         hide = hiding_for(tenant, scope.namespace)
@@ -283,7 +287,7 @@ class RestoreWork:
         )
 
     async def _pod_volume_backups(self, backup: str, store: BackupStore) -> Sequence[PodVolumeBackup]:
-        """Those of the backup, live from the cluster, each with its uploader. (docs/spec: RST 4, BEY 11.1)
+        """The PodVolumeBackups of the backup in the cluster, with their uploaders. (RST 4, BEY 11.1)
 
         Raises:
             RestoreFailed, KubeError, StorageError: they cannot be listed or read.
@@ -304,7 +308,7 @@ class RestoreWork:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Checked:
-    """What was found out about a Restore when it was validated."""
+    """The findings of the validation of a Restore."""
 
     discovery: Discovery
     confinement: Confinement
@@ -313,7 +317,7 @@ class _Checked:
 
 
 class RestoreCensus:
-    """The gauge that follows from all Restores there are, once a minute. (docs/spec: CTL 8.3)"""
+    """Sets the gauge that follows from all Restores, once a minute. (docs/spec: CTL 8.3)"""
 
     def __init__(self, scope: Scope, informer: Informer) -> None:
         self._scope = scope
@@ -347,7 +351,7 @@ def controller(parts: Parts) -> Controller:
     made = Controller(
         NAME,
         reconciler.reconcile,
-        workers=workers + BESIDE,
+        workers=workers + EXTRA_RUNS,
         resync=Resync(RestoreCensus(parts.scope, informer).resync, METRICS_PERIOD_SECONDS),
         clock=parts.timers,
         queue=queue,

@@ -1,4 +1,4 @@
-"""How far a backup or restore is, as its status says: numbers, and what it is doing now. (docs/adr/062)
+"""The progress of a backup or restore in its status: numbers, and what it is doing now. (docs/adr/062)
 
 The engines publish numbers at most once a second while items are processed. During a long hook, a wait or an
 upload no item is: then this writes every few seconds what has changed.
@@ -24,13 +24,13 @@ from pinnace.runtime.logfields import get_logger
 log = get_logger(__name__)
 
 FIRST_SECONDS: Final = 1.0
-"""No number is written before: the end of a shorter run says the same."""
+"""No number is written earlier: the end of a shorter run has the same numbers."""
 
 QUIET_SECONDS: Final = 3.0
 """After so long without a published number, what else has changed is written."""
 
 MOST: Final = 10
-"""Of resources, hooks and waits: a status is for display."""
+"""The longest list of resources, hooks or waits: a status is for display."""
 
 
 def shown(activity: Activity, *, is_counted: bool) -> RunActivity:

@@ -1,12 +1,12 @@
 """The Schedule controller: makes Backups when cron expressions say so. (docs/spec: CTL 4, API 4)
 
-    paused: left alone until it is not
-    validate ──> FailedValidation, until the spec is mended
+    paused: nothing is done
+    validate ──> FailedValidation, until the spec is corrected
        └───────> Enabled ──due──> look for the run's Backup ──> create it ──> lastBackup
                     ├ skipImmediately: what is due is left out ──> lastSkipped
-                    ├ an earlier Backup has not ended: looked at again every minute
+                    ├ an earlier Backup has not ended: tried again every minute
                     ├ the API server refuses the Backup: FailedValidation, tried again every minute
-                    └ not due: looked at again when it will be
+                    └ not due: tried again when it is
 
 Runs count from the last one, or from the creation of the Schedule before its first: a Schedule that another
 server made does not run at once because that server never ran it. (docs/spec: BEY 7.1)
@@ -29,7 +29,7 @@ from pinnace.api.values.cron import Cron, CronError, read_schedule
 from pinnace.api.values.times import format_time, parse_time
 from pinnace.api.velero.backup import BackupPhase
 from pinnace.api.velero.schedule import Schedule, SchedulePhase
-from pinnace.backup.request import ttl_errors
+from pinnace.backup.request import movement_errors, ttl_errors
 from pinnace.controllers.shared.parts import Parts
 from pinnace.controllers.shared.scope import MAIN_WORKERS, Scope
 from pinnace.controllers.shared.writes import PASSING_ERRORS
@@ -44,11 +44,11 @@ log = get_logger(__name__)
 
 NAME: Final = "schedule"
 POLL_PERIOD_SECONDS: Final = 60.0
-"""How often runs are looked for that a timer missed because the clock was set. (docs/spec: CTL 2.1)"""
+"""How often to look for runs that a timer missed because the clock was set. (docs/spec: CTL 2.1)"""
 
 _LONG_AGO: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _CLOCK_DIFFERENCE: Final = timedelta(minutes=5)
-"""By how much our clock may be behind that of the API server."""
+"""By how much the clock of this server may be behind that of the API server."""
 
 _IN_FLIGHT: Final = timedelta(minutes=2)
 """For how long a create without an answer may still take effect; API servers end requests after one."""
@@ -72,7 +72,7 @@ _NAME_TAKEN_SECONDS: Final = 1.0
 
 
 class ScheduleMetrics(Protocol):
-    """What is counted of schedules. (docs/spec: SRV 8.1)"""
+    """The metrics of schedules. (docs/spec: SRV 8.1)"""
 
     def schedule_seen(self, schedule: str, phase: str) -> None: ...
 
@@ -83,13 +83,13 @@ class ScheduleMetrics(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """What a Schedule's spec is worth.
+    """The result of the validation of a Schedule.
 
     Attributes:
         schedule: None if it cannot be read.
         cron: None if the spec is not valid.
-        errors: why it is not.
-        warnings: what of it is ignored.
+        errors: why it is not valid.
+        warnings: the fields that are ignored.
     """
 
     schedule: Schedule | None
@@ -119,10 +119,10 @@ class ScheduleReconciler:
     """Makes the Backups of Schedules.
 
     Args:
-        informer: of the Schedules.
-        zone: of the clock that cron expressions and names of Backups follow.
-        enqueue: lets a key be looked at.
-        skip_immediately: for Schedules that do not say.
+        informer: the Schedules.
+        zone: the time zone of cron expressions and of the names of Backups.
+        enqueue: adds a key to the work queue.
+        skip_immediately: the default of `spec.skipImmediately`.
     """
 
     def __init__(
@@ -164,15 +164,15 @@ class ScheduleReconciler:
         refusal = self._refused.get(key, "") if verdict.cron is not None else ""
         if verdict.errors:
             self._refused.pop(key, None)
-        # The status follows from the spec, so a corrected spec clears the errors of the former one; and from
-        # what became of the last run.
+        # The status follows from the spec, so that a corrected spec clears the errors of the former one, and
+        # from the outcome of the last run.
         phase = SchedulePhase.FAILED_VALIDATION if refusal else verdict.phase
         errors = [refusal] if refusal else verdict.errors
         if (status.get("phase"), status.get("validationErrors") or []) != (phase, errors):
             try:
                 await self._publish(key, obj, phase, errors)
             except (Conflict, NotFound):
-                return Result.after(0.0)  # what it is now decides (docs/spec: CTL 1.2)
+                return Result.after(0.0)  # its present state decides (docs/spec: CTL 1.2)
         seen = status.get("phase") or "" if verdict.cron is None else verdict.phase
         self._metrics.schedule_seen(labels.label_value(key.name), seen)
         if verdict.schedule is None or verdict.cron is None:
@@ -185,7 +185,7 @@ class ScheduleReconciler:
                 return Result.after(_AGAIN_SECONDS)
 
     async def poll(self) -> None:
-        """Queue what is due by the cache; without any request as long as nothing is."""
+        """Queue the Schedules that are due by the cache. Makes no request."""
         for obj in self._informer.objects():
             if is_paused(obj):
                 continue
@@ -263,7 +263,7 @@ class ScheduleReconciler:
         return wanted
 
     async def _skip(self, key: Key, schedule: Schedule, cron: Cron, now: datetime) -> Result:
-        """Leave out what is due by now, and store that it was."""
+        """Skip the run that is due, and store that it was skipped."""
         patch = {
             "metadata": {"resourceVersion": schedule.metadata.resource_version},
             "spec": {"skipImmediately": False},
@@ -337,6 +337,7 @@ def judge(obj: JSONObject) -> Verdict:
         schedule = decode(Schedule, obj)
         cron = read_schedule(schedule.spec.schedule)
         errors += ttl_errors(schedule.spec.template, "spec.template")
+        errors += movement_errors(schedule.spec.template, "spec.template")
     except (CronError, DecodeError) as error:
         errors.append(str(error))
     findings = check_spec("Schedule", obj)
@@ -387,7 +388,7 @@ def is_made_for(schedule: Schedule, backup: JSONObject, due: datetime, now: date
     created = schedule.metadata.creation_timestamp or _LONG_AGO
     metadata = backup["metadata"]
     earliest = max(due, created - _CLOCK_DIFFERENCE)
-    # Names of one length sort as the times in them do, but for the hour that a clock is set back.
+    # Names of one length sort as the times in them do, except in the hour in which a clock is set back.
     first, last = (backup_name(schedule.metadata.name, moment, zone) for moment in (earliest, now))
     return (
         len(metadata["name"]) == len(first)

@@ -31,20 +31,19 @@ WORKERS: Final = 32
 """Locations validated side by side, each costs one request that waits. A tenant has a share of them only."""
 
 VALIDATION_SECONDS: Final = 30.0
-"""For one location: the owner of a store decides how slowly it answers, and other locations of the same owner
-wait for it."""
+"""The limit for one location: a store may answer slowly on purpose, and others of its tenant wait for it."""
 SHORTEST_FREQUENCY: Final = Duration.seconds(1)
-"""A shorter one is a slip, and would keep the server busy with one location."""
+"""A shorter one is a mistake, and would keep the server busy with one location."""
 
 _LONGEST_MESSAGE: Final = 1000
 
 
 class StorageLocationReconciler:
-    """Validates locations and sees to it that there is a default one.
+    """Validates locations and makes sure that there is a default location.
 
     Args:
-        default_location: the one that becomes the default when none is.
-        validation_frequency: for locations that name none.
+        default_location: the location that becomes the default when none is marked.
+        validation_frequency: how often a location without a frequency of its own is validated.
     """
 
     def __init__(
@@ -62,7 +61,7 @@ class StorageLocationReconciler:
         self._validated_spec: dict[Key, JSONObject] = {}
 
     async def reconcile(self, key: Key) -> Result:
-        """Validate the location if it is due, and say when it will be next."""
+        """Validate the location if it is due, and return when it is due again."""
         client = self._scope.client
         try:
             obj = await client.get(BACKUP_STORAGE_LOCATIONS, key.name, key.namespace)
@@ -118,7 +117,7 @@ class StorageLocationReconciler:
         await patch_status(self._scope, BACKUP_STORAGE_LOCATIONS, key, status)
 
     async def _make_default(self, key: Key, obj: JSONObject) -> JSONObject:
-        """Mark the server's default location if no location is marked; its spec then. (STO 13)
+        """Mark the server's default location if no location is marked; return the spec after that. (STO 13)
 
         Of several that are marked, the one that was created last stays so. (docs/spec: BEY 7.3)
         """

@@ -1,4 +1,4 @@
-"""Shows why new Backups and Restores have not begun: their place in the queue, and what they wait for.
+"""Shows why new Backups and Restores have not begun: their queue position, and what they wait for.
 
 Every few seconds those that still wait are looked at together: a Backup becomes Queued with its position, as
 in Velero 1.18, and both kinds get an annotation with the reason. One that begins at once is never touched,
@@ -42,12 +42,12 @@ _FOR_WORKER: Final = "a free worker of the server"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Queue:
-    """The objects of one kind, and how those that are new come to run.
+    """The objects of one kind, and what the new ones wait for.
 
     Attributes:
         cache: all objects of the kind.
-        in_flight: keys of those that a worker is busy with.
-        queue: those that must not start yet, in their order; None where only free workers are waited for.
+        in_flight: keys of the objects that this server works on.
+        queue: the objects that must not start yet, in their order; None if they only wait for free workers.
         has_positions: whether the kind has the phase Queued.
     """
 
@@ -59,7 +59,7 @@ class Queue:
 
 
 class WaitingRuns:
-    """Keeps what the waiting objects of one kind show."""
+    """Keeps status and annotation of the waiting objects of one kind up to date."""
 
     def __init__(self, scope: Scope, queue: Queue) -> None:
         self._scope = scope
@@ -69,7 +69,7 @@ class WaitingRuns:
         self._waited: set[Key] = set()
 
     async def resync(self) -> None:
-        """One round; asks nothing of the API server when nothing has changed. Raises KubeError."""
+        """One round; makes no request when nothing has changed. Raises KubeError."""
         waiting = {Key.of(obj): obj for obj in self._queue.cache.objects() if self._waits(obj)}
         held = {key: blocker for key, blocker in self._held() if key in waiting}
         # Those that must wait for others have been planned already; the rest waits for a free worker.
@@ -112,12 +112,12 @@ class WaitingRuns:
         if not patch:
             return
         key, resource = Key.of(obj), self._queue.resource
-        # Of an object that has begun meanwhile this must not make a waiting one.
+        # An object that has begun meanwhile must not be shown as waiting.
         metadata["resourceVersion"] = text(obj, "metadata", "resourceVersion")
         try:
             await self._scope.client.patch(resource, key.name, {**patch, "metadata": metadata}, key.namespace)
         except (Conflict, NotFound):
-            return  # the next round looks at what it is now
+            return  # the next round decides by its present state
         except (Invalid, BadRequest) as error:
             if "status" not in patch:
                 raise
@@ -141,7 +141,7 @@ def _created(obj: JSONObject) -> str:
 
 
 def controller(parts: Parts) -> Controller:
-    """The controller that shows what waits, of the kinds that this server works on. Made after theirs."""
+    """The controller that shows what waits. Make it after the controllers of Backups and Restores."""
     in_flight = {BACKUPS: parts.backups_in_flight, RESTORES: parts.restores_in_flight}
     queues = [
         Queue(

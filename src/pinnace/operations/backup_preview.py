@@ -1,4 +1,4 @@
-"""What a backup would hold: the engine of a backup with nothing written, no hook run and no snapshot taken.
+"""Previews what a backup would hold: its engine with nothing written, no hook run and no snapshot taken.
 
 Built-in actions, which only read, run as in a backup. Actions of plugins and those for CSI snapshots do not,
 as they can write: each is a warning of the preview.
@@ -31,7 +31,7 @@ from pinnace.volumes.policies import VolumePolicies
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackupPreview:
-    """What a backup would hold and do.
+    """The content and the effects that a backup would have.
 
     Attributes:
         counts: the items by group-resource and namespace.
@@ -48,7 +48,7 @@ class BackupPreview:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackupPreviewSettings:
-    """How a backup is previewed.
+    """The settings of a preview.
 
     Attributes:
         saves_pod_volumes: whether the backup could save pod volumes; without a server none can.

@@ -60,7 +60,7 @@ class Snapshots:
     Args:
         trusted: whether the administrator's own location holds the backup. A backup in a tenant's location
             has no snapshots: its files and its name are the tenant's choice. (docs/spec: NAC A15, A35)
-        known: what the files of the backup tell, if it was read already.
+        known: the volume data by the files of the backup, if they were read already.
     """
 
     def __init__(
@@ -89,7 +89,7 @@ class Snapshots:
 
     async def delete(self) -> list[str]:
         data = await self._data()
-        # Those of the others were named by `obstacles`: an error here would be a second one for the same.
+        # `obstacles` has named the others: an error here would be a second one for the same.
         deletable = [each for each in data.native if not self._problems.get(each.spec.location)]
         errors = await delete_snapshots(deletable, self._snapshotters)
         kinds = self._kinds()
@@ -108,7 +108,7 @@ class Snapshots:
         return ""
 
     async def _data(self) -> StoredVolumeData:
-        """What the files of the backup tell; read once, as the tarball may be among them."""
+        """The volume data by the files of the backup; read once, as the tarball may be among them."""
         if not self._trusted:
             return StoredVolumeData()
         context = self._context

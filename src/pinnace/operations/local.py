@@ -1,4 +1,4 @@
-"""Runs without a server, and backups: a cluster and a location in, a finished Backup out.
+"""Runs without a server, and their backups: a cluster and a location in, a finished Backup out.
 
 The command line (`pinnace --location`) and the Python API call this. Nothing is printed here: what happens is
 told to `LocalRun.observer`. Restores are in `local_restore`, so that a backup does not load what they need.
@@ -59,7 +59,7 @@ class NameTaken(InvalidRun):
 
 
 class Observer:
-    """Is told what happens in a run; this one ignores it."""
+    """Is told what happens in a run; this class ignores it."""
 
     def warn(self, text: str) -> None:
         """Something about the cluster or the location could not be found out or written."""
@@ -69,7 +69,7 @@ class Observer:
 
 
 class LocalRun(msgspec.Struct, frozen=True, kw_only=True):
-    """What a run without a server is given.
+    """The inputs and settings of a run without a server.
 
     Attributes:
         client: the cluster.
@@ -80,7 +80,7 @@ class LocalRun(msgspec.Struct, frozen=True, kw_only=True):
         progress: told at most once a second how far the run is.
         activity: what the run is doing now, for display.
         observer: told what happens.
-        timer: what is waited by for operations of plugins; the event loop's if None.
+        timer: the clock for waiting for operations of plugins; the event loop's if None.
     """
 
     client: KubeClient
@@ -95,7 +95,7 @@ class LocalRun(msgspec.Struct, frozen=True, kw_only=True):
     timer: Timer | None = None
 
     async def discover(self) -> Discovery:
-        """What the cluster serves; what could not be found out is a warning. Raises KubeError."""
+        """The kinds that the cluster serves; gaps in that are warnings. Raises KubeError."""
         discovery = await Discovery.load(self.client, all_versions="EnableAPIGroupVersions" in self.features)
         for warning in discovery.warnings:
             self.observer.warn(warning)
@@ -149,7 +149,7 @@ def plugin_options(namespace: str, kubeconfig: str, features: Collection[str]) -
 
 
 async def make_backup(run: LocalRun, backup: Backup) -> Backup:
-    """Make a backup and store it; the Backup with its terminal phase.
+    """Make a backup and store it; return the Backup with its terminal phase.
 
     Raises:
         InvalidRun: it cannot be made as asked; NameTaken if there is one of that name. Nothing was done.
@@ -212,7 +212,7 @@ async def _prepare(run: LocalRun, backup: Backup, discovery: Discovery) -> Backu
         now=now,
     )
     problems = list(prepared.status.validation_errors)
-    # Asked first what was misspelt, the user loses nothing; a server cannot ask. (docs/adr/023)
+    # A command refuses a misspelt kind at once; with a server it is an error of the backup. (docs/adr/023)
     unserved = unserved_names(included_kinds(backup.spec), discovery)
     problems += [name.text for name in unserved if not name.is_pattern]
     if problems:

@@ -38,7 +38,7 @@ from pinnace.storage.location_url import location_title
 async def make_restore(
     run: LocalRun, restore: Restore, *, modifiers: ResourceModifiers | None = None
 ) -> tuple[Restore, bool]:
-    """Restore from a backup; the finished Restore, and whether it was recorded in the location.
+    """Restore from a backup; return the finished Restore, and whether it was recorded in the location.
 
     Args:
         modifiers: instead of those that the Restore names.
@@ -155,7 +155,7 @@ async def _record(run: LocalRun, restore: Restore) -> bool:
 
 
 async def _pod_volume_backups(store: BackupStore, backup: Backup) -> Sequence[PodVolumeBackup]:
-    """Those that the location holds, each with its uploader. Raises StorageError."""
+    """The PodVolumeBackups that the location holds, each with its uploader. Raises StorageError."""
     stored = await store.read_pod_volume_backups(backup.metadata.name)
     try:
         found = [decode(PodVolumeBackup, obj) for obj in stored]

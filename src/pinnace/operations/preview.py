@@ -1,4 +1,4 @@
-"""What a restore would do: the engine of a restore over a simulated cluster, with nothing written anywhere.
+"""Previews what a restore would do: its engine over a simulated cluster, with nothing written anywhere.
 
 Built-in actions run as in a restore; what they would create is simulated too. Actions of plugins do not run,
 as nothing keeps them from writing: each is a warning of the preview.
@@ -57,7 +57,7 @@ class BackupContents(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PreviewSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """How a restore is previewed.
+    """The settings of a preview.
 
     Attributes:
         namespace: the server's, where settings of actions are.
@@ -78,12 +78,12 @@ class PreviewSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Preview(msgspec.Struct, frozen=True, kw_only=True):
-    """What a restore would do.
+    """The effects that a restore would have.
 
     Attributes:
-        outcomes: of each object.
+        outcomes: what would become of each object.
         results: the warnings and errors that it would end with.
-        namespaces, definitions: the names of those that it would create.
+        namespaces, definitions: the names of the namespaces and definitions that it would create.
         notes: the volumes and hooks.
         not_asked: how many objects the API server could not be asked about, as their namespace or kind does
             not exist yet.
@@ -141,7 +141,7 @@ async def _preview(
         actions=_actions(cast(KubeClient, cluster), discovery, contents, settings),
         log=settings.log,
         progress=_NoProgress(),
-        # What is being deleted or not yet established is taken as it is: nothing waits for it here.
+        # Objects that are being deleted or not yet established are taken as they are: nothing waits for them.
         options=RestoreOptions(
             features=settings.features, terminating_timeout_seconds=0.0, resource_timeout_seconds=0.0
         ),

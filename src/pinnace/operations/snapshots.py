@@ -43,7 +43,7 @@ def snapshotters_of(context: RunContext) -> Snapshotters:
 
 
 def taken_snapshots(context: RunContext, backup: Backup) -> TakenSnapshots | None:
-    """What keeps count of the CSI snapshots of a backup; None where the feature is off.
+    """The record of the CSI snapshots of a backup; None where the feature is off.
 
     Raises:
         CSIError: the feature is on, and the cluster has no such kinds.
@@ -74,7 +74,7 @@ def csi_backup_actions_of(
 def csi_restore_actions_of(
     context: RunContext, *, recorded: Container[str] | None
 ) -> list[RestoreItemAction]:
-    """The same of restores; `recorded` as in `csi_restore_actions`. Raises CSIError."""
+    """As `csi_backup_actions_of`, for restores; `recorded` as in `csi_restore_actions`. Raises CSIError."""
     if FEATURE not in context.features:
         return []
     brought = {action.name for action in context.plugins.restore_actions}

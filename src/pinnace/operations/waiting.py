@@ -1,4 +1,4 @@
-"""What follows a backup or restore whose actions have started operations: waiting for them, and finalizing.
+"""Waits for the operations that actions of a backup or restore have started, and finalizes it.
 
     WaitingForPluginOperations ──follow──> … ──all have ended──> Finalizing ──finalize──> Completed
               └── an operation or an item failed: the same phases with PartiallyFailed
@@ -51,7 +51,7 @@ from pinnace.storage.errors import ObjectNotFound, StorageError, UnreadableObjec
 _logger = logging.getLogger(__name__)
 
 POLL_SECONDS: Final = 10.0
-"""Between two questions for progress, as `--item-operation-sync-frequency` of Velero has it."""
+"""Between two questions for progress: the default of Velero's `--item-operation-sync-frequency`."""
 
 _NamedT = TypeVar("_NamedT", BackupItemActionV2, RestoreItemActionV2)
 _AboutT = TypeVar("_AboutT", Backup, Restore)
@@ -75,13 +75,13 @@ class OperationsChanged(Exception):
 
 
 class Following(msgspec.Struct, frozen=True, kw_only=True):
-    """What a look at the operations of one backup or restore needs.
+    """Follows the operations of one backup or restore, one look at a time.
 
     Attributes:
         store: the location that holds the file of operations.
         plugins: opened for this look.
         builtin_backup_actions, builtin_restore_actions: actions of version 2 that are built in.
-        timeout: for operations of objects that say nothing.
+        timeout: the limit for operations of an object without a timeout of its own.
     """
 
     store: BackupStore
@@ -125,7 +125,7 @@ class Following(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     async def restore(self, restore: Restore, *, cancel: str = "") -> Restore:
-        """The same of a Restore. Raises StorageError, OperationsChanged."""
+        """As `backup`, for a Restore. Raises StorageError, OperationsChanged."""
         name = restore.metadata.name
         before = _verified(restore, await self.store.read_restore_item_operations(name))
         operators = Operators(restore, _by_name(self._restore_actions()), self.log)
@@ -248,7 +248,7 @@ async def wait_for_backup(
 
 
 async def wait_for_restore(context: RunContext, restore: Restore, *, timer: Timer | None = None) -> Restore:
-    """The same of a restore."""
+    """As `wait_for_backup`, for a restore."""
     timer = timer or SystemTimer()
     following = Following(store=context.store, plugins=context.plugins, clock=context.clock)
     try:

@@ -1,10 +1,10 @@
 """The private directory of one process that does the work: spools of backups and restores, credential files.
 
-A server has one, and a run without a server. It goes with the process. One that was left by a
-dead process is removed by the next: a pod's scratch volume outlives its containers, and a server that is
-killed again and again must not fill it, nor may a temporary directory keep the Secrets of a killed command.
-A lock tells the living from the dead, for the kernel releases it however a process ends. (docs/spec: CTL 15,
-SRV 12)
+Each server has one, and each run without a server. It is removed when the process ends. The directory of a
+process that was killed is removed by the next process: a pod's scratch volume outlives its containers, and a
+server that is killed again and again must not fill it, nor may a temporary directory keep the Secrets of a
+killed command. A lock shows whether the process still runs, as the kernel releases it however a process ends.
+(docs/spec: CTL 15, SRV 12)
 """
 
 import asyncio

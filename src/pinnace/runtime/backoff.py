@@ -31,10 +31,6 @@ class FailureBackoff(Generic[K]):
         """Start again at the shortest delay."""
         self._failures.pop(key, None)
 
-    def failures(self, key: K) -> int:
-        """Failures of a key since it was last forgotten."""
-        return self._failures.get(key, 0)
-
 
 class TokenBucket:
     """A rate for several keys together; with an empty bucket, `reserve` says how long to wait.
@@ -55,7 +51,7 @@ class TokenBucket:
         return max(0.0, -self._tokens / self._rate_per_second)
 
     def is_full(self, now: float) -> bool:
-        """Whether it is as good as new."""
+        """Whether it has all its tokens."""
         return self._level(now) >= self._burst
 
     def _level(self, now: float) -> float:

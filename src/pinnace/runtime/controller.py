@@ -26,7 +26,7 @@ SYNC_TIMEOUT_SECONDS = 120.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """How a reconcile ended. Either way the failures of the key are forgotten."""
+    """The result of a reconcile without an error; the failures of the key are forgotten."""
 
     requeue_after_seconds: float | None = None
 
@@ -46,7 +46,7 @@ Predicate = Callable[[JSONObject], bool]
 
 @dataclass(frozen=True, slots=True)
 class Resync:
-    """What a controller does periodically.
+    """The periodic function of a controller.
 
     Attributes:
         function: called at once at start and again one period after it ended, never twice at a time.
@@ -149,6 +149,11 @@ class Controller:
         """Add a key to the queue."""
         self._queue.add(key)
 
+    @property
+    def is_stopping(self) -> bool:
+        """Whether `stop` was called."""
+        return self._sleeper.stopped
+
     def stop(self) -> None:
         """Begin no further key and no further resync; what is in flight continues. Idempotent."""
         self._queue.shutdown()
@@ -210,9 +215,9 @@ class _Attempt:
     """Ends every error of a controller's own code here: logged once, and remembered as `failed`.
 
     This is the one place that stops any exception, whatever it is: a controller serves many objects for
-    months, and one strange object must not keep the others from being served. Cancellation of our task
-    passes. One that comes out without our task being cancelled (a cancelled task that was awaited) is an
-    error like others; let through, it would end the worker without a word.
+    months, and one strange object must not keep the others from being served. Cancellation of this task
+    passes. One that comes out without this task being cancelled (a cancelled task that was awaited) is an
+    error like others; let through, it would end the worker without a log line.
     """
 
     def __init__(self, message: str) -> None:

@@ -24,7 +24,7 @@ class CacheSyncTimeout(RuntimeFailure):
 
 
 class LeadershipLost(RuntimeFailure):
-    """The lease is no longer ours, or may not be: everything that only a leader may do must end."""
+    """This process may not hold the lease any longer: everything that only a leader may do must end."""
 
 
 class GracePeriodExceeded(RuntimeFailure):

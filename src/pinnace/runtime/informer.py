@@ -41,7 +41,7 @@ SHORT_STEP_SECONDS = 1.0
 
 
 class InformerState(enum.StrEnum):
-    """What an informer is doing."""
+    """The state of an informer."""
 
     STOPPED = "Stopped"
     LISTING = "Listing"
@@ -136,7 +136,7 @@ class Informer:
 
     @property
     def name(self) -> str:
-        """What is watched, for logs."""
+        """The name of the watched resource, for logs."""
         return self.resource.group_resource
 
     @property
@@ -155,7 +155,7 @@ class Informer:
         on_update: Callable[[JSONObject, JSONObject], None] | None = None,
         on_delete: Callable[[JSONObject], None] | None = None,
     ) -> None:
-        """Have changes told; what the cache holds already is told to `on_add` at once."""
+        """Register functions for changes; `on_add` is called at once for each object in the cache."""
         handlers = Handlers(on_add=on_add, on_update=on_update, on_delete=on_delete)
         self._handlers.append(handlers)
         for obj in self._cache.objects():
@@ -217,7 +217,7 @@ class Informer:
             step = following
 
     def _log_interruption(self, error: KubeError | None, following: InformerState, delay: float) -> None:
-        # A forgotten resourceVersion is everyday business, and so is a watch that the server ends early.
+        # A forgotten resourceVersion is normal, and so is a watch that the server ends early.
         level = logging.DEBUG if error is None or isinstance(error, Gone) else logging.WARNING
         log.log(
             level,

@@ -19,15 +19,3 @@ class Key(NamedTuple):
     def of(cls, obj: Mapping[str, Any]) -> "Key":
         """The key of an object."""
         return cls(text(obj, "metadata", "namespace"), text(obj, "metadata", "name"))
-
-    @classmethod
-    def parse(cls, written: str) -> "Key":
-        """The key written as `namespace/name` or `name`.
-
-        Raises:
-            ValueError: more than one `/`, or no name.
-        """
-        namespace, slash, name = written.rpartition("/")
-        if not name or "/" in namespace or (slash and not namespace):
-            raise ValueError(f"unexpected key format: {written!r}")
-        return cls(namespace, name)

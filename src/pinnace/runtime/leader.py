@@ -37,7 +37,7 @@ RENEWED_PART = 5 / 6
 
 
 class LeaderState(enum.StrEnum):
-    """Where an elector is."""
+    """The state of an elector."""
 
     STANDBY = "Standby"
     LEADING = "Leading"
@@ -228,7 +228,7 @@ class LeaderElector:
         self._check_held(self._written)
 
     def _check_held(self, lease: JSONObject) -> None:
-        """Raise InvalidResponse unless the answer to our write names us as the holder."""
+        """Raise InvalidResponse unless the answer to a write names this candidate as the holder."""
         if self._observe(lease).record.holder != self.identity:
             self._written = None
             raise InvalidResponse(f"lease {self.name} was written, and the answer names another holder")

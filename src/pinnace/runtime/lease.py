@@ -1,7 +1,7 @@
-"""The record in a Lease: who may hold it now, and what we write to hold it. Pure; no I/O.
+"""The record in a Lease: which candidate may hold it now, and what is written to hold it. Pure; no I/O.
 
 Clocks of two machines are never compared: a lease counts as held for its duration from the moment at which
-*we* saw it change, by our own monotonic clock. The times inside are for people.
+*this process* saw it change, by its own monotonic clock. The times inside are for people.
 (docs/spec: SRV 14, CTL 15)
 """
 
@@ -17,7 +17,7 @@ SERVER_LEASE: Final = "pinnace-server"
 
 
 class LeaseRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """What a Lease says. An empty holder means that it was released."""
+    """The content of a Lease. An empty holder means that it was released."""
 
     holder: str
     duration_seconds: float
@@ -39,7 +39,7 @@ class LeaseRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Observation(msgspec.Struct, frozen=True):
-    """A record and when, by our monotonic clock, we first saw it."""
+    """A record and when, by the monotonic clock of this process, it was first seen."""
 
     record: LeaseRecord
     seen_at: float

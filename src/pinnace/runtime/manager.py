@@ -36,7 +36,7 @@ class Service(Protocol):
 
 
 class ManagerPhase(enum.StrEnum):
-    """How far a manager is."""
+    """The phase of a manager."""
 
     STOPPED = "Stopped"
     STANDBY = "Standby"
@@ -48,7 +48,7 @@ class ManagerPhase(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Health:
-    """The answers for probes. A standby is ready: it is what it should be."""
+    """The answers for probes. A standby counts as ready."""
 
     live: bool
     ready: bool
@@ -57,7 +57,7 @@ class Health:
 
 @dataclass(slots=True, kw_only=True)
 class _Parts:
-    """What a manager was given to run, in the order of adding."""
+    """The parts that a manager runs, in the order of adding."""
 
     elector: LeaderElector | None
     grace_period_seconds: float
@@ -114,7 +114,7 @@ class Manager:
 
     @property
     def health(self) -> Health:
-        """For the probes of the process."""
+        """The health of the process, for its probes."""
         elector = self._parts.elector
         if self.phase is ManagerPhase.RUNNING and elector is not None and not elector.is_leading:
             return Health(live=False, ready=False, detail="the lease ran out")
@@ -232,7 +232,7 @@ class _Run:
 
 
 async def _cancel(*tasks: asyncio.Future[Any]) -> None:
-    """Cancel tasks and wait until they have cleaned up. Their failures are their group's business."""
+    """Cancel tasks and wait until they have cleaned up. Their task group handles their failures."""
     for task in tasks:
         task.cancel()
     if tasks:

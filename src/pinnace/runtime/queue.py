@@ -5,7 +5,8 @@ Adding a key that waits is a no-op; adding one that is being processed queues it
 Each key waits in the lane of a party, for example of a tenant. Parties are served round robin, so are the
 lanes of one party, and a lane is first in, first out: a party that adds thousands of keys delays those of
 another by one key. Shares limit how many keys are processed at once: a key whose share is used up is skipped.
-Some of them a key may give back while it is processed, and take again before keys that wait.
+A key may give its worker shares back while it is processed (`release`), and take them again before keys
+that wait (`regain`).
 (docs/spec: CTL 2.1, docs/adr/014)
 """
 
@@ -48,7 +49,7 @@ class Lane:
 
 
 ONE_LANE: Final = Lane()
-"""For queues where no key can delay another for long."""
+"""The lane of queues in which no key can delay another for long."""
 
 
 def one_lane(_key: object) -> Lane:
@@ -70,13 +71,13 @@ class _Waiting(Generic[K]):
     keys: deque[K] = field(default_factory=deque)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Processed:
-    """A key that is processed.
+    """A key that is processed; each is equal to itself only.
 
     Attributes:
         has_worker: whether it uses up the worker shares of its lane.
-        regains: done as soon as it does so again; None unless that is waited for.
+        regains: set when it has them again; None unless `regain` waits for them.
     """
 
     lane: Lane
@@ -161,10 +162,6 @@ class RateLimitedQueue(Generic[K]):
         """Forget the failures of a key: its next retry has the shortest delay."""
         self._backoff.forget(key)
 
-    def failures(self, key: K) -> int:
-        """Failures of a key since it was last forgotten."""
-        return self._backoff.failures(key)
-
     async def get(self) -> K:
         """Wait for a key and take it. Cancelling this loses no key.
 
@@ -184,7 +181,7 @@ class RateLimitedQueue(Generic[K]):
                 await getter
             except asyncio.CancelledError:
                 if not getter.cancelled():
-                    # We were woken for a key and are cancelled before taking it: wake another.
+                    # This getter was woken for a key and is cancelled before taking it: wake another.
                     self._wake_getter()
                 raise
         raise QueueShutDown
@@ -199,7 +196,8 @@ class RateLimitedQueue(Generic[K]):
     async def regain(self, key: K) -> None:
         """Take the worker shares of a key that is processed again, as soon as they have room. Idempotent.
 
-        Those that wait here come before keys that wait, also when the queue is shut down.
+        Keys that wait for their worker shares come before keys that have not begun. A shutdown does not end
+        the wait: what is in flight continues.
         """
         processed = self._processing[key]
         if processed.has_worker:
@@ -284,7 +282,7 @@ class RateLimitedQueue(Generic[K]):
             self._wake_getter()
 
     def _serve_regaining(self) -> None:
-        """Let those continue that wait for their worker shares and have room, the first first."""
+        """Give worker shares with room to the keys that wait for them, in the order of their requests."""
         for processed in list(self._regaining):
             shares, regains = processed.lane.worker_shares, processed.regains
             if regains is not None and not regains.done() and self._has_room(shares):

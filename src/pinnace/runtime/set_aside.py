@@ -1,4 +1,4 @@
-"""Objects that are wrong in themselves: left alone for longer each time, and reported once a day. Pure.
+"""Objects that cannot be used as they are: left alone for longer each time, and reported once a day. Pure.
 
 An object that the API server refuses, or that cannot be read, does not change by being tried again, and its
 author may have written any number of them. The caller gives the time.
@@ -31,7 +31,7 @@ class SetAside(Generic[K]):
         self._entries: dict[K, _Entry] = {}
 
     def __contains__(self, key: K) -> bool:
-        """Whether an object was wrong when it was last looked at."""
+        """Whether an object could not be used when it was last looked at."""
         return key in self._entries
 
     def waits(self, key: K, now: datetime) -> bool:
@@ -50,7 +50,7 @@ class SetAside(Generic[K]):
         return is_news
 
     def forget(self, key: K) -> None:
-        """Take an object for a good one again."""
+        """Forget that an object was set aside: the next time counts as its first."""
         self._entries.pop(key, None)
 
     def keep_only(self, keys: Collection[K]) -> None:

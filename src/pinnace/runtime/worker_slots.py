@@ -13,23 +13,23 @@ from pinnace.runtime.keys import Key
 from pinnace.runtime.queue import RateLimitedQueue
 
 PATIENCE_SECONDS: Final = 2.0
-"""A store that answers within that time does not change the order in which runs are worked on."""
+"""A store that answers within this time does not change the order in which runs are worked on."""
 
 
 class WorkerSlot:
-    """The worker of one run. This one is never waited for: for commands, which do one thing at a time."""
+    """The worker of one run; this class is for commands, which do one thing at a time and never wait."""
 
     def give_back(self) -> None:
-        """The worker is not needed, as from now on the run only waits for a store. Idempotent."""
+        """Give the worker back, as from now on the run only waits for a store. Idempotent."""
 
     async def take(self) -> None:
-        """The worker is needed; waits for one if ours was given back. Idempotent."""
+        """Take a worker again, after waiting until one is free, if it was given back. Idempotent."""
 
     @contextmanager
     def lent(self) -> Iterator[None]:
         """While the block waits for a store, give the worker back if that takes long.
 
-        What needs the worker after that calls `take`.
+        Call `take` after the block before anything that needs the worker.
         """
         yield
 
@@ -38,8 +38,8 @@ class QueueWorkerSlot(WorkerSlot):
     """The worker that a key of a work queue was handed to.
 
     Args:
-        key: is being processed.
-        clock: for the patience.
+        key: the key that is being processed.
+        clock: measures `PATIENCE_SECONDS`; the event loop's if None.
     """
 
     def __init__(self, queue: RateLimitedQueue[Key], key: Key, *, clock: Clock | None = None) -> None:

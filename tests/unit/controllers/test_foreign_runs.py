@@ -52,7 +52,7 @@ def scene(tmp_path: Path) -> Scene:
     ],
 )
 @pytest.mark.parametrize("pod", [None, OURS, UPLOADER], ids=["no pod", "our server", "a node agent"])
-async def test_what_no_velero_server_continues_with_is_ended_after_an_hour(
+async def test_an_object_that_no_velero_server_continues_with_is_ended_after_an_hour(
     scene: Scene, plural: str, phase: str, ended: str, pod: dict[str, Any] | None
 ) -> None:
     if pod:
@@ -68,7 +68,7 @@ async def test_what_no_velero_server_continues_with_is_ended_after_an_hour(
     assert status["completionTimestamp"] == "2021-08-11T21:43:26Z"
 
 
-async def test_what_our_own_server_waits_for_is_left_to_it(scene: Scene) -> None:
+async def test_an_object_that_this_server_waits_for_is_left_alone(scene: Scene) -> None:
     scene.world.cluster.add("backups", "ours", status={"phase": "WaitingForPluginOperations"})
     stored = scene.world.cluster.objects["backups", "ours"]
     stored["metadata"]["annotations"] = {ITEM_OPERATIONS: "a-digest"}
@@ -111,7 +111,7 @@ async def test_where_pods_may_not_be_read_nothing_is_ended(scene: Scene) -> None
     assert scene.world.cluster.writes() == []
 
 
-async def test_one_that_changes_at_the_last_moment_is_left_alone(scene: Scene) -> None:
+async def test_an_object_that_changes_at_the_last_moment_is_left_alone(scene: Scene) -> None:
     scene.world.cluster.add("backups", "left", status={"phase": "Finalizing"})
     await scene.runs.resync()
 
@@ -127,7 +127,7 @@ async def test_one_that_changes_at_the_last_moment_is_left_alone(scene: Scene) -
 @pytest.mark.parametrize(
     "phase", ["", "New", "Queued", "ReadyToStart", "InProgress", "Completed", "Deleting"]
 )
-async def test_other_phases_are_no_concern_of_it(scene: Scene, phase: str) -> None:
+async def test_objects_in_other_phases_are_left_alone(scene: Scene, phase: str) -> None:
     scene.world.cluster.before = fail_once("list", "pods")
     scene.world.cluster.add("backups", "b", status={"phase": phase})
     await scene.runs.resync()
@@ -135,7 +135,7 @@ async def test_other_phases_are_no_concern_of_it(scene: Scene, phase: str) -> No
     assert scene.world.cluster.calls == []
 
 
-async def test_whose_it_is_is_said_once(scene: Scene, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_foreign_object_is_logged_once(scene: Scene, caplog: pytest.LogCaptureFixture) -> None:
     scene.world.cluster.add("backups", "left", status={"phase": "Finalizing"})
     for _ in range(3):
         await scene.wait(60)

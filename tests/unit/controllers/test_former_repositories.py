@@ -62,7 +62,7 @@ async def test_a_kopia_repository_of_the_namespace_is_another_one(former: World)
     assert types == ["kopia", "restic"]
 
 
-async def test_one_that_was_stored_before_the_server_died_is_moved_to_the_end(former: World) -> None:
+async def test_a_move_that_a_dead_server_began_is_completed(former: World) -> None:
     former.cluster.before = fail_once("delete", "resticrepositories")
     await move_former_repositories(former.scope)
     assert len(of(former, "resticrepositories")) == len(of(former, "backuprepositories")) == 1

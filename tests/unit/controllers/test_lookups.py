@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from pinnace.aio.timing import SystemTimer
 from pinnace.api.meta import ObjectMeta
 from pinnace.api.velero.backup import Backup
 from pinnace.backup.request import ServerDefaults
-from pinnace.controllers.backup import BackupWork
+from pinnace.controllers.backup import FRESH_SECONDS, BackupWork, Scheduling
 from pinnace.controllers.restore import ClusterBackups
 from pinnace.kube.client import ServerVersion
 from pinnace.kube.discovery import Discovery
@@ -21,8 +22,17 @@ from tests.unit.controllers.fakes import NAMESPACE, World, fail_always
 DENIED = Forbidden(403, reason="Forbidden", message="you may not")
 
 
+class StandingTimer(SystemTimer):
+    """A clock that the test moves."""
+
+    now = 0.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+
 @pytest.fixture
-def work(world: World, monkeypatch: pytest.MonkeyPatch) -> BackupWork:
+def served(monkeypatch: pytest.MonkeyPatch) -> None:
     class Served:
         server_version = ServerVersion(git_version="v1.16.4", major="1", minor="16")
 
@@ -30,6 +40,10 @@ def work(world: World, monkeypatch: pytest.MonkeyPatch) -> BackupWork:
         return Served()
 
     monkeypatch.setattr(Discovery, "load", load)
+
+
+@pytest.fixture
+def work(world: World, served: None) -> BackupWork:
     return BackupWork(world.scope, world.locations, defaults=ServerDefaults())
 
 
@@ -64,6 +78,29 @@ async def test_a_location_that_cannot_be_read_does_not_stop_the_backups_of_other
     assert plan.begun.status.phase == "InProgress"
     assert plan.begun.spec.storage_location == "good"
     assert plan.execute is not None
+
+
+@pytest.mark.parametrize(
+    ("waited_seconds", "is_read_again"), [(FRESH_SECONDS / 2, False), (FRESH_SECONDS, True)]
+)
+async def test_a_location_is_read_again_only_for_a_backup_that_has_waited(
+    world: World, served: None, waited_seconds: float, is_read_again: bool
+) -> None:
+    timer = StandingTimer()
+    world.add_location("default", default=True, provider="unknown")
+    work = BackupWork(
+        world.scope, world.locations, defaults=ServerDefaults(), scheduling=Scheduling(timer=timer)
+    )
+    plan = await work.plan(Backup(metadata=ObjectMeta(name="b1", namespace=NAMESPACE)))
+    assert plan.execute is not None
+    denied = Forbidden(403, reason="Forbidden", message="it was read again")
+    world.cluster.before = fail_always("get", "backupstoragelocations", error=denied)
+    timer.now += waited_seconds
+
+    ended = await plan.execute(plan.begun, {})
+
+    reason = "it was read again" if is_read_again else "unable to locate ObjectStore plugin"
+    assert reason in ended.status.failure_reason
 
 
 async def test_a_restore_finds_its_backup_and_its_location(world: World) -> None:
@@ -148,7 +185,9 @@ SHORTER = "[default]\naws_access_key_id = a\naws_secret_access_key = b\n"
     ],
     ids=["no Secret", "no key", "damaged"],
 )
-async def test_credentials_that_cannot_be_had(world: World, data: dict[str, str] | None, text: str) -> None:
+async def test_missing_credentials_are_an_error_with_the_reason(
+    world: World, data: dict[str, str] | None, text: str
+) -> None:
     world.add_location(credential={"name": "non-existent-secret", "key": "key"})
     if data is not None:
         world.cluster.add("secrets", "non-existent-secret", data=data)
@@ -160,7 +199,7 @@ async def test_credentials_that_cannot_be_had(world: World, data: dict[str, str]
     assert text in str(caught.value)
 
 
-async def test_a_secret_that_may_not_be_read_is_said_without_its_content(world: World) -> None:
+async def test_the_error_of_an_unreadable_secret_does_not_show_its_content(world: World) -> None:
     world.add_location(credential={"name": "s", "key": "key"})
     world.cluster.before = fail_always("get", "secrets", error=DENIED)
 
@@ -168,7 +207,7 @@ async def test_a_secret_that_may_not_be_read_is_said_without_its_content(world: 
         await world.locations.acquire("default")
 
 
-async def test_a_location_that_is_gone_or_unreadable(world: World) -> None:
+async def test_a_location_that_is_gone_or_unreadable_is_an_error(world: World) -> None:
     with pytest.raises(NotFound):
         await world.locations.acquire("gone")
     world.add_location("broken", validationFrequency="often")

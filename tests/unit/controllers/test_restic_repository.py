@@ -133,7 +133,7 @@ def scene(world: World) -> Scene:
 
 @pytest.mark.spec("CTL-057")
 @pytest.mark.parametrize("phase", ["", "New"])
-async def test_a_new_one_is_opened(scene: Scene, phase: str, world: World) -> None:
+async def test_a_new_repository_is_opened(scene: Scene, phase: str, world: World) -> None:
     scene.add(phase=phase)
 
     await scene.making.reconcile(key("repo"))
@@ -147,7 +147,7 @@ async def test_a_new_one_is_opened(scene: Scene, phase: str, world: World) -> No
 
 
 @pytest.mark.spec("CTL-057", "PVL-053")
-async def test_one_that_is_not_there_is_made(scene: Scene) -> None:
+async def test_a_missing_repository_is_made(scene: Scene) -> None:
     scene.add()
     scene.restic.fails["connect"] = failure(MISSING)
     scene.mount()
@@ -159,7 +159,7 @@ async def test_one_that_is_not_there_is_made(scene: Scene) -> None:
 
 
 @pytest.mark.parametrize("phase", ["New", "NotReady"])
-async def test_one_that_no_backup_has_asked_for_is_not_made(scene: Scene, phase: str) -> None:
+async def test_a_repository_that_no_backup_has_asked_for_is_not_made(scene: Scene, phase: str) -> None:
     scene.add(requested=False, phase=phase)
     scene.restic.fails["connect"] = failure(MISSING)
     scene.mount()
@@ -179,7 +179,7 @@ async def test_one_that_no_backup_has_asked_for_is_not_made(scene: Scene, phase:
         ({"connect": failure(MISSING), "init": failure("no room")}, ["connect", "init"]),
     ],
 )
-async def test_other_errors_make_it_not_ready(
+async def test_other_errors_make_a_repository_not_ready(
     scene: Scene, fails: dict[str, UploaderError], calls: list[str]
 ) -> None:
     scene.add()
@@ -193,7 +193,7 @@ async def test_other_errors_make_it_not_ready(
 
 
 @pytest.mark.spec("CTL-057", "PVL-056")
-async def test_one_without_location_recovers_when_there_is_one(scene: Scene, world: World) -> None:
+async def test_a_repository_without_location_recovers_when_there_is_one(scene: Scene, world: World) -> None:
     scene.add(location="other")
 
     await scene.reconcile()
@@ -211,7 +211,7 @@ async def test_one_without_location_recovers_when_there_is_one(scene: Scene, wor
 
 
 @pytest.mark.parametrize("phase", ["New", "Ready"])
-async def test_that_of_a_deleted_location_goes_after_a_while(
+async def test_the_repository_of_a_deleted_location_is_deleted_at_the_next_pass(
     scene: Scene, world: World, phase: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     scene.add(location="gone", phase=phase, lastMaintenanceTime="2021-08-11T21:00:00Z")
@@ -227,7 +227,7 @@ async def test_that_of_a_deleted_location_goes_after_a_while(
     assert len(caplog.records) == told
 
 
-async def test_what_stands_in_the_way_is_logged_once(scene: Scene, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_problem_is_logged_once(scene: Scene, caplog: pytest.LogCaptureFixture) -> None:
     scene.add()
     scene.restic.fails["connect"] = failure("wrong password")
     for _ in range(3):
@@ -236,7 +236,7 @@ async def test_what_stands_in_the_way_is_logged_once(scene: Scene, caplog: pytes
 
 
 @pytest.mark.parametrize("was_ready", [False, True])
-async def test_none_is_made_where_the_location_is_missing(scene: Scene, was_ready: bool) -> None:
+async def test_no_repository_is_made_where_the_location_is_missing(scene: Scene, was_ready: bool) -> None:
     if was_ready:
         scene.add(identifier="/x/shop", phase="NotReady", lastMaintenanceTime=NOW)
     else:
@@ -253,7 +253,7 @@ async def test_none_is_made_where_the_location_is_missing(scene: Scene, was_read
     assert f"the directory {folder} does not exist" in scene.status["message"]
 
 
-async def test_one_that_was_never_ready_follows_its_location(scene: Scene, world: World) -> None:
+async def test_a_repository_that_was_never_ready_follows_its_location(scene: Scene, world: World) -> None:
     scene.add()
     scene.restic.fails["connect"] = failure("no such bucket")
     await scene.reconcile()
@@ -266,7 +266,7 @@ async def test_one_that_was_never_ready_follows_its_location(scene: Scene, world
     assert scene.status["phase"] == "Ready"
 
 
-async def test_one_that_was_ready_keeps_its_place(scene: Scene) -> None:
+async def test_a_repository_that_was_ready_keeps_its_identifier(scene: Scene) -> None:
     scene.add(identifier="/old/shop", phase="NotReady", message="m", lastMaintenanceTime=NOW)
 
     await scene.making.reconcile(key("repo"))
@@ -276,7 +276,7 @@ async def test_one_that_was_ready_keeps_its_place(scene: Scene) -> None:
     assert scene.status == {"phase": "Ready", "lastMaintenanceTime": NOW}
 
 
-async def test_what_stays_as_it_is_is_not_written_again(scene: Scene) -> None:
+async def test_an_unchanged_repository_is_not_written_again(scene: Scene) -> None:
     scene.add()
     scene.restic.fails["connect"] = failure(LOCKED)
     await scene.reconcile()
@@ -302,7 +302,7 @@ async def test_the_region_of_a_bucket_of_aws_is_asked_for(
     assert scene.spec["resticIdentifier"] == f"s3:{host}.amazonaws.com/bucket-cloud/restic/shop"
 
 
-async def test_what_may_pass_says_nothing_about_the_repository(scene: Scene, world: World) -> None:
+async def test_an_error_that_may_pass_does_not_change_the_repository(scene: Scene, world: World) -> None:
     scene.add()
     world.cluster.before = fail_once("get", "backupstoragelocations")
 
@@ -315,7 +315,7 @@ async def test_what_may_pass_says_nothing_about_the_repository(scene: Scene, wor
 
 
 @pytest.mark.spec("CTL-057", "PVL-054")
-async def test_one_that_is_due_is_pruned(scene: Scene) -> None:
+async def test_a_repository_that_is_due_is_pruned(scene: Scene) -> None:
     scene.add(
         identifier="/x/shop", frequency="168h0m0s", phase="Ready", lastMaintenanceTime="2021-08-03T21:43:26Z"
     )
@@ -338,7 +338,7 @@ async def test_one_that_is_due_is_pruned(scene: Scene) -> None:
         (None, "", True),
     ],
 )
-async def test_when_one_is_due(
+async def test_a_repository_is_due_after_its_period_or_a_failure(
     scene: Scene, age: timedelta | None, message: str, due: bool, world: World
 ) -> None:
     last = (world.clock() - age).strftime("%Y-%m-%dT%H:%M:%SZ") if age is not None else None
@@ -351,7 +351,7 @@ async def test_when_one_is_due(
 
 
 @pytest.mark.spec("CTL-057", "PVL-055")
-async def test_a_failed_prune_leaves_it_ready_and_a_good_one_takes_the_message_away(
+async def test_a_failed_prune_leaves_a_repository_ready_and_the_next_one_removes_the_message(
     scene: Scene, world: World
 ) -> None:
     scene.add(identifier="/x/shop", phase="Ready")
@@ -400,7 +400,7 @@ async def test_stale_locks_that_cannot_be_removed_stop_nothing(scene: Scene) -> 
 
 @pytest.mark.parametrize("operation", ["unlock", "maintain"])
 @pytest.mark.parametrize("said", [MISSING, "wrong password or no key found"])
-async def test_one_that_cannot_be_opened_any_more_is_not_ready(
+async def test_a_repository_that_cannot_be_opened_any_more_is_not_ready(
     scene: Scene, operation: str, said: str
 ) -> None:
     scene.add(identifier="/x/shop", phase="Ready")
@@ -411,7 +411,7 @@ async def test_one_that_cannot_be_opened_any_more_is_not_ready(
     assert (scene.status["phase"], scene.status["message"]) == ("NotReady", str(failure(said)))
 
 
-async def test_one_that_was_deleted_is_made_anew_for_the_next_backup_only(scene: Scene) -> None:
+async def test_a_deleted_repository_is_made_anew_for_the_next_backup_only(scene: Scene) -> None:
     scene.mount()
     scene.add(identifier="/x/shop", phase="Ready", lastMaintenanceTime=NOW)
     for operation in ("unlock", "connect"):
@@ -435,7 +435,7 @@ async def test_one_that_was_deleted_is_made_anew_for_the_next_backup_only(scene:
     assert "init" in scene.restic.calls
 
 
-async def test_none_is_made_over_the_snapshots_of_a_damaged_one(scene: Scene, world: World) -> None:
+async def test_no_repository_is_made_over_the_snapshots_of_a_damaged_one(scene: Scene, world: World) -> None:
     scene.mount()
     snapshots = world.folder / "bucket-default/restic/shop/snapshots"
     snapshots.mkdir(parents=True)
@@ -471,7 +471,7 @@ async def test_a_prune_waits_for_those_who_share_the_repository(scene: Scene) ->
     assert scene.restic.calls == ["unlock", "maintain"]
 
 
-async def test_what_is_gone_or_cannot_be_read_is_left_alone(scene: Scene) -> None:
+async def test_a_repository_that_is_gone_or_cannot_be_read_is_left_alone(scene: Scene) -> None:
     await scene.reconcile()
     scene.add(frequency="often")
     await scene.reconcile()
@@ -483,7 +483,7 @@ async def test_what_is_gone_or_cannot_be_read_is_left_alone(scene: Scene) -> Non
 @pytest.mark.parametrize(
     ("phase", "ready"), [("Ready", True), ("NotReady", False), ("New", False), ("", False)]
 )
-def test_which_queue(phase: str, ready: bool) -> None:
+def test_only_ready_repositories_are_maintained(phase: str, ready: bool) -> None:
     assert is_ready({"status": {"phase": phase}}) is ready
     assert not is_ready({})
 

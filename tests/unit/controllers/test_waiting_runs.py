@@ -109,7 +109,7 @@ async def test_working_off_a_long_queue_takes_few_writes_and_near_positions_are_
     assert len(scene.world.cluster.writes()) - before <= 6 * MOST_SHOWN
 
 
-async def test_one_that_begins_at_once_is_never_touched(scene: Scene) -> None:
+async def test_a_backup_that_begins_at_once_is_never_touched(scene: Scene) -> None:
     scene.add("new")
     await scene.rounds(1)
     scene.in_flight.add(key("new"))
@@ -117,7 +117,7 @@ async def test_one_that_begins_at_once_is_never_touched(scene: Scene) -> None:
     assert scene.world.cluster.writes() == []
 
 
-async def test_one_that_must_wait_for_another_names_it(scene: Scene) -> None:
+async def test_a_backup_that_waits_for_another_names_it(scene: Scene) -> None:
     scene.order = NamespaceQueue(lambda key: None)
     for minute, name in enumerate(("runs", "blocked", "behind")):
         backup = Backup()
@@ -150,7 +150,7 @@ async def test_a_long_queue_is_shown_from_its_beginning_only(scene: Scene) -> No
     assert len(scene.world.cluster.writes()) == MOST_SHOWN
 
 
-async def test_one_that_has_begun_meanwhile_stays_as_it_is(scene: Scene) -> None:
+async def test_a_backup_that_has_begun_meanwhile_is_not_changed(scene: Scene) -> None:
     scene.add("a")
     scene.world.cluster.before = fail_always("patch", error=Conflict(409, reason="Conflict"))
     await scene.rounds(3)
@@ -166,7 +166,7 @@ async def test_definitions_without_the_phase_get_the_reason_alone(scene: Scene, 
     assert scene.reason("a") == "a free worker of the server"
 
 
-async def test_what_is_being_deleted_has_no_position(scene: Scene) -> None:
+async def test_a_backup_that_is_being_deleted_has_no_position(scene: Scene) -> None:
     scene.add("gone")["metadata"]["deletionTimestamp"] = "2021-08-11T21:00:00Z"
     await scene.rounds(3)
     assert scene.world.cluster.writes() == []

@@ -58,7 +58,9 @@ async def test_the_config_map_of_the_servers_namespace_is_read() -> None:
         ({"data": {"a": f"{VALID}version: v1"}}, "the key 'version' is there twice"),
     ],
 )
-async def test_what_is_wrong_with_the_config_map_is_said(answer: JSONObject | KubeError, text: str) -> None:
+async def test_an_invalid_config_map_is_an_error_with_the_reason(
+    answer: JSONObject | KubeError, text: str
+) -> None:
     with pytest.raises(PolicyError, match="the resource policies in ConfigMap velero/rules") as raised:
         await read(answer)
     assert text in str(raised.value)
@@ -76,6 +78,6 @@ async def test_an_include_exclude_policy_does_not_fit_filters_of_old() -> None:
     assert (await read({"data": {"a": LISTS}})).lists
 
 
-async def test_an_api_server_that_does_not_answer_is_no_verdict() -> None:
+async def test_an_error_of_the_api_server_is_raised() -> None:
     with pytest.raises(ConnectionFailed):
         await read(ConnectionFailed("no answer"))

@@ -24,7 +24,9 @@ RECORD = b'{"apiVersion":"velero.io/v1","kind":"Restore","metadata":{"name":"r"}
     ],
     ids=["killed", "recorded", "damaged"],
 )
-async def test_a_taken_name_says_by_what(tmp_path: Path, file: str, content: bytes, said: str) -> None:
+async def test_the_error_of_a_taken_name_says_what_has_it(
+    tmp_path: Path, file: str, content: bytes, said: str
+) -> None:
     folder = tmp_path / "restores/r"
     folder.mkdir(parents=True)
     (folder / file).write_bytes(content)

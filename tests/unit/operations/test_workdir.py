@@ -16,7 +16,7 @@ def left(parent: Path) -> list[Path]:
     return sorted(parent.iterdir())
 
 
-async def test_it_is_private_and_goes_with_the_server(tmp_path: Path) -> None:
+async def test_a_work_directory_is_private_and_removed_with_the_server(tmp_path: Path) -> None:
     async with work_directory(tmp_path) as path:
         assert path.parent == tmp_path
         assert stat.S_IMODE(path.stat().st_mode) == 0o700
@@ -25,7 +25,7 @@ async def test_it_is_private_and_goes_with_the_server(tmp_path: Path) -> None:
     assert left(tmp_path) == []
 
 
-async def test_it_goes_when_the_server_fails(tmp_path: Path) -> None:
+async def test_a_work_directory_is_removed_when_the_server_fails(tmp_path: Path) -> None:
     async def fail() -> None:
         async with work_directory(tmp_path) as path:
             (path / "spool").mkdir()
@@ -43,7 +43,7 @@ async def test_the_directory_of_a_living_server_is_left_alone(tmp_path: Path) ->
         assert left(tmp_path) == sorted([first, second])
 
 
-async def test_what_a_dead_server_left_is_removed_at_the_next_start(tmp_path: Path) -> None:
+async def test_the_directory_of_a_dead_server_is_removed_at_the_next_start(tmp_path: Path) -> None:
     dead = tmp_path / "pinnace-work-dead"
     (dead / "credentials").mkdir(parents=True)
     (dead / "credentials/velero-cloud").write_text("secret")
@@ -70,7 +70,7 @@ def test_nothing_else_is_made_in_the_systems_temporary_directory() -> None:
     assert found == {"operations/workdir.py", "plugins/guest/program.py"}
 
 
-def test_what_is_not_a_servers_directory_is_left_alone(tmp_path: Path) -> None:
+def test_other_directories_are_left_alone(tmp_path: Path) -> None:
     target = tmp_path / "target"
     target.mkdir()
     (target / "lock").touch()
@@ -85,7 +85,7 @@ def test_what_is_not_a_servers_directory_is_left_alone(tmp_path: Path) -> None:
     assert left(tmp_path) == before
 
 
-def test_a_lock_that_is_held_protects(tmp_path: Path) -> None:
+def test_a_directory_whose_lock_is_held_is_left_alone(tmp_path: Path) -> None:
     alive = tmp_path / "pinnace-work-alive"
     alive.mkdir()
     lock = os.open(alive / "lock", os.O_RDWR | os.O_CREAT)

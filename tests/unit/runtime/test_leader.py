@@ -76,7 +76,7 @@ def test_record_of_an_empty_lease() -> None:
     )
 
 
-def test_a_lease_counts_as_held_from_when_we_saw_it_change() -> None:
+def test_a_lease_counts_as_held_from_when_it_was_seen_to_change() -> None:
     seen = Observation(record("other"), 100.0)
     assert seen.is_held(114.9)
     assert not seen.is_held(115.0)

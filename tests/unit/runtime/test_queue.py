@@ -111,9 +111,6 @@ async def test_retry_waits_for_the_longer_of_both_limits(
     assert fake_clock.pending == pytest.approx([0.005] * 100)
     queue.add_rate_limited("one too many")
     assert fake_clock.pending[-1] == pytest.approx(0.1)
-    assert queue.failures("one too many") == 1
-    queue.forget("one too many")
-    assert queue.failures("one too many") == 0
 
 
 async def test_shutdown_hands_out_nothing_more(queue: RateLimitedQueue[str], fake_clock: FakeClock) -> None:

@@ -10,7 +10,7 @@ from pinnace.runtime.set_aside import SetAside
 START = datetime(2021, 8, 11, tzinfo=UTC)
 
 
-def test_each_look_costs_twice_the_wait_of_the_last_up_to_a_day() -> None:
+def test_each_wait_is_twice_the_last_up_to_a_day() -> None:
     aside: SetAside[str] = SetAside()
     now, waits, reports = START, [], 0
     assert "x" not in aside
@@ -27,7 +27,7 @@ def test_each_look_costs_twice_the_wait_of_the_last_up_to_a_day() -> None:
     assert reports in (days, days + 1)
 
 
-def test_what_was_forgotten_begins_anew() -> None:
+def test_a_forgotten_object_begins_with_the_shortest_wait() -> None:
     aside: SetAside[str] = SetAside()
     for key in "ab":
         aside.put(key, START)

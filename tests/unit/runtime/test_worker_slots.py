@@ -1,11 +1,13 @@
 """The worker of a run is given back while the run waits long for a store."""
 
+import asyncio
+
 import pytest
 
 from pinnace.runtime.keys import Key
 from pinnace.runtime.queue import Lane, RateLimitedQueue, Share
 from pinnace.runtime.worker_slots import PATIENCE_SECONDS, QueueWorkerSlot, WorkerSlot
-from tests.unit.runtime.fakes import FakeClock
+from tests.unit.runtime.fakes import FakeClock, settle
 
 FIRST, SECOND = Key("velero", "first"), Key("velero", "second")
 
@@ -26,19 +28,22 @@ async def queue() -> RateLimitedQueue[Key]:
     return queue
 
 
-async def test_a_store_that_answers_soon_changes_no_order(
+async def test_a_run_keeps_its_worker_if_the_store_answers_soon(
     queue: RateLimitedQueue[Key], fake_clock: FakeClock
 ) -> None:
     slot = QueueWorkerSlot(queue, FIRST, clock=fake_clock)
+    getter = asyncio.create_task(queue.get())
     with slot.lent():
         fake_clock.turn(PATIENCE_SECONDS - 0.1)
     fake_clock.turn(PATIENCE_SECONDS)
     await slot.take()
+    await settle()
+    assert not getter.done()
     queue.done(FIRST)
-    assert await queue.get() == SECOND
+    assert await getter == SECOND
 
 
-async def test_a_store_that_keeps_a_run_waiting_does_not_keep_the_worker(
+async def test_a_run_gives_its_worker_back_if_the_store_answers_late(
     queue: RateLimitedQueue[Key], fake_clock: FakeClock
 ) -> None:
     slot = QueueWorkerSlot(queue, FIRST, clock=fake_clock)
@@ -52,7 +57,7 @@ async def test_a_store_that_keeps_a_run_waiting_does_not_keep_the_worker(
     assert await queue.get() == SECOND
 
 
-async def test_the_worker_of_a_command_is_there_at_once_though_it_was_given_back() -> None:
+async def test_a_command_takes_its_worker_again_without_waiting() -> None:
     slot = WorkerSlot()
     with slot.lent():
         slot.give_back()

@@ -2,8 +2,8 @@
 
     ask each what it wants ──> fetch the contents ──> (the Backup is marked) ──> each item: actions in order
 
-All that can stand in the way is done before anything is touched. Without any action the contents are not even
-fetched; a backup that has none, as one that failed, goes without its actions being called.
+All steps that can fail come before anything is touched. Without any action the contents are not fetched; a
+backup without contents, such as a failed one, is deleted without its actions being called.
 (docs/spec: CTL 6.3, PLG 7.3)
 """
 
@@ -51,7 +51,7 @@ class _Item:
 async def delete_actions(
     scope: Scope, actions: Sequence[DeleteItemAction], store: BackupStore, backup: Backup
 ) -> AsyncIterator["DeleteActions | None"]:
-    """What is to be run for a backup, None for nothing; what was fetched for it is removed at the end.
+    """The actions to run for a backup, None if there are none; the fetched contents are removed at the end.
 
     Raises:
         PluginError: an action did not answer; nothing was run.
@@ -94,7 +94,7 @@ async def _resolve(action: DeleteItemAction, canonical: Callable[[str], str]) ->
 
 
 class DeleteActions:
-    """What to run, and on what; make it with `delete_actions`."""
+    """The actions and the items that they are called with; made by `delete_actions`."""
 
     def __init__(
         self,
@@ -109,9 +109,9 @@ class DeleteActions:
         self._canonical = canonical
 
     async def run(self) -> list[str]:
-        """Call every action with every item that it wants; the items that cannot be read.
+        """Call every action with every item that it wants; return the errors of items that cannot be read.
 
-        What an action raises is logged and costs nothing else: a plugin must be ready to be called again for
+        An error of an action is logged and stops nothing else: a plugin must be ready to be called again for
         an item that it has done.
         """
         log.info("Running delete item actions", actions=[each.action.name for each in self._actions])
@@ -133,8 +133,8 @@ class DeleteActions:
     def _items(self) -> Iterator[tuple[_Item, Sequence[Action]]]:
         """The items of kinds that actions want; a kind with two names in the archive counts once.
 
-        A kind that the cluster does not know any more goes by its name in the archive: what its items stand
-        for outside of the cluster is still to be cleaned up.
+        A kind that the cluster does not know any more has its name in the archive: actions still have to
+        clean up what its items stand for outside of the cluster.
         """
         handled: set[str] = set()
         for resource in self._archive.resources:

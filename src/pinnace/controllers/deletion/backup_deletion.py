@@ -6,7 +6,8 @@
                                                                                its requests <── Backup
 
 Every step may be done twice, so a request that a dead server left InProgress is processed from the top.
-What is unclear (a location or API server out of reach) is raised and tried again before anything is deleted.
+Errors that leave the state unclear (a location or API server out of reach) are raised, and the request is
+tried again before anything is deleted.
 """
 
 from collections.abc import Mapping
@@ -24,7 +25,7 @@ from pinnace.api.velero.storage_location import BackupStorageLocation, BackupSto
 from pinnace.archive.errors import ArchiveError
 from pinnace.context import RunContext
 from pinnace.controllers.deletion.actions import delete_actions
-from pinnace.controllers.deletion.scope import RecordedPodVolumes, foreign_files
+from pinnace.controllers.deletion.scope import RecordedPodVolumes, foreign_files, request_labels
 from pinnace.controllers.shared.locations import LocationStores
 from pinnace.controllers.shared.parts import Parts
 from pinnace.controllers.shared.pod_volumes import PodVolumes
@@ -68,7 +69,7 @@ class BackupDeletionReconciler:
 
     Args:
         running: keys of the backups that this process is making.
-        pod_volumes: who forgets restic snapshots; without, a backup that has some is not deleted.
+        pod_volumes: forgets the snapshots of pod volumes; without it, a backup that has some is not deleted.
     """
 
     def __init__(
@@ -138,7 +139,7 @@ class BackupDeletionReconciler:
         if Key(request.metadata.namespace, request.spec.backup_name) in self._running:
             running = await self._backup(request)
             if running is not None and running.status.phase in UNFINISHED:
-                raise NotMarked("its item operations are being looked at")  # soon over
+                raise NotMarked("the progress of its item operations is being read")  # for a moment only
             raise Refusal("backup is still in progress")
         backup = await self._backup(request)
         if backup is None:
@@ -174,7 +175,7 @@ class BackupDeletionReconciler:
         *,
         trusted: bool,
     ) -> list[str]:
-        """Delete all but the Backup; what went wrong. Raises Refusal before anything is touched.
+        """Delete all but the Backup; return the errors. Raises Refusal before anything is touched.
 
         Args:
             trusted: whether the administrator's own location holds the backup. In a tenant's, its owner could
@@ -203,12 +204,12 @@ class BackupDeletionReconciler:
         errors += await self._delete_volume_data(operation, forced=forced)
         forgotten = not errors
         errors += await self._delete_restores(store, backup)
-        if forgotten:  # else the next try must find there what is still to be forgotten
+        if forgotten:  # else the next try must find in these files what is still to be forgotten
             errors += await self._delete_files(store, backup)
         return errors
 
     async def _cancel_operations(self, store: BackupStore, plugins: Operation, backup: Backup) -> None:
-        """Cancel the item operations that a backup still waits for; what fails keeps nothing from going."""
+        """Cancel the item operations that a backup still waits for; a failure does not stop the deletion."""
         if backup.status.phase not in WAITING:
             return
         following = Following(store=store, plugins=plugins, clock=self._scope.clock)
@@ -282,7 +283,7 @@ class BackupDeletionReconciler:
     async def _begin(self, request: DeleteBackupRequest, backup: Backup) -> None:
         """Mark request and Backup. A Backup that changed since it was read is looked at again."""
         patch = {
-            "metadata": {"labels": _labels(backup)},
+            "metadata": {"labels": request_labels(backup)},
             "status": {"phase": str(DeleteBackupRequestPhase.IN_PROGRESS), "errors": None},
         }
         await self._patch(request, patch)
@@ -294,12 +295,12 @@ class BackupDeletionReconciler:
         try:
             await client.patch(BACKUPS, name, deleting, self._scope.namespace)
         except NotFound as error:
-            # Else the next pass, which finds neither, would take it for deleted; its files are still there.
+            # Otherwise the next pass would find no Backup and count it as deleted; its files are still there.
             raise Refusal("the Backup was deleted before its files were; it comes back by sync") from error
         except KubeError as error:
             raise NotMarked(f"error patching Backup: {error}") from error
         if Key(self._scope.namespace, name) in self._running:
-            # It has begun to be finalized since this pass looked, and would be stored again.
+            # Its finalization has begun since this pass looked, and would store it again.
             raise NotMarked("backup is being finalized")
         self._scope.metrics.backup_deletion_attempted(_schedule_of(backup))
         log.info("Deleting backup")
@@ -334,7 +335,7 @@ class BackupDeletionReconciler:
             try:
                 await delete_if_there(self._scope.client, BACKUPS, key, uid=backup.metadata.uid)
             except PASSING_ERRORS:
-                raise  # it may be gone: the next pass sees
+                raise  # it may be gone: the next pass finds out
             except KubeError as error:
                 errors = [f"error deleting backup {key}: {error}"]
         self._scope.metrics.backup_deletion_finished(_schedule_of(backup), succeeded=not errors)
@@ -343,10 +344,10 @@ class BackupDeletionReconciler:
             await self._processed(request, errors)
             return
         log.info("Backup deleted")
-        await self._delete_requests(_labels(backup))
+        await self._delete_requests(request_labels(backup))
 
     async def _show_reason(self, request: DeleteBackupRequest, reason: str) -> None:
-        """Let the user see why the request waits; it is tried again all the same."""
+        """Say in the request why it waits; it is tried again."""
         if request.status.errors == [reason]:
             return
         try:
@@ -376,11 +377,6 @@ class BackupDeletionReconciler:
         for obj in await client.list_all(DELETE_BACKUP_REQUESTS, namespace, label_selector=selector):
             if obj["metadata"]["name"] != all_but:
                 await delete_if_there(client, DELETE_BACKUP_REQUESTS, Key.of(obj))
-
-
-def _labels(backup: Backup) -> Mapping[str, str]:
-    name = labels.label_value(backup.metadata.name)
-    return {labels.BACKUP_NAME: name, labels.BACKUP_UID: backup.metadata.uid}
 
 
 def _schedule_of(backup: Backup) -> str:

@@ -14,6 +14,7 @@ from pinnace.api.objects import JSONObject
 from pinnace.api.velero.backup import Backup, BackupPhase
 from pinnace.api.velero.delete_request import DeleteBackupRequestPhase
 from pinnace.api.velero.storage_location import BackupStorageLocationAccessMode
+from pinnace.controllers.deletion.scope import request_labels
 from pinnace.controllers.shared.parts import Parts
 from pinnace.controllers.shared.scope import MAIN_WORKERS, Scope
 from pinnace.controllers.shared.writes import PASSING_ERRORS
@@ -33,9 +34,9 @@ class GCReconciler:
     """Creates a DeleteBackupRequest for each Backup that has expired, unless one is being worked on.
 
     Args:
-        informer: of the Backups.
+        informer: the Backups.
         running: keys of the backups that this process is making.
-        enqueue: lets a key be looked at.
+        enqueue: adds a key to the work queue.
     """
 
     def __init__(
@@ -52,14 +53,14 @@ class GCReconciler:
         self._enqueue = enqueue
 
     def is_due(self, obj: JSONObject) -> bool:
-        """Whether a Backup as last seen is worth a look; most changes of most Backups are not."""
+        """Whether a Backup has expired by its cached state; most changes of Backups need no reconcile."""
         try:
             return _is_expired(decode(Backup, obj), self._scope.clock())
         except DecodeError:
             return False
 
     async def enqueue_expired(self) -> None:
-        """Queue all that have expired by the cache; without any request as long as none has."""
+        """Queue all Backups that have expired by the cache. Makes no request."""
         for obj in self._informer.objects():
             if self.is_due(obj):
                 self._enqueue(Key.of(obj))
@@ -73,7 +74,7 @@ class GCReconciler:
         except DecodeError as error:
             log.warning("Backup cannot be read and does not expire", error=error)
             return DONE
-        # One that runs comes back with the update that ends it.
+        # A running Backup is queued again by the update that ends it.
         runs = backup.status.phase == BackupPhase.IN_PROGRESS and key in self._running
         if runs or not _is_expired(backup, self._scope.clock()):
             return DONE
@@ -83,7 +84,7 @@ class GCReconciler:
         return DONE
 
     async def _is_deletable(self, backup: Backup) -> bool:
-        """Whether the location allows it; what never began has nothing in any. (docs/spec: CTL 6.6)"""
+        """Whether the location allows it; a backup that never began is in none. (docs/spec: CTL 6.6)"""
         name, client = backup.spec.storage_location, self._scope.client
         if not name and backup.status.start_timestamp is None:
             return True
@@ -115,7 +116,7 @@ class GCReconciler:
         )
 
     async def _is_requested(self, backup: Backup) -> bool:
-        selector = ",".join(f"{name}={value}" for name, value in _labels(backup).items())
+        selector = ",".join(f"{name}={value}" for name, value in request_labels(backup).items())
         requests = await self._scope.client.list_all(
             DELETE_BACKUP_REQUESTS, self._scope.namespace, label_selector=selector
         )
@@ -124,7 +125,7 @@ class GCReconciler:
 
     async def _request(self, backup: Backup) -> None:
         name, namespace = backup.metadata.name, self._scope.namespace
-        metadata = {"generateName": f"{name}-", "namespace": namespace, "labels": _labels(backup)}
+        metadata = {"generateName": f"{name}-", "namespace": namespace, "labels": request_labels(backup)}
         request = {
             "apiVersion": API_VERSION,
             "kind": DELETE_BACKUP_REQUESTS.kind,
@@ -139,11 +140,6 @@ def _is_expired(backup: Backup, now: datetime) -> bool:
     expiration = backup.status.expiration
     going = backup.metadata.deletion_timestamp is not None
     return expiration is not None and expiration <= now and not going
-
-
-def _labels(backup: Backup) -> dict[str, str]:
-    name = labels.label_value(backup.metadata.name)
-    return {labels.BACKUP_NAME: name, labels.BACKUP_UID: backup.metadata.uid}
 
 
 def controller(parts: Parts) -> Controller:

@@ -1,4 +1,4 @@
-"""Removes what a deleted Restore has in its location, where a Velero server has asked for that.
+"""Removes the files of a deleted Restore from its location, if the Restore has the finalizer of Velero.
 
 Servers of Velero 1.12 and later put a finalizer on each Restore. Without a server that takes it off again,
 such a Restore stays Terminating for ever, and with it the namespace. This server puts none on its own
@@ -24,7 +24,7 @@ log = get_logger(__name__)
 NAME: Final = "restore-deletion"
 FINALIZER: Final = "restores.velero.io/external-resources-finalizer"
 BUSY_SECONDS: Final = 5.0
-"""After this time a Restore that still runs is looked at again."""
+"""After this time a deleted Restore that still runs is looked at again."""
 _LONGEST_RETRY_SECONDS: Final = 60.0
 _WORKERS: Final = 2
 
@@ -39,7 +39,7 @@ class RestoreDeletionReconciler:
     """Deletes the files of a Restore that is being deleted, then takes the finalizer off.
 
     Args:
-        running: keys of the Restores that a worker of this server is busy with.
+        running: keys of the Restores that this server works on.
     """
 
     def __init__(self, scope: Scope, locations: LocationStores, running: Container[Key] = ()) -> None:
@@ -48,7 +48,7 @@ class RestoreDeletionReconciler:
         self._running = running
 
     async def reconcile(self, key: Key) -> Result:
-        """One pass. A location that cannot be used is raised, and tried again."""
+        """One pass. If the location cannot be used, an error is raised, and the key is tried again."""
         client = self._scope.client
         try:
             restore = await client.get(RESTORES, key.name, key.namespace)
@@ -70,7 +70,7 @@ class RestoreDeletionReconciler:
         return DONE
 
     async def _delete_files(self, key: Key, backup_name: str) -> None:
-        """Without the backup or its location it is not known where the files are: they stay."""
+        """Delete the files; they stay if the backup or its location is gone, as their place is not known."""
         try:
             backup = await self._scope.client.get(BACKUPS, backup_name, key.namespace) if backup_name else {}
             location = text(backup, "spec", "storageLocation")

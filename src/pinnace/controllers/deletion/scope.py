@@ -1,5 +1,6 @@
-"""What of a backup this server may, and can, delete; read only. (docs/spec: CTL 6.2)"""
+"""Which files and pod volume snapshots of a backup a server may and can delete. (docs/spec: CTL 6.2)"""
 
+from pinnace.api import labels
 from pinnace.api.pod_volume_catalogue import UPLOADERS
 from pinnace.api.velero.backup import Backup
 from pinnace.controllers.shared.pod_volumes import PodVolumes, pod_volume_snapshots
@@ -8,12 +9,19 @@ from pinnace.storage.backup_store import BackupStore
 from pinnace.storage.errors import ObjectNotFound, UnreadableObject
 
 
+def request_labels(backup: Backup) -> dict[str, str]:
+    """The labels of the DeleteBackupRequests for a backup."""
+    name = labels.label_value(backup.metadata.name)
+    return {labels.BACKUP_NAME: name, labels.BACKUP_UID: backup.metadata.uid}
+
+
 async def foreign_files(store: BackupStore, backup: Backup) -> bool:
     """Whether the location holds another backup of that name.
 
-    A backup that failed because its name was taken must not take the other with it. Uids alone do not tell,
-    for a backup that was found in the location has another one in each cluster; when it began does. Schedules
-    of two clusters begin in the same second: then the one that failed is not the one that is stored.
+    Deleting a backup that failed because its name was taken must not delete the other backup. Uids alone do
+    not tell them apart, as a backup that was found in the location has another uid in each cluster; the time
+    at which it began does. Schedules of two clusters begin in the same second: then the backup that failed is
+    not the one that is stored.
 
     Raises:
         StorageError: the location cannot be read now.

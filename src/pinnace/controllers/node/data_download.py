@@ -20,7 +20,7 @@ NAME: Final = "data-download"
 
 
 class DataDownloadWork:
-    """What is done with one DataDownload."""
+    """Fills the volumes of DataDownloads."""
 
     def __init__(self, moving: Moving, uploaders: Filler) -> None:
         self._moving = moving
@@ -51,10 +51,10 @@ class DataDownloadWork:
         return {}
 
     async def discard(self, movement: DataDownload, snapshot: str = "") -> None:
-        """Nothing was saved."""
+        """Do nothing: no snapshot was saved."""
 
     def ended(self, movement: DataDownload | None = None, status: JSONObject | None = None) -> None:
-        """Nothing is counted."""
+        """Do nothing: there are no metrics of data movement."""
 
 
 def controller(parts: NodeParts) -> NodeController:

@@ -23,7 +23,7 @@ NAME: Final = "data-upload"
 
 
 class DataUploadWork:
-    """What is done with one DataUpload."""
+    """Saves the volumes of DataUploads."""
 
     def __init__(self, moving: Moving, uploaders: Saver) -> None:
         self._moving = moving
@@ -55,7 +55,7 @@ class DataUploadWork:
         await discard(self._uploaders, _place(movement), tags_of(movement), snapshot)
 
     def ended(self, movement: DataUpload | None = None, status: JSONObject | None = None) -> None:
-        """Nothing is counted."""
+        """Do nothing: there are no metrics of data movement."""
 
 
 def _place(movement: DataUpload) -> Repository:

@@ -1,9 +1,9 @@
 """Which agent holds an object that is InProgress, and how often its work was begun. (docs/adr/043)
 
 An agent writes its name into each object that it claims: the host name, which is the name of its pod, and a
-number of its own process. What another name stands in was left by a former agent of the node, unless the pod
-of that name is still there: then nothing is touched until it has gone. The end of the work is stored only by
-the agent whose name stands in the object.
+number of its own process. An object with another name was left by a former agent of the node, unless the pod
+of that name still runs: then the object is not touched until that pod has ended. The end of the work is
+stored only by the agent whose name stands in the object.
 """
 
 import asyncio
@@ -11,10 +11,11 @@ from collections.abc import Mapping
 from enum import Enum, auto
 from typing import Final
 
-from pinnace.api.objects import JSONObject, mapping, text
+from pinnace.api.objects import JSONObject, mapping
 from pinnace.api.values.digits import is_digits
 from pinnace.api.velero.transfers import TransferPhase
 from pinnace.controllers.node.scope import NodeScope
+from pinnace.controllers.shared.waiting_pods import is_ended
 from pinnace.controllers.shared.writes import PASSING_ERRORS
 from pinnace.kube.errors import Conflict, KubeError, NotFound
 from pinnace.kube.resources import PODS, APIResource
@@ -34,14 +35,12 @@ ATTEMPTS_ANNOTATION: Final = "pinnace.io/attempts"
 MAX_ATTEMPTS: Final = 5
 """One object must not end the agent of its node for ever, for example by the memory that it takes."""
 
-_ENDED_PODS: Final = frozenset({"Succeeded", "Failed"})
-
 
 class Storing(Enum):
-    """What has become of a change.
+    """The outcome of a change.
 
-    REFUSED: the API server does not take it. NOT_OURS: the object is gone, has ended otherwise, or is another
-    agent's by now.
+    REFUSED: the API server does not accept it. NOT_OURS: the object is gone, has another terminal phase, or
+    is held by another agent.
     """
 
     STORED = auto()
@@ -50,7 +49,7 @@ class Storing(Enum):
 
 
 class Holding:
-    """Tells whose an object is, and changes those of the agent of a scope."""
+    """Tells which agent holds an object, and changes the objects of the agent of a scope."""
 
     def __init__(self, scope: NodeScope) -> None:
         self._scope = scope
@@ -84,7 +83,7 @@ class Holding:
     async def store(
         self, resource: APIResource, key: Key, uid: str, patch: JSONObject, *, holder: str = ""
     ) -> Storing:
-        """Change an object unless it has ended, is gone, or is another agent's by now.
+        """Change an object unless it has ended, is gone, or is held by another agent.
 
         Waits as long as it takes while the API server is out of reach.
 
@@ -98,7 +97,7 @@ class Holding:
                 if not may_change(obj, uid, holder or self._name):
                     if _has(obj, uid, mapping(patch, "status")):
                         return Storing.STORED  # the answer of an earlier request was lost
-                    log.warning("The object has ended or is another agent's", key=str(key))
+                    log.warning("The object has ended or is held by another agent", key=str(key))
                     return Storing.NOT_OURS
                 version = {"resourceVersion": obj["metadata"]["resourceVersion"]}
                 body = {**patch, "metadata": {**patch.get("metadata", {}), **version}}
@@ -119,7 +118,7 @@ class Holding:
 
 
 def may_change(obj: JSONObject, uid: str, holder: str) -> bool:
-    """Whether an object has not ended and is still what an agent, or no agent, holds: pure."""
+    """Whether an object has not ended, and this agent or none holds it. Pure."""
     return (
         obj["metadata"]["uid"] == uid and phase_of(obj) not in ENDED_PHASES and holder_of(obj) in ("", holder)
     )
@@ -149,13 +148,8 @@ def attempts_of(obj: JSONObject) -> int:
 
 
 def was_begun_before(annotations: Mapping[str, str]) -> bool:
-    """Whether the attempt that these annotations of a claimed object count is not the first."""
+    """Whether the work on a claimed object with these annotations was begun before its present attempt."""
     return annotations.get(ATTEMPTS_ANNOTATION) != "1"
-
-
-def is_ended(pod: JSONObject) -> bool:
-    """Whether the containers of a pod have ended for good."""
-    return text(pod, "status", "phase") in _ENDED_PODS
 
 
 def _annotation(obj: JSONObject, name: str) -> str:

@@ -1,4 +1,4 @@
-"""What DataUploads and DataDownloads have in common on a node: the mounted volume. (docs/spec: BEY 6.7)
+"""Finds the mounted volumes of DataUploads and DataDownloads on a node. (docs/spec: BEY 6.7)
 
 The server has made a pod that has the volume mounted, and says in the status on which node it runs.
 """
@@ -25,14 +25,14 @@ REQUESTER: Final = "snapshot-data-upload-download"
 
 
 class Moving:
-    """The part of both kinds."""
+    """Tells which objects of both kinds are for this node, and where their volumes are."""
 
     def __init__(self, scope: NodeScope, volumes: NodeVolumes) -> None:
         self._scope = scope
         self._volumes = volumes
 
     def is_ours(self, obj: JSONObject) -> bool:
-        """Whether the volume is mounted on this node, and the work is not another program's."""
+        """Whether the volume is mounted on this node, and no other program is to move the data."""
         mover = text(obj, "spec", "datamover")
         return mover in BUILT_IN_MOVERS and text(obj, "status", "node") == self._scope.node
 
@@ -41,11 +41,11 @@ class Moving:
         return self.is_ours(obj) and phase_of(obj) in STARTABLE
 
     def is_due(self, movement: DataUpload | DataDownload) -> bool:
-        """The same of a decoded object."""
+        """Whether that is so of a decoded object."""
         return movement.status.node == self._scope.node and movement.spec.datamover in BUILT_IN_MOVERS
 
     def orphans(self, objects: Informer) -> list[JSONObject]:
-        """What is InProgress on this node."""
+        """The objects that are InProgress on this node."""
         return [
             obj
             for obj in objects.objects()

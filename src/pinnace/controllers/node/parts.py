@@ -14,7 +14,7 @@ from pinnace.volumes.uploaders import Uploaders
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeParts:
-    """What the controllers of one node agent share.
+    """The parts that the controllers of one node agent share.
 
     Attributes:
         backups: the PodVolumeBackups of the namespace, with the indexes of `pod_volume_backup`.
@@ -22,7 +22,7 @@ class NodeParts:
         uploads, downloads: the DataUploads and DataDownloads of the namespace.
         pods: those of this node.
         limits: how many volumes are worked on at once.
-        timers: what controllers wait by; the event loop's if None.
+        timers: the clock of the controllers; the event loop's if None.
     """
 
     scope: NodeScope
@@ -42,8 +42,8 @@ class Limits:
     """How many volumes of the node are worked on at once, whichever objects ask for it.
 
     Attributes:
-        savers, restorers: how many of one kind of objects may wait for a slot, or have one.
-        saving, restoring: the slots; the same ones where one number is for both.
+        savers, restorers: how many objects of one kind may wait for a slot, or have one.
+        saving, restoring: the slots; the same semaphore if one number is for both.
     """
 
     savers: int

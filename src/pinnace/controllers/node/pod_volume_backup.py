@@ -16,7 +16,7 @@ from pinnace.api.values.digits import is_digits
 from pinnace.api.values.times import parse_time
 from pinnace.api.velero.pod_volume import RESTIC, PodVolumeBackup
 from pinnace.api.velero.transfers import TransferPhase
-from pinnace.controllers.node.holding import is_ended, was_begun_before
+from pinnace.controllers.node.holding import was_begun_before
 from pinnace.controllers.node.parts import NodeController, NodeParts
 from pinnace.controllers.node.presence import is_mounted
 from pinnace.controllers.node.reconciler import PodVolumeFailed, PodVolumeReconciler, Report
@@ -24,7 +24,7 @@ from pinnace.controllers.node.resuming import take_up_left
 from pinnace.controllers.node.saving import discard, save_held, status_of
 from pinnace.controllers.node.scope import NodeScope
 from pinnace.controllers.node.volumes import NodeVolumes
-from pinnace.controllers.shared.waiting_pods import is_ending
+from pinnace.controllers.shared.waiting_pods import is_ended, is_ending
 from pinnace.kube.resources import POD_VOLUME_BACKUPS
 from pinnace.runtime.cache import IndexFunction
 from pinnace.runtime.controller import Controller
@@ -68,7 +68,7 @@ def is_of_node(obj: JSONObject, node: str) -> bool:
 
 
 class PodVolumeBackupWork:
-    """What is done with one PodVolumeBackup.
+    """Saves the volumes of PodVolumeBackups.
 
     Args:
         backups: all PodVolumeBackups of the namespace, with the index of claims.
@@ -196,7 +196,7 @@ def _place(pod_volume: PodVolumeBackup) -> Repository:
 
 
 def _tags(pod_volume: PodVolumeBackup) -> Mapping[str, str]:
-    """Of the snapshot, unlike those of any other PodVolumeBackup."""
+    """The tags of the snapshot, which no snapshot of another PodVolumeBackup has."""
     spec = pod_volume.spec
     if (spec.uploader_type or RESTIC) == RESTIC:
         return spec.tags
@@ -219,7 +219,7 @@ def source_name(pod_volume: PodVolumeBackup) -> str:
 
 
 def whole_number(text: str) -> int:
-    """A number of `uploaderSettings`; 0 where there is none, or none that can be used."""
+    """A number of `uploaderSettings`; 0 if there is none, or it cannot be used."""
     return int(text) if is_digits(text) and len(text) < 7 else 0
 
 
@@ -230,7 +230,7 @@ def backup_name(pod_volume: PodVolumeBackup) -> str:
 
 
 def _with_what(text: str, uploader: str) -> str:
-    """The text of an error after which the snapshot may exist but cannot be named stands for itself."""
+    """The message for an error; a text that begins with `error getting snapshot id` stays as it is."""
     own = "error getting snapshot id"
     return text if text.startswith(own) else f"error running {uploader} backup, stderr=: {text}"
 

@@ -56,11 +56,11 @@ NAME: Final = "pod-volume-restore"
 
 
 class PodVolumeRestoreWork:
-    """What is done with one PodVolumeRestore.
+    """Fills the volumes of PodVolumeRestores.
 
     Args:
         restores: all PodVolumeRestores of the namespace, with the index of pods.
-        pods: those of this node.
+        pods: the pods of this node.
         backups: all PodVolumeBackups of the namespace, with the index of snapshots.
     """
 
@@ -94,8 +94,7 @@ class PodVolumeRestoreWork:
         return self._restores.by_index(POD_INDEX, pod["metadata"]["uid"])
 
     def keys_of_waiting(self, pod: JSONObject) -> Iterable[Key]:
-        """The PodVolumeRestores that can begin after a change of their pod or, if it was deleted, must
-        end."""
+        """The keys that can begin after a change of their pod, or must end if it was deleted."""
         return [Key.of(obj) for obj in self.restores_of(pod) if is_new(obj) or self._holding.is_left(obj)]
 
     async def is_due(self, pod_volume: PodVolumeRestore) -> bool:
@@ -133,10 +132,10 @@ class PodVolumeRestoreWork:
         return {}
 
     async def discard(self, pod_volume: PodVolumeRestore, snapshot: str = "") -> None:
-        """Nothing was saved."""
+        """Do nothing: no snapshot was saved."""
 
     def ended(self, pod_volume: PodVolumeRestore | None = None, status: JSONObject | None = None) -> None:
-        """Nothing is counted for restores. (docs/spec: SRV 8.2)"""
+        """Do nothing: there are no metrics of restores. (docs/spec: SRV 8.2)"""
 
     async def fail_orphans(self, reconciler: PodVolumeReconciler[PodVolumeRestore]) -> None:
         """Fail what an agent of another version left InProgress on this node. (docs/spec: CTL-062)"""

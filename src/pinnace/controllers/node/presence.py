@@ -1,12 +1,13 @@
 """Makes sure that a volume was there, and whole, for as long as it was saved or filled.
 
-kopia takes files that vanish while it reads for files that were deleted, and saves the rest. That is right
+kopia treats files that vanish while it reads as deleted by the application, and saves the rest. That is right
 for a volume in use. But when the kubelet takes a volume away, as its pod is deleted or has ended, everything
-vanishes, and the snapshot would count as complete. What fills a volume that was unmounted writes to the disk
-of the node.
+vanishes, and the snapshot would count as complete. An uploader that fills a volume after it was unmounted
+writes to the disk of the node.
 
-A mounted volume stays mounted while a directory of it is open; one that is unmounted by force is another
-directory then. The kubelet deletes the content of an emptyDir file by file, which only its pod tells.
+A mounted volume stays mounted while a directory of it is open. After an unmount by force, its path leads to
+another directory. The kubelet deletes the content of an emptyDir file by file, which only the state of its
+pod shows.
 """
 
 import os
@@ -25,9 +26,13 @@ async def held(path: Path) -> AsyncIterator[None]:
     """Keep a volume from being unmounted in the body; a device is held by what reads or writes it.
 
     Raises:
-        PodVolumeFailed: it cannot be opened, or at the end of the body it is not there any more.
+        PodVolumeFailed: it cannot be opened, or is not there any more at the end of the body.
     """
-    if await in_thread(path.is_block_device):
+    try:
+        is_device = await in_thread(path.is_block_device)
+    except OSError as error:  # such as of a network file system whose server has gone
+        raise _cannot_open(path, error) from error
+    if is_device:
         yield
         return
     # A list, as what a thread has opened is not returned to a task that was cancelled meanwhile: left open,
@@ -37,7 +42,7 @@ async def held(path: Path) -> AsyncIterator[None]:
         try:
             await in_thread(lambda: opened.append(os.open(path, _OPEN_DIRECTORY)))
         except OSError as error:
-            raise PodVolumeFailed(f"error opening the volume on host: {error.strerror}: {path}") from error
+            raise _cannot_open(path, error) from error
         yield
         if not await in_thread(_is_still, path, opened[0]):
             raise PodVolumeFailed(
@@ -49,8 +54,12 @@ async def held(path: Path) -> AsyncIterator[None]:
 
 
 def is_mounted(path: Path) -> bool:
-    """Whether a volume is a mount of its own, which `held` keeps."""
+    """Whether a volume is a mount of its own, which `held` keeps mounted."""
     return os.path.ismount(path)
+
+
+def _cannot_open(path: Path, error: OSError) -> PodVolumeFailed:
+    return PodVolumeFailed(f"error opening the volume on host: {error.strerror}: {path}")
 
 
 def _is_still(path: Path, directory: int) -> bool:

@@ -63,7 +63,7 @@ TOO_OFTEN_MESSAGE: Final = (
 DELETED_MESSAGE: Final = "it was deleted"
 
 INTERRUPTED_SECONDS: Final = 4.0
-"""For storing that the work was interrupted; a stop must not take long."""
+"""The limit for storing that the work was interrupted; a stop must not take long."""
 
 Report = Callable[[Progress], Awaitable[None]]
 
@@ -82,7 +82,7 @@ def _volume_of(pod_volume: PodVolumeBackup | PodVolumeRestore | DataUpload | Dat
 
 
 class Work(Protocol[AnyPodVolumeT]):
-    """What backups and restores do differently. It may raise `PASSING_ERRORS`, which are tried again."""
+    """The steps that differ between the kinds. They may raise `PASSING_ERRORS`, which are tried again."""
 
     async def is_due(self, pod_volume: AnyPodVolumeT) -> bool:
         """Whether a new object is for this agent and can begin. If not yet, an event queues its key again.
@@ -118,8 +118,8 @@ class _InFlight:
     """An object that is being worked on.
 
     Attributes:
-        is_seen: the watch has shown it as ours, so that it shows nothing older any more.
-        is_lost: it has ended or is another agent's, so that its end is not ours to store.
+        is_seen: the watch has shown the claim of this agent, so that it shows no older state any more.
+        is_lost: it has ended or is held by another agent, so that this one must not store its end.
     """
 
     given_up: asyncio.Event = field(default_factory=asyncio.Event)
@@ -162,7 +162,7 @@ class PodVolumeReconciler(Generic[PodVolumeT]):
         )
 
     async def reconcile(self, key: Key) -> Result:
-        """One pass. An error makes the key be tried again; a claimed object stays ours until its end."""
+        """One pass. After an error the key is tried again; a claimed object stays claimed until its end."""
         with bound_fields(**{self._resource.kind.lower(): str(key)}):
             await self._take(key)
         if key in self._unstored:
@@ -181,7 +181,7 @@ class PodVolumeReconciler(Generic[PodVolumeT]):
         return self._holding.is_left(obj)
 
     def changed(self, obj: JSONObject) -> None:
-        """Give up an object in flight that a user cancels, that a server has ended or another agent taken."""
+        """Give up an object in flight that a user cancels, a server has ended, or another agent has taken."""
         uid = obj["metadata"]["uid"]
         work = self._in_flight.get(uid)
         if work is None or work.given_up.is_set():
@@ -239,7 +239,7 @@ class PodVolumeReconciler(Generic[PodVolumeT]):
                 await self._refuse(obj, key, error)
                 return
             async with self._slots:
-                # What has changed while it waited for a slot is read anew.
+                # If it has changed while it waited for a slot, the claim fails and it is read again.
                 claimed = pod_volume if ours else await self._claim(obj)
                 if claimed is not None:
                     await self._carry_out(key, claimed)
@@ -281,7 +281,7 @@ class PodVolumeReconciler(Generic[PodVolumeT]):
                 "phase": str(TransferPhase.IN_PROGRESS),
                 # Of the first attempt: the time of the whole counts.
                 "startTimestamp": status.get("startTimestamp") or format_time(self._scope.clock()),
-                # What it waited for; a message of a Completed object is a warning.
+                # It says what the object waited for; a message of a Completed object is a warning.
                 **({"message": None} if status.get("message") else {}),
             },
         }
@@ -325,7 +325,7 @@ class PodVolumeReconciler(Generic[PodVolumeT]):
         finally:
             del self._in_flight[uid]
         if work.is_lost:
-            log.warning(f"{self._resource.kind} is not this agent's any more", reason=work.reason)
+            log.warning(f"{self._resource.kind} is no longer held by this agent", reason=work.reason)
             self._claimed.discard(uid)
         if (work.is_lost or not await self._store(uid, key, status)) and status.get("snapshotID"):
             await self._work.discard(pod_volume, status["snapshotID"])
@@ -344,7 +344,7 @@ class PodVolumeReconciler(Generic[PodVolumeT]):
         return report
 
     async def _tell_interrupted(self, key: Key, pod_volume: PodVolumeT) -> None:
-        """Say that the work was interrupted, trying for a short time."""
+        """Store that the work was interrupted, trying for a short time."""
         message = INTERRUPTED_MESSAGE.format(kind=self._resource.kind.lower())
         patch: JSONObject = {"status": {"message": message}}
         log.warning(message)
@@ -358,7 +358,8 @@ class PodVolumeReconciler(Generic[PodVolumeT]):
         """Store the terminal state; wait while the API server is out of reach, and remember a refusal.
 
         Returns:
-            False if it never will be stored: the object has ended otherwise, is gone or another agent's.
+            False if it never will be stored: the object has another terminal phase, is gone, or is held by
+            another agent.
         """
         log.info(f"{self._resource.kind} ended", phase=status["phase"], reason=status.get("message", ""))
         storing = await self._holding.store(self._resource, key, uid, {"status": status}, holder=holder)
@@ -369,7 +370,7 @@ class PodVolumeReconciler(Generic[PodVolumeT]):
         return storing is not Storing.NOT_OURS
 
     async def _discard_left(self, obj: JSONObject) -> None:
-        """Remove what a former agent may have saved for an object that is not begun again."""
+        """Remove snapshots that a former agent may have saved for an object that is not begun again."""
         try:
             pod_volume = decode(self._struct, obj)
         except DecodeError:

@@ -4,14 +4,15 @@ from collections.abc import Callable
 from typing import Protocol
 
 from pinnace.api.objects import JSONObject
-from pinnace.controllers.node.holding import is_ended, pod_of_holder
+from pinnace.controllers.node.holding import pod_of_holder
 from pinnace.controllers.node.parts import NodeParts
+from pinnace.controllers.shared.waiting_pods import is_ended
 from pinnace.runtime.controller import Controller, KeyMapping, own_key
 from pinnace.runtime.informer import Informer
 
 
 class Successor(Protocol):
-    """Tells what it may take up."""
+    """Tells which objects it may take up."""
 
     def is_left(self, obj: JSONObject) -> bool:
         """Whether another agent of this node has begun the work, and may have left it."""
@@ -21,7 +22,7 @@ class Successor(Protocol):
 def take_up_left(
     made: Controller, objects: Informer, successor: Successor, parts: NodeParts, keys: KeyMapping = own_key
 ) -> None:
-    """Queue what is left, when the controller starts and when the pod of another agent has ended."""
+    """Queue objects that other agents left: when the controller starts, and when the pod of one has ended."""
     made.watch(objects, keys=keys, predicate=successor.is_left)
 
     def agent_ended(pod: JSONObject) -> None:

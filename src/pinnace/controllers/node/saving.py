@@ -1,4 +1,4 @@
-"""What a PodVolumeBackup and a DataUpload have in common: a volume is saved, or a snapshot discarded.
+"""Saves a volume and discards snapshots, for PodVolumeBackups and DataUploads alike.
 
 A snapshot is discarded if no object will refer to it. (docs/adr/043)
 """
@@ -30,7 +30,7 @@ async def save_held(
     *,
     check: Callable[[], Awaitable[None]] | None = None,
 ) -> Saved:
-    """Save a volume and hold it meanwhile; what was saved is discarded if it cannot be relied upon.
+    """Save a volume and hold it meanwhile; discard the snapshot if the volume may not have been whole.
 
     Args:
         save: saves the volume.
@@ -38,7 +38,7 @@ async def save_held(
         check: called when the volume is saved; raises PodVolumeFailed if it may not be whole.
 
     Raises:
-        PodVolumeFailed: the volume was not there, or not to the end.
+        PodVolumeFailed: the volume is missing, or was removed while it was saved.
     """
     saved = Saved(snapshot="")
     try:
@@ -59,7 +59,7 @@ async def save_held(
 
 
 def status_of(path: Path, saved: Saved) -> JSONObject:
-    """What the status of the object says of a volume that was saved."""
+    """The status of the object of a volume that was saved."""
     status: JSONObject = {"path": str(path), "snapshotID": saved.snapshot}
     if saved.new_bytes >= 0:
         status["incrementalBytes"] = saved.new_bytes
@@ -71,7 +71,7 @@ def status_of(path: Path, saved: Saved) -> JSONObject:
 async def discard(uploader: Saver, place: Repository, tags: Mapping[str, str], snapshot: str) -> None:
     """Remove a snapshot, or, where its id is not known, all with these tags; a failure is only logged.
 
-    What stays costs space until its repository is deleted, and does not keep a volume from being saved.
+    A snapshot that stays takes up space until its repository is deleted, and prevents nothing.
     """
     try:
         if snapshot:

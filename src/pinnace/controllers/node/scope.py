@@ -1,4 +1,4 @@
-"""What the controllers of a node agent are given: the cluster, its node, metrics to count in."""
+"""The scope that all controllers of a node agent get: cluster, node, metrics."""
 
 import secrets
 import socket
@@ -28,7 +28,7 @@ class AgentName:
 
     Attributes:
         pod: of its pod, or of the machine if it runs in none.
-        process: tells it from others in the same pod, of which the former has ended.
+        process: distinguishes it from the earlier processes of the same pod.
     """
 
     pod: str
@@ -45,13 +45,13 @@ class AgentName:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeScope:
-    """What the controllers of one node agent share.
+    """The environment of the controllers of one node agent.
 
     Attributes:
-        namespace: the server's; objects elsewhere are not ours.
-        node: the name of our node.
+        namespace: the server's; objects elsewhere are not touched.
+        node: the name of the node of this agent.
         pods_directory: where the kubelet's directory of pods is mounted.
-        agent: stands in the objects that the agent works on.
+        agent: written into the objects that the agent works on.
     """
 
     client: KubeClient

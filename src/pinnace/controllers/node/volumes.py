@@ -1,7 +1,7 @@
 """Finding pods and the content of their volumes on an agent's own node. (docs/spec: PVL 6)
 
-Claims and persistent volumes are read when they are needed: twice a volume, instead of a copy of all claims
-of the cluster in the agent of each node.
+Claims and persistent volumes are read when they are needed: two requests for a volume, instead of a copy of
+all claims of the cluster in the agent of each node.
 """
 
 from pathlib import Path
@@ -51,7 +51,7 @@ class NodeVolumes:
         return bool(pod["metadata"]["uid"] == wanted.uid)
 
     async def directory(self, pod: JSONObject, volume: str) -> str:
-        """What the volume's directory is called. Raises PodVolumeFailed."""
+        """The name of the volume's directory. Raises PodVolumeFailed."""
         try:
             claim, persistent = volume_claim(pod, volume), None
             if claim:

@@ -17,14 +17,13 @@ from pinnace.kube.errors import KubeError
 from pinnace.storage.errors import StorageError
 
 LOOK_SECONDS: Final = 10.0
-"""For one look: a worker waits for it."""
+"""The limit of one look."""
 
 BELIEVED_SECONDS: Final = 30.0
 """How long a problem that a look found is believed."""
 
-
 SUSPECT_SECONDS: Final = 600.0
-"""How long after a failure work at a location looks first."""
+"""How long after a failure a location is looked at before work."""
 
 
 @dataclass(slots=True)
@@ -66,7 +65,7 @@ class Availability:
             return known.problem
 
     def worked(self, location: str, *, well: bool) -> None:
-        """Note how work at a location ended: after a failure the next work looks first."""
+        """Note how work at a location ended: after a failure, the next work is preceded by a look."""
         self._of(location).suspect_until = 0.0 if well else self._clock.monotonic() + SUSPECT_SECONDS
 
     def _of(self, location: str) -> _Known:

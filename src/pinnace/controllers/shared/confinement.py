@@ -1,8 +1,8 @@
-"""What a restore may take from a location that belongs to a tenant. Pure. (docs/spec: NAC 17 A13, A15, A35)
+"""Limits what a restore takes from a location that belongs to a tenant. Pure. (NAC 17 A13, A15, A35)
 
-The owner of a bucket writes what lies in it: the tarball, the list of snapshots, the name of every object.
-What self-service restores for a tenant is confined by its own rules; the same holds for a Restore of the
-administrator, unless its label says that the content is trusted. The narrowed spec is stored, for all to see.
+The owner of a bucket can write everything in it: the tarball, the list of snapshots, the name of every
+object. A restore for a tenant is confined by the rules of self-service; the same holds for a Restore of the
+administrator, unless its label says that the content is trusted. The narrowed spec is stored in the Restore.
 """
 
 from collections.abc import Callable, Iterable
@@ -22,15 +22,15 @@ ALL: Final = ("", "*")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Confinement:
-    """How a restore is carried out.
+    """The limits of a restore.
 
     Attributes:
-        restore: with the spec that holds.
+        restore: the Restore with its narrowed spec.
         tenant: the namespace that the backup's location belongs to; empty for the administrator's.
-        trusted: whether the backup's content is.
+        trusted: whether the content of the backup is trusted.
         rights: what it may create at most; None for anything.
         problem: why it cannot be carried out at all; empty if it can.
-        caveat: what the spec leaves out against its author's will; empty if nothing.
+        caveat: what is left out although the spec asks for it; empty if nothing is.
     """
 
     restore: Restore
@@ -45,7 +45,7 @@ def confined(restore: Restore, tenant: str) -> Confinement:
     """Narrow a Restore to what may come from a tenant's location.
 
     Args:
-        tenant: whose location it is; empty for the administrator's, from which everything may come.
+        tenant: the owner of the location; empty for the administrator's, from which everything may come.
     """
     if not tenant or restore.metadata.labels.get(TRUST_LABEL) == TRUST_VALUE:
         return Confinement(restore=restore, tenant=tenant)

@@ -1,4 +1,4 @@
-"""In which lane of its queue a key waits, so that no location and no tenant delays the others.
+"""Chooses the lane of its queue in which a key waits, so that no location and no tenant delays the others.
 
 A location that does not answer occupies the worker that waits for it, and a tenant chooses the storage
 endpoint of its own locations. So tenants and the administrator are served round robin, so are the locations
@@ -15,10 +15,10 @@ from pinnace.runtime.keys import Key
 from pinnace.runtime.queue import Lane, Share
 
 ADMINISTRATOR: Final = ""
-"""The party of everything that no tenant asked for."""
+"""The party of all objects that were not made for a tenant."""
 
-BESIDE: Final = 32
-"""How many more Backups, or Restores, than there are workers may be under way: they only wait for a store."""
+EXTRA_RUNS: Final = 32
+"""How many Backups, or Restores, may be under way beyond those that have a worker: they wait for a store."""
 
 _TENANTS: Final = "tenants"
 _WORKERS: Final = "workers"
@@ -121,9 +121,9 @@ class Lanes:
         return lambda key: self._lane(_spec(repositories.get(key), "backupStorageLocation"), workers)
 
     def _of_runs(self, location: str, workers: int, tenant: str) -> Lane:
-        """The lane of runs, some of which only wait for a store: one more of each location and tenant may."""
+        """The lane of runs; one run more of each location and tenant than has a worker may be under way."""
         lane = self._lane(location, workers, tenant=tenant)
-        under_way = {_TENANTS: max(1, (workers + BESIDE) * 3 // 4)}
+        under_way = {_TENANTS: max(1, (workers + EXTRA_RUNS) * 3 // 4)}
         return replace(
             lane,
             shares=tuple(
@@ -139,7 +139,7 @@ class Lanes:
         Args:
             at_once: how many keys of the location are processed at once; 0 for as many as are fair.
         """
-        # All workers may serve a location that is the only one: nothing is held up by it.
+        # All workers may serve a location that is the only one: it delays no other.
         alone = len(self._locations.keys()) <= 1
         fair = workers if alone else max(1, workers - 1)
         shares = [Share(f"location/{location}", at_once or fair)]

@@ -9,6 +9,7 @@ from pathlib import Path
 from pinnace.api.codec import DecodeError, decode
 from pinnace.api.definitions.spec_fields import check_spec
 from pinnace.api.nonadmin.names import tenant_of
+from pinnace.api.objects import JSONObject, text
 from pinnace.api.velero.backup import Backup, BackupPhase
 from pinnace.api.velero.storage_location import BackupStorageLocation
 from pinnace.kube.client import KubeClient
@@ -26,7 +27,7 @@ def location_of(backup: Backup) -> str:
     """The name of the location that a backup is in.
 
     Raises:
-        StoreConfigError: it is in none yet; a server writes the name into the spec when it begins.
+        StoreConfigError: the backup has not begun; a server writes the name into the spec when it begins.
     """
     if name := backup.spec.storage_location:
         return name
@@ -34,6 +35,18 @@ def location_of(backup: Backup) -> str:
     raise StoreConfigError(
         f"backup {backup.metadata.name} has not begun, its phase is {phase}: wait for its end"
     )
+
+
+def readable(obj: JSONObject) -> BackupStorageLocation:
+    """A location whose every field can be honoured. Raises InvalidLocation."""
+    name = text(obj, "metadata", "name")
+    try:
+        location = decode(BackupStorageLocation, obj)
+    except DecodeError as error:
+        raise InvalidLocation(f"backup storage location {name} cannot be read: {error}") from error
+    if problems := check_spec("BackupStorageLocation", obj).errors:
+        raise InvalidLocation(f"backup storage location {name}: {'; '.join(problems)}")
+    return location
 
 
 class LocationStores:
@@ -70,20 +83,17 @@ class LocationStores:
         async with await self._acquire(location) as store:
             yield store
 
-    async def acquire(self, name: str) -> BackupStore:
-        """The store of the location of that name; the caller closes it. Raises KubeError, StorageError."""
-        return await self._acquire(await self.location(name))
+    async def acquire(self, name: str, obj: JSONObject | None = None) -> BackupStore:
+        """The store of the location of that name; the caller closes it. Raises KubeError, StorageError.
+
+        Args:
+            obj: the location, if it has just been read.
+        """
+        return await self._acquire(readable(obj) if obj is not None else await self.location(name))
 
     async def location(self, name: str) -> BackupStorageLocation:
         """The location of that name, read anew. Raises KubeError, InvalidLocation."""
-        obj = await self._client.get(BACKUP_STORAGE_LOCATIONS, name, self._namespace)
-        try:
-            location = decode(BackupStorageLocation, obj)
-        except DecodeError as error:
-            raise InvalidLocation(f"backup storage location {name} cannot be read: {error}") from error
-        if problems := check_spec("BackupStorageLocation", obj).errors:
-            raise InvalidLocation(f"backup storage location {name}: {'; '.join(problems)}")
-        return location
+        return readable(await self._client.get(BACKUP_STORAGE_LOCATIONS, name, self._namespace))
 
     async def _acquire(self, location: BackupStorageLocation) -> BackupStore:
         location = await with_ca_cert(location, self._read_secret, namespace=self._namespace)

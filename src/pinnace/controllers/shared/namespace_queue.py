@@ -3,11 +3,11 @@
     try_start ──its namespaces are free──> runs ──remove──> its namespaces are free again
         └──────another needs one of them─> waits, without a worker, until its key is queued again
 
-Those of one party (the administrator, each tenant) start in the order of their creation, and parties take
-turns: each entry gets a round, and a party gets at most one in each. One that waits blocks all later ones
-that need one of its namespaces. So none is overtaken for ever, and a party with thousands of entries delays
-another party's by one. The queue is in memory only: a waiting object gets its position again from the next
-server, which first settles what was running. (docs/adr/042)
+The entries of one party (the administrator, each tenant) start in the order of their creation, and parties
+take turns: each entry gets a round, and a party gets at most one in each. An entry that waits blocks all
+later ones that need one of its namespaces. So no entry is overtaken for ever, and a party with thousands of
+entries delays those of another party by one. The queue is in memory only: a waiting object gets its position
+again from the next server, which first settles what was running. (docs/adr/042)
 """
 
 import itertools
@@ -108,7 +108,7 @@ class NamespaceQueue:
 
     Args:
         wake: queues the key of an object that may start now.
-        party_of: whose an object is; parties take turns.
+        party_of: returns the party of an object; parties take turns.
     """
 
     def __init__(
@@ -169,7 +169,7 @@ class NamespaceQueue:
             self._wake_unblocked()
 
     def waiting(self) -> list[tuple[Key, Key]]:
-        """Those that wait in the order in which they may start, each with the one that it waits for."""
+        """The keys that wait, in the order in which they may start, each with the key that it waits for."""
         waiting = sorted(
             (entry for entry in self._entries.values() if not entry.runs), key=lambda entry: entry.order
         )
@@ -177,7 +177,7 @@ class NamespaceQueue:
         return [(entry.key, blocker.key) for entry, blocker in blockers if blocker is not None]
 
     def _blocker(self, entry: _Entry) -> _Entry | None:
-        """The one to wait for: one that runs, else the oldest that waits; None if it may start."""
+        """The entry to wait for: one that runs, else the oldest that waits; None if this one may start."""
         blocking = [
             other
             for other in self._entries.values()

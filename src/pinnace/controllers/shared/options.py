@@ -1,4 +1,4 @@
-"""What a server's flags say about its controllers. (docs/spec: SRV 2)"""
+"""The settings of a server's controllers, as its flags give them. (docs/spec: SRV 2)"""
 
 from dataclasses import dataclass, field
 from datetime import UTC, tzinfo
@@ -19,24 +19,26 @@ RESTIC_PRUNE_FREQUENCY: Final = Duration.hours(168)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControllerOptions:
-    """What flags and environment of the server say about its controllers. (docs/spec: SRV 2)
+    """The settings of the controllers, from flags and environment of the server. (docs/spec: SRV 2)
 
     Attributes:
-        defaults: what is filled in where a Backup says nothing.
+        defaults: the values of fields that a Backup leaves out.
         restore: how restores are carried out.
-        store_validation_frequency: for locations that name none.
-        backup_sync_period: for locations that name none; one minute if not positive.
+        store_validation_frequency: how often a location without a frequency of its own is validated.
+        backup_sync_period: how often a location without a period of its own is synced; one minute if
+            not positive.
         backup_workers, restore_workers: how many run at once.
         parallel_restores_into_namespace: let restores run at once that may write to the same namespace.
         restic_timeout: for all pod volumes of one backup or restore.
         gc_frequency: how often expired backups are looked for.
-        restic_prune_frequency: of repositories that name none; a week if not positive.
+        restic_prune_frequency: how often a repository without a frequency of its own is pruned; a week
+            if not positive.
         repository_config_map: name of the ConfigMap with the settings of new repositories; empty for none.
-        schedule_skip_immediately: skip once what is due of Schedules that do not say.
+        schedule_skip_immediately: skip the run that is due once, for Schedules without `skipImmediately`.
         uploader: the program that saves pod volumes; each is restored by its own.
-        zone: of the clock that schedules and the names of their backups follow.
+        zone: the time zone of schedules and of the names of their backups.
         operation_poll_seconds: how often the progress of item operations is asked for.
-        operation_timeout: of item operations of objects that say nothing.
+        operation_timeout: the limit for item operations of an object without a timeout of its own.
     """
 
     defaults: ServerDefaults = field(default_factory=ServerDefaults)

@@ -38,7 +38,7 @@ class Informers:
 
     Args:
         namespace: the server's.
-        add: told of each new informer; sees to it that it runs.
+        add: called with each new informer; makes sure that it runs.
     """
 
     def __init__(self, client: KubeClient, namespace: str, add: Callable[[Informer], Informer]) -> None:
@@ -56,7 +56,7 @@ class Informers:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parts:
-    """What the controllers of one server share.
+    """The parts that the controllers of one server share.
 
     Attributes:
         discovery: what the cluster served at the start.
@@ -64,10 +64,10 @@ class Parts:
         uploaders, locks: restic and kopia, and one set of repository locks for all controllers.
         repositories: finds and makes BackupRepositories.
         pod_volumes: saves, restores and forgets the content of pod volumes.
-        backups_in_flight, restores_in_flight: keys of the Backups and Restores that a worker is busy with.
-        namespace_queues: what decides which Backups and Restores may start, for each kind that this server
-            works on; None where one worker does.
-        timers: what controllers wait by; the event loop's if None.
+        backups_in_flight, restores_in_flight: keys of the Backups and Restores that this server works on.
+        namespace_queues: the queue that decides which Backups or Restores may start, for each kind that this
+            server works on; None where there is one worker, or no such rule.
+        timers: the clock of the controllers; the event loop's if None.
     """
 
     scope: Scope
@@ -134,7 +134,7 @@ class Parts:
 
     @property
     def lanes(self) -> Lanes:
-        """Says in which lane of a queue a key waits."""
+        """Chooses the lane of a queue in which a key waits."""
         return Lanes(
             self.scope.namespace,
             self.informers.of(BACKUP_STORAGE_LOCATIONS),

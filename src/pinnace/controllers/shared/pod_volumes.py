@@ -45,7 +45,7 @@ log = get_logger(__name__)
 
 DEFAULT_TIMEOUT: Final = Duration.hours(4)
 FORGET_WAIT_SECONDS: Final = 60.0
-"""For all repositories of a deletion together to become ready. (docs/spec: PVL 13)"""
+"""The limit for all repositories of a deletion together to become ready. (docs/spec: PVL 13)"""
 
 
 class Forgetter(Protocol):
@@ -55,9 +55,10 @@ class Forgetter(Protocol):
 
 
 class PodVolumes:
-    """Who saves, restores and forgets the content of pod volumes.
+    """Saves, restores and forgets the content of pod volumes.
 
     Args:
+        forgetter: removes snapshots of all uploaders.
         timeout: of the volumes of one backup or restore together, unless that says otherwise.
         uploader: the program that saves volumes.
     """
@@ -65,7 +66,7 @@ class PodVolumes:
     def __init__(
         self,
         scope: Scope,
-        restic: Forgetter,
+        forgetter: Forgetter,
         repositories: Repositories,
         locks: RepositoryLocks,
         *,
@@ -74,14 +75,14 @@ class PodVolumes:
     ) -> None:
         self._uploader = uploader
         self._scope = scope
-        self._restic = restic
+        self._forgetter = forgetter
         self._repositories = repositories
         self._locks = locks
         self._timeout = timeout
 
     @asynccontextmanager
     async def backing_up(self, backup: Backup) -> AsyncIterator[PodVolumeBackups]:
-        """The collaborator for one backup; its time runs from here."""
+        """The collaborator for one backup; its volumes share one timeout."""
         timeout = Timeout(backup.metadata.annotations, self._timeout)
         selector = f"{labels.BACKUP_UID}={backup.metadata.uid}"
         unattended = Unattended(self._scope, POD_VOLUME_BACKUPS)
@@ -92,7 +93,7 @@ class PodVolumes:
 
     @asynccontextmanager
     async def restoring(self, restore: Restore, backup: Backup) -> AsyncIterator[PodVolumeRestorer]:
-        """The collaborator for one restore; its time runs from here."""
+        """The collaborator for one restore; its volumes share one timeout."""
         timeout = Timeout(restore.metadata.annotations, self._timeout)
         if problem := timeout.take_problem():
             log.error(f"{problem}; the server's timeout is used")
@@ -112,7 +113,7 @@ class PodVolumes:
         )
 
     async def forget(self, backup: Backup, store: BackupStore) -> list[str]:
-        """Remove all snapshots of pod volumes of a backup; what went wrong. The rest is tried all the same.
+        """Remove all snapshots of pod volumes of a backup; return the errors, which do not stop the rest.
 
         Space is freed by the next prune. Repeating it is harmless.
 
@@ -147,7 +148,7 @@ class PodVolumes:
         place = repository_place(repository)
         try:
             async with self._locks.exclusive(repository.metadata.name):
-                await self._restic.forget(place, snapshot)
+                await self._forgetter.forget(place, snapshot)
         except InvalidSnapshot as error:
             log.warning("There is no such snapshot to forget", error=error)
 
@@ -155,9 +156,10 @@ class PodVolumes:
     async def _watched(
         self, resource: APIResource, selector: str, unattended: Unattended | None = None
     ) -> AsyncIterator[tuple[Informer, Outcomes]]:
-        """The objects by their pods, and how they end.
+        """The informer of the objects, indexed by pod, and their outcomes.
 
-        Watched from when the first is about to be made to the end of the context: most runs make none.
+        The watch begins when the first object is about to be made, as most runs make none, and ends with the
+        context.
         """
         informer = Informer(
             self._scope.client,

@@ -1,8 +1,8 @@
-"""Restored pods that wait for their data: what keeps it from them is told, or ends the wait, early.
+"""Watches restored pods that wait for their data: logs obstacles; permanent ones end the wait early.
 
-The agent of a pod's node fills its volumes once the pod runs there. A pod that never gets so far has no agent
-that could tell anything, so the server looks after it: what may pass is in the server's log, and what will
-not pass fails the PodVolumeRestores of the pod, so that the restore does not wait until its timeout.
+The agent of a pod's node fills its volumes once the pod runs there. No agent could report anything about a
+pod that does not run on a node, so the server watches it: temporary obstacles are in the server's log, and
+permanent ones fail the PodVolumeRestores of the pod, so that the restore does not wait until its timeout.
 (docs/spec: PVL 12.2, RST 19)
 """
 
@@ -21,6 +21,7 @@ from pinnace.controllers.shared.unattended import Unattended
 from pinnace.controllers.shared.waiting_pods import (
     POD_INDEX,
     WAIT_CONTAINER,
+    is_ended,
     is_ending,
     is_waiting,
     pod_gone,
@@ -42,22 +43,21 @@ LOOK_SECONDS: Final = 60.0
 RETRY_SECONDS: Final = 2.0
 """How often PodVolumeRestores of a lost pod are failed: some may not exist yet, or change at that moment."""
 AGENT_SECONDS: Final = 30.0
-"""How long the agent of a lost pod has to end what it began; after that it is taken for gone too."""
+"""How long the agent of a lost pod has to end its work; after that it counts as gone too."""
 
-_ENDED_PHASES: Final = frozenset({"Succeeded", "Failed"})
 _USUAL_WAITS: Final = frozenset({"PodInitializing", "ContainerCreating"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trouble:
-    """What keeps a pod from its data; `lost` if it will for ever."""
+    """What keeps a pod from its data; `lost` if that is permanent."""
 
     text: str
     lost: bool = False
 
 
 def trouble_of(pod: JSONObject | None, created: JSONObject) -> Trouble | None:
-    """What is wrong with a pod: pure.
+    """The trouble of a pod; None if there is none. Pure.
 
     Args:
         pod: the one that has the name now; None if there is none.
@@ -68,8 +68,8 @@ def trouble_of(pod: JSONObject | None, created: JSONObject) -> Trouble | None:
     if pod is None or pod["metadata"].get("uid") != metadata["uid"] or is_ending(pod):
         return Trouble(text=pod_gone(metadata["namespace"], metadata["name"]), lost=True)
     status = pod.get("status") or {}
-    if (phase := status.get("phase")) in _ENDED_PHASES:
-        ended = f"the pod {name} ended before its volume was restored: {_reason(status, phase)}"
+    if is_ended(pod):
+        ended = f"the pod {name} ended before its volume was restored: {_reason(status, status['phase'])}"
         return Trouble(text=ended, lost=True)
     for condition in status.get("conditions") or ():
         if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
@@ -91,12 +91,12 @@ def _wait_state(status: JSONObject) -> JSONObject:
 
 
 class RestoredPods:
-    """Restores pod volumes by another `PodVolumeRestorer`, and looks after the pods meanwhile.
+    """Restores pod volumes by another `PodVolumeRestorer`, and watches the pods meanwhile.
 
     Args:
         restores: makes the PodVolumeRestores and waits until they have ended.
         informer: of the PodVolumeRestores of the restore, with the index of pods.
-        sight: shows the pods.
+        pods: reads and follows the pods.
     """
 
     def __init__(
@@ -104,37 +104,37 @@ class RestoredPods:
         scope: Scope,
         restores: PodVolumeRestorer,
         informer: Informer,
-        sight: PodReader,
+        pods: PodReader,
         *,
         timer: Timer | None = None,
     ) -> None:
         self._scope = scope
         self._restores = restores
         self._informer = informer
-        self._sight = sight
+        self._pods = pods
         self._timer = timer or SystemTimer()
         self._unattended = Unattended(scope, POD_VOLUME_RESTORES, timer=self._timer)
 
     async def restore_pod_volumes(
         self, pod: JSONObject, original_namespace: str, snapshots: Mapping[str, SavedSnapshot]
     ) -> list[str]:
-        """Restore and wait; what went wrong, and what the pod waits for if time is up."""
-        care = _Care(self._scope, self._informer, self._sight, self._unattended, self._timer, pod=pod)
+        """Restore and wait; return the errors, with what the pod waits for if the time is up."""
+        watch = _PodWatch(self._scope, self._informer, self._pods, self._unattended, self._timer, pod=pod)
         async with asyncio.TaskGroup() as group:
-            caring = group.create_task(care.run())
+            watching = group.create_task(watch.run())
             errors = await self._restores.restore_pod_volumes(pod, original_namespace, snapshots)
-            caring.cancel()
-        return [f"{error}: {care.standing()}" if error == TIMED_OUT else error for error in errors]
+            watching.cancel()
+        return [f"{error}: {watch.waits_for()}" if error == TIMED_OUT else error for error in errors]
 
 
-class _Care:
-    """Looks after one pod, until cancelled."""
+class _PodWatch:
+    """Watches one pod, until cancelled."""
 
     def __init__(
         self,
         scope: Scope,
         informer: Informer,
-        sight: PodReader,
+        pods: PodReader,
         unattended: Unattended,
         timer: Timer,
         *,
@@ -142,7 +142,7 @@ class _Care:
     ) -> None:
         self._scope = scope
         self._informer = informer
-        self._sight = sight
+        self._pods = pods
         self._unattended = unattended
         self._timer = timer
         self._created = pod
@@ -152,8 +152,8 @@ class _Care:
         self._lost_at: float | None = None
 
     async def run(self) -> None:
-        """Tell of each new trouble; fail the PodVolumeRestores of a pod that is lost."""
-        async with self._sight.following(self._created, self._observe):
+        """Log each new trouble; fail the PodVolumeRestores of a pod that is lost."""
+        async with self._pods.following(self._created, self._observe):
             await self._look()
             while True:
                 self._news.clear()
@@ -165,7 +165,7 @@ class _Care:
                     await self._look()
                     await self._look_for_agent()
 
-    def standing(self) -> str:
+    def waits_for(self) -> str:
         """What the pod and its PodVolumeRestores wait for, in words."""
         if (trouble := trouble_of(self._state, self._created)) is not None:
             return trouble.text
@@ -180,7 +180,7 @@ class _Care:
         told = next(
             (message_of(pod_volume) for pod_volume in self._pod_volume_restores() if is_new(pod_volume)), ""
         )
-        why = told or "what is New was not taken: does a node agent run there?"
+        why = told or "no agent has taken up those that are New: check that a node agent runs there"
         return f"{waits_for} {waits or 'its PodVolumeRestores'}; {why}"
 
     def _tell(self) -> Trouble | None:
@@ -192,12 +192,12 @@ class _Care:
 
     async def _look(self) -> None:
         try:
-            self._state = await self._sight.look(self._created)
+            self._state = await self._pods.look(self._created)
         except KubeError as error:
             log.warning("Cannot look at a pod that waits for its volumes", error=error)
 
     async def _look_for_agent(self) -> None:
-        """Where only an agent is missing, say so in its PodVolumeRestores, and fail them in the end."""
+        """If only an agent is missing, say so in the PodVolumeRestores, and fail them in the end."""
         state = self._state
         if state is not None and is_waiting(state) and trouble_of(state, self._created) is None:
             node = text(state, "spec", "nodeName")
@@ -211,7 +211,7 @@ class _Care:
         return self._informer.by_index(POD_INDEX, self._created["metadata"]["uid"])
 
     async def _fail_all(self, message: str) -> None:
-        """Fail those that no agent works on. An agent that works on one gives it up itself, if it runs."""
+        """Fail the PodVolumeRestores that no agent works on. A running agent gives its own up itself."""
         now = self._timer.monotonic()
         self._lost_at = now if self._lost_at is None else self._lost_at
         for pod_volume in self._pod_volume_restores():
@@ -236,6 +236,6 @@ class _Care:
                 POD_VOLUME_RESTORES, metadata["name"], patch, metadata["namespace"]
             )
         except (Conflict, NotFound):
-            return  # the cache will tell what it is now
+            return  # the cache will show its present state
         except KubeError as error:
             log.warning("A PodVolumeRestore of a lost pod cannot be failed yet", error=error)

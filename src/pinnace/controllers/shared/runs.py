@@ -61,7 +61,7 @@ def is_new(obj: JSONObject) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan(Generic[RunT]):
-    """What will be done with a new object.
+    """The decision about a new object.
 
     Attributes:
         begun: the object as the first patch makes it: InProgress, or FailedValidation.
@@ -88,10 +88,10 @@ RESTORE_RUNS: Final = RunKind(RESTORES, Restore)
 
 
 class Work(Protocol[RunT]):
-    """What backups and restores do differently."""
+    """The steps that differ between backups and restores."""
 
     async def plan(self, run: RunT, caveats: Sequence[str] = ()) -> Plan[RunT]:
-        """Validate and complete a new object. Whatever is raised lets the key be tried again.
+        """Validate and complete a new object. After any error the key is tried again.
 
         Args:
             caveats: warnings that the log and the counts of the run begin with.
@@ -99,7 +99,7 @@ class Work(Protocol[RunT]):
         ...
 
     def taken(self, run: RunT) -> None:
-        """Count an object that the first patch was stored of, valid or not."""
+        """Count an object whose first patch is stored, valid or not."""
         ...
 
     def ended(self, run: RunT) -> None:
@@ -134,6 +134,7 @@ class RunReconciler(Generic[RunT]):
         self._in_flight = set() if in_flight is None else in_flight
         self._queue: RunQueue[RunT] = queue if queue is not None else NoQueue()
         self._cached: Callable[[Key], JSONObject | None] = lambda _: None
+        self._is_stopping: Callable[[], bool] = lambda: False
         self._unanswered: dict[Key, list[Plan[RunT]]] = {}
         self._held: dict[Key, JSONObject] = {}
         self._unstored: dict[Key, _Ended[RunT]] = {}
@@ -144,6 +145,7 @@ class RunReconciler(Generic[RunT]):
     def watch_by(self, controller: Controller, informer: Informer) -> None:
         """Let a controller reconcile what changes and what is deleted; the cache gives new objects."""
         self._cached = informer.get
+        self._is_stopping = lambda: controller.is_stopping
         controller.watch(informer, predicate=self.concerns)
         # An object that is deleted while it waits must leave the queue, or it would block others.
         controller.watch(informer, predicate=is_new, on_add=False, on_update=False, on_delete=True)
@@ -155,7 +157,7 @@ class RunReconciler(Generic[RunT]):
         """
         if is_new(obj):
             return self._held.get(Key.of(obj)) != mapping(obj, "spec")
-        # What this server works on is no orphan.
+        # An object that this server works on is no orphan.
         return self._scope.leads and is_in_progress(obj) and Key.of(obj) not in self._in_flight
 
     async def reconcile(self, key: Key) -> Result:
@@ -197,6 +199,10 @@ class RunReconciler(Generic[RunT]):
                     return False
                 findings = check_spec(self._resource.kind, obj)
                 plan = refused(_begun(await self._work.plan(run, findings.warnings)), findings.errors)
+                if plan.execute is not None and self._is_stopping():
+                    # It may have waited long for a worker. This server would only interrupt it: the next one
+                    # begins it.
+                    return False
                 # An invalid object does not wait in the queue. One that waited is planned again.
                 if plan.execute is not None and not self._queue.try_start(key, plan.begun, plan.targets):
                     self._held[key] = mapping(obj, "spec")
@@ -228,7 +234,7 @@ class RunReconciler(Generic[RunT]):
             await self._settler.settle_late(self._resource, obj)
 
     def _plan_behind(self, key: Key, obj: JSONObject) -> Plan[RunT] | None:
-        """The plan whose claim got no answer and was stored all the same; None if there is none."""
+        """The plan whose claim got no answer, but was stored; None if there is none."""
         return next((plan for plan in self._unanswered.get(key, ()) if _is_made_by(obj, plan)), None)
 
     async def _read(self, key: Key) -> JSONObject | None:

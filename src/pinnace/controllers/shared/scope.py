@@ -1,4 +1,4 @@
-"""What the controllers are given: the cluster, metrics to count in, where to work, how to log."""
+"""The scope that all controllers of a server get: cluster, metrics, work directory, logging."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -17,7 +17,7 @@ from pinnace.runtime.worker_slots import WorkerSlot
 from pinnace.storage.backup_store import BackupStore
 
 MAIN_WORKERS = 1
-"""Of controllers that say nothing else; for backups and restores it is the default. (docs/spec: CTL 2.1)"""
+"""The workers of most controllers; for backups and restores it is the default. (docs/spec: CTL 2.1)"""
 
 
 class ControllerMetrics(Protocol):
@@ -69,7 +69,7 @@ class ControllerMetrics(Protocol):
 
 
 class RunParticulars(TypedDict, total=False):
-    """What differs from run to run; the same members as those of `RunContext`."""
+    """The members of a `RunContext` that differ from run to run."""
 
     discovery: Required[Discovery]
     store: Required[BackupStore]
@@ -84,15 +84,15 @@ class RunParticulars(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scope:
-    """What all controllers of one server share.
+    """The environment and the settings that all controllers of one server share.
 
     Attributes:
         client: the cluster.
-        namespace: the server's; objects elsewhere are not ours. (docs/spec: API 1)
+        namespace: the server's; objects elsewhere are not touched. (docs/spec: API 1)
         workdir: an existing directory for spool files.
         features: feature flags that are on.
         log_level, log_format, log_echo: of the logs of backups and restores.
-        plugins: what there is beside the built-in actions.
+        plugins: the plugins beside the built-in actions.
         leads: whether no other server can be working, so that an InProgress object which this server does
             not own is an orphan.
         without_status: resources whose served definition has no status subresource, as `patch_status` found.

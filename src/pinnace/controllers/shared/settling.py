@@ -53,8 +53,8 @@ STORE_SECONDS: Final = 30.0
 LOCATIONS_AT_ONCE: Final = 16
 
 INTERRUPTED_SECONDS: Final = 4.0
-"""For the whole of an interrupted run. Shorter than what lies between giving up a lease and its end, so that
-a server that lost the lease is done before another one begins."""
+"""The limit for settling an interrupted run. Shorter than what lies between giving up a lease and its end, so
+that a server that lost the lease is done before another one begins."""
 
 _UNKNOWN_END: Final = "Cannot tell whether the backup was stored"
 
@@ -69,10 +69,10 @@ _TRANSFERS: Final = {
 
 
 class Settler:
-    """Gives Backups and Restores of our namespace that were left InProgress their terminal state.
+    """Gives Backups and Restores of the server's namespace that were left InProgress their terminal state.
 
     Args:
-        kinds: of CSI snapshots, as the cluster serves them; None if it does not.
+        kinds: the kinds of CSI snapshots that the cluster serves; None if it serves none.
     """
 
     def __init__(
@@ -83,10 +83,10 @@ class Settler:
         self._kinds = kinds
 
     async def settle_orphans(self) -> None:
-        """Settle what a dead server left. Only while no other server can be working.
+        """Settle the orphans of a dead server. Only while no other server can be working.
 
-        One that the API server refuses to change is logged and does not keep the server from starting.
-        Locations are asked side by side; one that did not answer once is not asked again.
+        An orphan that the API server refuses to change is logged and does not keep the server from starting.
+        Locations are asked side by side; a location that did not answer once is not asked again.
         """
         lanes: dict[str, list[tuple[APIResource, JSONObject]]] = {}
         for resource in (BACKUPS, RESTORES):
@@ -109,15 +109,23 @@ class Settler:
             for resource, obj in orphans:
                 with bound_fields(**{resource.kind.lower(): str(Key.of(obj))}):
                     log.warning(f"{resource.kind} was left InProgress by a former server")
-                    answers = await self._settle(resource, obj, ORPHAN_REASON, ask=answers)
+                    stored, answers = await self._ask_location(resource, obj, ask=answers)
+                    try:
+                        await self._settle(resource, obj, stored, ORPHAN_REASON)
+                    except APIStatusError as error:
+                        log.warning("Could not settle an orphan, it is left InProgress", error=error)
 
     async def settle_late(self, resource: APIResource, obj: JSONObject) -> None:
         """Settle an orphan that shows up later, as its claim was stored after the former server ended.
 
         Only while no other server can be working.
+
+        Raises:
+            KubeError: it is still InProgress; no event may ever show it again, so try again.
         """
         log.warning(f"{resource.kind} is InProgress, but the server that took it is gone")
-        await self._settle(resource, obj, LATE_REASON)
+        stored, _ = await self._ask_location(resource, obj)
+        await self._settle(resource, obj, stored, LATE_REASON)
 
     async def settle_interrupted(self, resource: APIResource, run: Run) -> None:
         """Settle interrupted work of this server, trying for a short time."""
@@ -126,27 +134,40 @@ class Settler:
             async with asyncio.timeout(INTERRUPTED_SECONDS):
                 obj = await self._scope.client.get(resource, key.name, key.namespace)
                 if is_in_progress(obj) and obj["metadata"]["uid"] == run.metadata.uid:
-                    await self._settle(resource, obj, INTERRUPTED_REASON)
+                    stored, _ = await self._ask_location(resource, obj)
+                    await self._settle(resource, obj, stored, INTERRUPTED_REASON)
         except (KubeError, TimeoutError) as error:
             log.warning("Interrupted work stays InProgress until a server starts", error=error)
 
-    async def _settle(self, resource: APIResource, obj: JSONObject, reason: str, *, ask: bool = True) -> bool:
-        """Settle one orphan; return whether its location is worth asking about another.
+    async def _ask_location(
+        self, resource: APIResource, obj: JSONObject, *, ask: bool = True
+    ) -> tuple[dict[str, Any] | None, bool]:
+        """The patch to the end of an orphan that its location knows, and whether to ask it about others.
 
         Args:
             ask: whether the location of a backup is asked about its end.
         """
-        patch: dict[str, Any] | None = None
-        if resource == BACKUPS:
-            if ask:
-                try:
-                    patch = await self._stored_state(obj)
-                except (StoreUnavailable, TimeoutError) as error:
-                    log.warning(_UNKNOWN_END, key=str(Key.of(obj)), error=error)
-                    ask = False
-            else:
-                log.warning(_UNKNOWN_END, key=str(Key.of(obj)), error="its location did not answer before")
-        is_lost = patch is None
+        if resource != BACKUPS:
+            return None, ask
+        if not ask:
+            log.warning(_UNKNOWN_END, key=str(Key.of(obj)), error="its location did not answer before")
+            return None, False
+        try:
+            return await self._stored_state(obj), True
+        except (StoreUnavailable, TimeoutError) as error:
+            log.warning(_UNKNOWN_END, key=str(Key.of(obj)), error=error)
+            return None, False
+
+    async def _settle(
+        self, resource: APIResource, obj: JSONObject, stored: dict[str, Any] | None, reason: str
+    ) -> None:
+        """Settle one orphan. Raises KubeError.
+
+        Args:
+            stored: the patch to its end as its location has it; None if that is not known.
+            reason: why it is Failed in that case.
+        """
+        patch = stored
         if patch is None:
             why = reason.format(kind=resource.kind.lower())
             patch = {
@@ -156,20 +177,15 @@ class Settler:
                     "completionTimestamp": format_time(self._scope.clock()),
                 }
             }
-            # Before the object ends: what dies after that is looked at by no server again.
+            # Before the object ends: no server looks at it again after that.
             await self._cancel_transfers(resource, obj, why)
         patch["status"] = {**patch["status"], **NO_ACTIVITY}
         key, version = Key.of(obj), obj["metadata"]["resourceVersion"]
         patch.setdefault("metadata", {})["resourceVersion"] = version
-        try:
-            await self._scope.client.patch(resource, key.name, patch, key.namespace)
-        except APIStatusError as error:
-            log.warning("Could not settle an orphan, it is left InProgress", key=str(key), error=error)
-        else:
-            log.info("Settled", key=str(key), phase=patch["status"]["phase"])
-            if is_lost and resource == BACKUPS:
-                await self._delete_snapshots(obj)
-        return ask
+        await self._scope.client.patch(resource, key.name, patch, key.namespace)
+        log.info("Settled", key=str(key), phase=patch["status"]["phase"])
+        if stored is None and resource == BACKUPS:
+            await self._delete_snapshots(obj)
 
     async def _cancel_transfers(self, resource: APIResource, obj: JSONObject, why: str) -> None:
         """Set `spec.cancel` of the DataUploads, PodVolumeBackups and so on that have not ended. (BEY-013)"""

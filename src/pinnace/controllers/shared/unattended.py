@@ -1,7 +1,8 @@
 """PodVolumeBackups and PodVolumeRestores without a node agent: their status says why; they fail in the end.
 
-Those that no agent takes up, and those whose agent ended while it worked on them. An agent that is busy or
-restarts is waited for; the time counts only while a node has no agent that is ready. (docs/spec: BEY 6.4)
+These are objects that no agent takes up, and objects whose agent ended while it worked on them. An agent that
+is busy or restarts is waited for; the time counts only while a node has no agent that is ready. (docs/spec:
+BEY 6.4)
 """
 
 from collections.abc import Iterable
@@ -27,7 +28,7 @@ PREPARING_SECONDS: Final = 1800.0
 
 
 class Unattended:
-    """Looks after the objects of one backup or restore.
+    """Explains and fails objects of one backup or restore that wait for an agent.
 
     Args:
         resource: PodVolumeBackups or PodVolumeRestores.

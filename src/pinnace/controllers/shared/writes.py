@@ -1,4 +1,4 @@
-"""How controllers change objects: merge patches of the difference, claims that only one server can win.
+"""Writes of controllers: merge patches of the difference, claims that only one server can win.
 
 (docs/spec: CTL 1.2)
 """
@@ -24,12 +24,12 @@ log = get_logger(__name__)
 
 
 PASSING_ERRORS: Final = (ConnectionFailed, ServerFault, TooManyRequests)
-"""What may be over at the next try: never a reason to fail a Backup or Restore for good."""
+"""Errors that may not come again at the next try: never a reason to fail a Backup or Restore for good."""
 
 REFUSED_SECONDS: Final = 5.0
 LONGEST_REFUSED_SECONDS: Final = 300.0
-"""Until a terminal state that the API server refused is offered again, first and at most: its rights or its
-admission webhooks may be mended meanwhile."""
+"""The first and the longest wait until a terminal state that the API server refused is sent again: rights or
+admission webhooks may be corrected meanwhile."""
 
 Run = Backup | Restore
 
@@ -42,7 +42,7 @@ async def claim(client: KubeClient, resource: APIResource, before: Run, after: R
 
     Raises:
         Conflict: it has changed; read it again and decide by its present state.
-        ConnectionFailed, ServerFault: it may have been patched all the same.
+        ConnectionFailed, ServerFault: it may have been patched although no answer came.
     """
     patch = difference(before, after)
     patch.setdefault("metadata", {})["resourceVersion"] = before.metadata.resource_version

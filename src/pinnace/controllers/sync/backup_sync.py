@@ -1,11 +1,10 @@
 """The BackupSync controller: makes the backups of all locations known to the cluster. (docs/spec: CTL 7)
 
-It sees to it that each location is synced when it is due, and that one which cannot be opened, or is slow,
-does not keep the others from it: locations are synced side by side. Where two hold backups of one name, the
-default location comes first, then the administrator's others, then those of tenants; a slow one loses that
-right after a while. A tenant's store may be slow on purpose: all tenants are synced at once, and
-together less time than one location of the administrator. What is done with one location is in
-`location_sync`.
+Each location is synced when it is due, and a location that cannot be opened, or is slow, does not delay the
+others: locations are synced side by side. Where two hold backups of one name, the default location comes
+first, then the administrator's others, then those of tenants; a slow one loses that right after a while. A
+tenant's store may be slow on purpose: the locations of all tenants are synced at once, and together for less
+time than one location of the administrator may take. The sync of one location is in `location`.
 """
 
 import asyncio
@@ -34,22 +33,22 @@ log = get_logger(__name__)
 
 NAME: Final = "backup-sync"
 PERIOD_SECONDS: Final = 30.0
-"""How often it is seen which locations are due, counted from the end of the last time."""
+"""How often to look for locations that are due, counted from the end of the last round."""
 
 LOCATION_SECONDS: Final = 300.0
-"""For one location; what is left is done with the next pass, which goes on where this one stopped."""
+"""The limit for one location; the next pass goes on where this one stopped."""
 
 UNAVAILABLE_SECONDS: Final = 30.0
-"""For a location that its last validation found unavailable; the next round of all others waits for it."""
+"""The limit for a location that is Unavailable; the next round of all others waits for it."""
 
 HEAD_START_SECONDS: Final = 15.0
-"""How long the default location, and then the administrator's others, keep those waiting that come after."""
+"""How long the default location, and then the administrator's others, may delay the locations after them."""
 
 AT_ONCE: Final = 8
 """Locations of the administrator that are synced side by side."""
 
 TENANTS_SECONDS: Final = 120.0
-"""For all tenants' locations together, those that waited longest first."""
+"""The limit for all tenants' locations together, of which those that waited longest come first."""
 
 TENANT_LOCATION_SECONDS: Final = 30.0
 TENANTS_AT_ONCE: Final = 16
@@ -59,10 +58,10 @@ class BackupSync:
     """Keeps the Backups of the cluster in step with the locations.
 
     Args:
-        locations: of the BackupStorageLocations.
-        caches: of what else is looked up.
-        default_location: synced first, until a location is marked as the default one.
-        period: for locations that name none.
+        locations: the BackupStorageLocations.
+        caches: the other objects that are looked up.
+        default_location: synced first, until a location is marked as the default.
+        period: how often a location without a period of its own is synced.
     """
 
     def __init__(
@@ -129,7 +128,7 @@ class BackupSync:
                 for _ in range(min(TENANTS_AT_ONCE, len(tenants))):
                     group.create_task(worker())
         except TimeoutError:
-            log.warning("Syncing the backups of tenants' locations takes long and goes on later")
+            log.warning("Syncing the backups of tenants' locations takes long and will be continued")
 
     def _is_due(self, location: BackupStorageLocation) -> bool:
         period = effective_period(location.spec.backup_sync_period, self._period)
@@ -147,7 +146,7 @@ class BackupSync:
         except (StorageError, KubeError) as error:
             log.error("Error syncing the backups of a location, will be tried again", error=error)
         except TimeoutError:
-            log.warning("Syncing the backups of a location takes long and goes on later")
+            log.warning("Syncing the backups of a location takes long and will be continued")
 
     def _in_order(self) -> Sequence[BackupStorageLocation]:
         """All locations that can be read, the default one first. (docs/spec: STO 13)"""
@@ -164,7 +163,7 @@ class BackupSync:
 
 
 def _longest_ago(location: BackupStorageLocation) -> datetime:
-    """For sorting: those never synced first."""
+    """The sort key by which locations that were never synced come first."""
     return location.status.last_synced_time or datetime.min.replace(tzinfo=UTC)
 
 

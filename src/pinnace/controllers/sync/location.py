@@ -1,12 +1,13 @@
-"""One pass over one location: what it holds and the cluster lacks is created, orphans are deleted.
+"""One pass over one location: backups that the cluster lacks are created, orphans are deleted.
 
     which Backups are Completed ──> list directories ──> create what is missing ──> delete orphans ──> status
                                         └ failed: nothing happens
 
 A backup that cannot be read, or that the API server refuses, is left out, reported once, and harms no other.
-Nothing in the location is changed, and no object that exists is touched. A Backup's companions that could not
-be created are owed until a later pass; after a restart all Backups that were found in the location are owed
-theirs. So a pass can be stopped anywhere. (docs/spec: CTL 7, STO 17)
+Nothing in the location is changed, and no object that exists is touched. Companions of a Backup
+(PodVolumeBackups, CSI snapshot contents) that could not be created are owed until a later pass; after a
+restart the companions of all Backups that were found in the location are owed. So a pass can be stopped
+anywhere. (docs/spec: CTL 7, STO 17)
 """
 
 import asyncio
@@ -54,8 +55,7 @@ MAX_BACKUPS_OF_TENANT: Final = 1_000
 object of the cluster, in the memory of every server. (docs/spec: NAC 17 A14)"""
 
 METADATA_CHECK: Final = timedelta(hours=1)
-"""How often directories of known backups are asked whether they still hold one: a request for each."""
-
+"""How often directories of known backups are checked for their metadata: a request for each."""
 
 LONGEST_REASON: Final = 500
 """An API server's refusal may repeat what it refuses."""
@@ -63,14 +63,13 @@ LONGEST_REASON: Final = 500
 LONGEST_NAME: Final = 253
 LEFT_OUT: Final = "Backup is not, or not wholly, made known"
 
-
 _STORED: Final = frozenset({BackupPhase.COMPLETED, BackupPhase.PARTIALLY_FAILED})
 """Phases of Backups that have been in their location. (docs/spec: BEY 7.5)"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caches:
-    """Informers of what a pass looks up, so that one that finds nothing new makes no request for it."""
+    """Informers of the objects that a pass looks up, so that it need not ask the API server for them."""
 
     backups: Informer
     schedules: Informer
@@ -78,12 +77,12 @@ class Caches:
 
 @dataclass(slots=True)
 class LocationMemory:
-    """What is remembered of a location between passes.
+    """The memory of a location between passes.
 
     Attributes:
         owed: backups whose companions may not be there yet; None if nothing is known of them.
-        told: why a backup was left out, as reported.
-        checked: when directories of known backups were last asked.
+        told: the reported reason for each backup that was left out.
+        checked: when directories of known backups were last checked.
         set_aside: directories of a tenant's location that hold no backup that can be made known.
     """
 
@@ -94,7 +93,7 @@ class LocationMemory:
 
 
 class LocationSync:
-    """One pass. Whatever is raised ends it; the next one starts from the beginning."""
+    """One pass. An error ends it; the next pass starts from the beginning."""
 
     def __init__(
         self,
@@ -125,7 +124,7 @@ class LocationSync:
         Raises:
             StorageError, KubeError: the location cannot be listed, or the status not be written.
         """
-        # Before the listing: what was Completed by then has its files. (docs/spec: CTL 7)
+        # Before the listing: a backup that was Completed by then has its files. (docs/spec: CTL 7)
         known = self._of_location()
         if self._memory.owed is None:
             found = (name for name, backup in known.items() if is_found_in_location(backup))
@@ -164,7 +163,7 @@ class LocationSync:
             for name in listed
             if self._caches.backups.get(self._key(name)) is None and not aside.waits(name, now)
         ]
-        # Those that were never looked at first: none of a tenant's own waits behind rubbish.
+        # Those that were never looked at come first: a tenant's own do not wait behind rubbish.
         missing.sort(key=aside.__contains__)
         room = max(MAX_BACKUPS_OF_TENANT - known, 0)
         if self._tenant and len(missing) > room:
@@ -181,7 +180,7 @@ class LocationSync:
                 found_in=self._found_in,
                 now=self._scope.clock(),
             )
-            # Noted before, as this may be cancelled anywhere.
+            # Noted before the request, as this may be cancelled anywhere.
             self._owed.add(name)
             created = await self._scope.client.create(BACKUPS, body, namespace)
         except ObjectNotFound:
@@ -210,7 +209,7 @@ class LocationSync:
             return
         alive = {obj["metadata"]["uid"] for obj in self._caches.backups.objects()}
         listed = await self._scope.client.list_all(POD_VOLUME_BACKUPS, self._scope.namespace)
-        # What a deleted Backup leaves is about to be collected by the cluster, and has to be made again.
+        # The cluster is about to collect the companions of a deleted Backup: they have to be made again.
         have = {obj["metadata"]["name"] for obj in listed if _owner_uid(obj) in {"", *alive}}
 
         async def pay(name: str) -> None:
@@ -242,7 +241,7 @@ class LocationSync:
             self._owed.discard(backup)
 
     async def _create_contents(self, backup: str) -> bool:
-        """Make the CSI snapshots known, so that they are deleted with the backup; is nothing left to do?"""
+        """Make the CSI snapshots known, to be deleted with the backup; return whether that is done."""
         try:
             problems = await create_contents(self._scope.client, self._store, backup)
         except (StorageError, KubeError, CSIError) as error:
@@ -253,7 +252,7 @@ class LocationSync:
         return True
 
     async def _create_companion(self, raw: JSONObject, backup: str, uid: str, have: Collection[str]) -> bool:
-        """Whether there is nothing left to do for it."""
+        """Create one PodVolumeBackup; return whether nothing is left to do for it."""
         namespace = self._scope.namespace
         try:
             name, body = pod_volume_backup_object(
@@ -267,7 +266,7 @@ class LocationSync:
             if name not in have:
                 await self._scope.client.create(POD_VOLUME_BACKUPS, body, namespace)
         except AlreadyExists:
-            return False  # whose it is, the next pass sees
+            return False  # the next pass finds out to which Backup it belongs
         except (Refused, Invalid, BadRequest) as error:
             self._leave_out(backup, f"a pod volume backup: {error}")
             return True
@@ -279,7 +278,7 @@ class LocationSync:
     # --- What is no longer there ------------------------------------------------------------------------
 
     async def _orphans(self, completed: Collection[str], listed: set[str]) -> Collection[str]:
-        """Those without metadata. Who is not listed is asked for at once, the others now and then.
+        """The backups without metadata. Those not listed are checked at once, the others every hour.
 
         A list alone, which may be late or cut by a faulty store, takes no Backup away. (docs/adr/007)
         """
@@ -317,7 +316,7 @@ class LocationSync:
             log.info("Deleted a Backup that is no longer in the location", backup=key.name)
 
     def _set_aside(self, backup: str, reason: str) -> None:
-        """Leave out what is wrong in itself: of a tenant's location, for longer each time."""
+        """Leave out a backup that cannot be used as it is: in a tenant's location, for longer each time."""
         self._owed.discard(backup)
         if not self._tenant:
             self._leave_out(backup, reason)
@@ -325,7 +324,7 @@ class LocationSync:
             log.warning(LEFT_OUT, backup=backup[:LONGEST_NAME], reason=reason[:LONGEST_REASON])
 
     def _leave_out(self, backup: str, reason: str) -> None:
-        """Report why something of a backup is not made known: one thing, and not again with each pass."""
+        """Report why something of a backup is not made known: one reason, and not again with each pass."""
         reason = reason[:LONGEST_REASON]
         if backup not in self._left_out and self._memory.told.get(backup) != reason:
             log.warning(LEFT_OUT, backup=backup[:LONGEST_NAME], reason=reason)

@@ -1,9 +1,9 @@
-"""What becomes of the objects that a location holds when they are made known to a cluster. Pure.
+"""Makes cluster objects of the backups that a location holds. Pure.
 
 Anyone with write access to a bucket can write these files, so nothing in them may start work, reach into
-another backup or another namespace, or take a name that is not theirs: only objects in a final phase pass, a
+another backup or another namespace, or take the name of another object: only objects in a final phase pass, a
 backup's name is that of its directory, and namespace, location, owner and the labels that tie objects
-together are set here. What else an object says of itself, fields of later versions included, is kept.
+together are set here. All other fields of an object, those of later versions included, are kept.
 (docs/spec: CTL 7, STO 17, NAC A33-A34, BEY 7.5)
 """
 
@@ -37,7 +37,7 @@ UNFINISHED_PHASES: Final = frozenset(
         "FinalizingPartiallyFailed",
     }
 )
-"""Of later Velero, between upload and end. Once expired they can only be deleted. (docs/spec: BEY 7.5)"""
+"""Phases of later Velero between upload and end; expired backups in them can only be deleted. (BEY 7.5)"""
 
 _FINAL_POD_VOLUME_PHASES: Final = frozenset({TransferPhase.COMPLETED, TransferPhase.FAILED})
 
@@ -46,10 +46,10 @@ _SOURCE_CLUSTER: Final = "velero.io/source-cluster-"
 
 DEFAULT_PERIOD: Final = Duration.minutes(1)
 MAX_OBJECT_BYTES: Final = 3 << 19
-"""1.5 MiB: what etcd takes of one object, so that no API server is bothered with more."""
+"""1.5 MiB: the largest object that etcd takes, so that no request with a larger one is made."""
 
 MAX_POD_VOLUME_BACKUPS: Final = 10_000
-"""Of one backup; far above any honest number, and bearable for an API server."""
+"""The most of one backup; far above any honest number, and bearable for an API server."""
 
 ScheduleUID = Callable[[str], str | None]
 """The uid of the Schedule of that name in the cluster, None if there is none."""
@@ -120,7 +120,7 @@ def backup_object(data: bytes, *, name: str, found_in: SyncedLocation, now: date
     if not is_object_name(name):
         raise Refused("its directory has a name that no object can have")
     if tenant and not is_unique_id(name, tenant):
-        # Else a tenant could take the name of a Schedule's next backup.
+        # Otherwise a tenant could take the name of a Schedule's next backup.
         raise Refused("its name is none that self-service gives to backups of the location's namespace")
     raw = _parsed(data)
     try:
@@ -177,7 +177,7 @@ def pod_volume_backup_object(
 
 
 def _of_self_service(stored: ObjectMeta) -> ObjectMeta:
-    """What self-service writes on a Backup, and nothing that others go by.
+    """The metadata that self-service writes on a Backup, without any that other programs act on.
 
     A label with a schedule's name would make it the newest of the administrator's, an owner reference would
     have it collected.
@@ -224,7 +224,7 @@ def _is_kept(owner: OwnerReference, schedule_uid: ScheduleUID) -> bool:
 
 
 def _metadata(stored: ObjectMeta, name: str, namespace: str, added: dict[str, str]) -> dict[str, Any]:
-    """Labels and annotations only: the rest, finalizers included, speaks of another cluster."""
+    """Labels and annotations only: the rest, finalizers included, is about another cluster."""
     metadata = {"name": name, "namespace": namespace, "labels": {**stored.labels, **added}}
     return {**metadata, "annotations": stored.annotations} if stored.annotations else metadata
 

@@ -2,8 +2,8 @@
 
     `verify-requested: <any text>` ──> verified ──> `verification-answer`, which repeats the text
 
-A Backup that is not finished is verified when it is. That its location does not answer is an answer, too,
-as a command waits for one.
+A Backup that is not finished is verified when it is. If its location does not answer, the answer says so, as
+a command waits for it.
 """
 
 from dataclasses import dataclass

@@ -1,6 +1,6 @@
 """Verifies the newest backup of a Schedule when an annotation of the Schedule says so. (docs/adr/067)
 
-    `pinnace.io/verify` ──> not a cron expression: said in `last-verification`
+    `pinnace.io/verify` ──> not a cron expression: `last-verification` says so
           └──due──> the newest finished Backup is verified ──> annotations of the Backup and the Schedule
 
 Verifications count from the last one, which the Schedule's annotation `last-verification` names, or from its
@@ -63,7 +63,7 @@ class VerificationReconciler:
     """Verifies backups of Schedules.
 
     Args:
-        zone: of the clock that cron expressions follow.
+        zone: the time zone of cron expressions.
     """
 
     def __init__(self, verifier: BackupVerifier, *, zone: tzinfo) -> None:
@@ -136,7 +136,7 @@ class VerificationReconciler:
 
 
 def newest_finished(listed: Sequence[JSONObject]) -> Backup | None:
-    """The Backup that began last of those that hold something. Pure."""
+    """The finished Backup that began last; None if there is none. Pure."""
     found = []
     for obj in listed:
         try:

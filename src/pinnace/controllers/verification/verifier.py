@@ -37,7 +37,7 @@ from pinnace.volumes.uploader.share import ReadShare
 log = get_logger(__name__)
 
 WORKERS: Final = 3
-"""At once, but one of each location: one that hangs may take hours, and must not hold up the others."""
+"""Backups verified at once, one of each location: a location that hangs must not delay the others."""
 
 FINISHED: Final = frozenset({BackupPhase.COMPLETED, BackupPhase.PARTIALLY_FAILED})
 """Phases of Backups that hold something."""
@@ -47,7 +47,7 @@ _LONGEST_MESSAGE: Final = 1000
 
 
 class Soundness(StrEnum):
-    """The result of a verification, as annotations have it."""
+    """The result of a verification, as it is written into annotations."""
 
     SOUND = "sound"
     UNSOUND = "unsound"
@@ -60,8 +60,8 @@ class BackupVerifier:
     """Verifies Backups.
 
     Attributes:
-        availability: says which locations cannot be used now.
-        locks: of the repositories of volumes' data.
+        availability: tells which locations cannot be used now.
+        locks: the locks of the repositories of pod volumes.
     """
 
     scope: Scope
@@ -71,7 +71,7 @@ class BackupVerifier:
 
     @classmethod
     def of(cls, parts: Parts) -> "BackupVerifier":
-        """The one of a server."""
+        """The verifier of a server."""
         return cls(
             scope=parts.scope,
             locations=parts.locations,
@@ -129,7 +129,7 @@ class BackupVerifier:
     async def note(
         self, backup: Backup, findings: Sequence[Finding], answer: str | None = None
     ) -> tuple[str, Soundness]:
-        """Write what was found to the Backup and into an Event. Returns the time and the result.
+        """Write the findings into the Backup and an Event. Returns the time and the result.
 
         Args:
             answer: the answer to a request; None where there was none.
@@ -205,7 +205,7 @@ class BackupVerifier:
 
 
 def summary_of(findings: Sequence[Finding]) -> str:
-    """What is bad, and then what was not checked, as one text. Pure."""
+    """The bad findings, and then the checks that were not done, as one text. Pure."""
     worst_first = sorted(
         (finding for finding in findings if finding.result in (Outcome.BAD, Outcome.UNCHECKED)),
         key=lambda finding: finding.result != Outcome.BAD,

@@ -27,11 +27,11 @@ WORKLOADS: Final[Sequence[APIResource]] = (
 
 
 class WorkloadState(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of one workload: a set of pods, or a pod that belongs to none.
+    """The state of one workload: a set of pods, or a pod that belongs to none.
 
     Attributes:
         is_up: whether as many pods are ready as are wanted.
-        detail: how many are, and the reason for the others.
+        detail: how many pods are ready, and the reason for the others.
     """
 
     kind: str

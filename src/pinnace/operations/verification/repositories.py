@@ -27,18 +27,17 @@ from pinnace.volumes.uploaders import Uploaders
 OpenAccess = Callable[[Path], Awaitable[AccessProvider]]
 """Gives access to the location's repositories, with files below a folder. Raises UploaderError, OSError."""
 
-
 Hold = Callable[[Repository], AbstractAsyncContextManager[None]]
 """Keeps other tasks of this process from removing data of a repository."""
 
 
 def no_lock(repository: Repository) -> AbstractAsyncContextManager[None]:
-    """For processes in which nothing else uses the repository."""
+    """Hold nothing: in this process nothing else uses the repository."""
     return nullcontext()
 
 
 class Lookup(msgspec.Struct, frozen=True, kw_only=True):
-    """What was found of snapshots in repositories, a text each.
+    """The result of looking for snapshots in repositories.
 
     Attributes:
         missing: snapshots that are not in their repository, or whose repository is missing or damaged.
@@ -61,7 +60,7 @@ async def look_up_snapshots(
     """Look up each snapshot of restic or kopia in its repository.
 
     Args:
-        share: of the data, which is read besides; None for no reading.
+        share: how much of the data is read as well; None for none.
         hold: around all that is done with a repository.
 
     Raises:
@@ -107,7 +106,7 @@ async def look_up_snapshots(
 def _by_repository(
     location: BackupStorageLocation, saved: Sequence[SavedPodVolume], region: str, unknown: list[str]
 ) -> dict[Repository, list[SavedPodVolume]]:
-    """The snapshots of each repository; those for which there can be none go to `unknown`."""
+    """The snapshots of each repository; a snapshot whose repository cannot be known goes to `unknown`."""
     places: dict[Repository, list[SavedPodVolume]] = {}
     for each in saved:
         try:

@@ -1,4 +1,4 @@
-"""A restore on trial: into namespaces made for it, which are removed afterwards, whatever happened.
+"""A restore on trial: into namespaces made for it, which are removed afterwards in any case.
 
     scratch namespaces made, closed off ──> restored ──> pods waited for ──> everything removed
                        └───────────── error, cancellation ────────────────────────┘
@@ -55,8 +55,8 @@ TRIED: Final = (
     "roles.rbac.authorization.k8s.io",
     "rolebindings.rbac.authorization.k8s.io",
 )
-"""What is restored: pods and what they need. Jobs are left out, as their work would be done twice; so is what
-acts outside of its namespace: ingresses, custom resources, everything cluster-scoped."""
+"""The kinds that are restored: pods and what they need. Jobs are left out, as their work would be done twice;
+so is what acts outside of its namespace: ingresses, custom resources, everything cluster-scoped."""
 
 NEVER_TRIED: Final = frozenset({"kube-system", "kube-public", "kube-node-lease"})
 
@@ -80,7 +80,7 @@ class TrialImpossible(Exception):
 
 
 class Restored(msgspec.Struct, frozen=True, kw_only=True):
-    """How a restore ended.
+    """The result of a restore.
 
     Attributes:
         phase: the terminal phase; empty if it did not end in time.
@@ -101,7 +101,7 @@ class Restorer(Protocol):
         ...
 
     async def discard(self, name: str) -> Sequence[str]:
-        """Remove what is recorded of the restore, which must have ended; return what stays, by name."""
+        """Remove the records of the restore, which must have ended; return the names of those that stay."""
         ...
 
 
@@ -111,9 +111,9 @@ class Trial:
 
     Attributes:
         run: distinguishes this trial from others.
-        namespaces: those of the backup that are restored.
+        namespaces: the namespaces of the backup that are restored.
         ready_seconds: how long pods may take to be ready.
-        tell: is told what stays behind although it should not.
+        tell: called with a text about objects that could not be removed.
     """
 
     client: KubeClient
@@ -274,7 +274,7 @@ class Trial:
             )
 
     async def _remove(self) -> None:
-        """Remove everything; what stays is told."""
+        """Remove everything; `tell` gets the names of objects that stay."""
         try:
             async with asyncio.timeout(2 * _REMOVAL_SECONDS):
                 left = list(await self.restorer.discard(self.name))

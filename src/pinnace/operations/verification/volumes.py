@@ -1,6 +1,6 @@
 """Whether the data that a backup has outside of its files is there: in repositories, clouds, storage systems.
 
-What cannot be asked is a finding of its own, by name; nothing is passed over.
+Data that cannot be checked is a finding of its own, by name; nothing is passed over.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -36,7 +36,7 @@ class ClusterView(msgspec.Struct, frozen=True, kw_only=True):
     """The cluster by which snapshots are looked at.
 
     Attributes:
-        snapshotters: of its snapshot locations.
+        snapshotters: the providers of its snapshot locations.
         ask_in: as in `look_up_csi`.
     """
 
@@ -55,7 +55,7 @@ OpenView = Callable[[], Awaitable[ClusterView]]
 
 
 class VolumeLookup(msgspec.Struct, frozen=True, kw_only=True):
-    """How volume data is looked at.
+    """Looks for the volume data of backups.
 
     Attributes:
         location, store: where the backup is.
@@ -73,7 +73,7 @@ class VolumeLookup(msgspec.Struct, frozen=True, kw_only=True):
     hold: Hold = no_lock
 
     async def findings(self, backup: str) -> list[Finding]:
-        """What was found of a backup; nothing of one without volume data."""
+        """The findings of a backup; none for a backup without volume data."""
         try:
             data = await read_volume_data(self.store, backup, None)
         except (StorageError, ArchiveError) as error:

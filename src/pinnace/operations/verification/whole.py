@@ -73,4 +73,4 @@ async def verify_stored(store: BackupStore, name: str, lookup: VolumeLookup, fol
 
 
 def _ignore(text: str) -> None:
-    """Nothing waits for a terminal."""
+    """Drop a text that is meant for a terminal."""

@@ -10,7 +10,9 @@ from pinnace.volumes.uploader.locks import RepositoryLocks
 
 
 class Timeout:
-    """Runs from its making. For one event loop.
+    """The time limit of one backup or restore, counted from its first use. For one event loop.
+
+    Before its first volume a run may wait long for a worker, which says nothing about its volumes.
 
     Args:
         annotations: of the Backup or Restore, one of which may name another timeout.
@@ -19,10 +21,13 @@ class Timeout:
 
     def __init__(self, annotations: Mapping[str, str], default: Duration) -> None:
         duration, self._problem = parse_timeout(annotations, default)
-        self._end = asyncio.get_running_loop().time() + duration.total_seconds()
+        self._seconds = duration.total_seconds()
+        self._end: float | None = None
 
     def limit(self) -> asyncio.Timeout:
-        """A context that raises TimeoutError when the time is up, but only where it would have to wait."""
+        """A context that raises TimeoutError when it waits and the time is up."""
+        if self._end is None:
+            self._end = asyncio.get_running_loop().time() + self._seconds
         return asyncio.timeout_at(self._end)
 
     @asynccontextmanager

@@ -201,7 +201,7 @@ async def test_an_action_that_raises_costs_one_item_of_its_own(scene: Scene) -> 
     assert scene.is_deleted
 
 
-async def test_they_run_once_the_backup_is_marked_and_before_its_files_go(scene: Scene) -> None:
+async def test_actions_run_once_the_backup_is_marked_and_before_its_files_are_deleted(scene: Scene) -> None:
     await scene.store()
     action = scene.add(included_resources=["persistentvolumes"])
     at_work: list[object] = []
@@ -305,7 +305,7 @@ async def test_an_action_that_does_not_say_what_it_wants_stops_the_deletion(
     assert scene.is_untouched
 
 
-async def test_what_a_tenants_bucket_holds_is_given_to_no_action(scene: Scene) -> None:
+async def test_items_of_a_tenants_bucket_are_given_to_no_action(scene: Scene) -> None:
     """Whoever owns the bucket may have written it, and plugins act with the server's rights."""
     await scene.store()
     scene.add()

@@ -59,7 +59,7 @@ def scene(tmp_path: Path) -> Scene:
 
 @pytest.mark.spec("CTL-026")
 @pytest.mark.parametrize("expiration", [None, FUTURE])
-async def test_what_has_not_expired_is_left_alone(scene: Scene, expiration: str | None) -> None:
+async def test_a_backup_that_has_not_expired_is_left_alone(scene: Scene, expiration: str | None) -> None:
     scene.add(expiration=expiration)
 
     assert await scene.reconciler.reconcile(key("b1")) == DONE
@@ -204,7 +204,7 @@ async def test_without_its_location_it_is_tried_again(scene: Scene) -> None:
     assert scene.created == []
 
 
-async def test_what_never_began_needs_no_location(scene: Scene) -> None:
+async def test_a_backup_that_never_began_needs_no_location(scene: Scene) -> None:
     scene.world.cluster.add("backups", "b1", spec={}, status={"expiration": PAST})
 
     await scene.reconciler.reconcile(key("b1"))
@@ -215,7 +215,7 @@ async def test_what_never_began_needs_no_location(scene: Scene) -> None:
 @pytest.mark.spec("CTL-026")
 @pytest.mark.parametrize("error", [BROKEN, Forbidden(403, message="no")])
 @pytest.mark.parametrize("verb", ["get", "list", "create"])
-async def test_an_error_is_raised(scene: Scene, verb: str, error: KubeError) -> None:
+async def test_an_error_of_the_api_server_is_raised(scene: Scene, verb: str, error: KubeError) -> None:
     scene.add()
     scene.world.cluster.before = fail_always(verb, error=error)
 

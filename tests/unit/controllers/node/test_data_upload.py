@@ -51,7 +51,7 @@ async def report(_progress: Progress) -> None:
     return
 
 
-async def test_what_a_volume_lacks_is_told(scene: Scene) -> None:
+async def test_the_message_says_what_a_saved_volume_lacks(scene: Scene) -> None:
     scene.kopia.lacks = "sockets were not saved"
 
     status = await scene.work.carry_out(scene.upload(), report)
@@ -75,7 +75,7 @@ async def test_a_volume_that_is_unmounted_by_force_fails_and_leaves_no_snapshot(
 
 
 @pytest.mark.parametrize(("claim_uid", "is_removed"), [("u3", True), ("", False)])
-async def test_what_a_former_agent_may_have_saved_is_removed_if_its_tags_are_its_own(
+async def test_snapshots_of_a_former_agent_are_removed_if_their_tags_are_of_one_volume(
     scene: Scene, claim_uid: str, is_removed: bool
 ) -> None:
     await scene.work.carry_out(scene.upload(attempts=2, claim_uid=claim_uid), report)

@@ -119,7 +119,7 @@ COMMAND = "restic backup"
     ],
 )
 @pytest.mark.spec("SRV-015", "PVL-073")
-async def test_what_fails_has_its_reason(world: NodeWorld, error: Exception, message: str) -> None:
+async def test_a_failed_backup_has_its_reason(world: NodeWorld, error: Exception, message: str) -> None:
     world.restic.errors = [error]
     volume_backup = world.add_backup()
     list(world.backups.enqueued(volume_backup))
@@ -155,7 +155,7 @@ async def test_what_fails_has_its_reason(world: NodeWorld, error: Exception, mes
         ),
     ],
 )
-async def test_a_volume_that_cannot_be_found(
+async def test_a_volume_that_cannot_be_found_fails_with_the_reason(
     tmp_path: Path, volume: JSONObject, directories: tuple[str, ...], message: str
 ) -> None:
     world = NodeWorld(tmp_path)
@@ -170,7 +170,7 @@ async def test_a_volume_that_cannot_be_found(
     assert (status["phase"], status["message"]) == ("Failed", message)
 
 
-async def test_a_pod_of_the_same_name_is_another(world: NodeWorld) -> None:
+async def test_a_new_pod_of_the_same_name_is_not_saved(world: NodeWorld) -> None:
     world.cluster.put("pods", "shop", "p")["metadata"]["uid"] = "uid-of-another"
     world.add_backup()
 
@@ -182,7 +182,9 @@ async def test_a_pod_of_the_same_name_is_another(world: NodeWorld) -> None:
 
 @pytest.mark.spec("PVL-047", "PVL-048", "CTL-055")
 @pytest.mark.parametrize(("newest", "parent"), [({"snapshotID": "1111aaaa"}, "1111aaaa"), ({}, "")])
-async def test_the_parent(world: NodeWorld, newest: JSONObject, parent: str) -> None:
+async def test_the_parent_is_the_newest_snapshot_of_the_claim_in_the_location(
+    world: NodeWorld, newest: JSONObject, parent: str
+) -> None:
     world.add_backup("t0", claim="c", phase="Completed", startTimestamp=START, snapshotID="0000aaaa")
     world.add_backup("t1", claim="c", phase="Completed", startTimestamp="2021-08-12T00:00:00Z", **newest)
     world.add_backup(
@@ -214,7 +216,7 @@ async def test_a_parent_that_is_gone_costs_time_but_no_backup(world: NodeWorld) 
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
-async def test_a_lost_answer_to_the_claim(world: NodeWorld, when: str) -> None:
+async def test_a_claim_whose_answer_was_lost_is_carried_out_once(world: NodeWorld, when: str) -> None:
     """Whether it was stored or not: the next pass finds out, and the volume is saved once."""
     setattr(world.cluster, when, fail_once("patch", "podvolumebackups"))
     world.add_backup()
@@ -227,7 +229,7 @@ async def test_a_lost_answer_to_the_claim(world: NodeWorld, when: str) -> None:
     assert len(world.restic.calls) == 1
 
 
-async def test_a_pod_that_cannot_be_read_just_now(world: NodeWorld) -> None:
+async def test_a_pod_that_cannot_be_read_now_is_tried_again(world: NodeWorld) -> None:
     world.cluster.before = fail_once("get", "pods")
     world.add_backup()
 
@@ -238,7 +240,7 @@ async def test_a_pod_that_cannot_be_read_just_now(world: NodeWorld) -> None:
     assert len(world.restic.calls) == 1
 
 
-async def test_a_pod_that_may_not_be_read(world: NodeWorld) -> None:
+async def test_a_pod_that_may_not_be_read_fails_the_backup(world: NodeWorld) -> None:
     world.cluster.before = fail_once("get", "pods", error=Forbidden(403, message="you may not"))
     world.add_backup()
 
@@ -341,7 +343,9 @@ async def test_a_stop_leaves_the_work_to_the_next_agent_and_says_so(world: NodeW
         (NODE, "Completed", "Completed"),
     ],
 )
-async def test_what_a_former_agent_left(world: NodeWorld, node: str, phase: str, after: str) -> None:
+async def test_in_progress_objects_of_an_agent_without_a_name_are_failed(
+    world: NodeWorld, node: str, phase: str, after: str
+) -> None:
     world.add_backup(node=node, phase=phase)
 
     await world.backups.fail_orphans(world.backup_reconciler)
@@ -365,7 +369,7 @@ async def test_an_unreadable_pod_volume_backup_is_failed(world: NodeWorld) -> No
 
 
 @pytest.mark.parametrize("owned", [True, False])
-async def test_how_long_it_took_is_counted(world: NodeWorld, owned: bool) -> None:
+async def test_the_time_of_a_backup_is_counted(world: NodeWorld, owned: bool) -> None:
     volume_backup = world.add_backup()
     if owned:
         owner = {"apiVersion": "velero.io/v1", "kind": "Backup", "name": "owner", "uid": "u"}

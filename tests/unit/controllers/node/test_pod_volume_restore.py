@@ -38,7 +38,7 @@ def world(tmp_path: Path) -> NodeWorld:
     ],
     ids=["first", "second", "not-yet", "waits-itself", "one-status", "none", "empty"],
 )
-def test_when_a_pod_waits(world: NodeWorld, pod: JSONObject, runs: bool) -> None:
+def test_a_pod_waits_while_its_init_container_runs(world: NodeWorld, pod: JSONObject, runs: bool) -> None:
     assert is_waiting(pod) is runs
     world.add_pod("q", **pod)
     assert world.restores.is_wanted(world.add_restore("of-q", pod="q")) is runs
@@ -46,7 +46,7 @@ def test_when_a_pod_waits(world: NodeWorld, pod: JSONObject, runs: bool) -> None
 
 @pytest.mark.spec("PVL-041", "CTL-056")
 @pytest.mark.parametrize("phase", ["InProgress", "Completed", "Failed"])
-async def test_what_has_begun_is_not_begun_again(world: NodeWorld, phase: str) -> None:
+async def test_a_restore_that_has_begun_is_not_begun_again(world: NodeWorld, phase: str) -> None:
     volume_restore = world.add_restore(phase=phase)
 
     assert not world.restores.is_wanted(volume_restore)
@@ -55,7 +55,7 @@ async def test_what_has_begun_is_not_begun_again(world: NodeWorld, phase: str) -
 
 
 @pytest.mark.spec("PVL-041", "CTL-056")
-async def test_pods_that_are_not_here(world: NodeWorld) -> None:
+async def test_pods_of_other_nodes_and_pods_that_end_are_not_restored(world: NodeWorld) -> None:
     world.add_pod("far", here=False, **waiting("restic-wait"))
     ending = world.add_pod("ending", **waiting("restic-wait"))
     ending["metadata"]["deletionTimestamp"] = "2021-08-11T21:43:26Z"
@@ -105,7 +105,9 @@ async def test_the_size_is_known_from_the_backup(world: NodeWorld) -> None:
 
 
 @pytest.mark.parametrize("made_by_velero", [False, True])
-async def test_a_volume_that_was_migrated_to_csi(world: NodeWorld, made_by_velero: bool) -> None:
+async def test_a_volume_that_was_migrated_to_csi_is_filled_one_level_deeper(
+    world: NodeWorld, made_by_velero: bool
+) -> None:
     """Its content is one level deeper than its persistent volume says, and so are Velero's snapshots."""
     mount = world.volume(directory="kubernetes.io~csi/data/mount")
     (mount.parent / "vol_data.json").write_text("notes of the kubelet")
@@ -142,7 +144,7 @@ RESTIC = "error restoring volume: error running restic restore, cmd="
         ),
     ],
 )
-async def test_what_fails_is_not_marked(world: NodeWorld, error: Exception, message: str) -> None:
+async def test_a_failed_restore_writes_no_done_file(world: NodeWorld, error: Exception, message: str) -> None:
     world.restic.errors = [error]
     world.add_restore()
 
@@ -152,7 +154,7 @@ async def test_what_fails_is_not_marked(world: NodeWorld, error: Exception, mess
     assert not (world.volume() / ".velero").exists()
 
 
-async def test_a_volume_that_is_not_there(world: NodeWorld) -> None:
+async def test_a_missing_volume_fails_with_the_reason(world: NodeWorld) -> None:
     world.add_pod("q", **waiting("restic-wait"))
     world.add_restore("of-q", pod="q")
     world.add_restore("of-p", volume="none")
@@ -198,7 +200,7 @@ async def test_a_deleted_pod_ends_its_pod_volume_restores(world: NodeWorld) -> N
     assert world.cluster.status("podvolumerestores", "pvr")["message"] == "the pod is gone"
 
 
-async def test_an_unknown_pod_while_the_api_server_is_away(world: NodeWorld) -> None:
+async def test_an_unknown_pod_is_tried_again_while_the_api_server_is_away(world: NodeWorld) -> None:
     """Nothing is known then; the key is tried again."""
     world.add_restore("lost", pod="unknown")
 
@@ -225,7 +227,7 @@ async def test_an_unknown_pod_while_the_api_server_is_away(world: NodeWorld) -> 
         ("p", NODE, "Completed", "Completed"),
     ],
 )
-async def test_what_a_former_agent_left(
+async def test_in_progress_objects_of_an_agent_without_a_name_are_failed(
     world: NodeWorld, pod: str, noted: str | None, phase: str, after: str
 ) -> None:
     volume_restore = world.add_restore(pod=pod, phase=phase)

@@ -1,6 +1,7 @@
 """A volume that is saved or filled is held, and let go in the end."""
 
 import asyncio
+import errno
 import os
 import threading
 from pathlib import Path
@@ -17,7 +18,7 @@ def is_open(path: Path) -> bool:
     return str(path) in {os.readlink(each) for each in folder.iterdir() if each.is_symlink()}
 
 
-async def test_a_volume_is_open_in_the_body_and_closed_behind_it(tmp_path: Path) -> None:
+async def test_a_volume_is_open_in_the_body_and_closed_after_it(tmp_path: Path) -> None:
     async with held(tmp_path):
         assert is_open(tmp_path)
     assert not is_open(tmp_path)
@@ -35,6 +36,19 @@ async def test_a_volume_that_was_replaced_in_the_body_fails(tmp_path: Path) -> N
     with pytest.raises(PodVolumeFailed, match="taken away from its node"):
         await replace()
     assert not is_open(tmp_path / "away")
+
+
+async def test_a_volume_whose_file_server_is_gone_fails_with_the_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stale(_path: Path) -> bool:
+        raise OSError(errno.ESTALE, os.strerror(errno.ESTALE))
+
+    monkeypatch.setattr(Path, "is_block_device", stale)
+
+    with pytest.raises(PodVolumeFailed, match="error opening the volume on host: Stale file handle: "):
+        async with held(tmp_path):
+            raise AssertionError("it cannot be opened")
 
 
 async def test_a_volume_is_not_held_for_a_task_that_was_cancelled_while_it_was_opened(

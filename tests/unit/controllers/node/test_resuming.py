@@ -63,7 +63,9 @@ async def in_flight(world: NodeWorld) -> AsyncIterator[asyncio.Task[JSONObject]]
     [FORMER, f"{AGENT.pod}/1"],
     ids=["of a pod that is gone", "of the same pod"],
 )
-async def test_what_a_former_agent_left_is_begun_again_and_counted(world: NodeWorld, former: str) -> None:
+async def test_work_that_a_former_agent_left_is_begun_again_and_counted(
+    world: NodeWorld, former: str
+) -> None:
     obj = left(world.add_backup(), agent=former)
 
     assert world.backup_reconciler.is_left(obj)
@@ -87,7 +89,9 @@ async def test_what_a_former_agent_left_is_begun_again_and_counted(world: NodeWo
     ],
     ids=["of this process", "of another version", "of another node", "ended"],
 )
-async def test_what_is_not_left_is_not_taken_up(world: NodeWorld, agent: str, node: str, phase: str) -> None:
+async def test_objects_that_no_agent_left_are_not_taken_up(
+    world: NodeWorld, agent: str, node: str, phase: str
+) -> None:
     obj = left(world.add_backup(), agent=agent, node=node)
     obj["status"]["phase"] = phase
 
@@ -97,7 +101,7 @@ async def test_what_is_not_left_is_not_taken_up(world: NodeWorld, agent: str, no
 
 
 @pytest.mark.parametrize(("phase", "taken"), [("Running", False), ("Failed", True), ("Succeeded", True)])
-async def test_what_another_agent_works_on_is_its_own_until_its_pod_has_ended(
+async def test_work_of_another_agent_is_not_taken_up_until_its_pod_has_ended(
     world: NodeWorld, phase: str, taken: bool
 ) -> None:
     add_agent_pod(world, "node-agent-former", phase=phase)
@@ -109,7 +113,7 @@ async def test_what_another_agent_works_on_is_its_own_until_its_pod_has_ended(
     assert (status["phase"] == "Completed") is taken
 
 
-async def test_what_ended_its_agent_too_often_fails(world: NodeWorld) -> None:
+async def test_work_that_ended_its_agent_too_often_fails(world: NodeWorld) -> None:
     left(world.add_backup(), attempts=str(MAX_ATTEMPTS))
 
     status = await world.save()
@@ -125,7 +129,7 @@ async def test_what_ended_its_agent_too_often_fails(world: NodeWorld) -> None:
 TAGS = {"backup": "b1", "backup-uid": "u1", "ns": "shop", "pod": "p", "pod-uid": "uid-p", "volume": "data"}
 
 
-async def test_what_a_former_agent_may_have_saved_is_removed_before_it_is_saved_again(
+async def test_snapshots_of_a_former_agent_are_removed_before_a_volume_is_saved_again(
     world: NodeWorld,
 ) -> None:
     """A snapshot whose agent died before it stored the id is in no backup, and never deleted with one."""
@@ -147,7 +151,7 @@ async def test_nothing_is_removed_by_tags_that_others_may_have(world: NodeWorld,
 
 
 @pytest.mark.parametrize("why", ["canceled", "too often"])
-async def test_what_is_not_begun_again_leaves_no_snapshot(world: NodeWorld, why: str) -> None:
+async def test_work_that_is_not_begun_again_leaves_no_snapshot(world: NodeWorld, why: str) -> None:
     obj = left(world.add_backup(), attempts=str(MAX_ATTEMPTS) if why == "too often" else "1")
     obj["spec"] |= {"tags": TAGS, "cancel": why == "canceled"}
 
@@ -187,7 +191,7 @@ async def test_a_snapshot_whose_end_is_stored_stays_though_the_answer_was_lost(w
     assert world.restic.forgotten == []
 
 
-async def test_what_was_canceled_meanwhile_is_not_begun_again(world: NodeWorld) -> None:
+async def test_work_that_was_canceled_meanwhile_is_not_begun_again(world: NodeWorld) -> None:
     left(world.add_backup())["spec"]["cancel"] = True
 
     status = await world.save()

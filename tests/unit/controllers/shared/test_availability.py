@@ -73,7 +73,7 @@ def known(stores: Stores, clock: FakeClock) -> Availability:
 
 
 @pytest.mark.parametrize("phase", ["Available", ""])
-async def test_a_location_that_nothing_is_said_against_is_not_looked_at(
+async def test_an_available_location_without_failures_is_not_looked_at(
     known: Availability, stores: Stores, phase: str
 ) -> None:
     assert await known.problem(location(phase)) == ""

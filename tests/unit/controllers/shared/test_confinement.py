@@ -17,7 +17,7 @@ def restore(label: str = "", **spec: Any) -> Restore:
 
 
 @pytest.mark.parametrize(("tenant", "label"), [("", ""), ("", "true"), ("evil", "true")])
-def test_what_is_trusted_is_left_as_it_is(tenant: str, label: str) -> None:
+def test_a_trusted_restore_is_left_as_it_is(tenant: str, label: str) -> None:
     given = restore(label)
     found = confined(given, tenant)
     assert (found.restore, found.trusted, found.problem, found.caveat) == (given, True, "", "")
@@ -34,7 +34,7 @@ def test_what_is_trusted_is_left_as_it_is(tenant: str, label: str) -> None:
     ],
     ids=str,
 )
-def test_what_is_not_is_narrowed(spec: dict[str, Any], label: str) -> None:
+def test_an_untrusted_restore_is_narrowed(spec: dict[str, Any], label: str) -> None:
     found = confined(restore(label, **spec), "evil")
     narrow = found.restore.spec
     assert not found.trusted
@@ -54,7 +54,7 @@ def test_what_is_not_is_narrowed(spec: dict[str, Any], label: str) -> None:
     [{"included_namespaces": ["kube-system"]}, {"excluded_namespaces": ["evil"]}],
     ids=str,
 )
-def test_what_asks_for_others_only_is_refused(spec: dict[str, Any]) -> None:
+def test_a_restore_of_other_namespaces_only_is_refused(spec: dict[str, Any]) -> None:
     found = confined(restore(**spec), "evil")
     assert "location of the namespace evil" in found.problem
     assert f"{TRUST_LABEL}=true" in found.problem
@@ -89,7 +89,7 @@ def test_a_restore_for_a_tenant_or_of_a_tenants_data_is_bounded(
 
 
 @pytest.mark.parametrize("location_of", ["", "shop"], ids=["administrators", "own"])
-def test_what_the_settings_allow_holds_in_the_administrators_location_only(location_of: str) -> None:
+def test_kinds_that_the_settings_allow_count_in_the_administrators_location_only(location_of: str) -> None:
     given = restore()
     given.metadata.annotations.update(FOR_TENANT | {RESTORABLE_ANNOTATION: "rolebindings"})
 

@@ -6,7 +6,7 @@ import pytest
 
 from pinnace.api.nonadmin.names import Origin
 from pinnace.api.objects import JSONObject
-from pinnace.controllers.shared.lanes import BESIDE, Lanes
+from pinnace.controllers.shared.lanes import EXTRA_RUNS, Lanes
 from pinnace.runtime.cache import ObjectCache
 from pinnace.runtime.keys import Key
 from pinnace.runtime.queue import RateLimitedQueue
@@ -130,7 +130,7 @@ async def test_tenants_whose_backups_only_upload_leave_room_for_those_of_the_adm
 ) -> None:
     site.location("default", default=True)
     queue = RateLimitedQueue(lane_of=site.lanes.of_backups(site.backups, 1))
-    workers = 1 + BESIDE
+    workers = 1 + EXTRA_RUNS
     for number in range(3 * workers):
         site.location(f"l-{number}", tenant=f"tenant-{number // 3}")
         queue.add(site.backup(f"t-{number}", f"l-{number}"))

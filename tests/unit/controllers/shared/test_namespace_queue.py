@@ -46,7 +46,7 @@ def restore(*included: str, minute: int = 0, mapping: dict[str, str] | None = No
         (RestoreSpec(included_namespaces=["a"], excluded_namespaces=["a*"]), set()),
     ],
 )
-def test_where_a_restore_writes_to(spec: RestoreSpec, names: set[str] | None) -> None:
+def test_the_targets_of_a_restore_follow_its_spec(spec: RestoreSpec, names: set[str] | None) -> None:
     assert targets_of(spec) == Targets(None if names is None else frozenset(names))
 
 
@@ -66,7 +66,7 @@ def test_which_targets_overlap(one: set[str] | None, other: set[str] | None, ove
     assert first.overlaps(second) is second.overlaps(first) is overlaps
 
 
-class Line:
+class RecordedQueue:
     """A queue, and the names that were woken and not started again yet."""
 
     def __init__(self) -> None:
@@ -82,71 +82,71 @@ class Line:
         return self.woken
 
 
-def test_who_waits_is_woken_when_the_way_is_free(caplog: pytest.LogCaptureFixture) -> None:
-    line = Line()
+def test_a_waiting_restore_is_woken_when_its_namespaces_are_free(caplog: pytest.LogCaptureFixture) -> None:
+    recorded = RecordedQueue()
     with caplog.at_level(logging.INFO):
-        assert line.begin("r1", restore("a"))
-        assert not line.begin("r2", restore("x", mapping={"x": "a"}, minute=1))
-        assert not line.begin("r2", restore("x", mapping={"x": "a"}, minute=1))
-    assert line.begin("r3", restore("b", minute=2))
+        assert recorded.begin("r1", restore("a"))
+        assert not recorded.begin("r2", restore("x", mapping={"x": "a"}, minute=1))
+        assert not recorded.begin("r2", restore("x", mapping={"x": "a"}, minute=1))
+    assert recorded.begin("r3", restore("b", minute=2))
     [said] = caplog.records
     assert "waits for another" in said.getMessage()
     assert vars(said)[RECORD_ATTRIBUTE] == {"waits_for": f"{NAMESPACE}/r1", "namespaces": "a"}
 
-    assert line.leave("r3") == []
-    assert line.leave("r1") == ["r2"]
-    assert line.begin("r2", restore("x", mapping={"x": "a"}, minute=1))
-    assert line.leave("unknown") == []
+    assert recorded.leave("r3") == []
+    assert recorded.leave("r1") == ["r2"]
+    assert recorded.begin("r2", restore("x", mapping={"x": "a"}, minute=1))
+    assert recorded.leave("unknown") == []
 
 
-def test_who_waits_is_not_overtaken() -> None:
+def test_a_waiting_restore_is_not_overtaken() -> None:
     """Without that, restores into one namespace could keep one into all of them waiting for ever."""
-    line = Line()
-    assert line.begin("r1", restore("a"))
-    assert not line.begin("all", restore("*", minute=1))
-    assert not line.begin("r2", restore("b", minute=2))
-    assert not line.begin("r3", restore("c", minute=3))
+    recorded = RecordedQueue()
+    assert recorded.begin("r1", restore("a"))
+    assert not recorded.begin("all", restore("*", minute=1))
+    assert not recorded.begin("r2", restore("b", minute=2))
+    assert not recorded.begin("r3", restore("c", minute=3))
 
-    assert line.leave("r1") == ["all"]
-    assert not line.begin("r2", restore("b", minute=2))  # looked at again before the elder was
-    assert line.begin("all", restore("*", minute=1))
-    assert line.leave("all") == ["r2", "r3"]
+    assert recorded.leave("r1") == ["all"]
+    assert not recorded.begin("r2", restore("b", minute=2))  # looked at again before the elder was
+    assert recorded.begin("all", restore("*", minute=1))
+    assert recorded.leave("all") == ["r2", "r3"]
 
 
-def test_the_elder_goes_first_even_if_it_was_heard_of_later() -> None:
+def test_the_older_restore_starts_first_even_if_it_is_seen_later() -> None:
     """As after a restart, or when a name is retried."""
-    line = Line()
-    assert line.begin("r1", restore("a"))
-    assert not line.begin("younger", restore("a", minute=2))
-    assert not line.begin("elder", restore("a", minute=1))
-    assert line.leave("r1") == ["elder"]
+    recorded = RecordedQueue()
+    assert recorded.begin("r1", restore("a"))
+    assert not recorded.begin("younger", restore("a", minute=2))
+    assert not recorded.begin("elder", restore("a", minute=1))
+    assert recorded.leave("r1") == ["elder"]
 
 
 def test_removing_a_waiting_restore_wakes_those_it_blocked() -> None:
-    line = Line()
-    assert line.begin("r1", restore("a"))
-    assert not line.begin("deleted", restore("a", "b", minute=1))
-    assert not line.begin("r3", restore("b", minute=2))
-    assert line.leave("deleted") == ["r3"]
+    recorded = RecordedQueue()
+    assert recorded.begin("r1", restore("a"))
+    assert not recorded.begin("deleted", restore("a", "b", minute=1))
+    assert not recorded.begin("r3", restore("b", minute=2))
+    assert recorded.leave("deleted") == ["r3"]
 
 
 def test_an_edited_restore_takes_and_frees_what_it_says_now() -> None:
-    line = Line()
-    assert line.begin("r1", restore("a"))
-    assert not line.begin("r2", restore("a", "b", minute=1))
-    assert not line.begin("r3", restore("b", minute=2))
-    assert line.begin("r2", restore("c", minute=1))
-    assert line.woken == ["r3"]
+    recorded = RecordedQueue()
+    assert recorded.begin("r1", restore("a"))
+    assert not recorded.begin("r2", restore("a", "b", minute=1))
+    assert not recorded.begin("r3", restore("b", minute=2))
+    assert recorded.begin("r2", restore("c", minute=1))
+    assert recorded.woken == ["r3"]
 
 
 def test_a_party_that_was_served_in_vain_lets_the_older_request_start_first() -> None:
     """Two conflicts at the first patch, say, while another was created earlier and heard of later."""
-    line = Line()
-    assert line.begin("younger", restore("a", minute=1))
-    assert not line.begin("elder", restore("a"))
-    assert not line.begin("younger", restore("a", minute=1))
-    assert line.woken == ["elder"]
-    assert line.begin("elder", restore("a"))
+    recorded = RecordedQueue()
+    assert recorded.begin("younger", restore("a", minute=1))
+    assert not recorded.begin("elder", restore("a"))
+    assert not recorded.begin("younger", restore("a", minute=1))
+    assert recorded.woken == ["elder"]
+    assert recorded.begin("elder", restore("a"))
 
 
 @given(
@@ -155,7 +155,7 @@ def test_a_party_that_was_served_in_vain_lets_the_older_request_start_first() ->
         max_size=40,
     )
 )
-def test_never_two_in_one_namespace_and_never_a_dead_end(steps: list[tuple[str, int, set[str]]]) -> None:
+def test_no_two_run_in_one_namespace_and_all_run_in_the_end(steps: list[tuple[str, int, set[str]]]) -> None:
     wanted: dict[str, Restore] = {}
     running: dict[str, Targets] = {}
     woken: list[str] = []

@@ -68,7 +68,7 @@ def helper_waits(reason: str, message: str = "") -> JSONObject:
     ],
     ids=["gone", "replaced", "ending", "evicted", "unschedulable", "no image"],
 )
-def test_what_keeps_a_pod(pod: JSONObject | None, text: str, lost: bool) -> None:
+def test_trouble_that_keeps_a_pod_is_recognized(pod: JSONObject | None, text: str, lost: bool) -> None:
     trouble = trouble_of(pod, a_pod())
 
     assert trouble is not None
@@ -86,7 +86,7 @@ def test_what_keeps_a_pod(pod: JSONObject | None, text: str, lost: bool) -> None
     ],
     ids=["new", "scheduled", "initializing", "creating", "running"],
 )
-def test_what_does_not(status: JSONObject) -> None:
+def test_a_pod_that_starts_normally_has_no_trouble(status: JSONObject) -> None:
     assert trouble_of(a_pod(status), a_pod()) is None
 
 
@@ -199,7 +199,7 @@ async def test_the_pod_volume_restores_of_a_lost_pod_are_failed(world: World) ->
     assert world.status("done") == {"phase": "Completed"}
 
 
-async def test_what_an_agent_works_on_is_its_own_for_a_while(world: World) -> None:
+async def test_a_restore_in_progress_is_left_to_its_agent_for_a_while(world: World) -> None:
     world.order("begun", "InProgress")
     async with world.restoring():
         begun = world.timer.now
@@ -235,7 +235,7 @@ async def test_a_temporary_obstacle_is_logged_once_and_waited_for(
     assert world.status("new") == {}
 
 
-async def test_a_pod_is_looked_at_now_and_then(world: World) -> None:
+async def test_a_pod_is_looked_at_periodically(world: World) -> None:
     """A watch may miss its end; and a look may fail."""
     world.order("new")
     async with world.restoring():
@@ -253,12 +253,12 @@ async def test_a_pod_is_looked_at_now_and_then(world: World) -> None:
         (
             {"phase": "Pending"},
             "the pod shop/p waits on node 'node-1' for data (New), more (InProgress); "
-            "what is New was not taken: does a node agent run there?",
+            "no agent has taken up those that are New: check that a node agent runs there",
         ),
     ],
     ids=["unschedulable", "no agent"],
 )
-async def test_when_time_is_up_it_is_said_what_for(world: World, status: JSONObject, text: str) -> None:
+async def test_a_timeout_says_what_the_pod_waits_for(world: World, status: JSONObject, text: str) -> None:
     world.order("data")
     world.order("done", "Completed")
     world.order("more", "InProgress")

@@ -124,7 +124,7 @@ async def test_a_new_object_is_taken_to_its_terminal_phase(
 
 @pytest.mark.spec("BEY-045")
 @pytest.mark.parametrize("phase", ["Queued", "ReadyToStart"])
-async def test_one_that_a_former_server_left_before_its_start_is_taken(scene: Scene, phase: str) -> None:
+async def test_an_object_that_a_former_server_left_queued_is_taken(scene: Scene, phase: str) -> None:
     obj = scene.world.cluster.add("backups", "b1", spec={}, status={"phase": phase, "queuePosition": 3})
     scene.world.cluster.objects["backups", "b1"]["metadata"]["annotations"] = {WAITS_FOR: "another", "a": "b"}
     assert scene.reconciler.concerns(obj)
@@ -135,7 +135,7 @@ async def test_one_that_a_former_server_left_before_its_start_is_taken(scene: Sc
     assert scene.work.read[0]["metadata"]["annotations"] == {"a": "b"}
 
 
-async def test_what_is_shown_of_a_waiting_object_does_not_plan_it_anew(world: World) -> None:
+async def test_a_queue_position_in_the_status_does_not_plan_an_object_anew(world: World) -> None:
     queue = NamespaceQueue(lambda key: None)
     scene = Scene(world, queue=queue)
     assert queue.try_start(key("first"), Backup(), Targets(None))
@@ -280,7 +280,7 @@ async def test_a_claim_that_was_lost_on_the_way_is_made_again(scene: Scene) -> N
     assert scene.running == set()
 
 
-async def test_a_claim_that_arrives_after_the_next_try_began_is_ours_all_the_same(scene: Scene) -> None:
+async def test_a_claim_that_arrives_after_the_next_try_began_is_carried_out(scene: Scene) -> None:
     """The first patch was held up on its way, and was stored between the second look and the second patch."""
     cluster = scene.world.cluster
     cluster.add("backups", "b1", spec={})
@@ -323,7 +323,37 @@ async def test_a_claim_of_a_dead_server_that_is_stored_late_is_settled(world: Wo
     assert scene.running == set()
 
 
-async def test_where_another_server_may_work_what_is_in_progress_is_its_own(scene: Scene) -> None:
+async def test_an_object_that_is_planned_when_the_server_stops_is_left_to_the_next_one(scene: Scene) -> None:
+    """While it is planned, a run may wait for the worker of another that ends after the stop."""
+    scene.world.cluster.add("backups", "b1", spec={})
+    controller = Controller("test", scene.reconciler.reconcile)
+    scene.reconciler.watch_by(controller, cast(Informer, Behind(scene.world)))
+    controller.stop()
+
+    await scene.reconcile()
+
+    assert scene.work.executed == []
+    assert scene.world.cluster.writes() == []
+    assert scene.running == set()
+
+
+async def test_an_orphan_that_cannot_be_settled_now_is_tried_again(world: World) -> None:
+    """No event shows it again, so that it would stay InProgress until the next start of a server."""
+    scene = Scene(world, leads=True)
+    world.add_location()
+    status = {"phase": "InProgress"}
+    world.cluster.add("backups", "b1", spec={"storageLocation": "default"}, status=status)
+    world.cluster.before = fail_once("patch", "backups", error=ServerFault(503, message="overloaded"))
+
+    with pytest.raises(ServerFault):
+        await scene.reconcile()
+    assert scene.phase == "InProgress"
+    await scene.reconcile()
+
+    assert scene.phase == "Failed"
+
+
+async def test_in_progress_objects_are_left_alone_where_another_server_may_work(scene: Scene) -> None:
     obj = scene.world.cluster.add("backups", "b1", spec={}, status={"phase": "InProgress"})
 
     assert not scene.reconciler.concerns(obj)
@@ -369,7 +399,7 @@ async def test_a_new_object_that_the_cache_shows_as_it_was_is_planned_as_it_is(s
     assert [run.spec.included_namespaces for run in scene.work.executed] == [["edited"]]
 
 
-async def test_what_we_work_on_ourselves_is_not_settled(world: World) -> None:
+async def test_an_object_that_this_server_works_on_is_not_settled(world: World) -> None:
     """Its progress is seen by the watch, so that it is looked at again as soon as it has ended."""
     scene = Scene(world, leads=True)
     world.cluster.add("backups", "b1", spec={})
@@ -414,7 +444,7 @@ async def test_an_end_that_is_refused_is_offered_until_the_api_server_takes_it(
     assert scene.work.counted == [("taken", "InProgress"), ("ended", "Completed")]
 
 
-async def test_an_end_that_is_refused_is_not_given_to_what_took_the_name(world: World) -> None:
+async def test_a_refused_end_is_not_stored_in_a_new_object_of_the_name(world: World) -> None:
     scene = Scene(world, leads=True)
     world.cluster.add("backups", "b1", spec={})
 
@@ -535,7 +565,7 @@ async def test_a_field_that_is_not_known_is_a_warning_of_the_run(scene: Scene) -
     assert caveat.startswith("spec.excludedNamespace is not a field that this version knows")
 
 
-async def test_all_that_is_wrong_with_an_object_is_said_at_once(scene: Scene) -> None:
+async def test_all_validation_errors_are_reported_at_once(scene: Scene) -> None:
     scene.world.cluster.add("backups", "b1", spec={"volumeGroupSnapshotLabelKey": "group"})
     scene.work.valid = False
 

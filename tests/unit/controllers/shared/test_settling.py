@@ -39,7 +39,7 @@ async def store_backup(world: World, name: str, *, uid: str, phase: BackupPhase)
 
 
 @pytest.mark.spec("CTL-062")
-async def test_what_is_in_progress_is_failed_with_the_reason(world: World, settler: Settler) -> None:
+async def test_an_orphan_is_failed_with_the_reason(world: World, settler: Settler) -> None:
     world.cluster.add("backups", "b1", spec=SPEC, status={**IN_PROGRESS, "progress": {"totalItems": 9}})
     world.cluster.add("restores", "r1", spec={"backupName": "b1"}, status=IN_PROGRESS)
     others = {"New": {}, "Completed": {"phase": "Completed"}, "Deleting": {"phase": "Deleting"}}
@@ -142,7 +142,7 @@ async def test_only_snapshots_without_an_upload_are_deleted_with_an_orphan(world
 
 
 @pytest.mark.parametrize("phase", [BackupPhase.COMPLETED, BackupPhase.PARTIALLY_FAILED, BackupPhase.FAILED])
-async def test_what_was_stored_in_full_takes_its_status_from_there(
+async def test_an_orphan_that_was_stored_in_full_takes_its_status_from_the_location(
     world: World, settler: Settler, phase: BackupPhase
 ) -> None:
     world.cluster.add("backups", "b1", spec=SPEC, status=IN_PROGRESS)
@@ -162,7 +162,7 @@ async def test_what_was_stored_in_full_takes_its_status_from_there(
     [("uid-of-another", BackupPhase.COMPLETED), ("uid-b1", BackupPhase.IN_PROGRESS)],
     ids=["another backup", "no end"],
 )
-async def test_what_is_stored_counts_only_if_it_is_the_end_of_this_very_backup(
+async def test_stored_metadata_counts_only_if_it_is_the_end_of_this_very_backup(
     world: World, settler: Settler, uid: str, phase: BackupPhase
 ) -> None:
     world.cluster.add("backups", "b1", spec=SPEC, status=IN_PROGRESS)
@@ -232,7 +232,7 @@ async def test_locations_that_do_not_answer_are_asked_once_and_side_by_side(
     assert {world.cluster.status("backups", name)["phase"] for name in names} == {"Failed"}
 
 
-async def test_one_that_the_api_server_refuses_to_change_does_not_stop_the_others(
+async def test_an_orphan_that_the_api_server_refuses_to_change_does_not_stop_the_others(
     world: World, settler: Settler
 ) -> None:
     world.cluster.add("backups", "b1", spec=SPEC, status=IN_PROGRESS)

@@ -82,7 +82,7 @@ def forgetting(world: World) -> Forgetting:
 
 
 @pytest.mark.spec("PVL-070")
-async def test_those_of_the_backup_and_no_others(forgetting: Forgetting) -> None:
+async def test_the_snapshots_of_the_backup_and_no_others_are_forgotten(forgetting: Forgetting) -> None:
     forgetting.repository("bank")
     forgetting.saved("one", "11111111")
     forgetting.saved("two", "22222222", namespace="bank")
@@ -95,7 +95,7 @@ async def test_those_of_the_backup_and_no_others(forgetting: Forgetting) -> None
     assert forgetting.forgotten == [("id/shop", "11111111"), ("id/bank", "22222222")]
 
 
-async def test_those_that_only_the_location_knows_go_too(forgetting: Forgetting) -> None:
+async def test_snapshots_that_only_the_location_knows_are_forgotten_too(forgetting: Forgetting) -> None:
     forgetting.saved("one", "11111111")
     for snapshot in ("11111111", "55555555"):
         forgetting.stored.append({"spec": {"pod": {"namespace": "shop"}}, "status": {"snapshotID": snapshot}})
@@ -122,7 +122,7 @@ async def test_after_a_failure_the_others_are_still_tried(forgetting: Forgetting
     assert [snapshot for _, snapshot in forgetting.forgotten] == ["11111111", "33333333"]
 
 
-async def test_what_is_no_snapshot_does_not_keep_a_backup_for_ever(forgetting: Forgetting) -> None:
+async def test_an_invalid_snapshot_id_does_not_keep_a_backup_for_ever(forgetting: Forgetting) -> None:
     forgetting.saved("one", "--option")
 
     assert await forgetting.run() == []

@@ -37,7 +37,7 @@ from tests.unit.controllers.stored import stored_backup, stored_volume
         (Duration.hours(1), Duration.minutes(5), Duration.hours(1)),
     ],
 )
-def test_how_often_a_location_is_synced(
+def test_the_period_of_a_location_is_its_own_or_the_servers(
     own: Duration | None, server: Duration, period: Duration | None
 ) -> None:
     assert effective_period(own, server) == period
@@ -94,7 +94,7 @@ json_values = st.recursive(
 
 
 @given(json_values, st.sampled_from(["metadata", "spec", "status", None]))
-def test_no_file_does_anything_but_pass_or_be_refused(value: Any, place: str | None) -> None:
+def test_any_file_is_accepted_or_refused(value: Any, place: str | None) -> None:
     forged = {**stored_backup(), place: value} if place else value
     try:
         body = backup_object(
@@ -113,7 +113,7 @@ def test_no_file_does_anything_but_pass_or_be_refused(value: Any, place: str | N
 
 
 @given(json_values, st.sampled_from(["metadata", "spec", "status", "kind"]))
-def test_no_volume_does_anything_but_pass_or_be_refused(value: Any, place: str) -> None:
+def test_any_pod_volume_backup_is_accepted_or_refused(value: Any, place: str) -> None:
     try:
         name, body = pod_volume_backup_object(
             {**stored_volume(), place: value},
