@@ -99,7 +99,7 @@ class SnapshotClaim:
         snapshot = await self.take(item, backup)
         if snapshot is None:
             return item, NOTHING_MORE
-        # The filters of the backup are about snapshots of users; this one is the volume's data. (BEY 4.4)
+        # The filters of the backup are for snapshots of users; this one is the volume's data. (BEY 4.4)
         item["metadata"].setdefault("annotations", {})[labels.MUST_INCLUDE_ADDITIONAL_ITEMS] = "true"
         csi.annotate_claim(item, snapshot["metadata"]["name"], backup.metadata.name)
         return item, [_identifier(csi.SNAPSHOTS, snapshot["metadata"]["name"], fields["namespace"])]

@@ -31,7 +31,7 @@ _REMOVAL_SECONDS: Final = 30.0
 
 
 class CSILookup(msgspec.Struct, kw_only=True):
-    """What was found, a text for each snapshot that is not there, or of which that is not known."""
+    """The result of a look-up: a text for each snapshot that is missing, or that may be."""
 
     missing: list[str] = msgspec.field(default_factory=list)
     unknown: list[str] = msgspec.field(default_factory=list)
@@ -76,7 +76,7 @@ async def look_up_csi(
             return
         if is_gone(content):
             found.missing.append(f"{snapshot} is not there: {trouble_of(content)}")
-        elif says_nothing(content):
+        elif proves_nothing(content):
             found.unknown.append(f"{snapshot}: its driver cannot tell whether a snapshot exists")
         elif not (content.get("status") or {}).get("readyToUse"):
             reason = trouble_of(content) or "its driver has not said that it is ready to use"
@@ -97,7 +97,7 @@ def _by_handle(contents: Iterable[JSONObject]) -> dict[tuple[str, str], JSONObje
 
 
 async def _ask(client: KubeClient, kinds: SnapshotKinds, body: JSONObject, sleep: Sleep) -> JSONObject:
-    """The content as its driver has answered it, or has not. Raises KubeError."""
+    """The content after its driver has had time to answer. Raises KubeError."""
     name = body["metadata"]["name"]
     with suppress(AlreadyExists):  # of a look that was killed
         await client.create(kinds.contents, body)
@@ -120,10 +120,10 @@ async def _remove(client: KubeClient, kinds: SnapshotKinds, name: str) -> None:
         return
 
 
-def says_nothing(content: JSONObject) -> bool:
-    """Whether a content made for a look is only called ready, by a driver that cannot list snapshots. Pure.
+def proves_nothing(content: JSONObject) -> bool:
+    """Whether the readiness of a content for a look proves nothing, as its driver lists no snapshots. Pure.
 
-    The csi-snapshotter then puts the present time where else is the time at which the snapshot was taken.
+    The csi-snapshotter then gives the present time as that at which the snapshot was taken.
     """
     if labels.VERIFICATION not in labels_of(content):
         return False

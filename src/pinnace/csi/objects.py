@@ -31,7 +31,7 @@ from pinnace.kube.resources import APIResource
 
 FIRST_POLL_SECONDS: Final = 0.25
 POLL_SECONDS: Final = 5.0
-"""The longest pause between two looks; the first ones are shorter, as most drivers need but a second."""
+"""The longest pause between two looks; the first ones are shorter, as most drivers need only a second."""
 READY_POLL_SECONDS: Final = 1.0
 TIMEOUT_SECONDS: Final = CSI_SNAPSHOT_TIMEOUT.total_seconds()
 """How long a snapshot may take to get a handle from the storage system. (docs/spec: SRV 18.2)"""

@@ -47,7 +47,7 @@ class SavedPodVolume(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StoredVolumeData(msgspec.Struct, frozen=True, kw_only=True):
-    """The data of a backup outside of its own folder.
+    """The data of a backup outside its own folder.
 
     Attributes:
         native: the records of native snapshots that were taken.

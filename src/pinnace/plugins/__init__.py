@@ -67,7 +67,7 @@ def serve(plugins: Plugins, arguments: Sequence[str] | None = None) -> int:
 
     For the `__main__` of a package: `raise SystemExit(serve(plugins))`. (docs/spec: PLG 15)
     """
-    # gRPC is loaded by those only who are a process of their own.
+    # gRPC is loaded only by programs of plugins.
     from pinnace.plugins.guest.program import serve as run
 
     return run(plugins, arguments)

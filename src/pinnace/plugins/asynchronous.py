@@ -31,8 +31,8 @@ class OperationProgress(msgspec.Struct, frozen=True, kw_only=True):
         completed: whether it has ended, well or not.
         error: why it failed; only looked at when it has ended.
         done, total, units: for instance 3 of 10 `Bytes`.
-        description: for the one who waits.
-        started, updated: by the clock of what does the work.
+        description: for users who wait for it.
+        started, updated: by the clock of the system that does the work.
     """
 
     completed: bool = False
@@ -47,7 +47,7 @@ class OperationProgress(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackupItemOutput:
-    """What a backup action of version 2 answers.
+    """The answer of a backup action of version 2.
 
     Attributes:
         item: to store.

@@ -1,4 +1,4 @@
-"""Calls into plugins: how long they may take, what they must answer, and how foreign code is kept at bay."""
+"""Calls of plugins in this process: their deadlines, the checks of their answers, and their errors."""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
@@ -37,7 +37,7 @@ class MeteredBody:
     """The body of an object on its way into a plugin: every block moves a deadline.
 
     Attributes:
-        error: what the body itself raised, which is no fault of the plugin's.
+        error: the error that the body itself raised; it is not an error of the plugin.
     """
 
     def __init__(self, body: AsyncIterator[bytes], block_seconds: float) -> None:
@@ -63,11 +63,11 @@ class MeteredBody:
 
 
 class GuardedCaller:
-    """Calls one plugin of this process; every failure is a PluginCallError with its name.
+    """Calls one plugin of this process; every failure is a PluginCallError with the plugin's name.
 
     Args:
         plugin: its name.
-        sink: gets what it logs meanwhile.
+        sink: receives its log lines during calls.
     """
 
     def __init__(self, plugin: str, sink: LogSink, deadlines: Deadlines) -> None:
@@ -76,17 +76,17 @@ class GuardedCaller:
         self._deadlines = deadlines
 
     async def question(self, function: Callable[[*Ts], Awaitable[ResultT]], *args: *Ts) -> ResultT:
-        """Call what should answer at once. Raises PluginCallError."""
+        """Call a function that should answer at once. Raises PluginCallError."""
         return await self._call(function, args, asyncio.timeout(self._deadlines.question))
 
     async def work(self, function: Callable[[*Ts], Awaitable[ResultT]], *args: *Ts) -> ResultT:
-        """Call what may take its time. Raises PluginCallError."""
+        """Call a function that may take long. Raises PluginCallError."""
         return await self._call(function, args, asyncio.timeout(self._deadlines.work))
 
     async def transfer(
         self, body: MeteredBody, function: Callable[[*Ts], Awaitable[ResultT]], *args: *Ts
     ) -> ResultT:
-        """Call what reads a body, as long as it goes on reading. Raises PluginCallError."""
+        """Call a function that reads a body, as long as it goes on reading. Raises PluginCallError."""
         body.deadline = asyncio.timeout(self._deadlines.block)
         return await self._call(function, args, body.deadline)
 
@@ -120,7 +120,7 @@ class GuardedCaller:
         except asyncio.CancelledError as error:
             if task is not None and task.cancelling():
                 raise
-            # Raised by the plugin itself; let through it would end whatever task called, silently.
+            # Raised by the plugin itself: passed on, it would silently end the calling task.
             raise PluginCallError(self._plugin, "it cancelled itself") from error
         except (Exception, SystemExit) as error:
             # Foreign code: whatever it raises fails this call only.

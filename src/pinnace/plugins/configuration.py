@@ -20,10 +20,10 @@ def check_config_keys(
 
     Args:
         valid: the keys that the plugin knows; their case matters.
-        object_store: also take what every object store is given.
+        object_store: also accept the keys that every object store gets.
 
     Raises:
-        PluginError: there are others. (docs/spec: PLG-019)
+        PluginError: there are unknown keys. (docs/spec: PLG-019)
     """
     known = sorted({*valid, *(_OBJECT_STORE_KEYS if object_store else ())})
     if unknown := sorted(config.keys() - set(known)):
@@ -33,12 +33,12 @@ def check_config_keys(
 
 
 class ConfigMapLister(Protocol):
-    """What is needed of a cluster; `kube.client.KubeClient` has it."""
+    """Lists ConfigMaps; `kube.client.KubeClient` is one."""
 
     async def list_all(
         self, resource: "APIResource", namespace: str | None = None, *, label_selector: str = ""
     ) -> list[dict[str, Any]]:
-        """Read all that match."""
+        """Read all objects that match."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""What a Python package offers as plugins: the one object that every way of running them starts from."""
+"""The plugins that a Python package offers, as the one object that every way of running them starts from."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
@@ -18,7 +18,7 @@ from pinnace.plugins.protocols import (
 
 
 class Named(Protocol):
-    """What all plugins have."""
+    """The name that all plugins have."""
 
     @property
     def name(self) -> str:
@@ -76,7 +76,7 @@ def by_id(plugins: Plugins) -> dict[PluginId, Callable[[], Named]]:
     Makes one instance of each, to learn its name.
 
     Raises:
-        PluginLoadError: something offered is not a plugin of its kind.
+        PluginLoadError: an offered object is not a plugin of its kind.
         PluginNameError: a name has the wrong form.
         DuplicatePlugin: two of one kind have the same name.
     """

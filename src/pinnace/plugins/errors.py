@@ -1,4 +1,4 @@
-"""What can go wrong with a plugin; every text names the plugin or its program.
+"""The errors of plugins; every text names the plugin or its program.
 
 PluginError                what a plugin may raise itself; its text is for the operator
 ├── PluginNameError        a name that is not `<DNS subdomain>/<name>`
@@ -15,7 +15,7 @@ import msgspec
 
 
 class PluginError(Exception):
-    """Base of the errors of this package. Plugins raise it for what an operator is to read as it is."""
+    """Base of the errors of this package. Plugins raise it with texts that operators see unchanged."""
 
 
 class PluginNameError(PluginError, ValueError):
@@ -55,7 +55,7 @@ class PluginCallError(PluginError):
 
     Attributes:
         plugin: the plugin's name.
-        reason: what it said, as Velero has it: `rpc error: code = Unknown desc = …` for a process.
+        reason: the text of the error, in Velero's form: `rpc error: code = Unknown desc = …` for a process.
         origin: the place in the plugin's code, if it told.
     """
 
@@ -71,7 +71,7 @@ class PluginGone(PluginCallError):
 
 
 def describe(error: BaseException) -> str:
-    """What a plugin's error says: the text of a PluginError as it is, others with their type."""
+    """The text of a plugin's error: that of a PluginError unchanged, those of others with their type."""
     text = str(error)
     if isinstance(error, PluginError) and text:
         return text

@@ -1,4 +1,4 @@
-"""All plugins that a server or a command has, found once at its start: what those who wire Pinnace call.
+"""Finds all plugins that a server or a command has, once at its start.
 
     builtin = ActionRegistry(builtin_backup_actions=..., builtin_restore_actions=...)
     plugins = await find_plugins(PluginOptions(directory=DEFAULT_DIRECTORY), builtin=builtin.ids)
@@ -53,7 +53,7 @@ class PluginOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def launch(self) -> LaunchOptions:
-        """What concerns programs."""
+        """The options for programs."""
         return LaunchOptions(
             environ=self.environ,
             log_level=self.log_level,
@@ -64,7 +64,7 @@ class PluginOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class InstalledPlugins:
-    """The plugins there are, beside the built-in ones. Nothing runs yet."""
+    """The plugins that were found, without the built-in ones. Nothing runs yet."""
 
     def __init__(
         self,
@@ -92,7 +92,7 @@ class InstalledPlugins:
 
         Args:
             client, namespace: where Python actions' ConfigMaps are; without a client they get no settings.
-            sink: gets plugins' lines, by default the process's own log; `Operation.log_to` changes it.
+            sink: receives plugins' lines, by default the process's own log; `Operation.log_to` changes it.
         """
         return Operation(
             python=self._python,
@@ -115,14 +115,14 @@ class InstalledPlugins:
 
 
 NO_PLUGINS: Final = InstalledPlugins({}, (), LaunchOptions(environ={}))
-"""Nothing but what is built in."""
+"""No plugins besides the built-in ones."""
 
 
 async def find_plugins(options: PluginOptions, *, builtin: Iterable[PluginId] = ()) -> InstalledPlugins:
-    """Load Python plugins and ask every program of the plugin directory what it has.
+    """Load Python plugins, and list the plugins of every program in the plugin directory.
 
     Args:
-        builtin: what cannot be offered again.
+        builtin: the plugins that cannot be registered again.
 
     Raises:
         PluginError: one cannot be loaded or started, is no plugin, or repeats a name. The text names it.

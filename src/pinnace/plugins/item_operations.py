@@ -1,4 +1,4 @@
-"""Operations that item actions of version 2 have started: how they are kept, and asked for their progress.
+"""Operations that item actions of version 2 have started: storing them, and following their progress.
 
     InProgress ──progress: ended──────────> Completed, Failed
          └──────after the timeout: cancel─> Failed
@@ -34,7 +34,7 @@ _AT_ONCE: Final = 8
 """How many operations are asked for at the same time."""
 
 _MOST_CHARACTERS: Final = 4096
-"""Of a text that a plugin gives."""
+"""The longest text of a plugin that is stored."""
 
 
 class OperationPhase(StrEnum):
@@ -51,7 +51,7 @@ class ItemOperation(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         action: the name of the action that started it.
-        operation_id: what the action knows it by.
+        operation_id: the id by which the action knows it.
         item: the item for which it was started.
         post_items: to be read again when it has ended; only of backups.
         error: why it failed.
@@ -73,7 +73,7 @@ class ItemOperation(msgspec.Struct, frozen=True, kw_only=True):
         return self.phase in (OperationPhase.COMPLETED, OperationPhase.FAILED)
 
     def failed(self, error: str) -> "ItemOperation":
-        """The operation as it has failed."""
+        """The operation with the phase Failed and this error."""
         return replace(self, phase=OperationPhase.FAILED, error=error[:_MOST_CHARACTERS])
 
 
@@ -103,7 +103,7 @@ class StartedOperations(msgspec.Struct, kw_only=True):
 
 
 class OperationCounts(msgspec.Struct, frozen=True):
-    """What a status says of operations."""
+    """The numbers of operations in a status."""
 
     attempted: int
     completed: int
@@ -126,7 +126,7 @@ AboutT_contra = TypeVar("AboutT_contra", Backup, Restore, contravariant=True)
 
 
 class Operator(Protocol[AboutT_contra]):
-    """What actions of version 2 for backups and for restores have in common."""
+    """An action of version 2 for backups or for restores."""
 
     @property
     def name(self) -> str:
@@ -148,7 +148,7 @@ class Operators(Generic[AboutT]):
     Args:
         about: the Backup or Restore that the operations belong to.
         actions: by name.
-        log: gets what actions raise.
+        log: receives the errors that actions raise.
     """
 
     def __init__(self, about: AboutT, actions: Mapping[str, Operator[AboutT]], log: LogSink) -> None:
@@ -160,7 +160,7 @@ class Operators(Generic[AboutT]):
     async def advanced(
         self, operations: Sequence[ItemOperation], now: datetime, timeout: timedelta
     ) -> list[ItemOperation]:
-        """The operations as they are now; those that have taken longer than `timeout` are cancelled."""
+        """Cancel the operations that have taken longer than `timeout`, and return all as they are now."""
 
         async def one(operation: ItemOperation) -> ItemOperation:
             async with self._turns:
@@ -169,7 +169,7 @@ class Operators(Generic[AboutT]):
         return await _each(operations, one)
 
     async def cancelled(self, operations: Sequence[ItemOperation], reason: str) -> list[ItemOperation]:
-        """The operations after those that had not ended were cancelled."""
+        """Cancel the operations that have not ended, and return all of them."""
 
         async def one(operation: ItemOperation) -> ItemOperation:
             async with self._turns:

@@ -15,7 +15,7 @@ _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-
 
 
 class PluginKind(StrEnum):
-    """What a plugin can be, in the order in which listings and programs name the kinds."""
+    """The kinds of plugins, in the order of listings and programs."""
 
     BACKUP_ITEM_ACTION = "BackupItemAction"
     VOLUME_SNAPSHOTTER = "VolumeSnapshotter"
@@ -35,7 +35,7 @@ SUPERSEDES: Final = {
 
 
 class PluginId(msgspec.Struct, frozen=True):
-    """What tells plugins apart: the same name may be used for several kinds."""
+    """Identifies a plugin: the same name may be used for several kinds."""
 
     kind: PluginKind
     name: str

@@ -1,4 +1,4 @@
-"""What plugins log, on its way into ours.
+"""The log lines of plugins, on their way into ours.
 
 A plugin in another process writes one JSON object a line to stderr; `parse_line` reads it. One in this
 process logs through `get_logger`, and its lines reach the log of the backup or restore that called it, as
@@ -17,7 +17,7 @@ import msgspec
 import orjson
 
 LOGGER_PREFIX: Final = "pinnace.plugin"
-"""Loggers of plugins have names that begin so."""
+"""The beginning of the names of plugins' loggers."""
 
 _LEVELS: Final = {"trace": "debug", "debug": "debug", "info": "info", "warn": "warning", "error": "error"}
 _PLAIN = re.compile(r"\[(TRACE|DEBUG|INFO|WARN|ERROR)\]")
@@ -28,7 +28,7 @@ _NOT_FIELDS: Final = frozenset(
 
 
 class LogSink(Protocol):
-    """Where lines of plugins go; `archive.runlog.RunLog` is one."""
+    """Receives the lines of plugins; `archive.runlog.RunLog` is one."""
 
     def log(
         self, level: str, msg: str, /, *, error: BaseException | str | None = None, **fields: Any
@@ -53,7 +53,7 @@ class ProcessLog:
 
 
 class LogLine(msgspec.Struct, frozen=True, kw_only=True):
-    """A line as it is written on."""
+    """A line of a plugin as it is passed to a sink."""
 
     level: str
     message: str
@@ -61,7 +61,7 @@ class LogLine(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def parse_line(line: str) -> LogLine:
-    """Read one line of a plugin's stderr; what is not as agreed is plain text, never an error."""
+    """Read one line of a plugin's stderr; a line of another form is plain text, never an error."""
     if line.startswith("{"):
         try:
             raw = orjson.loads(line)
@@ -104,7 +104,7 @@ _current: ContextVar[tuple[LogSink, str] | None] = ContextVar("pinnace_plugin_lo
 
 @contextmanager
 def plugin_lines_to(sink: LogSink, plugin: str) -> Iterator[None]:
-    """Send what is logged inside through `get_logger`, also by tasks started inside, to `sink`."""
+    """Send the lines that are logged inside through `get_logger`, also by tasks started inside, to `sink`."""
     token = _current.set((sink, plugin))
     try:
         yield
@@ -122,7 +122,7 @@ def get_logger(name: str) -> logging.Logger:
 
 
 def level_of(number: int) -> str:
-    """The name of ours for a level of the standard library."""
+    """Our name of a level of the standard library."""
     if number >= logging.ERROR:
         return "error"
     if number >= logging.WARNING:
@@ -134,14 +134,14 @@ _OWN_ATTRIBUTES: Final = frozenset(vars(logging.makeLogRecord({}))) | {"message"
 
 
 def extra_fields(record: logging.LogRecord) -> dict[str, Any]:
-    """What a line was given as `extra`: the fields on it."""
+    """The fields that a record was given as `extra`."""
     return {
         name: _text_or_scalar(value) for name, value in vars(record).items() if name not in _OWN_ATTRIBUTES
     }
 
 
 class _Forwarding(logging.Handler):
-    """Stands above all plugins' loggers: to the log of the run that called, else to the process's own."""
+    """Sends the records of all plugins' loggers to the log of the calling run, else to the process's own."""
 
     def emit(self, record: logging.LogRecord) -> None:
         bound = _current.get()

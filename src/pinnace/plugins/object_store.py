@@ -1,4 +1,4 @@
-"""A location's store behind an object-store plugin, as the rest of Pinnace knows stores. (PLG 7.1, STO 8)"""
+"""The store of a location whose provider is an object-store plugin. (PLG 7.1, STO 8)"""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
@@ -19,7 +19,7 @@ _DELIMITER = "/"
 class PluginStore:
     """An `ObjectStore` (storage.interface) on a plugin of its own, which is configured at the first use.
 
-    Whether an object that could not be stored completely becomes visible is up to the plugin: it hears of
+    Whether an object that could not be stored completely becomes visible is up to the plugin: it learns of
     the failure by the end of its stream. Faults are not retried here; providers' libraries do that.
 
     Args:
@@ -73,7 +73,7 @@ class PluginStore:
         return await _translated(plugin.object_exists(self._bucket, key))
 
     async def size(self, key: str) -> int:
-        """How many bytes an object has. The protocol of plugins has no word for it, so it is read."""
+        """How many bytes an object has. The protocol of plugins has no call for it, so the object is read."""
         async with self.get(key) as stream:
             return sum([len(block) async for block in stream])
 

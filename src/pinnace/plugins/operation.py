@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 class Operation:
-    """An async context manager, or close it.
+    """The plugins of one operation: use it as an async context manager, or call `close`.
 
     Actions are in the order in which they run after the built-in ones: Python plugins, then those of
     programs in the order of their discovery.
@@ -90,7 +90,7 @@ class Operation:
     def log(
         self, level: str, msg: str, /, *, error: BaseException | str | None = None, **fields: Any
     ) -> None:
-        """Be a sink that passes on to the one of the moment."""
+        """Pass a line on to the current sink."""
         self._sink.log(level, msg, error=error, **fields)
 
     @property

@@ -1,6 +1,6 @@
 """The protocols that plugins of the first five kinds follow, in this process or in another.
 
-An action sees one object as a plain dict and says what should become of it; a store or a snapshotter works
+An action gets one object as a plain dict and returns what becomes of it; a store or a snapshotter works
 for one provider. Callers need not know whether it is built in, a Python plugin or another process: all
 of them look like this. (docs/spec: BKP 8, RST 15, PLG 7)
 """
@@ -69,7 +69,7 @@ class BackupItemAction(Protocol):
 
 
 class RestoreItemInput(msgspec.Struct, frozen=True, kw_only=True):
-    """What a restore action is given: the item as it is now, as it was in the backup, and the Restore."""
+    """The input of a restore action: the item as it is now, as it was in the backup, and the Restore."""
 
     item: JSONObject
     item_from_backup: JSONObject
@@ -78,7 +78,7 @@ class RestoreItemInput(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestoreItemOutput:
-    """What a restore action answers. With `skip` the item is not restored, silently.
+    """The answer of a restore action. With `skip` the item is silently not restored.
 
     Attributes:
         additional_items: restored before the item.
@@ -166,7 +166,7 @@ class ObjectStorePlugin(Protocol):
         ...
 
     async def list_common_prefixes(self, bucket: str, prefix: str, delimiter: str) -> Sequence[str]:
-        """What begins with `prefix` and ends with the next `delimiter`, whole, each once."""
+        """The beginnings of keys from `prefix` to the next `delimiter`, whole, each once."""
         ...
 
     async def list_objects(self, bucket: str, prefix: str) -> Sequence[str]:
@@ -174,7 +174,7 @@ class ObjectStorePlugin(Protocol):
         ...
 
     async def delete_object(self, bucket: str, key: str) -> None:
-        """Delete an object; that there is none is success."""
+        """Delete an object; a missing one is success."""
         ...
 
     async def create_signed_url(self, bucket: str, key: str, ttl: timedelta) -> str:
@@ -183,7 +183,7 @@ class ObjectStorePlugin(Protocol):
 
 
 class VolumeInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """What is needed to make a volume like this one. `iops` is None where the type has none."""
+    """The properties needed to make a volume like this one. `iops` is None where the type has none."""
 
     volume_type: str
     iops: int | None = None
@@ -247,10 +247,10 @@ class Configurable(Protocol):
 
 @runtime_checkable
 class SelectiveBackupItemAction(BackupItemAction, Protocol):
-    """An action that can tell by a glance that an item means nothing to it; it never renames items.
+    """An action that can decide by raw JSON that it does not need an item. It never renames items.
 
     Items that no action needs go into the backup as the API server sent them, without being decoded:
-    several times as fast. Only actions that run in this process can be this.
+    several times as fast. Only actions that run in this process can do this.
     """
 
     def ignores(self, namespace: str, name: str, raw: bytes) -> bool:
@@ -269,7 +269,7 @@ class PreparedBackupItemAction(BackupItemAction, Protocol):
     """An action that reads something of the cluster for all its items at once.
 
     It is asked when the first items of a resource that it wants have been met, so that a backup without such
-    items, or a user without the right to read it, does not need it. Only actions of this process can be this.
+    items, or a user without the right to read it, does not need it. Only actions of this process can do this.
     """
 
     async def prepare(self) -> None:

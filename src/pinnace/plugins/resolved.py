@@ -1,4 +1,4 @@
-"""An action with what it wants to see, to be compared with items. (docs/spec: BKP 8.1, RST 5, CTL 6.3)"""
+"""An action with its resolved selector, to be compared with items. (docs/spec: BKP 8.1, RST 5, CTL 6.3)"""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ ActionT = TypeVar("ActionT")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResolvedAction(Generic[ActionT]):
-    """An action of any kind; backups, restores and deletions ask it alike."""
+    """An action of any kind, for backups, restores and deletions."""
 
     action: ActionT
     resources: IncludesExcludes
@@ -24,7 +24,7 @@ class ResolvedAction(Generic[ActionT]):
     def of(
         cls, action: ActionT, wanted: ResourceSelector, canonical: Callable[[str], str]
     ) -> "ResolvedAction[ActionT]":
-        """Resolve what the action answered.
+        """Resolve the selector that the action returned.
 
         Raises:
             ValueError: its label selector is not valid.
@@ -41,7 +41,7 @@ class ResolvedAction(Generic[ActionT]):
     def wants(self, namespace: str, labels: Mapping[str, str] | None) -> bool:
         """Whether the action is to see an item of a resource that it wants.
 
-        Cluster-scoped items have an empty namespace; who wants certain namespaces only does not see them.
+        Cluster-scoped items have an empty namespace; an action that selects namespaces does not see them.
         """
         admitted = self.namespaces.matches(namespace) if namespace else self.namespaces.includes_everything
         return admitted and self.selector.matches(labels)

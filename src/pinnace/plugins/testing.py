@@ -59,12 +59,12 @@ class ActionOutcome:
     """What an action did.
 
     Attributes:
-        selector: what it says it applies to.
+        selector: the items that it applies to.
         given: the object as it was.
         item: the object as the action left it.
-        additional_items: what it named.
+        additional_items: the items that it named.
         skip: whether a restore is to leave the item out.
-        log: what it logged.
+        log: the lines that it logged.
     """
 
     selector: ResourceSelector
@@ -272,7 +272,7 @@ def _settings(config: Mapping[str, str] | None) -> ReadConfig:
 
 
 def _copied(item: JSONObject) -> JSONObject:
-    """Through JSON and back, as between processes; what is no JSON fails here and not in production."""
+    """A copy by way of JSON, as between processes: an item that is no JSON fails here, not in production."""
     try:
         copied: JSONObject = orjson.loads(orjson.dumps(item))
     except orjson.JSONEncodeError as error:

@@ -1,1 +1,1 @@
-"""The content of volumes: finding a pod's volumes, and saving and restoring them with restic."""
+"""The content of volumes: finding those of pods, saving them with restic or kopia, and native snapshots."""

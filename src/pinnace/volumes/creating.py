@@ -15,7 +15,7 @@ from pinnace.kube.resources import APIResource
 _LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 _SUFFIX_LETTERS = 5
 _LONGEST_BASE = 58
-"""What the API server keeps of `generateName`."""
+"""How many characters of `generateName` the API server keeps."""
 
 _TRIES = 4
 
@@ -23,7 +23,7 @@ _TRIES = 4
 async def create_generated(
     client: KubeClient, resource: APIResource, body: JSONObject, namespace: str
 ) -> JSONObject:
-    """Create an object whose metadata has `generateName`; the object as the server made it.
+    """Create an object whose metadata has `generateName`; return it as the server made it.
 
     Raises:
         KubeError: it was not created, as far as can be told.
@@ -36,9 +36,9 @@ async def create_generated(
             return await client.create(resource, named, namespace)
         except AlreadyExists:
             if failure is not None:
-                # An earlier try, of which we heard nothing, was carried out late.
+                # An earlier attempt, whose answer was lost, was carried out late.
                 return await client.get(resource, name, namespace)
-            name = _generated(body)  # another's, by a rare accident
+            name = _generated(body)  # taken by another object, by a rare accident
         except (ConnectionFailed, ServerFault) as error:
             failure = error
             with suppress(NotFound):

@@ -12,7 +12,7 @@ from pinnace.kube.errors import NotFound
 from pinnace.kube.resources import DAEMON_SETS, PODS
 
 NAMES: Final = ("node-agent", "restic")
-"""Of the DaemonSet: since Velero 1.10, and before."""
+"""Names of the DaemonSet: since Velero 1.10, and before."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,7 +20,7 @@ class AgentSet:
     """The DaemonSet of the node agents.
 
     Attributes:
-        pod_labels: what its pods are selected by.
+        pod_labels: the labels that select its pods.
         arguments: of its container.
     """
 
@@ -31,7 +31,7 @@ class AgentSet:
 
     @classmethod
     def of(cls, daemon_set: JSONObject) -> "AgentSet":
-        """What a DaemonSet says."""
+        """The node agents that a DaemonSet describes."""
         containers = objects(daemon_set, "spec", "template", "spec", "containers")
         first = containers[0] if containers else {}
         return cls(
@@ -47,7 +47,7 @@ class NodeAgents:
 
     Args:
         namespace: the server's.
-        fresh_seconds: how long what was seen is not looked at again; many volumes ask for the same.
+        fresh_seconds: how long an answer is reused; many volumes ask for the same.
     """
 
     def __init__(self, client: KubeClient, namespace: str, *, fresh_seconds: float = 0.0) -> None:

@@ -93,12 +93,12 @@ def is_new(obj: JSONObject) -> bool:
 
 
 def is_cancel_wanted(obj: JSONObject) -> bool:
-    """Whether a user has asked to give the work up."""
+    """Whether `spec.cancel` asks an agent to give the work up."""
     return (obj.get("spec") or {}).get("cancel") is True
 
 
 def canceled_message(obj: JSONObject) -> str:
-    """The message of a canceled object: that which a server has given with `spec.cancel`, if there is one."""
+    """The message of a canceled object: the one that a server stored with `spec.cancel`, if there is one."""
     given = message_of(obj)
     return given if given.startswith(CANCELED) else f"{CANCELED}, as spec.cancel asks for it"
 

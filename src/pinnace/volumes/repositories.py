@@ -41,12 +41,12 @@ class RepositoryUnavailable(Exception):
 
 
 class Repositories:
-    """Gives the repository for each namespace and location.
+    """Finds or creates the repository of each namespace in each location.
 
     Args:
         frequency: of the maintenance of repositories that are made here.
         config_map: name of the ConfigMap with the settings of those repositories; empty for none.
-        sleep: between two looks at one that is not ready yet.
+        sleep: between two checks of a repository that is not ready yet.
     """
 
     def __init__(
@@ -120,7 +120,7 @@ class Repositories:
         return _decoded(found[0]) if found else None
 
     async def _settings(self, uploader: str) -> dict[str, str]:
-        """What the ConfigMap says of new repositories of an uploader. Raises RepositoryUnavailable."""
+        """The settings of the ConfigMap for new repositories of an uploader. Raises RepositoryUnavailable."""
         if not self._config_map:
             return {}
         where = f"the ConfigMap {self._namespace}/{self._config_map} that --backup-repository-configmap names"
@@ -177,7 +177,7 @@ class Repositories:
 
 
 def not_ready(uploader: str = "") -> str:
-    """What is said of a repository that does not become ready in time."""
+    """The message about a repository that does not become ready in time."""
     return f"timed out waiting for {uploader or RESTIC_REPOSITORY} repository to become ready"
 
 

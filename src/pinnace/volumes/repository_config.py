@@ -17,7 +17,7 @@ _LARGEST_MB: Final = 10**7
 
 
 class RepositoryConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """What kopia is told about a repository.
+    """The settings of a repository that kopia gets.
 
     Attributes:
         cache_limit_bytes: of contents and metadata together; 0 for the defaults.

@@ -31,7 +31,7 @@ def wanted_volumes(pod: JSONObject, *, opt_out: bool) -> list[str]:
 
 
 def may_be_saved(volume: JSONObject) -> bool:
-    """Whether a volume of a pod is saved by default or by a policy: no settings, tokens and node paths."""
+    """Whether a volume of a pod is saved by default or by a policy: not settings, tokens and host paths."""
     if volume["name"].startswith(_TOKEN_VOLUME_PREFIX):
         return False
     return not any(source in volume for source in _NEVER_BY_DEFAULT)

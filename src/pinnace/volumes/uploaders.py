@@ -1,4 +1,4 @@
-"""restic and kopia as one: each repository is opened by the program that made it. (docs/adr/050)"""
+"""One Uploader for restic and kopia: a repository is opened by the program that made it. (docs/adr/050)"""
 
 from collections.abc import Collection, Mapping
 
@@ -25,7 +25,7 @@ class Uploaders:
 
     @classmethod
     def of(cls, accesses: AccessProvider) -> "Uploaders":
-        """With restic and kopia as they are on the PATH."""
+        """The uploaders restic and kopia, as they are on the PATH."""
         return cls({RESTIC: Restic(accesses), KOPIA: Kopia(accesses)})
 
     async def connect(self, repository: Repository) -> None:

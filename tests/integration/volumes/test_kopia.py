@@ -1,4 +1,4 @@
-"""kopia itself: repositories that Velero wrote are restored, and ours are as Velero's. (docs/spec: KOP)"""
+"""Real kopia: repositories that Velero wrote are restored, and ours have Velero's form. (docs/spec: KOP)"""
 
 import asyncio
 import base64
@@ -61,7 +61,7 @@ def kopia(lab: Lab, program: str) -> Kopia:
 async def test_all_snapshots_are_listed_and_none_that_was_removed(kopia: Kopia, lab: Lab) -> None:
     await kopia.init(SHOP)
     (lab.volume / "a").write_text("a")
-    # Equal content gives one tree, and two snapshots all the same.
+    # Equal content gives one tree, but two snapshots.
     first, second = [
         (await kopia.save(SHOP, Source(path=lab.volume, tags=TAGS, name=NAME))).snapshot for _ in range(2)
     ]
@@ -72,7 +72,7 @@ async def test_all_snapshots_are_listed_and_none_that_was_removed(kopia: Kopia, 
     assert await kopia.snapshot_ids(SHOP) == {second}
 
 
-def test_verify_finds_a_snapshot_of_velero_and_that_it_is_gone(
+def test_verify_finds_a_snapshot_of_velero_and_reports_a_missing_one(
     program: str,
     bucket: Bucket,
     tmp_path: Path,
@@ -83,8 +83,8 @@ def test_verify_finds_a_snapshot_of_velero_and_that_it_is_gone(
     monkeypatch.setenv("PATH", f"{Path(program).parent}:{os.environ['PATH']}")
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("PINNACE_LOCATION", f"s3://{bucket.name}?{settings}")
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", bucket.server.credentials.access_key)
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", bucket.server.credentials.secret_key)
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", bucket.server.credentials.access_key_id)
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", bucket.server.credentials.secret_access_key)
     monkeypatch.setenv("RESTIC_PASSWORD", "static-passw0rd")
     config = {**bucket.location_config, "bucket": bucket.name}
 
@@ -315,8 +315,8 @@ async def test_a_call_shows_no_secret_and_keeps_its_files_private(
     assert "repository create s3" in lines
     assert PASSWORD not in lines
     credentials = bucket.server.credentials
-    assert credentials.secret_key not in lines
-    assert credentials.access_key not in lines
+    assert credentials.secret_access_key not in lines
+    assert credentials.access_key_id not in lines
     assert set((tmp_path / "seen.modes").read_text().split()) == {"700"}
 
 
@@ -480,10 +480,10 @@ async def test_kopia_killed_while_saving_lists_no_half_snapshot_and_the_next_run
 
 
 @pytest.mark.parametrize("tags", [TAGS, {"backup": "b1"}], ids=["of one volume", "of others too"])
-async def test_what_a_kopia_stored_that_was_killed_before_it_told_is_removed_if_it_is_surely_that(
+async def test_the_snapshot_of_a_killed_kopia_is_removed_if_its_tags_are_of_one_volume(
     lab: Lab, program: str, tmp_path: Path, tags: dict[str, str]
 ) -> None:
-    """The other snapshot is one that a backup refers to; it has all tags that are not of one volume."""
+    """A backup refers to the other snapshot, which has all tags except those of one volume."""
     lab.fill(FILES)
     kopia = Kopia(lab.accesses, program=program)
     await kopia.init(SHOP)
@@ -506,12 +506,12 @@ async def test_what_a_kopia_stored_that_was_killed_before_it_told_is_removed_if_
 
 
 @pytest.mark.parametrize("signal", ["INT", "TERM"])
-async def test_a_kopia_that_was_asked_to_stop_saves_nothing_though_it_says_that_all_went_well(
+async def test_a_kopia_stopped_by_a_signal_saves_nothing_though_it_reports_success(
     lab: Lab, program: str, tmp_path: Path, signal: str
 ) -> None:
     lab.fill({f"large{number}": os.urandom(20 << 20) for number in range(8)})
     stopping = tmp_path / "kopia"
-    # Held when it has sent a part, so that the signal finds it in the middle.
+    # It is held when it has sent a part, so that the signal comes in the middle.
     stopping.write_text(
         f"#!/bin/sh\nFOLDER={_folder(tmp_path)}\n"
         f'case "$*" in *"snapshot create"*) ;; *) exec {program} "$@";; esac\n'
@@ -524,7 +524,7 @@ async def test_a_kopia_that_was_asked_to_stop_saves_nothing_though_it_says_that_
     kopia = Kopia(lab.accesses, program=str(stopping))
     await kopia.init(SHOP)
 
-    with pytest.raises(CommandFailed, match=r"a part of the volume only \(canceled\)"):
+    with pytest.raises(CommandFailed, match=r"only a part of the volume \(canceled\)"):
         await kopia.save(SHOP, Source(path=lab.volume, name=NAME, tags=TAGS))
 
     assert json.loads(_ask(program, tmp_path, "snapshot", "list", "--all", "--json")) == []
@@ -541,10 +541,10 @@ async def test_an_incomplete_snapshot_is_not_listed(lab: Lab, kopia: Kopia, tmp_
     assert await Kopia(lab.accesses, program=str(listing)).snapshot_ids(SHOP) == {"a"}
 
 
-async def test_a_repository_that_is_made_anew_gets_the_policy_too(
+async def test_a_repository_that_is_made_again_gets_the_policy_too(
     lab: Lab, kopia: Kopia, program: str, tmp_path: Path
 ) -> None:
-    """A server and an agent that know the former one must not save as kopia does by itself."""
+    """A server and an agent that know the former repository must not save with kopia's own defaults."""
     cached = {"cache/CACHEDIR.TAG": b"Signature: 8a477f597d28d172789f06886806bc55", "cache/data": b"kept"}
     lab.fill({".kopiaignore": b"secret\n", "secret": b"kept too", **cached})
     agent = Kopia(lab.accesses, program=program)
@@ -565,7 +565,7 @@ async def test_a_repository_that_is_made_anew_gets_the_policy_too(
     )
 
 
-async def test_what_a_killed_kopia_has_sent_is_not_sent_again_and_does_not_stay_for_ever(
+async def test_data_sent_by_a_killed_kopia_is_used_again_and_finally_removed(
     lab: Lab, program: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(commands, "CHECKPOINT", "1s")

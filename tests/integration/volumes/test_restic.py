@@ -1,4 +1,4 @@
-"""restic itself: what is saved comes back, failures have their names, and nothing is left behind."""
+"""Real restic: volumes are saved and restored, failures have their own errors, and no file is left."""
 
 import asyncio
 import base64
@@ -30,6 +30,7 @@ from pinnace.volumes.uploader.access import AccessProvider, Repository
 from pinnace.volumes.uploader.errors import (
     AccessError,
     CommandFailed,
+    FilesUnreadable,
     InvalidSnapshot,
     RepositoryLocked,
     RepositoryMissing,
@@ -42,7 +43,7 @@ from pinnace.volumes.uploader.progress import OnProgress
 from pinnace.volumes.uploader.share import ReadShare
 from tests.support.golden import unpack
 from tests.support.volume_labs import PASSWORD, TAGS, Lab, cloud_lab
-from tests.support.waiting import POLL_SECONDS
+from tests.support.waiting import PATIENCE_SECONDS, POLL_SECONDS
 from tests.unit.controllers.fakes import NAMESPACE
 
 FILES = {"a.txt": b"one", "deep/er/b.bin": bytes(range(256)) * 400, "empty": b""}
@@ -60,7 +61,7 @@ async def ready_folder(folder_lab: Lab) -> Lab:
     return folder_lab
 
 
-async def test_what_was_saved_comes_back(ready: Lab, tmp_path: Path) -> None:
+async def test_a_saved_volume_is_restored_with_its_attributes(ready: Lab, tmp_path: Path) -> None:
     ready.fill(FILES)
     (ready.volume / "link").symlink_to("a.txt")
     (ready.volume / "a.txt").chmod(0o640)
@@ -127,7 +128,6 @@ async def test_a_wrong_password_is_distinguished_and_not_shown(ready: Lab) -> No
     assert list(ready.work.iterdir()) == []
 
 
-@pytest.mark.spec("PVL-036")
 async def test_a_socket_is_left_out_and_named_and_odd_names_come_back(
     ready_folder: Lab, tmp_path: Path
 ) -> None:
@@ -146,6 +146,7 @@ async def test_a_socket_is_left_out_and_named_and_odd_names_come_back(
     assert {path.name: path.read_bytes() for path in target.iterdir()} == files
 
 
+@pytest.mark.spec("PVL-036")
 async def test_an_empty_directory_gives_no_snapshot(ready_folder: Lab) -> None:
     assert await ready_folder.restic.back_up(ready_folder.repository, ready_folder.volume, TAGS) == ""
 
@@ -192,7 +193,7 @@ async def test_a_parent_that_is_gone_is_distinguished(ready_folder: Lab) -> None
         )
 
 
-async def test_only_a_part_of_a_snapshot(ready_folder: Lab, tmp_path: Path) -> None:
+async def test_a_part_of_a_snapshot_is_restored_alone(ready_folder: Lab, tmp_path: Path) -> None:
     """As for a volume of CSI of which Velero saved the level above."""
     lab, target = ready_folder, tmp_path / "target"
     lab.fill({"vol_data.json": b"old notes", "mount/deep/file": b"content", "mount/vol_data.json": b"mine"})
@@ -221,6 +222,20 @@ async def test_a_snapshot_that_lacks_files_is_forgotten(ready_folder: Lab, tmp_p
         await restic.back_up(lab.repository, lab.volume, TAGS)
 
     assert caught.value.exit_code == 3
+    assert await _listed(lab) == {}
+
+
+async def test_a_volume_none_of_whose_files_can_be_read_is_not_taken_for_an_empty_one(
+    ready_folder: Lab, tmp_path: Path
+) -> None:
+    lab = ready_folder
+    lab.fill({"a.txt": b"one"})
+    (lab.volume / "a.txt").chmod(0)
+    restic = Restic(lab.accesses, program=_without_privilege(tmp_path))
+
+    with pytest.raises(FilesUnreadable, match=r"a\.txt.*the files of the volume cannot be read"):
+        await restic.back_up(lab.repository, lab.volume, TAGS)
+
     assert await _listed(lab) == {}
 
 
@@ -369,7 +384,7 @@ async def _under_way(lab: Lab) -> tuple[asyncio.Task[str], int]:
 
     restic = Restic(lab.accesses, sleep=lambda _seconds: asyncio.sleep(POLL_SECONDS))
     task = asyncio.create_task(restic.back_up(lab.repository, lab.volume, TAGS, on_progress=on_progress))
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         await reads.wait()
     return task, _backups()[0]
 
@@ -390,7 +405,7 @@ def _arguments(pid: int) -> bytes:
 
 
 def _without_privilege(folder: Path) -> str:
-    """restic as one who may not read what the modes of files forbid, also when we are root."""
+    """A restic that cannot read files whose mode forbids it, even if the tests run as root."""
     program = shutil.which("restic")
     if os.geteuid() == 0:
         script = folder / "unprivileged-restic"
@@ -415,7 +430,7 @@ async def _listed(lab: Lab) -> dict[str, Any]:
 
 
 async def _ask(lab: Lab, *arguments: str) -> bytes:
-    """What restic itself says of the repository."""
+    """The answer of restic itself about the repository."""
     async with restic_access(lab.accesses, lab.repository) as access:
         line = command_line(Command(name=arguments[0], args=arguments[1:]), access.files)
         process = await asyncio.create_subprocess_exec(

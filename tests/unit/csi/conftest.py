@@ -1,3 +1,3 @@
-"""What the tests here share with those of the restore engine."""
+"""Fixtures that are shared with the tests of the restore engine."""
 
 from tests.unit.restore.world import harness as harness

@@ -1,4 +1,4 @@
-"""Snapshots of claims whose surroundings the user may not read."""
+"""Snapshots of claims whose volumes the user may not read."""
 
 from typing import Any, cast
 

@@ -1,4 +1,4 @@
-"""What the answer of a driver about a snapshot is worth."""
+"""Which answers of a driver prove that a snapshot exists."""
 
 from typing import Any, cast
 
@@ -6,7 +6,7 @@ import pytest
 
 from pinnace.api import labels
 from pinnace.csi.deletion import StoredSnapshot
-from pinnace.csi.looking import look_up_csi, says_nothing
+from pinnace.csi.looking import look_up_csi, proves_nothing
 from pinnace.csi.snapshots import SnapshotKinds
 from pinnace.kube.client import KubeClient
 from pinnace.kube.resources import APIResource
@@ -27,15 +27,13 @@ MADE_NANOSECONDS = 1_767_225_610 * 10**9
     ],
     ids=["older", "just now", "no time", "not ready", "error", "no answer"],
 )
-def test_ready_as_of_just_now_is_the_answer_of_a_driver_that_cannot_tell(
-    status: dict[str, Any] | None, expected: bool
-) -> None:
+def test_a_snapshot_taken_just_now_proves_nothing(status: dict[str, Any] | None, expected: bool) -> None:
     metadata = {"creationTimestamp": MADE, "labels": {labels.VERIFICATION: "true"}}
-    assert says_nothing({"metadata": metadata, "status": status}) == expected
-    assert not says_nothing({"metadata": {"creationTimestamp": MADE}, "status": status})
+    assert proves_nothing({"metadata": metadata, "status": status}) == expected
+    assert not proves_nothing({"metadata": {"creationTimestamp": MADE}, "status": status})
 
 
-async def test_an_api_server_that_does_not_remove_what_was_made_in_time_is_reported_and_no_defect() -> None:
+async def test_an_api_server_that_is_too_slow_is_reported_as_unknown() -> None:
     class Slow:
         async def list_all(self, _resource: APIResource) -> list[dict[str, Any]]:
             return []

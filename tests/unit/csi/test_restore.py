@@ -1,4 +1,4 @@
-"""What CSI snapshots in a backup mean for volumes, and items in versions that are not served here."""
+"""Restores of volumes with CSI snapshots, and of items in versions that are not served here."""
 
 from typing import Any
 
@@ -72,7 +72,7 @@ async def test_a_volume_whose_claim_has_a_snapshot_is_not_restored_beside_it(
     [b"no json", b"[]", b"{}", b'{"metadata": {"labels": []}}', b'{"metadata": {"labels": {}}, "spec": 3}'],
     ids=["no JSON", "no object", "empty", "labels of another shape", "spec of another shape"],
 )
-async def test_a_snapshot_of_any_shape_harms_no_volume(harness: Harness, raw: bytes) -> None:
+async def test_snapshots_of_any_form_do_not_stop_the_restore_of_volumes(harness: Harness, raw: bytes) -> None:
     harness.options = RestoreOptions(features={"EnableCSI"})
     path = f"resources/{SNAPSHOTS}/namespaces/ns-1/x.json"
 
@@ -93,7 +93,7 @@ class ToServedVersion:
         return RestoreItemOutput(item={**given.item, "apiVersion": kinds().snapshots.api_version})
 
 
-async def test_an_item_of_a_version_that_is_gone_is_created_in_the_one_that_its_action_says(
+async def test_an_item_of_a_missing_version_is_created_in_the_version_of_its_action(
     harness: Harness,
 ) -> None:
     harness.actions = [ToServedVersion()]

@@ -1,4 +1,4 @@
-"""CSI snapshots as objects: which class, what is noted for a restore, what a restore makes of it."""
+"""CSI snapshots as objects: the choice of the class, the annotations, the objects of a restore."""
 
 from typing import Any
 
@@ -50,7 +50,7 @@ def test_the_labelled_class_of_the_driver_is_chosen(classes: list[JSONObject], c
     ],
     ids=["none", "of another driver", "several"],
 )
-def test_without_a_class_that_can_be_meant_there_is_no_snapshot(classes: list[JSONObject], text: str) -> None:
+def test_without_an_unambiguous_class_there_is_no_snapshot(classes: list[JSONObject], text: str) -> None:
     with pytest.raises(CSIError) as raised:
         csi.choose_class(classes, DRIVER)
     for part in text.split(" .* "):
@@ -132,7 +132,9 @@ def content(**status: Any) -> JSONObject:
     ],
     ids=["no handle yet", "handle and size", "handle"],
 )
-def test_what_a_restore_needs_is_noted_in_the_snapshot(status: JSONObject, notes: dict[str, str]) -> None:
+def test_the_snapshot_is_annotated_with_what_a_restore_needs(
+    status: JSONObject, notes: dict[str, str]
+) -> None:
     snapshot: JSONObject = {"metadata": {"name": "s", "annotations": {"mine": "kept"}}}
     csi.annotate_snapshot(snapshot, content(**status))
     assert snapshot["metadata"]["annotations"] == {"mine": "kept", **notes}
@@ -191,7 +193,7 @@ def test_a_claim_is_provisioned_from_its_snapshot_and_keeps_the_rest() -> None:
     assert item["metadata"]["annotations"] == {"mine": "kept"}
 
 
-def test_a_size_that_is_none_is_an_error() -> None:
+def test_an_invalid_size_is_an_error() -> None:
     with pytest.raises(CSIError, match="cannot compare the snapshot's size big"):
         csi.provision_from(claim(), restored("big"))
 
@@ -207,7 +209,9 @@ def test_a_size_that_is_none_is_an_error() -> None:
     ],
     ids=["no note", "noted", "noted by another backup", "noted without a backup", "labelled"],
 )
-def test_which_snapshot_a_claim_has(notes: JSONObject, marks: JSONObject, found: str) -> None:
+def test_the_snapshot_of_a_claim_is_that_of_its_backup(
+    notes: JSONObject, marks: JSONObject, found: str
+) -> None:
     item = {"metadata": {"name": "data", "annotations": notes, "labels": marks}}
     assert csi.snapshot_of_claim(item, "b1") == found
 
@@ -219,7 +223,7 @@ def stored_snapshot(**notes: str) -> JSONObject:
 
 @pytest.mark.spec("SRV-025")
 @pytest.mark.parametrize("missing", [labels.CSI_SNAPSHOT_HANDLE, labels.CSI_DRIVER_NAME])
-def test_a_snapshot_without_its_notes_cannot_be_restored(missing: str) -> None:
+def test_a_snapshot_without_annotations_cannot_be_restored(missing: str) -> None:
     with pytest.raises(CSIError, match=missing):
         csi.static_content(kinds(), stored_snapshot(**{missing: ""}), "ns", {})
 
@@ -243,7 +247,7 @@ def test_a_new_content_names_the_snapshot_by_its_handle_and_keeps_it(noted: str)
     }
 
 
-def test_the_secret_for_deleting_travels_with_the_snapshot() -> None:
+def test_the_content_names_the_secret_for_deleting() -> None:
     live = content(snapshotHandle="snap-1")
     live["metadata"]["annotations"] = {
         "snapshot.storage.kubernetes.io/deletion-secret-name": "key",
@@ -300,6 +304,6 @@ def test_a_synced_content_takes_no_new_snapshot_and_owns_nothing_of_another_clus
     ],
     ids=["nothing", "no handle", "no name", "no snapshot", "other shapes"],
 )
-def test_what_is_no_content_is_not_synced(stored: JSONObject) -> None:
+def test_an_object_that_is_no_content_is_not_synced(stored: JSONObject) -> None:
     with pytest.raises(CSIError):
         csi.synced_content(kinds(), stored, "b1")

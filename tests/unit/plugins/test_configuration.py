@@ -18,19 +18,19 @@ RESTIC = PluginId(PluginKind.RESTORE_ITEM_ACTION, "velero.io/restic")
 
 @pytest.mark.spec("PLG-019")
 @pytest.mark.parametrize("config", [{}, {"foo": "x"}])
-def test_known_keys(config: dict[str, str]) -> None:
+def test_known_keys_are_accepted(config: dict[str, str]) -> None:
     check_config_keys(config, ["foo"])
 
 
 @pytest.mark.spec("PLG-019")
 @pytest.mark.parametrize("config", [{"foo": "x", "boo": ""}, {"Foo": "x"}], ids=["unknown", "case"])
-def test_unknown_keys(config: dict[str, str]) -> None:
+def test_unknown_keys_are_refused(config: dict[str, str]) -> None:
     with pytest.raises(PluginError, match=r"config has invalid keys \[\w+\]; valid keys are \[foo\]"):
         check_config_keys(config, ["foo"])
 
 
 @pytest.mark.spec("PLG-019")
-def test_object_stores_are_given_keys_of_the_server() -> None:
+def test_object_stores_accept_the_keys_of_the_server() -> None:
     given = {"bucket": "b", "prefix": "", "caCert": "pem", "credentialsFile": "/f"}
 
     check_config_keys(given, object_store=True)
@@ -98,7 +98,7 @@ class Configured:
         return ResourceSelector(included_resources=["pods"])
 
     async def execute(self, *_: object) -> None:
-        """Do nothing; items are the services' business."""
+        """Do nothing."""
 
 
 class NeedsSettings(Configured):

@@ -20,7 +20,7 @@ def example() -> str:
     return found[1]
 
 
-def test_twenty_lines_are_a_plugin(tmp_path: Path) -> None:
+def test_the_plugin_of_the_guide_runs(tmp_path: Path) -> None:
     assert len(example().split("\n")) <= 25
     (tmp_path / "my_plugin.py").write_text(example())
     command = re.search(r"\$ python -c '\n(.*?)'\n(.*?)\n", GUIDE, re.DOTALL)
@@ -38,7 +38,7 @@ def test_twenty_lines_are_a_plugin(tmp_path: Path) -> None:
     assert ended.stdout.strip() == command[2], ended.stderr
 
 
-def test_twenty_lines_are_a_program(tmp_path: Path) -> None:
+def test_the_plugin_of_the_guide_runs_as_a_program(tmp_path: Path) -> None:
     program = put_script(tmp_path, "my_plugin.py", f"#!{sys.executable}\n{example()}")
 
     assert plugins_in(program) == ["BackupItemAction example.com/add-team"]

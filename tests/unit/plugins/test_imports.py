@@ -1,4 +1,4 @@
-"""What is loaded when."""
+"""The modules that load heavy libraries."""
 
 import subprocess
 import sys
@@ -21,16 +21,16 @@ def loaded(statement: str) -> list[str]:
     "module",
     ["pinnace.cli.main", "pinnace.plugins", "pinnace.plugins.installed", "pinnace.plugins.testing"],
 )
-def test_grpc_is_not_loaded(module: str) -> None:
+def test_importing_pinnace_does_not_load_grpc(module: str) -> None:
     assert loaded(f"import {module}") == []
 
 
-def test_grpc_is_loaded_by_those_who_need_it() -> None:
-    """The names above are right."""
+def test_modules_that_call_programs_load_grpc() -> None:
+    """Otherwise the other tests could not fail."""
     assert "grpc" in loaded("import pinnace.plugins.host.supervisor")
 
 
-def test_without_programs_grpc_stays_away() -> None:
+def test_finding_no_programs_does_not_load_grpc() -> None:
     statement = (
         "import asyncio; from pathlib import Path;"
         "from pinnace.plugins.installed import PluginOptions, find_plugins;"

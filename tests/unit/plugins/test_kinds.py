@@ -17,7 +17,7 @@ from pinnace.plugins.kinds import check_name, qualified_name
         "a" * 253 + "/name",
     ],
 )
-def test_names_that_are_right(name: str) -> None:
+def test_valid_names_are_accepted(name: str) -> None:
     check_name(name)
 
 
@@ -40,7 +40,7 @@ def test_names_that_are_right(name: str) -> None:
         ("a\n/name", "valid DNS subdomain"),
     ],
 )
-def test_names_that_are_wrong(name: str, problem: str) -> None:
+def test_invalid_names_are_refused(name: str, problem: str) -> None:
     with pytest.raises(PluginNameError, match=problem) as caught:
         check_name(name)
     assert "Accepted format: <DNS subdomain>/<non-empty name>." in str(caught.value)

@@ -53,12 +53,12 @@ def test_a_structured_line_keeps_its_level_and_fields() -> None:
         ("[1, 2]", "debug"),
     ],
 )
-def test_everything_else_is_text(line: str, level: str) -> None:
+def test_a_line_of_another_form_is_plain_text(line: str, level: str) -> None:
     assert passed_on(line)[:2] == (level, line)
 
 
 @pytest.mark.spec("PLG-026")
-def test_levels() -> None:
+def test_levels_of_plugins_become_ours() -> None:
     assert passed_on('{"@level":" WARN ","@message":"m"}')[:2] == ("warning", "m")
     assert passed_on('{"@level":"trace","@message":"m"}')[:2] == ("debug", "m")
     for unknown in ("warning", "fatal", ""):
@@ -101,7 +101,7 @@ def test_long_lines_come_in_pieces() -> None:
     assert list(lines.end()) == []
 
 
-def test_what_is_no_text_is_replaced() -> None:
+def test_bytes_that_are_not_utf_8_are_replaced() -> None:
     assert list(LineSplitter().feed(b"\xff\n")) == ["�"]
 
 
@@ -145,7 +145,7 @@ def test_a_line_with_an_error_among_its_extra_fields_reaches_the_run() -> None:
     assert run.messages("error") == ["broken"]
 
 
-def test_outside_of_a_run_it_logs_into_the_process(process_log: list[str]) -> None:
+def test_outside_a_run_a_plugin_logs_into_the_log_of_the_process(process_log: list[str]) -> None:
     log = get_logger("my_plugin")
     log.info("at its import")
     log.debug("too much")

@@ -54,7 +54,7 @@ async def test_it_is_configured_once_at_the_first_use() -> None:
     assert plugin.configs == [{"bucket": "b", "marker": "m"}]
 
 
-async def test_a_configuration_that_is_refused() -> None:
+async def test_a_refused_configuration_is_an_error() -> None:
     store = store_on(MemoryStore(), fail="yes")
 
     with pytest.raises(StoreConfigError, match=r"plugin example\.io/memory: config refused"):
@@ -94,7 +94,7 @@ async def test_an_object_that_cannot_be_read_is_not_missing() -> None:
     assert not isinstance(caught.value, ObjectNotFound)
 
 
-async def test_a_plugin_that_is_gone_may_come_back() -> None:
+async def test_a_plugin_that_is_gone_is_an_error_that_may_pass() -> None:
     class Gone(MemoryStore):
         async def object_exists(self, bucket: str, key: str) -> bool:
             raise AssertionError

@@ -50,7 +50,7 @@ def type_of(field: FieldDescriptor) -> str:
     return f"repeated {name}" if field.is_repeated else name
 
 
-def test_every_field_of_the_specification() -> None:
+def test_the_messages_have_every_field_of_the_specification() -> None:
     wanted = {
         (message, re.sub(r" \(.*\)", "", name), int(number), re.sub(r" \(.*\)", "", kind))
         for message, name, number, kind in rows("6.2 Messages")
@@ -65,7 +65,7 @@ def test_every_field_of_the_specification() -> None:
     assert ours == wanted
 
 
-def test_every_method_of_the_specification() -> None:
+def test_there_is_every_method_of_the_specification() -> None:
     wanted = {
         (f"/generated.{service}/{name}", request, response, streaming)
         for service, name, request, response, streaming in rows("6.1 Methods")

@@ -28,7 +28,7 @@ def test_built_in_names_cannot_be_used_again() -> None:
         )
 
 
-def test_ids_are_what_is_listed() -> None:
+def test_ids_are_in_the_order_of_listings() -> None:
     registry = ActionRegistry(
         builtin_backup_actions=[action("velero.io/a")], backup_actions=[action("z.io/1")]
     )

@@ -1,4 +1,4 @@
-"""What authors test their plugins with."""
+"""The functions with which authors test their plugins."""
 
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
@@ -20,7 +20,7 @@ from tests.support.sample_plugin.actions import BackupAction, DeleteAction, Rest
 from tests.support.sample_plugin.stores import MemoryStore
 
 
-def test_a_backup_action() -> None:
+def test_a_backup_action_is_run() -> None:
     item = pod("change", app="web")
     outcome = run_backup_action(BackupAction(), item)
 
@@ -32,7 +32,7 @@ def test_a_backup_action() -> None:
     assert not run_backup_action(BackupAction(), pod("", app="other")).applies_to("pods")
 
 
-def test_what_it_logs() -> None:
+def test_the_lines_that_a_plugin_logs_are_in_the_outcome() -> None:
     outcome = run_backup_action(BackupAction(), pod("log"))
 
     assert outcome.log == [
@@ -41,14 +41,14 @@ def test_what_it_logs() -> None:
     ]
 
 
-def test_a_restore_action() -> None:
+def test_a_restore_action_is_run() -> None:
     changed = run_restore_action(RestoreAction(), pod("change"))
     assert changed.item == pod("change", restore="restore-web")
     assert not changed.skip
     assert run_restore_action(RestoreAction(), pod("skip")).skip
 
 
-def test_a_delete_action() -> None:
+def test_a_delete_action_is_run() -> None:
     assert run_delete_action(DeleteAction(), pod()).log[0].message == "deleted with backup backup"
     with pytest.raises(PluginError, match=r"plugin example\.io/delete: it broke"):
         run_delete_action(DeleteAction(), pod("fail"))
@@ -65,11 +65,11 @@ def test_an_item_that_is_no_json_fails_here_and_not_in_production() -> None:
         run_backup_action(Broken(), pod())
 
 
-def test_an_object_store() -> None:
+def test_a_correct_object_store_passes_the_check() -> None:
     check_object_store(MemoryStore(), {"bucket": "b"})
 
 
-def test_an_object_store_that_loses_bytes() -> None:
+def test_an_object_store_that_loses_bytes_fails_the_check() -> None:
     class Losing(MemoryStore):
         async def get_object(self, bucket: str, key: str) -> AsyncIterator[bytes]:
             blocks = [block async for block in super().get_object(bucket, key)]
@@ -80,7 +80,7 @@ def test_an_object_store_that_loses_bytes() -> None:
         check_object_store(Losing(), {"bucket": "b"})
 
 
-def test_an_object_store_that_keeps_half_an_object() -> None:
+def test_an_object_store_that_keeps_half_an_object_fails_the_check() -> None:
     class Hasty(MemoryStore):
         async def put_object(self, bucket: str, key: str, body: AsyncIterator[bytes]) -> None:
             blocks: list[bytes] = []
@@ -94,7 +94,7 @@ def test_an_object_store_that_keeps_half_an_object() -> None:
         check_object_store(Hasty(), {"bucket": "b"})
 
 
-def test_a_program(tmp_path: Path) -> None:
+def test_the_plugins_in_a_program_are_listed(tmp_path: Path) -> None:
     assert "ObjectStore example.io/memory" in plugins_in(put_own(tmp_path))
     with pytest.raises(PluginError, match="Unrecognized remote plugin message: 'hello'"):
         plugins_in(put_script(tmp_path, "other", "#!/bin/sh\necho hello\n"))

@@ -10,8 +10,10 @@ from tests.unit.controllers.fakes import NAMESPACE, FakeCluster
 
 
 class VolumeCluster(FakeCluster):
-    """Attributes:
-    on_create: told of each new object, which is stored by then.
+    """A cluster that may have objects in other namespaces.
+
+    Attributes:
+        on_create: called with each new object after it was stored.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""What the tests of ordering volumes share: a pod, a backup, a restore, and an agent that answers."""
+"""Shared by the tests of PodVolumeBackups and PodVolumeRestores: pods, a repository, and a node agent."""
 
 import asyncio
 import copy
@@ -22,17 +22,17 @@ from tests.unit.volumes.cluster import VolumeCluster
 Answer = Callable[[JSONObject], JSONObject | None]
 
 
-def completed(_order: JSONObject) -> JSONObject:
-    """The agent's best answer."""
+def completed(_obj: JSONObject) -> JSONObject:
+    """The status that an agent stores after success."""
     return {"phase": "Completed", "snapshotID": "2fa3b4c5", "progress": {}}
 
 
-def silent(_order: JSONObject) -> None:
-    """An agent that is not there."""
+def silent(_obj: JSONObject) -> None:
+    """The answer of a node without an agent."""
 
 
 class PodVolumeScene:
-    """A ready repository `repo` for the namespace `shop`, and an agent that answers each order at once."""
+    """A ready repository `repo` for the namespace `shop`, and an agent that ends each object at once."""
 
     def __init__(self, folder: Path) -> None:
         self.cluster = VolumeCluster()
@@ -50,7 +50,7 @@ class PodVolumeScene:
         }
         self.cluster.add("backuprepositories", "repo", labels=marks, spec=spec, status={"phase": "Ready"})
         self.repositories = Repositories(self.cluster.client, NAMESPACE)
-        self.ordered = asyncio.Event()
+        self.created = asyncio.Event()
 
     def add_kopia(self) -> None:
         """A ready repository of kopia for the same namespace."""
@@ -89,12 +89,12 @@ class PodVolumeScene:
             timeout=timeout or self.timeout(),
         )
 
-    def _answer(self, order: JSONObject) -> None:
-        self.ordered.set()
-        status = self.answer(order)
-        self.outcomes.seen(order)
+    def _answer(self, obj: JSONObject) -> None:
+        self.created.set()
+        status = self.answer(obj)
+        self.outcomes.seen(obj)
         if status is not None:
-            ended = copy.deepcopy(order)
+            ended = copy.deepcopy(obj)
             ended["status"] = status
             self.outcomes.seen(ended)
             self.outcomes.seen(ended)  # a watch may tell a thing twice

@@ -1,4 +1,4 @@
-"""Generated names: one object, whatever becomes of the answers."""
+"""Generated names: exactly one object, also after lost answers."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ def body(base: str = "b1-") -> dict[str, Any]:
     return {"metadata": {"generateName": base, "namespace": NAMESPACE}}
 
 
-async def test_the_name_begins_as_it_was_asked_for_and_fits() -> None:
+async def test_the_name_begins_with_generate_name_and_is_short_enough() -> None:
     cluster = VolumeCluster()
 
     short = await create_generated(cluster.client, RESOURCE, body(), NAMESPACE)
@@ -31,7 +31,7 @@ async def test_the_name_begins_as_it_was_asked_for_and_fits() -> None:
 
 
 @pytest.mark.parametrize("moment", ["before", "after"], ids=["request lost", "answer lost"])
-async def test_a_lost_message_makes_one_object(moment: str) -> None:
+async def test_a_lost_request_or_answer_makes_one_object(moment: str) -> None:
     cluster = VolumeCluster()
     setattr(cluster, moment, fail_once("create"))
 
@@ -57,7 +57,7 @@ async def test_a_request_that_is_carried_out_late_makes_one_object() -> None:
     assert [obj["metadata"]["name"] for obj in cluster.all_of(RESOURCE.name)] == [created["metadata"]["name"]]
 
 
-async def test_a_name_that_is_taken_gives_way_to_another(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_name_that_is_taken_is_replaced_by_another(monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = VolumeCluster()
     names = iter(["b1-taken", "b1-other"])
     monkeypatch.setattr(creating, "_generated", lambda _body: next(names))
@@ -68,7 +68,7 @@ async def test_a_name_that_is_taken_gives_way_to_another(monkeypatch: pytest.Mon
     assert created["metadata"]["name"] == "b1-other"
 
 
-async def test_what_is_refused_is_not_tried_again() -> None:
+async def test_a_refused_request_is_not_tried_again() -> None:
     cluster = VolumeCluster()
     cluster.before = fail_always("create", error=Forbidden(403, reason="Forbidden"))
 
@@ -77,7 +77,7 @@ async def test_what_is_refused_is_not_tried_again() -> None:
     assert len(cluster.calls) == 1
 
 
-async def test_a_server_that_stays_away_is_an_error() -> None:
+async def test_a_server_that_does_not_come_back_is_an_error() -> None:
     cluster = VolumeCluster()
     cluster.before = fail_always("create")
 

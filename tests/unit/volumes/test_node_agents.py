@@ -21,7 +21,7 @@ def cluster() -> VolumeCluster:
     return made
 
 
-async def test_an_agent_that_is_being_deleted_takes_up_nothing(cluster: VolumeCluster) -> None:
+async def test_an_agent_that_is_being_deleted_does_not_count(cluster: VolumeCluster) -> None:
     agents = NodeAgents(cluster.client, NAMESPACE)
 
     assert "see the pod velero/agent of the DaemonSet velero/restic" in await agents.why_none_on("n1")
@@ -31,7 +31,7 @@ async def test_an_agent_that_is_being_deleted_takes_up_nothing(cluster: VolumeCl
     assert "has no pod there" in await agents.why_none_on("n2")
 
 
-async def test_what_was_seen_a_moment_ago_is_not_looked_at_again(cluster: VolumeCluster) -> None:
+async def test_a_fresh_answer_is_reused(cluster: VolumeCluster) -> None:
     agents = NodeAgents(cluster.client, NAMESPACE, fresh_seconds=3600.0)
     first = await agents.why_none_on("n1")
     asked = len(cluster.calls)

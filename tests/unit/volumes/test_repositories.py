@@ -17,7 +17,7 @@ PLURAL = "backuprepositories"
 
 
 class Scene:
-    """A cluster whose repository controller works while somebody sleeps."""
+    """A cluster whose repository controller works while the code under test sleeps."""
 
     def __init__(self) -> None:
         self.cluster = VolumeCluster()
@@ -50,7 +50,7 @@ def scene() -> Scene:
 
 
 @pytest.mark.spec("PVL-049")
-async def test_the_first_one_is_made_and_used_when_ready(scene: Scene) -> None:
+async def test_a_missing_repository_is_made_and_used_when_ready(scene: Scene) -> None:
     repository = await scene.repositories(Duration.hours(5)).ensure("shop", "default")
 
     [made] = scene.cluster.all_of(PLURAL)
@@ -71,7 +71,7 @@ async def test_the_first_one_is_made_and_used_when_ready(scene: Scene) -> None:
     assert repository.status.phase == "Ready"
 
 
-async def test_a_ready_one_is_used(scene: Scene) -> None:
+async def test_a_ready_repository_is_used(scene: Scene) -> None:
     scene.add("other", namespace="bank", phase="Ready")
     scene.add("mine", phase="Ready")
 
@@ -86,7 +86,7 @@ async def test_a_repository_that_was_just_made_is_waited_for(scene: Scene) -> No
 
 
 @pytest.mark.spec("PVL-050")
-async def test_one_that_is_not_ready_is_an_error(scene: Scene) -> None:
+async def test_a_repository_that_is_not_ready_is_an_error(scene: Scene) -> None:
     scene.add("mine", phase="NotReady", message="m")
 
     with pytest.raises(RepositoryUnavailable) as caught:
@@ -96,7 +96,7 @@ async def test_one_that_is_not_ready_is_an_error(scene: Scene) -> None:
 
 
 @pytest.mark.spec("PVL-051")
-async def test_two_are_an_error(scene: Scene) -> None:
+async def test_two_repositories_are_an_error(scene: Scene) -> None:
     scene.add("one", phase="Ready")
     scene.add("two", phase="Ready")
 
@@ -110,7 +110,7 @@ async def test_two_are_an_error(scene: Scene) -> None:
 
 
 @pytest.mark.spec("PVL-052")
-async def test_one_that_stays_new_is_waited_for_a_minute(
+async def test_a_repository_that_stays_new_is_waited_for_a_minute(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert repositories.READY_SECONDS == 60
@@ -135,7 +135,7 @@ async def test_long_names_are_shortened_in_labels_and_found_again(scene: Scene) 
     assert [len(value) for value in first.metadata.labels.values()] == [63, 63, len("restic")]
 
 
-async def test_asked_for_by_several_at_once_it_is_made_once(scene: Scene) -> None:
+async def test_simultaneous_requests_make_one_repository(scene: Scene) -> None:
     repositories = scene.repositories()
 
     found = await asyncio.gather(*(repositories.ensure("shop", "default") for _ in range(5)))
@@ -145,7 +145,7 @@ async def test_asked_for_by_several_at_once_it_is_made_once(scene: Scene) -> Non
 
 
 @pytest.mark.parametrize("moment", ["before", "after"], ids=["request lost", "answer lost"])
-async def test_a_broken_connection_makes_neither_none_nor_two(scene: Scene, moment: str) -> None:
+async def test_a_broken_connection_makes_exactly_one_repository(scene: Scene, moment: str) -> None:
     setattr(scene.cluster, moment, fail_once("create", PLURAL))
 
     await scene.repositories().ensure("shop", "default")
@@ -153,7 +153,7 @@ async def test_a_broken_connection_makes_neither_none_nor_two(scene: Scene, mome
     assert len(scene.cluster.all_of(PLURAL)) == 1
 
 
-async def test_one_that_cannot_be_made_is_an_error(scene: Scene) -> None:
+async def test_a_repository_that_cannot_be_made_is_an_error(scene: Scene) -> None:
     def refuse(*call: Any) -> None:
         if call[0] in ("create", "get"):
             raise ConnectionFailed("no way")
@@ -177,7 +177,7 @@ async def test_only_a_backup_asks_for_a_new_repository(scene: Scene, initialize:
     assert (labels.INITIALIZE_REPOSITORY in made["metadata"].get("annotations", {})) is initialize
 
 
-async def test_a_backup_has_a_repository_tried_again_that_a_restore_did_not_find(scene: Scene) -> None:
+async def test_a_backup_retries_a_repository_that_a_restore_did_not_find(scene: Scene) -> None:
     scene.add("mine", phase="NotReady", message="there is none")
 
     repository = await scene.repositories().ensure("shop", "default", initialize=True)

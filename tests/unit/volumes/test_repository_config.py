@@ -5,7 +5,7 @@ import pytest
 from pinnace.volumes.repository_config import RepositoryConfig, settings_of
 
 
-def test_the_settings_of_velero_become_texts() -> None:
+def test_settings_in_velero_s_form_become_texts() -> None:
     made, warnings = settings_of('{"cacheLimitMB": 2048, "fullMaintenanceInterval": "fastGC"}')
 
     assert made == {"cacheLimitMB": "2048", "fullMaintenanceInterval": "fastGC"}
@@ -30,7 +30,7 @@ def test_a_setting_that_is_not_known_is_named() -> None:
         ('{"fullMaintenanceInterval": "never"}', "must be one of normalGC, fastGC, eagerGC"),
     ],
 )
-def test_what_is_no_setting_is_refused(document: str, problem: str) -> None:
+def test_settings_of_another_form_are_refused(document: str, problem: str) -> None:
     with pytest.raises(ValueError, match=problem):
         settings_of(document)
 
@@ -39,7 +39,7 @@ def test_what_is_no_setting_is_refused(document: str, problem: str) -> None:
     "settings",
     [{}, {"cacheLimitMB": "many"}, {"cacheLimitMB": "9" * 30}, {"fullMaintenanceInterval": "never"}],
 )
-def test_what_users_have_written_into_a_repository_and_cannot_be_used_is_ignored(
+def test_invalid_settings_in_a_repository_are_ignored(
     settings: dict[str, str],
 ) -> None:
     assert RepositoryConfig.of(settings) == RepositoryConfig()

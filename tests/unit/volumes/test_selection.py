@@ -1,4 +1,4 @@
-"""The engine and what saves volumes of pods, together: the rest of a backup's tests know only one of them."""
+"""The backup engine together with the pod volume backupper: other tests have only one of them."""
 
 import asyncio
 from pathlib import Path
@@ -13,7 +13,7 @@ from tests.unit.volumes.pod_volumes import PodVolumeScene, a_pod, claimed, compl
 
 
 @pytest.mark.spec("BKP-068")
-async def test_a_volume_without_its_claim_costs_the_pod_but_not_the_other_volumes(tmp_path: Path) -> None:
+async def test_a_volume_without_its_claim_fails_the_pod_but_not_the_other_volumes(tmp_path: Path) -> None:
     backup = a_backup(default_volumes_to_restic=True, storage_location="default")
     pod = {"apiVersion": "v1", "kind": "Pod", **a_pod(claimed("one", "missing"), claimed("two", "there"))}
     cluster = FakeCluster().put(PODS, pod).add(PODS, "shop/other")
@@ -25,14 +25,14 @@ async def test_a_volume_without_its_claim_costs_the_pod_but_not_the_other_volume
         running = asyncio.create_task(
             run_backup(tmp_path, cluster, backup, collaborators=Collaborators(pod_volumes=saver))
         )
-        await scene.ordered.wait()
-        (order,) = scene.cluster.all_of("podvolumebackups")
+        await scene.created.wait()
+        (obj,) = scene.cluster.all_of("podvolumebackups")
         done, _ = await asyncio.wait((running,), timeout=0)
         assert not done, "the volume that can be saved is waited for"
-        scene.outcomes.seen({**order, "status": completed(order)})
+        scene.outcomes.seen({**obj, "status": completed(obj)})
         outcome = await running
 
-    assert order["spec"]["volume"] == "two"
+    assert obj["spec"]["volume"] == "two"
     assert [each["spec"]["volume"] for each in saver.pod_volume_backups] == ["two"]
     assert outcome.items == ["pods/shop/other"]
     assert outcome.errors == 1

@@ -26,7 +26,7 @@ _GONE: Final = "its DataDownload was deleted before the data was restored"
 
 @dataclass(frozen=True, slots=True)
 class RestoreMovedData:
-    """Fills new volumes with data that was moved into the location; the work is node agents'.
+    """Fills new volumes with data that was moved into the location; the transfer is done by node agents.
 
     As an action it only follows the operations that `start` began: claims are changed by the engine, which
     knows the whole backup.
@@ -44,7 +44,7 @@ class RestoreMovedData:
         return ACTION
 
     async def start(self, restore: Restore, claim: JSONObject, moved: MovedVolume, location: str) -> str:
-        """Create the DataDownload for a claim that was just created; the id of the operation.
+        """Create the DataDownload for a claim that was just created; return the id of the operation.
 
         Raises:
             KubeError: it was not created, as far as can be told.
@@ -54,7 +54,7 @@ class RestoreMovedData:
         return operation_id(restore.metadata.uid, claim["metadata"]["uid"])
 
     async def applies_to(self) -> ResourceSelector:
-        """To no item."""
+        """Select no item."""
         return ResourceSelector(included_resources=("datadownloads.velero.io",))
 
     async def execute(self, given: RestoreItemInput) -> RestoreItemOutput:
@@ -62,15 +62,15 @@ class RestoreMovedData:
         return RestoreItemOutput(item=given.item)
 
     async def progress(self, operation: str, restore: Restore) -> OperationProgress:
-        """How far the DataDownload is. It has ended when the volume is bound to its claim."""
+        """The progress of the DataDownload. It ends when the volume is bound to its claim."""
         return await self._movements.progress(operation, restore.metadata.uid)
 
     async def cancel(self, operation: str, restore: Restore) -> None:
-        """Give the work up."""
+        """Cancel the DataDownload."""
         await self._movements.cancel(operation, restore.metadata.uid)
 
     async def are_additional_items_ready(self, items: Sequence[ResourceIdentifier], restore: Restore) -> bool:
-        """There are none to wait for."""
+        """Always: there are no additional items."""
         return True
 
     @property

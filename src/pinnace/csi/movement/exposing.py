@@ -30,11 +30,11 @@ _FAILED_PODS: Final = frozenset({"Failed", "Succeeded"})
 
 
 class Exposer:
-    """Makes what one DataUpload or DataDownload needs.
+    """Makes the claim and the pod of a DataUpload or DataDownload.
 
     Args:
         namespace: the server's.
-        fresh_seconds: for how long it is believed that an agent runs, or does not.
+        fresh_seconds: how long an answer about the node agents is reused.
     """
 
     def __init__(self, client: KubeClient, namespace: str, *, fresh_seconds: float = 0.0) -> None:
@@ -45,7 +45,7 @@ class Exposer:
     async def node(
         self, movement: JSONObject, claim_spec: JSONObject, *, on_node: str = "", of_backup: bool = False
     ) -> str:
-        """The node on which the volume is mounted; empty while that is not so yet.
+        """The node on which the volume is mounted; empty as long as it is not.
 
         Args:
             claim_spec: of the claim that is made for it.
@@ -53,7 +53,7 @@ class Exposer:
             of_backup: whether it is made of a snapshot, which the settings may ask to be done in another way.
 
         Raises:
-            MovementError: it never will be.
+            MovementError: it can never be mounted.
             KubeError: the claim or the pod was refused.
         """
         pod = await self._find(PODS, movement)
@@ -70,7 +70,7 @@ class Exposer:
     async def _make(
         self, movement: JSONObject, claim_spec: JSONObject, on_node: str, *, of_backup: bool
     ) -> None:
-        """Make claim and pod, as the settings of the node agents want them."""
+        """Make claim and pod by the settings of the node agents."""
         agents = await self._agents.find()
         config = await self._config(agents)
         class_name = text(claim_spec, "storageClassName")
@@ -118,7 +118,7 @@ class Exposer:
         return concurrency.prepare_queue_length if concurrency is not None else 0
 
     async def why_not(self, movement: JSONObject) -> str:
-        """Why the volume is not reached yet, as far as the cluster says."""
+        """Why the volume is not mounted yet, as far as the cluster shows."""
         pod = await self._find(PODS, movement)
         if pod is None:
             return "its pod was not created"
@@ -134,15 +134,15 @@ class Exposer:
         return await self._find(PODS, movement) is not None
 
     async def why_no_agent(self, node: str, *, has_worked: bool) -> str:
-        """Why no agent does the work of a node; empty if one is ready there. Raises KubeError."""
+        """Why no agent works on a node; empty if one is ready there. Raises KubeError."""
         return await self._agents.why_none_on(node, has_worked=has_worked)
 
     async def remove_pod(self, movement: JSONObject) -> bool:
-        """Delete the pod; whether it is gone."""
+        """Delete the pod; return whether it is gone."""
         return await self._remove(PODS, movement)
 
     async def remove(self, movement: JSONObject) -> bool:
-        """Delete the pod and then the claim with its volume; whether both are gone."""
+        """Delete the pod and then the claim with its volume; return whether both are gone."""
         if not await self._remove(PODS, movement):
             return False
         claim = await self._find(PERSISTENT_VOLUME_CLAIMS, movement)
@@ -160,7 +160,7 @@ class Exposer:
         return await self._find(PERSISTENT_VOLUME_CLAIMS, movement)
 
     async def remove_claim(self, movement: JSONObject) -> bool:
-        """Delete the claim, and leave its volume as it is; whether the claim is gone."""
+        """Delete the claim, and leave its volume as it is; return whether the claim is gone."""
         return await self._remove(PERSISTENT_VOLUME_CLAIMS, movement)
 
     async def waits_for_consumer(self, class_name: str) -> bool:
@@ -196,7 +196,7 @@ class Exposer:
         try:
             found = await self._find(resource, movement)
         except MovementError:
-            return True  # what has the name is not ours
+            return True  # an object of that name that was not made for this transfer
         if found is None:
             return True
         if not mapping(found, "metadata").get("deletionTimestamp"):

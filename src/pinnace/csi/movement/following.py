@@ -1,4 +1,4 @@
-"""How far the DataUpload or DataDownload of an item operation is, and giving it up. (docs/spec: BEY 6.7)"""
+"""Progress and cancellation of the DataUpload or DataDownload of an item operation. (docs/spec: BEY 6.7)"""
 
 import msgspec
 
@@ -27,7 +27,7 @@ class Movements(msgspec.Struct, frozen=True, kw_only=True):
     gone: str
 
     async def progress(self, operation: str, owner_uid: str) -> OperationProgress:
-        """The progress of an operation. It has ended when all that was made for it is removed."""
+        """The progress of an operation. It ends when everything made for it is removed."""
         found = await self._find(operation, owner_uid)
         if found is None:
             return OperationProgress(completed=True, error=self.gone)
@@ -46,7 +46,7 @@ class Movements(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     async def cancel(self, operation: str, owner_uid: str) -> None:
-        """Ask for the end of the work, unless it has ended."""
+        """Ask for the cancellation of the operation, unless it has ended."""
         found = await self._find(operation, owner_uid)
         if found is not None and phase(found) not in ENDED:
             patch = {"spec": {"cancel": True}}

@@ -15,13 +15,13 @@ from pinnace.api.velero.transfers import TransferPhase
 from pinnace.kube.resources import DATA_DOWNLOADS
 
 BLOCK: Final = "Block"
-"""The `volumeMode` of claims and volumes that pods get as a device."""
+"""The `volumeMode` of claims and volumes that pods use as a device."""
 
 VOLUME: Final = "data"
 """The volume of a temporary pod."""
 
 FINALIZER: Final = "velero.io/data-upload-download-finalizer"
-"""Kept on an object until everything that was made for it is gone."""
+"""The finalizer of an object until everything that was made for it is gone."""
 
 TIMEOUT_SECONDS: Final = 1800.0
 """How long a volume may take until a node agent can read or write it; Velero's default."""
@@ -52,7 +52,7 @@ class MovedVolume(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, upload: DataUpload) -> "MovedVolume":
-        """What a completed DataUpload says."""
+        """The data that a completed DataUpload describes."""
         spec, status = upload.spec, upload.status
         return cls(
             snapshot=status.snapshot_id,
@@ -128,7 +128,7 @@ def claim_like(target: JSONObject) -> JSONObject:
 
 
 class PodPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """What a temporary pod is like.
+    """The properties of a temporary pod.
 
     Attributes:
         image: the server's.
@@ -154,7 +154,7 @@ class PodPlan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def temporary_pod(movement: JSONObject, plan: PodPlan) -> JSONObject:
-    """A pod that does nothing but have the volume mounted, so that the agent of its node reaches it."""
+    """A pod that only mounts the volume, so that the agent of its node reaches it."""
     container: JSONObject = {
         "name": "hold",
         "image": plan.image,
@@ -226,12 +226,12 @@ def _affinity(plan: PodPlan) -> JSONObject:
 
 
 def _temporary(movement: JSONObject) -> JSONObject:
-    """Name and owner: what is left behind is deleted with the object it was made for."""
+    """The metadata of a temporary object, with the owner that it is deleted with."""
     metadata: dict[str, Any] = movement["metadata"]
     return {
         "name": metadata["name"],
         "namespace": metadata["namespace"],
-        # A backup of the server's namespace has no use for it.
+        # A backup of the server's namespace does not need it.
         "labels": {labels.EXCLUDE_FROM_BACKUP: labels.EXCLUDE_FROM_BACKUP_VALUE},
         "ownerReferences": [_owner(ALPHA_API_VERSION, movement["kind"], metadata["name"], metadata["uid"])],
     }
@@ -247,5 +247,5 @@ def phase(obj: JSONObject) -> str:
 
 
 def has_finalizer(obj: JSONObject) -> bool:
-    """Whether things that were made for the object may still be there."""
+    """Whether temporary objects that were made for it may still exist."""
     return FINALIZER in (mapping(obj, "metadata").get("finalizers") or [])

@@ -15,11 +15,11 @@ from pinnace.csi.movement.objects import is_built_in, phase
 
 _PREPARED: Final = frozenset({TransferPhase.ACCEPTED, TransferPhase.PREPARED})
 _FRESH_SECONDS: Final = 10.0
-"""For how long the setting is believed: many objects ask for it at the same time."""
+"""How long the setting is reused: many objects ask for it at the same time."""
 
 
 class PrepareQueue:
-    """Lets so many objects be accepted as the settings allow.
+    """Accepts as many objects as the settings allow.
 
     Args:
         objects: the DataUploads and DataDownloads as last seen.
@@ -36,7 +36,7 @@ class PrepareQueue:
         self._lock = asyncio.Lock()
 
     async def accept(self, obj: JSONObject, store: Callable[[], Awaitable[None]]) -> bool:
-        """Accept an object by `store`, unless as many as allowed are prepared already; whether it was.
+        """Accept an object by `store`, unless as many as allowed are prepared; return whether it was.
 
         Raises whatever `store` and the reading of the settings raise.
         """
@@ -49,7 +49,7 @@ class PrepareQueue:
             return True
 
     def _number_prepared(self) -> int:
-        """Those that are seen as prepared, and those that were accepted and are still seen as New."""
+        """The number of objects that are prepared, or were accepted and are still seen as New."""
         ours = [obj for obj in self._objects() if is_built_in(obj)]
         unseen = {obj["metadata"]["uid"] for obj in ours if phase(obj) == TransferPhase.NEW}
         self._accepted &= unseen

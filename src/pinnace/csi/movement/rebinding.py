@@ -3,7 +3,7 @@
     temporary claim bound ──> volume kept (Retain, marked) ──> pod and temporary claim deleted
         ──> volume names the target claim, with its former policy ──> target claim bound
 
-Every step is decided by what is there, so that a server that dies in between is followed by one that goes on.
+Every step is decided by the objects that exist, so that another server can continue after one that died.
 """
 
 from typing import Final
@@ -34,7 +34,7 @@ async def target_claim(client: KubeClient, movement: JSONObject) -> JSONObject:
 
 
 async def rebind(client: KubeClient, exposer: Exposer, movement: JSONObject) -> bool:
-    """Take the next step; whether the target claim is bound to the volume.
+    """Take the next step; return whether the target claim is bound to the volume.
 
     Raises:
         MovementError: the target or the volume is gone, or the target is bound to another volume.
@@ -77,7 +77,7 @@ async def drop_filled(client: KubeClient, movement: JSONObject) -> None:
 
 
 async def _keep(client: KubeClient, name: str, uid: str) -> None:
-    """Let the volume outlive its temporary claim, and be found. Raises MovementError."""
+    """Keep the volume beyond its temporary claim, with a label to find it by. Raises MovementError."""
     try:
         volume = await client.get(PERSISTENT_VOLUMES, name) if name else None
     except NotFound:
@@ -101,7 +101,7 @@ async def _filled(client: KubeClient, movement: JSONObject) -> JSONObject | None
 
 
 def _given_to(target: JSONObject, volume: JSONObject) -> JSONObject:
-    """The patch of a volume that makes it the target's."""
+    """The patch of a volume that binds it to the target claim."""
     metadata = target["metadata"]
     wanted = mapping(target, "spec", "selector", "matchLabels")
     own_labels = {key: value for key, value in wanted.items() if key == labels.DYNAMIC_PV_RESTORE}

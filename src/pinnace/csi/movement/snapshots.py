@@ -62,7 +62,7 @@ class MovedSnapshots:
         }
 
     async def remove(self, upload: JSONObject) -> bool:
-        """Delete the second snapshot and content, and then the first with the data; whether all are gone."""
+        """Delete both snapshots and contents, at last the data; return whether all are gone."""
         name = upload["metadata"]["name"]
         if not await self._remove(self._kinds.snapshots, name, self._namespace):
             return False
@@ -156,6 +156,6 @@ def _content_name(upload: JSONObject) -> str:
 
 
 def _size(snapshot: JSONObject, status_of_content: JSONObject) -> str:
-    """What the claim asks for: the size that the snapshot needs."""
+    """The size that the claim requests: that of the snapshot."""
     asked = mapping(snapshot, "status").get("restoreSize")
     return str(asked or status_of_content.get("restoreSize") or "1Gi")

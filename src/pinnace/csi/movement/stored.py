@@ -1,4 +1,4 @@
-"""The data that a backup moved into its location, by the claims that it is of. (docs/spec: BEY 6.7)
+"""The moved data of a backup, by claim. (docs/spec: BEY 6.7)
 
 The author of a backed up object can write anything into it. So a DataUpload of the tarball counts only where
 the server's own list of operations names it for this claim.
@@ -39,7 +39,7 @@ ReadItem = Callable[[str, str, str], JSONObject | None]
 
 
 def moved_volumes(operations: Sequence[JSONObject], read: ReadItem) -> dict[Claim, MovedVolume | NotMoved]:
-    """The moved data by claim, or why a claim's data cannot be restored; pure but for `read`.
+    """The moved data by claim, or why a claim's data cannot be restored; pure except for `read`.
 
     Args:
         operations: of the backup's list of item operations, not checked.
@@ -59,7 +59,7 @@ def moved_volumes(operations: Sequence[JSONObject], read: ReadItem) -> dict[Clai
 
 
 def _usable(stored: JSONObject | None, claim: Claim) -> MovedVolume | NotMoved:
-    """What a stored DataUpload says, or what is wrong with it."""
+    """The data that a stored DataUpload describes, or why it cannot be used."""
     if stored is None:
         return NotMoved("its DataUpload is not in the backup")
     try:

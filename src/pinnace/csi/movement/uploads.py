@@ -31,7 +31,7 @@ NO_SUCH: Final = "its DataUpload was deleted before the data was moved"
 
 
 class FollowUploads(msgspec.Struct, frozen=True):
-    """Asks for the progress of DataUploads, and cancels them.
+    """Reads the progress of DataUploads, and cancels them.
 
     Args:
         namespace: the server's.
@@ -50,11 +50,11 @@ class FollowUploads(msgspec.Struct, frozen=True):
         return ResourceSelector(included_resources=("persistentvolumeclaims",))
 
     async def execute(self, item: JSONObject, backup: Backup) -> BackupItemOutput:
-        """Leave the item as it is: this only follows."""
+        """Leave the item as it is: this action only follows operations."""
         return BackupItemOutput(item=item)
 
     async def progress(self, operation: str, backup: Backup) -> OperationProgress:
-        """How far the DataUpload is. It has ended when everything made for it is removed."""
+        """The progress of the DataUpload. It ends when everything made for it is removed."""
         return await self._movements.progress(operation, backup.metadata.uid)
 
     async def cancel(self, operation: str, backup: Backup) -> None:
@@ -126,7 +126,7 @@ class MoveClaim:
         return BackupItemOutput(item=item, operation_id=operation, post_operation_items=[upload])
 
     async def progress(self, operation: str, backup: Backup) -> OperationProgress:
-        """How far the DataUpload is."""
+        """The progress of the DataUpload."""
         return await self._following.progress(operation, backup)
 
     async def cancel(self, operation: str, backup: Backup) -> None:
@@ -193,5 +193,5 @@ def new_upload(backup: Backup, claim: JSONObject, snapshot: JSONObject, content:
 
 
 def is_for_us(obj: JSONObject) -> bool:
-    """Whether a DataUpload is of our making, so that its snapshot is to be removed with it."""
+    """Whether this server made the DataUpload, so that its snapshot has to be removed with it."""
     return is_built_in(obj) and CONTENT in mapping(obj, "metadata", "annotations")

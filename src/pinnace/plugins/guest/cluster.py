@@ -1,4 +1,4 @@
-"""The cluster as a plugin's process sees it: by its service account, or what its environment says. (PLG 9)"""
+"""The cluster of a plugin's process, by its service account or its environment. (PLG 9)"""
 
 import asyncio
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ _DEFAULT_NAMESPACE: Final = "velero"
 
 
 class OwnCluster:
-    """Connects when it is first asked: most plugins never ask, and each start of one is waited for."""
+    """Reads settings. It connects at the first call, as most plugins have none and must start quickly."""
 
     def __init__(self, environ: Mapping[str, str]) -> None:
         self._environ = environ

@@ -34,11 +34,11 @@ class Instances:
 
     @property
     def ids(self) -> list[PluginId]:
-        """What there is, as it is to be listed."""
+        """The plugins, in the order of listings."""
         return list(self._factories)
 
     def find(self, kind: PluginKind, name: str) -> Any:
-        """The instance of that kind, which follows its protocol, and name. Raises UnknownPlugin."""
+        """The instance of that kind and name; it follows the kind's protocol. Raises UnknownPlugin."""
         plugin = PluginId(kind, name)
         if plugin not in self._made:
             factory = self._factories.get(plugin)
@@ -48,7 +48,7 @@ class Instances:
         return self._made[plugin]
 
     async def selector(self, kind: PluginKind, name: str) -> ResourceSelector:
-        """What an action wants to see, with the settings that its ConfigMap has now.
+        """The selector of an action, with the settings that its ConfigMap has now.
 
         Settings that cannot be read are an error of each wanted item (see `ready`), not of the run.
         Delete item actions are the exception: what they clean up is lost with the backup.

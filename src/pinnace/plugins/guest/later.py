@@ -1,4 +1,4 @@
-"""What a plugin's process answers to Velero 1.11 and later: item actions of version 2 and item block actions.
+"""Answers the calls of Velero 1.11 and later: of item actions of version 2 and item block actions.
 
 (docs/spec: BEY 9)
 """

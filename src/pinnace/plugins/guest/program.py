@@ -34,7 +34,7 @@ _GRACE_SECONDS: Final = 0.5
 
 
 def serve(plugins: Plugins, arguments: Sequence[str] | None = None) -> int:
-    """Be a plugin until the host says that it is enough, or is gone.
+    """Run as a plugin until the host asks to end, or is gone.
 
     Args:
         plugins: what this program offers.

@@ -175,7 +175,7 @@ async def _whole(requests: AsyncIterator[methods.RequestT], context: Any) -> Asy
 
 
 async def _abort(context: Any, error: BaseException) -> NoReturn:
-    """Answer with an error: UNKNOWN and its text, ABORTED for what wanted to end the process. (PLG 8)"""
+    """Answer with an error: UNKNOWN and its text, ABORTED for one that would end the process. (PLG 8)"""
     text = describe(error)[:_TEXT_LENGTH]
     code = grpc.StatusCode.UNKNOWN
     if isinstance(error, SystemExit):

@@ -1,4 +1,4 @@
-"""What a plugin's process answers: each method of the protocol as a call of a Python plugin. (PLG 6, 7)"""
+"""Answers each method of the protocol by a call of a Python plugin. (PLG 6, 7)"""
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing
@@ -37,7 +37,7 @@ _NANOSECONDS_OF_A_MICROSECOND = 1000
 
 
 class Latest(Generic[StructT]):
-    """Reads the Backup or Restore of requests; it is mostly that of the request before."""
+    """Decodes the Backup or Restore of requests; keeps the last one, as most requests repeat it."""
 
     def __init__(self, struct: type[StructT]) -> None:
         self._struct = struct
@@ -45,7 +45,7 @@ class Latest(Generic[StructT]):
         self._read: StructT | None = None
 
     def of(self, data: bytes) -> StructT:
-        """What the bytes say. Raises PluginError."""
+        """The decoded object. Raises PluginError."""
         if self._read is None or data != self._data:
             self._read, self._data = struct_of(self._struct, data), data
         return self._read
@@ -240,7 +240,7 @@ def restore_input(
     request: wire.RestoreItemActionExecuteRequest | v2.RestoreItemActionExecuteRequest,
     restores: Latest[Restore],
 ) -> RestoreItemInput:
-    """What a restore action is given by a request. Raises PluginError."""
+    """The input of a restore action, from a request. Raises PluginError."""
     return RestoreItemInput(
         item=object_of(request.item, "item"),
         item_from_backup=object_of(request.itemFromBackup, "item from backup"),
@@ -249,7 +249,7 @@ def restore_input(
 
 
 def selector_message(selector: ResourceSelector) -> wire.ResourceSelector:
-    """What an action applies to, as a message."""
+    """The selector of an action, as a message."""
     return wire.ResourceSelector(
         includedNamespaces=selector.included_namespaces,
         excludedNamespaces=selector.excluded_namespaces,

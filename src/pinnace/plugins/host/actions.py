@@ -39,7 +39,7 @@ class _RemoteAction:
         self._about_data = b""
 
     def _data_of(self, about: Backup | Restore) -> bytes:
-        """The JSON of what an item belongs to, made once, as it goes along with every item."""
+        """The JSON of the Backup or Restore of an item, encoded once, as it is sent with every item."""
         if about is not self._about:
             self._about, self._about_data = about, orjson.dumps(encode(about))
         return self._about_data
@@ -51,7 +51,7 @@ class RemoteBackupItemAction(_RemoteAction):
     kind = PluginKind.BACKUP_ITEM_ACTION
 
     async def applies_to(self) -> ResourceSelector:
-        """Ask what it wants to see."""
+        """Ask for the items that it applies to."""
         request = wire.BackupItemActionAppliesToRequest(plugin=self.name)
         answer = await self._supervisor.question(self._id, methods.BACKUP_APPLIES_TO, request)
         return selector_of(answer.ResourceSelector)
@@ -72,7 +72,7 @@ class RemoteRestoreItemAction(_RemoteAction):
     kind = PluginKind.RESTORE_ITEM_ACTION
 
     async def applies_to(self) -> ResourceSelector:
-        """Ask what it wants to see."""
+        """Ask for the items that it applies to."""
         request = wire.RestoreItemActionAppliesToRequest(plugin=self.name)
         answer = await self._supervisor.question(self._id, methods.RESTORE_APPLIES_TO, request)
         return selector_of(answer.ResourceSelector)
@@ -100,7 +100,7 @@ class RemoteDeleteItemAction(_RemoteAction):
     kind = PluginKind.DELETE_ITEM_ACTION
 
     async def applies_to(self) -> ResourceSelector:
-        """Ask what it wants to see."""
+        """Ask for the items that it applies to."""
         request = wire.DeleteItemActionAppliesToRequest(plugin=self.name)
         answer = await self._supervisor.question(self._id, methods.DELETE_APPLIES_TO, request)
         return selector_of(answer.ResourceSelector)
@@ -119,7 +119,7 @@ class RemoteBackupItemActionV2(_RemoteAction):
     kind = PluginKind.BACKUP_ITEM_ACTION_V2
 
     async def applies_to(self) -> ResourceSelector:
-        """Ask what it wants to see."""
+        """Ask for the items that it applies to."""
         request = v2.BackupItemActionAppliesToRequest(plugin=self.name)
         answer = await self._supervisor.question(self._id, methods.BACKUP_V2_APPLIES_TO, request)
         return selector_of(answer.ResourceSelector)
@@ -158,7 +158,7 @@ class RemoteRestoreItemActionV2(_RemoteAction):
     kind = PluginKind.RESTORE_ITEM_ACTION_V2
 
     async def applies_to(self) -> ResourceSelector:
-        """Ask what it wants to see."""
+        """Ask for the items that it applies to."""
         request = v2.RestoreItemActionAppliesToRequest(plugin=self.name)
         answer = await self._supervisor.question(self._id, methods.RESTORE_V2_APPLIES_TO, request)
         return selector_of(answer.ResourceSelector)
@@ -215,7 +215,7 @@ class RemoteItemBlockAction(_RemoteAction):
     kind = PluginKind.ITEM_BLOCK_ACTION
 
     async def applies_to(self) -> ResourceSelector:
-        """Ask what it wants to see."""
+        """Ask for the items that it applies to."""
         request = blocks.ItemBlockActionAppliesToRequest(plugin=self.name)
         answer = await self._supervisor.question(self._id, methods.BLOCK_APPLIES_TO, request)
         return selector_of(answer.ResourceSelector)

@@ -27,7 +27,7 @@ _OPTIONS = [
 
 
 class Connection:
-    """The way to a plugin's process."""
+    """The gRPC channel to a plugin's process."""
 
     def __init__(self, target: str) -> None:
         self._target = target
@@ -100,7 +100,7 @@ class Connection:
 
 
 class PluginTimeout(PluginCallError):
-    """A plugin did not answer in time; it may still be at it."""
+    """A plugin did not answer in time; it may still work on the call."""
 
     def __init__(self, plugin: str, what: str, seconds: float) -> None:
         super().__init__(plugin, f"no answer to {what} within {seconds:g}s")

@@ -1,6 +1,6 @@
 """How a program is started as a plugin, and the line with which it answers. (docs/spec: PLG 3, 4)
 
-Pure, but for what stands in the environment.
+Pure, except for reading the environment.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,7 +11,7 @@ from pinnace.api.values.digits import is_digits
 from pinnace.plugins.errors import PluginStartError
 
 COOKIE: Final = ("VELERO_PLUGIN", "hello")
-"""A variable by which a plugin knows that a host started it and not a person."""
+"""A variable by which a plugin knows that a host started it, not a user."""
 
 CORE_VERSION: Final = "1"
 APP_VERSION: Final = "2"
@@ -24,7 +24,7 @@ _HOST_VARIABLES: Final = {
     "PLUGIN_MIN_PORT": "10000",
     "PLUGIN_MAX_PORT": "25000",
 }
-# Set by a host of its own around us, they would promise what we do not do.
+# If this process is itself a plugin, its host has set them; they would promise what we do not do.
 _NOT_OURS: Final = ("PLUGIN_CLIENT_CERT", "PLUGIN_MULTIPLEX_GRPC", "PLUGIN_UNIX_SOCKET_DIR")
 
 
@@ -71,7 +71,7 @@ def parse_handshake(line: str) -> Address:
     """Read the first line of a plugin's standard output.
 
     Raises:
-        PluginStartError: it is not such a line, or of a protocol that we do not speak.
+        PluginStartError: it is not such a line, or names a protocol that we do not know.
     """
     parts = line.strip().split("|")
     if len(parts) < 4:

@@ -13,7 +13,7 @@ class ProcessLimits(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         start: until the plugin listens. (docs/spec: PLG 4)
         stop: between asking it to end and killing it. (docs/spec: PLG 10)
-        notice: how long the exit of a process is waited for that hung up, to say how it ended.
+        notice: how long to wait for the exit of a process that closed its connection, to report how it ended.
     """
 
     start: float = 60.0

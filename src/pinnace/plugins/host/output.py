@@ -1,4 +1,4 @@
-"""What a plugin's process writes, read as long as it lives so that it never has to wait. (PLG 4, 5, 11)"""
+"""Reads the output of a plugin's process as long as it lives, so that it never has to wait. (PLG 4, 5, 11)"""
 
 import asyncio
 from collections import deque
@@ -19,7 +19,7 @@ class PluginLog:
 
     Args:
         program: the plugin's program, which stands on every line.
-        sink: gives the sink of the moment.
+        sink: returns the current sink.
     """
 
     def __init__(self, program: Path, sink: Callable[[], LogSink]) -> None:
@@ -32,7 +32,7 @@ class PluginLog:
         self._sink().log(level, message, **self._about)
 
     def pass_on(self, text: str) -> None:
-        """Write on one line of the plugin's."""
+        """Pass on one line of the plugin."""
         line = text.rstrip("\r\n")
         if not line.strip():
             return
@@ -79,7 +79,7 @@ class LineSplitter:
             self._rest = self._rest[LINE_BYTES:]
 
     def end(self) -> Iterator[str]:
-        """What stands after the last line break."""
+        """The rest after the last line break."""
         rest, self._rest = self._rest, b""
         if rest:
             yield from self._pieces(rest)

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 NOT_STARTED = "cannot be started: "
-"""Begins what is written to standard error if the program cannot be executed."""
+"""The beginning of the text on standard error if the program cannot be executed."""
 
 _PR_SET_PDEATHSIG = 1
 

@@ -1,4 +1,4 @@
-"""One run of a plugin's program: started, shaken hands with, watched, stopped. (docs/spec: PLG 3, 4, 10)"""
+"""One run of a plugin's program: start, handshake, end. (docs/spec: PLG 3, 4, 10)"""
 
 import asyncio
 import contextlib
@@ -42,7 +42,7 @@ class _Protocol(SubprocessStreamProtocol):
         self.exited.set()
         super().process_exited()
         if self.pid is not None:
-            # What the plugin leaves behind goes with it: now, as later the number may be another's.
+            # Its children end with it: now, as later the id may be that of another process group.
             _kill_group(self.pid)
 
 
@@ -203,13 +203,13 @@ class PluginProcess:
             return True  # it was already waited for; the loop will be notified
 
     async def how_it_ended(self) -> str:
-        """In words, for an error text."""
+        """How the process ended, for an error text."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self._limits.notice):
                 await self._exited.wait()
         code = self._process.returncode
         if code is None:
-            return "it runs, but hung up"
+            return "it runs, but closed the connection"
         return f"killed by {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
 
     def kill(self) -> None:

@@ -1,4 +1,4 @@
-"""What stands for a plugin of another process, by its kind."""
+"""The classes that stand for plugins of other processes, by their kind."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Final

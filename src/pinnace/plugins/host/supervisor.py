@@ -28,18 +28,18 @@ from pinnace.plugins.protocol.methods import (
 from pinnace.plugins.protocol.velero_pb2 import ObjectStoreInitRequest, VolumeSnapshotterInitRequest
 
 MAX_FAILURES: Final = 11
-"""So many failures to start one after the other, and a program is given up. (docs/spec: PLG 10)"""
+"""After so many failures in a row to start, a program is given up. (docs/spec: PLG 10)"""
 
 MAX_SILENCES: Final = 3
-"""So many calls one after the other without an answer in time, and a program is given up."""
+"""After so many calls in a row without an answer in time, a program is given up."""
 
 
 class Supervisor:
-    """The process of one program, now or soon. `close` ends it.
+    """The process of one program, started at the first call. `close` ends it.
 
     Args:
         program: its executable.
-        sink: gives where its lines go at the moment.
+        sink: returns the current sink for its lines.
     """
 
     def __init__(self, program: Path, options: LaunchOptions, sink: Callable[[], LogSink]) -> None:
@@ -57,19 +57,19 @@ class Supervisor:
 
     @property
     def pid(self) -> int | None:
-        """The id of the process of the moment."""
+        """The id of the current process."""
         return None if self._process is None else self._process.pid
 
     async def question(
         self, plugin: PluginId, method: Method[RequestT, ResponseT], request: RequestT
     ) -> ResponseT:
-        """Call what should answer at once. Raises PluginError."""
+        """Call a method that should answer at once. Raises PluginError."""
         return await self._call(plugin, method, request, self.deadlines.question)
 
     async def work(
         self, plugin: PluginId, method: Method[RequestT, ResponseT], request: RequestT
     ) -> ResponseT:
-        """Call what may take its time. Raises PluginError."""
+        """Call a method that may take long. Raises PluginError."""
         return await self._call(plugin, method, request, self.deadlines.work)
 
     async def init(self, plugin: PluginId, config: Mapping[str, str]) -> None:
@@ -100,7 +100,7 @@ class Supervisor:
     async def download(
         self, plugin: PluginId, method: Method[RequestT, ResponseT], request: RequestT
     ) -> AsyncGenerator[ResponseT, None]:
-        """Call what answers with a stream. Raises PluginError."""
+        """Call a method that answers with a stream. Raises PluginError."""
         async with self._watched(plugin) as process:
             stream = process.connection.download(plugin.name, method, request, self.deadlines.block)
             async with aclosing(stream):
@@ -125,7 +125,7 @@ class Supervisor:
         if not (self._is_up and plugin in self._called):
             async with self._watched(plugin) as process:
                 return await process.connection.unary(plugin.name, method, request, deadline_seconds)
-        # The same as above for the thousands of calls after the first, which are worth a shorter way.
+        # A shorter way, with the same effect, for the thousands of calls after the first.
         assert self._process is not None
         process = self._process
         try:
@@ -138,7 +138,7 @@ class Supervisor:
 
     @asynccontextmanager
     async def _watched(self, plugin: PluginId) -> AsyncIterator[PluginProcess]:
-        """A process to call, and what follows from how the call ends.
+        """Give a process to call, and judge it by the end of the call.
 
         The first call for each plugin of a process is made alone: compiled plugins make their instances
         without locking. (docs/spec: PLG 6.3)
@@ -165,10 +165,10 @@ class Supervisor:
         self._silences = 0
 
     async def _judge(self, plugin: PluginId, process: PluginProcess, error: PluginCallError) -> None:
-        """What follows from a failed call. Raises PluginGone for a process that ended."""
+        """Kill a process that did not answer in time. Raises PluginGone for one that ended by itself."""
         if isinstance(error, PluginTimeout):
-            # It hangs, or holds something that others wait for: the next call starts another. Calls that were
-            # in flight beside this one say nothing that this one did not say.
+            # It hangs, or holds what other calls wait for: the next call starts another one. Calls that were
+            # in flight at the same time do not count again.
             if not process.has_exited:
                 self._silences += 1
                 process.kill()

@@ -72,7 +72,7 @@ class _Feed(Generic[RequestT]):
         self.end()
 
     def end(self) -> None:
-        """There is nothing more; idempotent."""
+        """Mark the end of the stream. Idempotent."""
         self._queue.put(None)
 
     def messages(self) -> Iterator[RequestT]:

@@ -15,7 +15,7 @@ BLOCK_BYTES: Final = 16384
 """The largest body of a message of an object; some hosts and plugins accept no larger one. (PLG 6.3)"""
 
 MAX_MESSAGE_BYTES: Final = 64 << 20
-"""What we take. Compiled plugins, and Velero itself, take at most 4 MiB. (PLG 6.3)"""
+"""The largest message that we accept. Compiled plugins, and Velero itself, accept at most 4 MiB. (PLG 6.3)"""
 
 
 @dataclass(frozen=True, slots=True)

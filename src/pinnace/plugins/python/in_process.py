@@ -59,7 +59,7 @@ _RunT = TypeVar("_RunT", Backup, Restore)
 
 
 class _LocalAction(Generic[ActionT]):
-    """What the kinds of actions have in common."""
+    """The common part of all kinds of actions."""
 
     _settings_first = False
     """Whether settings that cannot be read keep the action from being asked anything."""
@@ -98,7 +98,7 @@ class _LocalAction(Generic[ActionT]):
         try:
             wanted = await self._caller.question(self._action.applies_to)
         except PluginCallError:
-            if self._unreadable is not None:  # it may need what could not be read
+            if self._unreadable is not None:  # it may need the settings that could not be read
                 raise self._unreadable from None
             raise
         return self._caller.checked(wanted, ResourceSelector, "what it applies to")
@@ -113,7 +113,7 @@ class _LocalAction(Generic[ActionT]):
         """Give the action its settings, once; an operation may be asked for before anything else."""
         if self._is_configured:
             return
-        action: object = self._action  # by its type it cannot be Configurable too
+        action: object = self._action  # the type checker does not know that it may be Configurable too
         if isinstance(action, Configurable):
             config = await self._read_config() if self._read_config is not None else {}
             await self._caller.question(action.configure, config)
@@ -151,7 +151,7 @@ class LocalBackupItemAction(_LocalAction[BackupItemAction]):
 
 
 class _LocalRestoreAction(_LocalAction[RestoreActionT]):
-    """What both versions of restore item actions have in common."""
+    """The common part of both versions of restore item actions."""
 
     async def execute(self, given: RestoreItemInput) -> RestoreItemOutput:
         """Run it. Raises PluginCallError."""
@@ -310,7 +310,7 @@ class LocalVolumeSnapshotter:
     async def get_volume_info(self, volume_id: str, volume_az: str) -> VolumeInfo:
         """Type and speed of a volume."""
         found = await self._caller.work(self._snapshotter.get_volume_info, volume_id, volume_az)
-        return self._caller.checked(found, VolumeInfo, "what a volume is")
+        return self._caller.checked(found, VolumeInfo, "the properties of a volume")
 
     async def create_snapshot(self, volume_id: str, volume_az: str, tags: Mapping[str, str]) -> str:
         """Take a snapshot."""

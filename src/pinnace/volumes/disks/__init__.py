@@ -14,7 +14,7 @@ BUILT_IN_SNAPSHOTTERS: Final = (AWS_PROVIDER, AZURE_PROVIDER, GCP_PROVIDER)
 
 
 def with_disks(others: FindSnapshotter) -> FindSnapshotter:
-    """Finds the snapshotters of the three clouds here, and those of other providers where `others` does."""
+    """Returns a function that finds the snapshotters of the three clouds here, and all others by `others`."""
 
     def find(provider: str) -> Snapshotter:
         name = qualified_provider(provider)

@@ -6,12 +6,12 @@ import re
 import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from xml.etree.ElementTree import Element
 
 from pinnace.api.objects import JSONObject
 from pinnace.api.values.digits import is_digits
-from pinnace.api.values.times import utcnow
+from pinnace.api.values.times import parse_time, utcnow
 from pinnace.clouds.aws.finding import find_credentials
 from pinnace.http.requests import RetryPolicy, child_text
 from pinnace.storage.errors import StoreUnavailable
@@ -30,6 +30,9 @@ _OLD_ZONE_LABEL = "failure-domain.beta.kubernetes.io/zone"
 _OWNER_TAG = "kubernetes.io/cluster/"
 _OLD_OWNER_TAG = "KubernetesCluster"
 _READY_SECONDS = 300.0
+_CLOCK_DIFFERENCE = timedelta(minutes=5)
+"""The largest difference between our clock and EC2's at which it takes our signatures."""
+_LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
 
 class EBSSnapshotter:
@@ -72,7 +75,7 @@ class EBSSnapshotter:
             credentials_file=credentials_file(config),
             region=region,
         )
-        await credentials.get()  # a server without any is told here, not in the middle of a backup
+        await credentials.get()  # fails here if there are none, not in the middle of a backup
         self._service = EC2(
             region,
             credentials,
@@ -112,13 +115,13 @@ class EBSSnapshotter:
         wanted = {**tags_of(await self._volume(volume_id)), **tags}
         what = f"cannot take a snapshot of {volume_id}"
         params = {"VolumeId": volume_id, **tag_specification("snapshot", wanted)}
-        once = replace(self._policy, attempts=1)
+        once, begun = replace(self._policy, attempts=1), self._clock()
         for tries in range(1, self._policy.attempts + 1):
             try:
                 answer = await self._ec2.call("CreateSnapshot", params, what, policy=once)
-                return _named(answer, "snapshotId", what)
+                return _new_id(answer, "snapshotId", what)
             except StoreUnavailable:
-                if made := await self._find_snapshot(volume_id, tags):
+                if made := await self._find_snapshot(volume_id, tags, begun - _CLOCK_DIFFERENCE):
                     return made
                 if tries == self._policy.attempts:
                     raise
@@ -173,7 +176,7 @@ class EBSSnapshotter:
         }
         if iops is not None and volume_type in _WITH_IOPS:
             params["Iops"] = str(iops)
-        volume_id = _named(await self._ec2.call("CreateVolume", params, what), "volumeId", what)
+        volume_id = _new_id(await self._ec2.call("CreateVolume", params, what), "volumeId", what)
         await self._wait_for(volume_id, what)
         return volume_id
 
@@ -189,18 +192,25 @@ class EBSSnapshotter:
             raise SnapshotError(f"{what}: expected one volume of that id, found {len(found)}")
         return found[0]
 
-    async def _find_snapshot(self, volume_id: str, tags: Mapping[str, str]) -> str:
-        """The snapshot of the volume that has these tags; empty if there is none."""
+    async def _find_snapshot(self, volume_id: str, tags: Mapping[str, str], since: datetime) -> str:
+        """The snapshot of the volume that has these tags and is not older; empty if there is none.
+
+        An older one is of a former backup of the same name.
+        """
         filters = {"volume-id": volume_id, **{f"tag:{key}": value for key, value in sorted(tags.items())}}
         params: dict[str, str] = {}
         for number, (name, value) in enumerate(filters.items(), start=1):
             params |= {f"Filter.{number}.Name": name, **numbered(f"Filter.{number}.Value", [value])}
         what = f"cannot look for the snapshot of {volume_id}"
         found = items(await self._ec2.call("DescribeSnapshots", params, what), "snapshotSet")
-        return child_text(found[0], "snapshotId") if found and tags else ""
+        new = [each for each in found if _start_time(each) >= since]
+        return child_text(new[0], "snapshotId") if new and tags else ""
 
     async def _wait_for(self, volume_id: str, what: str) -> None:
-        """EC2 accepts volumes that it then cannot make, for example without a right to the snapshot's key."""
+        """Wait until a new volume can be used.
+
+        EC2 accepts volumes that it then cannot make, for example without a right to the snapshot's key.
+        """
         seen = False
 
         async def available() -> bool:
@@ -235,8 +245,16 @@ class EBSSnapshotter:
         return {**kept, f"{_OWNER_TAG}{cluster}": "owned"}
 
 
-def _named(answer: Element, name: str, what: str) -> str:
-    """The id of what was made. Raises StoreUnavailable if the answer has none: it is not known then."""
+def _start_time(snapshot: Element) -> datetime:
+    """When a snapshot was begun; long ago if EC2 does not say it."""
+    try:
+        return parse_time(child_text(snapshot, "startTime"))
+    except ValueError:
+        return _LONG_AGO
+
+
+def _new_id(answer: Element, name: str, what: str) -> str:
+    """The id of a new snapshot or volume. Raises StoreUnavailable if the answer has none."""
     if found := child_text(answer, name):
         return found
     raise StoreUnavailable(f"{what}: the answer of EC2 has no {name}")

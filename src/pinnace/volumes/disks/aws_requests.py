@@ -28,7 +28,7 @@ _VERSION = "2016-11-15"
 
 
 class EC2Error(StorageError):
-    """EC2 refused; `code` is its own word for the reason."""
+    """EC2 refused the request; `code` is its error code."""
 
     def __init__(self, text: str, code: str) -> None:
         super().__init__(text)
@@ -61,7 +61,7 @@ class EC2:
     async def call(
         self, action: str, params: Mapping[str, str], what: str, *, policy: RetryPolicy | None = None
     ) -> Element:
-        """The answer to an action; only a document of that action is one. (docs/adr/012)
+        """The answer to an action; a document of anything else is refused. (docs/adr/012)
 
         Args:
             what: what cannot be done if it fails, for the error.
@@ -117,7 +117,7 @@ def numbered(name: str, values: Sequence[str]) -> dict[str, str]:
 
 
 def tag_specification(resource: str, tags: Mapping[str, str]) -> dict[str, str]:
-    """Tags of what is made, as parameters."""
+    """The tags of a new resource, as parameters."""
     if not tags:
         return {}
     prefix = "TagSpecification.1"

@@ -39,7 +39,7 @@ class ResourceManager:
     pause: Pause
 
     async def get(self, resource_id: str, what: str) -> JSONObject:
-        """A resource. Raises StorageError that begins with `what`; also if the answer is not about it."""
+        """A resource. Raises StorageError that begins with `what`, also for an answer about anything else."""
         found = (await self._call("GET", resource_id, what)).body
         if str(found.get("id", "")).casefold() != resource_id.casefold():
             raise SnapshotError(f"{what}: the answer is not the resource that was asked for")
@@ -51,7 +51,7 @@ class ResourceManager:
         """Change a resource and wait until that is done.
 
         Raises:
-            NotFoundError: the request met nothing.
+            NotFoundError: the resource does not exist.
             StorageError, SnapshotError: it was refused, failed, or took too long.
         """
         answer = await self._call(method, resource_id, what, body)
@@ -59,20 +59,20 @@ class ResourceManager:
         if done is not None:
             await wait_until(done, f"{what}: it", limit_seconds=self.limit_seconds, pause=self.pause)
         elif method == "DELETE" and answer.status != _NOTHING_THERE:
-            await self._see_that_it_is_gone(resource_id, what)
+            await self._check_gone(resource_id, what)
 
-    async def _see_that_it_is_gone(self, resource_id: str, what: str) -> None:
-        """After a success that proves nothing: a proxy or login page in the way may have sent it."""
+    async def _check_gone(self, resource_id: str, what: str) -> None:
+        """Check that a resource was deleted: a proxy or login page in between may have sent the success."""
         try:
             await self.get(resource_id, what)
         except NotFoundError:
             return
-        raise SnapshotError(f"{what}: the answer was one of success, but it is still there")
+        raise SnapshotError(f"{what}: the answer was a success, but the resource still exists")
 
     def _watch(
         self, answer: Answer, method: str, resource_id: str, what: str
     ) -> Callable[[], Awaitable[bool]] | None:
-        """The question whether the work is done; None if it is."""
+        """A check whether the work is done; None if it is done already."""
         if operation := answer.headers.get("Azure-AsyncOperation"):
             url = self._checked(operation, what)
 
@@ -98,14 +98,14 @@ class ResourceManager:
         return provisioned
 
     async def _asked(self, url: str, what: str) -> Answer:
-        """The state of an operation; one that is not found has not found its resource missing."""
+        """The state of an operation. A missing operation is a SnapshotError: the resource may be there."""
         try:
             return await self.service.call("GET", url, what)
         except NotFoundError as error:
             raise SnapshotError(f"{error}; Azure has forgotten the operation") from error
 
     def _checked(self, url: str, what: str) -> str:
-        """The URL, if our token may be shown to it. Raises SnapshotError."""
+        """The URL, if our token may be sent to it. Raises SnapshotError."""
         if not url.startswith(f"{self.url}/"):
             raise SnapshotError(f"{what}: the resource manager names another server for its operation")
         return url

@@ -1,8 +1,8 @@
 """Requests to Google's compute service, and waiting for the operations that they begin.
 
-Whatever changes something is answered by an operation, which runs on and tells of its failure when it is
-asked. Asking is a right of its own, which Velero does not need. Where a role lacks it the snapshot or disk
-has to tell.
+A request that changes something is answered by an operation, which runs on and reports its failure when it
+is read. Reading it needs a permission that Velero does not need. Where a role lacks it, the state of the
+snapshot or disk is read instead.
 """
 
 import uuid
@@ -32,7 +32,7 @@ class Compute:
     pause: Pause
 
     async def get(self, path: str, what: str) -> JSONObject:
-        """A resource. Raises StorageError that begins with `what`; also if the answer is not about it."""
+        """A resource. Raises StorageError that begins with `what`, also for an answer about anything else."""
         found = (await self.service.call("GET", f"{self.url}/{path}", what)).body
         if found.get("name") != unquote(path.rpartition("/")[2]):
             raise SnapshotError(f"{what}: the answer is not the resource that was asked for")
@@ -109,7 +109,7 @@ class Compute:
 
 
 def _check_operation(begun: JSONObject, what: str) -> None:
-    """Refuse an answer that is no operation: a proxy or login page in the way may have sent it."""
+    """Refuse an answer that is no operation: a proxy or login page in between may have sent it."""
     if not isinstance(begun.get("name"), str) or not begun["name"]:
         raise SnapshotError(f"{what}: the answer is not an operation of the compute service")
 

@@ -1,4 +1,4 @@
-"""Requests to clouds that speak JSON: Google's compute service and Azure's resource manager."""
+"""Requests to the JSON interfaces of clouds: Google's compute service and Azure's resource manager."""
 
 import json
 from collections.abc import Awaitable, Callable, Mapping
@@ -12,7 +12,7 @@ from pinnace.storage.errors import StorageError
 
 
 class RefusalError(StorageError):
-    """The service refused; `code` is its own word for the reason, empty if it gave none."""
+    """The service refused the request; `code` is its error code, empty if it gave none."""
 
     def __init__(self, text: str, code: str) -> None:
         super().__init__(text)
@@ -20,7 +20,7 @@ class RefusalError(StorageError):
 
 
 class NotFoundError(RefusalError):
-    """What was asked for is not there."""
+    """The resource does not exist."""
 
 
 class ForbiddenError(RefusalError):
@@ -33,7 +33,7 @@ _REFUSALS: Final[Mapping[int, type[RefusalError]]] = {403: ForbiddenError, 404: 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What a service answered: an object, maybe empty, and the headers, whatever the case of their names."""
+    """An answer of a service: an object, which may be empty, and headers, whose names have any case."""
 
     status: int
     body: JSONObject

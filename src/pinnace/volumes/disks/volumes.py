@@ -12,7 +12,7 @@ from pinnace.volumes.native.snapshotters import SnapshotError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiskInfo:
-    """What is needed to make a volume like another."""
+    """The properties that are needed to make a volume like another."""
 
     volume_type: str
     iops: int | None = None
@@ -20,7 +20,7 @@ class DiskInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kind:
-    """How the disks of a cloud stand in persistent volumes.
+    """How persistent volumes refer to the disks of a cloud.
 
     Attributes:
         source: field of the spec, of the in-tree plugin.
@@ -72,7 +72,7 @@ class Kind:
 
 
 def snapshot_name(disk: str, longest: int) -> str:
-    """A name for a snapshot of a disk: its own, cut to leave room, and something that no other has."""
+    """A name for a snapshot of a disk: its own, cut to leave room, and a unique suffix."""
     suffix = f"-{uuid.uuid4()}"
     return f"{disk[: longest - len(suffix)]}{suffix}"
 

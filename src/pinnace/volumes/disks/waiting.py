@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from pinnace.volumes.native.snapshotters import SnapshotError
 
 Pause = Callable[[float], Awaitable[None]]
-"""Waits between two questions, so many seconds; injected for tests."""
+"""Waits so many seconds between two checks; injected for tests."""
 
 INTERVAL_SECONDS = 2.0
 

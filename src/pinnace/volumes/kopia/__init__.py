@@ -1,4 +1,4 @@
-"""kopia as a child process: where repositories are, how the program is called, what it says. (docs/spec: KOP)
+"""kopia as a child process: the stores of repositories, its command lines and its output. (docs/spec: KOP)
 
-Nothing in here knows of the custom resources for pod volumes; server and node agent use it alike.
+It does not know the custom resources for pod volumes; server and node agent use it alike.
 """

@@ -41,7 +41,7 @@ _CLOUDS: Final = ("AWS_", "GOOGLE_", "AZURE_", "GCE_", "STORAGE_EMULATOR_HOST")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Access:
-    """What calls of kopia need.
+    """The files and the environment of one call of kopia.
 
     Attributes:
         environment: all of it; nothing is inherited.
@@ -69,14 +69,14 @@ async def kopia_access(
     """Make the files; they are gone when the context ends, however it ends. Only the cache stays.
 
     Args:
-        keep_cache: without it the cache begins empty and is removed, so that what is read is what is stored.
+        keep_cache: without it the cache begins empty and is removed, so that all data is read from the store.
 
     Raises:
         AccessError: something is missing or cannot be read.
         IdentifierError: the location has no place for the repository.
     """
     async with accesses.open(repository, secrets=NEW_FIRST) as opened:
-        _check_tenant(opened)
+        opened.check_tenant(is_own=repository.namespace == opened.tenant)
         try:
             storage = storage_of(opened.location, repository.namespace)
             cache = _cache(accesses, opened, storage) if keep_cache else opened.directory / "cache"
@@ -153,7 +153,7 @@ def _config(storage: Storage, secrets: Secrets, cache: Path, cache_limit_bytes: 
 
 
 def _cache(accesses: AccessProvider, opened: Opened, storage: Storage) -> Path:
-    """One folder for each repository: a cache must not outlive a change of what the location names."""
+    """The cache of a repository: another folder as soon as its location has another address."""
     scratch = opened.inherited.get(_SCRATCH_VARIABLE)
     root = Path(scratch) / ".cache" if scratch else accesses.workdir / "cache"
     named = json.dumps([opened.location.metadata.name, storage.kind, dict(storage.options)], sort_keys=True)
@@ -161,7 +161,12 @@ def _cache(accesses: AccessProvider, opened: Opened, storage: Storage) -> Path:
 
 
 class _AWSCredentials(msgspec.Struct, frozen=True):
-    """Those that stay valid, and those of now; kopia renews temporary ones itself."""
+    """Credentials of a bucket.
+
+    Attributes:
+        fixed: those that stay valid; None for temporary ones, which kopia renews itself.
+        now: those that are valid now.
+    """
 
     fixed: Credentials | None = None
     now: Credentials | None = None
@@ -221,17 +226,3 @@ async def _azure(opened: Opened) -> Mapping[str, str]:
     account = await azure_account(opened.inherited, opened.location, opened.credentials)
     config = opened.location.spec.config
     return azure_opening(config, {**opened.inherited, **variables}, account, what=_WHAT)
-
-
-def _check_tenant(opened: Opened) -> None:
-    """Refuse to write other data to a tenant's location, or to use its keys elsewhere. (NAC 17 A34)
-
-    Raises:
-        AccessError: the PodVolumeBackup or PodVolumeRestore was forged.
-    """
-    tenant, repository = opened.tenant, opened.repository
-    if tenant and (repository.namespace != tenant or repository.source not in ("", tenant)):
-        raise AccessError(
-            f"backup storage location {opened.location.metadata.name} belongs to the namespace {tenant}:"
-            " nothing but the repository of that namespace's own volumes is used there"
-        )

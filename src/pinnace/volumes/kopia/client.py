@@ -1,4 +1,4 @@
-"""kopia's operations as methods: each opens the repository anew, and none leaves a process or a private file.
+"""Runs kopia's operations: each opens the repository anew, and none leaves a process or a private file.
 
 The caller holds the locks that an operation needs (see `uploader.locks`). Restoring and saving report their
 progress every ten seconds, if it has changed. (docs/spec: KOP)
@@ -48,6 +48,7 @@ from pinnace.volumes.uploader.errors import (
     UnexpectedOutput,
     Unsupported,
     UploaderError,
+    may_have_saved,
 )
 from pinnace.volumes.uploader.interface import Saved, Source, Target, are_of_one_volume
 from pinnace.volumes.uploader.output import Progress, Tail, snapshot_ids
@@ -62,14 +63,14 @@ from pinnace.volumes.uploader.processes import (
     Outputs,
     run,
 )
-from pinnace.volumes.uploader.progress import OnProgress, Said, reporting
+from pinnace.volumes.uploader.progress import OnProgress, PrintedProgress, reporting
 from pinnace.volumes.uploader.share import ReadShare
 from pinnace.volumes.uploader.survey import SPECIAL, Survey, survey
 
 log = logging.getLogger(__name__)
 
 UNIQUE_ID_BLOB: Final = "udmrepo.Repository"
-"""Velero 1.18 takes a repository without this blob for one that is not initialised. (docs/spec: KOP-004)"""
+"""Velero 1.18 regards a repository without this blob as not initialised. (docs/spec: KOP-004)"""
 
 _COPY_OF_BUCKET: Final = (
     "the repository was copied out of a bucket, and kopia cannot use such a copy in a folder: put it into an"
@@ -106,7 +107,7 @@ class Kopia:
     async def init(self, repository: Repository) -> None:
         """Make the repository; one that is there already is opened instead.
 
-        Nothing is made where other data is under its prefix, a damaged repository among it.
+        Nothing is made where other data is under its prefix, such as a damaged repository.
 
         Raises:
             UploaderError: it was not made.
@@ -124,7 +125,7 @@ class Kopia:
             await self._write_unique_id(access, parse_unique_id(status))
 
     async def unlock(self, repository: Repository) -> None:
-        """Nothing: repositories of kopia have no locks."""
+        """Do nothing: repositories of kopia have no locks."""
 
     async def save(
         self, repository: Repository, source: Source, *, on_progress: OnProgress | None = None
@@ -133,7 +134,7 @@ class Kopia:
 
         Raises:
             FilesUnreadable: files of the volume could not be read.
-            Unsupported: names of files would become the same.
+            Unsupported: two files would get the same name.
             UploaderError: nothing was saved.
         """
         async with AsyncExitStack() as stack:
@@ -153,7 +154,7 @@ class Kopia:
             )
             messages, output = Messages(STDERR_BYTES), Tail(ANSWER_BYTES)
             try:
-                async with reporting(Said(messages.progress), on_progress, self._sleep):
+                async with reporting(PrintedProgress(messages.progress), on_progress, self._sleep):
                     outputs = Outputs(output, messages, stdin=device)
                     await self._call(access, command, outputs, TRANSFER_SECONDS)
                 made = parse_snapshot(output.data)
@@ -164,10 +165,9 @@ class Kopia:
                 with suppress(TimeoutError):
                     await finish(self._undo(access, output.data), limit_seconds=UNDO_SECONDS)
                 raise
-            except CommandFailed as error:
-                was_killed = error.exit_code is not None and error.exit_code < 0
-                await self._undo(access, output.data, source.tags if was_killed else None)
-                if (unreadable := _unreadable(error, output.data)) is not None:
+            except UploaderError as error:
+                await self._undo(access, output.data, source.tags if may_have_saved(error) else None)
+                if isinstance(error, CommandFailed) and (unreadable := _unreadable(error, output.data)):
                     raise unreadable from error
                 raise
         return Saved(
@@ -202,7 +202,7 @@ class Kopia:
                     snapshot, target.path, only=target.only, parallel=target.parallel, sparse=target.sparse
                 )
                 messages = Messages(STDERR_BYTES)
-                async with reporting(Said(messages.progress), on_progress, self._sleep):
+                async with reporting(PrintedProgress(messages.progress), on_progress, self._sleep):
                     outputs = Outputs(Tail(STDERR_BYTES), messages)
                     await self._call(access, command, outputs, TRANSFER_SECONDS)
                 done = messages.progress()
@@ -226,7 +226,7 @@ class Kopia:
     async def check(self, repository: Repository, snapshots: Collection[str], share: ReadShare) -> None:
         """As in `Uploader`: the files of these snapshots. Raises UploaderError, DataDamaged among them."""
         if not snapshots:
-            return  # kopia would take none for all
+            return  # without ids kopia would check all snapshots
         async with kopia_access(self._accesses, repository, keep_cache=False) as access:
             command = commands.verify(snapshots, share.percent)
             await self._run(access, command, Tail(STDERR_BYTES), LONG_SECONDS)
@@ -242,9 +242,10 @@ class Kopia:
             await self._forget_tagged(access, tags)
 
     async def maintain(self, repository: Repository) -> None:
-        """Quick and, when kopia says that it is due, full maintenance, if we or nothing else own it.
+        """Run quick maintenance and, if it is due, full maintenance.
 
         Raises:
+            Unsupported: the maintenance has another owner.
             UploaderError: it was not done.
         """
         async with kopia_access(self._accesses, repository) as access:
@@ -253,7 +254,7 @@ class Kopia:
             if not owner:
                 await self._ask(access, commands.own_maintenance(), QUICK_SECONDS)
             elif owner != commands.IDENTITY:
-                raise Unsupported(f"the maintenance of the repository belongs to {owner}, which has to do it")
+                raise Unsupported(f"the maintenance of the repository belongs to {owner}, which must run it")
             wanted = access.settings.full_hours
             if wanted and wanted != full_hours(info):
                 await self._ask(access, commands.full_maintenance_interval(wanted), QUICK_SECONDS)
@@ -276,7 +277,7 @@ class Kopia:
             )
 
     async def _open_existing(self, access: Access, found: RepositoryExists) -> None:
-        """Open what is there. Raises RepositoryUnusable if it is no repository."""
+        """Open the existing repository. Raises RepositoryUnusable if the data is no repository."""
         try:
             await self._ask(access, commands.status(), QUICK_SECONDS)
         except RepositoryMissing as error:
@@ -298,20 +299,20 @@ class Kopia:
             await self._ask(access, commands.set_policy(access.policy_file), QUICK_SECONDS)
 
     def _check_whole(self, command: Command, access: Access, made: Snapshot) -> None:
-        """Refuse what is not the whole volume though kopia did not fail. Raises CommandFailed."""
+        """Refuse a snapshot that is not of the whole volume though kopia succeeded. Raises CommandFailed."""
         if not made.incomplete and not made.failed:
             return
-        what = f"it saved a part of the volume only ({made.incomplete}): it was asked to stop"
+        what = f"it saved only a part of the volume ({made.incomplete}), as it was asked to stop"
         if not made.incomplete:
-            what = f"it could not read {made.failed} files and did not fail"
+            what = f"it could not read {made.failed} files"
         shown = command.shown(self._program, access.opened.directory)
         raise CommandFailed(shown, exit_code=0, reason=what)
 
     async def _undo(self, access: Access, output: bytes, tags: Mapping[str, str] | None = None) -> None:
-        """Remove the snapshot that a call of `save` has made in vain, if there is one; does its best.
+        """Remove the snapshot of a call of `save` that failed, if there is one; a failure is only logged.
 
         Args:
-            tags: of the snapshot, if kopia may have been killed between storing it and telling of it.
+            tags: of the snapshot, if kopia may have stored it without telling its id.
         """
         try:
             made = parse_snapshot(output)
@@ -343,7 +344,7 @@ class Kopia:
             return
 
     async def _forget_left(self, access: Access) -> None:
-        """Remove incomplete snapshots that no call can be working on any more, and that hold their data."""
+        """Remove incomplete snapshots of calls that have ended, so that maintenance can free their data."""
         output = Tail(LIST_BYTES)
         await self._run(access, commands.snapshots(incomplete=True), output, LONG_SECONDS)
         before = self._clock() - timedelta(seconds=TRANSFER_SECONDS)
@@ -351,7 +352,7 @@ class Kopia:
             await self._forget(access, snapshot)
 
     async def _write_unique_id(self, access: Access, unique_id: bytes) -> None:
-        """Write the blob by which Velero 1.18 knows an initialised repository."""
+        """Write the blob by which Velero 1.18 recognises an initialised repository."""
         opened = access.opened
         location, provider = opened.location, opened.location.spec.provider
         suffix = ".f" if qualified_provider(provider) == FILESYSTEM_PROVIDER else ""
@@ -405,7 +406,7 @@ class Kopia:
 
 
 async def _surveyed(path: Path) -> Survey:
-    """What kopia does not save as it is. Raises Unsupported for what would be lost."""
+    """The files that kopia does not save as they are. Raises Unsupported if a file would be lost."""
     found = await survey(path, SPECIAL, names=True)
     if found.merged.count:
         raise Unsupported(
@@ -433,7 +434,7 @@ def _unreadable(error: CommandFailed, output: bytes) -> FilesUnreadable | None:
 
 
 def _lacks(found: Survey) -> str:
-    """What was not saved as it is, in words."""
+    """A text about the files that were not saved, or not as they are; empty if there are none."""
     parts = []
     if found.special.count:
         parts.append(
@@ -448,10 +449,10 @@ def _lacks(found: Survey) -> str:
 
 
 def _check_folder(storage: Storage, command: str) -> None:
-    """kopia writes into any folder that it looks into; so it is not let into one without a repository.
+    """Refuse a folder without a repository, as kopia writes into any folder that it opens.
 
     Raises:
-        RepositoryMissing, RepositoryUnusable: there is none, or the copy of one in a bucket.
+        RepositoryMissing, RepositoryUnusable: there is none, or a copy of one in a bucket.
     """
     folder = Path(storage.options["path"])
     if (folder / "kopia.repository.f").exists():

@@ -19,8 +19,8 @@ BLOCK_FILE: Final = "volume"
 """The one file of a snapshot of a volume in Block mode."""
 
 CHECKPOINT: Final = "5m"
-"""How often kopia makes what it has saved of a volume known in the repository: what a killed one saved before
-is not sent again. kopia's default is 45 minutes; without it all of the volume is sent again."""
+"""How often kopia stores a checkpoint while it saves a volume: if it is killed, data before the last one is
+not sent again. kopia's default is 45 minutes."""
 
 _GLOBAL: Final = ("--disable-file-logging", "--no-auto-maintenance", "--no-persist-credentials")
 _KEEP: Final = 2**31 - 1
@@ -34,7 +34,7 @@ POLICY: Final[Mapping[str, Any]] = {
     "retention": {f"keep{period}": _KEEP for period in _PERIODS},
     "files": {
         "noParentIgnore": True,
-        # Another name than `.kopiaignore`, which no file can have; an empty list means the default.
+        # A name that no file can have, in place of `.kopiaignore`: an empty list means the default.
         "ignoreDotFiles": [_NO_FILE],
         "noParentDotFiles": True,
         "ignoreCacheDirs": False,
@@ -48,7 +48,7 @@ POLICY: Final[Mapping[str, Any]] = {
     "scheduling": {"manual": True},
     "compression": {"compressorName": "none"},
 }
-"""Keep everything until it is deleted, and leave nothing out. (docs/spec: KOP 3)
+"""The policy to keep everything until it is deleted, and to leave nothing out. (docs/spec: KOP 3)
 
 kopia by itself removes old snapshots, and skips what `.kopiaignore` names and directories that are tagged as
 caches."""
@@ -65,12 +65,12 @@ class Command:
         return [program, *_GLOBAL, *self.args]
 
     def shown(self, program: str, directory: Path) -> str:
-        """For messages: the same for the same call, as private files are named without path."""
+        """The command line for messages, with private files named without path: equal for equal calls."""
         return " ".join([program, *self.args]).replace(f"{directory}/", "")
 
 
 def status() -> Command:
-    """Open the repository and tell its unique id."""
+    """Open the repository and print its unique id."""
     return Command(("repository", "status", "--json"))
 
 
@@ -87,7 +87,7 @@ def set_policy(file: Path) -> Command:
 
 
 def show_policy() -> Command:
-    """Tell the policy of the repository."""
+    """Print the policy of the repository."""
     return Command(("policy", "show", "--global", "--json"))
 
 
@@ -140,7 +140,7 @@ def forget(snapshot: str) -> Command:
 
 
 def snapshots(*, incomplete: bool = False, tags: Mapping[str, str] | None = None) -> Command:
-    """List the snapshots of all sources, with `incomplete` also what killed calls have left.
+    """List the snapshots of all sources, with `incomplete` also those that killed calls have left.
 
     Args:
         tags: only snapshots that have all of these.
@@ -158,7 +158,7 @@ def verify(snapshots: Iterable[str], percent: float) -> Command:
 
 
 def maintenance() -> Command:
-    """What is wanted of the maintenance, and when it was last done."""
+    """Print the settings of the maintenance, and when it was last done."""
     return Command(("maintenance", "info", "--json"))
 
 

@@ -1,4 +1,4 @@
-"""What kopia prints, read leniently. Pure."""
+"""Parsers of kopia's output; missing and new fields do no harm. Pure."""
 
 import re
 from collections.abc import Mapping
@@ -6,7 +6,6 @@ from datetime import datetime
 from typing import Any, Final
 
 import msgspec
-import orjson
 
 from pinnace.volumes.uploader.errors import (
     CommandFailed,
@@ -18,7 +17,7 @@ from pinnace.volumes.uploader.errors import (
     UnexpectedOutput,
     WrongPassword,
 )
-from pinnace.volumes.uploader.output import Progress, Tail, listed_snapshots
+from pinnace.volumes.uploader.output import Progress, Tail, json_object, listed_snapshots, positive_number
 
 LONGEST_LINE_BYTES: Final = 1 << 16
 
@@ -30,6 +29,8 @@ _RESTORING: Final = re.compile(rf"^Processed \d+ \({_SIZE}\) of \d+ \({_SIZE}\)"
 _PROGRESS: Final = re.compile(r"\d+ hashing, \d+ hashed|^Processed \d+ \(|^Restoring to |^Snapshotting ")
 _TIME: Final = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(\.\d+)?Z")
 _ERRORS_SHOWN: Final = 3
+_SECTIONS_OF_CONTENT: Final = frozenset({"files", "retention"})
+"""The sections of a policy that decide which files are saved, and which snapshots are kept."""
 
 _BY_TEXT: Final = (
     ("invalid repository password", WrongPassword, "the password does not open the repository"),
@@ -56,7 +57,7 @@ _BY_TEXT: Final = (
 
 
 class Messages:
-    """Takes the standard error: the last progress, and the end of everything else."""
+    """Takes the standard error: keeps the last progress, and the end of everything else."""
 
     def __init__(self, limit_bytes: int) -> None:
         self._rest = bytearray()
@@ -73,7 +74,7 @@ class Messages:
 
     @property
     def text(self) -> str:
-        """What kopia said besides its progress."""
+        """The end of the messages, without progress."""
         self._take(bytes(self._rest))
         self._rest.clear()
         return self._said.text
@@ -89,7 +90,7 @@ class Messages:
         return None
 
     def new_bytes(self) -> int:
-        """How many bytes were read and hashed, because they are new or changed; -1 if kopia did not tell."""
+        """How many bytes were read and hashed, as they are new or changed; -1 if kopia did not print it."""
         found = _SAVING.search(self._progress)
         return _size(found[1]) if found else -1
 
@@ -102,18 +103,16 @@ class Messages:
 
 
 class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
-    """A snapshot as `snapshot create` tells of it.
+    """A snapshot as `snapshot create` prints it.
 
     Attributes:
-        root: the id of its root object.
-        incomplete: why it lacks a part of the volume, in kopia's word; empty if it is whole. A kopia that is
-            asked to stop (SIGINT, SIGTERM) stores what it has so far, and says that all went well.
+        incomplete: why it lacks a part of the volume, in kopia's word; empty if it is whole. When kopia is
+            asked to stop (SIGINT, SIGTERM), it stores what it has so far and exits with success.
         failed: how many files could not be read.
-        errors: the first of them, each with its reason.
+        errors: the first of these files, each with its reason.
     """
 
     id: str
-    root: str
     total_bytes: int
     incomplete: str
     failed: int
@@ -122,29 +121,28 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
 
 def parse_snapshot(output: bytes) -> Snapshot:
     """The snapshot that was made. Raises UnexpectedOutput."""
-    found = _object(output)
+    found = json_object(output)
     root = found.get("rootEntry")
     summary = root.get("summ") if isinstance(root, dict) else None
     if not isinstance(found.get("id"), str) or not isinstance(root, dict):
-        raise UnexpectedOutput("kopia did not tell the id of the snapshot")
+        raise UnexpectedOutput("kopia did not print the id of the snapshot")
     summary = summary if isinstance(summary, dict) else {}
     errors = [each for each in summary.get("errors") or [] if isinstance(each, dict)]
     return Snapshot(
         id=found["id"],
-        root=str(root.get("obj") or ""),
-        total_bytes=_number(summary, "size") or _number(root, "size"),
+        total_bytes=positive_number(summary, "size") or positive_number(root, "size"),
         incomplete=str(found.get("incomplete") or summary.get("incomplete") or ""),
-        failed=_number(summary, "numFailed"),
+        failed=positive_number(summary, "numFailed"),
         errors=tuple(f"{each.get('path')}: {each.get('error')}" for each in errors[:_ERRORS_SHOWN]),
     )
 
 
 def parse_unique_id(output: bytes) -> bytes:
-    """The unique id of the repository, as `repository status` tells it. Raises UnexpectedOutput."""
+    """The unique id of the repository, as `repository status` prints it. Raises UnexpectedOutput."""
     try:
-        return bytes.fromhex(str(_object(output)["uniqueIDHex"]))
+        return bytes.fromhex(str(json_object(output)["uniqueIDHex"]))
     except (KeyError, ValueError) as error:
-        raise UnexpectedOutput("kopia did not tell the unique id of the repository") from error
+        raise UnexpectedOutput("kopia did not print the unique id of the repository") from error
 
 
 class Entry(msgspec.Struct, frozen=True):
@@ -166,31 +164,38 @@ def parse_listing(output: bytes) -> list[Entry]:
 
 
 def parse_policy_fits(output: bytes, wanted: Mapping[str, Any]) -> bool:
-    """Whether the policy that `policy show` tells has everything that is wanted of it."""
-    return _fits(_object(output), wanted)
+    """Whether the policy that `policy show` prints is the wanted one.
+
+    It may have more settings, but none that leave out files or remove snapshots.
+    """
+    found = json_object(output)
+    return all(_fits(found.get(section), values, section) for section, values in wanted.items())
 
 
-def _fits(found: object, wanted: object) -> bool:
-    if isinstance(wanted, Mapping):
-        return isinstance(found, dict) and all(_fits(found.get(key), each) for key, each in wanted.items())
-    return found == wanted
+def _fits(found: object, wanted: Mapping[str, Any], section: str) -> bool:
+    if not isinstance(found, dict):
+        return False
+    more = {name: value for name, value in found.items() if name not in wanted and value}
+    return not (more and section in _SECTIONS_OF_CONTENT) and all(
+        found.get(name) == value for name, value in wanted.items()
+    )
 
 
 def parse_owner(output: bytes) -> str:
-    """The owner of the maintenance, as `maintenance info` tells it; empty if there is none."""
-    return str(_object(output).get("owner") or "")
+    """The owner of the maintenance, as `maintenance info` prints it; empty if there is none."""
+    return str(json_object(output).get("owner") or "")
 
 
 def full_hours(output: bytes) -> float:
-    """How many hours lie between two full maintenances, as `maintenance info` tells it; 0 if it does not."""
-    full = _object(output).get("full")
+    """How many hours lie between two full maintenances, as `maintenance info` prints it; 0 if it does not."""
+    full = json_object(output).get("full")
     interval = full.get("interval") if isinstance(full, dict) else None
     return interval / _NANOSECONDS_OF_HOUR if isinstance(interval, int) else 0.0
 
 
 def full_is_due(output: bytes, now: datetime) -> bool:
-    """Whether full maintenance is wanted and due, as `maintenance info` tells it."""
-    found = _object(output)
+    """Whether full maintenance is wanted and due, as `maintenance info` prints it."""
+    found = json_object(output)
     full, schedule = found.get("full"), found.get("schedule")
     if not isinstance(full, dict) or not full.get("enabled"):
         return False
@@ -200,7 +205,7 @@ def full_is_due(output: bytes, now: datetime) -> bool:
 
 
 def parse_left(output: bytes, before: datetime) -> list[str]:
-    """The ids of incomplete snapshots that were begun before a time, as `snapshot list` tells them."""
+    """The ids of incomplete snapshots that were begun before a time, as `snapshot list` prints them."""
     left = []
     for each in (found for found in listed_snapshots(output, "kopia") if isinstance(found, dict)):
         match = _TIME.match(str(each.get("startTime")))
@@ -211,7 +216,7 @@ def parse_left(output: bytes, before: datetime) -> list[str]:
 
 
 def command_failed(command: str, *, exit_code: int, stderr: str) -> CommandFailed:
-    """The error that an ended command stands for, by what it wrote to stderr."""
+    """The error of a command that failed, by its exit code and by what it wrote to stderr."""
     errors = [line for line in stderr.splitlines() if line.startswith(("ERROR", "kopia: error"))]
     said = errors[-1] if errors else stderr
     for text, kind, reason in _BY_TEXT:
@@ -230,16 +235,3 @@ def _size(text: str | None) -> int:
         return int(float(number) * 1000 ** _UNITS[unit])
     except (ValueError, KeyError):
         return 0
-
-
-def _object(output: bytes) -> dict[str, Any]:
-    try:
-        value = orjson.loads(output) if output else {}
-    except orjson.JSONDecodeError:
-        return {}
-    return value if isinstance(value, dict) else {}
-
-
-def _number(values: dict[str, Any], name: str) -> int:
-    value = values.get(name)
-    return int(value) if isinstance(value, int | float) and value > 0 else 0

@@ -1,4 +1,4 @@
-"""Where the kopia repository of a namespace is, and how kopia reaches it: pure. (docs/spec: KOP 2)"""
+"""The store of a namespace's kopia repository, and the settings that open it: pure. (docs/spec: KOP 2)"""
 
 import base64
 import re
@@ -27,7 +27,7 @@ _TRUE = frozenset({"1", "t", "T", "TRUE", "true", "True"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Secrets:
-    """What opens the store; what is empty is looked for by kopia itself.
+    """The credentials of the store; kopia itself looks for those that are empty.
 
     Attributes:
         aws: `accessKeyID`, `secretAccessKey`, `sessionToken`.
@@ -95,10 +95,10 @@ class Storage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def repository_prefix(location: BackupStorageLocation, namespace: str) -> str:
-    """The keys of a namespace's repository begin with this; it ends with a slash.
+    """The prefix of the keys of a namespace's repository, with a slash at its end.
 
     Raises:
-        IdentifierError: the namespace is no name of one; it may come from a list in the bucket.
+        IdentifierError: the name of the namespace is not valid; it may come from a list in the bucket.
     """
     if not _NAMESPACE.fullmatch(namespace):
         raise IdentifierError(f"{namespace[:253]!r} cannot be the namespace of a kopia repository")

@@ -1,4 +1,4 @@
 """Native snapshots of persistent volumes: taking them, restoring from them, and finding their provider.
 
-Not here: the clouds' own disks (`volumes.disks`), and CSI snapshots (`csi`).
+Not here: the snapshotters of clouds (`volumes.disks`), and CSI snapshots (`csi`).
 """

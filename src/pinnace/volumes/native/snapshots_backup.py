@@ -13,7 +13,7 @@ from pinnace.api.velero.snapshots import (
     VolumeSnapshotStatus,
 )
 from pinnace.archive.runlog import RunLog
-from pinnace.volumes.native.snapshotters import SnapshotError, Snapshotter, Snapshotters, called, made
+from pinnace.volumes.native.snapshotters import SnapshotError, Snapshotter, Snapshotters, called, created_id
 
 BACKUP_TAG: Final = "velero.io/backup"
 VOLUME_TAG: Final = "velero.io/pv"
@@ -25,7 +25,7 @@ _ZONE_KEYS: Final = (
     "topology.gke.io/zone",
     "topology.disk.csi.azure.com/zone",
 )
-"""What nodes are labelled with: by Kubernetes, and by the CSI drivers of three clouds."""
+"""The zone labels of nodes: those of Kubernetes, and those of the CSI drivers of three clouds."""
 
 
 class NativeSnapshots:
@@ -34,7 +34,7 @@ class NativeSnapshots:
     Args:
         backup: prepared: its locations are chosen, at most one a provider.
         snapshotters: opened by the names of locations.
-        csi: snapshots of CSI volumes are taken by their drivers, and would be taken twice here.
+        csi: whether CSI volumes are left to the snapshots of their drivers.
     """
 
     def __init__(self, backup: Backup, snapshotters: Snapshotters, *, csi: bool = False) -> None:
@@ -45,7 +45,7 @@ class NativeSnapshots:
 
     @property
     def snapshots(self) -> Sequence[VolumeSnapshot]:
-        """The records of all that were tried, failed ones included."""
+        """The records of all snapshots that were attempted, failed ones included."""
         return self._snapshots
 
     async def snapshot(self, volume: JSONObject, log: RunLog) -> Sequence[Exception]:
@@ -106,7 +106,7 @@ class NativeSnapshots:
         log.info("Taking a snapshot of the persistent volume", location=location, volumeID=volume_id)
         tags = {**backup.labels, BACKUP_TAG: backup.name, VOLUME_TAG: name}
         try:
-            record.status.provider_snapshot_id = await made(
+            record.status.provider_snapshot_id = await created_id(
                 snapshotter.create_snapshot(volume_id, zone, tags), "error taking snapshot of volume"
             )
         except SnapshotError as error:

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from pinnace.api.objects import JSONObject
 from pinnace.api.velero.snapshots import VolumeSnapshot
-from pinnace.volumes.native.snapshotters import SnapshotError, Snapshotters, called, made
+from pinnace.volumes.native.snapshotters import SnapshotError, Snapshotters, called, created_id
 
 
 class SnapshotVolumes:
@@ -30,7 +30,7 @@ class SnapshotVolumes:
             raise SnapshotError("PersistentVolume is missing its name")
         spec, snapshot_id = snapshot.spec, snapshot.status.provider_snapshot_id
         snapshotter = await self._snapshotters.of(spec.location)
-        volume_id = await made(
+        volume_id = await created_id(
             snapshotter.create_volume_from_snapshot(
                 snapshot_id, spec.volume_type, spec.volume_az, spec.volume_iops
             ),

@@ -23,7 +23,7 @@ class SnapshotError(Exception):
 
 
 class VolumeInfo(Protocol):
-    """What is needed to make a volume like another."""
+    """The properties that are needed to make a volume like another."""
 
     @property
     def volume_type(self) -> str: ...
@@ -54,7 +54,7 @@ class Snapshotter(Protocol):
 
 @runtime_checkable
 class SnapshotLookup(Protocol):
-    """What a snapshotter may be able to do besides: the protocol of plugin programs has no such call."""
+    """A snapshotter that can look up snapshots; the protocol of plugin programs has no such call."""
 
     async def has_snapshot(self, snapshot_id: str) -> bool:
         """Whether the snapshot exists and has not failed. Nothing is changed."""
@@ -62,7 +62,7 @@ class SnapshotLookup(Protocol):
 
 
 FindSnapshotter = Callable[[str], Snapshotter]
-"""The snapshotter of a provider, not initialised; a new object each time. Raises what it likes."""
+"""The snapshotter of a provider, not initialised; a new object each time. It may raise anything."""
 
 
 SaveCredential = Callable[[SecretKeySelector], Awaitable[Path]]
@@ -133,8 +133,8 @@ async def called(call: Awaitable[ResultT], what: str) -> ResultT:
         raise SnapshotError(f"{what}: {error}") from error
 
 
-async def made(call: Awaitable[str], what: str) -> str:
-    """The id of what a provider has made. Raises SnapshotError, also if it gives none: nothing can use it."""
+async def created_id(call: Awaitable[str], what: str) -> str:
+    """The id of what a provider has made. Raises SnapshotError, also if the provider gives none."""
     found = await called(call, what)
     if not found:
         raise SnapshotError(f"{what}: the provider gave no id for it")

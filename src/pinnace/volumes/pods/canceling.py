@@ -1,4 +1,4 @@
-"""Gives up PodVolumeBackups that their Backup does not wait for any more."""
+"""Cancels PodVolumeBackups that their Backup no longer waits for."""
 
 import logging
 from collections.abc import Iterable
@@ -15,21 +15,22 @@ from pinnace.volumes.outcomes import ENDED_PHASES, is_cancel_wanted, is_new, pha
 log = logging.getLogger(__name__)
 
 _ATTEMPTS: Final = 5
-"""An object changes at this moment at most a few times: claimed, progress, ended."""
+"""How often a conflict is tried again: an object changes only a few times meanwhile."""
 
 
 async def cancel_all(
     client: KubeClient, resource: APIResource, namespace: str, names: Iterable[str], message: str
 ) -> None:
-    """End those that have not begun, and set `spec.cancel` of the others, so that their agents end them.
+    """End the objects that no agent has claimed, and set `spec.cancel` of the others for their agents.
 
-    What the API server refuses is logged: the Backup ends all the same.
+    Errors are only logged, as the Backup ends all the same.
     """
     for name in names:
         try:
             await _cancel(client, resource, namespace, name, message)
         except KubeError as error:
-            log.warning(f"The {resource.kind} {name} is not canceled: {error}")
+            fields = {"kind": resource.kind, "name": name, "error": error}
+            log.warning("Could not cancel the saving of a volume", extra={"fields": fields})
 
 
 async def _cancel(client: KubeClient, resource: APIResource, namespace: str, name: str, message: str) -> None:

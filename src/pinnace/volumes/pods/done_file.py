@@ -1,6 +1,6 @@
 """The file that tells a waiting pod that a volume has its data: `<volume>/.velero/<uid of the Restore>`.
 
-The content of a volume is another's: data of a backup, or what a program writes there meanwhile. The agent is
+The content of a volume is not trusted: it is data of a backup, or written by other programs. The agent is
 root, so it must not follow a link out of the volume. Everything is done relative to opened directories, and
 nothing that is a link is entered. (docs/spec: PVL 12.4)
 """
@@ -45,7 +45,7 @@ def write_done_file(volume: Path, restore_uid: str) -> None:
             with suppress(FileExistsError):
                 os.mkdir(DIRECTORY, _DIRECTORY_MODE, dir_fd=inside)
             with _opened(DIRECTORY, within=inside) as folder:
-                # Whatever our umask: the container that waits for it may run as any user.
+                # Independent of our umask: the container that waits for it may run as any user.
                 os.fchmod(folder, _DIRECTORY_MODE)
                 what = "error writing done file"
                 _create(restore_uid, folder)

@@ -32,7 +32,7 @@ def volume_claim(pod: JSONObject, volume: str) -> str:
 
 
 def volume_directory(pod: JSONObject, volume: str, persistent: JSONObject | None) -> str:
-    """What the volume's directory is called: pure.
+    """The name of the volume's directory: pure.
 
     Args:
         persistent: the PersistentVolume that the volume's claim is bound to; None without a claim.
@@ -49,7 +49,7 @@ def volume_directory(pod: JSONObject, volume: str, persistent: JSONObject | None
         raise HostPathError("the volume's claim is not bound to a persistent volume")
     if (persistent.get("spec") or {}).get("volumeMode") == "Block":
         raise HostPathError(
-            "the volume is in Block mode, and the files of pods only are saved and restored: take a CSI"
+            "the volume is in Block mode, and only volumes with files are saved from pods: take a CSI"
             " snapshot of it, and move its data with --snapshot-move-data"
         )
     name: str = persistent["metadata"]["name"]
@@ -82,7 +82,7 @@ def find_volume_path(pods: Path, pod_uid: str, directory: str) -> Path:
 
 
 def find_device(pods: Path, pod_uid: str, volume: str) -> Path:
-    """The device of a pod's volume in Block mode, opened once to be sure that we may.
+    """The device of a pod's volume in Block mode, opened once to check that it can be.
 
     The kubelet has a link to it, below its directory of plugins:
     /host_pods/<pod uid>/volumeDevices/<plug-in>/<PersistentVolume>

@@ -1,4 +1,4 @@
-"""Which earlier snapshot of a volume restic may compare with: pure. (docs/spec: PVL 7.3)"""
+"""Chooses the earlier snapshot of a volume that restic compares with: pure. (docs/spec: PVL 7.3)"""
 
 from collections.abc import Iterable
 from datetime import UTC, datetime
@@ -16,7 +16,7 @@ def parent_snapshot(new: PodVolumeBackup, others: Iterable[PodVolumeBackup]) -> 
     If the newest backup of the claim found it empty there is no parent: older ones are not considered.
 
     Args:
-        others: of the same namespace; those of other claims are left out.
+        others: PodVolumeBackups of the same namespace; those of other claims are left out.
     """
     claim = new.metadata.labels.get(labels.PVC_UID, "")
     if not claim:

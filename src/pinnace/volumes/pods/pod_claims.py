@@ -40,7 +40,7 @@ def claim_name(pod: JSONObject, volume: JSONObject) -> str:
     return f"{pod['metadata']['name']}-{volume['name']}" if volume.get("ephemeral") is not None else ""
 
 
-async def look_behind(client: KubeClient, pod: JSONObject, volume: JSONObject) -> PodVolume:
+async def read_pod_volume(client: KubeClient, pod: JSONObject, volume: JSONObject) -> PodVolume:
     """Read the claim of a volume and its persistent volume. (docs/spec: PVL 4)
 
     Raises:

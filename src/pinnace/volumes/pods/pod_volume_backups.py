@@ -19,7 +19,7 @@ from pinnace.kube.resources import POD_VOLUME_BACKUPS
 from pinnace.volumes.creating import create_generated
 from pinnace.volumes.outcomes import CANCELED, NOT_DONE, message_of, phase_of
 from pinnace.volumes.pods.canceling import cancel_all
-from pinnace.volumes.pods.pod_claims import PodVolume, VolumeError, find_volume, look_behind
+from pinnace.volumes.pods.pod_claims import PodVolume, VolumeError, find_volume, read_pod_volume
 from pinnace.volumes.pods.pod_volume_run import PodVolumeRun
 from pinnace.volumes.repositories import RepositoryUnavailable, not_ready
 
@@ -81,7 +81,7 @@ class PodVolumeBackups:
         return await self._back_up_in(repository, pod, volumes, log)
 
     async def cancel_unfinished(self, reason: str) -> None:
-        """Have those that have not ended given up: the backup would not list their snapshots."""
+        """Cancel the PodVolumeBackups that have not ended: the backup would not list their snapshots."""
         names = [name for name in self._created if not self._outcomes.has_ended(name)]
         metadata = self._backup.metadata
         message = f"{CANCELED}, as its Backup {metadata.name} {reason}"
@@ -104,7 +104,7 @@ class PodVolumeBackups:
                 async with self._timeout.limit():
                     await self._outcomes.ended(names)
         except TimeoutError:
-            self._tell_unfinished(names, log)
+            self._log_unfinished(names, log)
             errors.append(PodVolumeError("timed out waiting for all PodVolumeBackups to complete"))
             await self.cancel_unfinished("did not wait for it any longer")
         return [*errors, *self._collect(names, log)]
@@ -117,7 +117,7 @@ class PodVolumeBackups:
         if source is None:
             log.warning(f"No volume named {volume} found in pod, skipping", volume=volume)
             return None
-        found = await look_behind(self._client, pod, source)
+        found = await read_pod_volume(self._client, pod, source)
         if found.is_host_path:
             log.warning(
                 f"Volume {volume} is a hostPath volume which is not supported for {self._uploader} backup,"
@@ -156,7 +156,7 @@ class PodVolumeBackups:
                     log.warning(f"Volume {obj['spec']['volume']}: {message}", podVolumeBackup=name)
         return errors
 
-    def _tell_unfinished(self, names: Sequence[str], log: RunLog) -> None:
+    def _log_unfinished(self, names: Sequence[str], log: RunLog) -> None:
         """Log the PodVolumeBackups that have not ended; those with phase New probably lack an agent."""
         for name in names:
             if not self._outcomes.has_ended(name):
@@ -215,14 +215,14 @@ def new_pod_volume_backup(
 
 
 def uploader_settings(backup: Backup) -> dict[str, str]:
-    """What the uploader is told, under the names of later Velero. (docs/spec: BEY 6.5)"""
+    """The settings for the uploader, under the names of later Velero. (docs/spec: BEY 6.5)"""
     config = backup.spec.uploader_config
     parallel = config.parallel_files_upload if config is not None else 0
     return {"ParallelFilesUpload": str(parallel)} if parallel else {}
 
 
 def uploader_fields(repository: BackupRepository) -> JSONObject:
-    """`uploaderType`; restic's objects stay as they were before there was another uploader."""
+    """The field `uploaderType`; not set for restic, as in Velero before there was another uploader."""
     uploader = repository.spec.repository_type or RESTIC_REPOSITORY
     return {} if uploader == RESTIC_REPOSITORY else {"uploaderType": uploader}
 

@@ -185,7 +185,7 @@ def new_pod_volume_restore(
 
 
 def restore_settings(restore: Restore) -> dict[str, str]:
-    """What the uploader is told, under the names of later Velero. (docs/spec: BEY 6.5)"""
+    """The settings for the uploader, under the names of later Velero. (docs/spec: BEY 6.5)"""
     config = restore.spec.uploader_config
     if config is None:
         return {}
@@ -196,7 +196,7 @@ def restore_settings(restore: Restore) -> dict[str, str]:
 
 
 def _of_kopia(restore: Restore, repository: BackupRepository, snapshot: SavedSnapshot) -> JSONObject:
-    """What Velero tells later uploaders; objects for restic stay as they were before there was another."""
+    """The fields for other uploaders than restic, as in Velero; none for restic."""
     fields = uploader_fields(repository)
     if fields:
         if settings := restore_settings(restore):

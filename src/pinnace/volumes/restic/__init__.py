@@ -1,4 +1,4 @@
-"""restic as a child process: where repositories are, how the program is called, what it says.
+"""restic as a child process: the addresses of repositories, its command lines and its output.
 
-Nothing in here knows of the custom resources for pod volumes; server and node agent use it alike.
+It does not know the custom resources for pod volumes; server and node agent use it alike.
 """

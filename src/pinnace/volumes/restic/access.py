@@ -73,20 +73,11 @@ async def _access(opened: Opened) -> Access:
 
 
 def _check_tenant(opened: Opened) -> None:
-    """Refuse to write other data to a tenant's location, or to use its keys elsewhere. (NAC 17 A34)
-
-    Raises:
-        AccessError: the PodVolumeBackup or PodVolumeRestore was forged.
-    """
-    tenant, repository = opened.tenant, opened.repository
-    if not tenant:
+    """Refuse another repository than that of the tenant whose location it is. Raises AccessError."""
+    if not opened.tenant:
         return
     try:
-        is_own = belongs_to(repository.identifier, opened.location, tenant)
+        is_own = belongs_to(opened.repository.identifier, opened.location, opened.tenant)
     except (IdentifierError, InvalidLocation) as error:
         raise AccessError(str(error)) from error
-    if not is_own or repository.source not in ("", tenant):
-        raise AccessError(
-            f"backup storage location {opened.location.metadata.name} belongs to the namespace {tenant}:"
-            " nothing but the repository of that namespace's own volumes is used there"
-        )
+    opened.check_tenant(is_own=is_own)

@@ -1,4 +1,4 @@
-"""restic's operations as methods: each opens the repository anew, and none leaves a process or a file.
+"""Runs restic's operations: each opens the repository anew, and none leaves a process or a file.
 
 The caller holds the locks that an operation needs (see `locks`). Restoring and saving report their progress
 every ten seconds, if it has changed. (docs/spec: PVL 7, 8)
@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from pinnace.aio.blocking import finish
+from pinnace.aio.blocking import finish, in_thread
 from pinnace.volumes.restic import commands
 from pinnace.volumes.restic.access import Access, restic_access
 from pinnace.volumes.restic.commands import Command
@@ -32,6 +32,7 @@ from pinnace.volumes.uploader.errors import (
     UnexpectedOutput,
     Unsupported,
     UploaderError,
+    may_have_saved,
 )
 from pinnace.volumes.uploader.interface import Saved, Source, Target, are_of_one_volume
 from pinnace.volumes.uploader.output import Progress, Tail, snapshot_ids
@@ -47,7 +48,7 @@ from pinnace.volumes.uploader.processes import (
     Sink,
     run,
 )
-from pinnace.volumes.uploader.progress import Measured, OnProgress, Said, reporting
+from pinnace.volumes.uploader.progress import MeasuredProgress, OnProgress, PrintedProgress, reporting
 from pinnace.volumes.uploader.share import ReadShare
 from pinnace.volumes.uploader.survey import SOCKETS, survey
 
@@ -97,7 +98,7 @@ class Restic:
         await self._do(repository, commands.unlock(), QUICK_SECONDS)
 
     async def prune(self, repository: Repository) -> None:
-        """Free the space of what no snapshot needs. Raises UploaderError."""
+        """Free the space of data that no snapshot needs. Raises UploaderError."""
         await self._do(repository, commands.prune(), LONG_SECONDS)
 
     async def forget(self, repository: Repository, snapshot: str) -> None:
@@ -106,13 +107,8 @@ class Restic:
 
     async def forget_tagged(self, repository: Repository, tags: Mapping[str, str]) -> None:
         """As in `Saver`. Raises UploaderError."""
-        if not are_of_one_volume(tags):
-            return
         async with restic_access(self._accesses, repository) as access:
-            output = Tail(LIST_BYTES)
-            await self._run(access, commands.find_snapshots(tags), output, LONG_SECONDS)
-            for snapshot in sorted(snapshot_ids(output.data, "restic")):
-                await self._run(access, commands.forget(snapshot), Tail(_TEXT_BYTES), LONG_SECONDS)
+            await self._forget_tagged(access, tags)
 
     async def back_up(
         self,
@@ -141,7 +137,7 @@ class Restic:
             output = BackupOutput()
             command = commands.backup(tags, parent=parent)
             try:
-                async with reporting(Said(output.progress), on_progress, self._sleep):
+                async with reporting(PrintedProgress(output.progress), on_progress, self._sleep):
                     await self._run(access, command, output, TRANSFER_SECONDS, directory=directory)
                 final = output.final_progress()
                 if on_progress is not None:
@@ -150,13 +146,14 @@ class Restic:
                 return ""
             except asyncio.CancelledError:
                 if snapshot := output.snapshot_id():
-                    undoing = self._undo(access, commands.forget(snapshot), tags)
+                    undoing = self._undo(access, snapshot, tags)
                     with suppress(TimeoutError):
                         await finish(undoing, limit_seconds=UNDO_SECONDS)
                 raise
-            except CommandFailed as error:
-                if error.exit_code == _INCOMPLETE:
-                    await self._remove_incomplete(access, output.snapshot_id(), tags)
+            except UploaderError as error:
+                is_incomplete = isinstance(error, CommandFailed) and error.exit_code == _INCOMPLETE
+                if is_incomplete or may_have_saved(error):
+                    await self._undo(access, output.snapshot_id(), tags)
                 raise
             if snapshot := output.snapshot_id():
                 return snapshot
@@ -178,8 +175,8 @@ class Restic:
         """Write the content of a snapshot over what is in a directory; nothing is removed.
 
         Args:
-            only: leave out what is not below this directory of the snapshot.
-            size_bytes: of what is restored, to tell the progress; 0 if it is not known.
+            only: restore only what is below this directory of the snapshot.
+            size_bytes: the size of the snapshot, for the progress; 0 if it is not known.
 
         Raises:
             UploaderError: the directory may hold a part.
@@ -189,7 +186,7 @@ class Restic:
             total = size_bytes or await self._snapshot_size(access, snapshot)
             if on_progress is not None:
                 await on_progress(Progress(total_bytes=total, bytes_done=0))
-            async with reporting(Measured(directory, total), on_progress, self._sleep):
+            async with reporting(MeasuredProgress(directory, total), on_progress, self._sleep):
                 await self._run(access, command, output, TRANSFER_SECONDS, directory=directory)
             if on_progress is not None:
                 await on_progress(Progress(total_bytes=total, bytes_done=total))
@@ -198,7 +195,7 @@ class Restic:
         self, repository: Repository, source: Source, *, on_progress: OnProgress | None = None
     ) -> Saved:
         """As in `Uploader`. Raises UploaderError."""
-        if source.path.is_block_device():
+        if await in_thread(source.path.is_block_device):
             raise Unsupported("restic cannot save volumes in Block mode; kopia can")
         left_out = (await survey(source.path, SOCKETS)).special
         snapshot = await self.back_up(
@@ -216,7 +213,7 @@ class Restic:
         on_progress: OnProgress | None = None,
     ) -> None:
         """As in `Uploader`. Raises UploaderError."""
-        if target.path.is_block_device():
+        if await in_thread(target.path.is_block_device):
             raise Unsupported("restic cannot restore volumes in Block mode; kopia can")
         await self.restore(
             repository,
@@ -228,7 +225,7 @@ class Restic:
         )
 
     async def maintain(self, repository: Repository) -> None:
-        """As in `Uploader`: free the space of what no snapshot needs. Raises UploaderError."""
+        """As in `Uploader`: free the space of data that no snapshot needs. Raises UploaderError."""
         await self.prune(repository)
 
     async def snapshot_ids(self, repository: Repository) -> frozenset[str]:
@@ -250,7 +247,7 @@ class Restic:
             return parse_has_file(output.data, name)
 
     async def _snapshot_size(self, access: Access, snapshot: str) -> int:
-        """Ask how large a snapshot is once restored: another run of restic, through all its directories."""
+        """The size of a snapshot when restored. It costs a run of restic through all directories."""
         command, output = commands.stats(snapshot), Tail(ANSWER_BYTES)
         try:
             await self._run(access, command, output, LONG_SECONDS)
@@ -259,31 +256,35 @@ class Restic:
             raise UnexpectedOutput(f"error getting snapshot size: {error}") from error
 
     async def _find_snapshot(self, access: Access, tags: Mapping[str, str]) -> str:
-        """Ask for the id of a snapshot that restic did not tell: it costs another run of restic."""
+        """The id of a snapshot that restic did not print. It costs another run of restic."""
         output = Tail(ANSWER_BYTES)
         await self._run(access, commands.find_snapshot(tags), output, QUICK_SECONDS)
         return parse_snapshot_id(output.data)
 
-    async def _remove_incomplete(self, access: Access, snapshot: str, tags: Mapping[str, str]) -> None:
-        """Forget the snapshot that lacks files; does its best. (docs/spec: PVL-073)
+    async def _undo(self, access: Access, snapshot: str, tags: Mapping[str, str]) -> None:
+        """Remove the snapshot of a backup that failed; a failure is only logged. (docs/spec: PVL-073)
 
         Args:
-            snapshot: empty if restic did not tell it, as old ones do not: it is found by its tags then.
+            snapshot: empty if restic did not print it, as old versions do not: it is then found by its tags.
         """
         try:
-            if not snapshot and are_of_one_volume(tags):
-                snapshot = await self._find_snapshot(access, tags)
+            if snapshot:
+                await self._run(access, commands.forget(snapshot), Tail(_TEXT_BYTES), LONG_SECONDS)
+            else:
+                await self._forget_tagged(access, tags)
         except UploaderError as error:
-            _log_left(tags, error)
-            return
-        if snapshot:
-            await self._undo(access, commands.forget(snapshot), tags)
+            log.warning(
+                "A snapshot that no object refers to may stay in the repository",
+                extra={"fields": {"snapshot": snapshot or dict(tags), "error": error}},
+            )
 
-    async def _undo(self, access: Access, forget: Command, tags: Mapping[str, str]) -> None:
-        try:
-            await self._run(access, forget, Tail(_TEXT_BYTES), LONG_SECONDS)
-        except UploaderError as error:
-            _log_left(tags, error)
+    async def _forget_tagged(self, access: Access, tags: Mapping[str, str]) -> None:
+        if not are_of_one_volume(tags):
+            return
+        output = Tail(LIST_BYTES)
+        await self._run(access, commands.find_snapshots(tags), output, LONG_SECONDS)
+        for snapshot in sorted(snapshot_ids(output.data, "restic")):
+            await self._run(access, commands.forget(snapshot), Tail(_TEXT_BYTES), LONG_SECONDS)
 
     async def _do(self, repository: Repository, command: Command, deadline_seconds: float) -> None:
         async with restic_access(self._accesses, repository) as access:
@@ -345,10 +346,3 @@ class Restic:
         line, output = [self._program, "version"], Tail(_TEXT_BYTES)
         await self._child(" ".join(line), line, output, self._accesses.inherited, QUICK_SECONDS, None)
         return commands.knows_repository_version(output.text)
-
-
-def _log_left(tags: Mapping[str, str], error: UploaderError) -> None:
-    log.warning(
-        "An incomplete snapshot, or one that no object refers to, stays in the repository",
-        extra={"fields": {"tags": dict(tags), "error": error}},
-    )

@@ -25,7 +25,7 @@ _VERSION = re.compile(r"restic ([0-9]+)\.([0-9]+)")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
-    """What restic is to do: its sub-command, arguments, and flags of the sub-command."""
+    """One call of restic: its sub-command, the arguments and the flags of the sub-command."""
 
     name: str
     args: tuple[str, ...] = ()
@@ -80,22 +80,22 @@ def backup(tags: Mapping[str, str], *, parent: str = "") -> Command:
 
 
 def find_snapshot(tags: Mapping[str, str]) -> Command:
-    """The newest snapshot that has all of these tags."""
+    """List the newest snapshot that has all of these tags."""
     return Command(name="snapshots", flags=("--json", "--last", f"--tag={_joined(tags)}"))
 
 
 def find_snapshots(tags: Mapping[str, str]) -> Command:
-    """All snapshots that have all of these tags."""
+    """List all snapshots that have all of these tags."""
     return Command(name="snapshots", flags=("--json", f"--tag={_joined(tags)}"))
 
 
 def list_snapshots() -> Command:
-    """All snapshots, as the repository has them: single ones may come from restic's own cache."""
+    """List all snapshots, as the repository has them: single ones may come from restic's own cache."""
     return Command(name="snapshots", flags=("--json",))
 
 
 def stats(snapshot: str) -> Command:
-    """How large a snapshot is once restored."""
+    """Print the size of a snapshot when restored."""
     return Command(name="stats", args=(_checked(snapshot),), flags=("--json",))
 
 
@@ -111,7 +111,7 @@ def find_file(snapshot: str, name: str) -> Command:
 
 
 def connect() -> Command:
-    """Open the repository with the password; what it lists is of no interest."""
+    """Open the repository with the password; the list that it prints is not used."""
     return Command(name="snapshots", flags=("--last",))
 
 
@@ -132,7 +132,7 @@ def unlock() -> Command:
 
 
 def prune() -> Command:
-    """Free the space of what no snapshot needs."""
+    """Free the space of data that no snapshot needs."""
     return Command(name="prune")
 
 
@@ -156,7 +156,7 @@ def _joined(tags: Mapping[str, str]) -> str:
 
 
 def _checked(snapshot: str) -> str:
-    """Ids come from objects that a bucket's owner can write; anything else could be an option."""
+    """The id of a snapshot. Raises InvalidSnapshot: it must not become another argument."""
     if not _SNAPSHOT_ID.fullmatch(snapshot):
         raise InvalidSnapshot(snapshot)
     return snapshot

@@ -18,7 +18,7 @@ _OVERRIDDEN = (
     "RESTIC_PASSWORD_COMMAND",
     "RESTIC_KEY_HINT",
 )
-"""What restic would take from the environment beside our flags, and refuse to work with both."""
+"""Variables that restic would read in addition to our flags, and refuse to work with both."""
 
 _AWS_KEYS = (
     "AWS_ACCESS_KEY_ID",
@@ -29,7 +29,7 @@ _AWS_KEYS = (
     "MINIO_ACCESS_KEY",
     "MINIO_SECRET_KEY",
 )
-"""restic prefers these to a credentials file, and they are another location's."""
+"""Variables that restic prefers to a credentials file; they belong to another location."""
 
 _PROGRESS_VARIABLE = "RESTIC_PROGRESS_FPS"
 

@@ -1,4 +1,4 @@
-"""Where the repository of a namespace is, as restic's `--repo` takes it: pure. (docs/spec: STO 15)"""
+"""The address of a namespace's repository, as restic's `--repo` takes it: pure. (docs/spec: STO 15)"""
 
 import re
 from pathlib import PurePosixPath
@@ -28,7 +28,7 @@ def repository_identifier(
         bucket_region: where `needs_region` says so, the region of the bucket; empty if it is not known.
 
     Raises:
-        IdentifierError: the provider has no repositories, or the namespace is no name of one.
+        IdentifierError: the provider has no repositories, or the name of the namespace is not valid.
         InvalidLocation: the bucket has a slash inside.
     """
     if not _NAMESPACE.fullmatch(volume_namespace):
@@ -58,7 +58,7 @@ def needs_region(location: BackupStorageLocation) -> bool:
 
 
 def repository_name(identifier: str) -> str:
-    """What logs call it: the part after the last slash. (docs/spec: PVL 7.1)"""
+    """The name of a repository in logs: the part after the last slash. (docs/spec: PVL 7.1)"""
     return identifier.rpartition("/")[2]
 
 

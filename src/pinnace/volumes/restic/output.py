@@ -1,12 +1,9 @@
-"""What restic prints, read leniently: missing and new fields do no harm. Pure. (docs/spec: PVL 7.4)"""
+"""Parsers of restic's output; missing and new fields do no harm. Pure. (docs/spec: PVL 7.4)"""
 
 import re
-from typing import Any
-
-import orjson
 
 from pinnace.volumes.uploader.errors import UnexpectedOutput
-from pinnace.volumes.uploader.output import Progress, listed_snapshots
+from pinnace.volumes.uploader.output import Progress, json_object, listed_snapshots, positive_number
 
 MAXIMUM_LINE_BYTES = 1 << 20
 """A longer line is dropped: it is no status line, and must not fill the memory."""
@@ -44,35 +41,35 @@ class BackupOutput:
 
     @property
     def text(self) -> str:
-        """What of it belongs into an error text."""
+        """The part of the output that belongs in the text of an error."""
         return (self._summary or self.last_line).decode("utf-8", "replace")
 
     def progress(self) -> Progress | None:
-        """What the last complete line says; None if it says nothing."""
-        status = _object(self.last_line)
-        done = _number(status, "bytes_done")
+        """The progress in the last complete line; None if it has none."""
+        status = json_object(self.last_line)
+        done = positive_number(status, "bytes_done")
         if not done:
             return None
-        return Progress(total_bytes=_number(status, "total_bytes"), bytes_done=done)
+        return Progress(total_bytes=positive_number(status, "total_bytes"), bytes_done=done)
 
     def final_progress(self) -> Progress:
-        """Everything that was read, by the summary; to be called when restic has ended well.
+        """The final progress, by the summary; to be called when restic has succeeded.
 
         Raises:
-            UnexpectedOutput: there is no complete summary, so it is unknown what was saved.
+            UnexpectedOutput: there is no complete summary, so it is not known what was saved.
         """
         if not self._summary:
             what = "get summary line from" if _is_summary(self._rest) else "find summary in"
             raise UnexpectedOutput(f"unable to {what} restic backup command output")
-        total = _number(_object(self._summary), "total_bytes_processed")
+        total = positive_number(json_object(self._summary), "total_bytes_processed")
         return Progress(total_bytes=total, bytes_done=total)
 
     def snapshot_id(self) -> str:
-        """The short id of the snapshot, by the summary; empty where the summary does not say it.
+        """The short id of the snapshot, by the summary; empty where the summary does not have it.
 
         Versions of restic name the short or the full id; the short one is the beginning of the full one.
         """
-        found = _object(self._summary).get("snapshot_id")
+        found = json_object(self._summary).get("snapshot_id")
         return found[:SHORT_ID_LENGTH] if isinstance(found, str) and _ID.fullmatch(found) else ""
 
     def _take(self, line: bytes) -> None:
@@ -102,30 +99,17 @@ def parse_total_size(output: bytes) -> int:
     Raises:
         UnexpectedOutput: it names none.
     """
-    stats = _object(output)
+    stats = json_object(output)
     if "total_size" not in stats:
-        raise UnexpectedOutput("restic did not tell the size of the snapshot")
-    return _number(stats, "total_size")
+        raise UnexpectedOutput("restic did not print the size of the snapshot")
+    return positive_number(stats, "total_size")
 
 
 def parse_has_file(output: bytes, name: str) -> bool:
     """Whether `ls --json` lists a file of that name at the root."""
-    found = (_object(line) for line in output.splitlines())
+    found = (json_object(line) for line in output.splitlines())
     return any(node.get("path") == f"/{name}" and node.get("type") == "file" for node in found)
 
 
 def _is_summary(line: bytes | bytearray) -> bool:
     return line.startswith(b'{"message_type":"summary"')
-
-
-def _object(line: bytes) -> dict[str, Any]:
-    try:
-        value = orjson.loads(line) if line else {}
-    except orjson.JSONDecodeError:
-        return {}
-    return value if isinstance(value, dict) else {}
-
-
-def _number(values: dict[str, Any], name: str) -> int:
-    value = values.get(name)
-    return int(value) if isinstance(value, int | float) and value > 0 else 0

@@ -11,7 +11,7 @@ REGION_SECONDS = 15.0
 
 
 async def find_region(bucket: str) -> str:
-    """Ask AWS, without credentials; empty if it cannot be told. The identifier works without it too."""
+    """The region, asked of AWS without credentials; empty if it is not known, which the identifier allows."""
     # Loaded here: only a bucket of AWS itself needs it.
     from pinnace.http.requests import RetryPolicy, new_session, tls_context
     from pinnace.storage.s3.requests import find_bucket_region

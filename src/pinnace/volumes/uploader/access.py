@@ -1,6 +1,6 @@
-"""What a call of an uploader needs of the location and its Secrets, read for that call.
+"""Location, credentials and password for one call of an uploader.
 
-Location, credentials and password are read for each call, so that rotated ones are used. Files are private
+They are read for each call, so that rotated ones are used. Files are private
 to the call: no other call overwrites or removes them, and they are removed after it. (docs/spec: PVL 2, 8.5)
 """
 
@@ -57,7 +57,7 @@ class Repository(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opened:
-    """What was read for one call.
+    """Location, credentials and password as they were read for one call.
 
     Attributes:
         directory: private to the call and removed after it.
@@ -76,6 +76,22 @@ class Opened:
     def tenant(self) -> str:
         """The namespace that the location belongs to; empty if it is the administrator's."""
         return tenant_of(self.location.metadata)
+
+    def check_tenant(self, *, is_own: bool) -> None:
+        """Refuse to write other data to a tenant's location, or to use its keys elsewhere. (NAC 17 A34)
+
+        Args:
+            is_own: whether the repository is the one of the tenant's namespace in the location.
+
+        Raises:
+            AccessError: the PodVolumeBackup or PodVolumeRestore was forged.
+        """
+        tenant = self.tenant
+        if tenant and not (is_own and self.repository.source in ("", tenant)):
+            raise AccessError(
+                f"backup storage location {self.location.metadata.name} belongs to the namespace {tenant}:"
+                " only the repository of that namespace's own volumes may be used there"
+            )
 
 
 class AccessProvider:

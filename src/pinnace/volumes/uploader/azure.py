@@ -1,4 +1,4 @@
-"""What opens a storage account of Azure, for programs that cannot find it out. (docs/spec: STO 16)"""
+"""The keys of a storage account of Azure, for programs that cannot look them up. (docs/spec: STO 16)"""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -63,7 +63,7 @@ async def azure_account(
 def azure_opening(
     config: Mapping[str, str], variables: Mapping[str, str], opening: Mapping[str, str], *, what: str
 ) -> dict[str, str]:
-    """The account's name and what opens it: AZURE_ACCOUNT_NAME, and _KEY or _SAS.
+    """The account's name and its key or signature: AZURE_ACCOUNT_NAME, and _KEY or _SAS.
 
     Args:
         variables: of the environment and the credentials file.

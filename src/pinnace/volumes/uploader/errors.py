@@ -109,3 +109,11 @@ class DataDamaged(CommandFailed):
 
 class FilesUnreadable(CommandFailed):
     """Files of the volume could not be read; the incomplete snapshot was removed."""
+
+
+def may_have_saved(error: UploaderError) -> bool:
+    """Whether a save that ended with this error may have stored a snapshot without printing its id.
+
+    A program that ended by itself with an error has not.
+    """
+    return not isinstance(error, CommandFailed) or (error.exit_code is not None and error.exit_code < 0)

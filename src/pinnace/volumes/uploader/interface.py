@@ -1,4 +1,4 @@
-"""What every program that saves volumes can do: the interface of restic and kopia. (docs/adr/050)
+"""The interface of the programs that save volumes, restic and kopia. (docs/adr/050)
 
 Each call opens the repository anew and leaves no process and no private file behind, also when it is
 cancelled. The caller holds the locks that an operation needs (see `locks`).
@@ -25,13 +25,13 @@ _OWNER_TAGS: Final = ("pod-uid", "pvc-uid")
 def are_of_one_volume(tags: Mapping[str, str]) -> bool:
     """Whether only snapshots of one volume in one backup can have all of these tags.
 
-    What is removed by other tags may be data that a backup refers to.
+    Snapshots that are found by fewer tags may be data of another backup or volume.
     """
     return all(tags.get(name) for name in _VOLUME_TAGS) and any(tags.get(name) for name in _OWNER_TAGS)
 
 
 class Source(msgspec.Struct, frozen=True, kw_only=True):
-    """What is saved.
+    """A directory or device to save.
 
     Attributes:
         path: a directory or, for a volume in Block mode, a device.
@@ -51,13 +51,13 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Saved(msgspec.Struct, frozen=True, kw_only=True):
-    """What was saved.
+    """The result of a save.
 
     Attributes:
         snapshot: its id; empty if restic found nothing to save.
-        total_bytes: what a restore writes.
-        new_bytes: what was read and had to be stored, by the program's own count; -1 if it does not tell.
-        lacks: in words, what was not saved, or not as it is; empty if all was.
+        total_bytes: how many bytes a restore writes.
+        new_bytes: how many bytes were new or changed, by the program's count; -1 if it does not print it.
+        lacks: a text about files that were not saved, or not as they are; empty if there are none.
     """
 
     snapshot: str
@@ -67,12 +67,12 @@ class Saved(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Target(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a snapshot is restored to.
+    """A directory or device to restore a snapshot to.
 
     Attributes:
         path: a directory or, for a volume in Block mode, a device. Nothing in a directory is removed.
-        size_bytes: of what is restored, to tell the progress; 0 if it is not known.
-        only: leave out what is not below this directory of the snapshot.
+        size_bytes: the size of the snapshot, for the progress; 0 if it is not known.
+        only: restore only what is below this directory of the snapshot.
         parallel: how many files are written at once; 0 for the program's own choice.
         sparse: write long runs of zeros as holes.
     """
@@ -146,7 +146,7 @@ class Uploader(Saver, Filler, Protocol):
         and chooses among its packs.
 
         Raises:
-            DataDamaged: what was found.
+            DataDamaged: data is missing or not what was stored.
         """
         ...
 
@@ -155,5 +155,5 @@ class Uploader(Saver, Filler, Protocol):
         ...
 
     async def maintain(self, repository: Repository) -> None:
-        """Free the space of what no snapshot needs, and keep the repository quick."""
+        """Free the space of data that no snapshot needs, and keep the repository quick."""
         ...

@@ -55,7 +55,7 @@ class RepositoryLocks:
 
     @asynccontextmanager
     async def shared(self, name: str) -> AsyncIterator[None]:
-        """For saving, restoring, opening, and removing stale locks."""
+        """Hold the shared lock: for saving, restoring, opening, and removing stale locks."""
         await self._acquire(name, exclusive=False)
         try:
             yield
@@ -64,7 +64,7 @@ class RepositoryLocks:
 
     @asynccontextmanager
     async def exclusive(self, name: str) -> AsyncIterator[None]:
-        """For making the repository, pruning it and forgetting snapshots."""
+        """Hold the exclusive lock: for making the repository, pruning it and forgetting snapshots."""
         await self._acquire(name, exclusive=True)
         try:
             yield

@@ -11,12 +11,12 @@ from typing import Final
 
 VARIABLE: Final = "GOMEMLIMIT"
 OWN_BYTES: Final = 160 << 20
-"""For this process."""
+"""The memory that is reserved for this process."""
 SHARE: Final = 0.8
-"""Of what is left; a Go program uses more than its limit for a short time."""
+"""The share of the rest that is given to child processes; Go programs exceed their limit for short times."""
 LEAST_BYTES: Final = 128 << 20
 MOST_BYTES: Final = 2 << 30
-"""Also where the container has no limit."""
+"""The largest limit, also where the container has none."""
 
 _LIMIT_FILES: Final = (
     Path("/sys/fs/cgroup/memory.max"),

@@ -1,11 +1,15 @@
-"""What the outputs of a program are kept as, how far it says it is, and the snapshots that it lists."""
+"""The kept output of a program, its progress, and the snapshots that it lists."""
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Final
 
 import msgspec
 import orjson
 
 from pinnace.volumes.uploader.errors import UnexpectedOutput
+
+CUT: Final = "…"
+"""The text of an output whose beginning was dropped begins with it."""
 
 
 class Progress(msgspec.Struct, frozen=True, kw_only=True):
@@ -37,9 +41,24 @@ class Tail:
 
     @property
     def text(self) -> str:
-        """The kept end for people."""
+        """The kept end as text."""
         text = self._data.decode("utf-8", "replace").strip()
-        return f"…{text}" if self.is_cut else text
+        return f"{CUT}{text}" if self.is_cut else text
+
+
+def json_object(output: bytes) -> dict[str, Any]:
+    """The JSON object that a program printed; empty if it printed anything else."""
+    try:
+        value = orjson.loads(output) if output else {}
+    except orjson.JSONDecodeError:
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def positive_number(values: Mapping[str, Any], name: str) -> int:
+    """A member of a JSON object as a whole number; 0 if it is no positive number."""
+    value = values.get(name)
+    return int(value) if isinstance(value, int | float) and value > 0 else 0
 
 
 def listed_snapshots(output: bytes, program: str) -> list[Any]:
@@ -52,7 +71,7 @@ def listed_snapshots(output: bytes, program: str) -> list[Any]:
 
 
 def snapshot_ids(output: bytes, program: str) -> frozenset[str]:
-    """The full ids of all snapshots that a program lists, but for incomplete ones.
+    """The full ids of all complete snapshots that a program lists.
 
     Raises:
         UnexpectedOutput: it listed something else.

@@ -1,4 +1,4 @@
-"""A program as a child process with a deadline; nothing of it is left, whatever happens. (docs/spec: PVL 8.5)
+"""Runs a program as a child process with a deadline; no process is ever left. (docs/spec: PVL 8.5)
 
 It runs in a process group of its own. Asked to stop, restic removes its lock from the repository; so it is
 asked first (SIGINT, which all versions obey), and killed with all its children when it does not end.
@@ -24,10 +24,10 @@ LONG_SECONDS: Final = 24 * 3600.0
 """The deadline of commands that go through a whole repository."""
 
 TRANSFER_SECONDS: Final = 7 * 24 * 3600.0
-"""The deadline of saving and restoring a volume: those who wait for it give up much earlier."""
+"""The deadline of saving and restoring a volume: a backup or restore gives up much earlier."""
 
 UNDO_SECONDS: Final = 5.0
-"""For removing the snapshot of a call that is cancelled; the stop of an agent must not take long."""
+"""The deadline of removing the snapshot of a cancelled call; the stop of an agent must not take long."""
 
 ANSWER_BYTES: Final = 1 << 22
 LIST_BYTES: Final = 64 << 20
@@ -37,7 +37,7 @@ STOP_SECONDS = 10.0
 """How long restic may take to remove its lock before it is killed."""
 
 STDERR_BYTES = 8192
-"""How much of what restic complains about is kept: its end."""
+"""How much of the end of standard error is kept."""
 
 _CHUNK_BYTES = 1 << 16
 _KILLED_SECONDS = 5.0
@@ -135,6 +135,6 @@ async def _end(process: asyncio.subprocess.Process, outputs: Outputs, stop_secon
 
 
 def _signal(process: asyncio.subprocess.Process, number: signal.Signals) -> None:
-    """To the whole group, whose id is the process's; a group that is gone is none."""
+    """Signal the whole process group, whose id is that of the process; a group that is gone is no error."""
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, number)

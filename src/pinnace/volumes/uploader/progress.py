@@ -20,7 +20,7 @@ OnProgress = Callable[[Progress], Awaitable[None]]
 PROGRESS_SECONDS: Final = 10.0
 
 
-class Source(Protocol):
+class ProgressSource(Protocol):
     """A source of progress."""
 
     async def progress(self) -> Progress | None: ...
@@ -30,11 +30,11 @@ class Source(Protocol):
         ...
 
 
-class Said:
-    """The progress of a program, from its output.
+class PrintedProgress:
+    """The progress that a program prints.
 
     Args:
-        read: what the output says now.
+        read: the progress in the output so far.
     """
 
     def __init__(self, read: Callable[[], Progress | None]) -> None:
@@ -47,7 +47,7 @@ class Said:
         pass
 
 
-class Measured:
+class MeasuredProgress:
     """The progress of a restore, from the size of the directory, as restic 0.12 reports nothing."""
 
     def __init__(self, directory: Path, total_bytes: int) -> None:
@@ -69,7 +69,7 @@ class Measured:
 
 @asynccontextmanager
 async def reporting(
-    source: Source, on_progress: OnProgress | None, sleep: Callable[[float], Awaitable[None]]
+    source: ProgressSource, on_progress: OnProgress | None, sleep: Callable[[float], Awaitable[None]]
 ) -> AsyncIterator[None]:
     """Report progress while the body runs, and stop when it ends."""
     if on_progress is None:
@@ -85,7 +85,9 @@ async def reporting(
         task.result()
 
 
-async def _report(source: Source, on_progress: OnProgress, sleep: Callable[[float], Awaitable[None]]) -> None:
+async def _report(
+    source: ProgressSource, on_progress: OnProgress, sleep: Callable[[float], Awaitable[None]]
+) -> None:
     reported: Progress | None = None
     while True:
         await sleep(PROGRESS_SECONDS)
@@ -96,9 +98,9 @@ async def _report(source: Source, on_progress: OnProgress, sleep: Callable[[floa
 
 
 def directory_size(directory: Path, stopped: threading.Event) -> int:
-    """The size in bytes of everything below a directory but directories; links by their own size.
+    """The size in bytes of all files below a directory; links count by their own size.
 
-    What goes away while it is looked at is left out.
+    Files that disappear meanwhile are left out.
 
     Args:
         stopped: set to give up early; what was counted so far is returned.

@@ -1,9 +1,10 @@
-"""What restic or kopia leave out of a volume, or change, without saying so. (docs/spec: KOP-006)
+"""Finds files of a volume that restic or kopia leave out, or change, without an error. (docs/spec: KOP-006)
 
 kopia leaves sockets, pipes and devices out, and keeps names as JSON, which has no bytes outside of UTF-8: it
 replaces them, so that two names may become one. restic leaves sockets out.
 """
 
+import asyncio
 import logging
 import os
 import stat
@@ -14,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from pinnace.aio.blocking import in_thread
+from pinnace.aio.blocking import in_thread, settle
 
 log = logging.getLogger(__name__)
 
@@ -26,18 +27,17 @@ _MOST_NAMES: Final = 3
 
 @dataclass(slots=True)
 class Names:
-    """Files of a volume.
+    """How many files of a volume were found, and the names of the first ones.
 
     Attributes:
-        count: how many there are.
-        shown: the first of them, by their path in the volume, fit to be shown.
+        shown: the paths of the first ones in the volume, with unprintable characters escaped.
     """
 
     count: int = 0
     shown: list[str] = field(default_factory=list)
 
     def add(self, path: str) -> None:
-        """Count one more."""
+        """Count a file."""
         self.count += 1
         if len(self.shown) < _MOST_NAMES:
             self.shown.append(_shown(path))
@@ -49,12 +49,12 @@ class Names:
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """What was found in a volume.
+    """The files of a volume that a program does not save as they are.
 
     Attributes:
-        special: sockets, and what else was looked for.
-        renamed: whose names are not UTF-8.
-        merged: those of them that would get the name of another file.
+        special: files of the types that were looked for, such as sockets.
+        renamed: files whose names are not UTF-8.
+        merged: files whose names are not UTF-8 and would become the name of another file.
     """
 
     special: Names = field(default_factory=Names)
@@ -63,42 +63,59 @@ class Survey:
 
 
 async def survey(directory: Path, types: Collection[int], *, names: bool = False) -> Survey:
-    """Look through a volume; what goes away meanwhile is left out, and a failure is logged only.
+    """Look through a volume for files that are not saved as they are.
+
+    Files that disappear meanwhile are left out. A directory that cannot be read is only logged: the program
+    fails at it.
 
     Args:
-        types: of files, as `stat.S_IFMT` gives them, that are looked for.
-        names: whether names are looked at.
+        types: the types of special files to look for, as `stat.S_IFMT` gives them.
+        names: whether to look for names that are not UTF-8.
     """
     stopped = threading.Event()
+    looking = asyncio.create_task(in_thread(_look, directory, types, stopped, names=names))
     try:
-        return await in_thread(_look, directory, types, stopped, names=names)
-    except OSError as error:
-        log.warning(
-            "Cannot look for what is not saved of a volume as it is", extra={"fields": {"error": error}}
-        )
-        return Survey()
+        await asyncio.wait({looking})
     finally:
         stopped.set()
+        await settle({looking}, grace_seconds=0.0)
+    return looking.result()
 
 
 def _look(directory: Path, types: Collection[int], stopped: threading.Event, *, names: bool) -> Survey:
-    found, waiting = Survey(), [os.fspath(directory)]
+    found, unread, waiting = Survey(), Names(), [os.fspath(directory)]
     while waiting and not stopped.is_set():
-        folder, odd = waiting.pop(), list[str]()
+        folder = waiting.pop()
         try:
-            with os.scandir(folder) as entries:
-                for entry in entries:
-                    if entry.is_dir(follow_symlinks=False):
-                        waiting.append(entry.path)
-                    elif _type(entry) in types:
-                        found.special.add(os.path.relpath(entry.path, directory))
-                    if names and not _is_utf8(entry.name):
-                        odd.append(entry.name)
-            if odd:
-                _note_odd(found, os.path.relpath(folder, directory), odd, os.listdir(folder))
-        except FileNotFoundError:
+            waiting += _look_into(folder, directory, types, found, names=names)
+        except (FileNotFoundError, NotADirectoryError):
             continue
+        except OSError as error:
+            unread.add(f"{os.path.relpath(folder, directory)} ({error.strerror})")
+    if unread.count:
+        log.warning(
+            "Cannot look into directories for files that are not saved as they are",
+            extra={"fields": {"directories": str(unread)}},
+        )
     return found
+
+
+def _look_into(
+    folder: str, directory: Path, types: Collection[int], found: Survey, *, names: bool
+) -> list[str]:
+    """Look through one directory of a volume, and return the directories in it. Raises OSError."""
+    below, odd = list[str](), list[str]()
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                below.append(entry.path)
+            elif _type(entry) in types:
+                found.special.add(os.path.relpath(entry.path, directory))
+            if names and not _is_utf8(entry.name):
+                odd.append(entry.name)
+    if odd:
+        _note_odd(found, os.path.relpath(folder, directory), odd, os.listdir(folder))
+    return below
 
 
 def _note_odd(found: Survey, folder: str, odd: Iterable[str], all_names: Iterable[str]) -> None:
@@ -120,16 +137,16 @@ def _is_utf8(name: str) -> bool:
 
 
 def _type(entry: os.DirEntry[str]) -> int:
-    """The type of what is no directory, 0 if it is gone; a file and a link cost no further call."""
+    """The type of an entry that is no directory, 0 if it is not known; files and links need no other call."""
     if entry.is_symlink() or entry.is_file(follow_symlinks=False):
         return stat.S_IFREG
     try:
         return stat.S_IFMT(entry.stat(follow_symlinks=False).st_mode)
-    except FileNotFoundError:
+    except OSError:
         return 0
 
 
 def _shown(path: str) -> str:
-    """A path with everything escaped that is no UTF-8 or would not be seen."""
+    """A path with all bytes that are not UTF-8 and all unprintable characters escaped."""
     text = os.fsencode(path).decode("utf-8", "backslashreplace")
     return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)

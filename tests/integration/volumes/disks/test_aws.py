@@ -41,7 +41,7 @@ def moto(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     )
 
     def answers() -> bool:
-        connection = HTTPConnection("127.0.0.1", port, timeout=5)
+        connection = HTTPConnection("127.0.0.1", port, timeout=30)
         try:
             connection.request("GET", "/moto-api/")
             return connection.getresponse().status > 0
@@ -59,7 +59,7 @@ def moto(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture
 def ec2(moto: str) -> EC2:
-    """EC2 for what a test prepares and looks at."""
+    """A client of EC2, for the preparations and checks of tests."""
     credentials = FixedCredentials(Credentials(access_key_id="id", secret_access_key="secret"))
     return EC2(REGION, credentials, endpoint=moto, policy=QUICK, clock=utcnow)
 
@@ -118,7 +118,7 @@ async def test_a_snapshot_has_the_tags_of_the_volume_and_of_the_backup(ec2: EC2,
         ("io2", {"Iops": "400"}, DiskInfo(volume_type="io2", iops=400)),
     ],
 )
-async def test_a_volume_comes_back_as_it_was(
+async def test_a_restored_volume_has_the_type_and_tags_of_the_old_one(
     ec2: EC2, opened: Open, kind: str, params: dict[str, str], expected: DiskInfo
 ) -> None:
     volume = await make_volume(ec2, kind, tags={"team": "shop"}, Encrypted="true", **params)
@@ -139,7 +139,7 @@ async def test_a_volume_comes_back_as_it_was(
     assert (await snapshotter.get_volume_info(restored, ZONE)).iops == expected.iops
 
 
-async def test_the_cluster_that_owns_a_volume_is_the_new_one(ec2: EC2, opened: Open) -> None:
+async def test_a_restored_volume_is_tagged_with_the_new_cluster(ec2: EC2, opened: Open) -> None:
     owned = {"kubernetes.io/cluster/old": "owned", "KubernetesCluster": "old", "team": "shop"}
     volume = await make_volume(ec2, tags=owned)
     snapshotter = await opened(AWS_CLUSTER_NAME="new")
@@ -166,7 +166,7 @@ async def test_deleting_a_snapshot_twice_succeeds(ec2: EC2, opened: Open) -> Non
     await snapshotter.delete_snapshot(snapshot)
 
 
-async def test_what_is_not_there_is_named(opened: Open) -> None:
+async def test_a_missing_volume_or_snapshot_is_named(opened: Open) -> None:
     snapshotter = await opened()
     with pytest.raises(EC2Error, match=r"cannot look at volume vol-0123: .*\(InvalidVolume.NotFound\)"):
         await snapshotter.create_snapshot("vol-0123", ZONE, TAGS)
@@ -202,7 +202,7 @@ NO_ID = b"<CreateSnapshotResponse><status>pending</status></CreateSnapshotRespon
     ids=["page", "empty object", "nothing", "no id"],
 )
 @pytest.mark.parametrize("acted", [False, True], ids=["in EC2's place", "after EC2"])
-async def test_a_snapshot_is_taken_though_something_else_answered_once(
+async def test_a_snapshot_is_taken_in_spite_of_one_false_answer(
     ec2: EC2, opened: Open, proxy: FaultProxy, answer: Respond, acted: bool
 ) -> None:
     """A proxy that answers 200 to anything would have made a Completed snapshot without an id."""
@@ -217,7 +217,7 @@ async def test_a_snapshot_is_taken_though_something_else_answered_once(
 
 
 @pytest.mark.parametrize("body", [PAGE, b"{}", b""], ids=["page", "empty object", "nothing"])
-async def test_a_snapshot_is_not_deleted_because_something_else_says_so(
+async def test_a_false_answer_does_not_count_as_a_deletion(
     ec2: EC2, opened: Open, proxy: FaultProxy, body: bytes
 ) -> None:
     volume = await make_volume(ec2)

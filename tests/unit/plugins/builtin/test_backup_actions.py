@@ -53,7 +53,7 @@ async def additional(action: BackupItemAction, item: JSONObject) -> list[str]:
     ]
 
 
-def test_all_are_there_sorted_by_name() -> None:
+def test_all_actions_come_sorted_by_name() -> None:
     actions = backup_actions(client_of(Cluster()), discovery_of())
     names = [action.name for action in actions]
     assert names == [
@@ -77,7 +77,7 @@ def test_all_are_there_sorted_by_name() -> None:
         (ServiceAccountAction(client_of(Cluster()), discovery_of()), "serviceaccounts"),
     ],
 )
-async def test_what_they_apply_to(action: BackupItemAction, resource: str) -> None:
+async def test_the_resources_that_the_actions_apply_to(action: BackupItemAction, resource: str) -> None:
     selector = await action.applies_to()
     assert (list(selector.included_resources), selector.label_selector) == ([resource], "")
 
@@ -124,7 +124,7 @@ async def test_claim_brings_its_volume(phase: str, volume: str, found: list[str]
     assert await additional(PersistentVolumeAction(), claim) == found
 
 
-async def test_claim_without_status() -> None:
+async def test_claim_without_status_brings_no_volume() -> None:
     assert await additional(PersistentVolumeAction(), {"metadata": {"name": "c", "namespace": "ns"}}) == []
 
 
@@ -176,7 +176,7 @@ async def test_account_brings_bindings_then_roles() -> None:
         ([CONFIGMAPS], ""),
     ],
 )
-async def test_version_of_rbac(served: list[APIResource], call: str) -> None:
+async def test_bindings_are_read_in_a_version_that_is_served(served: list[APIResource], call: str) -> None:
     cluster = cluster_with_bindings()
     action = ServiceAccountAction(client_of(cluster), discovery_of(served))
     await action.applies_to()
@@ -201,6 +201,31 @@ async def test_accounts_are_saved_with_an_error_where_bindings_may_not_be_listed
     assert outcome.errors == 2
     assert "The cluster role bindings of service account ns/a are not in the backup" in outcome.log
     assert "bindings are forbidden" in outcome.log
+
+
+@pytest.mark.parametrize(
+    ("spec", "errors"),
+    [
+        pytest.param({"included_resources": ["sa"]}, 0, id="accounts alone"),
+        pytest.param({"include_cluster_resources": False}, 0, id="nothing cluster-scoped"),
+        pytest.param({"excluded_resources": ["clusterrolebindings", "clusterroles"]}, 0, id="both excluded"),
+        pytest.param({"excluded_cluster_scoped_resources": ["*"]}, 0, id="excluded by scope"),
+        pytest.param({"excluded_resources": ["clusterrolebindings"]}, 1, id="roles may come"),
+    ],
+)
+async def test_bindings_that_the_backup_leaves_out_need_no_right(
+    tmp_path: Path, spec: dict[str, Any], errors: int
+) -> None:
+    cluster = Cluster().add(NAMESPACES, "ns").add(SERVICE_ACCOUNTS, "ns/a")
+    forbidden = status_error(403, {"message": "bindings are forbidden"})
+    cluster.list_errors[CLUSTER_ROLE_BINDINGS.group_resource] = forbidden
+    actions = backup_actions(client_of(cluster), discovery_of())
+    backup = a_backup(included_namespaces=["ns"], **spec)
+
+    outcome = await run_backup(tmp_path, cluster, backup, actions=actions)
+
+    assert "serviceaccounts/ns/a" in outcome.items
+    assert outcome.errors == errors
 
 
 async def test_a_backup_without_accounts_does_not_read_bindings(tmp_path: Path) -> None:

@@ -118,7 +118,7 @@ def test_all_actions_come_sorted_by_name() -> None:
         {"apiVersion": "apiextensions.k8s.io/v1", "spec": {"preserveUnknownFields": True, "versions": 1}},
     ],
 )
-async def test_no_action_stumbles_over_a_strange_object(one: RestoreItemAction, item: JSONObject) -> None:
+async def test_no_action_fails_on_an_object_of_another_form(one: RestoreItemAction, item: JSONObject) -> None:
     output = await one.execute(given(item))
 
     assert isinstance(output.item, dict)
@@ -223,7 +223,7 @@ class TestVolumesAndClaims:
         ],
         ids=["mapped", "unmapped-gone", "mapped-to-nothing", "no-mapping", "exists"],
     )
-    async def test_a_selected_node(
+    async def test_a_selected_node_is_mapped_kept_or_removed(
         self, data: dict[str, str] | None, exists: tuple[str, ...], expected: str | None
     ) -> None:
         shelf = Shelf([config("velero.io/change-pvc-node-selector", data)], exists)
@@ -259,7 +259,7 @@ def managed(ports: JSONObject) -> JSONObject:
 
 class TestServices:
     @pytest.mark.spec("RST-062")
-    async def test_the_cluster_address_goes_and_the_users_stay(self) -> None:
+    async def test_the_cluster_address_is_removed_and_addresses_of_the_user_stay(self) -> None:
         kept = {"loadBalancerIP": "1.2.3.4", "externalIPs": ["5.6.7.8"], "ipFamilies": ["IPv4"]}
         output = await run("service", service(clusterIP="10.0.0.1", clusterIPs=["10.0.0.1"], **kept))
         assert output.item["spec"] == {**kept, "ports": []}
@@ -270,7 +270,7 @@ class TestServices:
         assert output.item["spec"] == {"clusterIP": "None", "clusterIPs": ["None"], "ports": []}
 
     @pytest.mark.spec("RST-064")
-    async def test_without_annotation_all_node_ports_go(self) -> None:
+    async def test_without_annotation_all_node_ports_are_removed(self) -> None:
         output = await run("service", service({"name": "a", "nodePort": 32000}, {"nodePort": 32001}))
         assert node_ports(output) == [None, None]
 
@@ -291,7 +291,7 @@ class TestServices:
         output = await run("service", service(*ports, applied=[{"name": "http", "nodePort": 8080}]))
         assert node_ports(output) == [8080, None]
 
-    async def test_a_port_applied_without_node_port_goes(self) -> None:
+    async def test_the_node_port_of_a_port_applied_without_one_is_removed(self) -> None:
         applied = [{"name": "http"}, {"name": "zero", "nodePort": 0}]
         ports = ({"name": "http", "nodePort": 8080}, {"name": "zero", "nodePort": 8081})
         assert node_ports(await run("service", service(*ports, applied=applied))) == [None, None]
@@ -302,7 +302,7 @@ class TestServices:
         output = await run("service", service(*ports), preserve_node_ports=True)
         assert node_ports(output) == [8080, 9090]
 
-    async def test_a_restore_on_trial_keeps_no_node_port_that_the_original_has(self) -> None:
+    async def test_a_trial_restore_keeps_no_node_port_that_the_original_has(self) -> None:
         item = service({"name": "http", "nodePort": 8080}, applied=[{"name": "http", "nodePort": 8080}])
         trial = given(item)
         trial.restore.metadata.labels[labels.VERIFICATION] = "b1"
@@ -368,7 +368,7 @@ class TestServices:
 
 class TestPods:
     @pytest.mark.spec("RST-070")
-    async def test_token_volumes_and_their_mounts_go(self) -> None:
+    async def test_token_volumes_and_their_mounts_are_removed(self) -> None:
         mounts = [{"name": "foo"}, {"name": "foo-token-foo"}]
         pod = {
             "spec": {
@@ -394,7 +394,7 @@ class TestPods:
 
 class TestAccounts:
     @pytest.mark.spec("RST-069")
-    async def test_token_secrets_of_an_account_go(self) -> None:
+    async def test_token_secrets_of_an_account_are_removed(self) -> None:
         names = ["a", "bar-token-x", "baz", "bar-TOKN-y", "bar-token-z"]
         account = {"metadata": {"name": "bar"}, "secrets": [{"name": name} for name in names]}
         output = await run("service-account", account)
@@ -425,7 +425,7 @@ class TestAccounts:
 
 class TestJobs:
     @pytest.mark.spec("RST-071")
-    async def test_the_uid_of_the_old_job_goes(self) -> None:
+    async def test_the_uid_of_the_old_job_is_removed(self) -> None:
         def labels() -> dict[str, str]:
             return {"controller-uid": "u", "batch.kubernetes.io/controller-uid": "u", "app": "x"}
 
@@ -503,7 +503,7 @@ def names(output: RestoreItemOutput) -> list[str]:
 
 class TestInitHooks:
     @pytest.mark.spec("RST-103")
-    async def test_the_annotation_beats_the_spec_and_restic_stays_first(self) -> None:
+    async def test_the_annotation_overrides_the_spec_and_restic_stays_first(self) -> None:
         pod = hooked_pod("restic-wait", "one", "two", container_image="img", container_name="mine")
         output = await run("init-restore-hook", pod, hooks=RestoreHooks(resources=[init_hook("spec")]))
         assert names(output) == ["restic-wait", "mine", "one", "two"]
@@ -536,7 +536,7 @@ class TestInitHooks:
         ],
         ids=["behind-restic", "first", "restic-elsewhere", "no-image"],
     )
-    async def test_where_the_containers_come_from_and_go(
+    async def test_containers_come_from_the_spec_or_annotations_and_stand_first(
         self, existing: tuple[str, ...], image: str, expected: list[str]
     ) -> None:
         hooks = RestoreHooks(
@@ -578,13 +578,15 @@ class TestInitHooks:
         ("annotation", "command"),
         [('["a","b"]', ["a", "b"]), ("[broken", ["[broken"]), ("cmd x", ["cmd x"]), (None, None)],
     )
-    async def test_commands(self, annotation: str | None, command: list[str] | None) -> None:
+    async def test_the_command_of_an_annotation_is_read(
+        self, annotation: str | None, command: list[str] | None
+    ) -> None:
         extra = {} if annotation is None else {"command": annotation}
         output = await run("init-restore-hook", hooked_pod(container_image="img", **extra))
         assert output.item["spec"]["initContainers"][0].get("command") == command
 
     @pytest.mark.parametrize("text", ["[1, 2]", '{"a": 1}'])
-    def test_what_is_no_array_of_strings_is_one_element(self, text: str) -> None:
+    def test_a_command_that_is_no_array_of_strings_is_one_element(self, text: str) -> None:
         assert parse_command(text) == [text]
 
 

@@ -120,7 +120,9 @@ def names(containers: list[JSONObject]) -> list[str]:
         (("restic-wait", "a", "restic-wait"), ["restic-wait", "a"]),
     ],
 )
-async def test_it_is_the_first_and_the_only_one(before: tuple[str, ...], after: list[str]) -> None:
+async def test_the_container_is_the_first_and_the_only_one_that_waits(
+    before: tuple[str, ...], after: list[str]
+) -> None:
     containers = await run(Cluster(saved("data")), a_pod(*before))
 
     assert names(containers) == after
@@ -129,7 +131,7 @@ async def test_it_is_the_first_and_the_only_one(before: tuple[str, ...], after: 
 
 
 @pytest.mark.parametrize("filled", [True, False])
-async def test_one_of_an_earlier_restore_would_wait_for_ever(filled: bool) -> None:
+async def test_the_container_of_an_earlier_restore_is_removed(filled: bool) -> None:
     cluster = Cluster() if filled else Cluster(saved("data"))
 
     assert names(await run(cluster, a_pod("a", "restic-wait"), filled=filled)) == ["a"]
@@ -161,7 +163,7 @@ async def test_one_of_an_earlier_restore_would_wait_for_ever(filled: bool) -> No
     ],
     ids=["saved-wins", "annotation", "mapped", "other-namespace", "other-pod", "projected-and-empty"],
 )
-async def test_which_volumes_are_waited_for(
+async def test_a_pod_waits_for_its_volumes_with_data_in_the_backup(
     orders: list[JSONObject], pod: JSONObject, original: str, mounted: list[str]
 ) -> None:
     containers = await run(Cluster(*orders), pod, original=original)
@@ -182,7 +184,7 @@ async def test_no_pod_waits_for_the_data_of_another_uploader() -> None:
 
 
 @pytest.mark.spec("RST-103")
-async def test_together_with_init_hooks() -> None:
+async def test_the_container_stands_before_those_of_init_hooks() -> None:
     """In the order in which actions run."""
     pod = a_pod("restic-wait", "own", **{labels.INIT_RESTORE_HOOK_CONTAINER_IMAGE: "hook"})
     given = RestoreItemInput(item=pod, item_from_backup=pod, restore=restore_of())
@@ -208,7 +210,7 @@ async def test_together_with_init_hooks() -> None:
         ("myregistry.io:34567/my-image:my-tag", "myregistry.io:34567/my-image:my-tag"),
     ],
 )
-def test_the_configured_image(given: str, image: str | None) -> None:
+def test_a_configured_image_is_used_if_it_is_valid(given: str, image: str | None) -> None:
     assert configured_image({"image": given}) == image
 
 
@@ -223,7 +225,7 @@ def test_the_configured_image(given: str, image: str | None) -> None:
         ({"image": "own"}, {"velero": "r/p:1"}, "r/p:1", ["pinnace", "restore-helper"]),
     ],
 )
-async def test_image_and_command(
+async def test_image_and_command_are_configured_or_those_of_the_server(
     config: dict[str, str], workloads: dict[str, str], image: str, command: list[str]
 ) -> None:
     cluster = Cluster(saved("data"), config=config)
@@ -245,12 +247,12 @@ async def test_the_config_map_of_velero_1_10_and_later_is_taken_in_place_of_the_
 
 
 @pytest.mark.spec("API-020")
-async def test_two_config_maps_are_one_too_many() -> None:
+async def test_two_config_maps_are_an_error() -> None:
     with pytest.raises(ActionError, match=r"found more than one ConfigMap matching .*: \[c0 c1\]"):
         await run(Cluster(saved("data"), configs=2), a_pod())
 
 
-async def test_what_cannot_be_read_fails_the_pod() -> None:
+async def test_data_that_cannot_be_read_fails_the_pod() -> None:
     cluster = Cluster(saved("data"))
     cluster.refuse = Forbidden(403, message="you may not")
     with pytest.raises(ActionError, match="error listing pod volume backups: you may not"):
@@ -264,7 +266,7 @@ def container_of(**config: str) -> JSONObject:
     return helper_container(config, image="i", command=["c"], restore_uid=UID, volumes=["b", "a"])
 
 
-def test_the_whole_container() -> None:
+def test_the_container_as_a_whole() -> None:
     assert container_of() == {
         "name": "restic-wait",
         "image": "i",
@@ -295,7 +297,9 @@ def test_the_whole_container() -> None:
         ("50m,64Mi,,", {"requests": {"cpu": "50m", "memory": "64Mi"}, "limits": DEFAULTS["limits"]}),
     ],
 )
-def test_resources(quantities: str, resources: JSONObject, caplog: pytest.LogCaptureFixture) -> None:
+def test_valid_resources_of_the_config_map_are_used(
+    quantities: str, resources: JSONObject, caplog: pytest.LogCaptureFixture
+) -> None:
     keys = ("cpuRequest", "memRequest", "cpuLimit", "memLimit")
 
     found = container_of(**dict(zip(keys, quantities.split(","), strict=True)))["resources"]
@@ -321,7 +325,7 @@ def test_resources(quantities: str, resources: JSONObject, caplog: pytest.LogCap
         ("7", "", "yes", {"runAsUser": 7}, 1),
     ],
 )
-def test_security_context(
+def test_a_security_context_is_used_up_to_the_first_invalid_value(
     user: str, group: str, escalation: str, context: JSONObject, logged: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     given = {

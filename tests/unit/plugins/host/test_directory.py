@@ -17,7 +17,7 @@ def put(root: Path, name: str, mode: int) -> Path:
 
 
 @pytest.mark.spec("PLG-004", "SRV-011")
-def test_executables_in_order_of_their_names(tmp_path: Path) -> None:
+def test_executables_are_found_in_the_order_of_their_names(tmp_path: Path) -> None:
     for name, mode in {
         "nested/nonexecutable5": 0o644,
         "nested/executable4": 0o755,
@@ -44,7 +44,7 @@ def test_any_execute_bit_counts(tmp_path: Path, mode: int, counts: bool) -> None
 
 
 @pytest.mark.spec("PLG-004", "SRV-011")
-def test_no_directory_is_no_plugins(tmp_path: Path) -> None:
+def test_a_missing_directory_holds_no_plugins(tmp_path: Path) -> None:
     assert find_programs(tmp_path / "missing") == []
 
 
@@ -63,7 +63,7 @@ def test_links_count_as_what_they_point_to(tmp_path: Path) -> None:
     assert found == ["folder/plugin", "to-plugin"]
 
 
-def test_a_link_back_up_ends(tmp_path: Path) -> None:
+def test_a_link_to_a_folder_above_is_not_followed(tmp_path: Path) -> None:
     plugin = put(tmp_path, "plugins/nested/plugin", 0o755)
     (plugin.parent / "up").symlink_to(tmp_path / "plugins")
 

@@ -12,7 +12,7 @@ from pinnace.plugins.host.handshake import (
 
 
 @pytest.mark.spec("PLG-007")
-def test_arguments() -> None:
+def test_arguments_have_the_log_level_and_the_features() -> None:
     assert plugin_arguments(log_level="info", features=()) == ["--log-level", "info"]
     assert plugin_arguments(log_level="debug", features={"feature2", "feature1"}) == [
         "--log-level",
@@ -34,7 +34,7 @@ def test_arguments() -> None:
     ],
     ids=["between", "first", "last", "only", "absent"],
 )
-def test_features_are_taken_out(given: str, kept: str) -> None:
+def test_features_are_removed_from_the_arguments(given: str, kept: str) -> None:
     assert without_features(given.split()) == kept.split()
 
 
@@ -61,7 +61,7 @@ def test_the_environment_is_inherited_without_promises_of_another_host() -> None
     ],
     ids=["six fields", "five fields", "tcp", "seven fields"],
 )
-def test_good_lines(line: str, target: str, socket: str | None) -> None:
+def test_a_valid_line_gives_the_address(line: str, target: str, socket: str | None) -> None:
     address = parse_handshake(line)
 
     assert (address.target, address.socket) == (target, socket)
@@ -83,6 +83,6 @@ def test_good_lines(line: str, target: str, socket: str | None) -> None:
         ("1|2|unix|/s|grpc|" + "A" * 51, "wants TLS"),
     ],
 )
-def test_bad_lines(line: str, problem: str) -> None:
+def test_an_invalid_line_is_an_error(line: str, problem: str) -> None:
     with pytest.raises(PluginStartError, match=problem):
         parse_handshake(line)

@@ -74,7 +74,9 @@ def local(behave: Any, **kwargs: Any) -> LocalBackupItemAction:
     ],
     ids=lambda value: type(value).__name__,
 )
-async def test_what_it_raises(error: BaseException, text: str) -> None:
+async def test_an_exception_of_a_plugin_becomes_an_error_with_its_name(
+    error: BaseException, text: str
+) -> None:
     with pytest.raises(PluginCallError, match=r"^plugin example\.io/scripted: ") as caught:
         await local(raising(error)).execute(pod(), BACKUP)
     assert text in str(caught.value)
@@ -93,19 +95,21 @@ async def test_what_it_raises(error: BaseException, text: str) -> None:
         ((pod(), None), "no list of ResourceIdentifier"),
     ],
 )
-async def test_what_it_returns(answer: object, problem: str) -> None:
+async def test_a_wrong_result_of_a_plugin_becomes_an_error_with_its_name(
+    answer: object, problem: str
+) -> None:
     with pytest.raises(PluginCallError, match=problem):
         await local(lambda: answer).execute(pod(), BACKUP)
 
 
-async def test_it_may_take_its_time_but_not_for_ever() -> None:
+async def test_a_call_may_take_long_but_not_for_ever() -> None:
     deadlines = Deadlines(work=0.05)
 
     with pytest.raises(PluginCallError, match=r"example\.io/scripted: it did not answer in time"):
         await local(lambda: asyncio.Event().wait(), deadlines=deadlines).execute(pod(), BACKUP)
 
 
-async def test_a_cancellation_of_ours_goes_through() -> None:
+async def test_a_cancellation_of_the_caller_is_passed_on() -> None:
     started = asyncio.Event()
 
     async def hang() -> None:
@@ -129,12 +133,12 @@ async def test_a_function_that_is_not_async_is_an_error_of_the_plugin() -> None:
         await action.execute(pod(), BACKUP)
 
 
-async def test_a_selector_of_another_type() -> None:
+async def test_a_selector_of_another_type_is_an_error() -> None:
     with pytest.raises(PluginCallError, match="answered what it applies to as str, not ResourceSelector"):
         await local(lambda: "pods").applies_to()
 
 
-async def test_a_restore_action_that_returns_something_else() -> None:
+async def test_a_restore_action_that_returns_another_type_is_an_error() -> None:
     class Wrong:
         name = "example.io/wrong"
 
@@ -158,7 +162,9 @@ class Configured(Scripted):
 
 
 @pytest.mark.parametrize("data", [{}, {"color": "red"}])
-async def test_settings_come_before_the_question_what_it_applies_to(data: dict[str, str]) -> None:
+async def test_an_action_gets_its_settings_before_it_is_asked_what_it_applies_to(
+    data: dict[str, str],
+) -> None:
     plugin = Configured(ResourceSelector)
 
     async def read() -> Mapping[str, str]:
@@ -198,7 +204,7 @@ async def test_a_deletion_does_not_leave_out_an_action_whose_settings_cannot_be_
         await action.applies_to()
 
 
-async def test_settings_that_are_refused() -> None:
+async def test_refused_settings_are_an_error() -> None:
     async def read() -> Mapping[str, str]:
         return {"bad": "x"}
 
@@ -207,7 +213,7 @@ async def test_settings_that_are_refused() -> None:
         await action.applies_to()
 
 
-async def test_a_store_that_breaks_while_it_is_read() -> None:
+async def test_a_store_that_breaks_while_it_is_read_is_an_error() -> None:
     class Breaking(MemoryStore):
         async def get_object(self, bucket: str, key: str) -> AsyncIterator[bytes]:
             yield b"some"
@@ -243,7 +249,7 @@ async def test_every_block_moves_the_deadline() -> None:
     assert after > before + 900
 
 
-async def test_an_id_that_is_no_text() -> None:
+async def test_an_id_that_is_no_text_is_an_error() -> None:
     class Numbering(Snapshotter):
         async def create_snapshot(self, volume_id: str, volume_az: str, tags: Mapping[str, str]) -> str:
             return 5  # type: ignore[return-value]

@@ -44,20 +44,20 @@ ALL = [
 ]
 
 
-def test_from_an_entry_point() -> None:
+def test_plugins_are_loaded_from_an_entry_point() -> None:
     assert names([], entry(f"{SAMPLE}:plugins")) == ALL
 
 
-def test_from_a_module() -> None:
+def test_plugins_are_loaded_from_a_module() -> None:
     assert names([SAMPLE]) == ALL
     assert names([f"{SAMPLE}:plugins"]) == ALL
 
 
-def test_offered_in_both_ways_counts_once() -> None:
+def test_plugins_that_are_offered_in_both_ways_count_once() -> None:
     assert names([SAMPLE], entry(f"{SAMPLE}:plugins")) == ALL
 
 
-def test_modules_from_the_environment() -> None:
+def test_modules_are_named_in_the_environment() -> None:
     assert modules_from({"PINNACE_PLUGINS": "a, b:c,,"}) == ["a", "b:c"]
     assert modules_from({}) == []
 
@@ -128,12 +128,12 @@ class Failing(BackupAction):
         (Failing, PluginLoadError, "BackupItemAction Failing cannot be made: OSError: no disk"),
     ],
 )
-def test_what_is_no_plugin_is_refused(factory: type, kind: type[Exception], problem: str) -> None:
+def test_an_object_that_is_no_plugin_is_refused(factory: type, kind: type[Exception], problem: str) -> None:
     with pytest.raises(kind, match=problem):
         by_id(Plugins(backup_item_actions=[factory]))
 
 
-def test_a_name_twice_in_one_package() -> None:
+def test_two_plugins_of_one_name_in_a_package_are_refused() -> None:
     with pytest.raises(DuplicatePlugin, match=r"BackupItemAction example\.io/backup is registered twice"):
         by_id(Plugins(backup_item_actions=[BackupAction, BackupAction]))
 

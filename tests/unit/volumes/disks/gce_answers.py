@@ -15,7 +15,7 @@ TIME = "2024-04-01T12:34:56.123-07:00"
 
 
 def _where(place: str) -> JSONObject:
-    """The field that names a zone or region; what is global has none."""
+    """The field that names a zone or region; global resources have none."""
     kind = place.split("/")[2].removesuffix("s")
     return {kind: f"{GOOGLE}/{place}"} if kind in ("zone", "region") else {}
 
@@ -42,7 +42,7 @@ def operation(place: str, status: str = "RUNNING", *, kind: str = "insert", name
 
 
 def failed(place: str, code: str, message: str) -> JSONObject:
-    """An operation that came to nothing."""
+    """An operation that failed."""
     return {
         **operation(place, "DONE"),
         "httpErrorStatusCode": 403,

@@ -65,7 +65,7 @@ def names(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class TestSnapshots:
-    async def test_are_taken_and_waited_for(self, cloud: Cloud, opened: Open) -> None:
+    async def test_a_snapshot_is_taken_and_waited_for(self, cloud: Cloud, opened: Open) -> None:
         cloud.on("GET", f"{GROUP}/disks/data", DISK)
         cloud.on("PUT", NEW, accepted(), status=202, headers=BEGUN)
         cloud.on("GET", OPERATION, state("InProgress"))
@@ -99,7 +99,9 @@ class TestSnapshots:
 
         assert [each.query["monitor"] for each in cloud.requests("GET", OPERATION)] == ["true", "true"]
 
-    async def test_without_any_url_the_resource_tells(self, cloud: Cloud, opened: Open) -> None:
+    async def test_without_any_url_the_state_of_the_resource_is_read(
+        self, cloud: Cloud, opened: Open
+    ) -> None:
         cloud.on("GET", f"{GROUP}/disks/data", DISK)
         cloud.on("PUT", NEW, accepted(), status=201)
         cloud.on("GET", NEW, accepted())
@@ -116,7 +118,7 @@ class TestSnapshots:
         with pytest.raises(SnapshotError, match="of disk data: Azure only says Failed"):
             await (await opened()).create_snapshot("data", "", TAGS)
 
-    async def test_incremental_ones_in_another_group_and_subscription(
+    async def test_incremental_snapshots_are_taken_in_another_group_and_subscription(
         self, cloud: Cloud, opened: Open
     ) -> None:
         path = f"{VAULT}/snapshots/data-{UUID}"
@@ -179,7 +181,7 @@ class TestSnapshots:
         [(204, None), (404, refusal("ResourceGroupNotFound", "Resource group 'vault' could not be found."))],
         ids=["no snapshot", "no group"],
     )
-    async def test_what_is_not_there_is_deleted(
+    async def test_deleting_a_missing_snapshot_succeeds(
         self, cloud: Cloud, opened: Open, status: int, body: dict[str, Any] | None
     ) -> None:
         path = f"{VAULT}/snapshots/s1"
@@ -206,7 +208,7 @@ class TestSnapshots:
             await snapshotter.has_snapshot(f"{path}4")
 
     @pytest.mark.parametrize("body", [{}, None], ids=["empty object", "nothing"])
-    async def test_what_something_else_answered_to_a_change_is_not_believed(
+    async def test_a_foreign_answer_to_a_change_is_not_trusted(
         self, cloud: Cloud, opened: Open, body: dict[str, Any] | None
     ) -> None:
         """A proxy that answers 200 to anything: the snapshot was never taken, and is still there."""
@@ -221,7 +223,7 @@ class TestSnapshots:
         path = f"{VAULT}/snapshots/s1"
         cloud.on("DELETE", path, body)
         cloud.on("GET", path, snapshot(path))
-        with pytest.raises(SnapshotError, match="one of success, but it is still there"):
+        with pytest.raises(SnapshotError, match="a success, but the resource still exists"):
             await snapshotter.delete_snapshot(path)
 
         cloud.on("DELETE", f"{path}2", body)
@@ -229,7 +231,7 @@ class TestSnapshots:
         await snapshotter.delete_snapshot(f"{path}2")
 
     @pytest.mark.parametrize("body", [{}, DISK], ids=["empty object", "another resource"])
-    async def test_what_something_else_answered_to_a_look_is_not_believed(
+    async def test_a_foreign_answer_to_a_look_is_refused(
         self, cloud: Cloud, opened: Open, body: dict[str, Any]
     ) -> None:
         cloud.on("GET", f"{VAULT}/snapshots/s1", body)
@@ -256,7 +258,7 @@ class TestSnapshots:
         with pytest.raises(SnapshotError, match="Azure has forgotten the operation"):
             await (await opened()).delete_snapshot(path)
 
-    async def test_a_refusal(self, cloud: Cloud, opened: Open) -> None:
+    async def test_a_refusal_is_reported(self, cloud: Cloud, opened: Open) -> None:
         path = f"{VAULT}/snapshots/s1"
         body = refusal("AuthorizationFailed", "The client has no authorization.")
         cloud.on("DELETE", path, body, status=403)
@@ -277,7 +279,7 @@ class TestRestoredDisks:
             ("Premium_ZRS", "westeurope-2", None),
         ],
     )
-    async def test_are_made_in_their_zone(
+    async def test_disks_are_made_in_their_zone(
         self, cloud: Cloud, opened: Open, sku: str, zone: str, zones: list[str] | None
     ) -> None:
         cloud.on("GET", self.SNAPSHOT, snapshot(self.SNAPSHOT, tags={"team": "shop"}))
@@ -302,7 +304,7 @@ class TestRestoredDisks:
 
 
 @pytest.mark.spec("STO-037")
-async def test_ids_and_tags(opened: Open) -> None:
+async def test_invalid_ids_are_refused_and_tags_adapted(opened: Open) -> None:
     with pytest.raises(SnapshotError, match="snapshot URI could not be parsed"):
         await (await opened()).delete_snapshot("/subscriptions/sub/snapshots/x")
     with pytest.raises(SnapshotError, match="snapshot URI could not be parsed"):
@@ -321,14 +323,16 @@ class TestVolumes:
             ({"hostPath": {}}, ""),
         ],
     )
-    async def test_ids(self, opened: Open, spec: dict[str, Any], expected: str) -> None:
+    async def test_the_id_of_a_volume_is_the_name_of_its_disk(
+        self, opened: Open, spec: dict[str, Any], expected: str
+    ) -> None:
         assert await (await opened()).get_volume_id({"spec": spec}) == expected
 
-    async def test_an_id_that_is_missing(self, opened: Open) -> None:
+    async def test_a_missing_id_is_an_error(self, opened: Open) -> None:
         with pytest.raises(SnapshotError, match=r"spec.azureDisk.diskName not found"):
             await (await opened()).get_volume_id({"spec": {"azureDisk": {}}})
 
-    async def test_another_disk(self, opened: Open) -> None:
+    async def test_a_persistent_volume_is_changed_to_another_disk(self, opened: Open) -> None:
         snapshotter = await opened()
         uri = f"{GROUP}/disks/new"
         in_tree = await snapshotter.set_volume_id({"spec": {"azureDisk": {"diskName": "a"}}}, "new")
@@ -356,17 +360,21 @@ class TestConfiguration:
             ({"subscriptionId": "other"}, "resourceGroup not specified"),
         ],
     )
-    async def test_refused(self, opened: Open, config: dict[str, str], text: str) -> None:
+    async def test_invalid_configurations_are_refused(
+        self, opened: Open, config: dict[str, str], text: str
+    ) -> None:
         with pytest.raises(SnapshotError, match=text):
             await opened(**config)
 
     @pytest.mark.parametrize("missing", ["AZURE_SUBSCRIPTION_ID", "AZURE_RESOURCE_GROUP"])
-    async def test_what_must_be_said(self, environ: dict[str, str], opened: Open, missing: str) -> None:
+    async def test_missing_settings_are_refused(
+        self, environ: dict[str, str], opened: Open, missing: str
+    ) -> None:
         del environ[missing]
         with pytest.raises(SnapshotError, match=f"do not have values: {missing}"):
             await opened()
 
-    async def test_no_credentials(self) -> None:
+    async def test_missing_credentials_are_an_error(self) -> None:
         environ = {"AZURE_SUBSCRIPTION_ID": "s", "AZURE_RESOURCE_GROUP": "g", "AZURE_IMDS_DISABLED": "true"}
         with pytest.raises(StoreConfigError, match="no Azure credentials found"):
             await AzureDiskSnapshotter(environ=environ).init({})

@@ -68,7 +68,7 @@ def operations(where: str, name: str = "op1") -> str:
 class TestSnapshots:
     NEW = f"data-{UUID}"
 
-    async def test_is_taken_when_it_is_uploading(self, cloud: Cloud, opened: Open) -> None:
+    async def test_a_snapshot_is_taken_when_it_is_uploading(self, cloud: Cloud, opened: Open) -> None:
         description = '{"kubernetes.io/created-for": "x"}'
         cloud.on("GET", f"{DISKS}/data", disk(HERE, "data", description=description))
         cloud.on("POST", SNAPSHOTS, operation(GLOBAL))
@@ -89,7 +89,9 @@ class TestSnapshots:
         assert json.loads(asked.json["description"]) == {"kubernetes.io/created-for": "x", **TAGS}
         assert len(cloud.requests("GET", snapshot_path(self.NEW))) == 3
 
-    async def test_of_a_regional_disk_into_another_project(self, cloud: Cloud, opened: Open) -> None:
+    async def test_a_snapshot_of_a_regional_disk_is_taken_into_another_project(
+        self, cloud: Cloud, opened: Open
+    ) -> None:
         region, vault = "projects/shop/regions/europe-west1", "projects/vault/global"
         cloud.on("GET", f"/compute/v1/{region}/disks/data", disk(region, "data", description="mine"))
         cloud.on("POST", f"/compute/v1/{vault}/snapshots", operation(vault))
@@ -143,7 +145,7 @@ class TestSnapshots:
         with pytest.raises(SnapshotError, match="failed"):
             await (await opened()).create_snapshot("data", ZONE, TAGS)
 
-    async def test_without_the_right_to_see_operations_the_snapshot_tells(
+    async def test_without_the_right_to_see_operations_the_state_of_the_snapshot_is_read(
         self, cloud: Cloud, opened: Open
     ) -> None:
         cloud.on("GET", f"{DISKS}/data", disk(HERE, "data"))
@@ -157,7 +159,7 @@ class TestSnapshots:
     @pytest.mark.parametrize(
         ("status", "reason"), [(503, "backendError"), (403, "rateLimitExceeded")], ids=["busy", "too fast"]
     )
-    async def test_a_second_try_is_the_same_request(
+    async def test_a_second_attempt_is_the_same_request(
         self, cloud: Cloud, opened: Open, status: int, reason: str
     ) -> None:
         cloud.on("GET", f"{DISKS}/data", disk(HERE, "data"))
@@ -219,7 +221,7 @@ class TestSnapshots:
 
         assert len(cloud.requests("GET", snapshot_path("s1"))) == 2
 
-    async def test_what_something_else_answered_is_not_believed(self, cloud: Cloud, opened: Open) -> None:
+    async def test_foreign_answers_are_refused(self, cloud: Cloud, opened: Open) -> None:
         """A proxy that answers `{}` to anything."""
         snapshotter = await opened()
         cloud.on("GET", f"{DISKS}/data", {})
@@ -236,7 +238,7 @@ class TestSnapshots:
         with pytest.raises(SnapshotError, match="not the resource that was asked for"):
             await snapshotter.has_snapshot("s1")
 
-    async def test_a_refusal(self, cloud: Cloud, opened: Open) -> None:
+    async def test_a_refusal_is_reported(self, cloud: Cloud, opened: Open) -> None:
         message = "Required 'compute.snapshots.delete' permission for 's1'"
         cloud.on("DELETE", snapshot_path("s1"), refusal(403, "forbidden", message), status=403)
         with pytest.raises(StorageError, match=f"cannot delete snapshot s1: {message}$"):
@@ -249,7 +251,7 @@ class TestRestoredDisks:
     SELF_LINK = "https://www.googleapis.com/compute/v1/projects/shop/global/snapshots/s1"
     NEW = f"restore-{UUID}"
 
-    async def test_are_made_where_the_old_ones_were(self, cloud: Cloud, opened: Open) -> None:
+    async def test_disks_are_made_where_the_old_ones_were(self, cloud: Cloud, opened: Open) -> None:
         cloud.on("GET", snapshot_path("s1"), snapshot("shop", "s1", description="{}"))
         cloud.on("POST", DISKS, operation(HERE))
         cloud.on("GET", operations(f"shop/zones/{ZONE}"), operation(HERE))
@@ -268,7 +270,7 @@ class TestRestoredDisks:
         }
         assert len(cloud.requests("GET", operations(f"shop/zones/{ZONE}"))) == 2
 
-    async def test_regional_ones_have_copies_in_the_same_zones(self, cloud: Cloud, opened: Open) -> None:
+    async def test_regional_disks_have_copies_in_the_same_zones(self, cloud: Cloud, opened: Open) -> None:
         region = "projects/shop/regions/europe-west1"
         cloud.on("GET", snapshot_path("s1"), snapshot("shop", "s1"))
         cloud.on("POST", f"/compute/v1/{region}/disks", operation(region))
@@ -284,7 +286,7 @@ class TestRestoredDisks:
             "projects/shop/zones/europe-west1-c",
         ]
 
-    async def test_without_the_right_to_see_operations_the_disk_tells(
+    async def test_without_the_right_to_see_operations_the_state_of_the_disk_is_read(
         self, cloud: Cloud, opened: Open
     ) -> None:
         cloud.on("GET", snapshot_path("s1"), snapshot("shop", "s1"))
@@ -302,7 +304,7 @@ class TestRestoredDisks:
 
         assert (info.volume_type, info.iops) == (TYPE, None)
 
-    async def test_without_a_zone(self, opened: Open) -> None:
+    async def test_a_missing_zone_is_an_error(self, opened: Open) -> None:
         with pytest.raises(SnapshotError, match="in which zone"):
             await (await opened()).get_volume_info("data", "")
 
@@ -321,7 +323,9 @@ class TestVolumes:
             ({}, ""),
         ],
     )
-    async def test_ids(self, opened: Open, spec: dict[str, Any], expected: str) -> None:
+    async def test_the_id_of_a_volume_is_the_name_of_its_disk(
+        self, opened: Open, spec: dict[str, Any], expected: str
+    ) -> None:
         assert await (await opened()).get_volume_id({"spec": spec}) == expected
 
     @pytest.mark.parametrize(
@@ -332,11 +336,11 @@ class TestVolumes:
             ({"csi": {"driver": CSI, "volumeHandle": "data"}}, "does not name a disk"),
         ],
     )
-    async def test_ids_that_are_missing(self, opened: Open, spec: dict[str, Any], text: str) -> None:
+    async def test_missing_ids_are_an_error(self, opened: Open, spec: dict[str, Any], text: str) -> None:
         with pytest.raises(SnapshotError, match=text):
             await (await opened()).get_volume_id({"spec": spec})
 
-    async def test_another_disk(self, opened: Open) -> None:
+    async def test_a_persistent_volume_is_changed_to_another_disk(self, opened: Open) -> None:
         snapshotter = await opened()
         in_tree: dict[str, Any] = {
             "metadata": {"name": "pv"},
@@ -356,7 +360,7 @@ class TestVolumes:
 
 
 @pytest.mark.spec("STO-036")
-def test_regions_of_zones() -> None:
+def test_the_region_of_zones() -> None:
     assert region_of("us-central1-a__us-central1-b") == "us-central1"
     assert region_of("us-central1") == "us-central1"
     assert place_of("us-central1-a__us-central1-b") == Place(
@@ -368,13 +372,13 @@ def test_regions_of_zones() -> None:
 
 
 class TestConfiguration:
-    async def test_unknown_keys(self, opened: Open) -> None:
+    async def test_unknown_keys_are_refused(self, opened: Open) -> None:
         with pytest.raises(
             SnapshotError, match=r"invalid keys \[foo\]; valid keys are \[snapshotLocation proj"
         ):
             await opened(foo="1")
 
-    async def test_no_credentials(self) -> None:
+    async def test_missing_credentials_are_an_error(self) -> None:
         with pytest.raises(StoreConfigError, match="no Google credentials found"):
             await GCESnapshotter(environ={"NO_GCE_CHECK": "true"}).init({})
 

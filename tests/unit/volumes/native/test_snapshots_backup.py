@@ -1,4 +1,4 @@
-"""Where a volume is, and whose snapshots it gets."""
+"""The zone of a volume, and which volumes get native snapshots."""
 
 from typing import Any, cast
 from unittest.mock import Mock
@@ -37,7 +37,7 @@ def test_the_zone_of_a_volume(labels: dict[str, str], spec: dict[str, Any], zone
     assert zone_of({"metadata": {"name": "pv", "labels": labels}, "spec": spec}) == zone
 
 
-async def test_volumes_of_csi_drivers_are_left_to_them() -> None:
+async def test_volumes_of_csi_drivers_get_no_native_snapshots() -> None:
     backup = Backup(metadata=ObjectMeta(name="b1"), spec=BackupSpec(volume_snapshot_locations=["default"]))
     asked = Mock(spec=Snapshotters)
     native = NativeSnapshots(backup, asked, csi=True)

@@ -117,7 +117,7 @@ async def test_a_volume_is_made_as_the_record_says(
     ],
     ids=["no name", "no location", "provider", "no id", "name lost"],
 )
-async def test_what_goes_wrong_says_so(
+async def test_errors_name_their_reason(
     snapshotters: Snapshotters,
     provider: Provider,
     name: str,
@@ -132,7 +132,7 @@ async def test_what_goes_wrong_says_so(
         await SnapshotVolumes(snapshotters).restore_volume(volume, record(location=location))
 
 
-async def test_every_snapshot_that_was_made_is_deleted_whatever_happens_to_the_others(
+async def test_an_error_deleting_a_snapshot_does_not_stop_the_others(
     snapshotters: Snapshotters, provider: Provider
 ) -> None:
     provider.fails = {"snap-2"}

@@ -54,7 +54,7 @@ async def test_the_file_of_its_own_credential_is_part_of_the_configuration() -> 
     ("credentials", "problem"),
     [(missing, 'location v1: Secret "other-account" not found'), (None, "only by a server")],
 )
-async def test_other_credentials_are_never_taken_in_their_place(credentials: Any, problem: str) -> None:
+async def test_a_missing_credential_is_not_replaced_by_others(credentials: Any, problem: str) -> None:
     provider = Provider()
 
     with pytest.raises(SnapshotError, match=problem):

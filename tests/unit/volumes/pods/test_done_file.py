@@ -56,7 +56,7 @@ def test_a_link_does_not_lead_out_of_the_volume(volume: Path, tmp_path: Path) ->
     assert not (volume / ".velero").is_symlink()
 
 
-def test_a_link_in_place_of_the_file(volume: Path, tmp_path: Path) -> None:
+def test_a_link_in_place_of_the_file_is_replaced(volume: Path, tmp_path: Path) -> None:
     victim = tmp_path / "victim"
     victim.write_text("kept")
     (volume / ".velero").mkdir()
@@ -68,7 +68,7 @@ def test_a_link_in_place_of_the_file(volume: Path, tmp_path: Path) -> None:
     assert not (volume / ".velero" / "uid").is_symlink()
 
 
-def test_a_file_in_the_way(volume: Path) -> None:
+def test_a_file_in_place_of_the_directory(volume: Path) -> None:
     (volume / ".velero").write_text("a file of the user")
 
     with pytest.raises(DoneFileError, match="Not a directory"):
@@ -78,12 +78,12 @@ def test_a_file_in_the_way(volume: Path) -> None:
 
 
 @pytest.mark.parametrize("uid", ["", ".", "..", "../out", "a/b"])
-def test_what_is_no_uid(volume: Path, uid: str) -> None:
+def test_an_invalid_uid_is_refused(volume: Path, uid: str) -> None:
     with pytest.raises(DoneFileError):
         write_done_file(volume, uid)
     assert list(volume.parent.iterdir()) == [volume]
 
 
-def test_a_volume_that_is_gone(volume: Path) -> None:
+def test_a_missing_volume_is_an_error(volume: Path) -> None:
     with pytest.raises(DoneFileError, match=r"^error creating .*: No such file or directory$"):
         write_done_file(volume / "gone", "uid")

@@ -30,7 +30,9 @@ CLAIMED = a_pod(claimed("my-vol", "my-claim"))
         (a_pod({"name": "my-vol", "ephemeral": {}}), CSI, "a-pv/mount"),
     ],
 )
-def test_directories(pod: JSONObject, persistent: JSONObject | None, directory: str) -> None:
+def test_the_directory_of_each_kind_of_volume(
+    pod: JSONObject, persistent: JSONObject | None, directory: str
+) -> None:
     assert volume_directory(pod, "my-vol", persistent) == directory
 
 
@@ -52,7 +54,7 @@ def test_without_volume_or_persistent_volume_there_is_no_directory() -> None:
         (empty_dir("v"), ""),
     ],
 )
-def test_claims(source: JSONObject, claim: str) -> None:
+def test_the_claim_of_each_kind_of_volume(source: JSONObject, claim: str) -> None:
     assert volume_claim(a_pod(source), "v") == claim
 
 
@@ -79,7 +81,7 @@ def test_a_volume_migrated_to_csi_is_its_mount(tmp_path: Path) -> None:
     assert find_volume_path(tmp_path, "uid", "a-pv/mount") == path / "mount"
 
 
-def test_a_volume_of_one_s_own_that_looks_like_it_is_not_touched(tmp_path: Path) -> None:
+def test_a_volume_that_only_looks_migrated_is_used_as_it_is(tmp_path: Path) -> None:
     path = tmp_path / "uid" / "volumes" / "kubernetes.io~nfs" / "a-pv"
     (path / "mount").mkdir(parents=True)
     (path / "vol_data.json").write_text("{}")
@@ -98,7 +100,7 @@ def test_names_do_not_lead_elsewhere(tmp_path: Path, uid: str, directory: str) -
 def test_a_volume_in_block_mode_is_refused_with_the_reason() -> None:
     block = {"metadata": {"name": "a-pv"}, "spec": {"csi": {"driver": "d"}, "volumeMode": "Block"}}
 
-    with pytest.raises(HostPathError, match="in Block mode, and the files of pods only"):
+    with pytest.raises(HostPathError, match="in Block mode, and only volumes with files"):
         volume_directory(CLAIMED, "my-vol", block)
 
 
@@ -127,14 +129,14 @@ def test_a_device_is_looked_for_only_below_its_pod(tmp_path: Path, pod_uid: str,
         find_device(tmp_path, pod_uid, volume)
 
 
-def test_what_the_kubelet_links_to_must_be_a_block_device(tmp_path: Path) -> None:
+def test_the_target_of_the_kubelet_s_link_must_be_a_block_device(tmp_path: Path) -> None:
     add_device(tmp_path, "kubernetes.io~csi", Path("/dev/null"))
 
     with pytest.raises(HostPathError, match="/dev/null is no block device"):
         find_device(tmp_path, "uid-p", "a-pv")
 
 
-def test_an_agent_that_does_not_see_the_device_says_what_it_lacks(tmp_path: Path) -> None:
+def test_an_agent_that_does_not_see_the_device_names_what_it_lacks(tmp_path: Path) -> None:
     add_device(tmp_path, "kubernetes.io~csi", tmp_path / "plugins" / "elsewhere")
 
     with pytest.raises(

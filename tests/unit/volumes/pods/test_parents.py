@@ -43,5 +43,7 @@ def backup(
         (backup(), [], ""),
     ],
 )
-def test_parents(new: PodVolumeBackup, others: list[PodVolumeBackup], parent: str) -> None:
+def test_the_parent_is_the_newest_snapshot_of_the_same_claim(
+    new: PodVolumeBackup, others: list[PodVolumeBackup], parent: str
+) -> None:
     assert parent_snapshot(new, others) == parent

@@ -1,4 +1,4 @@
-"""Ordering backups of pod volumes and collecting what became of them."""
+"""Creating PodVolumeBackups, waiting for them and collecting their results."""
 
 import asyncio
 from collections.abc import Iterator
@@ -66,8 +66,8 @@ async def test_the_pod_volume_backup_of_a_volume(scene: PodVolumeScene) -> None:
 
     await backups(scene).back_up(a_pod(claimed("data", "claim")), ["data"], scene.log)
 
-    [order] = scene.cluster.all_of(PLURAL)
-    metadata = order["metadata"]
+    [obj] = scene.cluster.all_of(PLURAL)
+    metadata = obj["metadata"]
     assert metadata["generateName"] == "b1-"
     assert metadata["name"].startswith("b1-")
     assert metadata["namespace"] == NAMESPACE
@@ -86,7 +86,7 @@ async def test_the_pod_volume_backup_of_a_volume(scene: PodVolumeScene) -> None:
             "controller": True,
         }
     ]
-    assert order["spec"] == {
+    assert obj["spec"] == {
         "node": "node-1",
         "pod": {"kind": "Pod", "namespace": "shop", "name": "p", "uid": "uid-p"},
         "volume": "data",
@@ -102,11 +102,11 @@ async def test_the_pod_volume_backup_of_a_volume(scene: PodVolumeScene) -> None:
             "pvc-uid": "uid-claim",
         },
     }
-    assert order["status"] == {"progress": {}}
+    assert obj["status"] == {"progress": {}}
 
 
 @pytest.mark.spec("PVL-071")
-async def test_a_long_name_is_shortened_in_the_label_alone(scene: PodVolumeScene) -> None:
+async def test_a_long_name_is_shortened_only_in_the_label(scene: PodVolumeScene) -> None:
     name = "the-really-long-backup-name-that-is-much-more-than-63-characters"
     backup = Backup(
         metadata=ObjectMeta(name=name, namespace=NAMESPACE, uid="u"),
@@ -116,20 +116,20 @@ async def test_a_long_name_is_shortened_in_the_label_alone(scene: PodVolumeScene
 
     await work.back_up(a_pod(empty_dir("data")), ["data"], scene.log)
 
-    [order] = scene.cluster.all_of(PLURAL)
-    assert order["metadata"]["labels"]["velero.io/backup-name"] == (
+    [obj] = scene.cluster.all_of(PLURAL)
+    assert obj["metadata"]["labels"]["velero.io/backup-name"] == (
         "the-really-long-backup-name-that-is-much-more-than-63-cha6ca4bc"
     )
-    assert order["spec"]["tags"]["backup"] == name
+    assert obj["spec"]["tags"]["backup"] == name
 
 
-async def test_a_volume_without_claim_has_no_labels_of_one(scene: PodVolumeScene) -> None:
+async def test_a_volume_without_claim_has_no_label_of_a_claim(scene: PodVolumeScene) -> None:
     await backups(scene).back_up(a_pod(empty_dir("data")), ["data"], scene.log)
 
-    [order] = scene.cluster.all_of(PLURAL)
-    assert "annotations" not in order["metadata"]
-    assert "velero.io/pvc-uid" not in order["metadata"]["labels"]
-    assert "pvc-uid" not in order["spec"]["tags"]
+    [obj] = scene.cluster.all_of(PLURAL)
+    assert "annotations" not in obj["metadata"]
+    assert "velero.io/pvc-uid" not in obj["metadata"]["labels"]
+    assert "pvc-uid" not in obj["spec"]["tags"]
 
 
 async def test_a_generic_ephemeral_volume_is_its_claim(scene: PodVolumeScene) -> None:
@@ -138,12 +138,12 @@ async def test_a_generic_ephemeral_volume_is_its_claim(scene: PodVolumeScene) ->
 
     assert await backups(scene).back_up(pod, ["scratch"], scene.log) == []
 
-    [order] = scene.cluster.all_of(PLURAL)
-    assert order["metadata"]["annotations"] == {"velero.io/pvc-name": "p-scratch"}
+    [obj] = scene.cluster.all_of(PLURAL)
+    assert obj["metadata"]["annotations"] == {"velero.io/pvc-name": "p-scratch"}
 
 
 @pytest.mark.spec("PVL-007")
-async def test_a_volume_that_the_pod_has_not_is_a_warning(scene: PodVolumeScene) -> None:
+async def test_a_volume_that_the_pod_does_not_have_is_a_warning(scene: PodVolumeScene) -> None:
     assert await backups(scene).back_up(a_pod(empty_dir("one")), ["other", "one"], scene.log) == []
 
     assert [obj["spec"]["volume"] for obj in scene.cluster.all_of(PLURAL)] == ["one"]
@@ -169,7 +169,7 @@ async def test_host_paths_are_left_out(scene: PodVolumeScene) -> None:
     assert scene.log.warnings == 2
 
 
-async def test_an_error_concerns_its_volume_alone(scene: PodVolumeScene) -> None:
+async def test_an_error_concerns_only_its_volume(scene: PodVolumeScene) -> None:
     scene.cluster.put("persistentvolumeclaims", "shop", "lost", spec={"volumeName": "no-pv"})
     scene.cluster.before = fail_once("create", PLURAL)
     volumes = [claimed("a", "no-claim"), claimed("b", "lost"), empty_dir("c")]
@@ -184,8 +184,8 @@ async def test_an_error_concerns_its_volume_alone(scene: PodVolumeScene) -> None
     assert [obj["spec"]["volume"] for obj in work.pod_volume_backups] == ["c"]
 
 
-async def test_a_failed_one_is_an_error_and_recorded(scene: PodVolumeScene) -> None:
-    scene.answer = lambda _order: {"phase": "Failed", "message": "no room"}
+async def test_a_failed_pod_volume_backup_is_an_error_and_recorded(scene: PodVolumeScene) -> None:
+    scene.answer = lambda _obj: {"phase": "Failed", "message": "no room"}
     work = backups(scene)
 
     [error] = await work.back_up(a_pod(empty_dir("data")), ["data"], scene.log)
@@ -198,7 +198,7 @@ async def test_a_pod_volume_backup_that_is_deleted_meanwhile_is_an_error(scene: 
     scene.answer = silent
     work = backups(scene)
     task = asyncio.create_task(work.back_up(a_pod(empty_dir("data")), ["data"], scene.log))
-    await scene.ordered.wait()
+    await scene.created.wait()
 
     scene.outcomes.gone(scene.cluster.all_of(PLURAL)[0])
 
@@ -207,8 +207,10 @@ async def test_a_pod_volume_backup_that_is_deleted_meanwhile_is_an_error(scene: 
     assert work.pod_volume_backups == []
 
 
-async def test_what_is_not_done_in_time_is_one_error_and_not_recorded(scene: PodVolumeScene) -> None:
-    scene.answer = lambda order: None if order["spec"]["volume"] == "late" else {"phase": "Completed"}
+async def test_pod_volume_backups_that_end_too_late_are_one_error_and_not_recorded(
+    scene: PodVolumeScene,
+) -> None:
+    scene.answer = lambda obj: None if obj["spec"]["volume"] == "late" else {"phase": "Completed"}
     work = backups(scene, scene.timeout(0.0))
     pod = a_pod(empty_dir("late"), empty_dir("done"))
 
@@ -223,13 +225,13 @@ async def test_what_is_not_done_in_time_is_one_error_and_not_recorded(scene: Pod
     assert len(scene.cluster.all_of(PLURAL)) == 3
 
 
-async def test_what_is_not_done_in_time_is_canceled(scene: PodVolumeScene) -> None:
+async def test_pod_volume_backups_that_end_too_late_are_canceled(scene: PodVolumeScene) -> None:
     """It would be saved for nothing: the backup does not list its snapshot."""
     phases = {"new": {}, "begun": {"phase": "InProgress"}}
 
-    def answer(order: JSONObject) -> None:
-        stored = scene.cluster.objects[PLURAL, order["metadata"]["name"]]
-        stored["status"] |= phases[order["spec"]["volume"]]
+    def answer(obj: JSONObject) -> None:
+        stored = scene.cluster.objects[PLURAL, obj["metadata"]["name"]]
+        stored["status"] |= phases[obj["spec"]["volume"]]
 
     scene.answer = answer
     work = backups(scene, scene.timeout(0.0))
@@ -245,7 +247,7 @@ async def test_what_is_not_done_in_time_is_canceled(scene: PodVolumeScene) -> No
     assert made["begun"]["status"]["phase"] == "InProgress", "its agent ends it"
 
 
-async def test_an_agent_that_claims_what_is_canceled_at_that_moment_is_asked_to_end_it(
+async def test_a_pod_volume_backup_that_is_claimed_while_it_is_canceled_gets_spec_cancel(
     scene: PodVolumeScene,
 ) -> None:
     scene.answer = silent
@@ -278,7 +280,7 @@ async def test_a_watch_that_does_not_begin_is_an_error(scene: PodVolumeScene) ->
     assert scene.cluster.all_of(PLURAL) == []
 
 
-async def test_without_repository_nothing_is_ordered(scene: PodVolumeScene) -> None:
+async def test_without_repository_no_pod_volume_backup_is_created(scene: PodVolumeScene) -> None:
     repository = scene.cluster.objects["backuprepositories", "repo"]
     repository["status"] = {"phase": "NotReady", "message": "m"}
     repository["metadata"]["annotations"] = {labels.INITIALIZE_REPOSITORY: "true"}
@@ -294,13 +296,13 @@ async def test_a_pod_shares_the_repository_until_its_volumes_are_done(scene: Pod
     scene.answer = silent
     work = backups(scene)
     task = asyncio.create_task(work.back_up(a_pod(empty_dir("data")), ["data"], scene.log))
-    await scene.ordered.wait()
+    await scene.created.wait()
     prune = asyncio.create_task(_prune(scene))
     await asyncio.sleep(0)
     assert not prune.done()
 
-    order = scene.cluster.all_of(PLURAL)[0]
-    scene.outcomes.seen({**order, "status": {"phase": "Completed"}})
+    obj = scene.cluster.all_of(PLURAL)[0]
+    scene.outcomes.seen({**obj, "status": {"phase": "Completed"}})
 
     assert await task == []
     await prune
@@ -329,16 +331,18 @@ async def test_a_timeout_that_cannot_be_read_is_one_error_of_the_backup(scene: P
         ({"velero.io/pod-volume-timeout": "soon"}, Duration.hours(4), True),
     ],
 )
-def test_timeouts(annotations: dict[str, str], duration: Duration, is_bad: bool) -> None:
+def test_the_timeout_of_an_annotation_or_the_default(
+    annotations: dict[str, str], duration: Duration, is_bad: bool
+) -> None:
     found, problem = parse_timeout(annotations, Duration.hours(4))
 
     assert (found, problem is not None) == (duration, is_bad)
 
 
 @pytest.mark.spec("KOP-006")
-async def test_what_a_snapshot_lacks_is_a_warning_of_the_backup(scene: PodVolumeScene) -> None:
-    def lacking(order: JSONObject) -> JSONObject:
-        return {**completed(order), "message": "sockets were not saved: s"}
+async def test_a_snapshot_that_lacks_files_is_a_warning_of_the_backup(scene: PodVolumeScene) -> None:
+    def lacking(obj: JSONObject) -> JSONObject:
+        return {**completed(obj), "message": "sockets were not saved: s"}
 
     scene.answer = lacking
 

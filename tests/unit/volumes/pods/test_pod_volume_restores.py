@@ -1,4 +1,4 @@
-"""Ordering restores of pod volumes and waiting for them."""
+"""Creating PodVolumeRestores and waiting for them."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -60,10 +60,10 @@ async def test_the_pod_volume_restores_of_a_pod(scene: PodVolumeScene) -> None:
     assert (second["spec"]["volume"], second["spec"]["snapshotID"]) == ("two", "22222222")
 
 
-async def test_failures_are_told_each_once(scene: PodVolumeScene) -> None:
-    scene.answer = lambda order: (
+async def test_each_failure_is_returned_once(scene: PodVolumeScene) -> None:
+    scene.answer = lambda obj: (
         {"phase": "Failed", "message": "no room"}
-        if order["spec"]["volume"] == "one"
+        if obj["spec"]["volume"] == "one"
         else {"phase": "Completed"}
     )
 
@@ -72,7 +72,7 @@ async def test_failures_are_told_each_once(scene: PodVolumeScene) -> None:
     assert errors == ["pod volume restore failed: no room"]
 
 
-async def test_what_is_not_done_in_time_is_one_error(scene: PodVolumeScene) -> None:
+async def test_pod_volume_restores_that_end_too_late_are_one_error(scene: PodVolumeScene) -> None:
     scene.answer = silent
 
     errors = await restores(scene, scene.timeout(0.0)).restore_pod_volumes(a_pod(), "shop", SNAPSHOTS)
@@ -81,7 +81,7 @@ async def test_what_is_not_done_in_time_is_one_error(scene: PodVolumeScene) -> N
     assert len(scene.cluster.all_of(PLURAL)) == 2
 
 
-async def test_without_repository_nothing_is_ordered(scene: PodVolumeScene) -> None:
+async def test_without_repository_no_pod_volume_restore_is_created(scene: PodVolumeScene) -> None:
     scene.cluster.objects["backuprepositories", "repo"]["status"] = {"phase": "NotReady", "message": "m"}
 
     errors = await restores(scene).restore_pod_volumes(a_pod(), "shop", SNAPSHOTS)
@@ -103,7 +103,7 @@ async def test_each_volume_is_restored_by_its_own_uploader(scene: PodVolumeScene
     )
 
     assert errors == []
-    specs = {order["spec"]["volume"]: order["spec"] for order in scene.cluster.all_of(PLURAL)}
+    specs = {obj["spec"]["volume"]: obj["spec"] for obj in scene.cluster.all_of(PLURAL)}
     assert "uploaderType" not in specs["one"]
     assert specs["one"]["repoIdentifier"] == "s3:x/restic/shop"
     assert specs["two"]["uploaderType"] == "kopia"
@@ -121,6 +121,6 @@ async def test_settings_of_the_uploader_are_given_to_kopia_and_not_to_restic(sce
 
     assert await made.restore_pod_volumes(a_pod(empty_dir("one"), empty_dir("two")), "shop", snapshots) == []
 
-    specs = {order["spec"]["volume"]: order["spec"] for order in scene.cluster.all_of(PLURAL)}
+    specs = {obj["spec"]["volume"]: obj["spec"] for obj in scene.cluster.all_of(PLURAL)}
     assert "uploaderSettings" not in specs["one"]
     assert specs["two"]["uploaderSettings"] == {"WriteSparseFiles": "true", "ParallelFilesDownload": "3"}

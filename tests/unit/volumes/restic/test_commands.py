@@ -36,7 +36,7 @@ def test_certificate_and_cache_stand_before_the_arguments() -> None:
 
 
 @pytest.mark.spec("PVL-020")
-def test_backup() -> None:
+def test_the_arguments_of_a_backup() -> None:
     command = commands.backup({"foo": "bar", "c": "d"})
 
     assert command == Command(
@@ -71,12 +71,12 @@ def test_finding_a_snapshot_asks_for_all_tags_at_once() -> None:
     ],
     ids=lambda value: value.name if isinstance(value, Command) else "",
 )
-def test_other_commands(command: Command, words: list[str]) -> None:
+def test_the_arguments_of_other_commands(command: Command, words: list[str]) -> None:
     assert [command.name, *command.args, *command.flags] == words
 
 
 @pytest.mark.parametrize("hostile", ["--password-command=x", "latest", "", "2FA3", "2fa3 --x", "2fa3\n"])
-def test_what_is_no_snapshot_id_is_refused(hostile: str) -> None:
+def test_a_text_that_is_no_snapshot_id_is_refused(hostile: str) -> None:
     for build in (commands.stats, commands.restore, commands.forget):
         with pytest.raises(InvalidSnapshot):
             build(hostile)
@@ -107,5 +107,5 @@ def test_messages_name_private_files_without_their_random_folder() -> None:
         ("something else", True),
     ],
 )
-def test_which_programs_choose_the_format(text: str, known: bool) -> None:
+def test_versions_that_choose_the_format_get_the_flag(text: str, known: bool) -> None:
     assert commands.knows_repository_version(text) is known

@@ -31,7 +31,7 @@ def added(given: dict[str, str]) -> dict[str, str]:
         ("pinnace.io/filesystem", {"path": "/srv"}, None, {}),
     ],
 )
-def test_variables(
+def test_the_variables_of_each_provider(
     provider: str, config: dict[str, str], file: Path | None, variables: dict[str, str]
 ) -> None:
     made = environment(INHERITED, location(provider, **config), "id", credentials_file=file)
@@ -92,7 +92,7 @@ def test_azure_takes_a_key_that_was_asked_for() -> None:
         ({"storageAccount": "a"}, "storageAccountKeyEnvVar"),
     ],
 )
-def test_what_azure_lacks_is_named(config: dict[str, str], text: str) -> None:
+def test_a_missing_setting_of_azure_is_named(config: dict[str, str], text: str) -> None:
     with pytest.raises(AccessError, match=f"error setting restic cmd env: .*{text}"):
         environment(INHERITED, location("azure", **config), "id")
 
@@ -107,7 +107,7 @@ def test_what_azure_lacks_is_named(config: dict[str, str], text: str) -> None:
         ({}, {"AZURE_CREDENTIALS_FILE": "/env"}, FILE, FILE),
     ],
 )
-def test_which_file_azure_reads(
+def test_azure_reads_the_file_of_the_location_first(
     config: dict[str, str], inherited: dict[str, str], file: Path | None, chosen: Path | None
 ) -> None:
     assert azure_credentials_file(inherited, location("azure", **config), file) == chosen

@@ -54,7 +54,7 @@ from tests.support.restic_locations import location
         (location("pinnace.io/filesystem", path="/srv", prefix=""), "", "/srv/bucket/restic/repo-1"),
     ],
 )
-def test_identifiers(given: BackupStorageLocation, region: str, identifier: str) -> None:
+def test_the_identifiers_of_each_provider(given: BackupStorageLocation, region: str, identifier: str) -> None:
     assert repository_identifier(given, "repo-1", bucket_region=region) == identifier
 
 

@@ -26,13 +26,13 @@ def fed(*chunks: bytes) -> BackupOutput:
 
 
 @pytest.mark.spec("PVL-030")
-def test_without_summary_it_is_unknown_what_was_saved() -> None:
+def test_a_missing_summary_is_an_error() -> None:
     with pytest.raises(UnexpectedOutput, match="unable to find summary in restic backup command output"):
         fed(STATUS, STATUS).final_progress()
 
 
 @pytest.mark.spec("PVL-031")
-def test_a_cut_summary_is_none() -> None:
+def test_a_cut_summary_is_an_error() -> None:
     with pytest.raises(
         UnexpectedOutput, match="unable to get summary line from restic backup command output"
     ):
@@ -47,7 +47,7 @@ def test_the_summary_counts_wherever_it_stands(chunks: tuple[bytes, ...]) -> Non
 
 @pytest.mark.spec("PVL-033")
 @pytest.mark.parametrize(("data", "last"), [(b"a\nb\nc\n", b"c"), (b"a\nb", b"a"), (b"", b"")])
-def test_last_complete_line(data: bytes, last: bytes) -> None:
+def test_the_last_complete_line_is_kept(data: bytes, last: bytes) -> None:
     assert fed(data).last_line == last
 
 
@@ -57,7 +57,7 @@ def test_last_complete_line(data: bytes, last: bytes) -> None:
     [EMPTY, b"scan finished\n", b"", b"[]\n", b'{"bytes_done":"x"}\n'],
     ids=["no bytes", "text", "nothing", "list", "strange"],
 )
-def test_what_says_nothing_of_bytes_is_no_progress(line: bytes) -> None:
+def test_a_line_without_bytes_is_no_progress(line: bytes) -> None:
     assert fed(line).progress() is None
 
 
@@ -103,7 +103,7 @@ def test_a_strange_list_is_an_error(data: bytes) -> None:
         parse_snapshot_id(data)
 
 
-def test_total_size() -> None:
+def test_the_total_size_is_read() -> None:
     assert parse_total_size(b'{"total_size":30,"total_file_count":1}\n') == 30
     with pytest.raises(UnexpectedOutput, match="size of the snapshot"):
         parse_total_size(b"{}")
@@ -128,7 +128,7 @@ def test_the_tail_keeps_the_end_and_says_that_it_is_cut() -> None:
         ('"files_new":1', ""),
     ],
 )
-def test_the_snapshot_of_the_summary(said: str, found: str) -> None:
+def test_the_snapshot_is_named_by_the_summary(said: str, found: str) -> None:
     output = BackupOutput()
     output.feed(f'{{"message_type":"summary",{said}}}\n'.encode())
     assert output.snapshot_id() == found

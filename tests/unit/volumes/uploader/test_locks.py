@@ -1,4 +1,4 @@
-"""Sharing and having alone, in the order of asking; and giving up while waiting."""
+"""Shared and exclusive locks, granted in the order of the requests, also after cancelled ones."""
 
 import asyncio
 from contextlib import AbstractAsyncContextManager
@@ -38,7 +38,7 @@ async def settled() -> None:
         await asyncio.sleep(0)
 
 
-async def test_many_share_and_one_has_it_alone() -> None:
+async def test_a_lock_is_shared_by_many_or_exclusive() -> None:
     locks = RepositoryLocks()
     first, second = Holder(locks.shared("r")), Holder(locks.shared("r"))
     await settled()
@@ -59,7 +59,7 @@ async def test_many_share_and_one_has_it_alone() -> None:
 
 
 @pytest.mark.spec("PVL-057")
-async def test_a_prune_waits_for_a_pod_s_backup_and_is_not_passed_by_the_next() -> None:
+async def test_a_prune_waits_for_a_backup_and_is_not_overtaken_by_the_next() -> None:
     locks = RepositoryLocks()
     backup = Holder(locks.shared("r"))
     await settled()
@@ -85,7 +85,7 @@ async def test_repositories_do_not_wait_for_each_other() -> None:
     await second.end()
 
 
-async def test_one_who_gives_up_lets_those_behind_pass() -> None:
+async def test_requests_behind_a_cancelled_one_are_granted() -> None:
     locks = RepositoryLocks()
     sharing = Holder(locks.shared("r"))
     await settled()
@@ -102,7 +102,7 @@ async def test_one_who_gives_up_lets_those_behind_pass() -> None:
         await holder.end()
 
 
-async def test_a_waiter_that_is_cancelled_when_the_lock_is_granted_passes_it_on() -> None:
+async def test_a_request_that_is_cancelled_when_it_is_granted_releases_the_lock() -> None:
     locks = RepositoryLocks()
     first = Holder(locks.exclusive("r"))
     await settled()
@@ -118,7 +118,7 @@ async def test_a_waiter_that_is_cancelled_when_the_lock_is_granted_passes_it_on(
     await third.end()
 
 
-async def test_nothing_is_kept_of_free_locks() -> None:
+async def test_free_locks_are_forgotten() -> None:
     locks = RepositoryLocks()
     for number in range(5):
         async with locks.exclusive(f"r{number}"), locks.shared("other"):

@@ -20,7 +20,7 @@ GIB = 1 << 30
     ],
     ids=["one", "two share", "never less", "never more", "no limit"],
 )
-def test_children_share_what_the_container_has(container: int | None, at_once: int, limit: str) -> None:
+def test_children_share_the_limit_of_the_container(container: int | None, at_once: int, limit: str) -> None:
     made = with_memory_limit({"PATH": "/bin"}, at_once=at_once, container_bytes=container)
 
     assert made == {"PATH": "/bin", "GOMEMLIMIT": limit}

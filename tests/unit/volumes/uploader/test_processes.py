@@ -11,6 +11,7 @@ from pinnace.volumes.restic.errors import command_failed
 from pinnace.volumes.uploader.errors import (
     CommandFailed,
     EmptySnapshot,
+    FilesUnreadable,
     RepositoryExists,
     RepositoryLocked,
     RepositoryMissing,
@@ -41,7 +42,7 @@ async def python(
     )
 
 
-async def test_outputs_and_exit_code() -> None:
+async def test_outputs_and_exit_code_are_returned() -> None:
     stdout, stderr = Tail(1 << 20), Tail(10)
     code = "import sys; print('x' * 100000); print('complaint', file=sys.stderr); sys.exit(3)"
 
@@ -50,7 +51,7 @@ async def test_outputs_and_exit_code() -> None:
     assert stderr.text == "complaint"
 
 
-async def test_nothing_is_inherited_but_what_is_given(tmp_path: Path) -> None:
+async def test_only_the_given_environment_is_inherited(tmp_path: Path) -> None:
     stdout = Tail(1000)
 
     await run(
@@ -66,7 +67,7 @@ async def test_nothing_is_inherited_but_what_is_given(tmp_path: Path) -> None:
     assert stdout.text.endswith(f"{tmp_path} b''")
 
 
-async def test_a_process_that_does_not_listen_is_killed_with_its_children(tmp_path: Path) -> None:
+async def test_a_process_that_ignores_the_signal_is_killed_with_its_children(tmp_path: Path) -> None:
     file = tmp_path / "pids"
     task = asyncio.create_task(python(IGNORING, str(file)))
     await eventually(lambda: _written(file))
@@ -89,7 +90,7 @@ async def test_a_process_that_takes_too_long_is_ended() -> None:
     assert _children() == before
 
 
-async def test_a_process_that_listens_may_clean_up(tmp_path: Path) -> None:
+async def test_a_process_that_handles_the_signal_may_clean_up(tmp_path: Path) -> None:
     file = tmp_path / "pids"
     # Programs in Go listen also where the shell that started us in the background has SIGINT ignored.
     code = (
@@ -153,6 +154,24 @@ def test_failures_are_distinguished(code: int, stderr: str, kind: type[CommandFa
 
     assert type(error) is kind
     assert str(error) == f"error running command=restic x, stdout=out, stderr={stderr}: exit status {code}"
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        '{"message_type":"error","error":{"Op":"open","Path":"f","Err":13},"during":"archival","item":"/v/f"}\n',
+        "…n the middle of a line that was cut\n",
+    ],
+    ids=["unreadable file", "cut off"],
+)
+def test_a_volume_whose_files_cannot_be_read_is_not_an_empty_one(said: str) -> None:
+    """restic leaves them out, and then finds that nothing is left."""
+    stderr = f"{said}Fatal: unable to save snapshot: snapshot is empty"
+
+    error = command_failed("restic x", exit_code=1, stdout="", stderr=stderr)
+
+    assert type(error) is FilesUnreadable
+    assert error.reason == "the files of the volume cannot be read"
 
 
 async def _written(file: Path) -> bool:

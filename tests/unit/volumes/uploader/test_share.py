@@ -20,6 +20,6 @@ def test_shares_are_read(text: str, expected: ReadShare) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "0%", "101%", "10", "6/5", "0/5", "1/500", "--all", "5%;", "-1%"])
-def test_what_is_no_share_is_refused(text: str) -> None:
+def test_a_text_that_is_no_share_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="not a share of data"):
         ReadShare.parse(text)

@@ -18,7 +18,7 @@ def test_files_on_all_levels_count(tmp_path: Path) -> None:
     assert directory_size(tmp_path, threading.Event()) == 25
 
 
-def test_links_count_as_themselves_and_lead_nowhere(tmp_path: Path) -> None:
+def test_links_count_by_their_own_size_and_are_not_followed(tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "up").symlink_to("..")
     (tmp_path / "big").write_bytes(b"x" * 1000)
@@ -26,7 +26,7 @@ def test_links_count_as_themselves_and_lead_nowhere(tmp_path: Path) -> None:
     assert directory_size(tmp_path / "in", threading.Event()) == len("..")
 
 
-def test_it_can_be_given_up(tmp_path: Path) -> None:
+def test_counting_ends_when_it_is_stopped(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"x")
     stopped = threading.Event()
     stopped.set()
@@ -34,5 +34,5 @@ def test_it_can_be_given_up(tmp_path: Path) -> None:
     assert directory_size(tmp_path, stopped) == 0
 
 
-def test_what_is_gone_counts_nothing(tmp_path: Path) -> None:
+def test_files_that_disappear_are_left_out(tmp_path: Path) -> None:
     assert directory_size(tmp_path / "gone", threading.Event()) == 0

@@ -1,11 +1,14 @@
-"""What a program cannot save of a volume as it is, found in real directories."""
+"""The files of a volume that a program does not save as they are, found in real directories."""
 
+import asyncio
 import os
 import stat
+import threading
 from pathlib import Path
 
 import pytest
 
+from pinnace.volumes.uploader import survey as survey_module
 from pinnace.volumes.uploader.survey import SOCKETS, SPECIAL, Names, Survey, as_utf8, survey
 
 
@@ -24,7 +27,7 @@ async def test_special_files_are_found_by_their_type(tmp_path: Path) -> None:
     assert found((await survey(tmp_path, SOCKETS)).special) == (1, {"socket"})
 
 
-async def test_names_that_are_not_utf_8(tmp_path: Path) -> None:
+async def test_names_that_are_not_utf_8_are_found(tmp_path: Path) -> None:
     for name in ("good", "g\u00f6\u00f6d", os.fsdecode(b"bad\xff"), os.fsdecode(b"also\xc3")):
         (tmp_path / name).mkdir()
 
@@ -36,14 +39,14 @@ async def test_names_that_are_not_utf_8(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("other", [b"a\xfe", "a\ufffd".encode()], ids=["not UTF-8 either", "UTF-8"])
-async def test_names_that_would_become_one(tmp_path: Path, other: bytes) -> None:
+async def test_names_that_would_become_the_same_are_found(tmp_path: Path, other: bytes) -> None:
     for name in (b"a\xff", other):
         (tmp_path / os.fsdecode(name)).touch()
 
     assert r"a\xff" in (await survey(tmp_path, SPECIAL, names=True)).merged.shown
 
 
-def test_the_first_names_are_shown_without_what_harms_a_terminal() -> None:
+def test_the_first_names_are_shown_without_control_characters() -> None:
     names = Names()
     for name in ("one\n", "two\x1b[31m", "three", "four", "five"):
         names.add(name)
@@ -55,5 +58,61 @@ def test_each_byte_that_is_not_utf_8_is_replaced_as_go_does_it() -> None:
     assert as_utf8(os.fsdecode(b"\xe2\x80.\xf0\x9f\x98")) == "\ufffd\ufffd.\ufffd\ufffd\ufffd"
 
 
-async def test_a_directory_that_is_gone_is_nothing(tmp_path: Path) -> None:
+async def test_a_missing_directory_has_no_files(tmp_path: Path) -> None:
     assert await survey(tmp_path / "gone", SPECIAL, names=True) == Survey()
+
+
+async def test_a_directory_that_cannot_be_read_does_not_hide_the_names_elsewhere(tmp_path: Path) -> None:
+    """Two files would be saved as one without a word."""
+    too_long = os.open(tmp_path, os.O_RDONLY)
+    for _ in range(20):  # the path of the last ones is longer than the kernel takes
+        os.mkdir("d" * 250, dir_fd=too_long)
+        below = os.open("d" * 250, os.O_RDONLY, dir_fd=too_long)
+        os.close(too_long)
+        too_long = below
+    os.close(too_long)
+    for directory in ("a", "z"):
+        (tmp_path / directory).mkdir()
+        for name in (b"x\xff", b"x\xfe"):
+            (tmp_path / directory / os.fsdecode(name)).touch()
+
+    assert (await survey(tmp_path, SPECIAL, names=True)).merged.count == 4
+
+
+async def test_a_directory_that_becomes_a_file_meanwhile_is_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for directory in ("a", "b"):
+        (tmp_path / directory).mkdir()
+        os.mkfifo(tmp_path / directory / "pipe")
+    scandir, replaced = os.scandir, list[Path]()
+
+    def scan(path: str) -> "os._ScandirIterator[str]":
+        if Path(path) != tmp_path and not replaced:
+            replaced.append(Path(path))
+            (replaced[0] / "pipe").unlink()
+            replaced[0].rmdir()
+            replaced[0].touch()
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", scan)
+
+    assert (await survey(tmp_path, SPECIAL)).special.count == 1
+
+
+async def test_a_survey_that_is_cancelled_ends_soon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    began, was_stopped = threading.Event(), list[bool]()
+
+    def look(_directory: Path, _types: object, stopped: threading.Event, *, names: bool) -> Survey:
+        began.set()
+        was_stopped.append(stopped.wait(5.0))
+        return Survey()
+
+    monkeypatch.setattr(survey_module, "_look", look)
+    looking = asyncio.create_task(survey(tmp_path, SPECIAL))
+    await asyncio.to_thread(began.wait)
+    looking.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await looking
+
+    assert was_stopped == [True]

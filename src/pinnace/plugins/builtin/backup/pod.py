@@ -16,7 +16,7 @@ class PodAction:
         return ResourceSelector(included_resources=("pods",))
 
     def ignores(self, namespace: str, name: str, raw: bytes) -> bool:
-        """No volume of it is a claim."""
+        """Whether no volume of the pod is a claim."""
         return b'"persistentVolumeClaim"' not in raw
 
     async def execute(

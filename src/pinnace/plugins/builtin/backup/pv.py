@@ -16,7 +16,7 @@ class PersistentVolumeAction:
         return ResourceSelector(included_resources=("persistentvolumeclaims",))
 
     def ignores(self, namespace: str, name: str, raw: bytes) -> bool:
-        """It is not bound."""
+        """Whether the claim is not bound."""
         return b'"volumeName"' not in raw
 
     async def execute(

@@ -7,7 +7,8 @@ import asyncio
 from collections.abc import Sequence
 
 from pinnace.api.objects import JSONObject
-from pinnace.api.velero.backup import Backup
+from pinnace.api.selection.resource_filters import filter_of
+from pinnace.api.velero.backup import Backup, BackupSpec
 from pinnace.kube.client import KubeClient
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import Forbidden, KubeError
@@ -19,6 +20,7 @@ log = get_logger(__name__)
 
 GROUP = "rbac.authorization.k8s.io"
 BINDINGS = f"clusterrolebindings.{GROUP}"
+ROLES = f"clusterroles.{GROUP}"
 KNOWN_VERSIONS = ("v1", "v1beta1")
 
 
@@ -27,7 +29,8 @@ class ServiceAccountAction:
 
     The bindings are read once a backup, when it meets the first account: a backup without accounts needs no
     right to read them. Where they cannot be read, each account is saved all the same, with an error:
-    restored in another cluster, it may lack rights that it has here.
+    restored in another cluster, it may lack rights that it has here. There is no error if the filters of the
+    backup leave out bindings and roles anyway.
     """
 
     name = "velero.io/service-account"
@@ -60,7 +63,7 @@ class ServiceAccountAction:
             self._failure, self._is_read = None, True
 
     def ignores(self, namespace: str, name: str, raw: bytes) -> bool:
-        """No binding names it; a role comes only with its binding."""
+        """Whether no binding names the account; a role comes only with its binding."""
         return self._is_read and self._failure is None and (namespace, name) not in self._bindings
 
     async def execute(
@@ -68,7 +71,7 @@ class ServiceAccountAction:
     ) -> tuple[JSONObject, Sequence[ResourceIdentifier]]:
         account = (item["metadata"]["namespace"], item["metadata"]["name"])
         await self.prepare()
-        if self._failure is not None:
+        if self._failure is not None and self._may_bring_any(backup.spec):
             log.error(
                 "The cluster role bindings of service account %s/%s are not in the backup",
                 *account,
@@ -78,6 +81,13 @@ class ServiceAccountAction:
         bindings = _identifiers("clusterrolebindings", self._bindings.get(account, set()))
         roles = _identifiers("clusterroles", self._roles.get(account, set()))
         return item, bindings + roles
+
+    def _may_bring_any(self, spec: BackupSpec) -> bool:
+        """Whether a binding or a role that comes with an account passes the filters of the backup."""
+        chosen = filter_of(
+            spec, canonical=self._discovery.canonical, is_namespaced=self._discovery.is_namespaced
+        ).filter
+        return any(chosen.admits(kind, namespaced=False) for kind in (BINDINGS, ROLES))
 
     def _resource(self) -> APIResource | None:
         """The bindings in the group's preferred version, or in one we know how to read."""

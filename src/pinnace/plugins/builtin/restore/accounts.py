@@ -1,7 +1,7 @@
-"""ServiceAccounts and their tokens: the cluster makes new ones, the old ones are worth nothing here.
+"""ServiceAccounts and their tokens: the cluster makes new tokens, the old ones are not valid here.
 
 The rule for ServiceAccounts is that of v1.6.3 with all matching tokens removed instead of one. The action
-for token Secrets came with v1.11 in another form: created as it lies in the backup, such a Secret carries the
+for token Secrets came with v1.11 in another form: created as it is in the backup, such a Secret carries the
 uid of an account that no longer exists, and the cluster deletes it at once. (docs/spec: RST 16, BEY 5.10)
 """
 

@@ -20,7 +20,7 @@ class ActionError(Exception):
 
 
 class ClusterReader(Protocol):
-    """What the actions read of a cluster. Errors are `pinnace.kube.errors.KubeError`."""
+    """Reads objects of a cluster. Errors are `pinnace.kube.errors.KubeError`."""
 
     async def get(self, resource: APIResource, name: str, namespace: str | None = None) -> JSONObject:
         """Read one object."""
@@ -29,7 +29,7 @@ class ClusterReader(Protocol):
     async def list_all(
         self, resource: APIResource, namespace: str | None = None, *, label_selector: str = ""
     ) -> list[JSONObject]:
-        """Read all that match."""
+        """Read all objects that match."""
         ...
 
 

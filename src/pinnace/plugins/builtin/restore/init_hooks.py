@@ -21,7 +21,7 @@ RESTIC_WAIT: Final = "restic-wait"
 
 
 class HookSelector:
-    """Which pods a group of hooks of a Restore is for.
+    """Selects the pods for a group of hooks of a Restore.
 
     Its lists of resources are not looked at: only pods have hooks.
 
@@ -34,7 +34,7 @@ class HookSelector:
         self._labels = Selector.from_label_selector(group.label_selector)
 
     def matches(self, namespace: str, pod_labels: Mapping[str, str] | None) -> bool:
-        """Whether a pod in this namespace with these labels is meant."""
+        """Whether a pod in this namespace with these labels is selected."""
         return self._namespaces.matches(namespace) and self._labels.matches(pod_labels)
 
 

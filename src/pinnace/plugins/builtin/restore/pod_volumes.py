@@ -37,11 +37,11 @@ _WORKLOADS: Final = (
     (DAEMON_SETS, "node-agent"),
     (DAEMON_SETS, "restic"),
 )
-"""Whose image is ours, helper included: the server's, or the agent's if no server runs in this cluster."""
+"""Workloads whose image has the helper: the server's, or the agent's if no server runs in this cluster."""
 
 
 class WaitForPodVolumes:
-    """Puts the container that waits before all others, and takes away one of an earlier restore.
+    """Adds the container that waits before all others, and removes that of an earlier restore.
 
     Args:
         client: the cluster that is restored into.
@@ -83,7 +83,7 @@ class WaitForPodVolumes:
         if snapshots:
             spec["initContainers"] = [await self._container(given.restore, sorted(snapshots)), *others]
         elif isinstance(present, list) and len(others) < len(present):
-            # Of an earlier restore. It would wait for ever: that restore fills nothing any more.
+            # Of an earlier restore. It would wait for ever, as that restore has ended.
             spec["initContainers"] = others
         return RestoreItemOutput(item=given.item)
 

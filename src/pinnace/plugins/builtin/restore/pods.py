@@ -1,4 +1,4 @@
-"""Pods on their way into a cluster: what binds them to the old one goes, what they need comes first.
+"""Pods on their way into a cluster: ties to the old one are removed, claims are restored first.
 
 (docs/spec: RST 16, 16.2)
 """

@@ -8,7 +8,7 @@ class _MapSubjects:
     """Replaces the namespace of each subject that the restore's mapping names."""
 
     async def execute(self, given: RestoreItemInput) -> RestoreItemOutput:
-        """Map `subjects[].namespace`; the binding's own namespace is the engine's matter."""
+        """Map `subjects[].namespace`; the engine maps the binding's own namespace."""
         mapping = given.restore.spec.namespace_mapping
         for subject in objects(given.item, "subjects"):
             namespace = subject.get("namespace")

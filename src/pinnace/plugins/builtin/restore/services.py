@@ -1,4 +1,4 @@
-"""Services: addresses and ports that the old cluster gave are given back. (docs/spec: RST 16.3, BEY 10)
+"""Services: addresses and ports that the old cluster assigned are removed. (docs/spec: RST 16.3, BEY 10)
 
 Which ports a user asked for is in the annotation of `kubectl apply` and in `metadata.managedFields`: the API
 server has no owner for a port that it chose itself. A port that was chosen and is kept may be taken by
@@ -41,10 +41,10 @@ class FreeService:
         spec = mapping(given.item, "spec")
         if spec.get("clusterIP") != "None":
             spec.pop("clusterIP", None)
-            # The server refuses the list without its first entry. Typed Go clients of old dropped it unseen.
+            # The server refuses the list without its first entry. Older typed Go clients dropped it silently.
             spec.pop("clusterIPs", None)
         if labels.VERIFICATION in given.restore.metadata.labels:
-            # A port that the original has would refuse the Service of a restore on trial.
+            # With a port of the original, the Service of a trial restore would be refused.
             for port in objects(spec, "ports"):
                 port.pop("nodePort", None)
         elif given.restore.spec.preserve_node_ports is not True and spec.get("type") != "ExternalName":
