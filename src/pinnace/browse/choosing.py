@@ -1,4 +1,4 @@
-"""Which items of a backup are meant, by the filters of commands or by KIND/NAME. Pure."""
+"""Selects items of a backup by the filters of commands or by KIND/NAME. Pure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -37,12 +37,12 @@ _SHORT_NAMES: Mapping[str, str] = {
 
 
 _MAX_REMEMBERED: Final = 10_000
-"""Types whose answer is kept; clusters have far fewer."""
+"""The number of types whose answer is cached; clusters have far fewer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """Items of a backup. Without a cluster to ask, a type is known by what the backup says about it.
+    """A selection of items. There is no cluster to ask, so types are compared with those in the backup.
 
     Attributes:
         kind: `deployments.apps`, `deployments`, `Deployment`, or a short name of kubectl; "" for all.
@@ -62,7 +62,7 @@ class Choice:
     )
 
     def admits(self, entry: Entry) -> bool:
-        """Whether an item is meant. Further copies of an object, in other versions, never are."""
+        """Whether an item is selected. Further copies of an object, in other versions, never are."""
         # Asked for each item of a backup: the answers for its types are remembered.
         if self.name and entry.name != self.name:
             return False
@@ -100,7 +100,7 @@ def _matches(entry: Entry, pattern: str) -> bool:
 
 
 def is_type(entry: Entry, word: str) -> bool:
-    """Whether a word of a user names the type of an item."""
+    """Whether a user's word names the type of an item."""
     word = word.lower()
     plural, _, group = entry.resource.partition(".")
     asked, _, asked_group = word.partition(".")

@@ -1,4 +1,4 @@
-"""What differs between two versions of an object, field by field. Pure."""
+"""Compares two versions of an object, field by field. Pure."""
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence

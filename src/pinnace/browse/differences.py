@@ -1,4 +1,4 @@
-"""What differs between two backups, or between a backup and a cluster, object by object.
+"""The differences between two backups, or between a backup and a cluster, object by object.
 
 Indexes say which objects may differ; only those are read and compared by their values.
 """
@@ -9,7 +9,6 @@ from itertools import islice
 from typing import Final
 
 import msgspec
-import orjson
 
 from pinnace.api.objects import JSONObject
 from pinnace.api.selection.names import IncludesExcludes
@@ -20,7 +19,7 @@ from pinnace.browse.comparing import Change, changes, without_server_fields
 from pinnace.browse.errors import BrowseError
 from pinnace.browse.joining import Identity, join
 from pinnace.browse.masking import is_secret, masked, masked_change, masked_pair
-from pinnace.browse.stored import StoredBackup
+from pinnace.browse.stored import StoredBackup, decoded
 from pinnace.kube.client import KubeClient
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import KubeError, UnknownResource
@@ -132,17 +131,6 @@ async def _objects(backup: StoredBackup, entries: Iterable[Entry]) -> dict[Ident
     return found
 
 
-def decoded(content: bytes, backup: str, entry: Entry) -> JSONObject:
-    """The object in a backup's item. Raises BrowseError where it is none."""
-    try:
-        found = orjson.loads(content)
-    except orjson.JSONDecodeError as error:
-        raise BrowseError(f"backup {backup}: {entry.resource} {entry.name}: not JSON: {error.msg}") from error
-    if not isinstance(found, dict):
-        raise BrowseError(f"backup {backup}: {entry.resource} {entry.name} is not an object")
-    return found
-
-
 class Live(msgspec.Struct, frozen=True, kw_only=True):
     """The cluster that a backup is compared with.
 
@@ -156,12 +144,12 @@ class Live(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Selected:
-    """Admits the live objects that a backup would have, as far as its namespaces tell.
+    """Admits the live objects that a backup with the same filters would have, judged by its namespaces.
 
     Args:
-        spec: of the backup. One that is limited to namespaces has only those cluster-scoped objects that an
-            object in it needs, so that others are not added.
-        namespaces: of the objects in the backup.
+        spec: the spec of the backup. A backup that is limited to namespaces has only those cluster-scoped
+            objects that an object in it needs, so that others do not count as added.
+        namespaces: the namespaces of the objects in the backup.
     """
 
     def __init__(self, spec: JSONObject, namespaces: frozenset[str], choice: Choice) -> None:
@@ -190,7 +178,7 @@ class Selected:
 async def with_cluster(
     backup: StoredBackup, live: Live, choice: Choice, rules: Rules
 ) -> AsyncGenerator[Difference, None]:
-    """What the cluster has otherwise than the backup; only types that the backup has objects of are listed.
+    """The differences of a cluster from a backup; only types of which the backup has objects are listed.
 
     Raises:
         BrowseError: the backup cannot be read, or a list of the cluster.

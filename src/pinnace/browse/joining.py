@@ -1,7 +1,7 @@
-"""Brings the items of two backups together without keeping either list.
+"""Matches the items of two backups by their identity, without keeping either list.
 
 Two backups of one cluster have their items in nearly the same order. Both streams are read in step, and an
-item is forgotten as soon as its counterpart has come, so that memory is bound by what differs.
+item is forgotten as soon as its counterpart has come, so that memory grows with the differences only.
 """
 
 from collections.abc import AsyncIterator
@@ -17,7 +17,7 @@ Identity = tuple[str, str, str]
 
 
 class Joined(msgspec.Struct):
-    """What differs by the indexes. Items of equal checksum are only counted.
+    """The items that differ by the indexes.
 
     Attributes:
         differing: pairs whose checksums differ; their values may still be equal.
@@ -26,7 +26,6 @@ class Joined(msgspec.Struct):
     removed: list[Entry] = msgspec.field(default_factory=list)
     added: list[Entry] = msgspec.field(default_factory=list)
     differing: list[tuple[Entry, Entry]] = msgspec.field(default_factory=list)
-    same: int = 0
 
 
 async def join(old: StoredBackup, new: StoredBackup, choice: Choice) -> Joined:
@@ -66,7 +65,5 @@ def _match(
         counterpart = other.pop(identity, None)
         if counterpart is None:
             own[identity] = entry
-        elif counterpart.checksum == entry.checksum:
-            joined.same += 1
-        else:
+        elif counterpart.checksum != entry.checksum:
             joined.differing.append((entry, counterpart) if side == 0 else (counterpart, entry))

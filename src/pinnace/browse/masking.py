@@ -35,7 +35,7 @@ def masked(obj: JSONObject) -> JSONObject:
 
 
 def masked_pair(old: JSONObject, new: JSONObject) -> tuple[JSONObject, JSONObject]:
-    """Two versions of a Secret with their values hidden, so that those that differ still do."""
+    """Two versions of a Secret with their values hidden; values that differ are marked as changed."""
     first, second = masked(old), masked(new)
     for field in _FIELDS:
         before, after, shown = old.get(field), new.get(field), second.get(field)

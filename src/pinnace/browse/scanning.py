@@ -1,4 +1,4 @@
-"""Reads all items of a tarball on disk in one pass, and writes the index of a tarball that has none.
+"""Reads all items of a tarball on disk in one pass, and writes the index of a tarball without one.
 
 Runs in worker threads; the tarball is hostile input, under the limits of `archive.scan`.
 """
@@ -23,7 +23,7 @@ from pinnace.archive.paths import ITEM_SUFFIX, ItemLocation, item_head, item_sco
 from pinnace.archive.scan import ArchiveLimits, TarStream
 
 _MAX_PENDING = 10_000
-"""Items of one gzip member whose end has not come yet. Tarballs of Velero are one member from end to end."""
+"""The most items that wait for the end of their gzip member. A tarball of Velero is a single member."""
 
 
 _Found = tuple[ItemLocation, Facts, int, int]
@@ -113,7 +113,7 @@ def items_of_tarball(
 
 
 def has_versions(path: Path, *, limits: ArchiveLimits | None = None) -> bool:
-    """Whether items are stored under their versions, beside a copy without one, as since Velero 1.5.
+    """Whether items are stored under their versions, beside a copy without one, as Velero does since 1.5.
 
     Raises:
         ArchiveError: the tarball is damaged, cut off or hostile.

@@ -1,4 +1,4 @@
-"""One stored backup as it is read: its items by the index, or by a pass over the tarball where there is none.
+"""Reads the items of one stored backup by its index, or by a pass over the tarball if there is no index.
 
 Memory does not grow with the number of items: both are streams. What is read through the index is compared
 with the checksum in it; where they differ the index is left aside, as the tarball is what a restore uses.
@@ -11,8 +11,11 @@ from itertools import groupby, islice
 from pathlib import Path
 from typing import Protocol, TypeVar
 
+import orjson
+
 from pinnace.aio.blocking import in_thread
 from pinnace.aio.temporary import problem_text
+from pinnace.api.objects import JSONObject
 from pinnace.api.velero.download_request import DownloadTargetKind
 from pinnace.archive.content import checksum_of, facts_of_foreign
 from pinnace.archive.errors import ArchiveError, MissingItem
@@ -45,7 +48,7 @@ class StoredBackup:
     """A backup to look into.
 
     Args:
-        name: the backup's.
+        name: the name of the backup.
         files: where its files are read from.
         folder: an existing private folder with room for the tarball, for backups without an index.
         tell: called with one line about what makes reading slower.
@@ -61,7 +64,7 @@ class StoredBackup:
         self._without_index = False
 
     def leave_index_aside(self, reason: str) -> None:
-        """Read the tarball from now on."""
+        """Ignore the index from now on, and read the tarball. The user is told."""
         self._without_index = True
         self._tell(f"The index of backup {self.name} is not used: {reason}. Its tarball is read instead.")
 
@@ -89,7 +92,7 @@ class StoredBackup:
                 yield [_entry(location, content) for location, content in pairs]
 
     async def contents(self, entries: Iterable[Entry]) -> AsyncGenerator[tuple[Entry, bytes], None]:
-        """The content of items, not in their order.
+        """The content of items, in no particular order.
 
         Raises:
             IndexUnusable: what came so far is sound, but the rest cannot be read by the index.
@@ -141,7 +144,7 @@ class StoredBackup:
     async def _member(self, span: Span, needed_bytes: int) -> bytes:
         """The decompressed beginning of a gzip member, up to the end of the last item wanted."""
         if needed_bytes > _MAX_MEMBER_BYTES:
-            raise IndexUnusable(self.name, f"an item ends {needed_bytes} bytes into a part of the tarball")
+            raise IndexUnusable(self.name, f"it places an item {needed_bytes} bytes into a gzip member")
         data = await self._part(span)
         return await in_thread(self._inflated, data, needed_bytes)
 
@@ -167,7 +170,7 @@ class StoredBackup:
                 if not engine.eof:
                     break
         except zlib.error as error:
-            raise IndexUnusable(self.name, f"the tarball has no item where it says: {error}") from error
+            raise IndexUnusable(self.name, f"the tarball has no gzip data where it says: {error}") from error
         return text
 
     async def tarball(self) -> Path:
@@ -186,7 +189,8 @@ class StoredBackup:
             except MissingFile as error:
                 raise BrowseError(f"backup {self.name} has no tarball") from error
             except OSError as error:
-                raise BrowseError(f"storing {path.name}: {problem_text(self._folder, error)}") from error
+                reason = problem_text(self._folder, error)
+                raise BrowseError(f"the tarball of backup {self.name} cannot be stored: {reason}") from error
             self._tarball = path
         return self._tarball
 
@@ -229,6 +233,17 @@ def _take(items: Iterator[T]) -> list[T]:
     return list(islice(items, _BATCH))
 
 
+def decoded(content: bytes, backup: str, entry: Entry) -> JSONObject:
+    """The object that is the content of an item. Raises BrowseError if it is not a JSON object."""
+    try:
+        found = orjson.loads(content)
+    except orjson.JSONDecodeError as error:
+        raise BrowseError(f"backup {backup}: {entry.resource} {entry.name}: not JSON: {error.msg}") from error
+    if not isinstance(found, dict):
+        raise BrowseError(f"backup {backup}: {entry.resource} {entry.name} is not an object")
+    return found
+
+
 def _entry(location: ItemLocation, content: bytes) -> Entry:
     return entry_of(location, content, facts_of_foreign(content))
 
@@ -243,4 +258,4 @@ def _read_part(path: Path, span: Span) -> bytes:
             file.seek(span.offset)
             return file.read(min(span.length, _MAX_MEMBER_BYTES))
     except OSError as error:
-        raise BrowseError(f"reading {path.name}: {error.strerror}") from error
+        raise BrowseError(f"the downloaded tarball cannot be read: {error.strerror}") from error

@@ -124,7 +124,7 @@ async def _side_file(
 
 
 async def _unpacked(files: Files, kind: DownloadTargetKind, *, keep: bool) -> bytes:
-    """A file decompressed to its end, which checks its sum. Raises BrowseError."""
+    """A file decompressed to its end, which verifies its checksum. Raises BrowseError."""
     engine = zlib.decompressobj(31)
     parts: list[bytes] = []
     size_bytes = 0
@@ -269,7 +269,7 @@ class _Items:
                     try:
                         while len(pending) < len(batch) and (more := await anext(entries, None)):
                             for entry in more:
-                                self._meet(entry, early, pending)
+                                self._match(entry, early, pending)
                     except MissingFile:
                         missing = True
                     except DamagedIndex as error:
@@ -283,7 +283,7 @@ class _Items:
                 try:
                     async for more in entries:
                         for entry in more:
-                            self._meet(entry, early, pending)
+                            self._match(entry, early, pending)
                 except DamagedIndex as error:
                     damaged = str(error)
                 except MissingFile:
@@ -295,23 +295,25 @@ class _Items:
         self._index.add_all(f"{_name(entry.location)} is not in the tarball" for entry in pending.values())
         self._index.add_all(f"{_name(location)} is not in the index" for location in early)
         if parser.tarball_bytes != size_bytes:
-            self._index.add(f"it is of a tarball of {parser.tarball_bytes} bytes, this one has {size_bytes}")
+            self._index.add(f"it belongs to a tarball of {parser.tarball_bytes} bytes; this has {size_bytes}")
         return self._index.finding("index", f"{parser.items} checksums")
 
     def _checked(self, tarball: Path) -> Iterator[tuple[ItemLocation, str]]:
         """Check the items themselves; yields each that an index has, with its checksum. Runs in threads.
 
-        Contents stay where they were decompressed: their way to another thread costs as much as the checks.
+        Contents stay in their thread: moving them to another costs as much as the checks.
         """
         for location, content in items_of_tarball(tarball, all_copies=True):
             if self._versions and _has_two_copies(location):
                 self._copies.add(location, content)
                 if not location.version_directory:
-                    continue  # if it is as the other, it needs no check of its own
+                    continue  # an equal copy needs no check of its own
             self._item(location, content)
             yield location, checksum_of(content)
 
-    def _meet(self, entry: Entry, early: dict[ItemLocation, str], pending: dict[ItemLocation, Entry]) -> None:
+    def _match(
+        self, entry: Entry, early: dict[ItemLocation, str], pending: dict[ItemLocation, Entry]
+    ) -> None:
         location = entry.location
         checksum = early.pop(location, None)
         if checksum is None:
@@ -373,7 +375,7 @@ def _place(location: ItemLocation) -> tuple[str, str, str]:
 
 
 def _is_deep(content: bytes) -> bool:
-    """Whether an object is nested deeper than the parser follows: such are valid, and in clusters."""
+    """Whether an object is nested deeper than the parser follows. Such objects are valid."""
     return content.count(b"{") + content.count(b"[") > 900
 
 

@@ -1,6 +1,6 @@
 """The command line: flags and environment in, text out. (docs/spec: CLI)
 
-A room for each noun; `common` has what several nouns have alike, `backend` finds objects, `output` prints
-them. `main` is the entry and imports nothing, `program` has the tree of commands. Not here: any work on a
+Each noun has a folder; `common` has what several nouns share, `backend` finds objects, `output` prints them.
+`main` is the entry point and imports nothing, `program` has the tree of commands. Not here: any work on a
 backup or restore, which `pinnace.operations` does.
 """

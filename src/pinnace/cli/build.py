@@ -1,4 +1,4 @@
-"""Makes Backups of the options of a command. Pure. (docs/spec: CLI 4.1)"""
+"""Makes Backups from the options of a command. Pure. (docs/spec: CLI 4.1)"""
 
 import copy
 from datetime import datetime
@@ -40,7 +40,7 @@ def requested_backup(name: str, namespace: str, options: BackupSpecOptions) -> B
 
 
 def backup_spec(options: BackupContentOptions) -> BackupSpec:
-    """The spec without what only administrators say. Raises InvalidInput."""
+    """The spec without the fields that only administrators set. Raises InvalidInput."""
     spec = BackupSpec(
         included_resources=list(options.include_resources),
         excluded_resources=list(options.exclude_resources),

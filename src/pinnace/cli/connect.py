@@ -1,4 +1,4 @@
-"""Opening what a command works on: a cluster, a location; and running its coroutine to the end."""
+"""Opens the cluster that a command works on, and runs the command's coroutine to its end."""
 
 import asyncio
 import shlex
@@ -45,7 +45,7 @@ def program_name() -> str:
 
 
 def command_line(settings: Settings, *words: str) -> str:
-    """A command that can be pasted into the shell this one was called from, and finds the same objects."""
+    """A command for the user to paste into the shell, with the flags by which it finds the same objects."""
     return shlex.join([program_name(), *words, *settings.given])
 
 
@@ -55,19 +55,19 @@ _NOTICE = "Removing what is unfinished, please wait."
 
 
 def settings_of(ctx: click.Context) -> Settings:
-    """What the global flags, the config file and the environment say."""
+    """The settings by global flags, config file and environment."""
     return resolve_settings(ctx.ensure_object(GlobalFlags))
 
 
 def run_async(work: Coroutine[Any, Any, T], *, interrupted: str = "") -> T:
-    """Run a command's coroutine; errors of the lower rooms become what the user reads.
+    """Run a command's coroutine, and turn errors of lower layers into messages for the user.
 
-    The first SIGINT or SIGTERM cancels the work, which cleans up after itself; an impatient second one does
-    not cut the clean-up short, which has deadlines of its own and says so when it takes long. Then
+    The first SIGINT or SIGTERM cancels the work, which cleans up after itself. A second one does not cut the
+    clean-up short: it has deadlines of its own, and a notice is printed when it takes long. Then
     KeyboardInterrupt is raised.
 
     Args:
-        interrupted: what is printed then: what is left, and what goes on.
+        interrupted: a text to print after that, about what is left and what goes on.
     """
 
     done: list[T] = []
@@ -99,9 +99,11 @@ def run_async(work: Coroutine[Any, Any, T], *, interrupted: str = "") -> T:
         if interrupted:
             complain(interrupted)
         raise KeyboardInterrupt from None
-    except Exception as error:  # one of a group is handled as it would be alone; what is not known goes on
+    except Exception as error:  # an error in a group is handled like a single one; others are raised
         if done:
-            return done[0]  # the work has ended; the loop could not end as usual, for want of a thread
+            return done[
+                0
+            ]  # the work has ended; only the loop could not end as usual, as no thread could be started
         cause = cause_of(error)
         if isinstance(cause, asyncio.CancelledError):
             if interrupted:
@@ -110,27 +112,27 @@ def run_async(work: Coroutine[Any, Any, T], *, interrupted: str = "") -> T:
         if isinstance(cause, NotFound) and not cause.reason:
             raise CommandError(f"{no_kinds()} ({cause})") from error
         if isinstance(cause, KubeError | StorageError):
-            raise CommandError(f"{cause}{_what_to_do(cause)}") from error
+            raise CommandError(f"{cause}{_advice(cause)}") from error
         if cause is error:
             raise
         raise cause from error
     finally:
-        work.close()  # where no loop could be started, it was never awaited
+        work.close()  # if no loop could be started, it was never awaited
     return done[0]
 
 
-def _what_to_do(error: KubeError | StorageError) -> str:
-    """The end of a message about an answer of an API server that tells what is wrong, and no way out."""
+def _advice(error: KubeError | StorageError) -> str:
+    """The advice to append to the message of an error; empty if there is none."""
     if isinstance(error, AlreadyExists):
-        return ": choose another name, or delete the one that is there first"
+        return ": choose another name, or delete the existing object first"
     if isinstance(error, NotFound) and str(error).startswith("namespaces "):
-        return f": -n names another one, and `{program_name()} install` makes that of a server"
+        return f": name another namespace with -n, or create the server's with `{program_name()} install`"
     return ""
 
 
 @asynccontextmanager
 async def open_cluster(settings: Settings) -> AsyncIterator["KubeClient"]:
-    """A client for the cluster that the settings name. Raises ConfigError when none does."""
+    """A client for the cluster that the settings name. Raises ConfigError if they name none."""
     # Loaded here: the commands that read a location need no HTTP library, which takes longer than they do.
     from pinnace.kube.client import KubeClient
     from pinnace.kube.config import load_config

@@ -39,7 +39,7 @@ class PlainError(CommandError):
 
 
 class Refused(CommandError):
-    """Nothing was done, as a question was not answered with yes or no."""
+    """Nothing was done, because a question was not answered with yes or no."""
 
     exit_code = ExitCode.INVALID_INPUT
 

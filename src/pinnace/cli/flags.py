@@ -91,13 +91,13 @@ class KeyValueMap(FlagType):
             if not found:
                 raise ValueError(_not_of_this_form(entry, self.separator))
             if result.get(key, item) != item:
-                raise ValueError(f"{key} stands there twice, with {result[key]} and with {item}")
+                raise ValueError(f"{key} is given twice, as {result[key]} and as {item}")
             result[key] = item
         return result
 
 
 def _not_of_this_form(entry: str, separator: str) -> str:
-    """What is wrong with an entry of a `key<separator>value` flag, and how it was meant, if that shows."""
+    """The message about a wrong entry of a `key<separator>value` flag, with what was probably meant."""
     other = "=" if separator == ":" else ":"
     key, found, value = entry.partition(other)
     text = f'error parsing "{entry}"'
@@ -267,15 +267,17 @@ def check_arguments(
 ) -> None:
     """Refuse a wrong number of positional arguments. Raises click.UsageError. (docs/spec: CLI 1.7)"""
     if exactly is not None and len(arguments) != exactly:
-        raise click.UsageError(f"accepts {exactly} arg(s), received {len(arguments)}{_as_in()}")
+        raise click.UsageError(f"accepts {exactly} arg(s), received {len(arguments)}{_usage_form()}")
     if least is not None and len(arguments) < least:
-        raise click.UsageError(f"requires at least {least} arg(s), only received {len(arguments)}{_as_in()}")
+        raise click.UsageError(
+            f"requires at least {least} arg(s), only received {len(arguments)}{_usage_form()}"
+        )
     if most is not None and len(arguments) > most:
-        raise click.UsageError(f"accepts at most {most} arg(s), received {len(arguments)}{_as_in()}")
+        raise click.UsageError(f"accepts at most {most} arg(s), received {len(arguments)}{_usage_form()}")
 
 
-def _as_in() -> str:
-    """The form of the command that runs; empty outside of one."""
+def _usage_form() -> str:
+    """The running command with its arguments, as `: pinnace backup logs NAME`; empty outside of a command."""
     context = click.get_current_context(silent=True)
     if context is None:
         return ""
@@ -337,8 +339,7 @@ def _global_options() -> list[click.Option]:
         ),
     ]
     # The flags of Go's client logger are accepted because scripts pass them; nothing here logs with it.
-    for flag in _KLOG_VALUES:
-        options.append(click.Option([flag], expose_value=False, hidden=True))
+    options.extend(click.Option([flag], expose_value=False, hidden=True) for flag in _KLOG_VALUES)
     options.append(click.Option(["-v", "--v"], expose_value=False, hidden=True, type=int))
     options.extend(click.Option([f], expose_value=False, hidden=True, type=Boolean()) for f in _KLOG_SWITCHES)
     return options
@@ -346,7 +347,7 @@ def _global_options() -> list[click.Option]:
 
 @contextmanager
 def _named(ctx: click.Context) -> Iterator[None]:
-    """Let an error say which command it is of: click leaves that out of some."""
+    """Attach the command to usage errors: click leaves it out of some."""
     try:
         yield
     except click.UsageError as error:
@@ -355,10 +356,10 @@ def _named(ctx: click.Context) -> Iterator[None]:
 
 
 def _in_click_form(params: Sequence[click.Parameter], args: Sequence[str]) -> list[str]:
-    """Rewrite words to the forms that click reads alike: `--flag` to `--flag=true`, `-o=json` to `-o json`.
+    """Rewrite words to the forms that click expects: `--flag` to `--flag=true`, `-o=json` to `-o json`.
 
-    A bare boolean would swallow the next word else, and the sign would become a part of the value. What
-    follows a flag that needs a value is that value, whatever it looks like.
+    Otherwise a bare boolean would take the next word as its value, and `=` would become a part of the value.
+    The word after a flag that needs a value is that value, whatever it looks like.
     """
     options = {
         opt: param
@@ -387,8 +388,8 @@ def _is_bare(option: click.Option) -> bool:
     return isinstance(option.type, Boolean) and option.type.bare
 
 
-def _by_its_name(text: str, ctx: click.Context) -> str:
-    """A help text whose examples call the program by the name that the user does."""
+def _with_called_name(text: str, ctx: click.Context) -> str:
+    """Replace the program's name in the examples of a help text by the name that the user called."""
     return re.sub(r"\bpinnace (?=[a-z-])", f"{ctx.find_root().info_name} ", text)
 
 
@@ -396,7 +397,7 @@ class Command(click.Command):
     """A command that also takes the global flags and parses booleans as described above.
 
     Attributes:
-        exits_like_diff: whether exit code 1 means that something differs, so that every error ends with 2.
+        exits_like_diff: whether exit code 1 means that objects differ, so that every error ends with 2.
     """
 
     exits_like_diff = False
@@ -425,7 +426,7 @@ class Command(click.Command):
         write_examples(ctx, formatter)
 
     def get_help(self, ctx: click.Context) -> str:
-        return _by_its_name(super().get_help(ctx), ctx)
+        return _with_called_name(super().get_help(ctx), ctx)
 
 
 class Group(click.Group):
@@ -444,7 +445,7 @@ class Group(click.Group):
             return super().parse_args(ctx, _in_click_form(self.params, args))
 
     def get_help(self, ctx: click.Context) -> str:
-        return _by_its_name(super().get_help(ctx), ctx)
+        return _with_called_name(super().get_help(ctx), ctx)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted({*super().list_commands(ctx), *self.lazy})
@@ -475,7 +476,7 @@ class Group(click.Group):
             formatter.write_dl(self.rows(ctx))
 
     def rows(self, ctx: click.Context) -> list[tuple[str, str]]:
-        """Name and help of the commands, without importing them: start-up time is a figure we keep."""
+        """Name and help of the commands, without importing them, as that would take long."""
         rows = []
         for name in self.list_commands(ctx):
             if name in self.lazy:

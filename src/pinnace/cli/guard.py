@@ -1,6 +1,6 @@
-"""What reaches a terminal: no tracebacks, no notes of the interpreter, no control characters of others.
+"""Guards the terminal from tracebacks, notes of the interpreter, and control characters in untrusted text.
 
-With `PINNACE_TRACEBACK=1` in the environment everything is shown as Python says it.
+With `PINNACE_TRACEBACK=1` in the environment tracebacks and notes are shown.
 """
 
 import os
@@ -14,7 +14,7 @@ TRACEBACK_VARIABLE: Final = "PINNACE_TRACEBACK"
 
 _STREAMS: Final = ("stdout", "stderr")
 _UNPRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]|[\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
-"""Control characters but newline and tab; and those that reorder or break lines of text."""
+"""Control characters except newline and tab, and characters that reorder or break lines of text."""
 
 
 def shows_tracebacks() -> bool:
@@ -23,7 +23,7 @@ def shows_tracebacks() -> bool:
 
 
 def printable(text: str) -> str:
-    """Text for a terminal, which what others wrote into a cluster or a location must not be able to steer."""
+    """Text with its control characters escaped, so that untrusted text cannot steer a terminal."""
     return _UNPRINTABLE.sub(_as_text, text)
 
 
@@ -33,9 +33,9 @@ def _as_text(found: re.Match[str]) -> str:
 
 
 def complain(text: str) -> None:
-    """Print a line to stderr: an error or a warning, with what others wrote in it.
+    """Print an error or a warning to stderr, with control characters escaped.
 
-    What cannot be written is left out: the exit code says the rest.
+    If stderr cannot be written to, nothing happens: the exit code tells enough.
     """
     if sys.stderr is not None:
         with suppress(OSError):
@@ -43,11 +43,11 @@ def complain(text: str) -> None:
 
 
 class GuardedStream:
-    """A terminal that prints control characters as text. All else is the stream's own."""
+    """A stream to a terminal that escapes control characters. Its other methods are those of the stream."""
 
     def __init__(self, stream: TextIO) -> None:
         self.unguarded = stream
-        """For what draws on purpose."""
+        """The stream itself, for progress that is drawn with control characters."""
 
     def write(self, text: str) -> int:
         """Write the text; returns its length."""
@@ -61,7 +61,7 @@ class GuardedStream:
 
     @property
     def buffer(self) -> BinaryIO:
-        """Takes bytes, which are text on a terminal."""
+        """A binary stream; on a terminal its bytes are text, and are escaped too."""
         return cast(BinaryIO, _GuardedBytes(self))
 
     def __getattr__(self, name: str) -> Any:
@@ -88,7 +88,7 @@ class _GuardedBytes:
 
 @contextmanager
 def guarded_terminal() -> Iterator[None]:
-    """Inside, what is written to a terminal cannot steer it."""
+    """Escape control characters that are written to a terminal, until the context ends."""
     for name in _STREAMS:
         stream = getattr(sys, name)
         if stream is not None and stream.isatty():
@@ -103,9 +103,9 @@ def guarded_terminal() -> Iterator[None]:
 
 
 def silence_the_interpreter() -> None:
-    """From here on Python's own notes (unraisable errors, unawaited coroutines, lost tasks) are not printed.
+    """Suppress Python's own notes about unraisable errors, unawaited coroutines and lost tasks.
 
-    They come after the error that counts, which is reported as one line.
+    They follow an error that is already reported, as one line.
     """
     if shows_tracebacks():
         return
@@ -117,7 +117,7 @@ def silence_the_interpreter() -> None:
 
 
 def silence_loggers() -> None:
-    """Print lines of loggers as one line each while no log is set up; those of asyncio not at all."""
+    """Print each record of a logger as one line if no log is set up, and those of asyncio not at all."""
     if shows_tracebacks():
         return
     import logging

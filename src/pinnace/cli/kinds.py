@@ -16,7 +16,7 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
         plural: The resource's name in the API.
         kind: The kind's name in the API.
         noun: The command's name, which messages use too.
-        table: Its table, made when it is printed: relative times need a now.
+        table: Makes its table when it is printed: relative times need the current time.
         former: The plural of the kind that it replaced, whose objects are shown too.
         deleted: What is printed when an object was deleted; `{}` stands for its name.
     """

@@ -1,6 +1,6 @@
-"""A run without a server as the command line shows it: what it says, and with which exit code it ends.
+"""Shows a run without a server on the command line: its progress, its messages, its exit code.
 
-The run itself stands in `pinnace.operations.local`.
+The run itself is in `pinnace.operations.local`.
 """
 
 import asyncio
@@ -38,7 +38,7 @@ EXIT_CODES: Final[Mapping[str, ExitCode]] = {
 
 
 def check_metadata(metadata: ObjectMeta) -> None:
-    """Refuse what an API server would refuse, before anything is opened: a server can take over the location.
+    """Refuse metadata that an API server would refuse: a server may take over the location later.
 
     Raises:
         InvalidInput: with all problems.
@@ -51,7 +51,7 @@ def check_metadata(metadata: ObjectMeta) -> None:
 async def open_run(
     settings: Settings, what: str, *, progress: str = "auto", create: bool = False
 ) -> AsyncIterator[tuple[LocalRun, ProgressView]]:
-    """The cluster and the location of the settings, for one run that shows its progress until it is finished.
+    """Open the cluster and the location of the settings for one run, and show its progress until it ends.
 
     Args:
         what: `backup` or `restore`.
@@ -79,7 +79,7 @@ async def open_run(
                     features=settings.features,
                     progress=view.publish,
                     activity=activity,
-                    observer=_Teller(location.title, view),
+                    observer=_Printer(location.title, view),
                 )
                 yield run, view
             except InvalidRun as error:
@@ -111,13 +111,13 @@ def _size_of(path: Path | None) -> int | None:
         return None
     try:
         return path.stat().st_size
-    except OSError:  # it is not there yet, or not any more
+    except OSError:  # it does not exist yet, or no longer
         return 0
 
 
 @asynccontextmanager
 async def _ticking(view: ProgressView) -> AsyncIterator[None]:
-    """Inside, the view is drawn each second; its last line stays."""
+    """Draw the view each second until the context ends; its last line stays."""
     ticker = asyncio.create_task(view.tick(), name="progress")
     try:
         yield
@@ -127,7 +127,7 @@ async def _ticking(view: ProgressView) -> AsyncIterator[None]:
         view.close()
 
 
-class _Teller(Observer):
+class _Printer(Observer):
     """Prints warnings and the start of a run."""
 
     def __init__(self, title: str, view: ProgressView) -> None:
@@ -165,9 +165,9 @@ def _duration(run: Backup | Restore) -> str:
 
 
 def say(text: str, *, err: bool = False) -> None:
-    """Print a line. If it cannot be written, that changes neither the work nor its exit code.
+    """Print a line. An error of writing it changes neither the work nor its exit code.
 
-    The reader may have gone, and so may the terminal; the disk that the output goes to may be full.
+    The reader of a pipe or the terminal may be gone, or the disk of a file full.
     """
     try:
         click.echo(printable(text), err=err)

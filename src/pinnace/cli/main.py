@@ -18,23 +18,23 @@ _HELPER_PROGRAM = "velero-restic-restore-helper"
 def main() -> None:
     """Run the command line and exit with its code."""
     if os.getpid() == 1:
-        _let_terminations_end_us()
+        _end_on_sigterm()
     try:
-        _open_what_is_closed()
+        _open_closed_streams()
         _collect_rarely()
         code = run()
-        _let_interrupts_end_us()
+        _end_on_sigint()
     except KeyboardInterrupt:
         code = _INTERRUPTED
-        _let_interrupts_end_us()
-    except Exception as error:  # noqa: BLE001 - what cannot even be loaded; users get no tracebacks
+        _end_on_sigint()
+    except Exception as error:  # noqa: BLE001 - the program could not be loaded; users get no tracebacks
         code = _cannot_run(error)
     _leave_at_once(code)
     sys.exit(code)
 
 
-def _open_what_is_closed() -> None:
-    """Point standard streams that are closed (`>&-`) to nowhere.
+def _open_closed_streams() -> None:
+    """Connect standard streams that are closed (`>&-`) to /dev/null.
 
     Python has None in their place, and the next file that is opened would get their number: what a child
     process prints would go into it.
@@ -53,9 +53,9 @@ def run(arguments: list[str] | tuple[str, ...] | None = None) -> int:
     words = sys.argv[1:] if arguments is None else list(arguments)
     called_by = sys.argv[0].rpartition("/")[2] if arguments is None else ""
     if called_by == _HELPER_PROGRAM:
-        return _help_restore(words)
+        return _run_restore_helper(words)
     if words[:1] == [_HELPER] and len(words) == 2 and not words[1].startswith("-"):
-        return _help_restore(words[1:])
+        return _run_restore_helper(words[1:])
     from pinnace.cli import program
 
     if words[:1] == [_COMPLETE]:
@@ -66,7 +66,7 @@ def run(arguments: list[str] | tuple[str, ...] | None = None) -> int:
 
 
 def _collect_rarely() -> None:
-    """Most commands take as long to load as to work; processes that stay undo this."""
+    """Collect garbage rarely, as most commands load as long as they work; servers undo this."""
     from pinnace.aio import gc_thresholds
 
     gc_thresholds.collect_rarely()
@@ -87,8 +87,8 @@ def _cannot_run(error: Exception) -> int:
     return 1
 
 
-def _help_restore(words: list[str]) -> int:
-    """The restore helper, without the rest of the command line: it has a tenth of a processor."""
+def _run_restore_helper(words: list[str]) -> int:
+    """Run the restore helper without loading the command line: it has a tenth of a processor."""
     from pinnace.server import restore_helper
 
     restore_helper.end_on_signals()
@@ -96,9 +96,9 @@ def _help_restore(words: list[str]) -> int:
 
 
 def _leave_at_once(code: int) -> None:
-    """End here if nothing is left to do but to free memory, piece by piece: the kernel does that at once.
+    """End the process at once if no other thread runs, and leave its memory to the kernel.
 
-    It takes Python 40 ms, a tenth of most commands.
+    Python would free it piece by piece in 40 ms, a tenth of the time of most commands.
     """
     import atexit
     import threading
@@ -111,22 +111,22 @@ def _leave_at_once(code: int) -> None:
             if stream is not None:
                 stream.flush()
     except (OSError, ValueError):
-        return  # Python reports it, as ever
+        return  # Python reports it at exit
     os._exit(code)
 
 
-def _let_terminations_end_us() -> None:
-    """The first process of a container ignores SIGTERM unless it has a handler.
+def _end_on_sigterm() -> None:
+    """End on SIGTERM, which the first process of a container ignores unless it has a handler.
 
-    A server whose pod goes while it loads would run on until it is killed, and perhaps lead in the meantime.
+    A server whose pod is deleted while it loads would run on until it is killed, and might lead meanwhile.
     """
     import signal
 
     signal.signal(signal.SIGTERM, lambda number, _frame: os._exit(128 + number))
 
 
-def _let_interrupts_end_us() -> None:
-    """From here on Ctrl-C ends the process at once: a KeyboardInterrupt could no longer be caught."""
+def _end_on_sigint() -> None:
+    """Let Ctrl-C end the process at once: from here on a KeyboardInterrupt would not be caught."""
     import signal
 
     signal.signal(signal.SIGINT, signal.SIG_DFL)

@@ -54,7 +54,7 @@ cli = Group(
         "restic": ("pinnace.cli.process.restic:group", "Work with restic repositories."),
         "nonadmin": (
             "pinnace.cli.nonadmin.commands:group",
-            "Back up and restore an own namespace (self-service).",
+            "Back up and restore your own namespace (self-service).",
         ),
         "history": ("pinnace.cli.browse.commands:history", "Show in which backups an object changed."),
         "create": ("pinnace.cli.verbs:create", "Create backups, restores, schedules and locations."),
@@ -127,7 +127,7 @@ def _run(arguments: Sequence[str] | None) -> int:
     flags = GlobalFlags()
     program = _called_by(arguments)
     try:
-        _never_refuse_a_character()
+        _escape_unencodable()
         result = cli.main(words, prog_name=program, standalone_mode=False, obj=flags)
         _flush()
     except click.exceptions.NoArgsIsHelpError as error:
@@ -144,7 +144,7 @@ def _run(arguments: Sequence[str] | None) -> int:
     except (KeyboardInterrupt, click.Abort):
         return ExitCode.INTERRUPTED
     except BrokenPipeError:
-        # The reader of our output has gone; point stdout elsewhere so that the exit-time flush is quiet.
+        # The reader of the output is gone; stdout is replaced, so that the flush at exit is quiet.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return ExitCode.ERROR
     except (OSError, MemoryError) as error:
@@ -155,20 +155,20 @@ def _run(arguments: Sequence[str] | None) -> int:
 
 
 def _called_by(arguments: Sequence[str] | None) -> str:
-    """The name that the user called: it stands in usage texts and hints, so that `velero` says `velero`."""
+    """The name that the user called, for usage texts and hints: called as `velero`, it is `velero`."""
     name = Path(sys.argv[0]).name if arguments is None else ""
     return "pinnace" if name in ("", "main.py", "__main__.py") else name
 
 
-def _never_refuse_a_character() -> None:
-    """A terminal or pipe with a small character set gets an escape instead of an error."""
+def _escape_unencodable() -> None:
+    """Let a terminal or pipe with a small character set get an escape instead of raising an error."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
 
 
 def _flush() -> None:
-    """Write out now what would be written at exit, where a reader that has gone is a traceback."""
+    """Write buffered output now: at exit, a reader that is gone would cause a traceback."""
     if sys.stdout is not None:
         sys.stdout.flush()
 
@@ -178,7 +178,7 @@ def _defect(error: Exception, program: str) -> int:
     from pinnace.cli.debug.redaction import redact_text
 
     cause = cause_of(error)
-    if isinstance(cause, OSError | MemoryError) or _is_of_a_limit(cause):
+    if isinstance(cause, OSError | MemoryError) or _reports_a_limit(cause):
         return _refused_by_the_system(cause)
     _show_traceback(error)
     text = " ".join(redact_text(str(cause)).split())
@@ -190,8 +190,8 @@ def _defect(error: Exception, program: str) -> int:
     return ExitCode.ERROR
 
 
-def _is_of_a_limit(error: BaseException) -> bool:
-    """Whether a library says in words of its own that memory, threads or descriptors have run out."""
+def _reports_a_limit(error: BaseException) -> bool:
+    """Whether this is an error of a library about memory, threads or descriptors that have run out."""
     return isinstance(error, RuntimeError | ImportError) and any(
         sign in str(error) for sign in ("can't start new thread", "failed to map", "cannot allocate memory")
     )
@@ -223,7 +223,7 @@ def _without_server(flags: GlobalFlags) -> bool:
 
 
 def _usage_error(error: click.UsageError, words: Sequence[str], flags: GlobalFlags) -> int:
-    """Report a wrong flag or argument in one line, and where the right ones are told."""
+    """Report a wrong flag or argument in one line, and name the command that explains the right ones."""
     complain(f"An error occurred: {_wording(error, words)}")
     if error.ctx is not None:
         complain(f"Run `{error.ctx.command_path} --help` for usage.")
@@ -247,7 +247,7 @@ def _wording(error: click.UsageError, words: Sequence[str]) -> str:
 
 
 def _commands_like(error: click.NoSuchCommand) -> list[str]:
-    """The names a user may have meant; click itself does not know those that are loaded on demand."""
+    """The commands that the user may have meant; click does not know those that are loaded on demand."""
     if error.ctx is None or not isinstance(error.ctx.command, Group):
         return []
     from difflib import get_close_matches
@@ -283,7 +283,7 @@ _SYNONYMS = {
     "upgrade": ("install",),
     "config": ("client",),
 }
-"""Words of other programs, and what they are here; only those that the group has are proposed."""
+"""Words of other programs, and the commands here; only those that the group has are proposed."""
 
 
 def _meant(names: Sequence[str]) -> str:

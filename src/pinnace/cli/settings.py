@@ -22,7 +22,7 @@ DEFAULT_NAMESPACE = "velero"
 
 @dataclass(slots=True)
 class GlobalFlags:
-    """The global flags as given; None where the user said nothing."""
+    """The global flags as given; None for those that are not."""
 
     kubeconfig: str | None = None
     kubecontext: str | None = None

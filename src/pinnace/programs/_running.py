@@ -1,4 +1,4 @@
-"""Between the Python API and the operations: requests, opened clusters and locations, errors, progress."""
+"""Translates between the Python API and the operations: requests, clusters, locations, errors, progress."""
 
 import time
 from collections.abc import AsyncIterator, Iterator
@@ -70,7 +70,7 @@ class Reports(local.Observer):
         self.notes.append(text)
 
     async def publish(self, total: int, done: int) -> None:
-        """Call the program's callback, until it fails."""
+        """Call the program's callback, unless it has raised before."""
         if self._callback is None or self._error is not None:
             return
         try:
@@ -94,7 +94,7 @@ class Reports(local.Observer):
 
 @contextmanager
 def translated() -> Iterator[None]:
-    """Turn the errors of the lower rooms into those of the Python API. Others are defects and pass."""
+    """Turn the errors of lower layers into those of the Python API. Others are defects and pass."""
     try:
         yield
     except Exception as error:
@@ -118,10 +118,10 @@ def translated() -> Iterator[None]:
 async def opened_location(
     location: Location, *, namespace: str = "velero", create: bool = False
 ) -> AsyncIterator[tuple[BackupStorageLocation, BackupStore]]:
-    """The location, opened.
+    """Open the location; yields it with its store.
 
     Args:
-        create: a folder that does not exist is made by the first write; else it is an error. (docs/adr/007)
+        create: whether the first write makes a missing folder; if not, it is an error. (docs/adr/007)
 
     Raises:
         StorageError: it cannot be used as it is; the text never repeats the URL.
@@ -135,7 +135,7 @@ async def opened_location(
 async def opened_run(
     location: Location, cluster: Cluster, reports: Reports, *, create: bool = False
 ) -> AsyncIterator[local.LocalRun]:
-    """Cluster and location, opened for one run. Raises StorageError and KubeError."""
+    """Open cluster and location for one run. Raises StorageError and KubeError."""
     kubeconfig = fspath(cluster.kubeconfig) if cluster.kubeconfig is not None else ""
     async with (
         opened_location(location, namespace=cluster.namespace, create=create) as (found, store),
@@ -189,7 +189,7 @@ def restore_request(backup: str, cluster: Cluster, selection: Selection, options
 
 
 def summary_of(name: str, backup: Backup) -> BackupSummary:
-    """What a list says about a backup. The name is that of its directory, whatever the file claims."""
+    """The summary of a backup, under the name of its directory, even if its file has another name."""
     status = backup.status
     return BackupSummary(
         name=name,
@@ -254,7 +254,7 @@ def _policy(given: ExistingResources) -> str:
 
 
 def resource_modifiers(options: RestoreOptions) -> ResourceModifiers | None:
-    """The changes to objects that are asked for; None for none. Raises InvalidRequest."""
+    """The changes to objects that are asked for; None if there are none. Raises InvalidRequest."""
     if not options.modifiers:
         return None
     try:

@@ -1,4 +1,4 @@
-"""What `verify` of the Python API does."""
+"""The work of `verify` of the Python API."""
 
 from contextlib import AsyncExitStack
 from os import fspath

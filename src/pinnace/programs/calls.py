@@ -59,7 +59,7 @@ async def backup_async(
     options: BackupOptions | None = None,
     progress: ProgressCallback | None = None,
 ) -> BackupResult:
-    """As `backup`, for asyncio. Cancelled, it leaves nothing in the location that looks like a backup.
+    """As `backup`, for asyncio. If it is cancelled, nothing in the location looks like a backup.
 
     Raises:
         PinnaceError: see the subclasses.
@@ -122,7 +122,7 @@ async def restore_async(
     options: RestoreOptions | None = None,
     progress: ProgressCallback | None = None,
 ) -> RestoreResult:
-    """As `restore`, for asyncio. Cancelled, it leaves what it has created by then.
+    """As `restore`, for asyncio. If it is cancelled, the objects that it has created stay.
 
     Raises:
         PinnaceError: see the subclasses.
@@ -209,7 +209,7 @@ def verify(
 ) -> Verification:
     """Check that a backup is whole: its files, each item, and the data of its volumes. Nothing is changed.
 
-    Without a cluster the snapshots of clouds and of CSI drivers are not looked at.
+    Without a cluster the snapshots of clouds and of CSI drivers are not checked.
     Not for programs with a running event loop: these await `verify_async`.
 
     Raises:

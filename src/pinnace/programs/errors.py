@@ -1,4 +1,4 @@
-"""What the functions of the Python API raise on purpose.
+"""The errors that the functions of the Python API raise on purpose.
 
 PinnaceError
 ├── InvalidRequest   the request cannot be carried out as it is: a name, a filter, a plugin
@@ -16,7 +16,7 @@ class PinnaceError(Exception):
 
 
 class InvalidRequest(PinnaceError):
-    """The request cannot be carried out as it is; nothing was done. The text says all that is wrong."""
+    """The request cannot be carried out as it is; nothing was done. The text names every problem."""
 
 
 class NameTaken(InvalidRequest):
@@ -35,7 +35,7 @@ class RunFailed(PinnaceError):
     """A backup or restore began and ended Failed.
 
     Attributes:
-        result: what is known of it.
+        result: the backup or restore as far as it is known.
     """
 
     def __init__(self, result: BackupResult | RestoreResult) -> None:

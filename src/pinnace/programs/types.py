@@ -1,4 +1,4 @@
-"""What the functions of the Python API take and return: frozen dataclasses that load no other module."""
+"""Arguments and results of the Python API: frozen dataclasses that load no other module."""
 
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -59,7 +59,7 @@ class Selection:
         included_resources, excluded_resources: names such as "configmaps" or "deployments.apps".
         labels: a label selector such as "app=shop,tier!=cache".
         any_of_labels: label selectors of which at least one has to match; not together with `labels`.
-        cluster_resources: whether cluster-scoped objects belong to it; None takes those that a selected
+        cluster_resources: whether cluster-scoped objects are selected; None selects those that a selected
             object needs, and all of them when all namespaces are selected.
     """
 
@@ -151,7 +151,7 @@ class RestoreOptions:
     """How to restore.
 
     Attributes:
-        name: of the restore; by default the backup's name and the time.
+        name: the name of the restore; by default the backup's name and the time.
         labels: labels of the restore.
         namespace_mapping: the namespace in the backup to the one to restore into.
         restore_volumes: whether volumes are restored from snapshots; None means where it is possible.
@@ -189,12 +189,12 @@ class BackupResult:
     """How a backup ended.
 
     Attributes:
-        name: of the backup.
+        name: the name of the backup.
         phase: COMPLETED, or PARTIALLY_FAILED when something was not saved; the log in the location says what.
         items: how many objects were saved.
-        errors, warnings: how many the log has.
+        errors, warnings: their numbers in the log.
         failure_reason: why the backup failed as a whole.
-        started, completed: when.
+        started, completed: when it began and ended.
         notes: what could not be found out about the cluster or written to the location.
     """
 
@@ -214,13 +214,13 @@ class RestoreResult:
     """How a restore ended.
 
     Attributes:
-        name, backup: of the restore, and of the backup it was made from.
+        name, backup: the names of the restore and of its backup.
         phase: COMPLETED, or PARTIALLY_FAILED when something was not restored; the results in the location
             say what.
         items: how many objects were worked on, those that existed already included.
-        errors, warnings: how many the results have.
+        errors, warnings: their numbers in the results.
         failure_reason: why the restore failed as a whole.
-        started, completed: when.
+        started, completed: when it began and ended.
         notes: what could not be found out about the cluster or written to the location.
     """
 
@@ -241,11 +241,11 @@ class BackupSummary:
     """One backup in a location.
 
     Attributes:
-        name: of the backup.
+        name: the name of the backup.
         phase: COMPLETED, PARTIALLY_FAILED and so on.
-        items: how many objects it has; None where it does not say so.
-        errors, warnings: how many its log has.
-        started, completed, expires: when.
+        items: how many objects it has; None if its metadata does not say.
+        errors, warnings: their numbers in its log.
+        started, completed, expires: when it began, ended and expires.
         labels: labels of the backup.
         problem: why its metadata cannot be read; empty if it can. The other fields say nothing then.
     """

@@ -1,9 +1,6 @@
 """The server process: parts made, checked, started and stopped in order. (docs/spec: SRV 4, 13)"""
 
 import asyncio
-import os
-import secrets
-import socket
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -52,6 +49,7 @@ from pinnace.runtime.leader import LeaderElector, LeaseTimes
 from pinnace.runtime.lease import SERVER_LEASE
 from pinnace.runtime.logfields import get_logger
 from pinnace.runtime.manager import Manager
+from pinnace.server.candidate import candidate_name
 from pinnace.server.checks import StartupError, check_cluster, prepare_restic
 from pinnace.server.monitoring.metrics import ServerMetrics
 from pinnace.server.monitoring.pages import StatusServer
@@ -88,7 +86,7 @@ REPOSITORY_CONTROLLERS: Final[Sequence[MakeController]] = (
     restic_repository.controller,
     restic_repository.maintenance_controller,
 )
-"""They start last. One name, that of `restic_repository`, disables both."""
+"""They start last. The name of `restic_repository` disables both."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,7 +95,7 @@ class Clocks:
 
     Attributes:
         now: the time of day, for controllers.
-        timers: what controllers wait by; the event loop's if None.
+        timers: the clock that controllers wait by; None: that of the event loop.
     """
 
     now: Callable[[], datetime] = utcnow
@@ -105,7 +103,7 @@ class Clocks:
 
 
 async def run_server(config: ClusterConfig, options: ServerOptions, *, user_agent: str) -> None:
-    """Run until SIGINT or SIGTERM.
+    """Run the server until SIGINT or SIGTERM.
 
     Raises:
         StartupError, KubeError, OSError: it cannot start.
@@ -145,7 +143,7 @@ class Assembly:
 
     Args:
         workdir: private to this server.
-        plugins: what is installed beside the built-in actions.
+        plugins: the plugins that are installed beside the built-in actions.
     """
 
     def __init__(
@@ -211,9 +209,4 @@ class Assembly:
 
 def _elector(client: KubeClient, options: ServerOptions) -> LeaderElector:
     times = LeaseTimes.lasting(options.lease_duration.total_seconds())
-    return LeaderElector(client, Key(options.namespace, SERVER_LEASE), _identity(), times=times)
-
-
-def _identity() -> str:
-    """Unique among candidates, a restarted process in the same pod included."""
-    return f"{socket.gethostname()}_{os.getpid()}_{secrets.token_hex(4)}"
+    return LeaderElector(client, Key(options.namespace, SERVER_LEASE), candidate_name(), times=times)

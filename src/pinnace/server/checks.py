@@ -1,4 +1,4 @@
-"""What must be there before a server works. (docs/spec: SRV 4)"""
+"""Checks, at the start of a server, of what it needs in the cluster. (docs/spec: SRV 4)"""
 
 from collections.abc import Collection, Sequence
 from contextlib import suppress
@@ -7,6 +7,8 @@ from typing import Final
 from pinnace.api import API_VERSION, GROUP
 from pinnace.api.kinds import KINDS
 from pinnace.api.objects import JSONObject
+from pinnace.csi.snapshots import FEATURE as CSI_FEATURE
+from pinnace.csi.snapshots import GROUP as SNAPSHOT_GROUP
 from pinnace.kube.client import KubeClient
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import AlreadyExists, KubeError, NotFound
@@ -18,12 +20,9 @@ log = get_logger(__name__)
 
 NODE_AGENT: Final = "node-agent"
 FORMER_NODE_AGENT: Final = "restic"
-"""The DaemonSet, and its name up to Velero 1.9."""
+"""The name of the node agent's DaemonSet, and its name up to Velero 1.9."""
 RESTIC_PASSWORD: Final = {SECRET_KEY: "static-passw0rd"}
-"""Of all repositories, unless the Secret was made before with another. (docs/spec: SRV 4)"""
-
-CSI_FEATURE: Final = "EnableCSI"
-SNAPSHOT_GROUP: Final = "snapshot.storage.k8s.io"
+"""The password of all repositories, unless the Secret exists with another one. (docs/spec: SRV 4)"""
 
 
 class StartupError(Exception):
@@ -31,7 +30,7 @@ class StartupError(Exception):
 
 
 async def check_cluster(client: KubeClient, namespace: str, features: Collection[str]) -> Discovery:
-    """Look at everything that a server needs; what the cluster serves. Raises StartupError, KubeError."""
+    """Check all that a server needs. Returns what the cluster serves. Raises StartupError, KubeError."""
     await check_namespace(client, namespace)
     discovery = await Discovery.load(client)
     for warning in discovery.warnings:
@@ -42,7 +41,7 @@ async def check_cluster(client: KubeClient, namespace: str, features: Collection
 
 
 async def check_namespace(client: KubeClient, namespace: str) -> None:
-    """The server's namespace must exist. Raises StartupError, KubeError."""
+    """Check that the server's namespace exists. Raises StartupError, KubeError."""
     try:
         await client.get(NAMESPACES, namespace)
     except NotFound as error:
@@ -53,12 +52,12 @@ async def check_namespace(client: KubeClient, namespace: str) -> None:
 
 
 async def prepare_restic(client: KubeClient, namespace: str) -> None:
-    """See to the password of restic repositories, and say whether there is a node agent.
+    """Make sure that restic repositories have a password, and warn if there is no node agent or two.
 
     (docs/spec: SRV 4, SRV-009)
 
     Raises:
-        StartupError: there is no Secret with the password and none can be made.
+        StartupError: there is no Secret with the password, and none can be created.
     """
     try:
         sets = await _node_agents(client, namespace)
@@ -89,7 +88,7 @@ async def _node_agents(client: KubeClient, namespace: str) -> set[str]:
 
 
 async def _ensure_restic_password(client: KubeClient, namespace: str) -> None:
-    """The Secret exists under both of its names, with one password; one that does is never changed."""
+    """Create the Secret under both of its names, with one password. An existing one is never changed."""
     found: dict[str, JSONObject] = {}
     for name in (SECRET_NAME, REPOSITORY_SECRET_NAME):
         with suppress(NotFound):
@@ -106,14 +105,14 @@ async def _ensure_restic_password(client: KubeClient, namespace: str) -> None:
 
 
 def check_kinds(discovery: Discovery) -> None:
-    """All kinds must be served. Raises StartupError naming those that are not."""
+    """Check that all kinds are served. Raises StartupError naming those that are not."""
     problem = missing_kinds([r.kind for r in discovery.resources if r.group == GROUP])
     if problem:
         raise StartupError(problem)
 
 
 def missing_kinds(served: Sequence[str]) -> str:
-    """What to say when kinds are missing; empty when none is. (docs/spec: CLI 12.1, SRV-007)"""
+    """The message about kinds that are missing; empty if none is. (docs/spec: CLI 12.1, SRV-007)"""
     hint = "Please apply the custom resource definitions: `pinnace install --crds-only --apply`"
     if not served:
         return f"Velero API group {API_VERSION} not found. {hint}"
@@ -128,7 +127,7 @@ def missing_kinds(served: Sequence[str]) -> str:
 
 
 def check_features(discovery: Discovery, features: Collection[str]) -> None:
-    """What a feature needs must be served. Raises StartupError. (docs/spec: SRV 4, SRV-010)"""
+    """Check that the cluster serves what features need. Raises StartupError. (docs/spec: SRV 4, SRV-010)"""
     if CSI_FEATURE not in features:
         return
     if not discovery.serves_group(SNAPSHOT_GROUP):

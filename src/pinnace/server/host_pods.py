@@ -1,4 +1,4 @@
-"""Whether the directory of pods that an agent sees is that of its node's kubelet. (docs/spec: PVL 3.2)"""
+"""Checks that the agent's directory of pods is that of its node's kubelet. (docs/spec: PVL 3.2)"""
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -19,8 +19,8 @@ _MIRROR: Final = "kubernetes.io/config.mirror"
 
 
 async def check_host_pods(client: KubeClient, node: str, directory: Path) -> None:
-    """Each running pod of the node has its directory. Raises StartupError, KubeError."""
-    # The pods first: what runs has its directory by then, and one that starts meanwhile is not looked for.
+    """Check that each running pod of the node has its directory. Raises StartupError, KubeError."""
+    # Pods first: those that run have their directories by then, and one that starts later is not looked for.
     selector = f"spec.nodeName={node},status.phase=Running"
     pods = [
         item.decode()
@@ -46,7 +46,7 @@ async def check_host_pods(client: KubeClient, node: str, directory: Path) -> Non
 
 
 def missing_directories(pods: Iterable[JSONObject], present: Sequence[str]) -> list[str]:
-    """Which pods have no directory: named by uid, of static pods by the hash of their definition. Pure."""
+    """The pods without a directory. Its name is the uid, for static pods the hash of the definition. Pure."""
     there = set(present)
     missing = []
     for pod in pods:

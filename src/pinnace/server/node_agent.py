@@ -44,16 +44,16 @@ from pinnace.volumes.uploaders import Uploaders
 log = get_logger(__name__)
 
 GRACE_SECONDS: Final = 5.0
-"""For volumes in flight at a stop. After it restic gets 10 seconds to remove its lock, and their objects are
-failed: together less than the 30 seconds after which the kubelet kills a pod."""
+"""How long volumes in flight may take at a stop. After it restic gets 10 seconds to remove its lock, and
+their objects are failed: together less than the 30 seconds after which the kubelet kills a pod."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeAgentOptions:
-    """What flags and environment of the agent say.
+    """The settings of a node agent, from flags and environment.
 
     Attributes:
-        namespace: the server's.
+        namespace: the namespace of the server.
         node: the name of the agent's node.
         pods_directory: where the kubelet's directory of pods is mounted.
         metrics_address: `host:port`.
@@ -85,7 +85,7 @@ CONTROLLERS: Final[Mapping[str, Callable[[NodeParts], NodeController]]] = {
 
 
 async def run_node_agent(config: ClusterConfig, options: NodeAgentOptions, *, user_agent: str) -> None:
-    """Run until SIGINT or SIGTERM.
+    """Run the node agent until SIGINT or SIGTERM.
 
     Raises:
         StartupError, KubeError, OSError: it cannot start.
@@ -110,7 +110,7 @@ async def _settled(client: KubeClient, options: NodeAgentOptions) -> NodeAgentOp
 
 
 async def with_config_map(client: KubeClient, options: NodeAgentOptions) -> NodeAgentOptions:
-    """The options with what the ConfigMap says of this node. Raises StartupError, KubeError."""
+    """The options, with the settings that the ConfigMap has for this node. Raises StartupError, KubeError."""
     try:
         config, warnings = await node_agent_settings(client, options.namespace, options.config_map)
     except SettingsError as error:
@@ -121,14 +121,14 @@ async def with_config_map(client: KubeClient, options: NodeAgentOptions) -> Node
         return options
     node = await client.get(NODES, options.node)
     number = config.concurrency(mapping(node, "metadata", "labels"))
-    log.info("Volumes are worked on at once", number=number)
+    log.info("The ConfigMap sets how many volumes are saved and restored at once", number=number)
     return replace(options, concurrency=number)
 
 
 def _uploaders(client: KubeClient, options: NodeAgentOptions, workdir: Path) -> Uploaders:
     at_once = options.concurrency or options.backup_workers + options.restore_workers
     inherited = with_memory_limit(os.environ, at_once=at_once, container_bytes=container_limit())
-    log.info("Each child process is asked to keep to a memory limit", limit=inherited[VARIABLE])
+    log.info("Each child process gets a memory limit", limit=inherited[VARIABLE])
     return Uploaders.of(AccessProvider(client, options.namespace, workdir, inherited=inherited))
 
 
@@ -137,9 +137,9 @@ class NodeAgent:
 
     Args:
         workdir: private to this agent.
-        uploaders: in place of the usual ones.
+        uploaders: used instead of restic and kopia.
         clock: the time of day.
-        timers: what controllers wait by; the event loop's if left out.
+        timers: the clock that controllers wait by; by default that of the event loop.
     """
 
     def __init__(

@@ -1,9 +1,6 @@
 """The process of self-service: controllers, lease, probes, metrics. (docs/spec: NAC 2)"""
 
 import asyncio
-import os
-import secrets
-import socket
 from dataclasses import dataclass, field
 
 from prometheus_client import CollectorRegistry, Counter, GCCollector, ProcessCollector, generate_latest
@@ -19,6 +16,7 @@ from pinnace.runtime.keys import Key
 from pinnace.runtime.leader import LeaderElector
 from pinnace.runtime.logfields import get_logger
 from pinnace.runtime.manager import Manager
+from pinnace.server.candidate import candidate_name
 from pinnace.server.monitoring.pages import StatusServer
 from pinnace.server.signals import stop_on_signals
 
@@ -27,13 +25,13 @@ log = get_logger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NonAdminServerOptions:
-    """What flags and environment of the process say. (docs/spec: NAC 2)
+    """The settings of the self-service process, from flags and environment. (docs/spec: NAC 2)
 
     Attributes:
-        namespace: the server's, where it makes objects for tenants.
+        namespace: the namespace of the server, where it makes objects for tenants.
         metrics_address, health_address: `host:port`; the pages are the same on both.
         leader_election: work only while holding the Lease.
-        default_location: the server's by its flag.
+        default_location: the server's default location, as its flag says.
     """
 
     namespace: str
@@ -45,7 +43,7 @@ class NonAdminServerOptions:
 
 
 class _Metrics:
-    """How often requests were looked at, under the name that controllers usually have for it."""
+    """Counts reconciliations, under the name that this metric usually has."""
 
     def __init__(self) -> None:
         self._registry = CollectorRegistry()
@@ -66,7 +64,7 @@ class _Metrics:
 
 
 async def run_nonadmin(config: ClusterConfig, options: NonAdminServerOptions, *, user_agent: str) -> None:
-    """Run until SIGINT or SIGTERM.
+    """Run the self-service process until SIGINT or SIGTERM.
 
     Raises:
         RuntimeFailure: bad settings, caches that do not fill, a lost lease.
@@ -78,7 +76,7 @@ async def run_nonadmin(config: ClusterConfig, options: NonAdminServerOptions, *,
         async with KubeClient(config, user_agent=user_agent) as client:
             elector = None
             if options.leader_election:
-                elector = LeaderElector(client, Key(options.namespace, LEASE), _identity())
+                elector = LeaderElector(client, Key(options.namespace, LEASE), candidate_name())
             manager = Manager(elector=elector)
             for flag, address in (
                 ("--metrics-bind-address", options.metrics_address),
@@ -95,8 +93,3 @@ async def run_nonadmin(config: ClusterConfig, options: NonAdminServerOptions, *,
             add_nonadmin(manager, client, given)
             await manager.run(stop)
     log.info("Self-service stopped")
-
-
-def _identity() -> str:
-    """Unique among candidates, a restarted process in the same pod included."""
-    return f"{socket.gethostname()}_{os.getpid()}_{secrets.token_hex(4)}"

@@ -1,4 +1,4 @@
-"""What flags and environment of the server say. (docs/spec: SRV 2)"""
+"""The settings of the server process. (docs/spec: SRV 2)"""
 
 import os
 from dataclasses import dataclass, field
@@ -18,10 +18,10 @@ PLUGIN_DIRECTORY: Final = Path("/plugins")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerOptions(ControllerOptions):
-    """What flags and environment of the server say. (docs/spec: SRV 2)
+    """The settings of the server, from flags and environment. (docs/spec: SRV 2)
 
     Attributes:
-        profiler_address: None: no profiler.
+        profiler_address: `host:port` of the profiler; None: no profiler.
         client_qps: requests to the API server a second, in the long run; None: as many as it takes.
         client_burst: requests at once after a pause, if `client_qps` is set.
         plugin_directory: searched for executables; need not exist.
@@ -29,8 +29,7 @@ class ServerOptions(ControllerOptions):
         disabled_controllers: names of controllers not to run; unknown names are ignored.
         leader_election: work only while holding the Lease of the namespace.
         lease_duration: how long a Lease lasts without being renewed; an outage of the API server of up to
-            five
-            sixths of that time does not end the server.
+            five sixths of that time does not end the server.
     """
 
     namespace: str

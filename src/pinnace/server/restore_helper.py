@@ -24,37 +24,37 @@ def main(
 ) -> int:
     """Wait for all volumes; the exit code. `arguments` is the uid of the Restore."""
     if len(arguments) != 1 or not arguments[0]:
-        _say("ERROR: exactly one argument must be provided, the restore's UID", error=True)
+        _print("ERROR: exactly one argument must be provided, the restore's UID", error=True)
         return 1
     while not is_done(volumes, arguments[0]):
         sleep(POLL_SECONDS)
-    _say("All restic restores are done")
+    _print("All restic restores are done")
     return 0
 
 
 def is_done(volumes: Path, restore_uid: str) -> bool:
-    """Whether every volume has its data; says what it sees."""
+    """Whether every volume has its data; prints what it finds."""
     try:
         entries = sorted(os.scandir(volumes), key=lambda entry: entry.name)
         for entry in entries:
             if not entry.is_dir(follow_symlinks=False):
-                _say(f"{entry.name} is not a directory, skipping.")
+                _print(f"{entry.name} is not a directory, skipping.")
                 continue
             path = Path(entry.path, ".velero", restore_uid)
             try:
                 path.lstat()
             except FileNotFoundError:
-                _say(f"Not found: {path}")
+                _print(f"Not found: {path}")
                 return False
-            _say(f"Found {path}")
+            _print(f"Found {path}")
     except OSError as error:
-        _say(f"ERROR: {error.filename}: {error.strerror}", error=True)
+        _print(f"ERROR: {error.filename}: {error.strerror}", error=True)
         return False
     return True
 
 
 def end_on_signals() -> None:
-    """A container's first process ignores SIGTERM unless it has a handler: a pod would take long to go."""
+    """End on SIGTERM, which the first process of a container ignores unless it has a handler."""
 
     def end(number: int, _frame: FrameType | None) -> None:
         sys.exit(128 + number)
@@ -62,5 +62,5 @@ def end_on_signals() -> None:
     signal.signal(signal.SIGTERM, end)
 
 
-def _say(text: str, *, error: bool = False) -> None:
+def _print(text: str, *, error: bool = False) -> None:
     print(text, file=sys.stderr if error else sys.stdout, flush=True)

@@ -59,7 +59,7 @@ def test_both_forms_are_one_command(verb: str, noun: str, aliases: tuple[str, ..
         assert command(verb, spelling) is of_noun
 
 
-def test_there_are_no_other_verb_forms() -> None:
+def test_the_verb_forms_are_complete() -> None:
     for verb in ("create", "get", "describe", "delete"):
         group = command(verb)
         assert isinstance(group, Group)
@@ -178,7 +178,7 @@ def test_kubectl_is_asked_for_its_own_version(monkeypatch: pytest.MonkeyPatch) -
         ("/bin/kubectl", PermissionError("no"), "no"),
     ],
 )
-def test_without_kubectl(
+def test_without_a_working_kubectl_its_version_is_unknown(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
     which: str | None,

@@ -76,7 +76,7 @@ main()
 @pytest.mark.parametrize(
     "module", ["pinnace.cli.program", "click", "pinnace.cli.backup.commands", "pinnace.kube.errors"]
 )
-def test_an_interruption_while_loading_is_no_traceback(tmp_path: Path, module: str) -> None:
+def test_an_interruption_while_loading_causes_no_traceback(tmp_path: Path, module: str) -> None:
     code = INTERRUPTED_WHILE_LOADING.replace("sys.argv[1]", repr(module))
     ran = python(code, home=tmp_path)
 
@@ -116,7 +116,7 @@ main.main()
         ("<&- >&- 2>&-", "", ""),
     ],
 )
-def test_a_closed_stream_is_never_the_file_that_is_opened_next(
+def test_a_closed_stream_is_not_replaced_by_the_next_opened_file(
     tmp_path: Path, closed: str, out: str, err: str
 ) -> None:
     ran = subprocess.run(
@@ -173,7 +173,7 @@ A_THREAD = "import threading; threading.Timer(0.01, print, ['of a thread']).star
 
 
 @pytest.mark.parametrize("worker", ["", A_THREAD], ids=["alone", "with a thread"])
-def test_nothing_is_lost_by_leaving_at_once(tmp_path: Path, worker: str) -> None:
+def test_leaving_at_once_flushes_all_output(tmp_path: Path, worker: str) -> None:
     for words, code in ((["version", "--client-only"], 0), (["bakup"], 1)):
         ran = python(LEAVING.replace("WORKER", worker), *words, home=tmp_path)
 
@@ -198,7 +198,7 @@ def failing(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
     ],
     ids=["an error", "a group"],
 )
-def test_a_defect_is_said_in_one_line_and_where_to_report_it(
+def test_a_defect_is_reported_in_one_line_with_the_command_to_report_it(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
     failing(monkeypatch, error)
@@ -213,7 +213,7 @@ def test_a_defect_is_said_in_one_line_and_where_to_report_it(
     assert where.startswith("Please report it: `pinnace bug` prints the text to fill in")
 
 
-def test_where_a_defect_was_is_shown_on_request(
+def test_the_traceback_of_a_defect_is_shown_on_request(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     failing(monkeypatch, RuntimeError("x"))
@@ -254,7 +254,7 @@ def test_hints_and_examples_call_the_program_as_the_user_does(
         (["bakup"], 'unknown command "bakup" for "pinnace"; did you mean backup?', "pinnace"),
     ],
 )
-def test_a_wrong_word_is_said_in_one_line_and_where_the_right_ones_are(
+def test_a_wrong_word_is_reported_in_one_line_with_the_help_command(
     capsys: pytest.CaptureFixture[str], words: list[str], what: str, where: str
 ) -> None:
     assert run(words) == 1
@@ -271,7 +271,7 @@ def test_the_version_as_data(capsys: pytest.CaptureFixture[str], form: str) -> N
     assert yaml.safe_load(capsys.readouterr().out) == {"clientVersion": {"version": f"v{__version__}"}}
 
 
-def test_a_character_that_the_terminal_lacks_is_no_error(tmp_path: Path) -> None:
+def test_a_character_that_the_terminal_lacks_is_escaped(tmp_path: Path) -> None:
     code = """
 import sys
 from pinnace.cli.debug import bug as bug_report
@@ -292,7 +292,7 @@ sys.exit(run(["bug"]))
 
 
 @pytest.mark.parametrize("words", [["--help"], ["bug"], ["backup", "create", "b", "-o", "yaml"]])
-def test_a_reader_that_has_gone_is_no_traceback(tmp_path: Path, words: list[str]) -> None:
+def test_a_reader_that_is_gone_causes_no_traceback(tmp_path: Path, words: list[str]) -> None:
     code = "import sys; from pinnace.cli.main import main; sys.argv[0] = 'pinnace'; main()"
     with subprocess.Popen(
         [sys.executable, "-c", code, *words],

@@ -78,7 +78,7 @@ def test_ordered_resources() -> None:
 
 
 @pytest.mark.spec("CLI-008")
-def test_a_name_is_needed(capsys: pytest.CaptureFixture[str]) -> None:
+def test_create_without_a_name_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["backup", "create"]) == 1
     assert "A backup name is required" in capsys.readouterr().err
     assert run(["--location", "x", "backup", "create"]) == 2
@@ -197,7 +197,9 @@ def test_filters_that_contradict_each_other_are_refused_before_anything_is_sent(
         (["restore", "create", "r"], "either a backup or schedule must be specified, but not both"),
     ],
 )
-def test_wrong_words(words: list[str], text: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_wrong_words_and_values_are_refused(
+    words: list[str], text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert run(words) == 1
     shown = capsys.readouterr().err
     assert text in shown
@@ -211,20 +213,20 @@ def test_short_flags_take_their_value_with_a_sign(capsys: pytest.CaptureFixture[
     assert whole["spec"]["labelSelector"] == {"matchLabels": {"app": "web"}}
 
 
-def test_what_follows_a_flag_is_its_value_whatever_it_looks_like(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_word_after_a_flag_is_its_value(capsys: pytest.CaptureFixture[str]) -> None:
     assert backup_spec(capsys, "--storage-location", "--wait")["storageLocation"] == "--wait"
     assert backup_spec(capsys, "--storage-location", "-o=x")["storageLocation"] == "-o=x"
     assert run(["backup", "create", "-o", "name", "--dry-run=client", "--", "--wait"]) == 0
     assert capsys.readouterr().out == "backup.velero.io/--wait\n"
 
 
-def test_colour_needs_a_value(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_colour_flag_needs_a_value(capsys: pytest.CaptureFixture[str]) -> None:
     assert printed(capsys, "backup", "create", "b", "--colorized", "false", "-o", "json")["kind"] == "Backup"
     assert run(["backup", "create", "b", "-o", "json", "--colorized"]) == 1
     assert "flag needs an argument: --colorized" in capsys.readouterr().err
 
 
-def test_global_flags_before_and_after(capsys: pytest.CaptureFixture[str]) -> None:
+def test_global_flags_are_accepted_before_and_after_the_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert printed(capsys, "-n", "x", "backup", "create", "b", "-o", "json")["metadata"]["namespace"] == "x"
     assert (
         printed(capsys, "create", "backup", "b", "-o", "json", "-n", "y", "-v", "4")["metadata"]["namespace"]

@@ -73,7 +73,7 @@ def test_a_terminal_gets_control_characters_as_text(monkeypatch: pytest.MonkeyPa
     assert sheet in out.shown
 
 
-def test_a_table_has_our_colours_alone() -> None:
+def test_a_table_has_only_its_own_colours() -> None:
     phases = {"\x1b[1mloud": "Completed", "b": "\x1b[32mCompleted\x1b[0m"}
     objects = [{"metadata": {"name": name}} for name in phases]
     table = Table(
@@ -154,7 +154,7 @@ def test_an_error_of_a_bucket_cannot_steer_the_terminal(
         ),
     ],
 )
-def test_what_an_error_says(error: BaseException, text: str) -> None:
+def test_the_text_of_an_error_has_no_python_notation(error: BaseException, text: str) -> None:
     assert error_text(error) == text
 
 
@@ -171,7 +171,7 @@ def test_what_an_error_says(error: BaseException, text: str) -> None:
         ),
     ],
 )
-def test_what_the_system_refuses_is_one_line(
+def test_errors_of_the_system_are_reported_in_one_line(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], error: Exception, line: str
 ) -> None:
     def fail(*_: object, **__: object) -> None:
@@ -199,7 +199,7 @@ def test_the_traceback_is_shown_when_it_is_asked_for(
     assert "Traceback (most recent call last)" in capsys.readouterr().err
 
 
-def test_an_error_among_tasks_is_said_as_it_would_be_alone() -> None:
+def test_an_error_in_a_group_is_reported_like_a_single_one() -> None:
     async def fail() -> None:
         raise ConnectionFailed("cannot reach the server")
 
@@ -213,7 +213,7 @@ def test_an_error_among_tasks_is_said_as_it_would_be_alone() -> None:
         run_async(work())
 
 
-def test_a_loop_that_cannot_be_made_leaves_no_coroutine_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_loop_that_cannot_be_created_closes_the_coroutine(monkeypatch: pytest.MonkeyPatch) -> None:
     async def work() -> None:
         raise AssertionError("never begun")
 

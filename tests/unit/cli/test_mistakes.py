@@ -1,4 +1,4 @@
-"""What a tired operator gets wrong: each is answered with what is wrong, about what, and what to do."""
+"""Mistakes of users: the answer says what is wrong, with which object, and what to do."""
 
 import json
 import threading
@@ -96,10 +96,10 @@ WITH_A_SERVER = [
     Mistake("man bakcup", "there is no manual page of 'bakcup'"),
     Mistake("completion tcsh", ""),
     Mistake("client config set x", 'invalid KEY=VALUE: "x"', 0),
-    Mistake("client config set namespce=x", "nothing reads it; did you mean namespace?", 0),
+    Mistake("client config set namespce=x", "no command reads it; did you mean namespace?", 0),
     Mistake("--namespace", "flag needs an argument: --namespace"),
     Mistake("backup-location describe mian", "did you mean main?"),
-    Mistake("backup create b --labels team=a,team=b", "team stands there twice, with a and with b"),
+    Mistake("backup create b --labels team=a,team=b", "team is given twice, as a and as b"),
     Mistake("server --metrics-address 8085", '"8085" is not an address'),
     Mistake("backup delete --all", "error reading user input: EOF; nothing was done", 2),
 ]
@@ -154,8 +154,11 @@ IN_A_BACKUP = [
     Mistake("backup show nightly settings", "give the object as KIND/NAME", 2),
     Mistake("backup ls nightly cm/setings", "did you mean cm/settings?"),
     Mistake("history cm/setings", "cm/setings is in no backup; did you mean cm/settings?"),
-    Mistake("backup search nightly euro", "The text is not in backup nightly; --content looks at all values"),
-    Mistake("backup search --all euro --content", "The text is not in any backup."),
+    Mistake(
+        "backup search nightly euro",
+        "The text was not found in backup nightly; --content looks at all values",
+    ),
+    Mistake("backup search --all euro --content", "The text was not found in any backup."),
     Mistake("backup diff nightly", "give two backups, or one backup and --cluster", 2),
     Mistake("backup diff nightly weekly", "{location} has nightly", 2),
     Mistake("backup logs weekly", 'Backup "weekly" does not exist. {location} has nightly'),
@@ -163,7 +166,7 @@ IN_A_BACKUP = [
     Mistake("backup create Nightly", 'invalid value "Nightly": must be lower case', 2),
     Mistake(
         "restore create --from-backup nightly --namespace-mappings shop:a,shop:b",
-        "shop stands there twice, with a and with b",
+        "shop is given twice, as a and as b",
         2,
     ),
 ]
@@ -200,7 +203,7 @@ ELSEWHERE = [
 
 
 @pytest.mark.parametrize("mistake", ELSEWHERE, ids=lambda mistake: mistake.words)
-def test_a_mistake_about_where(
+def test_a_mistake_about_the_location_or_kubeconfig(
     mistake: Mistake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     without_cluster(monkeypatch, tmp_path)
@@ -219,7 +222,7 @@ def test_a_mistake_about_where(
     assert shown.out == ""
 
 
-def test_a_folder_of_other_files_is_said_to_be_no_location(
+def test_a_folder_of_other_files_is_reported_as_no_location(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "photos").mkdir()
@@ -231,7 +234,7 @@ def test_a_folder_of_other_files_is_said_to_be_no_location(
     assert "[photos]" in shown.err
 
 
-def test_a_namespace_that_does_not_exist_is_said_where_nothing_is_found(
+def test_a_namespace_that_does_not_exist_is_reported_if_nothing_is_found(
     cluster: FakeCluster, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(["backup", "get", "-n", "velro"]) == 0
@@ -249,7 +252,7 @@ def test_a_name_that_is_taken_says_what_to_do(
     cluster: FakeCluster, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(["backup", "create", "shop-nightly"]) == 1
-    text = 'backups.velero.io "shop-nightly" already exists: choose another name, or delete the one that is'
+    text = 'backups.velero.io "shop-nightly" already exists: choose another name, or delete the existing'
     assert text in capsys.readouterr().err
     assert len(cluster.objects) == 8
 
@@ -264,19 +267,19 @@ def test_creating_in_a_namespace_that_does_not_exist_says_which_flag_names_it(
     cluster.before = refuse
     assert run(["backup", "create", "b", "-n", "velro"]) == 1
     assert capsys.readouterr().err == (
-        'An error occurred: namespaces "velro" not found: -n names another one, and `pinnace install` makes '
-        "that of a server\n"
+        'An error occurred: namespaces "velro" not found: name another namespace with -n, or create the '
+        "server's with `pinnace install`\n"
     )
 
 
 @pytest.mark.parametrize(("given", "stored"), [("30d", "720h0m0s"), ("2w", "336h0m0s"), ("1d12h", "36h0m0s")])
 @pytest.mark.usefixtures("cluster")
-def test_a_ttl_in_days_and_weeks(given: str, stored: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_ttl_may_be_in_days_and_weeks(given: str, stored: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["backup", "create", "b", "--ttl", given, "-o", "json"]) == 0
     assert json.loads(capsys.readouterr().out)["spec"]["ttl"] == stored
 
 
-def test_what_is_deleted_is_listed_first(
+def test_objects_are_listed_before_they_are_deleted(
     cluster: FakeCluster, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cluster.add(
@@ -335,7 +338,7 @@ def without_cluster(monkeypatch: pytest.MonkeyPatch, home: Path) -> None:
         monkeypatch.delenv(name, raising=False)
 
 
-def test_credentials_that_are_refused(
+def test_refused_credentials_are_explained(
     port: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     without_cluster(monkeypatch, tmp_path)
@@ -346,7 +349,7 @@ def test_credentials_that_are_refused(
     assert "may have expired" in error
 
 
-def test_https_to_a_port_that_speaks_http(
+def test_https_to_a_port_of_http_is_explained(
     port: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     without_cluster(monkeypatch, tmp_path)
@@ -364,7 +367,7 @@ def test_a_kubeconfig_that_does_not_exist_is_named(
     assert f"({tmp_path}/nowhere does not exist)" in capsys.readouterr().err
 
 
-def test_a_context_that_does_not_exist(
+def test_a_context_that_does_not_exist_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     without_cluster(monkeypatch, tmp_path)

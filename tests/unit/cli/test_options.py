@@ -49,9 +49,7 @@ def test_a_field_with_a_default_can_have_a_parameter() -> None:
     [((NAMES,), "quiet"), ((NAMES, QUIET, click.option("--loud")), "loud")],
     ids=["a field without parameter", "a parameter without field"],
 )
-def test_a_command_whose_struct_does_not_fit_cannot_be_made(
-    decorators: tuple[object, ...], name: str
-) -> None:
+def test_a_command_with_a_mismatched_struct_is_refused(decorators: tuple[object, ...], name: str) -> None:
     with pytest.raises(TypeError, match=rf"Options and the parameters of function differ in \['{name}'\]"):
         command_with(*decorators)
 

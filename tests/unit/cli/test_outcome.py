@@ -123,13 +123,13 @@ async def test_all_errors_of_a_restore_are_in_the_command_that_is_named(
     ],
     ids=["not stored", "no log", "another run of the name"],
 )
-async def test_no_command_is_named_that_would_show_nothing(
+async def test_no_command_is_suggested_that_would_show_nothing(
     capsys: pytest.CaptureFixture[str], backend: Stored
 ) -> None:
     assert await said(capsys, backend, ended(errors=1)) == []
 
 
-async def test_a_log_that_is_damaged_is_said_and_the_command_named(
+async def test_a_damaged_log_is_reported_with_the_command(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     obj = ended(errors=1)
@@ -165,7 +165,7 @@ def test_with_exit_code_the_phase_decides(
     assert run(["backup", "create", "c", "--wait", "--exit-code=false"]) == 0
 
 
-def test_a_run_whose_end_is_not_known_is_an_error() -> None:
+def test_a_run_with_an_unknown_end_is_an_error() -> None:
     assert exit_code(None) == 1
 
 

@@ -33,7 +33,7 @@ def waiting(cluster: FakeCluster, resource: APIResource, name: str = "b1") -> No
 
 
 @pytest.mark.parametrize(("noun", "resource"), [("backup", BACKUPS), ("restore", RESTORES)])
-def test_the_reason_is_shown_of_what_waits(
+def test_the_reason_of_a_waiting_run_is_shown(
     cluster: FakeCluster, capsys: Printed, noun: str, resource: APIResource
 ) -> None:
     lease(cluster)
@@ -53,7 +53,7 @@ def test_the_reason_is_shown_of_what_waits(
 
 
 @pytest.mark.parametrize("noun", ["backup", "restore"])
-def test_without_a_server_nothing_begins(cluster: FakeCluster, capsys: Printed, noun: str) -> None:
+def test_without_a_server_the_run_waits_for_one(cluster: FakeCluster, capsys: Printed, noun: str) -> None:
     waiting(cluster, BACKUPS if noun == "backup" else RESTORES)
     assert run([noun, "describe", "b1"]) == 0
     assert "Waits for:  a server: there is none in namespace velero\n" in capsys.readouterr().out
@@ -62,7 +62,7 @@ def test_without_a_server_nothing_begins(cluster: FakeCluster, capsys: Printed, 
     assert run([noun, "get"]) == 0
     said = capsys.readouterr().err
     assert (
-        f"Nothing begins: 1 of these {noun}s wait for a server: the last one in namespace velero was" in said
+        f"1 of these {noun}s cannot begin and wait for a server: the last one in namespace velero was" in said
     )
 
 
@@ -76,7 +76,7 @@ def test_a_server_without_a_lease_is_velero_s(
     assert ("Waits for:  a server: the Deployment velero" in capsys.readouterr().out) == said
 
 
-def test_who_may_not_read_the_lease_is_told_the_reason_alone(cluster: FakeCluster, capsys: Printed) -> None:
+def test_without_rights_to_the_lease_only_the_reason_is_shown(cluster: FakeCluster, capsys: Printed) -> None:
     cluster.failures["get", "leases"] = Forbidden(403, reason="Forbidden", message="you may not")
     waiting(cluster, BACKUPS)
     assert run(["backup", "get"]) == 0

@@ -68,7 +68,7 @@ def read_1_2(text: str) -> Any:
 @given(DOCUMENTS)
 @example({word: word for word in WORDS})
 @example({text: [text, {"a": text}] for text in AWKWARD})
-def test_both_versions_read_what_was_written(document: Any) -> None:
+def test_both_versions_of_yaml_read_the_output(document: Any) -> None:
     text = encode(document, "yaml")
 
     assert yaml.safe_load(text) == document

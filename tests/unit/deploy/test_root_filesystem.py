@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from deploy.image.build import build as build_image
 from deploy.image.root_filesystem import MACHINES, BuildError, build, machine_named, this_machine
 
 
@@ -16,7 +17,7 @@ def test_this_machine_is_found_by_its_own_name() -> None:
     assert machine_named(this_machine().architecture) == this_machine()
 
 
-def test_an_image_for_another_machine_without_its_emulator_says_what_to_install(
+def test_a_missing_emulator_is_an_error_that_names_its_package(
     foreign: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
@@ -28,7 +29,20 @@ def test_an_image_for_another_machine_without_its_emulator_says_what_to_install(
     assert not tree.exists()
 
 
-def test_packages_of_another_machine_are_asked_for_with_lists_of_its_own(
+def test_a_missing_emulator_is_reported_before_kopia_is_built(
+    foreign: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def locate(*_arguments: object, **_options: object) -> dict[str, Path]:
+        raise AssertionError("kopia is built")
+
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr("deploy.image.build.binaries.locate", locate)
+
+    with pytest.raises(BuildError, match="qemu-user-static"):
+        build_image(tmp_path / "image.tar", ["pinnace:test"], machine_named(foreign))
+
+
+def test_packages_of_another_machine_are_downloaded_with_its_own_lists(
     foreign: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """apt-get and the emulator are scripts here; the first one notes what it is asked."""

@@ -59,7 +59,7 @@ def test_every_promised_name_is_there_and_documented() -> None:
         ({"labels": "a in b"}, "labels: couldn't parse the selector"),
     ],
 )
-def test_a_selection_that_means_something_else_is_refused(selection: dict[str, Any], text: str) -> None:
+def test_a_text_in_place_of_a_list_is_refused(selection: dict[str, Any], text: str) -> None:
     with pytest.raises(pinnace.InvalidRequest, match=text):
         backup_request("b", pinnace.Cluster(), pinnace.Selection(**selection), pinnace.BackupOptions())
 
@@ -72,14 +72,12 @@ def test_a_selection_that_means_something_else_is_refused(selection: dict[str, A
         (PermissionError(13, "Permission denied", "/x"), pinnace.PinnaceError),
     ],
 )
-def test_errors_of_the_lower_rooms_become_those_of_the_api(
-    error: Exception, expected: type[Exception]
-) -> None:
+def test_errors_of_lower_layers_become_errors_of_the_api(error: Exception, expected: type[Exception]) -> None:
     with pytest.raises(expected), translated():
         raise error
 
 
-def test_a_defect_is_not_dressed_up() -> None:
+def test_a_defect_is_raised_unchanged() -> None:
     with pytest.raises(ZeroDivisionError), translated():
         raise ZeroDivisionError
 
@@ -131,7 +129,7 @@ def test_a_run_that_ended_failed_is_an_exception_with_its_result() -> None:
     assert caught.value.result is result
 
 
-def test_a_phase_of_another_version_is_unknown() -> None:
+def test_a_phase_of_another_version_becomes_unknown() -> None:
     assert (phase_of("Completed"), phase_of("Finalizing")) == (pinnace.Phase.COMPLETED, pinnace.Phase.UNKNOWN)
 
 
@@ -161,7 +159,7 @@ def test_an_empty_alternative_selector_is_refused() -> None:
         restore_request("b", pinnace.Cluster(), selection, pinnace.RestoreOptions())
 
 
-def test_what_is_done_with_existing_objects_and_lost_data_reaches_the_restore() -> None:
+def test_options_for_existing_objects_and_lost_data_reach_the_restore() -> None:
     options = pinnace.RestoreOptions(
         existing_resources=pinnace.ExistingResources.RECREATE, without_volume_data=True
     )
@@ -228,10 +226,10 @@ def test_a_merge_patch_is_applied(kind: str) -> None:
         ({"json_patch": [{"op": "swap", "path": "/a"}]}, "rule 1: op 'swap' is not one of"),
         ({"json_patch": [{"op": "add", "path": "/a"}]}, "rule 1: op add of /a has no value"),
         ({"json_patch": [{"op": "remove", "path": "a"}]}, "rule 1: "),
-        ({"json_patch": [{"op": "move", "path": "/a"}]}, "rule 1: None is no JSON pointer"),
+        ({"json_patch": [{"op": "move", "path": "/a"}]}, "rule 1: None is not a JSON pointer"),
         ({"json_patch": [{"op": "add", "path": "/a", "valeu": 1}]}, "unknown key 'valeu'"),
         ({"merge_patch": {"a": object()}}, "rule 1: a value cannot be written as JSON"),
-        ({"merge_patch": {"a": 1}, "name_pattern": "("}, "rule 1: .*is no regular expression"),
+        ({"merge_patch": {"a": 1}, "name_pattern": "("}, "rule 1: .*is not a regular expression"),
         ({"merge_patch": {"a": 1}, "labels": "a in b"}, "rule 1: labels: couldn't parse the selector"),
         ({"merge_patch": {"a": 1}, "resources": ""}, "rule 1: resources is empty"),
     ],
@@ -244,7 +242,7 @@ def test_a_modifier_that_cannot_be_used_is_refused_before_the_restore(
         resource_modifiers(pinnace.RestoreOptions(modifiers=[given]))
 
 
-async def test_a_verification_says_what_is_bad_and_needs_no_cluster(tmp_path: Path) -> None:
+async def test_a_verification_without_a_cluster_names_bad_checks(tmp_path: Path) -> None:
     directory = await asyncio.to_thread(store, tmp_path, "b1", [config_map("a")])
     empty = gzip.compress(b"[]", mtime=0)
     (directory / "b1-volumesnapshots.json.gz").write_bytes(empty)
@@ -278,7 +276,7 @@ async def test_a_verification_of_snapshots_without_a_cluster_names_them(tmp_path
         ("nosuch", pinnace.VerifyOptions(read_data="all"), "read_data: 'all' is not a share"),
     ],
 )
-def test_a_verification_that_cannot_be_meant_is_refused(
+def test_wrong_options_of_a_verification_are_refused(
     tmp_path: Path, backup: str, options: pinnace.VerifyOptions, text: str
 ) -> None:
     with pytest.raises(pinnace.InvalidRequest, match=text):

@@ -61,7 +61,7 @@ def serving(kinds: list[str], *, groups: tuple[str, ...] = ("velero.io",)) -> Di
 
 
 @pytest.mark.spec("SRV-007", "CLI-042")
-def test_all_kinds_must_be_served() -> None:
+def test_a_missing_kind_stops_the_start() -> None:
     check_kinds(serving(NAMES))
     check_kinds(serving([name for name in NAMES if name != "ResticRepository"]))
     for missing in REQUIRED:
@@ -83,13 +83,13 @@ def test_every_missing_kind_is_named() -> None:
 
 @pytest.mark.spec("SRV-007")
 @pytest.mark.parametrize("groups", [(), ("velero.io",)], ids=["no group", "a group without kinds"])
-def test_a_cluster_without_our_group(groups: tuple[str, ...]) -> None:
+def test_a_cluster_without_the_api_group_stops_the_start(groups: tuple[str, ...]) -> None:
     with pytest.raises(StartupError, match=r"^Velero API group velero\.io/v1 not found\. Please apply"):
         check_kinds(serving([], groups=groups))
 
 
 @pytest.mark.spec("SRV-010")
-def test_a_feature_needs_its_group() -> None:
+def test_the_csi_feature_without_its_api_group_stops_the_start() -> None:
     bare, with_snapshots = serving(NAMES), serving(NAMES, groups=("velero.io", SNAPSHOTS))
 
     check_features(bare, [])
@@ -103,7 +103,7 @@ def test_a_feature_needs_its_group() -> None:
     check_features(with_snapshots, ["EnableCSI"])
 
 
-async def test_the_namespace_must_exist() -> None:
+async def test_a_missing_namespace_stops_the_start() -> None:
     class Client:
         async def get(self, _resource: object, name: str) -> dict[str, str]:
             if name == "velero":
@@ -153,7 +153,9 @@ async def prepared(cluster: Objects) -> list[dict[str, Any]]:
 
 
 @pytest.mark.spec("SRV-009")
-async def test_the_password_of_repositories_is_made_once(caplog: pytest.LogCaptureFixture) -> None:
+async def test_the_password_of_repositories_is_created_only_if_missing(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     with caplog.at_level(logging.WARNING):
         for name, secret in zip(PASSWORD_SECRETS, await prepared(Objects("restic")), strict=True):
             assert secret == {
@@ -170,7 +172,7 @@ async def test_the_password_of_repositories_is_made_once(caplog: pytest.LogCaptu
 
 
 @pytest.mark.parametrize(("there", "missing"), [PASSWORD_SECRETS, PASSWORD_SECRETS[::-1]])
-async def test_the_password_has_both_names_of_velero(there: str, missing: str) -> None:
+async def test_the_password_exists_in_both_secrets_of_velero(there: str, missing: str) -> None:
     cluster = Objects("restic", there)
     cluster.data = {"repository-password": "b3du"}
 
@@ -197,6 +199,6 @@ async def test_a_missing_node_agent_is_only_a_warning(
 
 @pytest.mark.spec("SRV-009")
 @pytest.mark.parametrize("verb", ["get", "create"])
-async def test_without_the_password_no_server_starts(verb: str) -> None:
+async def test_a_password_that_cannot_be_read_or_created_stops_the_start(verb: str) -> None:
     with pytest.raises(StartupError, match="Secret velero/velero-restic-credentials cannot be read or made"):
         await prepared(Objects("restic", failing={(verb, "secrets"): REFUSED}))

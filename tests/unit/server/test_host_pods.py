@@ -47,7 +47,7 @@ class Pods:
         ([], [], []),
     ],
 )
-async def test_each_running_pod_needs_its_directory(
+async def test_a_running_pod_without_a_directory_stops_the_start(
     tmp_path: Path, pods: list[JSONObject], directories: list[str], missing: list[str]
 ) -> None:
     for name in directories:
@@ -68,6 +68,6 @@ async def test_each_running_pod_needs_its_directory(
 
 
 @pytest.mark.spec("PVL-017")
-async def test_a_directory_that_is_not_there(tmp_path: Path) -> None:
+async def test_a_missing_pods_directory_stops_the_start(tmp_path: Path) -> None:
     with pytest.raises(StartupError, match=r"^could not read pod volumes host path: .*/none: No such file"):
         await check_host_pods(cast("KubeClient", Pods()), "n1", tmp_path / "none")

@@ -21,7 +21,7 @@ def cluster(**settings: Any) -> ScriptedAPI[Any]:
     return api
 
 
-async def test_load_concurrency_of_its_node_is_the_number_of_an_agent() -> None:
+async def test_load_concurrency_of_the_node_sets_the_concurrency() -> None:
     of_ssd = {"nodeSelector": {"matchLabels": {"disk": "ssd"}}, "number": 3}
     api = cluster(loadConcurrency={"globalConfig": 1, "perNodeConfig": [of_ssd]})
 
@@ -46,7 +46,7 @@ async def test_an_agent_whose_settings_do_not_exist_does_not_start() -> None:
         await with_config_map(api.client, OPTIONS)
 
 
-async def test_no_name_means_no_settings() -> None:
+async def test_without_a_config_map_the_flags_are_unchanged() -> None:
     api: ScriptedAPI[Any] = ScriptedAPI()
     options = NodeAgentOptions(namespace="velero", node="n1")
 

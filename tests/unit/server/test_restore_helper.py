@@ -39,13 +39,13 @@ def then(action: Callable[[], None]) -> Callable[[float], None]:
 
 @pytest.mark.spec("SRV-020", "PVL-069")
 @pytest.mark.parametrize("words", [[], ["a", "b"], [""]])
-def test_exactly_one_argument(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_anything_but_one_argument_is_an_error(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(words) == 1
     assert capsys.readouterr().err == "ERROR: exactly one argument must be provided, the restore's UID\n"
 
 
 @pytest.mark.spec("SRV-020", "PVL-069", "CLI-050")
-def test_it_waits_for_all_volumes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_it_ends_when_all_volumes_are_done(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "file").touch()
     mark(tmp_path, "a")
     mark(tmp_path, "b", "of-another-restore")
@@ -63,11 +63,11 @@ def test_it_waits_for_all_volumes(tmp_path: Path, capsys: pytest.CaptureFixture[
 
 
 @pytest.mark.spec("SRV-020", "CLI-050")
-def test_without_volumes_there_is_nothing_to_wait_for(tmp_path: Path) -> None:
+def test_without_volumes_it_ends_at_once(tmp_path: Path) -> None:
     assert main([UID], volumes=tmp_path, sleep=no_sleep) == 0
 
 
-def test_what_cannot_be_read_is_waited_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unreadable_volume_is_waited_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     volumes = tmp_path / "restores"
 
     assert main([UID], volumes=volumes, sleep=then(volumes.mkdir)) == 0
@@ -75,7 +75,7 @@ def test_what_cannot_be_read_is_waited_for(tmp_path: Path, capsys: pytest.Captur
     assert capsys.readouterr().err == f"ERROR: {volumes}: No such file or directory\n"
 
 
-def test_it_needs_little_and_can_be_ended(tmp_path: Path) -> None:
+def test_it_loads_no_command_line_and_ends_on_sigterm(tmp_path: Path) -> None:
     """As an image has it: under the name of Velero's helper; nothing of the command line is loaded."""
     code = f"""
 import sys
@@ -98,7 +98,7 @@ main.main()
         assert process.wait(timeout=30) == 128 + signal.SIGTERM
 
 
-def test_as_a_command(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_has_help_and_needs_one_argument(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["restore-helper", "--help"]) == 0
     assert "RESTORE_UID" in capsys.readouterr().out
     assert run(["restore-helper"]) == 1

@@ -23,7 +23,7 @@ async def test_a_signal_sets_the_event_once(signum: signal.Signals, caplog: pyte
     assert caplog.messages == [f"Received signal {signum.name}, shutting down"]
 
 
-async def test_handlers_are_gone_afterwards() -> None:
+async def test_handlers_are_removed_at_the_end() -> None:
     with stop_on_signals(asyncio.Event()):
         pass
 

@@ -29,7 +29,7 @@ def test_the_environment_names_the_zone(tmp_path: Path, name: str) -> None:
     assert offset({"TZ": given}, tmp_path / "missing") == timedelta(hours=2)
 
 
-def test_without_it_the_system_decides(tmp_path: Path) -> None:
+def test_without_tz_the_zone_of_the_system_is_used(tmp_path: Path) -> None:
     localtime = tmp_path / "localtime"
     localtime.symlink_to(zone_file("Asia/Kolkata"))
 
@@ -39,14 +39,14 @@ def test_without_it_the_system_decides(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["Nowhere/Land", "../../etc/passwd", "/etc/passwd", "/missing", ":", "x\0y"])
-def test_what_is_no_zone_is_utc_and_reported(
+def test_an_unknown_zone_means_utc_with_a_warning(
     tmp_path: Path, name: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     assert local_zone({"TZ": name}, localtime=tmp_path / "missing") is UTC
     assert [record.levelname for record in caplog.records] == ["WARNING"]
 
 
-def test_a_damaged_file_of_the_system_is_utc(tmp_path: Path) -> None:
+def test_a_damaged_localtime_file_means_utc(tmp_path: Path) -> None:
     localtime = tmp_path / "localtime"
     localtime.write_bytes(b"not a zone")
 

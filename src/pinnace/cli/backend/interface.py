@@ -4,7 +4,7 @@ Objects are plain dicts in the shape the API server sends, so that those of newe
 """
 
 import io
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Protocol
 
@@ -33,11 +33,11 @@ class PartsUnsupported(CommandError):
 
 
 class Backend(Protocol):
-    """What `get`, `describe`, `logs` and `download` need."""
+    """The objects and files that `get`, `describe`, `logs` and `download` work on."""
 
     @property
     def title(self) -> str:
-        """Where the objects are, as a person names it."""
+        """The place of the objects, as messages name it."""
         ...
 
     async def why_empty(self, plural: str) -> str:
@@ -45,11 +45,11 @@ class Backend(Protocol):
         ...
 
     async def absence(self) -> str:
-        """What is missing for new objects to begin, such as a server; empty if nothing is known to be."""
+        """What new objects wait for, such as a server; empty if they wait for nothing that is known."""
         ...
 
     async def remark(self) -> str:
-        """What is wrong with the place beside its objects; empty if nothing is known."""
+        """A warning about the place of the objects, not about one of them; empty without one."""
         ...
 
     async def object(self, plural: str, name: str) -> JSONObject:
@@ -57,7 +57,7 @@ class Backend(Protocol):
         ...
 
     async def objects(self, plural: str, selector: str = "") -> list[JSONObject]:
-        """All objects of a kind that match the label selector text; none of a kind that a location lacks."""
+        """All objects of a kind that match the label selector. A location has only backups and restores."""
         ...
 
     async def volumes_of(self, backup: str) -> list[JSONObject]:
@@ -94,7 +94,7 @@ class DownloadOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Sink(Protocol):
-    """What a file is written to."""
+    """The destination of a file."""
 
     def write(self, data: bytes, /) -> object: ...
 
@@ -108,7 +108,7 @@ async def fetch(
 
     async with backend.stored_file(kind, name, options) as chunks:
         if kind != DownloadTargetKind.BACKUP_CONTENTS:
-            # Some HTTP layers have decompressed it already; then it passes as it is.
+            # Some HTTP layers have decompressed the file already; then it passes unchanged.
             chunks = decompress_stream(chunks, key=f"{kind.words} of {name}")
         try:
             async for chunk in chunks:
@@ -120,7 +120,7 @@ async def fetch(
 
 
 async def fetch_json(backend: Backend, kind: DownloadTargetKind, name: str, options: DownloadOptions) -> Any:
-    """A stored JSON file, decoded. Raises CommandError, or ValueError when it is no JSON."""
+    """A stored JSON file, decoded. Raises CommandError, or ValueError if it is not JSON."""
     import orjson
 
     buffer = io.BytesIO()
@@ -133,11 +133,13 @@ _THINGS = {"backupstoragelocations": "backup locations", "volumesnapshotlocation
 
 
 def instead_of(name: str, names: Iterable[str], things: str, place: str) -> str:
-    """The end of a message that `name` was not found: near names, else those that there are.
+    """The end of a message that `name` was not found: similar names, else some of all names.
 
     Args:
+        name: the name that was not found.
+        names: the names of all objects.
         things: the plural of their resource.
-        place: where was looked.
+        place: where the objects are.
     """
     known = sorted(set(names))
     things = _THINGS.get(things, things)
@@ -145,5 +147,10 @@ def instead_of(name: str, names: Iterable[str], things: str, place: str) -> str:
         return did_you_mean(near)
     if not known:
         return f"; there are no {things} in {place}"
-    shown, more = ", ".join(known[:_NAMES_SHOWN]), len(known) - _NAMES_SHOWN
-    return f"; {place} has {shown}" + (f" and {more} more" if more > 0 else "")
+    return f"; {place} has {first_names(known, _NAMES_SHOWN)}"
+
+
+def first_names(names: Sequence[str], most: int) -> str:
+    """`a, b and 3 more`: the first names, and the number of the others."""
+    more = len(names) - most
+    return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")

@@ -1,8 +1,8 @@
-"""Says when no server is running that could do what a command waits for.
+"""Tells the user when no server runs that could do what a command waits for.
 
-A server renews its Lease every few seconds. One that is absent, was given back, or does not change while it
-is watched is held by no server. Clocks of two machines are not compared, but for a lease that was renewed so
-long ago that no two clocks differ by as much. (docs/spec: CLI 4.1, SRV 14)
+A server renews its Lease every few seconds. No server holds a Lease that is absent, that was given back, or
+that does not change while it is watched. Clocks of two machines are not compared, except for a Lease that was
+renewed longer ago than any two clocks differ. (docs/spec: CLI 4.1, SRV 14)
 """
 
 import asyncio
@@ -30,14 +30,14 @@ LONG_AGO: Final = timedelta(minutes=15)
 
 
 async def absence(client: KubeClient, namespace: str) -> str:
-    """What new objects wait for if no server runs in the namespace; empty if one does, or may."""
+    """What new objects wait for if no server runs in the namespace; empty if one runs, or may run."""
     try:
         lease = await _lease(client, namespace)
         if lease is not None and mapping(lease, "spec").get("holderIdentity"):
             renewed = text(lease, "spec", "renewTime")
             if not renewed or utcnow() - parse_time(renewed) < LONG_AGO:
                 return ""
-            return f"a server: the last one in namespace {namespace} was there at {renewed}"
+            return f"a server: the last one in namespace {namespace} was last seen at {renewed}"
         deployment = await client.get(DEPLOYMENTS, COMPONENT_VALUE, namespace)
     except NotFound:
         return f"a server: there is none in namespace {namespace}"
@@ -52,10 +52,10 @@ async def absence(client: KubeClient, namespace: str) -> str:
 async def telling_of_absence(
     client: KubeClient, namespace: str, what: str, *, before: Callable[[], None] = lambda: None
 ) -> AsyncIterator[asyncio.Event]:
-    """Print a line to stderr if no server holds the lease ten seconds on; the waiting is not ended by it.
+    """Print a line to stderr if no server holds the lease after ten seconds; the caller goes on waiting.
 
     Args:
-        what: the caller waits for, for example `the backup`.
+        what: what the caller waits for, for example `the backup`.
         before: called before the line is printed.
 
     Yields:
@@ -82,7 +82,7 @@ async def _tell(
             return
         second = await _lease(client, namespace)
     except KubeError:
-        return  # without the right to read the lease nothing is said
+        return  # without the right to read the lease no message is printed
     if second is not None and second != first and mapping(second, "spec").get("holderIdentity"):
         return
     message = (

@@ -7,7 +7,7 @@ directory's name counts, whatever name the file in it claims.
 import asyncio
 import re
 from collections.abc import AsyncIterator, Collection
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from typing import Final
 
 import orjson
@@ -26,6 +26,7 @@ from pinnace.cli.backend.interface import (
     NotFound,
     PartsUnsupported,
     Unrecorded,
+    first_names,
     instead_of,
 )
 from pinnace.cli.errors import CommandError, InvalidInput
@@ -45,8 +46,8 @@ from pinnace.storage.open import open_backup_store
 PARALLEL_READS = 16
 _NAMES_SHOWN: Final = 10
 _UNRECORDED: Final = {
-    "backups": "as of an unfinished or failed backup",
-    "restores": "as of a restore that a server made or that was killed",
+    "backups": "such as those of an unfinished or failed backup",
+    "restores": "such as those of a restore that a server made or that was killed",
 }
 """Why files may be there without a record: only a restore without a server stores one."""
 
@@ -112,27 +113,24 @@ class LocationBackend:
         return await self._read_all(plural, selector)
 
     async def remark(self) -> str:
-        """The folders of others, among which no backup is written."""
+        """A warning about folders that do not belong to backups; no backup is written beside them."""
         foreign = await self.store.foreign_directories()
         if not foreign:
             return ""
-        named = ", ".join(foreign[:_NAMES_SHOWN])
-        more = f" and {len(foreign) - _NAMES_SHOWN} more" if len(foreign) > _NAMES_SHOWN else ""
+        named = first_names(foreign, _NAMES_SHOWN)
         return (
-            f"WARNING: {self.title} also holds folders that are not of backups: {named}{more}. They are left"
+            f"WARNING: {self.title} also holds folders that are not of backups: {named}. They are left"
             " alone, but `backup create` refuses to write among them: give it an empty folder or prefix."
         )
 
     async def why_empty(self, plural: str) -> str:
-        """Folders without readable metadata, or what else is in the location."""
+        """The folders without readable metadata, or why the location does not look like one of backups."""
         unread = await self.names(plural)
         if unread:
             noun = plural.removesuffix("s")
-            named = ", ".join(unread[:_NAMES_SHOWN])
-            more = f" and {len(unread) - _NAMES_SHOWN} more" if len(unread) > _NAMES_SHOWN else ""
             return (
                 f"it has files of {counted(len(unread), noun)} without a record, {_UNRECORDED[plural]}:"
-                f" {named}{more}"
+                f" {first_names(unread, _NAMES_SHOWN)}"
             )
         if plural == "backups" and (foreign := await self._foreign()):
             return (
@@ -144,7 +142,7 @@ class LocationBackend:
         return ""
 
     async def _foreign(self) -> str:
-        """What does not belong into a location; empty if it is one, or cannot be looked at."""
+        """The content that does not belong into a location; empty without any, or if it cannot be read."""
         try:
             await self.store.validate()
         except InvalidLocation as error:
@@ -174,12 +172,12 @@ class LocationBackend:
         return NotFound(f'{plural}.velero.io "{name}" not found{more}')
 
     async def names(self, plural: str) -> list[str]:
-        """The names of the directories, whether or not there is something readable in them."""
+        """The names of the directories, whether or not their files can be read."""
         store = self.store
         return await (store.list_backups() if plural == "backups" else store.list_restores())
 
     async def unreadable(self, plural: str, *, besides: Collection[str]) -> list[str]:
-        """The names of those but `besides` whose metadata is there and cannot be used."""
+        """The names, except those in `besides`, of objects whose metadata exists and cannot be used."""
         found = []
         for name in await self.names(plural):
             if name not in besides:
@@ -188,7 +186,7 @@ class LocationBackend:
                 except UnreadableMetadata:
                     found.append(name)
                 except NotFound:
-                    pass  # an unfinished one
+                    pass  # unfinished: it has no metadata yet
         return found
 
     async def volumes_of(self, backup: str) -> list[JSONObject]:
@@ -212,7 +210,7 @@ class LocationBackend:
         return contents
 
     async def _read_all(self, plural: str, selector: str) -> list[JSONObject]:
-        """Read many metadata files at once. One that is missing is no backup; a broken one is a warning."""
+        """Read many metadata files at once. A missing one is left out; a broken one is a warning."""
         try:
             chosen = Selector.parse(selector)
         except ValueError as error:
@@ -235,31 +233,25 @@ class LocationBackend:
         found = [task.result() for task in tasks]
         return [obj for obj in found if obj is not None and chosen.matches(obj["metadata"].get("labels"))]
 
-    @asynccontextmanager
-    async def stored_file(
+    def stored_file(
         self, kind: DownloadTargetKind, name: str, options: DownloadOptions
-    ) -> AsyncIterator[AsyncIterator[bytes]]:
-        async with AsyncExitStack() as stack:
-            try:
-                async with asyncio.timeout(options.timeout_seconds):
-                    chunks = await stack.enter_async_context(self.store.read_bytes(kind, name))
-            except ObjectNotFound as error:
-                raise FileMissing("file not found") from error
-            except TimeoutError as error:
-                raise CommandError(
-                    f"{self.title} did not answer within {options.timeout_seconds:g} seconds"
-                ) from error
-            yield chunks
+    ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
+        return self._opened(self.store.read_bytes(kind, name), options)
+
+    def stored_part(
+        self, kind: DownloadTargetKind, name: str, span: tuple[int, int], options: DownloadOptions
+    ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
+        return self._opened(self.store.read_range(kind, name, *span), options)
 
     @asynccontextmanager
-    async def stored_part(
-        self, kind: DownloadTargetKind, name: str, span: tuple[int, int], options: DownloadOptions
+    async def _opened(
+        self, reading: AbstractAsyncContextManager[AsyncIterator[bytes]], options: DownloadOptions
     ) -> AsyncIterator[AsyncIterator[bytes]]:
+        """Begin to read a file within the deadline."""
         async with AsyncExitStack() as stack:
             try:
                 async with asyncio.timeout(options.timeout_seconds):
-                    part = self.store.read_range(kind, name, *span)
-                    chunks = await stack.enter_async_context(part)
+                    chunks = await stack.enter_async_context(reading)
             except ObjectNotFound as error:
                 raise FileMissing("file not found") from error
             except RangesUnsupported as error:
@@ -293,21 +285,21 @@ def _raw(struct: type[Backup | Restore], data: bytes, name: str) -> JSONObject:
     return raw
 
 
-_SAYS_WHOSE: Final = re.compile(rb'Starting restore of backup [^/"\s]+/([^"\\\s]+)')
+_FIRST_LINE: Final = re.compile(rb'Starting restore of backup [^/"\s]+/([^"\\\s]+)')
 _MOST_BYTES: Final = 64 * 1024
-"""Of a log: the line is among its first."""
+"""How much of a log is searched for the line, which is among its first."""
 
 
 async def backup_of_restore(store: BackupStore, restore: str) -> str | None:
-    """Return the backup that a restore was made from, by its log; None if that does not say."""
+    """Return the backup that a restore was made from, by the log of the restore; None if it is unknown."""
     head = b""
     try:
         async with store.read_text(DownloadTargetKind.RESTORE_LOG, restore) as log:
             async for block in log:
                 head += block
-                if len(head) >= _MOST_BYTES or _SAYS_WHOSE.search(head + b" "):
+                if len(head) >= _MOST_BYTES or _FIRST_LINE.search(head + b" "):
                     break
     except StorageError:
         return None
-    found = _SAYS_WHOSE.search(head[:_MOST_BYTES])
+    found = _FIRST_LINE.search(head[:_MOST_BYTES])
     return found[1].decode(errors="replace") if found else None

@@ -1,4 +1,4 @@
-"""Opens the backend that the settings ask for: the one place that knows both a server and a location."""
+"""Opens the backend that the settings ask for: the only module that knows both a server and a location."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

@@ -31,7 +31,7 @@ from pinnace.kube.resources import (
 POLL_SECONDS = 0.025
 LATE_POLL_SECONDS = 0.5
 LATE_POLLS = 40
-"""After this many polls the answer is late, and the reason is looked for."""
+"""After this many polls the answer is late, and the backend looks for the reason."""
 URL_KEPT_SECONDS = 300.0
 """How long parts of a file are read by one signed URL, which is valid for twice as long."""
 
@@ -55,7 +55,7 @@ class ServerBackend:
 
     @property
     def title(self) -> str:
-        """Where the objects are, as a person names it."""
+        """The place of the objects, as messages name it."""
         return f"namespace {self.namespace}"
 
     async def _instead_of(self, plural: str, name: str) -> str:
@@ -175,7 +175,7 @@ class ServerBackend:
         except kube_errors.Invalid as error:
             if kind in OF_VELERO_1_6:
                 raise
-            raise FileMissing(f"the server does not know the download {kind}") from error
+            raise FileMissing(f"the server does not offer the {kind.words} for download") from error
         except TimeoutError as error:
             raise CommandError(
                 f"timed out after {options.timeout_seconds:g}s waiting for the {kind.words} of {name}; "

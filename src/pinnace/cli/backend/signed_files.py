@@ -1,7 +1,7 @@
 """Reads the files behind the URLs that a server signs for its DownloadRequests.
 
-Apart from the rest of the backend, as most commands read no file, and the HTTP library takes longer to load
-than they take.
+A module of its own, since most commands read no file, and the HTTP library takes longer to load than they
+run.
 """
 
 import asyncio
@@ -93,8 +93,8 @@ def _tls(trusted: Trusted) -> ssl.SSLContext | bool:
         else:
             context.load_verify_locations(cadata=trusted.bundle)
     except ssl.SSLError as error:
-        whose = "--cacert" if options.ca_cert else "the backup storage location"
-        raise CommandError(f"the CA bundle of {whose} holds no certificate: {error.reason}") from error
+        source = "--cacert" if options.ca_cert else "the backup storage location"
+        raise CommandError(f"the CA bundle of {source} holds no certificate: {error.reason}") from error
     except OSError as error:
         raise CommandError(f"couldn't open cacert: {error_text(error)}") from error
     return context

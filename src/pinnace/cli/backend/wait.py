@@ -1,4 +1,4 @@
-"""Waiting for a server to finish: with its progress. (docs/spec: CLI 4.1)"""
+"""Waits for a server to finish a run, and shows its progress. (docs/spec: CLI 4.1)"""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -43,7 +43,7 @@ _COLLECTING = frozenset({"New", "Queued", "ReadyToStart", "InProgress"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaitedRun:
-    """The kind of run that is waited for: its noun, the field with its items, how progress is shown."""
+    """The kind of run: its noun, the field that counts its items, how progress is shown."""
 
     what: str
     done_field: str
@@ -72,9 +72,9 @@ async def wait_for_end(
     telling = telling_of_absence(client, namespace, f"the {what}", before=view.close)
     async with asyncio.TaskGroup() as group, telling as begun:
         watched.begun = begun
-        beside = [group.create_task(view.tick())]
+        helpers = [group.create_task(view.tick())]
         if run.progress != "none":
-            beside.append(group.create_task(_follow_volumes(client, volumes, begun)))
+            helpers.append(group.create_task(_follow_volumes(client, volumes, begun)))
         try:
             ended = await _end(client, watched, view)
             if ended is not None:
@@ -82,7 +82,7 @@ async def wait_for_end(
         except KubeError as error:
             problem = error
         finally:
-            for task in beside:
+            for task in helpers:
                 task.cancel()
             view.close()
     if problem is not None:
@@ -111,7 +111,7 @@ async def _follow_volumes(client: KubeClient, volumes: VolumeWatch, begun: async
 
 
 def _state(watched: "_Watched", volumes: VolumeWatch, done: int, total: int) -> State:
-    """What is known of the run now.
+    """The progress of the run as it is known now.
 
     While a server collects, what it writes into the status is an estimate that grows.
     """
@@ -130,7 +130,7 @@ def _state(watched: "_Watched", volumes: VolumeWatch, done: int, total: int) -> 
 
 
 def _explained(obj: JSONObject, phase: str) -> str:
-    """What the phase says beyond that the run is in progress."""
+    """The phase, with its meaning if that is not obvious; empty for InProgress."""
     if phase == "InProgress":
         return ""
     if phase == "New":
@@ -146,7 +146,7 @@ _pause = asyncio.sleep
 
 @dataclass(slots=True)
 class _Watched:
-    """The object that is waited for, and as it was last seen; `begun` is set once it is no longer New."""
+    """The object as it was created and as it was last seen; `begun` is set once it is no longer New."""
 
     resource: APIResource
     created: JSONObject
@@ -156,7 +156,7 @@ class _Watched:
 
 
 async def _end(client: KubeClient, watched: _Watched, view: ProgressView) -> JSONObject | None:
-    """One object in its final phase; None when it is deleted. A watch that breaks starts anew from a read."""
+    """The object in its final phase; None when it is deleted. A watch that breaks starts anew from a read."""
     resource, created = watched.resource, watched.created
     name, namespace = created["metadata"]["name"], created["metadata"]["namespace"]
     current = created

@@ -1,4 +1,4 @@
-"""What `backup create` does. (docs/spec: CLI 4.1)"""
+"""Implements `backup create`. (docs/spec: CLI 4.1)"""
 
 import click
 

@@ -25,8 +25,8 @@ from pinnace.operations.local import InvalidRun, LocalRun
 from pinnace.operations.local_deletion import LocationPodVolumes, find_password
 from pinnace.storage.errors import StorageError
 
-_NO_ANSWER: Final = "the cluster, by way of which snapshots are deleted, does not answer"
-_WITH_FORCE: Final = "with --force the rest is deleted, and that is left behind"
+_NO_ANSWER: Final = "the cluster, through which snapshots are deleted, does not answer"
+_WITH_FORCE: Final = "--force deletes the backup and leaves that data behind"
 
 
 async def delete_volume_data(
@@ -36,7 +36,7 @@ async def delete_volume_data(
 
     Raises:
         CommandError: some of the data cannot be deleted, and --force is not given. The files of the backup
-            must stay, as they alone tell of the data. Repeating the command is harmless.
+            must stay, as only they record the data. Repeating the command is harmless.
     """
     try:
         data = await read_volume_data(location.store, backup, None)
@@ -52,7 +52,7 @@ async def delete_volume_data(
             client = await stack.enter_async_context(open_cluster(settings))
         except ConfigError as error:
             if snapshots:
-                obstacles.append(f"{summary(snapshots)} can be deleted by way of a cluster only: {error}")
+                obstacles.append(f"{summary(snapshots)} can be deleted only through a cluster: {error}")
         password = partial(find_password, options.restic_password_file, client, settings.namespace)
         parts: list[VolumeData] = [
             LocationPodVolumes(location.location, data.pod_volumes, password=password, warn=_warn)
@@ -78,7 +78,7 @@ async def delete_volume_data(
 
 
 def _snapshots_in(data: StoredVolumeData) -> list[str]:
-    """The snapshots that are deleted by way of a cluster, by name."""
+    """The names of the snapshots that are deleted through a cluster."""
     native = [f"volume snapshot {each.status.provider_snapshot_id}" for each in data.native]
     return [*(str(each) for each in data.csi), *native]
 

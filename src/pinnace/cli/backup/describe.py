@@ -15,11 +15,11 @@ from pinnace.cli.progress.activity import described
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackupFacts:
-    """What a description shows beside the Backup itself.
+    """The objects and files that a description shows beside the Backup itself.
 
-    `resource_list`, `snapshots`, `volume_infos` and `operations` are set only with details; a str is the text
-    of what went wrong. Without `results` there is no such file, and the counts are shown alone.
-    `tarball_bytes` is None where it is not known.
+    `resource_list`, `snapshots`, `volume_infos` and `operations` are set only with details; a str is an error
+    that is shown in place of the content. Without `results` only the counts are shown. `tarball_bytes` is
+    None if the size is unknown.
     """
 
     delete_requests: Sequence[JSONObject] = ()
@@ -67,7 +67,7 @@ def describe_backup(backup: JSONObject, facts: BackupFacts, view: View) -> str:
 
 
 def _results(sheet: Sheet, status: JSONObject, results: JSONObject, *, exact: bool) -> None:
-    """The messages where the backup has kept them, else their numbers."""
+    """The stored messages, or their numbers if they are not stored."""
     for title in ("Errors", "Warnings"):
         number, kept = status.get(title.lower()) or 0, results.get(title.lower())
         if number and isinstance(kept, dict):
@@ -77,7 +77,7 @@ def _results(sheet: Sheet, status: JSONObject, results: JSONObject, *, exact: bo
 
 
 def spec_block(sheet: Sheet, spec: JSONObject) -> None:
-    """What is to be saved, how and for how long; schedules show it of their template too."""
+    """Show the spec of a backup, or of the template of a schedule."""
     parts.included_excluded(sheet, "Namespaces", spec, "Namespaces")
     sheet.line()
     later.resources(sheet, spec)

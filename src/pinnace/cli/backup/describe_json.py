@@ -1,6 +1,6 @@
 """`backup describe -o json`, in the shape of Velero 1.18. Pure. (docs/spec: BEY 8.3)
 
-Misspelt keys of Velero are kept, with the right ones beside them; what Velero leaves out is added.
+Misspelt keys of Velero are kept, with the right ones beside them; fields that Velero lacks are added.
 """
 
 from collections.abc import Sequence

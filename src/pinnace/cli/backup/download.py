@@ -1,4 +1,4 @@
-"""What `backup download` does. (docs/spec: CLI 4.6)"""
+"""Implements `backup download`. (docs/spec: CLI 4.6)"""
 
 import os
 from collections.abc import Iterator
@@ -57,7 +57,7 @@ async def write_file(backend: Backend, name: str, path: Path, options: DownloadO
 
 
 class _CheckedFile:
-    """A file that takes nothing but a sound tarball: what answers in the place of a store may be anything."""
+    """A file that accepts only a sound tarball: a proxy may answer in place of the store."""
 
     def __init__(self, file: BinaryIO, backup: str) -> None:
         from pinnace.storage.encoding import GzipStream
@@ -68,18 +68,18 @@ class _CheckedFile:
 
     def write(self, data: bytes) -> None:
         """Check and write a piece. Raises CommandError."""
-        with self._told():
+        with self._translated():
             for _ in self._check.feed(data):
                 pass  # only whether it can be decompressed counts
         self._file.write(data)
 
     def finish(self) -> None:
-        """Check that all of it came. Raises CommandError."""
-        with self._told():
+        """Check that the tarball is complete. Raises CommandError."""
+        with self._translated():
             self._check.finish()
 
     @contextmanager
-    def _told(self) -> Iterator[None]:
+    def _translated(self) -> Iterator[None]:
         from pinnace.storage.errors import UnreadableObject
 
         try:

@@ -1,4 +1,4 @@
-"""`backup create --dry-run`: what a backup would hold, with a server and without one alike."""
+"""`backup create --dry-run`: shows what a backup would hold, with a server or without one."""
 
 from collections.abc import Sequence
 from typing import TypeVar

@@ -1,4 +1,4 @@
-"""Gathering what `backup describe` shows. (docs/spec: CLI 4.3)"""
+"""Gathers the objects and files that `backup describe` shows. (docs/spec: CLI 4.3)"""
 
 from collections.abc import Awaitable
 
@@ -64,7 +64,7 @@ async def gather(backend: Backend, backup: JSONObject, view: View) -> BackupFact
 
 
 async def _tarball_bytes(backend: Backend, backup: JSONObject) -> int | None:
-    """As the backup has noted it, else as the location says; None if neither does."""
+    """The size that the Backup records, else that of the file in the location; None if unknown."""
     noted = cells.tarball_bytes(backup)
     if noted is not None:
         return noted
@@ -75,7 +75,7 @@ async def _tarball_bytes(backend: Backend, backup: JSONObject) -> int | None:
 
 
 async def _results(backend: Backend, backup: JSONObject, options: DownloadOptions) -> JSONObject | None:
-    """The warnings and errors that the backup has kept; None without a file of them. (BEY 3.4)"""
+    """The stored warnings and errors of the backup; None without such a file. (BEY 3.4)"""
     status, name = backup.get("status") or {}, backup["metadata"]["name"]
     if not (status.get("errors") or status.get("warnings")):
         return None
@@ -83,14 +83,14 @@ async def _results(backend: Backend, backup: JSONObject, options: DownloadOption
         found = await fetch_json(backend, DownloadTargetKind.BACKUP_RESULTS, name, options)
     except FileMissing:
         return None
-    except (CommandError, KubeError, ValueError) as error:
+    except (CommandError, KubeError, StorageError, ValueError) as error:
         complain(f"the errors and warnings of backup {name} cannot be shown: {error}")
         return None
     return found if isinstance(found, dict) else None
 
 
 async def _csi_contents(backend: Backend, name: str, options: DownloadOptions) -> list[JSONObject]:
-    """Those in the cluster, else as the location has them: a finished backup leaves none. (docs/adr/022)
+    """The contents in the cluster, else the stored ones: a finished backup leaves none. (docs/adr/022)
 
     Raises:
         KubeError, StorageError: they cannot be read.
@@ -120,7 +120,7 @@ async def _resource_list(backend: Backend, name: str, options: DownloadOptions) 
         return dict(names_by_kind(found))
     except FileMissing:
         return "<backup resource list not found>"
-    except CommandError as error:
+    except (CommandError, KubeError, StorageError) as error:
         return f"<error getting backup resource list: {error}>"
     except ValueError as error:
         return f"<error reading backup resource list: {error}>"
@@ -134,7 +134,7 @@ async def _snapshots(
     name = backup["metadata"]["name"]
     try:
         found = await fetch_json(backend, DownloadTargetKind.BACKUP_VOLUME_SNAPSHOTS, name, options)
-    except CommandError as error:
+    except (CommandError, KubeError, StorageError) as error:
         return f"<error getting snapshot info: {error}>"
     except ValueError as error:
         return f"<error reading snapshot info: {error}>"

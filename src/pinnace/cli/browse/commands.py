@@ -79,7 +79,7 @@ def show(ctx: click.Context, options: ShowOptions) -> None:
 def index(ctx: click.Context, options: IndexOptions) -> None:
     """Write the index of a backup that has none, or a damaged one, so that looking into it is quick.
 
-    Needs --location: a server gives files out, but takes none.
+    Needs --location, as files cannot be written through a server.
     """
     from pinnace.cli.browse.index import write
 
@@ -122,9 +122,9 @@ def diff(ctx: click.Context, options: DiffOptions) -> int:
 @_common("table, json, yaml or name")
 @takes(SearchOptions)
 def search(ctx: click.Context, options: SearchOptions) -> int:
-    """Search a text in the names and labels of a backup's objects, capital letters or not.
+    """Search a text in the names and labels of a backup's objects, in upper or lower case.
 
-    The exit code is 1 if it is nowhere. Hidden values of Secrets are only found with --show-secrets.
+    The exit code is 1 if it is not found. Hidden values of Secrets are only found with --show-secrets.
     """
     from pinnace.cli.browse.search import search
 
@@ -139,7 +139,7 @@ def search(ctx: click.Context, options: SearchOptions) -> int:
 @_common("table, wide, json, yaml or name")
 @takes(HistoryOptions)
 def history(ctx: click.Context, options: HistoryOptions) -> None:
-    """Show the backups in which an object appeared, changed or went, oldest first, with the fields."""
+    """Show the backups in which an object appeared, changed or disappeared, oldest first, with the fields."""
     from pinnace.cli.browse.history import history
 
     check_arguments(options.names, least=1, most=2)

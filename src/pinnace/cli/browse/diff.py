@@ -1,4 +1,4 @@
-"""What `backup diff` does."""
+"""Implements `backup diff`."""
 
 import json
 from collections.abc import AsyncGenerator
@@ -21,7 +21,7 @@ from pinnace.browse.differences import (
     with_cluster,
 )
 from pinnace.browse.stored import StoredBackup
-from pinnace.cli.browse.opening import Library, browse, chosen
+from pinnace.cli.browse.opening import Library, browse, chosen, title_of
 from pinnace.cli.browse.options import DiffOptions
 from pinnace.cli.browse.rows import check_format, print_data
 from pinnace.cli.connect import open_cluster, settings_of
@@ -38,7 +38,7 @@ _MAX_VALUE_CHARACTERS: Final = 200
 
 
 def diff(ctx: click.Context, options: DiffOptions) -> int:
-    """Print what differs. Returns the exit code."""
+    """Print the differences. Returns the exit code."""
     try:
         return _diff(ctx, options)
     except CommandError as error:
@@ -77,7 +77,7 @@ def _diff(ctx: click.Context, options: DiffOptions) -> int:
         print_data([_as_data(difference) for difference in found], form)
     elif form == "name" or options.name_only:
         for difference in found:
-            _print(f"{_sign(difference)} {title(difference)}", colour=colour)
+            _print(f"{_sign(difference)} {title_of(difference)}", colour=colour)
     else:
         for difference in found:
             text = _full(difference, options.names) if options.full else _fields(difference)
@@ -123,14 +123,8 @@ def _sign(difference: Difference) -> str:
     return SIGNS.get(difference.what, "~")
 
 
-def title(difference: Difference) -> str:
-    """`deployments.apps/web in shop`."""
-    where = f" in {difference.namespace}" if difference.namespace else ""
-    return f"{difference.resource}/{difference.name}{where}"
-
-
 def _fields(difference: Difference) -> str:
-    lines = [f"{_sign(difference)} {title(difference)}"]
+    lines = [f"{_sign(difference)} {title_of(difference)}"]
     lines += [f"    {change_text(change)}" for change in difference.changes]
     return "\n".join(lines)
 
@@ -150,7 +144,7 @@ def _value(value: Any) -> str:
 
 
 def _full(difference: Difference, names: Any) -> str:
-    path = title(difference)
+    path = title_of(difference)
     sides = names[0], names[1] if len(names) > 1 else "cluster"
     old, new = (encode(obj, "yaml") if obj is not None else "" for obj in (difference.old, difference.new))
     return unified(old, new, (f"{sides[0]}: {path}", f"{sides[1]}: {path}"))

@@ -1,4 +1,4 @@
-"""What `history` does."""
+"""Implements `history`."""
 
 from dataclasses import dataclass
 
@@ -7,11 +7,11 @@ import click
 from pinnace.api.objects import JSONObject
 from pinnace.archive.item_index import Entry
 from pinnace.browse.choosing import Choice
-from pinnace.browse.differences import Rules, compared, decoded
+from pinnace.browse.differences import Rules, compared
 from pinnace.browse.errors import BrowseError, IndexUnusable
-from pinnace.browse.stored import StoredBackup
+from pinnace.browse.stored import StoredBackup, decoded
 from pinnace.cli.browse.diff import change_text
-from pinnace.cli.browse.opening import Library, browse, chosen, meant_instead
+from pinnace.cli.browse.opening import Library, browse, chosen, meant_instead, only_item
 from pinnace.cli.browse.options import HistoryOptions
 from pinnace.cli.browse.rows import check_format, print_data, print_table
 from pinnace.cli.errors import CommandError, InvalidInput
@@ -22,7 +22,7 @@ _SHOWN_FIELDS = 3
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A backup in which an object appeared, changed or went."""
+    """A backup in which an object appeared, changed or disappeared."""
 
     backup: str
     started: str
@@ -31,7 +31,7 @@ class Step:
 
 
 def history(ctx: click.Context, options: HistoryOptions) -> None:
-    """Print in which backups an object appeared, changed or went, oldest first."""
+    """Print in which backups an object appeared, changed or disappeared, oldest first."""
     form = check_format(options.output_format, ("table", "wide", "json", "yaml", "name"))
     choice = chosen(options, None, options.names)
     if not choice.name:
@@ -41,7 +41,7 @@ def history(ctx: click.Context, options: HistoryOptions) -> None:
     async def work(library: Library) -> list[Step]:
         steps = await _steps(library, choice, rules)
         if not steps:
-            near = await _meant_instead(library, choice)
+            near = await _near_in_newest(library, choice)
             raise CommandError(f"{choice.kind}/{choice.name} is in no backup{near}")
         return steps
 
@@ -72,8 +72,8 @@ def _as_data(step: Step) -> JSONObject:
     }
 
 
-async def _meant_instead(library: Library, choice: Choice) -> str:
-    """What the newest backup has that may have been meant."""
+async def _near_in_newest(library: Library, choice: Choice) -> str:
+    """`; did you mean ...?` with similar names of the newest backup; empty if it has none."""
     for found in (await library.all())[-1:]:
         with library.unless_unreadable(found["metadata"]["name"]):
             return await meant_instead(await library.open(found["metadata"]["name"]), choice)
@@ -89,9 +89,9 @@ async def _steps(library: Library, choice: Choice, rules: Rules) -> list[Step]:
         started = str((found.get("status") or {}).get("startTimestamp") or "")
         with library.unless_unreadable(name):
             backup = await library.open(name)
-            entry = await _find(backup, choice)
+            entry = await only_item(backup, choice)
             if entry is None:
-                # A backup that could not have it says nothing about it.
+                # A backup whose filters leave the object out says nothing about it.
                 if before is not None and _covers(found, before[1]):
                     steps.append(Step(name, started, "removed"))
                     before = None
@@ -108,7 +108,7 @@ async def _steps(library: Library, choice: Choice, rules: Rules) -> list[Step]:
 async def _step(
     before: tuple[StoredBackup, Entry] | None, after: tuple[StoredBackup, Entry], rules: Rules
 ) -> tuple[str, tuple[str, ...]] | None:
-    """What happened to the object, and its fields; None for nothing."""
+    """The change of the object, and the fields that changed; None without a change."""
     if before is None:
         return "added", ()
     uids = before[1].uid, after[1].uid
@@ -123,16 +123,6 @@ async def _step(
     except BrowseError as error:
         return what, (f"the fields cannot be compared: {error}",)
     return None if fields is None and not is_anew else (what, fields or ())
-
-
-async def _find(backup: StoredBackup, choice: Choice) -> Entry | None:
-    found: list[Entry] = []
-    async for batch in backup.entries():
-        found += [entry for entry in batch if choice.admits(entry)]
-    if len({entry.identity for entry in found}) > 1:
-        places = ", ".join(sorted({f"{entry.resource} in {entry.namespace}" for entry in found})[:10])
-        raise CommandError(f"{choice.kind}/{choice.name} means several objects: {places}; give -n NAMESPACE")
-    return found[0] if found else None
 
 
 async def _changed(

@@ -1,4 +1,4 @@
-"""What `backup index` does."""
+"""Implements `backup index`."""
 
 import click
 

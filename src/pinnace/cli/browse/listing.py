@@ -1,4 +1,4 @@
-"""What `backup ls` does."""
+"""Implements `backup ls`."""
 
 from collections.abc import Sequence
 
@@ -52,7 +52,7 @@ async def _print_items(backup: StoredBackup, choice: Choice, form: str) -> None:
     except IndexUnusable as error:
         if not is_streamed:
             raise
-        # It cannot be begun anew: part of it is printed.
+        # The work cannot be repeated without the index: part of the list is printed.
         advice = f"the list is not complete; write the index anew with `backup index {backup.name}`"
         raise CommandError(f"{error}; {advice}") from error
     if not is_streamed:

@@ -1,4 +1,4 @@
-"""Opens backups to look into, with a server or a location alike.
+"""Opens the backups that commands look into, with a server or a location alike.
 
 An index that turns out to be unusable half-way is left aside, and the work is done once more without it.
 """
@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequen
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import click
 import msgspec
@@ -20,6 +20,7 @@ from pinnace.api.velero.download_request import DownloadTargetKind
 from pinnace.archive.item_index import Entry, Span
 from pinnace.browse.choosing import Choice, is_type, parse_target
 from pinnace.browse.errors import BrowseError, IndexUnusable, MissingFile, NoParts
+from pinnace.browse.joining import Identity
 from pinnace.browse.stored import StoredBackup
 from pinnace.cli.backend.interface import Backend, DownloadOptions, FileMissing, PartsUnsupported
 from pinnace.cli.backend.open import open_backend
@@ -35,9 +36,13 @@ from pinnace.storage.errors import StorageError, StoreUnavailable
 
 if TYPE_CHECKING:
     from pinnace.api.objects import JSONObject
+    from pinnace.browse.differences import Difference
     from pinnace.cli.settings import Settings
 
 T = TypeVar("T")
+
+_MOST_COMPARED: Final = 5000
+"""Names that a misspelt one is compared with: a million would take a minute, without an interrupt."""
 
 
 class BackendFiles(msgspec.Struct, frozen=True):
@@ -104,7 +109,7 @@ class Library(msgspec.Struct):
 
     @contextmanager
     def unless_unreadable(self, name: str) -> Iterator[None]:
-        """Leave out a backup that cannot be read, and say so once: the others are still looked into."""
+        """Skip a backup that cannot be read, with one warning: the others are still looked into."""
         try:
             yield
         except IndexUnusable:
@@ -152,7 +157,7 @@ def browse(ctx: click.Context, options: BrowseOptions, work: Callable[[Library],
 
 
 def chosen(options: BrowseOptions, filters: FilterOptions | None, words: Sequence[str]) -> Choice:
-    """The items that a command is about. Raises InvalidInput."""
+    """The items that a command selects. Raises InvalidInput."""
     try:
         kind, name = parse_target(words) if words else ("", "")
     except ValueError as error:
@@ -186,41 +191,53 @@ def _in(namespace: str) -> IncludesExcludes:
     return IncludesExcludes([namespace] if namespace else ())
 
 
-async def the_one(backup: StoredBackup, choice: Choice) -> Entry:
-    """The only item of a backup that is meant. Raises CommandError where there is none or more."""
-    found: list[Entry] = []
-    async for batch in backup.entries():
-        found += [entry for entry in batch if choice.admits(entry)]
-    if not found:
+async def required_item(backup: StoredBackup, choice: Choice) -> Entry:
+    """The only object of a backup that is selected. Raises CommandError if there is none, or several."""
+    found = await only_item(backup, choice)
+    if found is None:
         place = ", ".join(choice.namespaces.includes)
         where = f" in namespace {place}" if place else ""
         near = await meant_instead(backup, choice)
         raise CommandError(f"{choice.kind}/{choice.name} is not in backup {backup.name}{where}{near}")
+    return found
+
+
+async def only_item(backup: StoredBackup, choice: Choice) -> Entry | None:
+    """The only object of a backup that is selected, or None. Raises CommandError if there are several."""
+    found: dict[Identity, Entry] = {}
+    async for batch in backup.entries():
+        for entry in batch:
+            if choice.admits(entry):
+                found.setdefault(entry.identity, entry)
     if len(found) > 1:
-        places = ", ".join(sorted(title_of(entry) for entry in found)[:10])
+        places = ", ".join(sorted(title_of(entry) for entry in found.values())[:10])
         raise CommandError(f"{choice.kind}/{choice.name} means several objects: {places}; give -n NAMESPACE")
-    return found[0]
+    return next(iter(found.values()), None)
 
 
 async def meant_instead(backup: StoredBackup, choice: Choice) -> str:
-    """`; did you mean ...?` about an object that a backup does not have; empty if nothing is near."""
+    """`; did you mean ...?` about an object that a backup does not have; empty if no name is similar."""
     any_name = replace(choice, name="")
-    kinds, namespaces, names, is_known = set(), set(), set(), False
+    kinds, namespaces, names = set[str](), set[str](), set[str]()
+    is_known = False
     async for batch in backup.entries():
         for entry in batch:
-            kinds.add(entry.resource)
-            namespaces.add(entry.namespace)
             is_known = is_known or is_type(entry, choice.kind)
-            if any_name.admits(entry):
+            if len(kinds) < _MOST_COMPARED:
+                kinds.add(entry.resource)
+            if len(namespaces) < _MOST_COMPARED:
+                namespaces.add(entry.namespace)
+            if len(names) < _MOST_COMPARED and any_name.admits(entry):
                 names.add(entry.name)
     if not is_known:
         return did_you_mean(near_names(choice.kind, kinds))
     if not names:
         asked = choice.namespaces.includes
-        return did_you_mean(f"-n {name}" for place in asked for name in near_names(place, namespaces))
+        others = namespaces.difference(asked)
+        return did_you_mean(f"-n {name}" for place in asked for name in near_names(place, others))
     return did_you_mean(f"{choice.kind}/{name}" for name in near_names(choice.name, names))
 
 
-def title_of(entry: Entry) -> str:
+def title_of(item: "Entry | Difference") -> str:
     """An item as a person names it: `deployments.apps/web in shop`."""
-    return f"{entry.resource}/{entry.name}" + (f" in {entry.namespace}" if entry.namespace else "")
+    return f"{item.resource}/{item.name}" + (f" in {item.namespace}" if item.namespace else "")

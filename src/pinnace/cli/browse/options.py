@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class BrowseOptions(FetchOptions):
-    """What all of them take. `of_namespace` is `-n`: the namespace of the objects, not of the server."""
+    """The options of all of them. `of_namespace` is `-n`: the namespace of the objects, not the server's."""
 
     names: Sequence[str]
     of_namespace: str = ""

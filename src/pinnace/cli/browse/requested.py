@@ -1,4 +1,4 @@
-"""`backup verify` with a server, which verifies by itself, as it reaches the data of volumes."""
+"""`backup verify` through a server, which can also read the data of volumes."""
 
 import secrets
 import sys
@@ -29,12 +29,12 @@ STATUS_SECONDS: Final = 10.0
 _POLL_SECONDS: Final = 0.5
 _PATIENT_SECONDS: Final = 5.0
 _ALIVE_SECONDS: Final = 60.0
-"""So often a server that has not answered is asked whether it is still there."""
+"""How often the command checks that a server which has not answered still runs."""
 
 _SLOW: Final = (
-    "The server is there and has not answered yet: it reads other backups first, this one is large or not"
-    " finished, or its controller `verification-request` is disabled. Waiting goes on; Ctrl-C ends it, and"
-    " `--location URL` verifies from here."
+    "The server runs but has not verified backup {name} yet: it verifies other backups first, this one is"
+    " large or not finished, or its controller `verification-request` is disabled. Still waiting;"
+    " Ctrl-C ends that, and `--location URL` verifies without the server."
 )
 
 
@@ -42,7 +42,7 @@ class VerifyingServer(msgspec.Struct, frozen=True, kw_only=True):
     """A server that verifies backups on request.
 
     Attributes:
-        share: how much data of repositories it is to read, as in `--read-data`; empty for none.
+        share: how much of the data in repositories it reads, as in `--read-data`; empty for none.
     """
 
     client: KubeClient
@@ -51,7 +51,7 @@ class VerifyingServer(msgspec.Struct, frozen=True, kw_only=True):
     timer: Timer = msgspec.field(default_factory=SystemTimer)
 
     async def findings(self, name: str) -> list[Finding]:
-        """What the server found of a backup. Raises CommandError, KubeError."""
+        """The server's findings about a backup. Raises CommandError, KubeError."""
         request = f"{format_time(utcnow())} {secrets.token_hex(4)}"
         notes = {labels.VERIFY_REQUESTED: request, labels.VERIFY_READ_DATA: self.share or None}
         await self.client.patch(BACKUPS, name, {"metadata": {"annotations": notes}}, self.namespace)
@@ -81,7 +81,7 @@ class VerifyingServer(msgspec.Struct, frozen=True, kw_only=True):
                     raise CommandError(f"backup {name} was not verified: {problem}")
                 seen = now
                 if not is_warned:
-                    complain(_SLOW)
+                    complain(_SLOW.format(name=name))
                     is_warned = True
             await self.timer.sleep(_POLL_SECONDS)
 
@@ -103,7 +103,7 @@ async def verifying_server(settings: Settings, share: str) -> AsyncIterator[Veri
 async def _problem_of_server(client: KubeClient, namespace: str) -> str:
     if is_ours(await ask_server(client, namespace, STATUS_SECONDS)):
         return ""
-    return f"no server of Pinnace answers in namespace {namespace}"
+    return f"no Pinnace server answers in namespace {namespace}"
 
 
 def _result(word: str) -> Result:

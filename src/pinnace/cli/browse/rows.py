@@ -1,4 +1,4 @@
-"""Prints items, one at a time where there are very many. What came from a backup cannot steer a terminal."""
+"""Prints items, in blocks if there are many. Text from a backup cannot steer a terminal."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain, islice
@@ -61,7 +61,7 @@ class DataList:
             self._is_begun = True
 
     def end(self) -> None:
-        """Print what closes the list."""
+        """Print the end of the list."""
         if not self._is_begun:
             click.echo("[]")
         elif self._form == "json":

@@ -1,4 +1,4 @@
-"""What `backup search` does."""
+"""Implements `backup search`."""
 
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing, nullcontext
@@ -29,7 +29,7 @@ _AROUND = 60
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """Where a text was found in an object: a field and what stands there."""
+    """A place in an object where a text was found: a field and its value."""
 
     backup: str
     entry: Entry
@@ -84,7 +84,7 @@ def search(ctx: click.Context, options: SearchOptions) -> int:
     if not hits:
         place = "any backup" if options.all else f"backup {printable(names[0])}"
         more = "" if options.content else "; --content looks at all values, not only names and labels"
-        click.echo(f"The text is not in {place}{more}.", err=True)
+        click.echo(f"The text was not found in {place}{more}.", err=True)
     return FOUND if hits else NOTHING
 
 
@@ -101,7 +101,7 @@ async def _hits(
                         yield Hit(backup.name, entry, path, value)
                 continue
             pending += admitted
-            # What lies in the member that is read last waits for the rest of it, to fetch it once.
+            # Items in the last gzip member wait for the rest of it, so that the member is fetched once.
             last = pending[-1].span if pending and len(pending) < _MAX_PENDING else None
             ready = [entry for entry in pending if entry.span != last]
             pending = [entry for entry in pending if entry.span == last]
@@ -129,7 +129,7 @@ async def _in_contents(
 
 
 def in_entry(entry: Entry, text: str) -> Iterator[tuple[str, str]]:
-    """Where a text occurs in the name or the labels, in small letters."""
+    """The name and the labels of an item that contain a text, which is in lower case."""
     if text in entry.name.lower():
         yield "metadata.name", entry.name
     for key, value in (entry.labels or {}).items():
@@ -138,7 +138,7 @@ def in_entry(entry: Entry, text: str) -> Iterator[tuple[str, str]]:
 
 
 def in_values(value: Any, text: str, path: str = "", depth: int = 0) -> Iterator[tuple[str, str]]:
-    """The values and keys of an object in which a text occurs; managedFields are not looked into."""
+    """The values and keys of an object that contain a text in lower case; managedFields are left out."""
     if depth > _MAX_DEPTH:
         return
     if isinstance(value, dict):

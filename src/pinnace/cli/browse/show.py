@@ -1,14 +1,14 @@
-"""What `backup show` does."""
+"""Implements `backup show`."""
 
 import click
-import orjson
 
 from pinnace.api.objects import JSONObject
 from pinnace.browse.masking import masked
-from pinnace.cli.browse.opening import Library, browse, chosen, the_one
+from pinnace.browse.stored import decoded
+from pinnace.cli.browse.opening import Library, browse, chosen, required_item
 from pinnace.cli.browse.options import ShowOptions
 from pinnace.cli.browse.rows import check_format, print_data
-from pinnace.cli.errors import CommandError, InvalidInput
+from pinnace.cli.errors import InvalidInput
 
 
 def show(ctx: click.Context, options: ShowOptions) -> None:
@@ -21,19 +21,8 @@ def show(ctx: click.Context, options: ShowOptions) -> None:
 
     async def work(library: Library) -> JSONObject:
         backup = await library.open(name)
-        entry = await the_one(backup, choice)
-        return decoded(await backup.content(entry), entry.name)
+        entry = await required_item(backup, choice)
+        return decoded(await backup.content(entry), name, entry)
 
     found = browse(ctx, options, work)
     print_data(found if options.show_secrets else masked(found), form)
-
-
-def decoded(content: bytes, name: str) -> JSONObject:
-    """An object of a backup. Raises CommandError where it is none."""
-    try:
-        found = orjson.loads(content)
-    except orjson.JSONDecodeError as error:
-        raise CommandError(f"{name} cannot be decoded: {error.msg}") from error
-    if not isinstance(found, dict):
-        raise CommandError(f"{name} is not an object")
-    return found

@@ -29,7 +29,7 @@ from pinnace.operations.verification.volumes import counted_summary
 
 
 async def trial_findings(library: Library, name: str, options: VerifyOptions) -> list[Finding]:
-    """Restore a backup on trial, and say what came up. Raises CommandError if it cannot begin."""
+    """Restore a backup on trial. Returns findings about what became ready. Raises CommandError."""
     namespaces, findings = await _namespaces(library, name, options)
     findings += await _native_snapshots(library, name, namespaces)
     settings = library.settings
@@ -68,8 +68,8 @@ async def _restorer(library: Library, client: KubeClient, options: VerifyOptions
     if not is_ours(await ask_server(client, settings.namespace, STATUS_SECONDS)):
         # An old Velero would ignore the rules that keep a trial apart from the originals.
         raise CommandError(
-            f"the server in namespace {settings.namespace} does not say that it is Pinnace's, which a restore"
-            " on trial needs; with --location it needs no server"
+            f"no Pinnace server answers in namespace {settings.namespace}, and a restore on trial needs one;"
+            " with --location it needs no server"
         )
 
     async def results(restore: str) -> JSONObject:
@@ -85,7 +85,7 @@ async def _restorer(library: Library, client: KubeClient, options: VerifyOptions
 
 
 async def _namespaces(library: Library, name: str, options: VerifyOptions) -> tuple[list[str], list[Finding]]:
-    """The namespaces with workloads that are tried; a finding for each that was asked for and has none."""
+    """The namespaces to restore; a finding for each named namespace without workloads in the backup."""
     backup, found = await library.open(name), set[str]()
     wanted = {resource.group_resource for resource in WORKLOADS}
     async for batch in backup.entries():
@@ -94,7 +94,7 @@ async def _namespaces(library: Library, name: str, options: VerifyOptions) -> tu
         return sorted(found - NEVER_TRIED - {library.settings.namespace}), []
     asked = list(dict.fromkeys(options.include_namespaces))
     missing = [
-        Finding(check=f"namespace {each}", result=Result.UNCHECKED, detail="the backup has no pods of it")
+        Finding(check=f"namespace {each}", result=Result.UNCHECKED, detail="the backup has no pods in it")
         for each in asked
         if each not in found
     ]

@@ -1,4 +1,4 @@
-"""What `backup verify` does."""
+"""Implements `backup verify`."""
 
 from collections.abc import Sequence
 
@@ -73,10 +73,10 @@ async def _all_names(library: Library) -> list[str]:
 async def _verified(
     library: Library, name: str, options: VerifyOptions, server: VerifyingServer | str = ""
 ) -> list[Finding]:
-    """What was found of one backup.
+    """The findings about one backup.
 
     Args:
-        server: verifies it; or why none does, so that its files are read from here.
+        server: the server that verifies it; or why none does, so that the command reads its files.
     """
     try:
         backup = await library.open(name)
@@ -99,7 +99,7 @@ async def _verified(
 async def _volumes(
     library: Library, name: str, metadata: JSONObject, options: VerifyOptions, no_server: str
 ) -> list[Finding]:
-    """Look for the data of volumes. What cannot be looked at from here is counted, not passed over.
+    """Look for the data of volumes. Data that cannot be read from here is counted as not checked.
 
     Args:
         no_server: why no server looks for it.

@@ -1,4 +1,4 @@
-"""How `backup verify` looks at the data of volumes in a location, with the cluster of the settings if any."""
+"""Looks up the data of volumes in a location for `backup verify`, with a cluster if the settings name one."""
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -41,7 +41,7 @@ def share_of(options: VerifyOptions) -> ReadShare | None:
 async def volume_lookup(
     settings: Settings, backend: LocationBackend, options: VerifyOptions
 ) -> AsyncIterator[VolumeLookup]:
-    """What looks at the volume data of the location's backups."""
+    """A lookup of the volume data of the location's backups."""
     async with AsyncExitStack() as stack:
         cluster = _Cluster(settings, backend, options, stack)
 
@@ -61,7 +61,7 @@ async def volume_lookup(
 
 
 class _Cluster:
-    """The cluster of the settings, opened when it is first needed, and until the stack is closed."""
+    """The cluster of the settings, opened on first use and closed with the stack."""
 
     def __init__(
         self, settings: Settings, backend: LocationBackend, options: VerifyOptions, stack: AsyncExitStack

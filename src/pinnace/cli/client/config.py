@@ -1,4 +1,4 @@
-"""The client's config file, where a broken one is an error. (docs/spec: CLI 8.3)"""
+"""Reads and changes the client's config file; a broken file is an error here. (docs/spec: CLI 8.3)"""
 
 import json
 import os
@@ -31,7 +31,7 @@ def load() -> JSONObject:
 
 
 def save(settings: JSONObject) -> None:
-    """Write the settings for this user alone, at once or not at all. Raises CommandError."""
+    """Write the settings into a private file, completely or not at all. Raises CommandError."""
     # A link, as dotfile managers use them, stays one.
     path = config_path().resolve()
     try:
@@ -63,19 +63,26 @@ def apply(settings: JSONObject, words: Sequence[str]) -> list[str]:
     """Change the settings by `KEY=VALUE` words; an empty value removes one. Returns the malformed words."""
     invalid = []
     for word in words:
-        key, *values = word.split("=")
-        if len(values) != 1:
+        key, value = _pair(word)
+        if value:
+            settings[key] = value
+        elif value is None:
             invalid.append(word)
-        elif values[0]:
-            settings[key] = values[0]
         else:
             settings.pop(key, None)
     return invalid
 
 
 def unknown(words: Sequence[str]) -> Iterator[str]:
-    """A text about each `KEY=VALUE` word that sets what is never read, though Velero's client may."""
+    """A message for each `KEY=VALUE` word whose key no command reads; Velero's client may read it."""
     for word in words:
-        key, *values = word.split("=")
-        if len(values) == 1 and values[0] and key not in SETTINGS:
-            yield f"{key} is kept, but nothing reads it{did_you_mean(near_names(key, SETTINGS))}"
+        key, value = _pair(word)
+        if value and key not in SETTINGS:
+            near = did_you_mean(near_names(key, SETTINGS))
+            yield f"{key} is stored, but no command reads it{near}"
+
+
+def _pair(word: str) -> tuple[str, str | None]:
+    """Key and value of a `KEY=VALUE` word; the value is None if the word is malformed."""
+    key, *values = word.split("=")
+    return key, values[0] if len(values) == 1 else None

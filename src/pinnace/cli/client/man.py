@@ -42,7 +42,7 @@ def command(ctx: click.Context, /, words: tuple[str, ...], folder: str) -> None:
 
 
 def _date() -> str:
-    """Today, or the date of what is built, so that a build can be repeated."""
+    """Today, or the date in SOURCE_DATE_EPOCH, so that a build can be repeated."""
     epoch = os.environ.get("SOURCE_DATE_EPOCH", "")
     return time.strftime("%Y-%m-%d", time.gmtime(int(epoch) if is_digits(epoch) else None))
 

@@ -1,4 +1,4 @@
-"""Asking a server who it is, by a ServerStatusRequest. (docs/spec: CLI 8.2)"""
+"""Asks a server for its version and plugins by a ServerStatusRequest. (docs/spec: CLI 8.2)"""
 
 import asyncio
 from typing import TYPE_CHECKING
@@ -11,13 +11,14 @@ if TYPE_CHECKING:
 
 
 POLL_SECONDS = 0.25
+_PROVIDER = "pinnace.io/filesystem"
 
 
 async def ask_server(client: "KubeClient", namespace: str, timeout_seconds: float) -> JSONObject:
     """Make a ServerStatusRequest and wait for the answer to it.
 
     Returns:
-        The request as it was last seen; `answered` tells whether the server took part.
+        The request as it was last seen; `answered` tells whether the server answered in time.
 
     Raises:
         KubeError: the request could not be made or read.
@@ -46,6 +47,5 @@ def answered(request: JSONObject) -> bool:
 
 
 def is_ours(request: JSONObject) -> bool:
-    """Whether the answer is that of a server of this project, by the names of its plugins."""
-    plugins = [text(plugin, "name") for plugin in objects(request, "status", "plugins")]
-    return any(name.startswith("pinnace.io/") for name in plugins)
+    """Whether a Pinnace server answered: it names a provider that no other server has built in."""
+    return any(text(plugin, "name") == _PROVIDER for plugin in objects(request, "status", "plugins"))

@@ -37,9 +37,6 @@ def command(ctx: click.Context, /, client_only: bool, timeout: "Duration", outpu
     )
 
 
-_OUR_PROVIDER = "pinnace.io/filesystem"
-
-
 class ServerVersion(NamedTuple):
     """The version of the server, or why it is not known."""
 
@@ -69,7 +66,7 @@ def _data(client: str, server: ServerVersion | None, form: str) -> str:
 
 async def _server_version(settings: "Settings", timeout_seconds: float) -> ServerVersion:
     """Ask the server. Raises KubeError when there is no cluster to ask."""
-    from pinnace.cli.client.server_status import answered, ask_server
+    from pinnace.cli.client.server_status import answered, ask_server, is_ours
     from pinnace.cli.connect import no_kinds, open_cluster
     from pinnace.kube.errors import APIStatusError
 
@@ -81,22 +78,15 @@ async def _server_version(settings: "Settings", timeout_seconds: float) -> Serve
             return ServerVersion(error=str(error) if error.reason else no_kinds())
     if not answered(answer):
         return ServerVersion(error="timed out waiting for the server to answer")
-    return ServerVersion(str(answer["status"].get("serverVersion") or ""), is_ours=_is_ours(answer))
-
-
-def _is_ours(answer: "JSONObject") -> bool:
-    """Whether the server is a Pinnace: it names a provider that no other has built in."""
-    plugins = answer["status"].get("plugins")
-    names = [plugin.get("name") for plugin in plugins or () if isinstance(plugin, dict)]
-    return _OUR_PROVIDER in names
+    return ServerVersion(str(answer["status"].get("serverVersion") or ""), is_ours=is_ours(answer))
 
 
 def mismatch(client: str, server: str) -> list[str]:
     """The warning when major.minor differ: the older side is to be updated. (docs/spec: CLI 8.2)"""
-    ours, theirs = (_major_minor(text) for text in (client, server))
-    if ours == theirs:
+    client_version, server_version = _major_minor(client), _major_minor(server)
+    if client_version == server_version:
         return []
-    older = "server" if ours > theirs else "client"
+    older = "server" if client_version > server_version else "client"
     return [f"# WARNING: the client version does not match the server version. Please update {older}"]
 
 

@@ -1,4 +1,4 @@
-"""Makes the commands and flags that several nouns have alike: `get`, `describe`, `logs`, `delete`, filters.
+"""Makes the commands and flags that several nouns share: `get`, `describe`, `logs`, `delete`, filters.
 
 A noun is a key of `kinds.KINDS`; the code of a command is loaded when it is called.
 """
@@ -55,7 +55,7 @@ def all_of(*decorators: Decorator) -> Decorator:
 
 
 def names_argument(metavar: str) -> Decorator:
-    """The words that are no flags; their number is checked by the command, which words it as expected."""
+    """The positional arguments. The command checks their number itself, with a message of its own."""
     return click.argument("names", nargs=-1, metavar=metavar)
 
 
@@ -144,7 +144,7 @@ def filter_options(verb: str, namespaces: str = "Namespaces") -> Decorator:
 
 
 def wait_options() -> Decorator:
-    """Whether to wait for the end of a run, and what the exit code tells then."""
+    """Whether to wait for the end of a run, and whether the exit code then tells how it ended."""
     return all_of(
         boolean("-w", "--wait", help="Wait for the end (always so with --location)."),
         optional_boolean(

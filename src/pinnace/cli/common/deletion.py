@@ -31,11 +31,11 @@ VolumeDataDeletion = Callable[[Settings, "LocationBackend", str, DeleteOptions],
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Request:
-    """What is to be deleted.
+    """The objects to delete, and how.
 
     Attributes:
         selector: the label selector as text; empty for all.
-        volume_data: loads the deletion of volume data, for kinds that have such data outside of their files.
+        volume_data: loads the function that deletes volume data; None for kinds without such data.
     """
 
     settings: Settings
@@ -67,7 +67,7 @@ def delete(
     if options.confirm:
         errors += run_async(_choose_and_delete(request))
     else:
-        # What is asked about is what is deleted: not what matches by the time of the answer.
+        # Only the listed objects are deleted, not those that match by the time of the answer.
         chosen, errors = run_async(_listed(request))
         if chosen:
             if not confirmed():
@@ -134,7 +134,7 @@ _MOST_LISTED: Final = 20
 
 
 class Deleter(Protocol):
-    """What `delete` needs: deletes the objects of one kind."""
+    """Deletes the objects of one kind, for `delete`."""
 
     async def named(self, name: str) -> JSONObject:
         """The object of that name. Raises NotFound."""
@@ -145,7 +145,7 @@ class Deleter(Protocol):
         ...
 
     async def summary(self, obj: JSONObject) -> str:
-        """What the object is and how much goes with it, in one line; best effort."""
+        """The object, and how many others are deleted with it, in one line; best effort."""
         ...
 
     async def delete(self, obj: JSONObject) -> str:
@@ -159,7 +159,7 @@ class Deleter(Protocol):
 
 @asynccontextmanager
 async def _open_deleter(request: _Request) -> AsyncIterator[Deleter]:
-    """What deletes the objects of a kind: the files of the location, or through the server in the cluster."""
+    """The deleter of a kind: of files in the location, or of objects of the server in the cluster."""
     settings, kind, options = request.settings, request.kind, request.options
     if settings.location is not None:
         from pinnace.cli.backend.location import LocationBackend

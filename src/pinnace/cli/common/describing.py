@@ -1,4 +1,4 @@
-"""How to describe an object."""
+"""The options of descriptions, and the type of the functions that make them."""
 
 import json
 from collections.abc import Awaitable, Callable, Mapping
@@ -13,11 +13,11 @@ DOWNLOAD_TIMEOUT_SECONDS = 30.0
 
 
 class View(msgspec.Struct, frozen=True, kw_only=True):
-    """What was asked for.
+    """The options of a description.
 
     Attributes:
-        program: the name in hints: the one that the user called.
-        colour: whether to use it.
+        program: the name of the program in hints, as the user called it.
+        colour: whether to use colours.
         details: whether to show what has to be downloaded, and each volume.
         csi: whether to show CSI snapshots.
         json: whether to describe as JSON.

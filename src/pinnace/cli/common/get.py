@@ -18,7 +18,7 @@ from pinnace.cli.settings import Settings
 from pinnace.kube import errors as kube_errors
 
 RUNS = frozenset({"backups", "restores"})
-"""The kinds whose objects may have to wait before they begin."""
+"""The resources whose objects may have to wait before they begin."""
 
 
 def server_settings(ctx: click.Context, command: str) -> Settings:
@@ -34,7 +34,7 @@ def settings_for(ctx: click.Context, kind: Kind, verb: str) -> Settings:
 
 
 async def find(backend: Backend, kind: Kind, names: Sequence[str], selector: str) -> list[JSONObject]:
-    """The named objects, the first failure ending the command; without names all that match."""
+    """The named objects, or without names all that match. The first failure is raised."""
     if kind.former:
         return await _with_former(backend, kind, names, selector)
     if names:
@@ -52,7 +52,7 @@ async def _with_former(backend: Backend, kind: Kind, names: Sequence[str], selec
         except kube_errors.NotFound:
             continue
     if not served:
-        return await backend.objects(kind.plural)  # raises what says that there is no such kind
+        return await backend.objects(kind.plural)  # raises the error that the cluster does not serve the kind
     if not names:
         return found
     by_name = {obj["metadata"]["name"]: obj for obj in reversed(found)}
@@ -86,7 +86,7 @@ def get(ctx: click.Context, noun: str, options: GetOptions) -> None:
 
 
 async def nothing_found(backend: Backend, kind: Kind, selector: str) -> str:
-    """Say that there are no objects, where was looked, and why there may be none."""
+    """The message that there are no objects, where they would be, and why there may be none."""
     with_labels = f" match {selector!r}" if selector else ""
     text = f"No {kind.noun}s in {backend.title}{with_labels}."
     if why := await backend.why_empty(kind.plural):

@@ -1,4 +1,4 @@
-"""Deletes backups and restores in a location, whose files no server deletes. (docs/spec: CLI 4.4, 5.2)"""
+"""Deletes the files of backups and restores in a location, without a server. (docs/spec: CLI 4.4, 5.2)"""
 
 from collections.abc import Awaitable, Callable
 
@@ -9,16 +9,14 @@ from pinnace.cli.kinds import BACKUP, Kind
 from pinnace.cli.output.summary import counted, summary_of
 from pinnace.storage.errors import StorageError
 
-VolumeDataDeletion = Callable[[LocationBackend, str], Awaitable[None]]
-"""Deletes the volume data of a backup, by name; raises CommandError if the backup must stay for it."""
+DeleteVolumeData = Callable[[LocationBackend, str], Awaitable[None]]
+"""Deletes the volume data of a backup, by name; raises CommandError if the backup must stay."""
 
 
 class LocationDeleter:
     """Deletes the files of one kind, by directory: damaged and unfinished backups can be deleted too."""
 
-    def __init__(
-        self, backend: LocationBackend, kind: Kind, *, delete_volume_data: VolumeDataDeletion
-    ) -> None:
+    def __init__(self, backend: LocationBackend, kind: Kind, *, delete_volume_data: DeleteVolumeData) -> None:
         self._backend = backend
         self._kind = kind
         self._delete_volume_data = delete_volume_data
@@ -58,7 +56,7 @@ class LocationDeleter:
         if self._kind != BACKUP:
             await store.delete_restore(name)
             return self._kind.deleted
-        # First: only the files of the backup tell where the data is.
+        # The volume data first: only the files of the backup tell where it is.
         await self._delete_volume_data(self._backend, name)
         for restore, backup in (await self._backups_of_restores()).items():
             if backup == name:

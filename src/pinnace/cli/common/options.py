@@ -1,4 +1,4 @@
-"""The options of the commands that several nouns have alike, as structs. Pure.
+"""The options of the commands that several nouns share, as structs. Pure.
 
 The flags themselves are declared in `commands`; `flags.takes` proves that the names agree.
 """
@@ -35,7 +35,7 @@ class FilterOptions(ObjectFilterOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class BackupContentOptions(ObjectFilterOptions):
-    """What a backup contains and where it is stored, for administrators and tenants alike."""
+    """The content of a backup and where it is stored, for administrators and tenants."""
 
     include_cluster_scoped_resources: Sequence[str]
     exclude_cluster_scoped_resources: Sequence[str]
@@ -54,7 +54,7 @@ class BackupContentOptions(ObjectFilterOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class BackupSpecOptions(FilterOptions, BackupContentOptions):
-    """What makes the spec of a backup, or of a schedule's template."""
+    """The options for the spec of a backup, or of a schedule's template."""
 
     ttl: "Duration"
     volume_snapshot_locations: Sequence[str]
@@ -65,7 +65,7 @@ class BackupSpecOptions(FilterOptions, BackupContentOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class RestoreContentOptions(ObjectFilterOptions):
-    """What a restore brings back and how, for administrators and tenants alike."""
+    """The content of a restore and how it is restored, for administrators and tenants."""
 
     from_backup: str
     restore_volumes: bool | None
@@ -134,8 +134,8 @@ class DeleteOptions:
 
     Attributes:
         force: leave behind the volume data that cannot be deleted. (docs/adr/021)
-        restic_password_file: the password of the restic repositories; empty for the other places where a
-            password may be.
+        restic_password_file: the password of the restic repositories; empty for the environment or
+            the Secret.
     """
 
     names: Sequence[str]

@@ -1,4 +1,4 @@
-"""How a run ended: its first errors, what to do about them, where to look, the exit code. (docs/adr/060)"""
+"""Reports how a run ended: first errors and advice, commands that show more, exit code. (docs/adr/060)"""
 
 import asyncio
 from typing import TYPE_CHECKING, Final
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pinnace.kube.client import KubeClient
 
 _READ_SECONDS: Final = 15.0
-"""For the log or the results: the run has ended, and the user waits for nothing else."""
+"""The deadline for reading the log or the results after the run has ended."""
 _DONE_FIELDS: Final = {"backup": "itemsBackedUp", "restore": "itemsRestored"}
 _LINE_BYTES: Final = 1 << 20
 
@@ -66,7 +66,7 @@ async def wait(
 
 
 def exit_code(ended: JSONObject | None) -> ExitCode:
-    """What the exit code tells of an object in its final phase; None is one whose end is not known."""
+    """The exit code for an object in its final phase; None stands for an object whose end is unknown."""
     if ended is None:
         return ExitCode.ERROR
     if phase(ended) == "FailedValidation":
@@ -97,12 +97,12 @@ async def say_findings(backend: Backend, settings: Settings, kind: Kind, ended: 
     except (CommandError, KubeError, StorageError, ValueError) as error:
         say(f"The {what}s could not be read: {error}", err=True)
         findings = []
-    # That nothing was selected stands above already, whichever server made the backup.
+    # That nothing was selected has been printed already, for backups of every server.
     findings = [finding for finding in findings if finding.text != NOTHING_SELECTED]
     for line in (f"{what.capitalize()}s:", *report(findings, kind.noun)) if findings else ():
         say(line, err=True)
     total = found.get(f"{what}s") or 0
-    # Without details, a description shows like ones of a restore as one line.
+    # Without --details, the description of a restore shows similar errors as one line.
     words = ("logs", name) if kind == BACKUP else ("describe", name, *(["--details"] if total > 1 else []))
     say(f"All {counted(total, what)}: {command_line(settings, kind.noun, *words)}", err=True)
 

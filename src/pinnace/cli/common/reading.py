@@ -1,4 +1,4 @@
-"""What `describe` and `logs` do, for all kinds alike. (docs/spec: CLI 4.3, 4.5, 5.2, 5.3, 6)"""
+"""Implements `describe` and `logs` for all kinds. (docs/spec: CLI 4.3, 4.5, 5.2, 5.3, 6)"""
 
 import sys
 from typing import Final
@@ -40,7 +40,7 @@ def downloads(settings: Settings, options: TLSOptions, timeout_seconds: float) -
     """How files are downloaded. Raises InvalidInput for flags that `--location` would have to ignore."""
     if settings.location is not None and (options.cacert or options.insecure_skip_tls_verify):
         raise InvalidInput(
-            "--cacert and --insecure-skip-tls-verify are for downloads by way of a server; with --location "
+            "--cacert and --insecure-skip-tls-verify are for downloads through a server; with --location "
             "write caCertFile=... or insecureSkipTLSVerify=true into the S3 URL"
         )
     return DownloadOptions(

@@ -13,7 +13,7 @@ from pinnace.kube.errors import KubeError, NotFound
 from pinnace.kube.resources import BACKUPS, DELETE_BACKUP_REQUESTS, velero
 
 _STORED: Final = frozenset({"Completed", "PartiallyFailed"})
-"""Phases of the Backups that are in their location, from which another server or a later one takes them."""
+"""Phases of Backups whose files are in their location, from where another server can sync them."""
 
 
 class ServerDeleter:

@@ -1,4 +1,4 @@
-"""Lists of objects in files of backups and restores, for descriptions: missing files have none."""
+"""Lists of objects in files of backups and restores, for descriptions. A missing file is an empty list."""
 
 from pinnace.api.objects import JSONObject
 from pinnace.api.velero.download_request import DownloadTargetKind
@@ -6,6 +6,7 @@ from pinnace.cli.backend.interface import Backend, DownloadOptions, FileMissing,
 from pinnace.cli.errors import CommandError
 from pinnace.cli.guard import complain
 from pinnace.kube.errors import KubeError
+from pinnace.storage.errors import StorageError
 
 _TITLES = {
     DownloadTargetKind.BACKUP_VOLUME_INFOS: "volumes of backup",
@@ -18,12 +19,12 @@ _TITLES = {
 async def stored_objects(
     backend: Backend, kind: DownloadTargetKind, name: str, options: DownloadOptions
 ) -> list[JSONObject]:
-    """The objects in a file; none without a file. What cannot be read is said on stderr."""
+    """The objects in a file; none without a file. One that cannot be read is reported on stderr."""
     try:
         found = await fetch_json(backend, kind, name, options)
     except FileMissing:
         return []  # of a version that does not write it
-    except (CommandError, KubeError, ValueError) as error:
+    except (CommandError, KubeError, StorageError, ValueError) as error:
         complain(f"the {_TITLES[kind]} {name} cannot be shown: {error}")
         return []
     return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []

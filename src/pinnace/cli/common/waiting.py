@@ -13,19 +13,19 @@ _MOST_NOTES: Final = 5
 
 
 async def waits_for(backend: Backend, obj: JSONObject) -> str:
-    """What an object waits for that has not begun; empty if that is not known, or if it has begun."""
+    """The reason why an object has not begun; empty if it is unknown, or if the object has begun."""
     if cells.phase(obj) not in NOT_BEGUN:
         return ""
-    # Of a server that is gone, the reason that it noted is none any more.
+    # A reason that a server noted is out of date once that server is gone.
     return await backend.absence() or text(obj, "metadata", "annotations", WAITS_FOR)
 
 
 async def notes(backend: Backend, kind: str, objects: Sequence[JSONObject]) -> list[str]:
-    """A line for each of the first objects that wait, and one for all where there is no server."""
+    """A line for each of the first objects that wait, or one line for all if there is no server."""
     waiting = [obj for obj in objects if cells.phase(obj) in NOT_BEGUN]
     if not waiting:
         return []
     if missing := await backend.absence():
-        return [f"Nothing begins: {len(waiting)} of these {kind}s wait for {missing}."]
+        return [f"{len(waiting)} of these {kind}s cannot begin and wait for {missing}."]
     known = [(obj["metadata"]["name"], text(obj, "metadata", "annotations", WAITS_FOR)) for obj in waiting]
     return [f"{kind} {name} waits for {reason}." for name, reason in known if reason][:_MOST_NOTES]

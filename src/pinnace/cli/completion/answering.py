@@ -16,7 +16,7 @@ from pinnace.cli.completion.names import names_of
 
 
 def main(root: click.Group, arguments: Sequence[str]) -> int:
-    """Print what completes a line. Returns 0 whatever happens: a shell has no use for an error here.
+    """Print the completions of a line. Returns 0 always: a shell has no use for an error here.
 
     Args:
         root: the tree of commands.
@@ -37,7 +37,7 @@ def main(root: click.Group, arguments: Sequence[str]) -> int:
 
 
 def answer(found: Candidates, head: str) -> list[str]:
-    """The lines of an answer; `head` is what stands in the word and the shell does not replace."""
+    """The lines of an answer. `head` is the beginning of the word that the shell does not replace."""
     if found.paths is not None:
         return [str(found.paths)]
     if not found.words:
@@ -62,13 +62,13 @@ def split_line(line: str) -> list[str]:
 
 
 def _head(word: str, breaks: str) -> str:
-    """The part of a word that bash takes for words of their own, as it divides at `=` and `:` too."""
+    """The part of a word that bash regards as separate words, since it also divides at `=` and `:`."""
     ends = [word.rfind(sign) + 1 for sign in breaks if not sign.isspace() and sign not in "\"'"]
     return word[: max(ends, default=0)]
 
 
 def _be_silent() -> None:
-    """Let nothing reach the terminal on which a person types, nor read from it: neither we nor a plugin."""
+    """Disconnect stdin and stderr from the terminal, for this process and the programs that it starts."""
     nowhere = os.open(os.devnull, os.O_RDWR)
     for stream in (0, 2):
         os.dup2(nowhere, stream)

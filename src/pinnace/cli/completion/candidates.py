@@ -1,7 +1,7 @@
-"""What may stand where a command line is being typed: commands, flags, values. Pure, but for the names.
+"""Finds the words that complete a command line: commands, flags, values. Pure, except for the names.
 
-The names of objects come from a function that the caller passes, as they are written by others: what could
-mean something to a shell is not offered at all, however it would be quoted.
+The names of objects come from a function that the caller passes. Other people chose these names: one that
+could mean something to a shell is not offered at all, not even quoted.
 """
 
 import re
@@ -18,19 +18,19 @@ from pinnace.cli.usage.values import Source, Value, argument_of, value_of
 HARMLESS: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@:/%+-]{0,252}")
 """The names that are offered. No character of them means anything to a shell, nor to a terminal."""
 PROCESSES: Final = frozenset({"server", "node-agent"})
-"""Commands that pods run; a person types none of them."""
+"""Commands that pods run, and that are therefore not offered."""
 
 Names = Callable[[Source, Line], Iterable[str]]
 
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
-    """What completes a word.
+    """The completions of a word.
 
     Attributes:
         words: each with a line about it, which may be empty.
-        paths: whether the shell shall complete files (`FILES`) or folders itself instead.
-        prefix: what stands in front of a path in the word.
+        paths: set if the shell completes files (`FILES`) or folders itself instead.
+        prefix: the part of the word in front of a path.
     """
 
     words: tuple[tuple[str, str], ...] = ()
@@ -39,7 +39,7 @@ class Candidates:
 
 
 def candidates(line: Line | None, names: Names) -> Candidates:
-    """What may stand at the end of a line."""
+    """The completions of the last word of a line."""
     if line is None:
         return Candidates()
     if line.option is not None:
@@ -60,7 +60,7 @@ def _commands(group: Group, context: click.Context) -> list[tuple[str, str]]:
 
 
 def _flags(line: Line) -> list[tuple[str, str]]:
-    """The flags by their long names; without those that may be given once and were."""
+    """The long names of flags, without given ones that may be given only once."""
     rows = []
     for param in line.command.get_params(line.context):
         if not isinstance(param, click.Option) or param.hidden:
@@ -73,7 +73,7 @@ def _flags(line: Line) -> list[tuple[str, str]]:
 
 
 def _arguments(line: Line, names: Names) -> Candidates:
-    """What may stand at the position; no name is offered a second time."""
+    """The completions of a positional argument; a name that is given already is not offered."""
     position = len(line.arguments)
     metavars = [param.metavar or "" for param in line.command.params if isinstance(param, click.Argument)]
     places = " ".join(metavars).split()

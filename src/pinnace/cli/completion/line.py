@@ -1,4 +1,4 @@
-"""Reads a command line that is still being typed: its command, what is given, what the last word is. Pure.
+"""Reads a command line that is still being typed: its command, flags, arguments and last word. Pure.
 
 Unlike a parser it never fails: a line that leads nowhere is None, and nothing is offered for it.
 """
@@ -14,7 +14,7 @@ from pinnace.cli.usage.values import noun_first
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """What is known when the last word is to be completed.
+    """A command line whose last word is to be completed.
 
     Attributes:
         command: the command or group that the words lead to.
@@ -22,8 +22,8 @@ class Line:
         flags: the values of the flags that were given, by the parameter's name; the last one of each.
         arguments: the words so far that are no flags.
         option: the flag whose value is typed; None for every other word.
-        prefix: what stands in front of the value in the last word: `--output=`, or empty.
-        typed: the value, or the last word, as far as it is there.
+        prefix: the part of the last word in front of the value: `--output=`, or empty.
+        typed: the value, or the last word, as far as it is typed.
         only_arguments: whether `--` was given, after which no word is a flag.
     """
 
@@ -65,7 +65,7 @@ class _Reader:
         self._only_arguments = False
 
     def take(self, word: str, rest: Iterator[str]) -> bool:
-        """Take a whole word, and of those that follow the value that belongs to it."""
+        """Read a whole word, and the next one if that is its value. Returns False for an unknown word."""
         if word == "--" and not self._only_arguments:
             self._only_arguments = True
             return True
@@ -89,7 +89,7 @@ class _Reader:
         return True
 
     def _flag_in(self, word: str) -> tuple[click.Option | None, str, str | None]:
-        """The flag of a word, what stands in front of its value, and the value if one is in the word."""
+        """The flag of a word, the part in front of its value, and the value if the word has one."""
         options = {opt: param for param in self._command.params for opt in param.opts}
         name, sign, value = word.partition("=")
         if not word.startswith("--"):
@@ -110,7 +110,7 @@ class _Reader:
         return True
 
     def line(self, typed: str) -> Line:
-        """What is known, with the word that is typed."""
+        """The command line, with the word that is being typed."""
         option, prefix, value = self._open, "", typed
         if option is None and not self._only_arguments and typed[:1] == "-" and typed != "--":
             found, start, inside = self._flag_in(typed)

@@ -1,7 +1,7 @@
 """Asks a server, a location or the kubeconfig for the names that completion offers.
 
-A shell waits meanwhile, and a person in front of it: what is not there in a quarter of a second is not
-offered, and no failure is reported, since the command itself will report it.
+The user waits meanwhile: names that take longer than a quarter of a second are not offered. No failure is
+reported, since the command itself will report it.
 """
 
 import os
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 SECONDS: Final = 0.25
-"""How long the names may take, from the moment in which the modules are loaded."""
+"""How long the names may take, counted from the moment when the modules are loaded."""
 _LIMIT: Final = 500
-"""Names of this many objects are offered; more than a person reads, and the server has no order by age."""
+"""The number of objects whose names are offered; the API server has no order by age."""
 _TIME: Final = re.compile(r"-(\d{14})$")
 _METADATA_ONLY: Final = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
 _IN_LOCATIONS: Final = (Source.BACKUPS, Source.RESTORES)
@@ -47,7 +47,7 @@ def names_of(source: Source, line: Line) -> Iterable[str]:
         if settings.location is not None and source not in _IN_CLUSTER:
             return []  # a location has no such objects
         return _of_cluster(settings, source, asked="global_namespace" in line.flags)
-    except Exception:  # noqa: BLE001 - a broken kubeconfig, a refusal: the person is typing, and is not disturbed
+    except Exception:  # noqa: BLE001 - such as a broken kubeconfig, or a refusal: no message while the user types
         return []
 
 
@@ -92,7 +92,7 @@ def _of_location(settings: Settings, source: Source) -> Iterable[str]:
 
 
 def _asked(settings: Settings, question: "Callable[[BackupStore], Awaitable[T]]") -> T:
-    """What a location answers."""
+    """Ask a question about the stored backups of the location. Returns the answer."""
     import asyncio
 
     from pinnace.storage.location_url import location_from_url
@@ -107,7 +107,7 @@ def _asked(settings: Settings, question: "Callable[[BackupStore], Awaitable[T]]"
 
 
 def _backup_of(line: Line) -> str | None:
-    """The backup whose objects are meant; None for `history`, which is about all of them."""
+    """The backup whose objects are offered; None for `history`, which is about all backups."""
     return None if line.path == "history" else line.flags.get("from_backup") or line.arguments[0]
 
 
@@ -160,7 +160,7 @@ def _resource_list(settings: Settings, backup: str | None) -> Mapping[str, list[
 
 
 def stored_names(resources: Mapping[str, list[str]], source: Source, line: Line) -> list[str]:
-    """What may name an object of a backup: its kind first, then its name. Pure.
+    """The completions of an object in a backup: its kind first, then its name. Pure.
 
     Args:
         resources: as a backup lists them.

@@ -1,7 +1,7 @@
 """The completion scripts of the shells. Each asks the program what fits (`answering`).
 
-Answers are never evaluated: a shell splits them at line ends and inserts them as words. Paths are the shells'
-own business, which know how to quote them.
+Answers are never evaluated: a shell splits them at line ends and inserts them as words. The shells complete
+paths themselves, as they know how to quote them.
 """
 
 from typing import Final

@@ -41,7 +41,7 @@ _TEMPLATE = """\
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """What the report says about this client."""
+    """The facts about this client in the report."""
 
     version: str
     features: str

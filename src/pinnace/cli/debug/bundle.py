@@ -1,4 +1,4 @@
-"""The file of a support bundle: a tar.gz that holds nothing that was not redacted first."""
+"""The file of a support bundle: a tar.gz whose content is redacted before it is written."""
 
 import io
 import os
@@ -33,7 +33,7 @@ class Bundle:
         self._add(name, orjson.dumps(redact_object(value), option=orjson.OPT_INDENT_2))
 
     def problem(self, text: str) -> None:
-        """Note what could not be had; the bundle is then still worth something."""
+        """Note a part that could not be read; the bundle is useful without it."""
         self.problems.append(text)
 
     def _add(self, name: str, data: bytes) -> None:
@@ -45,7 +45,7 @@ class Bundle:
 
 @contextmanager
 def open_bundle(path: Path, *, clock: Callable[[], datetime]) -> Iterator[Bundle]:
-    """A new bundle for this user's eyes alone; it comes to be with the end of the block, or not at all.
+    """Make a bundle that only this user can read. The file appears at the end of the block, or not at all.
 
     Raises:
         CommandError: there is such a file, or it cannot be written.

@@ -1,4 +1,4 @@
-"""What goes into a support bundle, part by part. (docs/spec: BEY 8.2)
+"""Collects the parts of a support bundle. (docs/spec: BEY 8.2)
 
 A part that cannot be read becomes a line in the bundle's `problems.txt`: a bundle is made when something
 fails.
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 STATUS_TIMEOUT_SECONDS = 5.0
 LOG_LINES = 100_000
 LOG_BYTES = 16 << 20
-"""How much of a container's log is taken, of its last lines: a bundle is to be sent."""
+"""How much of the end of a container's log is taken: a bundle must be small enough to be sent."""
 
 MISSING = (KubeError, CommandError, ValueError)
 """The errors that leave a part out of the bundle: it cannot be read or decoded."""
@@ -49,13 +49,13 @@ class Collector:
     """Collects the parts of one bundle."""
 
     def __init__(
-        self, client: "KubeClient", settings: Settings, bundle: Bundle, say: Callable[[str], None]
+        self, client: "KubeClient", settings: Settings, bundle: Bundle, on_part: Callable[[str], None]
     ) -> None:
         self._client = client
         self._namespace = settings.namespace
         self._features = settings.features
         self._bundle = bundle
-        self._say = say
+        self._on_part = on_part
         self._backend = ServerBackend(client, settings.namespace)
         self._options = DownloadOptions(timeout_seconds=DOWNLOAD_TIMEOUT_SECONDS, ca_cert=settings.ca_cert)
         self._view = View(program=program_name(), details=True)
@@ -63,7 +63,7 @@ class Collector:
     @asynccontextmanager
     async def _part(self, what: str) -> AsyncIterator[None]:
         """A part that may be missing."""
-        self._say(what)
+        self._on_part(what)
         try:
             yield
         except MISSING as error:
@@ -107,7 +107,7 @@ class Collector:
                 self._bundle.add_object(f"objects/{resource.name}.json", found)
 
     async def logs(self) -> None:
-        """The end of the log of each container, and of what ran before in it when it was restarted."""
+        """The end of the log of each container, and of its log before the last restart."""
         pods: list[JSONObject] = []
         async with self._part("pods with logs"):
             pods = await self._client.list_all(PODS, self._namespace)
@@ -150,7 +150,7 @@ class Collector:
         if status(backup).get("volumeSnapshotsAttempted"):
             snapshots = await self._stored(kinds.BACKUP_VOLUME_SNAPSHOTS, name)
         facts = BackupFacts(resource_list=resource_list, snapshots=snapshots)
-        # The object without its secrets: the text alone would not show what the command of a hook is.
+        # The object is redacted before it is described: in the text, the command of a hook is not recognised.
         self._bundle.add_text(
             f"backup_describe_{name}.txt", f"{describe_backup(redact_object(backup), facts, self._view)}\n"
         )
@@ -173,11 +173,11 @@ class Collector:
         try:
             return await fetch_json(self._backend, kind, name, self._options)
         except MISSING as error:
-            self._bundle.problem(f"{kind} of {name}: {error}")
+            self._bundle.problem(f"{kind.words} of {name}: {error}")
             return "<not available>"
 
     async def _stored_log(self, kind: DownloadTargetKind, name: str, file: str) -> None:
-        async with self._part(f"{kind} of {name}"):
+        async with self._part(f"{kind.words} of {name}"):
             sink = BytesIO()
             await fetch(self._backend, kind, name, self._options, sink)
             self._bundle.add_text(file, sink.getvalue().decode(errors="replace"))

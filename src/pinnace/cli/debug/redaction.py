@@ -1,9 +1,9 @@
-"""Taking secrets out of what a support bundle holds; pure.
+"""Takes secrets out of the content of a support bundle. Pure.
 
-What is recognised by its name (`password`, `token`, ...) or by its form (private keys, signed URLs, tokens,
-texts as random as a key) is replaced; in doubt it goes. Where people write what they like - values of
+A value that is recognised by its name (`password`, `token`, ...) or by its form (private keys, signed URLs,
+tokens, texts as random as a key) is replaced, even in doubt. Where people write what they like - values of
 environment variables and annotations, headers of probes, data of ConfigMaps - only what is known to be
-harmless stays. So does what only says where a secret lies (`secretName`, `credentialsFile`).
+harmless stays. So does a value that only says where a secret is (`secretName`, `credentialsFile`).
 """
 
 import re
@@ -28,7 +28,7 @@ _SHOWN_VARIABLES: Final = re.compile(
     r"(?:HTTPS?|NO|ALL)_PROXY",
     re.IGNORECASE,
 )
-"""Environment variables whose values help and are no secrets; user names in URLs are taken out of them."""
+"""Environment variables whose values help and are no secrets. User names in URLs are taken out."""
 
 _SHOWN_ANNOTATIONS: Final = re.compile(
     r"(?:[\w-]+\.)*(?:velero\.io|pinnace\.io)/[\w.-]+|"
@@ -42,7 +42,7 @@ _PROGRAM: Final = re.compile(
     r"/[\w./-]*|(?:ba|da|k|z)?sh|python[0-9.]*|psql|pg_dump(?:all)?|mysql(?:dump)?|mariadb(?:-dump)?|mongo(?:sh|dump)?|"
     r"redis-cli|fsfreeze|sync|echo|cat|env|touch|sleep|true|velero|pinnace"
 )
-"""What is surely a program: a path, or the name of a well-known one. Any other word could be a password."""
+"""A program: a path, or the name of a well-known one. Any other word could be a password."""
 _SUBCOMMAND: Final = re.compile(rf"[a-z]{{1,16}}(?:-[a-z]{{1,16}})?|{_HARMLESS_ARGUMENT.pattern}", re.DOTALL)
 _WRITTEN_BY_PEOPLE: Final = frozenset({"annotations"})
 _NAMED_VALUES: Final = frozenset({"env", "httpHeaders"})
@@ -76,7 +76,7 @@ _KNOWN_TOKEN = re.compile(
 _LONG_WORD = re.compile(r"(?<![\w+/-])[A-Za-z0-9+/_-]{20,}={0,2}(?![\w+/=-])")
 _AWS_KEY_CHARACTERS = 40
 _CHANGES_OF_A_KEY = 0.4
-"""Of the class of characters (upper, lower, digit), for each character: random texts have 0.6, names 0.3."""
+"""Changes between upper case, lower case and digits per character: random texts have 0.6, names 0.3."""
 
 
 def is_sensitive(key: str) -> bool:
@@ -116,8 +116,8 @@ def _without_value(match: re.Match[str]) -> str:
 def redact_object(value: Any) -> Any:
     """A copy of a JSON value without secrets.
 
-    With them go the arguments of commands, which often hold a password, and what kubectl and API servers keep
-    of older forms of the object.
+    The arguments of commands, which often hold a password, and older forms of the object, which kubectl and
+    API servers keep, are taken out too.
     """
     if isinstance(value, dict):
         return _redact_mapping(value)
@@ -169,7 +169,7 @@ def _named_value(entry: Any) -> Any:
 
 
 def _without_text(member: Any) -> Any:
-    """What a name calls secret: its texts go; a structure says where the secret is, and stays."""
+    """A value under the name of a secret: texts are replaced; a structure says where it is, and stays."""
     if isinstance(member, list):
         return [_without_text(item) for item in member]
     return REDACTED if isinstance(member, str) else redact_object(member)

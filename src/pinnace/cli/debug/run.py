@@ -1,4 +1,4 @@
-"""What `debug` does. (docs/spec: BEY 8.2)"""
+"""Implements `debug`. (docs/spec: BEY 8.2)"""
 
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from pinnace.cli.settings import Settings
 
 
 def debug(ctx: click.Context, output: str, *, backup: str, restore: str, verbose: bool) -> None:
-    """Write the bundle and say where it is and what it lacks."""
+    """Write the bundle and print where it is and which parts it lacks."""
     settings = server_settings(ctx, "debug")
     now = utcnow()
     path = Path(output or f"bundle-{now.astimezone():%Y-%m-%d-%H-%M-%S}.tar.gz").resolve()
@@ -29,16 +29,16 @@ def debug(ctx: click.Context, output: str, *, backup: str, restore: str, verbose
 
 
 async def _write(settings: Settings, path: Path, backup: str, restore: str, verbose: bool) -> Bundle:
-    def say(what: str) -> None:
+    def on_part(what: str) -> None:
         if verbose:
             complain(f"Collecting {what}")
 
     async with open_cluster(settings) as client:
         found: dict[str, Any] = {}
         with open_bundle(path, clock=utcnow) as bundle:
-            collector = Collector(client, settings, bundle, say)
+            collector = Collector(client, settings, bundle, on_part)
             await collector.check_namespace()
-            # What was asked for by name must be there, before anything takes time.
+            # A named object must exist; that is checked before anything takes time.
             for plural, name in (("backups", backup), ("restores", restore)):
                 if name:
                     found[plural] = await collector.named(plural, name)

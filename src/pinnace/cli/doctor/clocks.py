@@ -1,4 +1,4 @@
-"""The clocks of the cluster and of stores, against that of this machine."""
+"""Compares the clocks of the cluster and of stores with that of this machine."""
 
 import email.utils
 from datetime import UTC, datetime, timedelta
@@ -30,9 +30,9 @@ async def read_cluster_time(client: KubeClient) -> datetime | None:
 
 
 async def read_store_time(url: str) -> datetime | None:
-    """The store's time, from the answer to a signed URL; None if it tells none, as a folder does.
+    """The store's time, from the answer to a signed URL; None if it tells no time, as a folder.
 
-    Where its certificate is trusted by the location alone, the clock stays unknown.
+    The time stays unknown if only the location trusts the store's certificate.
     """
     if not url.startswith(("http://", "https://")):
         return None
@@ -44,7 +44,7 @@ async def read_store_time(url: str) -> datetime | None:
         ):
             return _http_date(response.headers.get("Date", ""))
     except (aiohttp.ClientError, TimeoutError):
-        return None  # that the store works was found before; its clock stays unknown
+        return None  # whether the store works was checked before; its time stays unknown
 
 
 def _http_date(text: str) -> datetime | None:
@@ -55,11 +55,11 @@ def _http_date(text: str) -> datetime | None:
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
-def judge(what: str, theirs: datetime | None, ours: datetime) -> Finding:
+def judge(what: str, remote: datetime | None, local: datetime) -> Finding:
     """Compare a clock, read in whole seconds, with this machine's."""
-    if theirs is None:
+    if remote is None:
         return skipped(CHECK, f"{what} does not tell its time")
-    difference = theirs - ours
+    difference = remote - local
     seconds = abs(difference).total_seconds()
     relation = "ahead of" if difference > timedelta() else "behind"
     text = f"the clock of {what} is {seconds:.0f} seconds {relation} this machine's"

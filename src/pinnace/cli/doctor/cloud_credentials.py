@@ -1,6 +1,6 @@
-"""What a refusal of a cloud says of the credentials: expired, deleted, wrong, or used too late. Pure.
+"""Explains refusals of clouds by the state of the credentials: expired, deleted, wrong, used too late. Pure.
 
-The clouds say it in codes within their texts, which mean little to most readers.
+The messages of clouds have codes for these states, which mean little to most readers.
 """
 
 import re
@@ -11,7 +11,7 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """What is wrong with credentials, and what to do."""
+    """A problem of credentials, and its remedy."""
 
     text: str
     remedy: str
@@ -37,13 +37,13 @@ _KNOWN: Final[Sequence[tuple[re.Pattern[str], Trouble]]] = tuple(
         ),
         (
             r"InvalidAccessKeyId|InvalidClientTokenId|UnrecognizedClientException",
-            "its AWS access key does not exist any more, or is inactive",
+            "its AWS access key no longer exists, or is inactive",
             "make a new key, and write it into the Secret or the credentials file",
         ),
         (
             r"SignatureDoesNotMatch",
             "its secret access key is wrong",
-            "write key and secret anew; a line break or a space at the end counts too",
+            "write key and secret again; a line break or a space at the end counts too",
         ),
         (
             r"RequestTimeTooSkewed|RequestExpired|not yet valid|token used too early",
@@ -67,7 +67,7 @@ _KNOWN: Final[Sequence[tuple[re.Pattern[str], Trouble]]] = tuple(
         ),
         (
             r"Signature not valid in the specified time frame|Signed expiry time",
-            "its Azure key or signed access is not valid any more",
+            "its Azure key or signed access is no longer valid",
             "make a new key or token of the storage account, or use a client of its own",
         ),
     )
@@ -75,5 +75,5 @@ _KNOWN: Final[Sequence[tuple[re.Pattern[str], Trouble]]] = tuple(
 
 
 def trouble_of(message: str) -> Trouble | None:
-    """What a message of a store says of the credentials; None if it says nothing of them."""
+    """The problem of credentials that a store's message reports; None if it reports no such problem."""
     return next((trouble for pattern, trouble in _KNOWN if pattern.search(message)), None)

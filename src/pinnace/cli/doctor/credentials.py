@@ -1,4 +1,4 @@
-"""When the credentials of the kubeconfig expire. Pure but for asking for them."""
+"""Checks when the credentials of the kubeconfig expire. Pure, except for obtaining them."""
 
 import base64
 import binascii
@@ -24,7 +24,7 @@ class Expiry:
 
 
 async def read_expiries(config: ClusterConfig) -> list[Expiry]:
-    """The expiries of client certificate and token, as far as they tell. Raises ConfigError."""
+    """The expiries of client certificate and token, if they name one. Raises ConfigError."""
     credentials = await config.auth.credentials()
     found = []
     certificate = credentials.certificate or config.tls.certificate
@@ -42,7 +42,7 @@ def _of_certificate(pem: bytes) -> datetime | None:
     try:
         return x509.load_pem_x509_certificate(pem).not_valid_after_utc
     except ValueError:
-        return None  # whether it can be used at all, the connection tells
+        return None  # the connection shows whether it can be used at all
 
 
 def token_expiry(token: str) -> datetime | None:
@@ -58,12 +58,12 @@ def token_expiry(token: str) -> datetime | None:
 
 
 def judge(expiries: list[Expiry], user: str, now: datetime) -> list[Finding]:
-    """Expired, soon to expire, or fine."""
+    """A finding for each credential: expired, about to expire, or valid."""
     findings = []
     for expiry in expiries:
         name = f"{expiry.what} of {user or 'this user'}"
         when = f"{expiry.moment:%Y-%m-%d %H:%M} UTC"
-        # A token of an hour is renewed every hour: that it expires soon is how it should be.
+        # A short-lived token is renewed all the time, so it may always expire soon.
         if expiry.moment <= now:
             findings.append(problem(CHECK, f"{name} expired at {when}", _REMEDY))
         elif expiry.moment - now < SOON and "certificate" in expiry.what:

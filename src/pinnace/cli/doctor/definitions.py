@@ -1,4 +1,4 @@
-"""The custom resource definitions of the server, and their versions."""
+"""Checks the custom resource definitions of the server, and their versions."""
 
 from pinnace.api.definitions.crds import crd_manifests
 from pinnace.api.objects import JSONObject, mapping
@@ -16,7 +16,7 @@ async def read_definitions(client: KubeClient) -> list[JSONObject]:
 
 
 def judge(definitions: list[JSONObject], install: str) -> list[Finding]:
-    """Missing definitions, versions that are not served, definitions that are not established.
+    """Findings about definitions that are missing or not established, and versions that are not served.
 
     Args:
         install: the command that installs them.

@@ -1,4 +1,4 @@
-"""What the doctor finds: one line each, with the way to mend it. Pure."""
+"""The findings of the doctor: one line each, with its remedy. Pure."""
 
 import enum
 from dataclasses import dataclass
@@ -42,12 +42,12 @@ def ok(check: str, text: str) -> Finding:
 
 
 def skipped(check: str, text: str, remedy: str = "") -> Finding:
-    """It could not be checked, or does not concern this cluster; the text says why."""
+    """The check was not made, or does not concern this cluster; the text says why."""
     return Finding(Level.SKIPPED, check, text, remedy)
 
 
 def warning(check: str, text: str, remedy: str) -> Finding:
-    """It works now, and may surprise."""
+    """It works now, but may fail or surprise later."""
     return Finding(Level.WARNING, check, text, remedy)
 
 

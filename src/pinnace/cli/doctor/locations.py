@@ -1,4 +1,4 @@
-"""Locations: a small file is written, read back and deleted in each."""
+"""Checks locations: a small file is written, read back and deleted in each."""
 
 import asyncio
 import secrets
@@ -30,14 +30,14 @@ _SERVERS_SECRET, _SERVERS_KEY = "cloud-credentials", "cloud"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Probe:
-    """What became of writing and reading.
+    """The result of writing and reading.
 
     Attributes:
-        problem: empty if all went well.
-        unreachable: no answer came from here, which says nothing about the server.
-        untried: why it was not tried at all.
-        store_time: by the clock of the store.
-        locks: of restic, how many each repository has.
+        problem: the error; empty if all went well.
+        unreachable: whether the store cannot be reached from here, which says nothing about the server.
+        untried: why the location was not tried at all.
+        store_time: the time by the clock of the store.
+        locks: the number of restic's locks in each repository.
     """
 
     problem: str = ""
@@ -154,4 +154,4 @@ def judge_probe(name: str, probe: Probe) -> Finding:
         )
     if probe.read_only:
         return ok(CHECK, f"{name} can be listed; it is read-only, so nothing was written")
-    return ok(CHECK, f"{name} can be listed, written, read and deleted from")
+    return ok(CHECK, f"files in {name} can be listed, written, read and deleted")

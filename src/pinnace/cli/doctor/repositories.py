@@ -1,4 +1,4 @@
-"""Repositories of volume data, and the locks that ended programs left in them. Pure but for the lists."""
+"""Checks repositories of volume data, and locks that dead programs left in them."""
 
 from pinnace.api.objects import JSONObject, mapping
 from pinnace.cli.doctor.findings import Finding, listed, ok, problem, skipped, warning
@@ -38,11 +38,11 @@ async def _list(client: KubeClient, resource: APIResource, namespace: str) -> li
     try:
         return await client.list_all(resource, namespace)
     except NotFound:
-        return []  # the kind is not served: the definitions say so
+        return []  # the kind is not served; the check of the definitions reports that
 
 
 def judge(repositories: list[JSONObject]) -> list[Finding]:
-    """Repositories that are not ready."""
+    """A finding for each repository that is not ready."""
     if not repositories:
         return [skipped(CHECK, "there are none: no volume has been saved by the node agent")]
     findings = []
@@ -61,7 +61,7 @@ def judge(repositories: list[JSONObject]) -> list[Finding]:
 
 
 def judge_locks(location: str, locks: dict[str, int] | None, *, in_use: bool) -> list[Finding]:
-    """Locks of restic while no volume is being saved or restored."""
+    """A finding about restic's locks that exist while no volume is being saved or restored."""
     locked = [f"{name} ({count})" for name, count in sorted((locks or {}).items()) if count]
     if not locked or in_use:
         return []

@@ -1,7 +1,7 @@
-"""Whether this user, or the server's account, may do what a backup and a restore of a scope need.
+"""Checks whether this user, or the server's account, has the rights that backups and restores need.
 
-First it is asked for everything at once (`*`), which most accounts of backup servers may do; for an account
-with single rights each resource of the cluster is asked for.
+The first question is about all resources at once (`*`), which most accounts of backup servers may use; for
+other accounts each resource of the cluster is asked about.
 """
 
 import asyncio
@@ -40,7 +40,7 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """Whose rights are asked for: by default those of the user who asks."""
+    """The account whose rights are checked; by default the user who asks."""
 
     user: str = ""
     groups: tuple[str, ...] = ()
@@ -78,14 +78,14 @@ async def read_rights(
             refused = await _refused(client, account, wanted(purpose, verbs, namespaces, served))
         missing[purpose] = refused
     hooks = [Asked("create", "", "pods", namespace, "exec") for namespace in namespaces or [""]]
-    missing["hooks in pods"] = await _refused(client, account, hooks)
+    missing["running hooks in pods"] = await _refused(client, account, hooks)
     return Answers(account.user, missing)
 
 
 def wanted(
     purpose: str, verbs: Sequence[str], namespaces: Sequence[str], served: Sequence[APIResource]
 ) -> list[Asked]:
-    """Each right that the purpose needs, one by one. A scope of namespaces needs nothing outside."""
+    """Each right that the purpose needs. A scope of namespaces needs no right outside of them."""
     asked = []
     for resource in served:
         if purpose == "a restore" and ("create" not in resource.verbs or resource.name in _NEVER_WRITTEN):
@@ -125,19 +125,19 @@ async def _allowed(client: KubeClient, account: Account, asked: Asked) -> bool:
 
 def judge(answers: Answers, namespaces: Sequence[str]) -> list[Finding]:
     """One finding for each purpose."""
-    who = answers.account or "this user"
+    account = answers.account or "this user"
     scope = f"of {listed(list(namespaces))}" if namespaces else "of the whole cluster"
     findings = []
     for purpose, missing in answers.missing.items():
         of_scope = f"{purpose} {scope}"
         if not missing:
-            findings.append(ok(CHECK, f"{who} may do what {of_scope} needs"))
+            findings.append(ok(CHECK, f"{account} may do what {of_scope} needs"))
             continue
         names = listed([str(right) for right in missing])
         findings.append(
             problem(
                 CHECK,
-                f"{who} lacks rights that {of_scope} needs: {names}",
+                f"{account} lacks rights that {of_scope} needs: {names}",
                 "give the account a ClusterRole with these verbs, or limit the scope (--include-namespaces)",
             )
         )

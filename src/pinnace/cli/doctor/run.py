@@ -1,4 +1,4 @@
-"""Puts the checks together and prints what they find. What cannot be read is a finding like any other."""
+"""Runs the checks and prints their findings. A failure to read is a finding too."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -151,7 +151,7 @@ async def _cluster(settings: Settings, findings: list[Finding]) -> AsyncIterator
 async def _examine_cluster(
     client: "KubeClient", settings: Settings, namespaces: Sequence[str], examination: _Examination
 ) -> None:
-    """What matters with a server and without one. Without one this user's rights count, else the server's."""
+    """Check the parts that matter with and without a server, and without one the rights of this user."""
 
     async def of_user() -> list[Finding]:
         discovery = await Discovery.load(client)
@@ -171,7 +171,7 @@ async def _examine_cluster(
 
 
 async def _examine_location(url: str) -> list[Finding]:
-    """The location of a command without a server."""
+    """Check the location of commands without a server."""
     try:
         async with LocationBackend.open(url) as location:
             title = location_title(location.location)
@@ -193,7 +193,7 @@ def _clock_of(name: str, probe: locations.Probe, now: datetime | None = None) ->
 
 
 async def _examine_server(client: "KubeClient", settings: Settings, examination: _Examination) -> None:
-    """What only a server has."""
+    """Check the parts that only a server has."""
     namespace = settings.namespace
 
     async def of_definitions() -> list[Finding]:

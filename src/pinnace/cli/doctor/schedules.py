@@ -1,4 +1,4 @@
-"""Schedules that will never run, and those that are late. Pure but for the list."""
+"""Finds schedules that will never run, and those that are late. Pure."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -12,7 +12,7 @@ LATE = timedelta(hours=1)
 
 
 def judge(schedules: list[JSONObject], locations: list[str], now: datetime) -> list[Finding]:
-    """A finding for each schedule that does not do what its name promises.
+    """A finding for each schedule that will not run, is paused or is late.
 
     Args:
         locations: the names of the backup storage locations that exist.

@@ -1,4 +1,4 @@
-"""The server and its leader, and the node agents."""
+"""Checks the server and its leader, and the node agents."""
 
 from dataclasses import dataclass, field
 
@@ -20,12 +20,12 @@ _AGENT_NAMES = ("node-agent", "restic")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerFacts:
-    """What the cluster says of the server.
+    """The state of the server.
 
     Attributes:
-        deployment: None where the server runs elsewhere, or nowhere.
+        deployment: None if the server runs outside of the cluster, or not at all.
         answer: the ServerStatusRequest; not answered if no server runs.
-        lease: of the leader; Velero's own server has none.
+        lease: the Lease of the leader; a Velero server has none.
     """
 
     namespace: str
@@ -57,7 +57,7 @@ async def _maybe(client: KubeClient, resource: APIResource, name: str, namespace
         return None
 
 
-def judge_server(facts: ServerFacts, ours: str) -> list[Finding]:
+def judge_server(facts: ServerFacts, client_version: str) -> list[Finding]:
     """Whether a server answers, which one leads, and whether client and server are of one version."""
     findings = [_running(facts)]
     if answered(facts.answer):
@@ -75,9 +75,13 @@ def judge_server(facts: ServerFacts, ours: str) -> list[Finding]:
                     CHECK, "no server holds the lease", "wait some seconds; if it stays, restart the server"
                 )
             )
-        if facts.lease is not None and mismatch(ours, version):
+        if facts.lease is not None and mismatch(client_version, version):
             findings.append(
-                warning(CHECK, f"the server is {version}, this client {ours}", "update the older one")
+                warning(
+                    CHECK,
+                    f"the server is {version}, this client {client_version}",
+                    "update the older one",
+                )
             )
     return findings
 
@@ -142,7 +146,7 @@ def _is_ready(pod: JSONObject) -> bool:
 
 
 def judge_agents(facts: AgentFacts, namespace: str) -> list[Finding]:
-    """Which nodes have no ready agent: volumes of pods there cannot be saved."""
+    """A finding about nodes without a ready agent: volumes of pods there cannot be saved."""
     if not facts.daemon_set:
         return [
             skipped(

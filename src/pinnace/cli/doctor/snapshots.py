@@ -1,4 +1,4 @@
-"""CSI drivers, and whether each has one VolumeSnapshotClass that a backup would choose."""
+"""Checks that each CSI driver has one VolumeSnapshotClass that a backup would choose."""
 
 from dataclasses import dataclass, field
 
@@ -42,7 +42,7 @@ async def read_snapshots(client: KubeClient) -> SnapshotFacts:
 
 
 def judge(facts: SnapshotFacts) -> list[Finding]:
-    """Drivers without a class, and with several of which none is chosen."""
+    """A finding for each driver: its class, or why a backup would choose none."""
     if not facts.drivers:
         return [skipped(CHECK, "the cluster has no CSI driver")]
     if facts.classes is None:

@@ -1,17 +1,17 @@
-"""The rights that `install` gives the server: all, or those it uses; pure. (docs/spec: CLI 11.2, SRV 15)"""
+"""The rights that `install` gives the server: all, or those it uses. Pure. (docs/spec: CLI 11.2, SRV 15)"""
 
 from typing import Any, Final
 
 from pinnace.api.objects import JSONObject
+from pinnace.csi.snapshots import FEATURE as CSI_FEATURE
 
 RBAC: Final = "rbac.authorization.k8s.io"
 ACCOUNT: Final = "velero"
 ALL_RIGHTS: Final = "cluster-admin"
-CSI_FEATURE: Final = "EnableCSI"
 
 _OBJECTS = {"apiGroups": ["*"], "resources": ["*"], "verbs": ["get", "list", "create", "patch"]}
-"""Whatever there is can be backed up and restored. A restore patches what exists already where that is safe;
-neither deletes or replaces anything."""
+"""Every object can be backed up and restored. A restore patches existing objects where that is safe; no run
+deletes or replaces any."""
 
 _DISCOVERY = {
     "nonResourceURLs": ["/api", "/api/*", "/apis", "/apis/*", "/version"],
@@ -34,25 +34,25 @@ _OWN_NAMESPACE = (
     {"apiGroups": ["velero.io"], "resources": ["*"], "verbs": ["watch", "delete"]},
     {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["update"]},
 )
-"""Beside what is allowed everywhere."""
+"""The rights in the server's own namespace, beside those everywhere."""
 
 
 def cluster_wide_name(namespace: str) -> str:
-    """Of the ClusterRoleBinding, and of the ClusterRole if there is one."""
+    """The name of the ClusterRoleBinding, and of the ClusterRole if there is one."""
     return ACCOUNT if namespace == "velero" else f"{ACCOUNT}-{namespace}"
 
 
 def all_rights(namespace: str) -> list[JSONObject]:
-    """The ServiceAccount may do everything, as the compatible install has it."""
+    """The binding that lets the ServiceAccount do everything, as that of the compatible install does."""
     return [_cluster_role_binding(namespace, ALL_RIGHTS)]
 
 
 def used_rights(namespace: str, *, features: str, node_agent: bool) -> list[JSONObject]:
-    """The ServiceAccount may do what the server does.
+    """Roles and bindings that let the ServiceAccount do only what the server does.
 
-    To read every Secret and to create every object is a lot. Left out are deleting and replacing outside the
-    server's own namespace, acting as other users, and giving rights that it does not have itself: a
-    restored role that holds such rights is refused by the cluster.
+    These rights still include reading every Secret and creating every object. They do not include deleting
+    and replacing outside the server's own namespace, acting as other users, and granting rights that the
+    server itself lacks: the cluster refuses a restored role that has such rights.
     """
     name = cluster_wide_name(namespace)
     rules = [_OBJECTS, _DISCOVERY]

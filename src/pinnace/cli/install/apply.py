@@ -1,8 +1,8 @@
-"""`install --apply`: set the fields that the flags ask for on existing objects, and leave all others.
+"""`install --apply`: sets the fields that the flags ask for on existing objects, and leaves all others.
 
 The API server merges (server-side apply) and records the manager of each field. So a later version of
 `install` can remove what an earlier one set, while replicas, tolerations, annotations and other fields of
-other managers stay. A field of ours that another manager changed is set again, and named.
+other managers stay. A field of `install` that another manager changed is set again, and reported.
 (docs/spec: BEY 10.2)
 """
 
@@ -20,14 +20,14 @@ from pinnace.kube.resources import APIResource
 APPLY: Final = "application/apply-patch+yaml"
 JSON_PATCH: Final = "application/json-patch+json"
 MANAGER: Final = "pinnace-install"
-"""Our field manager. Other commands have another: what `plugin add` or `backup-location set` wrote is the
-user's."""
+"""The field manager of `install`. Other commands have another: fields that `plugin add` or
+`backup-location set` wrote count as the user's."""
 
 _CONFLICT = re.compile(r'conflict with "(?P<manager>[^"]+)"')
 
 
 async def apply(client: KubeClient, resource: APIResource, obj: JSONObject) -> list[str]:
-    """Create the object, or merge it into the one that is there.
+    """Create the object, or merge it into the existing one.
 
     Returns:
         The fields that another manager had changed, as texts.
@@ -44,14 +44,14 @@ async def apply(client: KubeClient, resource: APIResource, obj: JSONObject) -> l
     return []
 
 
-def say_overruled(name: str, fields: list[str]) -> None:
+def print_overruled(name: str, fields: list[str]) -> None:
     """Print the fields whose manual changes were overwritten."""
     for field in fields:
         click.echo(f"{name}: set again {field}", err=True)
 
 
 def conflicts(status: JSONObject) -> list[str]:
-    """The fields that a refused apply names, each with its manager."""
+    """The fields named by a refused apply, each with its manager."""
     found = []
     for cause in (status.get("details") or {}).get("causes") or []:
         manager = _CONFLICT.search(cause.get("message", ""))
@@ -72,7 +72,7 @@ async def _send(client: KubeClient, resource: APIResource, obj: JSONObject, *, f
 
 
 async def _adopt(client: KubeClient, resource: APIResource, obj: JSONObject) -> None:
-    """Take over the fields of an `install` without --apply, so that later versions can remove them."""
+    """Take over the fields that an `install` without --apply set, so that later versions can remove them."""
     metadata = obj["metadata"]
     try:
         existing = await client.get(resource, metadata["name"], metadata.get("namespace"))
@@ -85,7 +85,7 @@ async def _adopt(client: KubeClient, resource: APIResource, obj: JSONObject) -> 
 
 
 def adoption(metadata: JSONObject) -> list[JSONObject]:
-    """The JSON patch that turns what we created into what we applied; empty if there is nothing to turn."""
+    """The JSON patch that turns created fields of `install` into applied ones; empty if there are none."""
     entries = metadata.get("managedFields") or []
     if any(entry["manager"] == MANAGER and entry["operation"] == "Apply" for entry in entries):
         return []

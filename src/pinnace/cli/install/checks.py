@@ -7,6 +7,7 @@ from typing import Final
 from pinnace.api.values.durations import Duration
 from pinnace.cli.install.flags import GivenFiles, InstallFlags
 from pinnace.cli.install.options import KUBELET_ROOT
+from pinnace.csi.snapshots import FEATURE as CSI_FEATURE
 from pinnace.storage.open import (
     AWS_PROVIDER,
     AZURE_PROVIDER,
@@ -16,7 +17,7 @@ from pinnace.storage.open import (
 )
 
 FILESYSTEM: Final = ("filesystem", FILESYSTEM_PROVIDER)
-"""How a folder is asked for; the spec of the location has the full name."""
+"""The providers that mean a folder; the spec of the location has the full name."""
 
 BUILT_IN: Final = (AWS_PROVIDER, GCP_PROVIDER, AZURE_PROVIDER, FILESYSTEM_PROVIDER)
 """Providers of backup locations that need no plugin."""
@@ -27,7 +28,7 @@ RESERVED_LABELS: Final = frozenset({"component", "deploy", "name", "control-plan
 
 
 def _needing_image(flags: InstallFlags) -> Mapping[str, object]:
-    """The flags that say something about a server, and their values."""
+    """The flags that have a meaning only with a server, and their values."""
     return {
         "--use-restic": flags.use_restic,
         "--plugins": flags.plugins,
@@ -48,7 +49,7 @@ def _needing_image(flags: InstallFlags) -> Mapping[str, object]:
 
 
 def _needing_node_agent(flags: InstallFlags) -> Mapping[str, object]:
-    """The flags that say something about the node agent, and their values."""
+    """The flags that have a meaning only with the node agent, and their values."""
     return {
         "--privileged-node-agent": flags.privileged_node_agent,
         "--node-agent-priority-class-name": flags.node_agent_priority_class_name,
@@ -74,7 +75,7 @@ def check(flags: InstallFlags, files: GivenFiles) -> str | None:
 
 
 def _check_folder(flags: InstallFlags) -> str | None:
-    """A folder needs neither bucket nor credentials, and takes no snapshots of volumes."""
+    """Check the flags for a folder, which needs no bucket and no credentials and has no volume snapshots."""
     path = flags.backup_location_config.get("path", "")
     if not path.startswith("/") or len(PurePosixPath(path).parts) < 2:
         return "--backup-location-config path=/absolute/folder is required with --provider filesystem"
@@ -112,7 +113,7 @@ def _check_locations(flags: InstallFlags) -> str | None:
     if flags.use_volume_snapshots and not flags.provider:
         return (
             "--provider is required when --use-volume-snapshots is set to true, as it is by default: "
-            "without snapshots of native volumes, say --use-volume-snapshots=false"
+            "to take no native snapshots of volumes, add --use-volume-snapshots=false"
         )
     if not flags.use_volume_snapshots and flags.snapshot_location_config:
         return "--snapshot-location-config must be empty when --use-volume-snapshots=false"
@@ -125,7 +126,7 @@ def _check_locations(flags: InstallFlags) -> str | None:
 
 
 def snapshots_warning(flags: InstallFlags) -> str | None:
-    """What is wrong with the volume snapshot location that is made although Velero accepts it, or None."""
+    """A warning about a volume snapshot location that Velero accepts but that cannot work, or None."""
     is_made = flags.use_volume_snapshots and not flags.crds_only
     needs_region = is_made and bool(flags.provider) and qualified_provider(flags.provider) == AWS_PROVIDER
     if not needs_region or flags.snapshot_location_config.get("region"):
@@ -138,7 +139,7 @@ def snapshots_warning(flags: InstallFlags) -> str | None:
 
 
 def _check_plugins(flags: InstallFlags) -> str | None:
-    """A provider that the server does not know by itself needs a plugin that does."""
+    """Check that a provider that the server does not know by itself comes with a plugin."""
     provider = flags.provider
     if provider and qualified_provider(provider) not in BUILT_IN and not flags.plugins:
         return f"--plugins flag is required: without one the server does not know the provider {provider}"
@@ -159,10 +160,10 @@ def _check_restic(flags: InstallFlags, files: GivenFiles) -> str | None:
 
 
 def _check_movement(flags: InstallFlags) -> str | None:
-    """Data of snapshots is moved by node agents, and only with CSI snapshots."""
+    """Check that data of snapshots is moved only with CSI snapshots and with node agents, which do it."""
     if not flags.default_snapshot_move_data:
         return None
-    if "EnableCSI" not in flags.features:
+    if CSI_FEATURE not in flags.features.split(","):
         return "--features=EnableCSI is required when using --default-snapshot-move-data"
     if not flags.use_restic:
         return "--use-node-agent is required when using --default-snapshot-move-data"
@@ -180,7 +181,7 @@ def _check_server(flags: InstallFlags) -> str | None:
         if duration < Duration():
             return f"{flag} must be non-negative"
     if reserved := sorted(RESERVED_LABELS & flags.pod_labels.keys()):
-        return f"--pod-labels cannot set {', '.join(reserved)}: the pods are found by it"
+        return f"--pod-labels cannot set {', '.join(reserved)}: pods are found by these labels"
     for flag, given in (
         ("--sa-annotations", bool(flags.sa_annotations)),
         ("--minimal-rbac", flags.minimal_rbac),
@@ -192,7 +193,7 @@ def _check_server(flags: InstallFlags) -> str | None:
             )
     for flag, value in _needing_image(flags).items():
         if value and not flags.image:
-            return f"--image is required when using {flag}: there is no server without it"
+            return f"--image is required when using {flag}: without an image no server is deployed"
     return None
 
 

@@ -1,4 +1,4 @@
-"""`install`: the flags; the resources are made in resources.py. (docs/spec: CLI 11)"""
+"""The flags of `install` and `uninstall`. (docs/spec: CLI 11)"""
 
 from collections.abc import Callable
 from typing import Any
@@ -41,7 +41,7 @@ def _pod_resources(pod: str, *defaults: str, also: str = "") -> Callable[[Any], 
 @key_values("--pod-labels", help="Labels for the pods of the server and the node agent.")
 @key_values("--sa-annotations", help="Annotations for the ServiceAccount.")
 @click.option("--service-account-name", default="",
-              help="ServiceAccount of the pods, which exists with its rights: none is made.")  # fmt: skip
+              help="Existing ServiceAccount of the pods, with its rights; none is created.")  # fmt: skip
 @click.option("--server-priority-class-name", default="", help="PriorityClass of the server's pod.")
 @click.option("--node-agent-priority-class-name", default="", help="PriorityClass of the node agent's pods.")
 @click.option("--node-agent-configmap", default="", help="ConfigMap with settings of the node agents.")
@@ -82,9 +82,9 @@ def _pod_resources(pod: str, *defaults: str, also: str = "") -> Callable[[Any], 
 @click.option("--concurrent-backups", type=click.IntRange(min=0), default=0,
               help="How many backups run at once; 0 leaves it to the server.")  # fmt: skip
 @boolean("--schedule-skip-immediately",
-         help="Skip once what is due of schedules that do not say.")  # fmt: skip
+         help="Leave out a backup that is due at once, for schedules that do not set it.")  # fmt: skip
 @boolean("--default-snapshot-move-data",
-         help="Move the data of CSI snapshots into the location for backups that do not say.")  # fmt: skip
+         help="Move the data of CSI snapshots to the location, for backups that do not set it.")  # fmt: skip
 @boolean("--restore-only", help="Deprecated: let the server run only what restores need.")
 @boolean("--minimal-rbac", help="Give the server the rights it uses instead of cluster-admin.")
 @boolean("--non-admin", help="Let tenants back up their own namespaces: definitions, roles and, with "
@@ -103,8 +103,8 @@ def _pod_resources(pod: str, *defaults: str, also: str = "") -> Callable[[Any], 
 def command(ctx: click.Context, flags: InstallFlags) -> None:
     """Install custom resource definitions, namespace, access rights, a backup location and the server.
 
-    Resources that exist already are left as they are; with --apply they get what the flags say, and keep what
-    the flags do not speak of. That is how to move to another version.
+    Resources that exist already are left as they are. With --apply they are changed to what the flags say and
+    keep all other fields; this is the way to move to another version.
     """
     from pinnace.cli.install.run import install
 

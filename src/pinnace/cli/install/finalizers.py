@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 
 async def release_objects(client: "KubeClient", resource: APIResource, namespace: str | None = None) -> None:
-    """Take our finalizers off the objects of a kind; those of others stay.
+    """Remove the finalizers of Velero and Pinnace from the objects of a kind; others stay.
 
     Args:
-        namespace: where; None for everywhere.
+        namespace: the namespace of the objects; None for all.
 
     Raises:
         KubeError: they cannot be listed or changed.
@@ -48,23 +48,23 @@ def defined_by(definition: JSONObject) -> APIResource | None:
 
 
 def _is_ours(finalizer: str) -> bool:
-    """`velero.io/x` and `restores.velero.io/x` are, and those of self-service."""
+    """Whether it is of Velero, as `velero.io/x` and `restores.velero.io/x`, or of self-service."""
     domain = finalizer.partition("/")[0]
     return any(domain == group or domain.endswith(f".{group}") for group in (GROUP, nonadmin.GROUP))
 
 
 def held_by(obj: JSONObject) -> str:
-    """Why a namespace or definition is still there, by its conditions."""
+    """Why a namespace or definition still exists, by its conditions."""
     name = f"{obj.get('kind', 'object')} {obj['metadata']['name']}"
     reasons = [
         condition.get("message") or condition.get("reason") or ""
         for condition in (obj.get("status") or {}).get("conditions") or []
-        if condition.get("status") == "True" and condition.get("type") in _TELLING
+        if condition.get("status") == "True" and condition.get("type") in _REASONS
     ]
     return f"{name}: {' '.join(reason for reason in reasons if reason) or 'it does not say why'}"
 
 
-_TELLING = frozenset(
+_REASONS = frozenset(
     {
         "NamespaceContentRemaining",
         "NamespaceFinalizersRemaining",
@@ -73,4 +73,4 @@ _TELLING = frozenset(
         "Terminating",
     }
 )
-"""The conditions that say what is in the way."""
+"""The conditions that say what holds an object back."""

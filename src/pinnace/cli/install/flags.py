@@ -1,4 +1,4 @@
-"""The flags of `install` and `uninstall`. Pure; `options` has what they ask for, once it is checked."""
+"""The flags of `install` as given. Pure; `options` has what they mean, once they are checked."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class InstallFlags(OutputOptions):
-    """`install`."""
+    """The flags of `install`."""
 
     provider: str
     bucket: str
@@ -72,7 +72,7 @@ class InstallFlags(OutputOptions):
 
     @property
     def with_non_admin(self) -> bool:
-        """Whether tenants can back up their own namespaces, whichever process does it."""
+        """Whether tenants can back up their own namespaces, by the server or by a process of its own."""
         return self.non_admin or self.server_is_non_admin
 
 

@@ -1,4 +1,4 @@
-"""What `install` was asked for, as plain values. (docs/spec: CLI 11.1)"""
+"""What `install` has to install, as plain values. (docs/spec: CLI 11.1)"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,19 +17,19 @@ class InstallOptions:
     """What to install. Empty `provider` means no location, empty `image` no server.
 
     Attributes:
-        used_rights_only: not the right to do everything, but those the server uses.
+        used_rights_only: give the server only the rights that it uses, not all.
         plugins: images that bring plugins, in this order.
         uploader: the program that saves pod volumes.
-        restic_prune_frequency: for the server's arguments; zero leaves it to the server.
-        node_agent: on every node.
-        restic_resources: of the node agent.
+        restic_prune_frequency: a flag of the server; zero leaves it to the server.
+        node_agent: deploy the node agent on every node.
+        restic_resources: requests and limits of the node agent.
         server_arguments: more flags of the server.
-        service_account: of the pods; empty: the one that is made.
-        node_agent_config_map: with the settings of the node agents; empty for none.
-        privileged_node_agent: the node agent may do everything on its node.
+        service_account: an existing account for the pods; empty: one is created.
+        node_agent_config_map: a ConfigMap with settings of the node agents; empty for none.
+        privileged_node_agent: run the node agent privileged.
         kubelet_root: the directory of the kubelet on each node.
-        restic_password: of the repositories; empty leaves it to the server, which takes the default.
-        non_admin: what self-service needs.
+        restic_password: the password of the repositories; empty: the server takes its default.
+        non_admin: install what self-service needs.
     """
 
     namespace: str

@@ -1,4 +1,4 @@
-"""What an installation has done: one line that is redrawn on a terminal, and a summary at the end."""
+"""Reports what an installation does: one line that is redrawn on a terminal, and a summary at the end."""
 
 import shutil
 import sys
@@ -31,19 +31,19 @@ class Report:
         self._draws = stream is not None and stream.isatty()
 
     def begin(self, obj: JSONObject) -> None:
-        """An object is about to be sent."""
+        """Show that an object is about to be sent."""
         if self._draws:
             text = f"{self._done} of {self._total} objects: {title(obj)}"
             self._stream.write(f"\r\x1b[J{text[: shutil.get_terminal_size().columns - 1]}")
             self._stream.flush()
 
     def done(self, obj: JSONObject, outcome: str) -> None:
-        """An object was dealt with."""
+        """Record what was done with an object."""
         self._done += 1
         self._outcomes.setdefault(outcome, []).append(obj)
 
     def close(self) -> None:
-        """Erase the line."""
+        """Erase the line from the terminal."""
         if self._draws:
             self._stream.write("\r\x1b[J")
             self._stream.flush()
@@ -54,7 +54,7 @@ class Report:
 
 
 def title(obj: JSONObject) -> str:
-    """`Deployment/velero`."""
+    """Kind and name, as `Deployment/velero`."""
     return f"{obj['kind']}/{obj['metadata']['name']}"
 
 
@@ -66,7 +66,7 @@ def enumerated(objects: Sequence[JSONObject]) -> str:
     return ", ".join([*([f"{definitions} custom resource {word}"] if definitions else []), *names])
 
 
-def say_plan(objects: Sequence[JSONObject], namespace: str) -> None:
+def print_plan(objects: Sequence[JSONObject], namespace: str) -> None:
     """Print what an installation would send."""
     click.echo(f"Pinnace in namespace {namespace}. {WOULD_CREATE}: {enumerated(objects)}")
-    click.echo("Nothing was sent. The objects as YAML: add -o yaml.")
+    click.echo("Nothing was sent. Add -o yaml to see the objects.")

@@ -1,4 +1,4 @@
-"""The resources that `install` makes, in their order; pure. (docs/spec: CLI 11.2)"""
+"""The resources that `install` creates, in their order. Pure. (docs/spec: CLI 11.2)"""
 
 import base64
 

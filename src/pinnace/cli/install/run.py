@@ -1,4 +1,4 @@
-"""What `install` does: check the flags, print or create. (docs/spec: CLI 11.1, 11.3)"""
+"""The work of `install`: checks the flags, prints or creates the objects. (docs/spec: CLI 11.1, 11.3)"""
 
 import asyncio
 from pathlib import Path
@@ -13,7 +13,7 @@ from pinnace.cli.connect import need_no_location, open_cluster, run_async, setti
 from pinnace.cli.errors import CommandError, InvalidInput
 from pinnace.cli.install import resources as make
 from pinnace.cli.install.access import ALL_RIGHTS, RBAC
-from pinnace.cli.install.apply import MANAGER, apply, say_overruled
+from pinnace.cli.install.apply import MANAGER, apply, print_overruled
 from pinnace.cli.install.checks import FILESYSTEM, check, location_of, snapshots_warning
 from pinnace.cli.install.finalizers import defined_by
 from pinnace.cli.install.flags import GivenFiles, InstallFlags
@@ -25,7 +25,7 @@ from pinnace.cli.install.report import (
     NOT_CHANGED,
     WIDENED,
     Report,
-    say_plan,
+    print_plan,
     title,
 )
 from pinnace.cli.install.wait import wait_for_workloads
@@ -91,7 +91,7 @@ def install(ctx: click.Context, flags: InstallFlags) -> None:
         click.echo(encode(listing, output.format))
     if flags.dry_run:
         if not output.format:
-            say_plan([*crds, *others], settings.namespace)
+            print_plan([*crds, *others], settings.namespace)
         return
     try:
         keeps_uploader = flags.apply and flags.uploader_type is None
@@ -195,7 +195,7 @@ def _options(settings: Settings, flags: InstallFlags, files: GivenFiles) -> Inst
 
 
 def _server_arguments(flags: InstallFlags) -> list[str]:
-    """The flags that the server gets as they are; what was not given is left to the server."""
+    """The flags to pass on to the server; those that were not given are left out."""
     given = {
         "--garbage-collection-frequency": flags.garbage_collection_frequency,
         "--fs-backup-timeout": flags.pod_volume_operation_timeout,
@@ -256,15 +256,11 @@ async def _send(
         for line in report.summary():
             click.echo(line)
         if wait:
-            try:
-                await wait_for_workloads(client, others)
-            except CommandError as error:
-                logs = f"kubectl logs deploy/velero -n {settings.namespace}"
-                raise CommandError(f"{error}. `{logs}` may say why") from error
+            await wait_for_workloads(client, others)
 
 
 async def _keep_uploader(client: KubeClient, deployment: JSONObject) -> None:
-    """Give the server the uploader that it has: none is restic's, as a server without the flag uses it."""
+    """Keep the uploader of the installed server. If it has no such flag, it uses restic, and gets none."""
     metadata = deployment["metadata"]
     try:
         live = await client.get(DEPLOYMENTS, metadata["name"], metadata["namespace"])
@@ -281,7 +277,10 @@ async def _keep_uploader(client: KubeClient, deployment: JSONObject) -> None:
 
 
 async def _replaces(client: KubeClient, obj: JSONObject, *, merge: bool) -> bool:
-    """Make way for the node agent; False if one runs under its former name, and stays. (docs/adr/041)"""
+    """Delete a node agent under its former name with --apply. Returns whether a new one may be created.
+
+    (docs/adr/041)
+    """
     namespace = obj["metadata"]["namespace"]
     try:
         found = await client.get(DAEMON_SETS, FORMER_NODE_AGENT, namespace)
@@ -320,7 +319,7 @@ async def _create(client: KubeClient, obj: JSONObject) -> str:
 
 
 async def _apply(client: KubeClient, obj: JSONObject) -> str:
-    """Bring the object in line with ours. Returns what was done."""
+    """Change the object to the wanted one. Returns what was done."""
     name = title(obj)
     try:
         # The role of a binding cannot be changed: the API server would refuse the whole object.
@@ -328,26 +327,26 @@ async def _apply(client: KubeClient, obj: JSONObject) -> str:
             _warn_of_other_role(obj, other)
             return NOT_CHANGED
         if obj["kind"] == CUSTOM_RESOURCE_DEFINITIONS.kind:
-            # It keeps the fields that others set, so none is overruled.
+            # Fields of other managers are kept, so none is overruled.
             await apply(client, CUSTOM_RESOURCE_DEFINITIONS, await _without_loss(client, obj))
             overruled = []
         else:
             overruled = await apply(client, RESOURCES[obj["kind"]], obj)
     except KubeError as error:
         raise CommandError(f"Error applying resource {name}: {error}") from error
-    say_overruled(name, overruled)
+    print_overruled(name, overruled)
     return APPLIED
 
 
 async def _widen(client: KubeClient, obj: JSONObject) -> str:
-    """Give an existing definition what ours has beyond it: without, objects of ours would lose fields."""
-    name = f"{obj['kind']}/{obj['metadata']['name']}"
+    """Add the fields of this version to an existing definition, so that objects do not lose them."""
+    name = title(obj)
     try:
         served = await client.get(CUSTOM_RESOURCE_DEFINITIONS, obj["metadata"]["name"])
         wide = superset(obj, served)
         if wide["spec"]["versions"] == served["spec"]["versions"]:
             return LEFT
-        _say_kept(obj, served)
+        _print_kept(obj, served)
         await apply(client, CUSTOM_RESOURCE_DEFINITIONS, wide)
     except KubeError as error:
         raise CommandError(f"Error widening resource {name}: {error}") from error
@@ -355,17 +354,17 @@ async def _widen(client: KubeClient, obj: JSONObject) -> str:
 
 
 async def _without_loss(client: KubeClient, obj: JSONObject) -> JSONObject:
-    """The definition to apply: ours, with the fields that only the installed one has."""
+    """The definition to apply: that of this version, with the fields that only the installed one has."""
     name = obj["metadata"]["name"]
     try:
         served = await client.get(CUSTOM_RESOURCE_DEFINITIONS, name)
     except NotFound:
         return obj
-    _say_kept(obj, served)
+    _print_kept(obj, served)
     return superset(obj, served)
 
 
-def _say_kept(obj: JSONObject, served: JSONObject) -> None:
+def _print_kept(obj: JSONObject, served: JSONObject) -> None:
     """Print which fields only the installed definition has."""
     if beyond := fields_beyond(obj, served):
         click.echo(
@@ -376,7 +375,7 @@ def _say_kept(obj: JSONObject, served: JSONObject) -> None:
 
 
 async def _other_role(client: KubeClient, obj: JSONObject) -> str:
-    """The role of the existing ClusterRoleBinding if it differs from ours; otherwise empty."""
+    """The role of the existing ClusterRoleBinding if it differs from the wanted one; otherwise empty."""
     if obj["kind"] != CLUSTER_ROLE_BINDINGS.kind:
         return ""
     try:
@@ -415,7 +414,7 @@ async def _served(client: KubeClient, crd: JSONObject) -> bool:
     defined = defined_by(crd)
     assert defined is not None
     try:
-        # For a moment the API server answers 404 for what it calls established.
+        # For a moment the API server answers 404 although the definition is Established.
         await client.list_all(defined, "default")
     except NotFound:
         return False

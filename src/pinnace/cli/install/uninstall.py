@@ -1,4 +1,4 @@
-"""What `uninstall` does. (docs/spec: CLI 11.4)"""
+"""The work of `uninstall`. (docs/spec: CLI 11.4)"""
 
 import asyncio
 from contextlib import suppress
@@ -46,13 +46,13 @@ OLD_DEFINITIONS = APIResource(
 
 
 def uninstall(ctx: click.Context, *, wait: bool, force: bool) -> None:
-    """Ask, remove everything that can be removed, and report what could not."""
+    """Ask, remove everything that can be removed, and report the rest."""
     settings = server_settings(ctx, "uninstall")
     if not force:
         click.echo(
             f"You are about to uninstall Pinnace: namespace {settings.namespace} with all that is in it, its "
             "access rights, and the custom resource definitions with all Backup, Restore and Schedule "
-            "objects of the cluster, a Velero server's too. What is stored in the backup locations stays."
+            "objects of the cluster, those of a Velero server too. What the backup locations hold stays."
         )
         if not confirmed():
             return
@@ -65,7 +65,7 @@ def uninstall(ctx: click.Context, *, wait: bool, force: bool) -> None:
 
 
 async def _uninstall(settings: Settings, wait: bool) -> list[str]:
-    """Do all steps, also after one has failed. Returns the errors."""
+    """Do all steps, even after one has failed. Returns the errors."""
     namespace, errors = settings.namespace, []
     async with open_cluster(settings) as client:
         going = False
@@ -114,7 +114,7 @@ async def _end_pods(client: "KubeClient", namespace: str) -> None:
 
 
 async def _release(client: "KubeClient", namespace: str) -> None:
-    """Take our finalizers off all objects in the namespace."""
+    """Remove the finalizers of Velero and Pinnace from all objects in the namespace."""
     for kind in KINDS:
         with suppress(NotFound):
             await release_objects(client, velero(kind.plural), namespace)
@@ -154,7 +154,7 @@ async def _delete_self_service(client: "KubeClient", namespace: str) -> list[str
 
 
 async def _delete_definitions(client: "KubeClient") -> list[str]:
-    """Delete our definitions in whichever version the cluster serves. Returns the errors."""
+    """Delete the definitions, in the versions of the API that the cluster serves. Returns the errors."""
     removed, errors = await _delete_labelled(client, CUSTOM_RESOURCE_DEFINITIONS)
     if removed is None:
         click.echo("V1 custom resource definitions not found, skipping...")
@@ -165,7 +165,7 @@ async def _delete_definitions(client: "KubeClient") -> list[str]:
 
 
 async def _delete_labelled(client: "KubeClient", resource: APIResource) -> tuple[int | None, list[str]]:
-    """Delete what carries our label. Returns how many were, None without that API; and the errors."""
+    """Delete the definitions that `install` labelled. Returns how many, None without that API; and errors."""
     try:
         found = await client.list_all(resource, label_selector=SELECTOR)
     except NotFound:

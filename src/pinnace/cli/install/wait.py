@@ -1,4 +1,4 @@
-"""`install --wait`: until all workloads are ready, or the timeout is reached. (docs/spec: CLI 11.3)"""
+"""`install --wait`: waits until all workloads are ready, or the timeout is reached. (docs/spec: CLI 11.3)"""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -18,10 +18,10 @@ from pinnace.nonadmin import manifests
 
 POLL_SECONDS = 1.0
 OBSERVATIONS: Final = 5
-"""In a row. A server that crashes as soon as it has begun looks ready in between."""
+"""How often in a row a workload must be ready: a server that crashes at its start looks ready in between."""
 STEADY: Final = timedelta(seconds=10)
 
-UNNOTICED: Final = "no controller has processed it yet"
+NOT_PROCESSED: Final = "no controller has processed it yet"
 
 DEPLOYMENT_SECONDS = 180.0
 DAEMON_SET_SECONDS = 60.0
@@ -39,7 +39,7 @@ class _Wait:
 
 
 async def wait_for_workloads(client: KubeClient, made: Sequence[JSONObject]) -> None:
-    """Wait for those of the objects that run pods. Raises CommandError that says what is missing."""
+    """Wait for the objects that run pods. Raises CommandError that says what is missing."""
     waits = {
         "Deployment": _Wait(
             what="deployment", resource=DEPLOYMENTS, judge=deployment_lacks, seconds=DEPLOYMENT_SECONDS
@@ -60,7 +60,7 @@ async def wait_for_workloads(client: KubeClient, made: Sequence[JSONObject]) -> 
 
 
 async def _until_ready(client: KubeClient, wait: _Wait, name: str, namespace: str) -> None:
-    seen, lack = 0, "it was not looked at yet"
+    seen, lack = 0, "its state is not known"
     try:
         async with asyncio.timeout(wait.seconds):
             while True:
@@ -73,18 +73,19 @@ async def _until_ready(client: KubeClient, wait: _Wait, name: str, namespace: st
                     return
                 await asyncio.sleep(POLL_SECONDS)
     except TimeoutError:
-        lack = lack or "it was not ready for long enough"
-        raise CommandError(
-            f"timed out waiting for the condition: {wait.resource.kind} {name}: {lack}"
-        ) from None
+        text = f"timed out waiting for the condition: {wait.resource.kind} {name}: "
+        text += lack or "it was not ready for long enough"
+        if wait.resource == DEPLOYMENTS:
+            text = f"{text.rstrip('.')}. `kubectl logs deploy/{name} -n {namespace}` may say why"
+        raise CommandError(text) from None
     except KubeError as error:
         raise CommandError(f"error waiting for {wait.resource.kind} {name}: {error}") from error
 
 
 def deployment_lacks(obj: JSONObject, now: datetime) -> str:
-    """A Deployment is ready once it has been Available for a while, with pods of its present form only.
+    """Why a Deployment is not ready: it must be Available for a while, with pods of its last change only.
 
-    After a change it stays Available by its old pods until the new ones are.
+    After a change it stays Available with its old pods until the new ones are available.
     """
     status = obj.get("status") or {}
     conditions = {condition["type"]: condition for condition in status.get("conditions") or []}
@@ -97,8 +98,8 @@ def deployment_lacks(obj: JSONObject, now: datetime) -> str:
         ]
         text = f"{status.get('availableReplicas', 0)} of {replicas} pods are available"
         return "; ".join([text, *reasons])
-    if _unnoticed(obj):
-        return UNNOTICED
+    if _is_not_processed(obj):
+        return NOT_PROCESSED
     updated = status.get("updatedReplicas", 0)
     if updated < replicas or status.get("unavailableReplicas", 0):
         return f"the change is under way: {updated} of {replicas} pods are new"
@@ -107,13 +108,13 @@ def deployment_lacks(obj: JSONObject, now: datetime) -> str:
 
 
 def daemon_set_lacks(obj: JSONObject, _now: datetime) -> str:
-    """A DaemonSet is ready once each of its nodes has an available pod of its present form.
+    """Why a DaemonSet is not ready: each of its nodes must have an available pod of its last change.
 
-    Without a node it is at once.
+    Without nodes it is ready at once.
     """
     status = obj.get("status") or {}
-    if _unnoticed(obj):
-        return UNNOTICED
+    if _is_not_processed(obj):
+        return NOT_PROCESSED
     wanted, available = status.get("desiredNumberScheduled", 0), status.get("numberAvailable", 0)
     if available != wanted:
         return f"{available} of {wanted} pods are available"
@@ -121,7 +122,7 @@ def daemon_set_lacks(obj: JSONObject, _now: datetime) -> str:
     return "" if updated == wanted else f"the change is under way: {updated} of {wanted} pods are new"
 
 
-def _unnoticed(obj: JSONObject) -> bool:
+def _is_not_processed(obj: JSONObject) -> bool:
     """Whether the status is still that of the object before its last change."""
     status, metadata = obj.get("status") or {}, obj.get("metadata") or {}
     return bool(status.get("observedGeneration", 0) < metadata.get("generation", 0))

@@ -24,13 +24,13 @@ CREDENTIAL_VARIABLES: Final = (
     "ALIBABA_CLOUD_CREDENTIALS_FILE",
 )
 UNPRIVILEGED: Final = 65532
-"""The user of images that name none but root; a number, so that the kubelet can tell it is not root."""
+"""The user of server and self-service; a number, so that the kubelet can tell that it is not root."""
 
 GRACE_SECONDS: Final = 45
-"""The server ends its runs within 30 seconds, and then records those it had to abandon."""
+"""The grace period of the server's pod: it ends its runs in 30 seconds, and then records those it gave up."""
 
 OF_FILES: Final = ("CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "MKNOD", "SETFCAP")
-"""What restic needs as root to read the files of all users and to give them back with owner and mode."""
+"""The capabilities that restic needs as root to read the files of all users and to restore their owners."""
 
 _SCRATCH_MOUNTS = (
     {"name": "scratch", "mountPath": "/scratch"},
@@ -206,7 +206,7 @@ def _plugins(options: InstallOptions) -> str:
 
 
 def _host_plugins(options: InstallOptions, members: JSONObject) -> list[JSONObject]:
-    """The kubelet's directory of plugins, where devices are; of no use to an agent that may not open them."""
+    """The kubelet's directory of plugins, where devices are; only a privileged agent may open them."""
     return [{"name": "host-plugins", **members}] if options.privileged_node_agent else []
 
 
@@ -224,13 +224,13 @@ def _container(
 
 
 def _probes(**ports: int) -> JSONObject:
-    """Ports by their names; the first is the one that is probed.
+    """Ports and probes of a container; the first port is probed.
 
-    A restart fails the backups and restores that run, so it takes a minute of silence, and a start may take
-    five: on a busy node, or while a plugin is slow to begin. A server that lost its lease ends by itself.
+    A restart fails the backups and restores that run, so it takes a minute without an answer. A start may
+    take five minutes: on a busy node, or while a plugin is slow. A server that lost its lease ends by itself.
 
     A process is ready some seconds after it has started. With the default period of ten seconds an
-    installation and each rollout would wait out the rest of the first period. Only readiness that is lost for
+    installation and each rollout would wait for the rest of the first period. Only readiness that is lost for
     half a minute counts, as by the defaults.
     """
     first = next(iter(ports))
@@ -245,7 +245,7 @@ def _probes(**ports: int) -> JSONObject:
 
 
 def _plugin(image: str, options: InstallOptions) -> JSONObject:
-    """Copies its executables to where the server looks for them."""
+    """The init container of a plugin, which copies its executables to where the server looks for them."""
     return {
         "name": init_container_name(image),
         "image": image,
@@ -285,6 +285,6 @@ def _from_pod(name: str, field: str) -> JSONObject:
 
 
 def pull_policy(image: str) -> str:
-    """IfNotPresent for a tag other than latest, as the compatible install decides it."""
+    """IfNotPresent for a tag other than latest, as in the compatible install; otherwise Always."""
     parts = image.split(":")
     return "IfNotPresent" if len(parts) == 2 and parts[1] != "latest" else "Always"

@@ -1,4 +1,4 @@
-"""What `backup-location create|get|set` do. (docs/spec: CLI 7.1-7.3)"""
+"""Implements `backup-location create|get|set`. (docs/spec: CLI 7.1-7.3)"""
 
 import asyncio
 import base64
@@ -74,7 +74,7 @@ _GET = BACKUP_LOCATION.noun
 
 
 async def _validated(settings: Settings, name: str) -> None:
-    """Wait for the server's verdict. Raises CommandError if the location cannot be used, or none comes."""
+    """Wait until the server has checked the location. Raises CommandError if it is unusable."""
     status: JSONObject = {}
     async with open_cluster(settings) as client, telling_of_absence(client, settings.namespace, "the check"):
         try:
@@ -103,7 +103,7 @@ def _configured(name: str) -> None:
 
 
 def _check(options: BackupLocationCreateOptions) -> None:
-    """Refuse options that make no location, in the order of the spec. Raises InvalidInput."""
+    """Refuse options that describe no valid location, in the order of the spec. Raises InvalidInput."""
     if not options.provider:
         raise InvalidInput("--provider is required")
     if options.provider in FILESYSTEM:
@@ -115,13 +115,25 @@ def _check(options: BackupLocationCreateOptions) -> None:
     period = options.backup_sync_period
     if period is not None and period < Duration():
         raise InvalidInput("--backup-sync-period must be non-negative")
-    check_credential(options.credential)
+    credential_of(options.credential)
 
 
-def check_credential(credential: Mapping[str, str]) -> None:
-    """Refuse several credentials. Raises InvalidInput."""
-    if len(credential) > 1:
+def credential_of(pairs: Mapping[str, str]) -> SecretKeySelector | None:
+    """The credential that `--credential` names; None without one. Raises InvalidInput for several."""
+    if len(pairs) > 1:
         raise InvalidInput("--credential can only contain 1 key/value pair")
+    for secret, key in pairs.items():
+        return SecretKeySelector(name=secret, key=key)
+    return None
+
+
+def credential_patch(pairs: Mapping[str, str]) -> JSONObject:
+    """The patch of a spec that sets the credential; empty without one. Raises InvalidInput for several."""
+    selector = credential_of(pairs)
+    if selector is None:
+        return {}
+    # `optional` belongs to the reference that is replaced.
+    return {"credential": {"name": selector.name, "key": selector.key, "optional": None}}
 
 
 def requested_location(
@@ -129,14 +141,11 @@ def requested_location(
 ) -> BackupStorageLocation:
     """The location that the options describe. Raises InvalidInput."""
     provider, bucket, config = location_of(options.provider, options.bucket, options.config)
-    credential = None
-    for secret, key in options.credential.items():
-        credential = SecretKeySelector(name=secret, key=key)
     spec = BackupStorageLocationSpec(
         provider=provider,
         config=config,
         # Without --credential there is none: an empty one would make the location unusable (CLI 7.1).
-        credential=credential,
+        credential=credential_of(options.credential),
         object_storage=ObjectStorageLocation(
             bucket=bucket, prefix=options.prefix, ca_cert=_content(options.cacert)
         ),
@@ -215,16 +224,12 @@ def change(ctx: click.Context, options: BackupLocationSetOptions) -> None:
     """Change the given settings and no others. (docs/spec: CLI 7.3)"""
     (name,) = options.names
     settings = server_settings(ctx, "backup-location set")
-    check_credential(options.credential)
-    spec: JSONObject = {}
+    spec = credential_patch(options.credential)
     if options.cacert:
         spec["objectStorage"] = {
             "caCert": base64.b64encode(_content(options.cacert)).decode(),
             "caCertRef": None,  # a location with both is not valid
         }
-    for secret, key in options.credential.items():
-        # `optional` belongs to the old reference.
-        spec["credential"] = {"name": secret, "key": key, "optional": None}
     if options.default is not None:
         spec["default"] = options.default
     run_async(_change(settings, name, spec))

@@ -40,9 +40,7 @@ def _credential_option() -> Decorator:
 
 @click.command("create", cls=Command, short_help="Create a backup location.")
 @names_argument("NAME")
-@click.option(
-    "--provider", default="", help="Who keeps the backups: aws, or filesystem for a folder. Required."
-)
+@click.option("--provider", default="", help="Kind of the store: aws, or filesystem for a folder. Required.")
 @click.option("--bucket", default="", help="Bucket to keep them in. Required, except for a folder.")
 @click.option("--prefix", default="", help="Path inside the bucket.")
 @_credential_option()

@@ -1,4 +1,4 @@
-"""What `snapshot-location create|set` do. (docs/spec: CLI 7.5)"""
+"""Implements `snapshot-location create|set`. (docs/spec: CLI 7.5)"""
 
 from collections.abc import Mapping
 
@@ -6,14 +6,12 @@ import click
 
 from pinnace.api.codec import encode
 from pinnace.api.meta import ObjectMeta
-from pinnace.api.objects import JSONObject
 from pinnace.api.velero.snapshot_location import VolumeSnapshotLocation, VolumeSnapshotLocationSpec
-from pinnace.api.velero.storage_location import SecretKeySelector
 from pinnace.cli.common.get import server_settings
 from pinnace.cli.connect import open_cluster, run_async
 from pinnace.cli.errors import InvalidInput
 from pinnace.cli.kinds import SNAPSHOT_LOCATION
-from pinnace.cli.location.backup import check_credential
+from pinnace.cli.location.backup import credential_of, credential_patch
 from pinnace.cli.location.options import SnapshotLocationCreateOptions
 from pinnace.cli.output.printing import print_objects
 from pinnace.kube.resources import velero
@@ -27,10 +25,7 @@ def create(ctx: click.Context, options: SnapshotLocationCreateOptions) -> None:
     settings = server_settings(ctx, "snapshot-location create")
     if not options.provider:
         raise InvalidInput("--provider is required")
-    check_credential(options.credential)
-    credential = None
-    for secret, key in options.credential.items():
-        credential = SecretKeySelector(name=secret, key=key)
+    credential = credential_of(options.credential)
     location = VolumeSnapshotLocation(
         metadata=ObjectMeta(name=name, namespace=settings.namespace, labels=dict(options.labels)),
         spec=VolumeSnapshotLocationSpec(
@@ -54,10 +49,7 @@ def create(ctx: click.Context, options: SnapshotLocationCreateOptions) -> None:
 def change(ctx: click.Context, name: str, credential: Mapping[str, str]) -> None:
     """Set the credential; without one the location stays as it is. (docs/spec: CLI 7.5, BEY 7.4)"""
     settings = server_settings(ctx, "snapshot-location set")
-    check_credential(credential)
-    spec: JSONObject = {}
-    for secret, key in credential.items():
-        spec["credential"] = {"name": secret, "key": key, "optional": None}
+    spec = credential_patch(credential)
 
     async def work() -> None:
         async with open_cluster(settings) as client:

@@ -1,6 +1,6 @@
-"""`nonadmin`: what tenants do in their own namespace, and the process that serves them. (docs/spec: NAC)
+"""`nonadmin`: the commands of tenants for their own namespace, and that of their process. (docs/spec: NAC)
 
-Every command needs no right but the tenant's own in one namespace: that of `--namespace`, else that of the
+Each command of a tenant needs rights in one namespace only: that of `--namespace`, else that of the
 kubeconfig's context, else `default`.
 """
 
@@ -43,16 +43,16 @@ from pinnace.cli.output.printing import output_flags
 
 group = Group(
     name="nonadmin",
-    help="Back up and restore an own namespace without rights on the server's.",
+    help="Back up and restore your own namespace, without rights in the server's.",
     context_settings=CONTEXT,
     lazy={
         "server": ("pinnace.cli.nonadmin.server:command", "Run the controllers of self-service."),
     },
 )
-backup = Group(name="backup", help="Work with backups of an own namespace.", context_settings=CONTEXT)
-restore = Group(name="restore", help="Work with restores of an own namespace.", context_settings=CONTEXT)
+backup = Group(name="backup", help="Work with backups of your own namespace.", context_settings=CONTEXT)
+restore = Group(name="restore", help="Work with restores of your own namespace.", context_settings=CONTEXT)
 location = Group(
-    name="storage-location", help="Work with locations in buckets of the own.", context_settings=CONTEXT
+    name="storage-location", help="Work with locations in your own buckets.", context_settings=CONTEXT
 )
 
 _LABELS = key_values("--labels", help="Labels for the object: k=v,...")
@@ -73,7 +73,7 @@ _OR_SELECTOR = click.option(
 )
 
 
-@backup.command("create", short_help="Back up an own namespace.")
+@backup.command("create", short_help="Back up your own namespace.")
 @names_argument("NAME")
 @_INCLUDE
 @_EXCLUDE
@@ -86,7 +86,7 @@ _OR_SELECTOR = click.option(
 )
 @click.option("--ttl", type=DurationFlag(), help="How long to keep it; the server's default if not given.")
 @click.option(
-    "--storage-location", default="", help="Own storage location; the server's default if not given."
+    "--storage-location", default="", help="Your own storage location; the server's default if not given."
 )
 @optional_boolean("--snapshot-volumes", help="Take snapshots of volumes.")
 @optional_boolean(
@@ -113,7 +113,7 @@ def create_backup(ctx: click.Context, options: TenantBackupOptions) -> None:
     nonadmin_create.backup(ctx, options)
 
 
-@restore.command("create", short_help="Restore an own namespace.")
+@restore.command("create", short_help="Restore your own namespace.")
 @names_argument("NAME")
 @click.option(
     "--from-backup", default="", help="The backup to restore, by its name in this namespace. Required."
@@ -143,9 +143,9 @@ def create_restore(ctx: click.Context, options: TenantRestoreOptions) -> None:
     nonadmin_create.restore(ctx, options)
 
 
-@location.command("create", short_help="Ask for a location in an own bucket.")
+@location.command("create", short_help="Ask for a location in your own bucket.")
 @names_argument("NAME")
-@click.option("--provider", default="aws", show_default=True, help="Who keeps the bucket.")
+@click.option("--provider", default="aws", show_default=True, help="Provider of the bucket.")
 @click.option("--bucket", default="", help="The bucket. Required.")
 @click.option("--prefix", default="", help="Path inside the bucket, after the namespace's name.")
 @key_values(
@@ -197,7 +197,7 @@ def _logs(noun: str) -> click.Command:
         "logs",
         cls=Command,
         short_help=f"Print the log of a {noun}.",
-        help=f"Print the log of a finished {noun} that lies in an own storage location.",
+        help=f"Print the log of a finished {noun} that is in your own storage location.",
     )
     @names_argument("NAME")
     @download_options("the log")

@@ -1,4 +1,4 @@
-"""What `nonadmin backup|restore|storage-location create` do."""
+"""The work of `nonadmin backup|restore|storage-location create`."""
 
 import click
 

@@ -1,4 +1,4 @@
-"""What `nonadmin ... delete` does."""
+"""The work of `nonadmin ... delete`."""
 
 import click
 
@@ -11,7 +11,7 @@ from pinnace.kube.errors import KubeError
 
 
 def delete(ctx: click.Context, noun: str, options: TenantDeleteOptions) -> None:
-    """Delete the named requests; errors are reported at the end, all at once."""
+    """Delete the named requests, and report all errors at the end."""
     kind = KINDS[noun]
     if not options.names:
         raise InvalidInput(f"the name of a {noun} is required")

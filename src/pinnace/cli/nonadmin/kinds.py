@@ -1,4 +1,4 @@
-"""What the tenants' commands need to know of each kind, and in which namespace they work."""
+"""The kinds of the tenants' commands, and the namespace in which the commands work."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TenantKind:
-    """One kind.
+    """A kind of requests.
 
     Attributes:
         mirror: the member of its status that shows the server's object.
         spec: the member of its spec that says what is wanted.
-        extra: a column of its own: its heading, and where its text is.
+        extra: a column that only this kind has: its heading, and a function for its text.
     """
 
     resource: APIResource
@@ -41,7 +41,7 @@ class TenantKind:
     extra: tuple[str, Callable[[JSONObject], str]]
 
     def table(self) -> Table:
-        """NAME, REQUEST, STATUS, its own, QUEUE, CREATED, REASON."""
+        """NAME, REQUEST, STATUS, the extra column, QUEUE, CREATED, REASON."""
 
         def row(obj: JSONObject) -> list[str]:
             position = member(obj, "status", "queueInfo", "estimatedQueuePosition")
@@ -104,7 +104,7 @@ KINDS = {
 
 @dataclass(frozen=True, slots=True)
 class Home:
-    """A tenant's namespace and the way to it."""
+    """A tenant's namespace, and a client for its cluster."""
 
     client: "KubeClient"
     namespace: str
@@ -112,7 +112,7 @@ class Home:
 
 @asynccontextmanager
 async def open_home(ctx: click.Context) -> AsyncIterator[Home]:
-    """The namespace of `--namespace`, of the kubeconfig's context, or `default`. Raises ConfigError."""
+    """Open the namespace of `--namespace`, of the kubeconfig's context, or `default`. Raises ConfigError."""
     from pinnace.kube.client import KubeClient
     from pinnace.kube.config import load_config
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class RequestOptions(OutputOptions):
-    """What every request of a tenant has."""
+    """The options of every request of a tenant."""
 
     names: Sequence[str]
     labels: Mapping[str, str]

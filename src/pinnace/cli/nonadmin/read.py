@@ -1,4 +1,4 @@
-"""What `nonadmin ... get|describe|logs` do."""
+"""The work of `nonadmin ... get|describe|logs`."""
 
 import asyncio
 import secrets
@@ -33,7 +33,7 @@ LOGS = {"backup": DownloadTargetKind.BACKUP_LOG, "restore": DownloadTargetKind.R
 
 
 async def _found(home: Home, kind: TenantKind, names: Sequence[str], selector: str = "") -> list[JSONObject]:
-    """The named requests, the first failure ending the command; without names all that match."""
+    """The named requests, or without names all that match. Raises KubeError for the first that fails."""
     if names:
         return [await home.client.get(kind.resource, name, home.namespace) for name in names]
     return await home.client.list_all(kind.resource, home.namespace, label_selector=selector)
@@ -76,7 +76,7 @@ def describe(ctx: click.Context, noun: str, names: Sequence[str]) -> None:
 
 
 def describe_request(obj: JSONObject, kind: TenantKind) -> str:
-    """A request as a person reads it: what was decided and why, and how the server's work goes."""
+    """The description of a request: what was decided and why, and the state of the server's work."""
     sheet, status = Sheet(), mapping(obj, "status")
     served = mapping(status, kind.mirror, "status")
     sheet.field("Name", text(obj, "metadata", "name"))
@@ -127,8 +127,8 @@ def logs(ctx: click.Context, noun: str, options: LogsOptions) -> None:
             (obj,) = await _found(home, kind, (name,))
             phase = text(obj, "status", kind.mirror, "status", "phase")
             if phase == "FailedValidation":
-                say_why = command_line(settings_of(ctx), "nonadmin", noun, "describe", name)
-                raise PlainError(f'The {noun} "{name}" was refused and has no log: `{say_why}` says why.')
+                describe_it = command_line(settings_of(ctx), "nonadmin", noun, "describe", name)
+                raise PlainError(f'The {noun} "{name}" was refused and has no log: `{describe_it}` says why.')
             if phase not in FINISHED:
                 raise PlainError(f'The log of {noun} "{name}" is not available until it has finished.')
             backend = TenantBackend(home.client, home.namespace)
@@ -138,10 +138,10 @@ def logs(ctx: click.Context, noun: str, options: LogsOptions) -> None:
 
 
 class TenantBackend(ServerBackend):
-    """Files by way of NonAdminDownloadRequests in the tenant's own namespace. (docs/spec: NAC 13)"""
+    """Fetches files by NonAdminDownloadRequests in the tenant's own namespace. (docs/spec: NAC 13)"""
 
     async def absence(self) -> str:
-        """Nothing: the server is in a namespace that tenants cannot read."""
+        """Return an empty text: the server is in a namespace that tenants cannot read."""
         return ""
 
     async def _location_of(self, kind: DownloadTargetKind, name: str) -> JSONObject:
@@ -156,7 +156,7 @@ class TenantBackend(ServerBackend):
         return {"metadata": {"name": where}, "spec": mapping(found, "spec", "backupStorageLocationSpec")}
 
     async def _signed_url(self, kind: DownloadTargetKind, name: str) -> str:
-        """Ask for a URL and wait for it; the request is removed again, the caller holds the deadline."""
+        """Ask for a URL and wait for it. The request is deleted at the end; the caller sets the deadline."""
         request = {
             "apiVersion": NON_ADMIN_DOWNLOADS.api_version,
             "kind": NON_ADMIN_DOWNLOADS.kind,
@@ -177,9 +177,9 @@ class TenantBackend(ServerBackend):
                 seen = await self.client.get(NON_ADMIN_DOWNLOADS, own, self.namespace)
             return url
         finally:
-            await self._forget(own)
+            await self._delete_request(own)
 
-    async def _forget(self, name: str) -> None:
+    async def _delete_request(self, name: str) -> None:
         try:
             await self.client.delete(NON_ADMIN_DOWNLOADS, name, self.namespace)
         except NotFound:

@@ -13,7 +13,7 @@ from pinnace.cli.errors import CommandError, InvalidInput
 from pinnace.cli.flags import Command, DurationFlag, boolean, key_values, optional_boolean, takes
 from pinnace.cli.nonadmin.options import NonAdminServerFlags
 from pinnace.cli.nonadmin.upstream import log_choice, upstream_flags
-from pinnace.cli.process.server import Number
+from pinnace.cli.process.shared import Number, check_address
 from pinnace.cli.settings import GlobalFlags
 from pinnace.http.user_agent import user_agent
 
@@ -28,7 +28,7 @@ from pinnace.http.user_agent import user_agent
               help="Config map of this namespace with the administrator's settings.")  # fmt: skip
 @optional_boolean("--require-approval", help="Use storage locations of tenants only once they are approved.")
 @click.option("--garbage-collection-period", type=DurationFlag(),
-              help="How often to remove what lost its request; 0s for never. Default 24h.")  # fmt: skip
+              help="How often to remove objects without a request; 0s for never. Default 24h.")  # fmt: skip
 @click.option("--backup-sync-period", type=DurationFlag(),
               help="How often to make requests for stored backups; 0s for never. Default 2m.")  # fmt: skip
 @click.option("--velero-backup-sync-period", type=DurationFlag(),
@@ -36,9 +36,10 @@ from pinnace.http.user_agent import user_agent
 @click.option("--max-unfinished-backups", type=Number(whole=True),
               help="How many backups of one namespace may wait or run at once; 0 is any number.")  # fmt: skip
 @click.option("--max-unfinished-restores", type=Number(whole=True),
-              help="The same of restores.")  # fmt: skip
+              help="The same for restores.")  # fmt: skip
 @key_values("--adopt-former-namespaces", "adopted_namespaces",
-            help="Who gets backups of a former namespace of its name: name=uid; * is any.")  # fmt: skip
+            help="Give a namespace the backups of a former namespace of its name: name=uid; "
+            "* is any.")  # fmt: skip
 @click.option("--allow-endpoints", "allowed_endpoints", multiple=True, metavar="ADDRESS",
               help="Private network or host where tenants' storage may be; may be repeated.")  # fmt: skip
 @click.option("--default-backup-storage-location", default="default", show_default=True,
@@ -57,19 +58,12 @@ def command(ctx: click.Context, flags: NonAdminServerFlags) -> None:
     from pinnace.runtime.errors import RuntimeFailure
     from pinnace.runtime.logfields import get_logger
     from pinnace.server.monitoring.logging import configure_logging
-    from pinnace.server.monitoring.pages import parse_address
     from pinnace.server.nonadmin import NonAdminServerOptions, run_nonadmin
 
     settings = settings_of(ctx)
     need_no_location(settings, "nonadmin server")
-    for flag, address in (
-        ("--metrics-bind-address", flags.metrics_bind_address),
-        ("--health-probe-bind-address", flags.health_probe_bind_address),
-    ):
-        try:
-            parse_address(address)
-        except ValueError as error:
-            raise InvalidInput(f"{flag}: {error}") from error
+    check_address("--metrics-bind-address", flags.metrics_bind_address)
+    check_address("--health-probe-bind-address", flags.health_probe_bind_address)
     options = NonAdminServerOptions(
         namespace=server_namespace(ctx.ensure_object(GlobalFlags), os.environ),
         metrics_address=flags.metrics_bind_address,
@@ -108,7 +102,7 @@ def _entries(values: Iterable[str]) -> tuple[str, ...]:
 
 
 def server_namespace(flags: GlobalFlags, environ: Mapping[str, str]) -> str:
-    """The backup server's namespace. Raises InvalidInput when nothing says it."""
+    """The backup server's namespace. Raises InvalidInput if neither flag nor environment has it."""
     namespace = flags.namespace or environ.get("WATCH_NAMESPACE") or environ.get("VELERO_NAMESPACE")
     if not namespace:
         raise InvalidInput(

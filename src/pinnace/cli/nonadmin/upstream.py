@@ -1,6 +1,7 @@
-"""What scripts written for the upstream manager say of the log, and flags that mean nothing here. Pure.
+"""Settings of the log in scripts for the upstream manager, and its flags without effect here. Pure.
 
-The environment wins over the flags of the framework, as it is the way upstream supports. (docs/spec: NAC 2)
+The environment wins over the flags of the framework, as only the environment is supported upstream.
+(docs/spec: NAC 2)
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -19,13 +20,13 @@ _ZAP_LEVELS: Final = ("debug", "info", "error", "panic")
 _WITHOUT_EFFECT: Final = {
     "metrics-secure": "metrics are served over http; for https bind them to this machine, behind a proxy",
     "enable-http2": "the pages are served over HTTP/1.1",
-    "zap-stacktrace-level": "an error comes with its trace where it is a defect",
+    "zap-stacktrace-level": "errors are logged with a trace only if they are defects",
     "zap-time-encoding": "times are in RFC 3339",
 }
 
 
 def upstream_flags(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Declare the flags of the upstream manager that the command does not have anyway."""
+    """Declare the flags of the upstream manager that have no other meaning here."""
     switches = {
         "--metrics-secure": "Without effect: metrics are served over http.",
         "--enable-http2": "Without effect: the pages are served over HTTP/1.1.",
@@ -41,10 +42,10 @@ def upstream_flags(command: Callable[..., Any]) -> Callable[..., Any]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogChoice:
-    """How the process logs, and what its log begins with.
+    """How the process logs, and the first lines of its log.
 
     Attributes:
-        remarks: of settings that cannot be used, and of flags without effect.
+        remarks: warnings about settings that cannot be used, and of flags without effect.
     """
 
     level: str
@@ -58,7 +59,7 @@ def log_choice(environ: Mapping[str, str], options: UpstreamOptions) -> LogChoic
     encoder = environ.get("LOG_FORMAT") or options.zap_encoder or ""
     remarks = [remark] if remark else []
     return LogChoice(
-        # Below debug there is nothing to say.
+        # Nothing is logged below debug.
         level="debug" if level == "trace" else level,
         fmt="json" if encoder == "json" else "text",
         remarks=(*remarks, *_without_effect(options)),
@@ -72,13 +73,13 @@ def _level(given: str, options: UpstreamOptions) -> tuple[str, str]:
         if is_digits(given) and int(given) < len(_LEVELS):
             return _LEVELS[int(given)], ""
         known = given in _LEVELS
-        return given if known else "info", "" if known else f"LOG_LEVEL={given} is no level, info is used"
+        return given if known else "info", "" if known else f"LOG_LEVEL={given} is not a level; info is used"
     if asked in _ZAP_LEVELS:
         return asked, ""
     if is_digits(asked) and int(asked) > 0:
         return "debug", ""
     default = "debug" if options.zap_devel else "info"
-    return default, f"--zap-log-level={asked} is no level, {default} is used" if asked else ""
+    return default, f"--zap-log-level={asked} is not a level; {default} is used" if asked else ""
 
 
 def _without_effect(options: UpstreamOptions) -> Iterable[str]:
@@ -90,4 +91,4 @@ def _without_effect(options: UpstreamOptions) -> Iterable[str]:
     }
     for name, instead in _WITHOUT_EFFECT.items():
         if given[name]:
-            yield f"--{name} is taken without effect: {instead}"
+            yield f"--{name} has no effect: {instead}"

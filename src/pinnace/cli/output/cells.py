@@ -1,4 +1,4 @@
-"""Values as a person reads them: times, relative times, selectors, phases. (docs/spec: CLI 2.3)"""
+"""Values as text for people: times, relative times, selectors, phases. (docs/spec: CLI 2.3)"""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -73,7 +73,7 @@ def expires(backup: JSONObject, now: datetime) -> str:
 
 
 def duration(text: str | None) -> str:
-    """The canonical text of a stored duration; as it is when it cannot be read."""
+    """The canonical text of a stored duration; the text itself if it is not a duration."""
     try:
         return str(Duration.parse(text or "0s"))
     except ValueError:
@@ -108,10 +108,10 @@ def phase(obj: JSONObject) -> str:
 
 
 def foreign_phase(obj: JSONObject) -> str:
-    """Whose phase it is, if Pinnace does not set it; "" otherwise."""
+    """A note about a phase that Pinnace does not set; "" for other phases."""
     if not is_foreign(obj):
         return ""
-    return "a phase of a Velero server of a later version, which alone can go on with it"
+    return "a phase of a later version of Velero; only a server of that version can continue"
 
 
 def reasons(obj: JSONObject) -> list[str]:
@@ -122,7 +122,7 @@ def reasons(obj: JSONObject) -> list[str]:
 
 
 def empty_warning(what: str, ended: str, items: int) -> str:
-    """What to say of a backup or restore without objects that ended in this phase; "" of any other.
+    """A warning about a backup or restore without objects that ended in this phase; "" for others.
 
     Filters that select nothing leave it Completed; in a PartiallyFailed one, errors may be the reason too.
     """
@@ -148,23 +148,23 @@ def size(count: float) -> str:
 
 
 def tarball_bytes(backup: JSONObject) -> int | None:
-    """The size of its tarball that a backup has noted; None for those of other programs, and older ones."""
+    """The size of the tarball that a backup has noted; None for those of other programs and old versions."""
     noted = text(backup, "metadata", "annotations", SIZE_BYTES)
     return int(noted) if is_digits(noted) and len(noted) < _MOST_DIGITS else None
 
 
 def tarball_size(backup: JSONObject) -> str:
-    """The same for people; empty if it is not known."""
+    """The size of the tarball as text; empty if it is not known."""
     return "" if (found := tarball_bytes(backup)) is None else size(found)
 
 
 def listed(items: Sequence[str] | None, empty: str) -> str:
-    """A list as people read it, or the word for an empty one."""
+    """The items with commas between them, or the word for an empty list."""
     return ", ".join(items) if items else empty
 
 
 def tristate(value: bool | None, *, yes: str = "true", no: str = "false") -> str:
-    """`auto` when unset."""
+    """The word for a flag with three states; `auto` if it is unset."""
     return "auto" if value is None else yes if value else no
 
 

@@ -1,4 +1,4 @@
-"""The parts of `describe -o json` that backups and restores have alike. Pure. (docs/spec: BEY 8.3)"""
+"""The parts of `describe -o json` that backups and restores share. Pure. (docs/spec: BEY 8.3)"""
 
 from collections.abc import Sequence
 from typing import Any
@@ -35,7 +35,7 @@ def cluster_scoped(spec: JSONObject) -> str:
 
 
 def results(status: JSONObject, kept: JSONObject | None) -> dict[str, JSONObject]:
-    """Errors and warnings: the messages where they are kept, else their numbers; nothing without any."""
+    """Errors and warnings: the messages if they are stored, else their numbers; empty without any."""
     found: dict[str, JSONObject] = {}
     for name in ("errors", "warnings"):
         number = status.get(name) or 0
@@ -55,7 +55,7 @@ def results(status: JSONObject, kept: JSONObject | None) -> dict[str, JSONObject
 
 
 def times(status: JSONObject) -> JSONObject:
-    """When it began and ended, in the long form with the zone."""
+    """The times of start and end, in the long form with the zone."""
     return {
         "started": cells.local_time(text(status, "startTimestamp") or None, "<n/a>"),
         "completed": cells.local_time(text(status, "completionTimestamp") or None, "<n/a>"),
@@ -82,18 +82,18 @@ def pod_volumes(volumes: Sequence[JSONObject], *, details: bool) -> Any:
             phase: [{pod: ", ".join(sorted(names))} for pod, names in sorted(pods.items())]
             for phase, pods in phases.items()
         }
-    said = pod_volume_messages(volumes)
+    messages = pod_volume_messages(volumes)
     return {
         # The misspelt key is Velero's; the right one stands beside it.
         "uploderType": uploader,
         "uploaderType": uploader,
         "podVolumeBackupsDetails": phases,
-        **({"messages": said} if said else {}),
+        **({"messages": messages} if messages else {}),
     }
 
 
 def pod_volume_messages(volumes: Sequence[JSONObject]) -> dict[str, str]:
-    """What went wrong with volumes of pods, or what they wait for, by namespace, pod and volume."""
+    """The messages about volumes of pods that failed or wait, by namespace, pod and volume."""
     return {
         "/".join((text(spec, "pod", "namespace"), text(spec, "pod", "name"), text(spec, "volume"))): message
         for spec, message in sorted(

@@ -1,7 +1,7 @@
-"""Errors and warnings of a run as a person reads them: equal ones once, with their number. Pure.
+"""Groups the errors and warnings of a run for people: equal ones once, with their number. Pure.
 
-The log of a backup and the results of a restore are read here, which may come from a location that is not
-trusted: what does not parse is left out, and no text is believed to be more than text.
+They are read from the log of a backup or the results of a restore, which count as hostile input: lines that
+do not parse are left out.
 """
 
 import re
@@ -19,7 +19,7 @@ SHOWN: Final = 5
 _SUBJECTS_SHOWN = 3
 _TEXT_CHARACTERS = 600
 _DISTINCT = 10_000
-"""Distinct texts that are told apart; a hostile file does not fill the memory."""
+"""How many distinct texts are kept at most, so that a hostile file does not fill the memory."""
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
@@ -31,7 +31,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(slots=True, kw_only=True)
 class Group:
-    """Findings whose texts are equal but for the name of their object; `text` is that of the first."""
+    """Findings whose texts differ only in the name of their object; `text` is that of the first."""
 
     text: str
     count: int = 0
@@ -49,7 +49,7 @@ class Group:
 
     @property
     def about(self) -> str:
-        """The objects that the text itself does not name: the first ones, and how many more there are."""
+        """The objects that the text does not name: the first ones, and how many more there are."""
         unnamed = [subject for subject in self.subjects if subject.split(" ")[-1] not in self.text]
         if not unnamed:
             return ""
@@ -58,7 +58,7 @@ class Group:
 
 
 def grouped(findings: Iterable[Finding]) -> list[Group]:
-    """The findings by what they say, in the order of the first of each."""
+    """The findings in groups of the same text, in the order of the first of each group."""
     groups: dict[str, Group] = {}
     for finding in findings:
         key = _without_names(finding)
@@ -79,7 +79,7 @@ def grouped_texts(texts: Iterable[object], *, exact: bool = False) -> list[str]:
     """The lines of a list of messages, as a description shows them.
 
     Args:
-        exact: only equal texts make one line, so that each object is named.
+        exact: whether only equal texts become one line, so that each object is named.
     """
     if exact:
         counts: dict[str, int] = {}
@@ -95,11 +95,11 @@ _OBJECT = re.compile(r"\b([a-z][a-z0-9-]*(?:\.[a-z0-9-]+)*)/((?:[^\s/\"':;,()]+/
 _OBJECT_OF_SERVER = re.compile(
     r'\b[a-z][a-z0-9.-]* "([^"]+)" (?=already exists|not found|is forbidden|is invalid)'
 )
-"""`configmaps "settings" already exists`: how an API server does."""
+"""`configmaps "settings" already exists`: how an API server names objects."""
 
 
 def _without_names(finding: Finding) -> str:
-    """What the text says of any object: the names of its own are taken out, wherever they stand."""
+    """The text with the names of its object replaced by `*`, so that it is the same for each object."""
     text, names = finding.text, set()
     if finding.subject:
         names.add(finding.subject.split(" ")[-1])
@@ -130,7 +130,7 @@ def log_findings(lines: Iterable[str], level: str) -> Iterator[Finding]:
 
 def _finding(message: str, fields: dict[str, str]) -> Finding:
     cause = fields.get("error.message") or fields.get("error") or ""
-    text = cause if message in _SAYS_NO_MORE else f"{message}: {cause}" if cause else message
+    text = cause if message in _WITHOUT_INFORMATION else f"{message}: {cause}" if cause else message
     resource, name = fields.get("resource", ""), fields.get("name", "")
     if not name:
         return Finding(text=_cut(text), subject="")
@@ -138,7 +138,7 @@ def _finding(message: str, fields: dict[str, str]) -> Finding:
     return Finding(text=_cut(text), subject=f"{resource} {place}".strip())
 
 
-_SAYS_NO_MORE: Final = frozenset({"Error backing up item"})
+_WITHOUT_INFORMATION: Final = frozenset({"Error backing up item"})
 
 _PAIR = re.compile(r'([^\s=]+)=("(?:[^"\\]|\\.)*"|\S*)')
 _ESCAPE = re.compile(r"\\(x[0-9a-f]{2}|u[0-9a-f]{4}|.)")
@@ -192,7 +192,7 @@ def _cut(text: str) -> str:
 
 
 class _Remedy(msgspec.Struct, frozen=True):
-    """What to do about errors of a kind; `advice` may use the groups of the pattern."""
+    """Advice about errors that match a pattern, whose groups it may use; `of` is a noun, or empty for all."""
 
     pattern: re.Pattern[str]
     advice: str
@@ -203,7 +203,8 @@ _REMEDIES: Final[Sequence[_Remedy]] = tuple(
     _Remedy(re.compile(pattern), advice, of)
     for pattern, advice, of in (
         (
-            r"Error listing the namespaces: .*is forbidden: User \"([^\"]*)\" cannot list",
+            r"Error listing (?:the namespaces|namespaces for the patterns[^:]*): .*"
+            r"is forbidden: User \"([^\"]*)\" cannot list",
             'Give "{0}" the right to list namespaces, or name those to back up with --include-namespaces.',
             "backup",
         ),
@@ -212,7 +213,11 @@ _REMEDIES: Final[Sequence[_Remedy]] = tuple(
             'Give "{1}" the right to list {0}, or leave them out with --exclude-resources {0}.',
             "backup",
         ),
-        (r"is forbidden: User \"([^\"]*)\" cannot (\w+)", 'Give "{0}" the right to {1} them.', ""),
+        (
+            r"is forbidden: User \"([^\"]*)\" cannot (\w+) resource \"([^\"]+)\"",
+            'Give "{0}" the right to {1} {2}.',
+            "",
+        ),
         (r"exceeded quota: ([a-z0-9.-]+)", "Raise the quota {0} or free what it counts.", "restore"),
         (
             r"admission webhook \"([^\"]+)\" denied the request",
@@ -233,8 +238,8 @@ _REMEDIES: Final[Sequence[_Remedy]] = tuple(
         ),
         (
             r"Error executing hook|(?:pre|post) hook .* failed",
-            "Run the command of the hook in the container; with `on-error: Continue` its pod is saved all the"
-            " same.",
+            "Run the command of the hook in the container to see why it fails; with `on-error: Continue` its"
+            " pod is saved nevertheless.",
             "backup",
         ),
         (
@@ -268,7 +273,7 @@ _REMEDIES: Final[Sequence[_Remedy]] = tuple(
 
 
 def remedy(text: str, noun: str) -> str:
-    """What to do about an error of a `backup` or a `restore`; empty if nothing is known to help."""
+    """Advice about an error of a `backup` or a `restore`; empty if there is none."""
     for each in _REMEDIES:
         if each.of in ("", noun) and (found := each.pattern.search(text)):
             return each.advice.format(*found.groups())
@@ -276,7 +281,7 @@ def remedy(text: str, noun: str) -> str:
 
 
 def report(findings: Iterable[Finding], noun: str) -> list[str]:
-    """Lines for the first distinct errors: text and number, the objects, and what to do."""
+    """Lines for the first distinct errors: text and number, the objects, and advice."""
     groups = grouped(findings)
     lines: list[str] = []
     given = set()
@@ -293,7 +298,7 @@ def report(findings: Iterable[Finding], noun: str) -> list[str]:
 
 
 def result_block(sheet: Sheet, title: str, result: JSONObject, *, exact: bool) -> None:
-    """One half of the results; equal messages are one line, without `exact` also those of like objects."""
+    """Write errors or warnings of a restore: equal ones as one line, without `exact` also similar ones."""
 
     def block(title: str, indent: str, messages: Sequence[object]) -> None:
         _messages(sheet, title, indent, grouped_texts(messages, exact=exact))
@@ -312,7 +317,7 @@ def result_block(sheet: Sheet, title: str, result: JSONObject, *, exact: bool) -
 
 def _messages(sheet: Sheet, title: str, indent: str, messages: Sequence[str]) -> None:
     if not messages:
-        # One tab more than a list with entries has: kept for those who compare the text byte for byte.
+        # One tab more than a list with entries has: kept for programs that compare the text byte for byte.
         sheet.line(f"{title}\t\t<none>")
         return
     for position, message in enumerate(messages):

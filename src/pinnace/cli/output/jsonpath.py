@@ -1,4 +1,4 @@
-"""`-o jsonpath=...` and `-o custom-columns=...` as kubectl has them. Pure.
+"""Evaluates `-o jsonpath=...` and `-o custom-columns=...`, as kubectl has them. Pure.
 
 A template is text with expressions in braces: paths (`{.items[*].metadata.name}`), texts (`{"\\n"}`), loops
 (`{range .items[*]}...{end}`). A path has members (`.a`, `['a.b']`, `.a\\.b`), indexes, slices, `*`, `..name`
@@ -26,7 +26,7 @@ Step = Callable[[Any], Iterator[Any]]
 
 
 def compile_path(text: str) -> Sequence[Step]:
-    """The steps of a path such as `.metadata.name`. Raises ValueError saying where it ends to be one."""
+    """The steps of a path such as `.metadata.name`. Raises ValueError with the part that cannot be read."""
     path = text.strip().removeprefix("$").removeprefix("@")
     if path == ".":
         return ()
@@ -141,7 +141,7 @@ def compile_template(text: str) -> Callable[[Any], str]:
     for piece in re.split(r"(\{(?:[^{}\"']|\"(?:[^\"\\]|\\.)*\"|'[^']*')*\})", text):
         if not (piece.startswith("{") and piece.endswith("}")):
             if "{" in piece or "}" in piece:
-                raise ValueError(f"unclosed action: {piece!r} has a brace without its other one")
+                raise ValueError(f"unclosed action: {piece!r} has a brace without its counterpart")
             stack[-1][1].append(piece)
             continue
         inner = piece[1:-1].strip()

@@ -1,7 +1,7 @@
-"""What later versions write into Backups and Restores, in their descriptions. (docs/spec: BEY 2.1, 8.4)
+"""Describes the fields that later versions write into Backups and Restores. (docs/spec: BEY 2.1, 8.4)
 
-Each line is shown only if the field is there, so that the description of older objects does not change. The
-fields have passed no schema: any JSON is printed.
+Each line is shown only if the field is present, so that the description of older objects does not change. The
+fields were not checked by a schema: any JSON is printed.
 """
 
 import json
@@ -50,13 +50,13 @@ _SCOPES: Final = {
     "includedNamespaceScopedResources": ("Included namespace-scoped", "*"),
     "excludedNamespaceScopedResources": ("Excluded namespace-scoped", "<none>"),
 }
-"""Title, and what an empty list means."""
+"""The title of each list, and the meaning of an empty one."""
 _NEEDED_ONLY: Final = " (Velero 1.17 and later save only those that other objects need)"
 _HOOKS: Final[Titles] = {"hooksAttempted": "HooksAttempted", "hooksFailed": "HooksFailed"}
 
 
 def fields(sheet: Sheet, owner: JSONObject, titles: Titles) -> None:
-    """Each field that is there, after an empty line; an object as a block of its members."""
+    """Write each field that is present, after an empty line; an object as a block of its members."""
     for key, title in titles.items():
         value = owner.get(key)
         if value in (None, "", 0, {}, []) and value is not False:
@@ -81,10 +81,10 @@ def _text(value: object) -> str:
 
 
 def resources(sheet: Sheet, spec: JSONObject) -> None:
-    """The block of resources: the filters by scope where one is set, else those for all kinds. (BEY 4.4)
+    """Write the block of resources: the filters by scope if one is set, else those for all kinds. (BEY 4.4)
 
-    What servers of Velero 1.17 and later have written into the lists by scope sets none, but loses the
-    cluster-scoped objects of a backup without filters.
+    Names that servers of Velero 1.17 and later write into the lists by scope do not count as filters, but
+    make a backup without filters lose its cluster-scoped objects.
     """
     written = {key: listed(spec, key) for key in _SCOPES}
     by_users = [name for names in written.values() for name in names if name not in EXCLUDED_BY_SERVERS]
@@ -103,7 +103,7 @@ def resources(sheet: Sheet, spec: JSONObject) -> None:
 
 
 def selectors(sheet: Sheet, spec: JSONObject) -> None:
-    """The label selectors of which one has to match."""
+    """Write the label selectors of which one has to match."""
     found = spec.get("orLabelSelectors")
     if isinstance(found, list) and found:
         sheet.line()
@@ -112,14 +112,14 @@ def selectors(sheet: Sheet, spec: JSONObject) -> None:
 
 
 def backup_status(sheet: Sheet, status: JSONObject) -> None:
-    """The outcome of CSI snapshots, of item operations and of hooks."""
+    """Write the outcome of CSI snapshots, of item operations and of hooks."""
     _outcome(sheet, status, "CSI Snapshots", "csiVolumeSnapshots")
     _outcome(sheet, status, "Backup Item Operations", "backupItemOperations")
     _hooks(sheet, status)
 
 
 def restore_status(sheet: Sheet, status: JSONObject) -> None:
-    """The outcome of item operations and of hooks."""
+    """Write the outcome of item operations and of hooks."""
     _outcome(sheet, status, "Restore Item Operations", "restoreItemOperations")
     _hooks(sheet, status)
 

@@ -14,13 +14,13 @@ _PADDING = 2
 class Sheet:
     """Collects lines whose cells end in tabs and aligns them as one text.
 
-    Only the colours of `paint` are in the text: what others wrote cannot bring its own.
+    Only `paint` adds colours: those in untrusted text are escaped.
     """
 
     def __init__(self, *, colour: bool = False) -> None:
         self._lines: list[str] = []
         self._colour = colour
-        # Others cannot know it, so no text of theirs looks like a colour of ours.
+        # Random, so that untrusted text cannot contain it and look like a colour of `paint`.
         self._escape = f"\x1b{os.urandom(8).hex()}["
 
     def line(self, text: str = "") -> None:
@@ -50,7 +50,7 @@ class Sheet:
 
 
 def echo_laid_out(text: str, *, colour: bool | None = None) -> None:
-    """Print a table or the text of sheets, whose own colours reach the terminal."""
+    """Print a table or the text of sheets past the guard of the terminal, so that their colours are shown."""
     click.echo(text, file=getattr(sys.stdout, "unguarded", sys.stdout), nl=False, color=colour)
 
 

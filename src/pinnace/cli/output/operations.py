@@ -1,4 +1,4 @@
-"""The operations that the actions of a backup or restore have started, in descriptions. (docs/spec: BEY 3.8)
+"""Describes the operations that the actions of a backup or restore have started. (docs/spec: BEY 3.8)
 
 They come from a file of a location and count as hostile input. Pure.
 """
@@ -11,7 +11,7 @@ from pinnace.cli.output.layout import Sheet
 
 
 def item_operations(sheet: Sheet, operations: Sequence[JSONObject], what: str) -> None:
-    """`Backup Item Operations:` or `Restore Item Operations:` one by one; nothing without any."""
+    """Write `Backup Item Operations:` or `Restore Item Operations:` one by one; nothing without any."""
     if not operations:
         return
     sheet.line()

@@ -17,7 +17,7 @@ def painted(sheet: Sheet, phase: str) -> str:
 
 
 def metadata(sheet: Sheet, obj: JSONObject) -> None:
-    """Name, namespace, labels, annotations."""
+    """Write name, namespace, labels and annotations."""
     meta = obj["metadata"]
     sheet.field("Name", sheet.paint(meta["name"], _BOLD))
     sheet.field("Namespace", meta.get("namespace") or "")
@@ -26,24 +26,23 @@ def metadata(sheet: Sheet, obj: JSONObject) -> None:
 
 
 def phase(sheet: Sheet, obj: JSONObject, more: str) -> None:
-    """The phase, with the place to look when something went wrong."""
+    """Write the phase, and after a failure the command that tells more."""
     text = cells.phase(obj)
     hint = f" (run {more} for more information)" if text.endswith("Failed") else ""
     if foreign := cells.foreign_phase(obj):
         hint = f" ({foreign}){hint}"
-    colour = COLOURS.get(text)
-    sheet.field("Phase", (sheet.paint(text, colour) if colour else text) + hint)
+    sheet.field("Phase", painted(sheet, text) + hint)
 
 
 def waits_for(sheet: Sheet, reason: str) -> None:
-    """What a backup or restore waits for that has not begun."""
+    """Write what a backup or restore that has not begun waits for."""
     if reason:
         sheet.line()
         sheet.field("Waits for", reason)
 
 
 def activity(sheet: Sheet, lines: Sequence[str]) -> None:
-    """What a run is doing now; nothing where its server does not say it."""
+    """Write what a run is doing now; nothing if its server does not say."""
     if lines:
         sheet.line("Now:")
         for line in lines:
@@ -51,7 +50,7 @@ def activity(sheet: Sheet, lines: Sequence[str]) -> None:
 
 
 def validation_errors(sheet: Sheet, obj: JSONObject) -> None:
-    """The validation errors as a block of its own, if there are any."""
+    """Write the validation errors as a block, if there are any."""
     errors = cells.status(obj).get("validationErrors") or []
     if not errors:
         return
@@ -61,7 +60,7 @@ def validation_errors(sheet: Sheet, obj: JSONObject) -> None:
 
 
 def failure_reason(sheet: Sheet, obj: JSONObject) -> None:
-    """Why it failed, where the object says so."""
+    """Write why the run failed, if the object says so."""
     reason = cells.status(obj).get("failureReason")
     if reason:
         sheet.line()
@@ -71,7 +70,7 @@ def failure_reason(sheet: Sheet, obj: JSONObject) -> None:
 def included_excluded(
     sheet: Sheet, title: str, owner: JSONObject, kind: str, *, indent: int = 0, everything: str = "*"
 ) -> None:
-    """`Namespaces:` or `Resources:` with what is in and what is out."""
+    """Write `Namespaces:` or `Resources:` with what is included and excluded."""
     included = owner.get(f"included{kind}") or []
     sheet.line("\t" * indent + f"{title}:")
     shown = everything if included in ([], ["*"]) else ", ".join(included)
@@ -80,6 +79,6 @@ def included_excluded(
 
 
 def cluster_scoped(sheet: Sheet, spec: JSONObject, note: str = "") -> None:
-    """The line about cluster-scoped objects; `note` follows it where Velero decides what they are."""
+    """Write the line about cluster-scoped objects; `note` follows if the server chooses them."""
     text = cells.tristate(spec.get("includeClusterResources"), yes="included", no="excluded")
     sheet.field("Cluster-scoped", f"{text}{note}" if text == "auto" else text, indent=1)

@@ -1,4 +1,4 @@
-"""Printing: tables as the compatible command line lays them out, JSON, YAML. (docs/spec: CLI 2)"""
+"""Prints tables, in the layout of the compatible command line, and JSON and YAML. (docs/spec: CLI 2)"""
 
 import json
 import re
@@ -24,7 +24,7 @@ _TEMPLATES = {
 
 
 _LATE_CONTROLS = re.compile(r"[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
-"""What a terminal obeys or is not shown (`guard.printable`), and JSON allows in its strings."""
+"""Characters that `guard.printable` escapes and that JSON allows unescaped in its strings."""
 _AMBIGUOUS = re.compile(
     r"y|n|yes|no|on|off|true|false|null|~|=|<<"
     r"|[-+]?\.?[0-9][0-9a-f_.,:xo+-]*"
@@ -33,20 +33,20 @@ _AMBIGUOUS = re.compile(
     r"|[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}.*",
     re.IGNORECASE,
 )
-"""Text that some reader of YAML takes for something else. kubectl's is of version 1.1, with more words for
-booleans, octal and sexagesimal numbers; those of 1.2 know `1e3` and `0o14`."""
+"""Text that a reader of YAML may take for another type. kubectl reads version 1.1, which has more words for
+booleans, and octal and sexagesimal numbers; readers of 1.2 know `1e3` and `0o14`."""
 _NEEDS_ESCAPES = re.compile(rf"[\x00-\x08\x0b-\x1f\ufeff]|{_LATE_CONTROLS.pattern}")
-"""Control characters and what only one of the versions takes for the end of a line."""
+"""Control characters, and characters that end a line in only one of the versions."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutputFlags:
-    """The flags that every `get` and `create` shares.
+    """How to print, as the flags of a `get` or `create` say.
 
     Attributes:
         format: None when `-o` was not given.
-        template: of `jsonpath` and `custom-columns`.
-        single: whether one object was asked for by name, so that it is no list.
+        template: the template of `jsonpath` or `custom-columns`.
+        single: whether one object was asked for by name, so that it is not printed as a list.
         colour: whether phases are coloured.
         dry_run: whether nothing is to be sent.
     """
@@ -66,7 +66,7 @@ class OutputFlags:
 
     @contextmanager
     def naming(self, kind: str) -> Iterator[Callable[[str], None]]:
-        """With `-o name` what is said inside goes to stderr, and the name is all that stdout gets.
+        """With `-o name` send all output to stderr until the context ends, and only the name to stdout.
 
         Yields:
             A function to call with the name of the object once it is created.
@@ -96,7 +96,7 @@ def output_flags(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def create_flags(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Those of `output_flags`, and `--dry-run`."""
+    """Add the flags of `output_flags`, and `--dry-run`."""
     dry_run = click.option(
         "--dry-run", type=click.Choice(["none", "client"]), default="none", show_default=True,
         help="With client, print the object and send nothing.",
@@ -105,7 +105,7 @@ def create_flags(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def counted_create_flags(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Those of `output_flags`, and a `--dry-run` that says what there would be."""
+    """Add the flags of `output_flags`, and a `--dry-run` that shows what would be in a backup."""
     dry_run = click.option(
         "--dry-run", is_flag=False, flag_value="cluster", default="none",
         type=click.Choice(["none", "client", "cluster"]),
@@ -116,7 +116,7 @@ def counted_create_flags(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def previewed_create_flags(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Those of `output_flags`, and a `--dry-run` that says what would be done."""
+    """Add the flags of `output_flags`, and a `--dry-run` that shows what a restore would do."""
     dry_run = click.option(
         "--dry-run", is_flag=False, flag_value="cluster", default="none",
         type=click.Choice(["none", "client", "cluster", "server"]),
@@ -167,7 +167,7 @@ class OutputOptions:
 
     @property
     def previews(self) -> bool:
-        """Whether only what would be done is to be shown."""
+        """Whether the command only shows what it would do."""
         return self.dry_run in ("cluster", "server")
 
 
@@ -223,7 +223,7 @@ def encode(obj: Any, form: str) -> str:
     """JSON indented by two blanks, or YAML with sorted keys and its closing newline."""
     if form == "json":
         text = json.dumps(obj, indent=2, ensure_ascii=False)
-        # They can only be inside of texts; JSON leaves them as they are, and a terminal would obey.
+        # They occur only in strings; JSON allows them there, but a terminal would obey them.
         return _LATE_CONTROLS.sub(_escaped, text)
     import yaml
 
@@ -234,13 +234,13 @@ def encode(obj: Any, form: str) -> str:
             return True
 
         def represent_text(self, text: str) -> yaml.ScalarNode:
-            # Keys come here too.
+            # Also called for keys.
             style = '"' if _NEEDS_ESCAPES.search(text) else "'" if _AMBIGUOUS.fullmatch(text) else None
             return self.represent_scalar("tag:yaml.org,2002:str", text, style=style)
 
     Dumper.add_representer(str, Dumper.represent_text)
     text = yaml.dump(obj, Dumper=Dumper, sort_keys=True, allow_unicode=True, default_flow_style=False)
-    # Those that the dumper leaves as they are stand in double quotes only.
+    # The dumper leaves some of them unescaped, only in double quotes.
     return _LATE_CONTROLS.sub(_escaped, text)
 
 
@@ -251,7 +251,7 @@ def _escaped(found: re.Match[str]) -> str:
 def render_table(objects: Iterable[JSONObject], table: Table, flags: OutputFlags) -> str:
     """Lay out a table: columns padded to max(6, widest + 3), the last not; nothing at all without rows.
 
-    Only our own colours are in it: control characters in cells become text.
+    The only control characters in it are colours of phases: those in cells are escaped.
     """
     if flags.format == "wide":
         table = _widened(table)

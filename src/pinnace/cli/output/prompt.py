@@ -19,7 +19,7 @@ def confirmed() -> bool:
 
 
 def exactly_one(names: int, everything: bool, selector: object, what: str) -> None:
-    """Exactly one way of choosing must be given. Raises CommandError."""
+    """Refuse anything but exactly one way of choosing objects. Raises InvalidInput."""
     from pinnace.cli.errors import InvalidInput
 
     if [names > 0, everything, selector is not None].count(True) != 1:

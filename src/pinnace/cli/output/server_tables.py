@@ -1,4 +1,4 @@
-"""The tables of the kinds that only a server has. (docs/spec: CLI 2.3)"""
+"""The tables of `get` for kinds that only a server has. (docs/spec: CLI 2.3)"""
 
 from collections.abc import Callable
 from datetime import datetime

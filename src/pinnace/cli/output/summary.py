@@ -10,7 +10,7 @@ from pinnace.cli.output import cells
 
 
 class Named(Protocol):
-    """What is known of the kind of an object."""
+    """A kind of objects that has a noun."""
 
     @property
     def noun(self) -> str:

@@ -1,4 +1,4 @@
-"""The tables of `get`. (docs/spec: CLI 2.3)"""
+"""The tables of `get` for backups and restores. (docs/spec: CLI 2.3)"""
 
 import re
 from collections.abc import Callable
@@ -15,8 +15,8 @@ _SCHEDULED_NAME = re.compile(r"^(.*)-([0-9]{14})$")
 def backup_table(clock: Callable[[], datetime] = utcnow) -> Table:
     """NAME, STATUS, ERRORS, WARNINGS, CREATED, EXPIRES, STORAGE LOCATION, SELECTOR.
 
-    Before the last, QUEUE POSITION of those that a server has queued (docs/spec: BEY 8.1), and SIZE of those
-    that have noted it.
+    Before the last, QUEUE POSITION if a server has queued one (docs/spec: BEY 8.1), and SIZE if one has noted
+    it.
     """
     now = clock()
 
@@ -58,7 +58,7 @@ def backup_table(clock: Callable[[], datetime] = utcnow) -> Table:
 
 
 def _wide(obj: JSONObject, done_field: str, now: datetime) -> list[str]:
-    """What the object itself says of the size and time of its run."""
+    """ITEMS, DURATION and AGE."""
     status = cells.status(obj)
     progress = status.get("progress") or {}
     done, total = progress.get(done_field), progress.get("totalItems")

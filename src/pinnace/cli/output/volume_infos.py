@@ -1,7 +1,7 @@
-"""The records that backups and restores keep of each volume, in descriptions. Pure. (docs/spec: BEY 3.6, 3.7)
+"""Describes the records that backups and restores keep of each volume. Pure. (docs/spec: BEY 3.6, 3.7)
 
-They come from files of a location and count as hostile input: whatever is missing or of another type is shown
-as empty.
+They come from files of a location and count as hostile input: a field that is missing or of another type is
+shown as empty.
 """
 
 from collections.abc import Sequence
@@ -60,7 +60,7 @@ def skipped(infos: Sequence[JSONObject]) -> dict[str, str]:
 def csi_snapshots(
     sheet: Sheet, infos: Sequence[JSONObject], title: str, method: str = "backupMethod"
 ) -> None:
-    """The CSI snapshots by claim, each with where its data is; nothing without any."""
+    """Write the CSI snapshots by claim, each with the place of its data; nothing without any."""
     found = of_csi(infos, method)
     if not found:
         return
@@ -79,7 +79,7 @@ def csi_snapshots(
 
 
 def native_snapshots(sheet: Sheet, infos: Sequence[JSONObject], title: str) -> None:
-    """The native snapshots that volumes were restored from; nothing without any."""
+    """Write the native snapshots that volumes were restored from; nothing without any."""
     found = [info for info in infos if text(info, "restoreMethod") == BackupMethod.NATIVE_SNAPSHOT]
     if not found:
         return
@@ -93,7 +93,7 @@ def native_snapshots(sheet: Sheet, infos: Sequence[JSONObject], title: str) -> N
 
 
 def skipped_volumes(sheet: Sheet, infos: Sequence[JSONObject]) -> None:
-    """The volumes whose data is not in the backup; nothing without any."""
+    """Write the volumes whose data is not in the backup; nothing without any."""
     found = skipped(infos)
     if not found:
         return

@@ -1,4 +1,4 @@
-"""The volumes of pods in a description, by who moved them and by phase. (docs/spec: CLI 4.3, BEY 8.4)"""
+"""Describes the volumes of pods, by uploader and phase. (docs/spec: CLI 4.3, BEY 8.4)"""
 
 from collections.abc import Sequence
 from typing import Final
@@ -12,10 +12,10 @@ _GROUPS: Final = {"Completed": "Completed", "Failed": "Failed", "InProgress": "I
 
 
 def pod_volumes(sheet: Sheet, volumes: Sequence[JSONObject], details: bool, *, what: str) -> None:
-    """`Restic Backups:` or `Restic Restores:`, and the same of other uploaders; nothing without volumes."""
+    """Write `Restic Backups:` or `Restic Restores:`, and the like of other uploaders; nothing without any."""
     uploaders: dict[str, list[JSONObject]] = {}
     for volume in volumes:
-        # Before there was a choice there was restic, and no field that says so.
+        # Objects from before there was a choice have no such field: their uploader is restic.
         uploaders.setdefault(cells.spec(volume).get("uploaderType") or "restic", []).append(volume)
     for uploader in sorted(uploaders, key=lambda name: (name != "restic", name)):
         hint = "" if details else " (specify --details for more information)"
@@ -45,7 +45,7 @@ def _by_phase(sheet: Sheet, volumes: Sequence[JSONObject], details: bool) -> Non
 
 
 def _by_pod(sheet: Sheet, volumes: Sequence[JSONObject]) -> None:
-    """The volumes of each pod, and below them what failed, or what they wait for."""
+    """Write the volumes of each pod, and below them the messages of those that failed or wait."""
     pods: dict[str, list[str]] = {}
     reasons: dict[str, list[str]] = {}
     for volume in volumes:
@@ -64,7 +64,7 @@ def _by_pod(sheet: Sheet, volumes: Sequence[JSONObject]) -> None:
 
 
 def _percentage(volume: JSONObject) -> str:
-    """How far a running one is; nothing where that is not known. (docs/spec: CLI-021)"""
+    """The progress of a running one, as ` (42.00%)`; empty if it is not known. (docs/spec: CLI-021)"""
     if cells.phase(volume) != "InProgress":
         return ""
     progress = cells.status(volume).get("progress") or {}

@@ -1,4 +1,4 @@
-"""Plugins as init containers of the server's Deployment; pure. (docs/spec: CLI 8.1)"""
+"""Plugins as init containers of the server's Deployment. Pure. (docs/spec: CLI 8.1)"""
 
 import copy
 
@@ -22,7 +22,7 @@ def init_container_name(image: str) -> str:
 
 
 def with_plugin(deployment: JSONObject, image: str, pull_policy: str) -> JSONObject:
-    """The Deployment with one more plugin. Raises CommandError when it is none of a server."""
+    """The Deployment with one more plugin. Raises CommandError if it is not that of a server."""
     changed = copy.deepcopy(deployment)
     pod = _pod_spec(changed)
     volumes = pod.setdefault("volumes", [])
@@ -50,11 +50,11 @@ def without_plugin(deployment: JSONObject, name_or_image: str) -> JSONObject:
         if name_or_image in (container.get("name"), container.get("image")):
             del containers[position]
             return changed
-    those = _those_of(containers)
-    raise CommandError(f"init container {name_or_image} not found in Velero server deployment{those}")
+    present = _names_of(containers)
+    raise CommandError(f"init container {name_or_image} not found in Velero server deployment{present}")
 
 
-def _those_of(containers: list[JSONObject]) -> str:
+def _names_of(containers: list[JSONObject]) -> str:
     names = ", ".join(str(container.get("name")) for container in containers)
     return f"; it has {names}" if names else "; it has none"
 

@@ -1,4 +1,4 @@
-"""What `plugin add|remove|get` do. (docs/spec: CLI 8.1)"""
+"""The work of `plugin add|remove|get`. (docs/spec: CLI 8.1)"""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -42,7 +42,7 @@ def remove(ctx: click.Context, name_or_image: str) -> None:
 
 
 async def _change(settings: Settings, change: Callable[[JSONObject], JSONObject]) -> None:
-    """Patch the Deployment of the server with what `change` makes of it."""
+    """Patch the Deployment of the server to what `change` returns for it."""
     async with open_cluster(settings) as client:
         for attempt in range(1, ATTEMPTS + 1):
             try:
@@ -60,7 +60,7 @@ async def _patch(client: "KubeClient", namespace: str, change: Callable[[JSONObj
     if not found:
         raise CommandError(
             f"Velero deployment not found: namespace {namespace} has no Deployment with the label "
-            f"{SERVER_LABEL}; name the namespace of the server by -n"
+            f"{SERVER_LABEL}; name the namespace of the server with -n"
         )
     before = found[0]
     patch = merge_patch(before, change(before))
@@ -70,7 +70,7 @@ async def _patch(client: "KubeClient", namespace: str, change: Callable[[JSONObj
 
 
 def get(ctx: click.Context, output: OutputFlags, timeout_seconds: float) -> None:
-    """Print the plugins that the server names; what cannot be asked is said on stdout, exit code 0."""
+    """Print the plugins of the server; an error of asking it goes to stdout, with exit code 0."""
     settings = server_settings(ctx, "plugin get")
 
     async def work() -> JSONObject | str:
@@ -104,7 +104,7 @@ def _print(answer: JSONObject, output: OutputFlags) -> None:
     ]
     table = plugin_table()
     if output.format == "name":
-        # They are no objects, so that the names stand alone.
+        # Plugins are not objects, so their names have no kind in front.
         for plugin in table.sort(plugins):
             click.echo(printable(plugin["metadata"]["name"]))
         return

@@ -1,4 +1,4 @@
-"""`hold-volume`: what a pod runs that has a volume mounted for a node agent. (docs/spec: BEY 6.7)"""
+"""`hold-volume`: the program of pods that keep a volume mounted for a node agent. (docs/spec: BEY 6.7)"""
 
 import signal
 
@@ -11,7 +11,7 @@ from pinnace.cli.flags import Command
 def command() -> int:
     """Do nothing until ended; run by the pods that mount volumes whose data is moved."""
     ends = {signal.SIGTERM, signal.SIGINT}
-    # Blocked and waited for: a first process has no default action for them.
+    # Blocked and waited for, as the first process of a container has no default action for them.
     signal.pthread_sigmask(signal.SIG_BLOCK, ends)
     signal.sigwait(ends)
     return 0

@@ -1,8 +1,8 @@
 """Flags of later versions of Velero that manifests pass to the server and the node agent. (docs/spec: BEY 10)
 
 A flag with a meaning here is an option of the command itself, under both names. Those below have none: they
-are accepted, so that a manifest written for Velero starts, and each that asks for something else than what
-happens anyway is a warning that names it.
+are accepted, so that a manifest written for Velero starts, and cause a warning if they ask for something else
+than what happens anyway.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -20,7 +20,7 @@ class Flag:
 
     Attributes:
         why: what happens here instead.
-        same: values that ask for that.
+        same: values that ask for what happens anyway.
     """
 
     name: str
@@ -37,7 +37,7 @@ class Flag:
 
 
 _CAVEATS: Final = "pinnace.caveats"
-"""Where the warnings of a command are kept: in click's context."""
+"""The key in click's context under which the warnings of a command are kept."""
 
 _NO_JOBS: Final = "the server itself maintains repositories, without jobs"
 _ONE_BY_ONE: Final = "volumes are snapshotted one by one"
@@ -106,20 +106,20 @@ def _note(flag: Flag) -> Callable[[click.Context, click.Parameter, Any], None]:
 
 
 def caveats(ctx: click.Context) -> list[str]:
-    """Warnings for the given flags of this kind."""
+    """Warnings about the given flags without effect."""
     found: list[str] = ctx.meta.get(_CAVEATS, [])
     return found
 
 
 def known_controllers(names: Iterable[str]) -> tuple[list[str], list[str]]:
-    """Names of controllers with those of Velero 1.18 replaced, and what to warn of."""
-    ours: list[str] = []
+    """The names of controllers, with those of Velero 1.18 translated, and warnings about the unknown."""
+    known: list[str] = []
     warnings: list[str] = []
     for name in names:
         if name not in CONTROLLERS:
-            ours.append(name)
+            known.append(name)
         elif CONTROLLERS[name]:
-            ours.append(CONTROLLERS[name])
+            known.append(CONTROLLERS[name])
         else:
             warnings.append(f"--disable-controllers={name} has no effect: there is no such controller here")
-    return ours, warnings
+    return known, warnings

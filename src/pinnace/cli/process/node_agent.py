@@ -12,32 +12,17 @@ from pinnace.api.values.error_texts import error_text
 from pinnace.cli.common.commands import all_of, names_argument
 from pinnace.cli.connect import need_no_location, settings_of
 from pinnace.cli.errors import CommandError, InvalidInput
-from pinnace.cli.flags import Command, Enum, takes
+from pinnace.cli.flags import Command, takes
 from pinnace.cli.process import later_flags
 from pinnace.cli.process.options import NodeAgentFlags
-from pinnace.cli.process.server import LEVELS, Number
+from pinnace.cli.process.shared import Number, at_least_one, check_address, monitoring_options
 from pinnace.http.user_agent import user_agent
 
 NODE_VARIABLE = "NODE_NAME"
 SCRATCH_VARIABLE = "VELERO_SCRATCH_DIR"
 
 _OPTIONS = all_of(
-    click.option(
-        "--log-level", type=Enum(*LEVELS), default="info", show_default=True, help="Lowest level written."
-    ),
-    click.option(
-        "--log-format",
-        type=Enum("text", "json"),
-        default="text",
-        show_default=True,
-        help="Form of log lines.",
-    ),
-    click.option(
-        "--metrics-address",
-        default=":8085",
-        show_default=True,
-        help="Address of /metrics, /healthz, /readyz.",
-    ),
+    monitoring_options,
     click.option(
         "--host-pods", default="/host_pods", show_default=True,
         help="Folder where the pods directory of the node's kubelet is mounted.",
@@ -65,8 +50,8 @@ _OPTIONS = all_of(
 def command(ctx: click.Context, flags: NodeAgentFlags) -> None:
     """Run the node agent: it saves and restores the volumes of the pods of its node, until a signal.
 
-    The environment says the name of the node (NODE_NAME), the namespace of the server (VELERO_NAMESPACE), and
-    where restic keeps its cache (VELERO_SCRATCH_DIR). `node-agent server` is the same.
+    The environment has the name of the node (NODE_NAME), the namespace of the server (VELERO_NAMESPACE), and
+    the folder for the cache of restic (VELERO_SCRATCH_DIR). `node-agent server` is the same.
     """
     if flags.names not in ((), ("server",)):
         raise click.UsageError(f'unknown command "{" ".join(flags.names)}"')
@@ -88,23 +73,19 @@ def _serve(ctx: click.Context, flags: NodeAgentFlags) -> None:
     from pinnace.runtime.logfields import get_logger
     from pinnace.server.checks import StartupError
     from pinnace.server.monitoring.logging import configure_logging
-    from pinnace.server.monitoring.pages import parse_address
     from pinnace.server.node_agent import NodeAgentOptions, run_node_agent
 
     settings = settings_of(ctx)
     need_no_location(settings, "the node agent")
-    try:
-        parse_address(flags.metrics_address)
-    except ValueError as error:
-        raise InvalidInput(f"--metrics-address: {error}") from error
+    check_address("--metrics-address", flags.metrics_address)
     scratch = os.environ.get(SCRATCH_VARIABLE)
     options = NodeAgentOptions(
         namespace=settings.namespace,
         node=node_name(os.environ),
         pods_directory=Path(flags.host_pods),
         metrics_address=flags.metrics_address,
-        backup_workers=_workers("--backup-workers", flags.backup_workers),
-        restore_workers=_workers("--restore-workers", flags.restore_workers),
+        backup_workers=at_least_one("--backup-workers", flags.backup_workers),
+        restore_workers=at_least_one("--restore-workers", flags.restore_workers),
         config_map=flags.node_agent_configmap,
         scratch=Path(scratch) if scratch else None,
     )
@@ -122,7 +103,7 @@ def _serve(ctx: click.Context, flags: NodeAgentFlags) -> None:
 
 
 def node_name(environ: Mapping[str, str]) -> str:
-    """The name of our node. Raises InvalidInput."""
+    """The name of this agent's node. Raises InvalidInput."""
     name = environ.get(NODE_VARIABLE, "")
     if not name:
         raise InvalidInput(
@@ -130,9 +111,3 @@ def node_name(environ: Mapping[str, str]) -> str:
             "(in a pod: fieldRef spec.nodeName)"
         )
     return name
-
-
-def _workers(flag: str, count: int) -> int:
-    if count < 1:
-        raise InvalidInput(f"{flag} must be at least 1")
-    return count

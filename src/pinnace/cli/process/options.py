@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class ServerFlags:
-    """`server`."""
+    """The flags of `server`."""
 
     log_level: str
     log_format: str

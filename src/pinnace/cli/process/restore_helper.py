@@ -1,4 +1,4 @@
-"""`restore-helper`: what the init container of restored pods runs. (docs/spec: SRV 17, PVL 11)
+"""`restore-helper`: the program of the init container of restored pods. (docs/spec: SRV 17, PVL 11)
 
 The entry point calls its function without this command where it can: that is a tenth of the work.
 """

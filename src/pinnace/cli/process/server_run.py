@@ -1,4 +1,4 @@
-"""What `server` does: flags to options, errors to exit codes. (docs/spec: SRV 4-6)"""
+"""The work of `server`: turns flags into options, and errors into exit codes. (docs/spec: SRV 4-6)"""
 
 import asyncio
 import os
@@ -15,6 +15,7 @@ from pinnace.backup.request import ServerDefaults
 from pinnace.cli.connect import need_no_location, settings_of
 from pinnace.cli.errors import CommandError, InvalidInput
 from pinnace.cli.process.options import ServerFlags
+from pinnace.cli.process.shared import at_least_one, check_address
 from pinnace.cli.settings import Settings
 from pinnace.controllers import backup, item_operations, schedule, waiting_runs
 from pinnace.controllers.deletion import backup_deletion, gc
@@ -32,7 +33,6 @@ from pinnace.runtime.logfields import get_logger
 from pinnace.server.app import run_server
 from pinnace.server.checks import StartupError
 from pinnace.server.monitoring.logging import configure_logging
-from pinnace.server.monitoring.pages import parse_address
 from pinnace.server.options import CLIENT_BURST, CLIENT_QPS, ServerOptions
 
 log = get_logger(__name__)
@@ -57,10 +57,10 @@ LATER = (
     scheduled.NAME,
     requested.NAME,
 )
-"""Controllers with the names of later Velero, and our own, which the message of 1.6 does not list."""
+"""Controllers of later versions of Velero and of Pinnace, which the message of Velero 1.6 does not list."""
 
 SHORTEST_LEASE = Duration.seconds(5)
-"""Several tries to renew it must fit in."""
+"""The shortest lease: several attempts to renew it must fit in."""
 
 RESTORE_ONLY = frozenset({backup.NAME, backup_deletion.NAME, gc.NAME, schedule.NAME})
 
@@ -69,7 +69,7 @@ def serve(ctx: click.Context, flags: ServerFlags, warnings: Sequence[str] = ()) 
     """Run the server. Raises CommandError when it cannot start or ends badly.
 
     Args:
-        warnings: logged first; they are about the flags.
+        warnings: warnings about the flags, to log first.
     """
     settings = settings_of(ctx)
     need_no_location(settings, "server")
@@ -100,9 +100,9 @@ def server_options(settings: Settings, flags: ServerFlags) -> ServerOptions:
             )
     if flags.restore_only:
         disabled |= RESTORE_ONLY
-    _check_address("--metrics-address", flags.metrics_address)
+    check_address("--metrics-address", flags.metrics_address)
     if flags.profiler_address:
-        _check_address("--profiler-address", flags.profiler_address)
+        check_address("--profiler-address", flags.profiler_address)
     qps, burst = client_cap(flags.client_qps, flags.client_burst)
     try:
         first, last = read_priorities(flags.restore_resource_priorities)
@@ -138,8 +138,8 @@ def server_options(settings: Settings, flags: ServerFlags) -> ServerOptions:
         ),
         backup_sync_period=flags.backup_sync_period,
         store_validation_frequency=flags.store_validation_frequency,
-        backup_workers=_workers("--backup-workers", flags.backup_workers),
-        restore_workers=_workers("--restore-workers", flags.restore_workers),
+        backup_workers=at_least_one("--backup-workers", flags.backup_workers),
+        restore_workers=at_least_one("--restore-workers", flags.restore_workers),
         parallel_restores_into_namespace=flags.allow_parallel_restores_into_namespace,
         plugin_directory=Path(flags.plugin_dir),
         restic_timeout=flags.restic_timeout,
@@ -165,8 +165,8 @@ def _lease_duration(given: Duration) -> Duration:
 def client_cap(qps: float | None, burst: int | None) -> tuple[float | None, int]:
     """The cap on requests a second, None for none, and the burst. Raises InvalidInput.
 
-    Without either flag there is none: the client finds out by itself what the API server takes. So it does
-    with 0, which leaves the rate to the client library. (docs/spec: SRV 2, SRV-001)
+    Without either flag, or with 0, there is no cap: the client adapts to what the API server accepts.
+    (docs/spec: SRV 2, SRV-001)
     """
     if qps is not None and qps < 0:
         raise InvalidInput("client-qps must be positive")
@@ -181,16 +181,3 @@ def _positive(flag: str, duration: Duration) -> Duration:
     if duration <= Duration():
         raise InvalidInput(f"{flag} must be positive")
     return duration
-
-
-def _workers(flag: str, count: int) -> int:
-    if count < 1:
-        raise InvalidInput(f"{flag} must be at least 1")
-    return count
-
-
-def _check_address(flag: str, text: str) -> None:
-    try:
-        parse_address(text)
-    except ValueError as error:
-        raise InvalidInput(f"{flag}: {error}") from error

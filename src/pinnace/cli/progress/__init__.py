@@ -1,3 +1,3 @@
-"""Progress of long work: what is known (`state`), how it is written (`lines`), where and when (`view`), and
-what a server's run says of its volumes (`volumes`). (docs/adr/062)
+"""Progress of long work: its state (`state`), its lines (`lines`), drawing them (`view`), and the activity
+and the volumes of a server's run (`activity`, `volumes`). (docs/adr/062)
 """

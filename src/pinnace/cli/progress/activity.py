@@ -1,37 +1,37 @@
-"""What a server's run says it is doing now, for people. Pure. (docs/adr/062)
+"""Reads the activity of a server's run from its status. Pure. (docs/adr/062)
 
-Only our servers say it; of others the numbers of items are known, which are lower bounds.
+Only Pinnace's server writes it; other servers write only numbers of items, which are lower bounds.
 """
 
 from typing import Final
 
 from pinnace.api.objects import JSONObject, listed, mapping, objects, text
 from pinnace.cli.progress.lines import detail_lines
-from pinnace.cli.progress.state import Amount, State
+from pinnace.cli.progress.state import Amount, State, number_in
 
 _COLUMNS: Final = 10_000
-"""A description is not cut."""
+"""Wide enough that the lines of a description are not cut."""
 
 
 def activity_of(status: JSONObject) -> State:
     """The activity in the status of a Backup or Restore; its items are left at 0."""
-    said = mapping(status, "activity")
-    upload = Amount(done=_number(said, "uploadedBytes"), total=_number(said, "uploadBytes"))
+    activity = mapping(status, "activity")
+    upload = Amount(done=number_in(activity, "uploadedBytes"), total=number_in(activity, "uploadBytes"))
     return State(
         done=0,
         total=0,
-        at_least=said.get("totalIsFinal") is not True,
-        is_estimate=said.get("totalIsEstimate") is True,
+        at_least=activity.get("totalIsFinal") is not True,
+        is_estimate=activity.get("totalIsEstimate") is True,
         kinds={
             text(resource, "name"): Amount(
-                done=_number(resource, "itemsDone"),
-                total=_number(resource, "totalItems"),
+                done=number_in(resource, "itemsDone"),
+                total=number_in(resource, "totalItems"),
                 at_least=resource.get("totalIsFinal") is not True,
             )
-            for resource in objects(said, "resources")
+            for resource in objects(activity, "resources")
         },
-        hooks=_texts(said, "hooks"),
-        waiting=_texts(said, "waiting"),
+        hooks=_texts(activity, "hooks"),
+        waiting=_texts(activity, "waiting"),
         upload=upload if upload.total else None,
     )
 
@@ -41,10 +41,5 @@ def described(status: JSONObject) -> list[str]:
     return [line.strip() for line in detail_lines(activity_of(status), _COLUMNS, "")]
 
 
-def _texts(said: JSONObject, name: str) -> tuple[str, ...]:
-    return tuple(entry for entry in listed(said, name) if isinstance(entry, str))
-
-
-def _number(said: JSONObject, name: str) -> int:
-    value = said.get(name)
-    return value if isinstance(value, int) and value > 0 else 0
+def _texts(activity: JSONObject, name: str) -> tuple[str, ...]:
+    return tuple(entry for entry in listed(activity, name) if isinstance(entry, str))

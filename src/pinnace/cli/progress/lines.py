@@ -1,6 +1,6 @@
-"""The lines that show how far a run is, each within the columns of a terminal. Pure.
+"""The lines that show the progress of a run, each within the columns of a terminal. Pure.
 
-The narrower the terminal, the less there is: first the bars go, then rates, then the ends of names.
+A narrow terminal gets less: bars are left out first, then rates, then the ends of names.
 """
 
 from collections.abc import Iterator
@@ -31,7 +31,7 @@ def numbers(state: State) -> str:
 
 
 def main_line(what: str, state: State, columns: int, blocks: str) -> str:
-    """The line with the numbers of the whole run; a lower bound has no bar, which would be full too soon."""
+    """The line with the numbers of the whole run. A lower bound has no bar: it would be full too soon."""
     eta = state.eta_seconds
     facts = [
         f"{state.rate:,.0f}/s" if state.rate >= 1 else "",
@@ -54,10 +54,10 @@ def detail_lines(state: State, columns: int, blocks: str = BLOCKS) -> list[str]:
     """A line for each resource in flight, each volume, hook and wait, and for the upload.
 
     Args:
-        blocks: what bars are made of; without, there are no bars.
+        blocks: the two characters of bars; empty for no bars.
     """
     lines = [f"  {state.phase}"] if state.phase else []
-    # Most resources of a cluster have no objects, or few: they are over before their line could be read.
+    # Most resources of a cluster have few objects or none: they are done before their line could be read.
     kinds = [kind for kind in state.kinds.items() if kind[1].total and kind[1].done < kind[1].total]
     kinds.sort(key=lambda kind: -kind[1].total)
     for name, kind in kinds[:_LINES_OF_A_SORT]:
@@ -75,7 +75,7 @@ def detail_lines(state: State, columns: int, blocks: str = BLOCKS) -> list[str]:
     lines += [f"  hook: {hook}" for hook in state.hooks[:_LINES_OF_A_SORT]]
     lines += _more(len(state.hooks), "hooks")
     lines += [f"  waiting for {what}" for what in state.waiting[:_LINES_OF_A_SORT]]
-    lines += _more(len(state.waiting), "to wait for")
+    lines += _more(len(state.waiting), "waits")
     if state.download_bytes is not None:
         lines.append(f"  downloading the backup: {size(state.download_bytes)}")
     if state.upload is not None:
@@ -91,7 +91,7 @@ def clock(seconds: float) -> str:
 
 
 def _bytes_line(name: str, amount: Amount, columns: int, blocks: str) -> str:
-    """A volume or an upload, with a bar of its own where there is room."""
+    """A line for a volume or an upload, with a bar if there is room."""
     text = f"{size(amount.done)} of {size(amount.total)}"
     more = f"{size(amount.rate)}/s" if amount.rate >= 1 else ""
     bar = f"{_bar(amount.share, _DETAIL_BAR, blocks)} " if blocks and columns >= _BAR_COLUMNS else ""
@@ -101,7 +101,7 @@ def _bytes_line(name: str, amount: Amount, columns: int, blocks: str) -> str:
 
 
 def _facts(name: str, text: str, more: str, columns: int) -> str:
-    """A name and its numbers; where they do not fit, `more` is left out, then the end of the name."""
+    """A line with a name and its numbers. If it is too long, `more` is left out, then the end of the name."""
     line = f"  {name}: {text}  {more}" if more else f"  {name}: {text}"
     if len(line) < columns:
         return line
@@ -124,6 +124,6 @@ def _bar(share: float, width: int, blocks: str) -> str:
 
 
 def _cut(line: str, columns: int) -> str:
-    """The line without what does not fit; the last column stays empty, where some terminals wrap."""
+    """The line, cut to fit. The last column stays empty, as some terminals wrap there."""
     line = printable(line.translate(_SPACES))
     return line[: max(columns - 1, 1)]

@@ -1,7 +1,7 @@
-"""How far a run is, as it is shown. Pure.
+"""The progress of a run, as it is shown. Pure.
 
-What is not known yet is not shown as if it were: while lists have not begun a total is a lower bound, which
-is said; a remaining time is shown only when the total is final and some time has passed.
+Unknown numbers are not shown as known: before all lists have begun a total is a lower bound and is shown as
+one, and a remaining time is shown only when the total is final and some time has passed.
 """
 
 from collections.abc import Mapping
@@ -15,11 +15,11 @@ _ETA_AFTER_SECONDS: Final = 3.0
 
 
 class Amount(msgspec.Struct, frozen=True, kw_only=True):
-    """So much of so much, of items or bytes.
+    """How many items or bytes of how many are done.
 
     Attributes:
         at_least: whether the total is a lower bound.
-        rate: a second; 0 if it is not known yet.
+        rate: items or bytes per second; 0 if it is not known yet.
     """
 
     done: int
@@ -34,7 +34,7 @@ class Amount(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Volume(msgspec.Struct, frozen=True, kw_only=True):
-    """A volume whose data is moved; `amount` is in bytes, and of 0 before its node agent has begun."""
+    """A volume whose data is moved; `amount` is in bytes, with a total of 0 before its node agent begins."""
 
     name: str
     amount: Amount
@@ -42,19 +42,19 @@ class Volume(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class State(msgspec.Struct, frozen=True, kw_only=True):
-    """How far a run is.
+    """The progress of a run.
 
     Attributes:
-        done, total: items.
+        done, total: numbers of items.
         at_least: whether the total is a lower bound.
-        is_estimate: whether the total has objects that filters will leave out.
-        seconds: since the beginning.
-        phase: of a server's run, if it says more than that it is running.
+        is_estimate: whether the total includes objects that filters may leave out.
+        seconds: since the start.
+        phase: the phase of a server's run, if it says more than that the run is in progress.
         kinds: items of each resource that is being processed.
         hooks: the hooks that run now.
-        waiting: what else is waited for.
-        volumes: those that are being moved.
-        volumes_done, volumes_total: of all volumes of the run.
+        waiting: what else the run waits for.
+        volumes: the volumes that are being moved.
+        volumes_done, volumes_total: numbers of all volumes of the run.
         upload: bytes of the files that are being uploaded.
         download_bytes: how much of the tarball was downloaded; None if nothing is being downloaded.
     """
@@ -81,13 +81,13 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def eta_seconds(self) -> float | None:
-        """The time that is left, once it means something."""
+        """The remaining time; None as long as it cannot be estimated."""
         if self.at_least or self.seconds < _ETA_AFTER_SECONDS or not 0 < self.done < self.total:
             return None
         return (self.total - self.done) / self.rate
 
     def to_dict(self, what: str) -> JSONObject:
-        """The same for programs."""
+        """The state as JSON for programs."""
         return {
             "type": "progress",
             "what": what,
@@ -118,3 +118,9 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
             "uploadBytes": self.upload.total if self.upload is not None else 0,
             "downloadedBytes": self.download_bytes or 0,
         }
+
+
+def number_in(obj: JSONObject, key: str) -> int:
+    """A number of an untrusted object; 0 if it is missing, negative or of another type."""
+    value = obj.get(key)
+    return value if isinstance(value, int) and value > 0 else 0

@@ -1,5 +1,5 @@
-"""Where and when progress is shown, on stderr: lines that are redrawn on a terminal, a plain line every few
-seconds elsewhere, JSON for programs. (docs/adr/062)
+"""Shows progress on stderr: lines that are redrawn on a terminal, a plain line every few seconds elsewhere,
+JSON for programs. (docs/adr/062)
 """
 
 import asyncio
@@ -21,18 +21,18 @@ _FILE_COLUMNS: Final = 10_000
 
 
 def as_json(what: str, state: State) -> str:
-    """One line for programs."""
+    """The state as one line of JSON."""
     return json.dumps(state.to_dict(what))
 
 
 class Rates:
-    """Adds to amounts how fast they grow, from when each was first seen."""
+    """Adds rates to amounts: their growth since each was first seen."""
 
     def __init__(self) -> None:
         self._first: dict[str, tuple[float, int]] = {}
 
     def of(self, sort: str, amounts: Mapping[str, Amount], now: float) -> dict[str, Amount]:
-        """The same amounts with their rates; what is not among them any more is forgotten."""
+        """The same amounts with their rates. Amounts of this sort that are no longer given are forgotten."""
         keys = {f"{sort} {name}": name for name in amounts}
         for gone in [key for key in self._first if key.startswith(f"{sort} ") and key not in keys]:
             del self._first[gone]
@@ -60,12 +60,12 @@ class Rates:
 class ProgressView:
     """Shows how many items of how many are done.
 
-    A reader that has gone away is no reason to end the work: from then on nothing is shown.
+    If the reader of stderr is gone, the work goes on, and nothing more is shown.
 
     Args:
         what: `backup` or `restore`.
         form: `auto` (lines that are redrawn on a terminal, else as plain), `plain`, `json` or `none`.
-        details: what else is known; called with done and total.
+        details: returns all that is known of the run; called with done and total.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class ProgressView:
         self._form = form
         self._details = details
         stream = sys.stderr if stream is None else stream
-        # Drawing needs what the guard of the terminal takes out of texts.
+        # Drawing needs control characters, which the guard of the terminal escapes.
         self._stream: TextIO = getattr(stream, "unguarded", stream)
         self._clock = clock
         self._redraws = form == "auto" and self._stream.isatty()
@@ -94,7 +94,7 @@ class ProgressView:
         self._gone = form == "none"
 
     def update(self, done: int, total: int) -> None:
-        """Set the numbers, and show them if it is time."""
+        """Set the numbers, and show them if enough time has passed."""
         self._done, self._total = done, max(done, total)
         now = self._clock()
         if self._redraws:
@@ -108,20 +108,20 @@ class ProgressView:
         self.update(done, total)
 
     async def tick(self) -> None:
-        """Show what there is once a second until cancelled, also when no numbers arrive."""
+        """Show the progress once a second until cancelled, even if no numbers arrive."""
         while True:
             await asyncio.sleep(1)
             self.update(self._done, self._total)
 
     def finish(self, done: int) -> None:
-        """The run has ended with so many items: these are the last numbers."""
+        """Show the number of items of the run that has ended, as the last numbers."""
         self._done = self._total = done
         self._finished = True
         self.close()
         self._gone = True  # nothing follows the last numbers
 
     def close(self) -> None:
-        """Leave the last numbers as one line, once."""
+        """Replace what is drawn by one line with the last numbers."""
         if self._finished and self._form == "json":
             self._write(f"{as_json(self._what, self._final())}\n")
         if self._redraws and self._drawn:
@@ -164,7 +164,7 @@ class ProgressView:
         self._drawn = len(lines)
 
     def _back(self) -> str:
-        """Go back to where the drawing began, and erase it."""
+        """The control characters that erase the drawing."""
         up = f"\x1b[{self._drawn - 1}A" if self._drawn > 1 else ""
         return f"{up}\r\x1b[J"
 

@@ -1,4 +1,4 @@
-"""How far the volumes of a server's run are, from the objects that its node agents keep."""
+"""Follows the volumes of a server's run, by the objects that its node agents update."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -7,7 +7,7 @@ from typing import Final
 
 from pinnace.api import labels
 from pinnace.api.objects import JSONObject, mapping, text
-from pinnace.cli.progress.state import Amount, Volume
+from pinnace.cli.progress.state import Amount, Volume, number_in
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import ConnectionFailed, Gone, KubeError
 from pinnace.kube.resources import (
@@ -24,9 +24,9 @@ _RESOURCES: Final = {
 }
 _ENDED: Final = frozenset({"Completed", "Failed", "Canceled"})
 NEXT_SECONDS: Final = 1.0
-"""Before the next watch after one that the server ended."""
+"""The pause after a watch that the server ended."""
 PAUSE_SECONDS: Final = 5.0
-"""Before the objects are listed again after a watch that failed."""
+"""The pause after a watch that failed, before the objects are listed again."""
 
 
 class VolumeWatch:
@@ -40,24 +40,24 @@ class VolumeWatch:
 
     @property
     def moving(self) -> tuple[Volume, ...]:
-        """Those that have not ended, the ones that are furthest first."""
+        """The volumes whose transfer has not ended, those with the largest share done first."""
         volumes = [_volume(*found) for found in self._seen.items() if not _has_ended(found[1])]
         return tuple(sorted(volumes, key=lambda volume: (-volume.amount.share, volume.name)))
 
     @property
     def done(self) -> int:
-        """How many have ended."""
+        """How many volumes have ended."""
         return sum(map(_has_ended, self._seen.values()))
 
     @property
     def total(self) -> int:
-        """How many there are."""
+        """How many volumes there are."""
         return len(self._seen)
 
     async def follow(
         self, client: KubeClient, *, pause: Callable[[float], Awaitable[None]] = asyncio.sleep
     ) -> None:
-        """Keep up with the cluster until cancelled; what this user may not see is not shown."""
+        """Follow the objects until cancelled. Objects that this user may not read are left out."""
         async with asyncio.TaskGroup() as group:
             for resource in self._resources:
                 group.create_task(self._follow(client, resource, pause))
@@ -106,7 +106,7 @@ def _volume(key: tuple[str, str], obj: JSONObject) -> Volume:
     return Volume(
         name=_name(spec) or key[1],
         phase=text(status, "phase"),
-        amount=Amount(done=_number(progress, "bytesDone"), total=_number(progress, "totalBytes")),
+        amount=Amount(done=number_in(progress, "bytesDone"), total=number_in(progress, "totalBytes")),
     )
 
 
@@ -119,8 +119,3 @@ def _name(spec: JSONObject) -> str:
     if claim := text(spec, "sourcePVC"):
         return f"{text(spec, 'sourceNamespace')}/{claim}"
     return ""
-
-
-def _number(obj: JSONObject, key: str) -> int:
-    value = obj.get(key)
-    return value if isinstance(value, int) and value > 0 else 0

@@ -1,4 +1,4 @@
-"""Makes Restores of the options of a command. Pure. (docs/spec: CLI 5.1)"""
+"""Makes Restores from the options of a command. Pure. (docs/spec: CLI 5.1)"""
 
 from pinnace.api import labels
 from pinnace.api.chosen_objects import ChosenObjects, encode_chosen, parse_object
@@ -36,7 +36,7 @@ def requested_restore(name: str, namespace: str, options: RestoreCreateOptions) 
 
 
 def restore_spec(options: RestoreContentOptions) -> RestoreSpec:
-    """The spec without what only administrators say."""
+    """The spec without the fields that only administrators set."""
     spec = RestoreSpec(
         backup_name=options.from_backup,
         included_resources=list(options.include_resources),
@@ -75,7 +75,7 @@ def _chosen_objects(options: RestoreCreateOptions) -> ChosenObjects | None:
 
 
 def _restored_status(options: RestoreCreateOptions) -> RestoreStatusSpec | None:
-    """Excluded resources alone mean all others. (docs/spec: BEY 5.2)"""
+    """The resources whose status is restored. Excluded ones alone mean all others. (docs/spec: BEY 5.2)"""
     included, excluded = options.status_include_resources, options.status_exclude_resources
     if not included and not excluded:
         return None

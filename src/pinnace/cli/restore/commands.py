@@ -56,8 +56,8 @@ if TYPE_CHECKING:
     help="What to do with objects that exist and differ: none leaves them alone, update patches them to the"
     " version in the backup, recreate also deletes and creates anew what cannot be patched.",
 )
-@comma_list("--status-include-resources", help="Resource types that get back their status, '*' for all.")
-@comma_list("--status-exclude-resources", help="Resource types that do not.")
+@comma_list("--status-include-resources", help="Resource types whose status is restored, '*' for all.")
+@comma_list("--status-exclude-resources", help="Resource types whose status is not restored.")
 @click.option(
     "--resource-modifier-configmap",
     default="",

@@ -1,4 +1,4 @@
-"""What `restore create` does. (docs/spec: CLI 5.1)"""
+"""The work of `restore create`. (docs/spec: CLI 5.1)"""
 
 import sys
 from dataclasses import replace
@@ -75,7 +75,7 @@ def create(ctx: click.Context, options: RestoreCreateOptions) -> int:
 
 
 def _may_recreate(options: RestoreCreateOptions) -> bool:
-    """Whether objects may be deleted; only a terminal is asked, as in a script the flag is on purpose."""
+    """Whether objects may be deleted. Asks only on a terminal: a script has set the flag on purpose."""
     deletes = options.existing_resource_policy == ExistingResourcePolicy.RECREATE
     if not deletes or options.confirm or not options.printed().sends or not sys.stdin.isatty():
         return True
@@ -97,8 +97,7 @@ async def _submit(settings: Settings, name: str, output: OutputFlags, options: R
             return ExitCode.OK
         if options.objects:
             await _check_server(client, settings.namespace)
-        resource = RESTORES
-        created = await client.create(resource, encode(restore), settings.namespace)
+        created = await client.create(RESTORES, encode(restore), settings.namespace)
         click.echo(f'Restore request "{name}" submitted successfully.')
         if options.wait:
             return await outcome.wait(client, settings, RESTORE, created, options)
@@ -128,7 +127,7 @@ async def _resolved(
     selector = f"{labels.SCHEDULE_NAME}={labels.label_value(schedule)}"
     backups = await client.list_all(BACKUPS, namespace, label_selector=selector)
     if not backups:
-        # Backups outlive their schedule, so that none of it is no proof of a typing error.
+        # Backups outlive their schedule, so only a schedule without backups must exist.
         await ServerBackend(client, namespace).object(SCHEDULES.name, schedule)
         raise CommandError(f"No backups found for the schedule {schedule}")
     if options.allow_partially_failed:

@@ -16,7 +16,7 @@ from pinnace.cli.restore.objects import RestoredObjects, resource_list
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestoreFacts:
-    """What a description shows beside the Restore; a str is the text of what went wrong with the file.
+    """What a description shows beside the Restore. A str is the error of reading the file.
 
     Attributes:
         objects, volume_infos, operations: set only with details.

@@ -1,4 +1,4 @@
-"""`restore describe -o json`, in the manner of that of backups. Pure. (docs/spec: BEY 8.3)"""
+"""`restore describe -o json`, with the same structure as for backups. Pure. (docs/spec: BEY 8.3)"""
 
 from typing import Final
 

@@ -1,7 +1,7 @@
-"""What became of each object of a restore, as `restore describe --details` lists it. (docs/spec: BEY 3.5)
+"""The outcome of each object of a restore, as `restore describe --details` lists it. (docs/spec: BEY 3.5)
 
-Two files hold it: Velero's resource list, and our details with finer outcomes and reasons, which restores of
-Velero and of older versions lack. Both come from a location and count as hostile input.
+Two files have it: Velero's resource list, and Pinnace's details with finer outcomes and reasons, which
+restores of Velero and of older versions lack. Both come from a location and count as hostile input.
 """
 
 from collections.abc import Iterator, Mapping
@@ -14,11 +14,11 @@ from pinnace.cli.output.layout import Sheet
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestoredObjects:
-    """The objects of a restore, each with what became of it.
+    """The objects of a restore, each with its outcome.
 
     Attributes:
         by_kind: kind to titles (`ns1/web`), each with its outcome and reason as text.
-        counts: how many have each outcome; empty if only Velero's file is there.
+        counts: how many objects have each outcome; empty if there is only Velero's file.
     """
 
     by_kind: Mapping[str, Mapping[str, str]]
@@ -29,7 +29,7 @@ def restored_objects(resource_list: JSONObject | None, details: object) -> Resto
     """Read the two files; `details` is None if there is none.
 
     Raises:
-        ValueError: the resource list is none.
+        ValueError: the resource list has another form.
     """
     by_kind: dict[str, dict[str, str]] = {}
     for kind, entries in sorted(names_by_kind(resource_list).items()):
@@ -56,7 +56,7 @@ def _with_action(entry: str) -> tuple[str, str]:
 
 
 def resource_list(sheet: Sheet, found: RestoredObjects | str) -> None:
-    """The list, with a line for each object; a str is the text of what went wrong."""
+    """Write the list, with a line for each object. A str is the error of reading it."""
     sheet.line()
     if isinstance(found, str):
         sheet.field("Resource List", found)
@@ -65,11 +65,16 @@ def resource_list(sheet: Sheet, found: RestoredObjects | str) -> None:
         sheet.line("Objects:")
         for outcome in Outcome:
             if number := found.counts.get(outcome):
-                sheet.field(MEANINGS[outcome][:1].upper() + MEANINGS[outcome][1:], number, indent=1)
+                sheet.field(outcome_title(outcome), number, indent=1)
         sheet.line()
     sheet.line("Resource List:")
     for line in _lines(found):
         sheet.line(line)
+
+
+def outcome_title(outcome: Outcome) -> str:
+    """The meaning of an outcome as a title."""
+    return MEANINGS[outcome][:1].upper() + MEANINGS[outcome][1:]
 
 
 def _lines(found: RestoredObjects) -> Iterator[str]:

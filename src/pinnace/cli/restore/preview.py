@@ -1,4 +1,4 @@
-"""`restore create --dry-run`: what a restore would do, with a server and without one alike."""
+"""`restore create --dry-run`: shows what a restore would do, with and without a server."""
 
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from pathlib import Path
@@ -35,6 +35,7 @@ from pinnace.cli.output.findings import Finding, grouped
 from pinnace.cli.output.layout import Sheet, echo_laid_out
 from pinnace.cli.output.printing import encode
 from pinnace.cli.output.summary import counted
+from pinnace.cli.restore.objects import outcome_title
 from pinnace.cli.settings import Settings
 from pinnace.kube.errors import KubeError
 from pinnace.operations.modifiers import modifiers_of
@@ -94,7 +95,7 @@ async def preview(settings: Settings, restore: Restore, *, ask_api_server: bool,
 
 
 class _Lookups:
-    """Finds backups by a backend."""
+    """Looks up backups in a backend."""
 
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
@@ -150,7 +151,7 @@ async def _contents(backend: Backend, backup: Backup, folder: Path) -> BackupCon
 
 
 async def _optional(backend: Backend, kind: DownloadTargetKind, name: str) -> Any:
-    """A list that old backups lack: None then, or where a server gives no such file out."""
+    """A list in a file of the backup; None if the backup lacks the file, or the server does not serve it."""
     try:
         return await fetch_json(backend, kind, name, _DOWNLOADS)
     except FileMissing:
@@ -240,6 +241,6 @@ def _objects(sheet: Sheet, found: Preview) -> None:
     for each in Outcome:
         if each in lines:
             sheet.line()
-            sheet.line(f"{MEANINGS[each][:1].upper()}{MEANINGS[each][1:]}:")
+            sheet.line(f"{outcome_title(each)}:")
             for line in lines[each]:
                 sheet.line(line)

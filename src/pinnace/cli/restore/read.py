@@ -1,4 +1,4 @@
-"""Gathering what `restore describe` shows. (docs/spec: CLI 5.3)"""
+"""Gathers what `restore describe` shows. (docs/spec: CLI 5.3)"""
 
 from pinnace.api import labels
 from pinnace.api.objects import JSONObject
@@ -13,6 +13,7 @@ from pinnace.cli.restore.describe import RestoreFacts, describe_restore
 from pinnace.cli.restore.describe_json import restore_as_json
 from pinnace.cli.restore.objects import RestoredObjects, restored_objects
 from pinnace.kube.errors import KubeError
+from pinnace.storage.errors import StorageError
 
 
 async def describe_stored_restore(backend: Backend, restore: JSONObject, view: View) -> str:
@@ -29,14 +30,14 @@ async def gather(backend: Backend, restore: JSONObject, view: View) -> RestoreFa
     if status.get("warnings") or status.get("errors"):
         try:
             results = await fetch_json(backend, DownloadTargetKind.RESTORE_RESULTS, name, view.downloads)
-        except CommandError as error:
+        except (CommandError, KubeError, StorageError) as error:
             results = str(error)
         except ValueError as error:
             results, undecodable = str(error), True
     try:
         selector = f"{labels.RESTORE_NAME}={labels.label_value(name)}"
         volumes = await backend.objects("podvolumerestores", selector)
-    except KubeError as error:
+    except (KubeError, StorageError) as error:
         complain(f"error getting PodVolumeRestores for restore {name}: {error}")
         volumes = []
     return RestoreFacts(
@@ -59,13 +60,13 @@ async def gather(backend: Backend, restore: JSONObject, view: View) -> RestoreFa
 
 
 async def _objects(backend: Backend, name: str, view: View) -> RestoredObjects | str:
-    """What became of each object; a str is the text of what went wrong."""
+    """The outcome of each object. A str is the error of reading it."""
     options = view.downloads
     try:
         found = await fetch_json(backend, DownloadTargetKind.RESTORE_RESOURCE_LIST, name, options)
     except FileMissing:
         return "<restore resource list not found>"
-    except CommandError as error:
+    except (CommandError, KubeError, StorageError) as error:
         return f"<error getting restore resource list: {error}>"
     except ValueError as error:
         return f"<error reading restore resource list: {error}>"
@@ -74,7 +75,7 @@ async def _objects(backend: Backend, name: str, view: View) -> RestoredObjects |
         details = await fetch_json(backend, DownloadTargetKind.RESTORE_OUTCOMES, name, options)
     except FileMissing:
         pass  # a restore of Velero, or of an older version
-    except (CommandError, KubeError, ValueError) as error:
+    except (CommandError, KubeError, StorageError, ValueError) as error:
         complain(f"the reasons of the outcomes of restore {name} cannot be shown: {error}")
     try:
         return restored_objects(found if isinstance(found, dict) else None, details)

@@ -31,7 +31,7 @@ _NOT_OF_TEMPLATES = frozenset(
 
 
 def _schedule_and_template() -> list[click.Parameter]:
-    """The flag that matters most, then those of `backup create`: taken over, so that they never differ."""
+    """The flag that matters most, then copies of those of `backup create`, so that they never differ."""
     schedule = click.Option(
         ["--schedule"], default="", help="When to make backups: a cron expression, or '@every 6h'. Required."
     )
@@ -77,7 +77,7 @@ def _skip_immediately() -> Callable[[Any], Any]:
 @refusing(OF_BACKUPS)
 @takes(ScheduleCreateOptions)
 def create(ctx: click.Context, options: ScheduleCreateOptions) -> None:
-    """Create a schedule: a server makes a backup each time that the schedule says so.
+    """Create a schedule, by which a server makes backups.
 
     The schedule is a cron expression of five fields, in UTC, or '@every' and a duration.
 

@@ -1,4 +1,4 @@
-"""What `schedule create` does. (docs/spec: CLI 6)"""
+"""The work of `schedule create`. (docs/spec: CLI 6)"""
 
 import click
 
@@ -34,7 +34,7 @@ def create(ctx: click.Context, options: ScheduleCreateOptions) -> None:
 
 
 def _check_expression(expression: str) -> None:
-    """Refuse here what the server would refuse later, seen only in `describe`. Raises InvalidInput."""
+    """Refuse an expression that the server would refuse later, where few look for it. Raises InvalidInput."""
     if not expression:
         raise InvalidInput("--schedule is required, as in --schedule '0 3 * * *' or --schedule @daily")
     from pinnace.api.values.cron import CronError, read_schedule
@@ -68,7 +68,7 @@ def _verification(options: ScheduleCreateOptions) -> dict[str, str]:
     """The annotations by which the server verifies backups. Raises InvalidInput."""
     if not options.verify:
         if options.verify_read_data:
-            raise InvalidInput("--verify-read-data is for --verify")
+            raise InvalidInput("--verify-read-data has no meaning without --verify")
         return {}
     from pinnace.api.values.cron import CronError, read_schedule
     from pinnace.volumes.uploader.share import ReadShare
@@ -86,7 +86,7 @@ def _verification(options: ScheduleCreateOptions) -> dict[str, str]:
 
 
 async def _submit(settings: Settings, schedule: Schedule) -> None:
-    """Create it, if its locations exist: a typing error should not become a series of failed backups."""
+    """Create it if its locations exist: a misspelt name would become a series of failed backups."""
     async with open_cluster(settings) as client:
         template, backend = schedule.spec.template, ServerBackend(client, settings.namespace)
         if template.storage_location:

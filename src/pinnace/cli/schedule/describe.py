@@ -9,7 +9,7 @@ from pinnace.cli.output.layout import Sheet
 
 
 class _Indented(Sheet):
-    """Puts a tab before each line, the empty ones too, and hands it to another sheet."""
+    """Adds each line to another sheet, with a tab before it."""
 
     def __init__(self, outer: Sheet) -> None:
         super().__init__()
@@ -33,7 +33,7 @@ def describe_schedule(schedule: JSONObject, view: View) -> str:
     spec = cells.spec(schedule)
     parts.metadata(sheet, schedule)
     sheet.line()
-    # A schedule knows no phase after which there would be more to read.
+    # No command tells more about the phase of a schedule.
     parts.phase(sheet, schedule, "")
     parts.validation_errors(sheet, schedule)
     sheet.line()

@@ -1,4 +1,4 @@
-"""What `schedule pause` and `schedule unpause` do. (docs/spec: BEY 7.1)"""
+"""The work of `schedule pause` and `schedule unpause`. (docs/spec: BEY 7.1)"""
 
 import click
 

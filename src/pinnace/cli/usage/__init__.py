@@ -1,6 +1,6 @@
-"""What users are told about commands and flags: in the help, in manual pages, on the site.
+"""Explanations of commands and flags: for the help, manual pages and the site.
 
-`values` says what the value of a flag or argument is, `sections` where a flag stands, `examples` how a
-command is used, `topics` what several commands have in common; `manual` makes manual pages of all that. Not
-here: the commands themselves, and what they do.
+`values` has the kinds of values of flags and arguments, `sections` the section of each flag, `examples` the
+examples of each command, `topics` the texts about several commands; `manual` makes manual pages of all that.
+Not here: the commands themselves, and what they do.
 """

@@ -1,7 +1,7 @@
-"""How each command is used: examples for the help, the manual pages and the site.
+"""The examples of each command, for the help, the manual pages and the site.
 
-A test walks all commands: each has three examples at least, and each example is parsed as a command line.
-They are written as for a shell; words behind `>` and `|` are the shell's.
+A test checks all commands: each has at least three examples, and each example is parsed as a command line.
+They are written for a shell; words after `>` and `|` are not for Pinnace.
 """
 
 from typing import Final
@@ -11,11 +11,11 @@ import click
 from pinnace.cli.usage.values import noun_first
 
 Examples = tuple[tuple[str, str], ...]
-"""What is done, and the command line that does it."""
+"""A description, and the command line that does it."""
 
 
 def _of_reading(noun: str, things: str, name: str) -> dict[str, Examples]:
-    """Those of `get` and `describe`, which are alike for all nouns."""
+    """The examples of `get` and `describe`, which are the same for all nouns."""
     return {
         f"{noun} get": (
             (f"List all {things}", f"pinnace {noun} get"),
@@ -41,7 +41,10 @@ def _of_tenants(noun: str, things: str, name: str) -> dict[str, Examples]:
             ("Show one as it is stored", f"pinnace nonadmin {noun} get {name} -o yaml"),
         ),
         f"nonadmin {noun} describe": (
-            ("Describe one: what was asked, what became of it", f"pinnace nonadmin {noun} describe {name}"),
+            (
+                "Describe one: what was asked for, and what was done",
+                f"pinnace nonadmin {noun} describe {name}",
+            ),
             ("Describe all of the namespace", f"pinnace nonadmin {noun} describe"),
             ("Describe all of another namespace", f"pinnace nonadmin {noun} describe -n shop"),
         ),
@@ -69,7 +72,7 @@ EXAMPLES: Final[dict[str, Examples]] = {
             "--default-volumes-to-fs-backup",
         ),
         (
-            "Only what has a label, without Secrets; first look what that is",
+            "Only objects with a label, without Secrets; show first what that would be",
             "pinnace backup create web -l app=web --exclude-resources secrets --dry-run",
         ),
         ("Make the backup of a schedule now", "pinnace backup create --from-schedule daily"),
@@ -117,7 +120,7 @@ EXAMPLES: Final[dict[str, Examples]] = {
     ),
     "backup verify": (
         ("Check one backup", "pinnace backup verify shop"),
-        ("Restore it on trial, too, and see what comes up", "pinnace backup verify shop --restore"),
+        ("Restore it on trial too, and see whether it works", "pinnace backup verify shop --restore"),
         (
             "With the data of volumes in their repositories",
             "pinnace --location ./backups backup verify shop --restic-password-file ./password",
@@ -134,7 +137,7 @@ EXAMPLES: Final[dict[str, Examples]] = {
         ("For a program", "pinnace history configmap/settings -n shop -o json"),
     ),
     "restore create": (
-        ("Look what a restore would do", "pinnace restore create --from-backup shop --dry-run"),
+        ("Show what a restore would do", "pinnace restore create --from-backup shop --dry-run"),
         ("Restore a backup, and wait for the end", "pinnace restore create --from-backup shop --wait"),
         (
             "Into another namespace",
@@ -272,7 +275,7 @@ EXAMPLES: Final[dict[str, Examples]] = {
     "nonadmin backup create": (
         ("Back up the namespace of the context", "pinnace nonadmin backup create shop"),
         (
-            "Another one, into an own bucket",
+            "Back up another namespace, into your own bucket",
             "pinnace nonadmin backup create shop -n shop --storage-location mine",
         ),
         (
@@ -310,7 +313,7 @@ EXAMPLES: Final[dict[str, Examples]] = {
     ),
     "nonadmin storage-location create": (
         (
-            "Ask for an own bucket",
+            "Ask for a location in your own bucket",
             "pinnace nonadmin storage-location create mine --bucket our-bucket --credential keys=cloud "
             "--config region=eu-central-1",
         ),
@@ -385,7 +388,7 @@ EXAMPLES: Final[dict[str, Examples]] = {
         ("Let man find all pages", "pinnace man --write ~/.local/share/man"),
     ),
     "doctor": (
-        ("Is all well?", "pinnace doctor"),
+        ("Check server, locations and cluster", "pinnace doctor"),
         ("Without a server", "pinnace --location ./backups doctor"),
         ("For one namespace, for a program", "pinnace doctor --include-namespaces shop -o json"),
     ),
@@ -397,12 +400,12 @@ EXAMPLES: Final[dict[str, Examples]] = {
     "bug": (
         ("Print the text", "pinnace bug"),
         ("Save it", "pinnace bug > report.md"),
-        ("With the features that are on", "pinnace bug --features EnableCSI"),
+        ("With the features that are enabled", "pinnace bug --features EnableCSI"),
     ),
     "server": (
         ("Run the server of a namespace", "pinnace server -n velero"),
         (
-            "Two backups at once, more to be seen in the log",
+            "Two backups at once, and more details in the log",
             "pinnace server --backup-workers 2 --log-level debug",
         ),
         ("Without the collection of expired backups", "pinnace server --disable-controllers gc"),
@@ -410,7 +413,7 @@ EXAMPLES: Final[dict[str, Examples]] = {
     "node-agent": (
         ("Run it on a node", "pinnace node-agent"),
         ("Save two volumes at once", "pinnace node-agent --backup-workers 2"),
-        ("With JSON as its log", "pinnace node-agent --log-format json"),
+        ("With a log in JSON", "pinnace node-agent --log-format json"),
     ),
 }
 

@@ -1,6 +1,6 @@
-"""Manual pages of all commands and topics, from what the help says. Pure; `man` is the command for them.
+"""Makes manual pages of all commands and topics from their help. Pure; `man` is the command that prints them.
 
-A page is in the macros of man(7), which every `man` reads: groff's as well as mandoc's.
+A page uses the macros of man(7), which both groff and mandoc read.
 """
 
 import re
@@ -16,7 +16,7 @@ from pinnace.cli.usage.values import noun_first
 
 _MANUAL: Final = "Pinnace Manual"
 _VERBS: Final = ("create", "get", "describe", "delete")
-"""Groups of the same commands in another form; their pages are those of the nouns."""
+"""Groups with the same commands in another form; the pages of the nouns explain them."""
 _UNLISTED: Final = ("restore-helper", "hold-volume")
 """Commands that no help lists: only pods run them."""
 
@@ -25,8 +25,8 @@ def manual_pages(root: click.Group, version: str, date: str) -> dict[str, str]:
     """The pages by file name, as `pinnace-backup-create.1`; topics are in section 7.
 
     Args:
-        version: of the program, for the foot of each page.
-        date: as `2026-11-22`, also for the foot.
+        version: the version of the program, for the foot of each page.
+        date: the date, as `2026-11-22`, also for the foot.
     """
     found = {}
     for context in _contexts(root, click.Context(root, info_name="pinnace")):
@@ -83,7 +83,7 @@ def _of_group(group: click.Group, context: click.Context) -> Iterator[str]:
 
 
 def _options(command: click.Command, context: click.Context) -> Iterator[str]:
-    """The flags by section; those of all commands stand in the page of the program only."""
+    """The flags by section; those of all commands only in the page of the program."""
     yield ".SH OPTIONS"
     for title, lines in flags_of(command, context).items():
         if title == CONNECTION and context.parent is not None:
@@ -114,7 +114,7 @@ def _name_of_parent(context: click.Context) -> str:
 
 
 def _paragraphs(text: str) -> Iterator[str]:
-    """The paragraphs of a help text; what click must not wrap stays as it is."""
+    """The paragraphs of a help text; those that click must not wrap keep their lines."""
     for number, part in enumerate(re.split(r"\n\s*\n", text.strip())):
         if number:
             yield ".PP"
@@ -126,6 +126,6 @@ def _paragraphs(text: str) -> Iterator[str]:
 
 
 def _text(text: str) -> str:
-    """Text in which nothing is a request, an escape or a hyphen that a reader cannot paste."""
+    """Text for roff, without requests, escapes, or hyphens that cannot be pasted."""
     escaped = text.replace("\\", "\\e").replace("-", "\\-")
     return f"\\&{escaped}" if escaped[:1] in (".", "'") else escaped

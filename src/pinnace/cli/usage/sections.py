@@ -1,4 +1,4 @@
-"""In which section of the help each flag stands, and how its line reads."""
+"""The section of the help for each flag, and the line about it."""
 
 from typing import Final
 
@@ -35,16 +35,16 @@ _SECTIONS: Final[tuple[tuple[str, frozenset[str]], ...]] = (
         ),
     ),
 )
-"""Which section of the help a flag stands in; all others stand under Options."""
+"""The sections and their flags; all other flags belong to Options."""
 _OTHERS: Final = "Options"
 CONNECTION: Final = "Connection"
 _ORDER: Final = (*(title for title, _ in _SECTIONS), _OTHERS, CONNECTION)
 
 
 def flags_of(command: click.Command, context: click.Context) -> dict[str, list[tuple[str, str]]]:
-    """The flags that are shown, by section: each with the word for its value, and what it means.
+    """The flags that are shown, by section: each with the word for its value, and its help.
 
-    Those of all commands come last.
+    The flags of all commands come last.
     """
     sections: dict[str, list[tuple[str, str]]] = {title: [] for title in _ORDER}
     path = noun_first(context.command_path.split()[1:])

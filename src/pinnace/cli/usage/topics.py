@@ -1,4 +1,4 @@
-"""The texts of `help TOPIC`: what several commands have in common."""
+"""The texts of `help TOPIC`, about what several commands share."""
 
 from typing import Final
 
@@ -12,8 +12,9 @@ TOPICS: Final[dict[str, str]] = {
   -l app=web                           only objects with this label
   --include-cluster-resources=true     cluster-scoped objects too; unset, those that chosen objects need
 
-What is excluded stays out whatever includes it. An object with the label velero.io/exclude-from-backup=true
-is never in a backup. A name that selects nothing is an error or a warning, with the names that are near.
+What is excluded stays out even if another filter includes it. An object with the label
+velero.io/exclude-from-backup=true is never in a backup. A name that selects nothing is an error or a warning,
+with similar names.
 
 Examples:
   pinnace backup create shop --include-namespaces shop
@@ -31,7 +32,7 @@ Without a server it is a URL, by --location or PINNACE_LOCATION:
   gs://bucket/prefix?credentialsFile=/path/key.json
   azblob://container/prefix?storageAccount=name&resourceGroup=group
 
-Both keep the same files, so that a server finds what a command without one wrote, and the other way round.
+Both store the same files, so that a server finds the backups of commands without one, and vice versa.
 Credentials come from the places where the clouds' own tools look; a URL must not contain any.
 """,
     "exit-codes": """Exit codes:
@@ -58,7 +59,7 @@ Annotations of a pod, for a backup:
 and for a restore:
   post.hook.restore.velero.io/command: '["/bin/sh", "-c", "import.sh"]'
 
-Hooks can stand in the spec of a Backup or a Restore too (spec.hooks). To try one by hand:
+Hooks can also be in the spec of a Backup or a Restore (spec.hooks). To try one by hand:
   kubectl exec -n NAMESPACE POD -c CONTAINER -- COMMAND
 """,
 }

@@ -1,8 +1,7 @@
-"""What the value of a flag or an argument is: the word that stands for it in the help, and its source for
-completion. Pure.
+"""The kinds of values of flags and arguments: the word for each in the help, and its source for completion.
 
-The name of a parameter decides, as one name means one thing wherever it is; where it does not, the command's
-words stand in front of it.
+Pure. The name of a parameter decides, as it has the same meaning in all commands. If it has not, the words of
+the command precede it.
 """
 
 from collections.abc import Sequence
@@ -14,7 +13,7 @@ import click
 
 
 class Source(StrEnum):
-    """Where the values are found that completion offers."""
+    """Where completion finds the values that it offers."""
 
     FILES = "files"
     FOLDERS = "folders"
@@ -40,10 +39,10 @@ class Value:
     """One kind of value.
 
     Attributes:
-        word: stands for the value in the help.
+        word: the word for the value in the help.
         source: where completion finds the values; None if it cannot know them.
-        words: all values, where they are few; those that end with `=` go on.
-        like: examples, which the help shows behind the word.
+        words: all values, if they are few; those that end with `=` are continued.
+        like: examples for the help.
     """
 
     word: str
@@ -167,9 +166,9 @@ _TYPES: Final[dict[str, Value]] = {
     "integer range": _NUMBER,
     "float": _NUMBER,
 }
-"""By the name of the parameter's type."""
+"""Keyed by the name of the parameter's type."""
 
-_ONE: Final = {
+_NAMES: Final = {
     "backup": Source.BACKUPS,
     "restore": Source.RESTORES,
     "schedule": Source.SCHEDULES,
@@ -193,11 +192,11 @@ ARGUMENTS: Final[dict[str, tuple[Value, ...]]] = {
     "help": (Value("COMMAND", Source.COMMANDS),),
     "man": (Value("COMMAND", Source.COMMANDS),),
 }
-"""What stands at each position; the last of a command that takes many stands for all that follow."""
+"""The value at each position; the last one is also for all that follow."""
 
 
 def value_of(path: str, param: click.Parameter) -> Value:
-    """What the value of a flag is.
+    """The kind of value of a flag.
 
     Args:
         path: the words of its command, noun first, without the program.
@@ -212,12 +211,12 @@ def value_of(path: str, param: click.Parameter) -> Value:
 
 
 def argument_of(path: str, position: int) -> Value:
-    """What the argument at a position is, counted from 0."""
+    """The kind of value of the argument at a position, counted from 0."""
     known: Sequence[Value] = ARGUMENTS.get(path, ())
     if known:
         return known[min(position, len(known) - 1)]
     noun, _, verb = path.rpartition(" ")
-    source = _ONE.get(noun)
+    source = _NAMES.get(noun)
     return Value("NAME", None if verb == "create" else source)
 
 

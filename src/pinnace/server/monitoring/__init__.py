@@ -1,4 +1,4 @@
-"""What can be seen of a running process: metrics, probes, profiles, its log. (docs/spec: SRV 7-8)
+"""Monitoring of a running process: metrics, probes, profiles, its log. (docs/spec: SRV 7-8)
 
 Not here: the logs of backups and restores (archive).
 """

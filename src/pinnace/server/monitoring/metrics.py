@@ -1,8 +1,8 @@
 """The Prometheus metrics of the server, under Velero's names. (docs/spec: SRV 8.1, BKP 3.6)
 
-One object owns one registry, so that tests and several servers in a process do not meet. Counters of a
-schedule exist from the moment it is seen, at zero, so that a rate can be computed from the first backup on;
-the series of a schedule are found once and kept. The label `schedule` is empty for what no schedule made.
+One object owns one registry, so that several servers in a process share no series. Counters of a schedule
+exist from the moment it is seen, at zero, so that a rate can be computed from the first backup on; the series
+of a schedule are looked up once and kept. The label `schedule` is empty for backups that no schedule made.
 """
 
 from collections import deque
@@ -58,7 +58,7 @@ _MAINTENANCE_COUNTERS = {
 }
 
 KEPT_BACKUPS: Final = 200
-"""Series with the name of a backup are kept for so many, so that a server can run for years."""
+"""How many backups have series of their own. Those of older backups are dropped, to limit the memory."""
 
 _BACKUP_OUTCOMES = {
     "Completed": "backup_success",
@@ -99,7 +99,7 @@ def exposition(registry: CollectorRegistry) -> bytes:
 
 
 class ServerMetrics:
-    """All metrics of the server and the ways to move them. Cheap to call; never raises for a phase."""
+    """All metrics of the server. Its methods are cheap, and ignore phases that they do not know."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
@@ -175,16 +175,16 @@ class ServerMetrics:
         return exposition(self.registry)
 
     def init_schedule(self, schedule: str) -> None:
-        """Let all counters of a schedule exist, at zero. Idempotent."""
+        """Create all counters of a schedule, at zero. Idempotent."""
         self._series(schedule)
 
     def schedule_seen(self, schedule: str, phase: str) -> None:
-        """Note an added Schedule: its counters exist unless it failed validation. (docs/spec: SRV-013)"""
+        """Create the counters of an added Schedule, unless it failed validation. (docs/spec: SRV-013)"""
         if phase in _SEEN_PHASES:
             self.init_schedule(schedule)
 
     def backup_refused(self, schedule: str) -> None:
-        """Count a run of a schedule whose Backup the API server refused: it is not valid there."""
+        """Count a run of a schedule whose Backup the API server refused as invalid."""
         self._count(schedule, "backup_validation_failure")
 
     def schedule_gone(self, schedule: str) -> None:
@@ -202,24 +202,24 @@ class ServerMetrics:
             metric.remove_by_labels({"schedule": schedule})
 
     def backup_verified(self, schedule: str, unix_seconds: float, *, sound: bool) -> None:
-        """What the last verification of a backup of a schedule found, and when."""
+        """Record what the last verification of a backup of a schedule found, and when."""
         self._verified.labels(schedule).set(int(unix_seconds))
         self._sound.labels(schedule).set(1 if sound else 0)
 
     def verification_gone(self, schedule: str) -> None:
-        """Remove the series of a Schedule whose backups are not verified any more."""
+        """Remove the series of a Schedule whose backups are no longer verified."""
         for gauge in (self._verified, self._sound):
             gauge.remove_by_labels({"schedule": schedule})
 
     def backup_items(self, schedule: str, *, items: int, errors: int, warnings: int) -> None:
-        """What a backup contains, and how many errors and warnings it ended with."""
+        """Record how many items a backup contains, and how many errors and warnings it has."""
         self._items_total.labels(schedule).set(items)
         self._items_errors.labels(schedule).set(errors)
         if warnings:
             self._count(schedule, "backup_warning")
 
     def csi_snapshots(self, schedule: str, backup: str, *, attempted: int, completed: int) -> None:
-        """The CSI snapshots of one backup, if it took any; the difference failed."""
+        """Count the CSI snapshots of one backup, if it took any; the difference failed."""
         if not attempted:
             return
         failed = max(0, attempted - completed)
@@ -233,7 +233,7 @@ class ServerMetrics:
                 counter.remove(*oldest)
 
     def location_status(self, location: str, *, available: bool) -> None:
-        """What the last look at a BackupStorageLocation found."""
+        """Record what the last check of a BackupStorageLocation found."""
         self._location_status.labels(location).set(1 if available else 0)
 
     def location_gone(self, location: str) -> None:
@@ -241,59 +241,59 @@ class ServerMetrics:
         self._location_status.remove_by_labels({"backup_location_name": location})
 
     def repository_maintained(self, repository: str, seconds: float, *, succeeded: bool) -> None:
-        """The maintenance of a repository ended."""
+        """Count a maintenance of a repository, and record how long it took."""
         name = "repo_maintenance_success" if succeeded else "repo_maintenance_failure"
         self._maintenances[name].labels(repository).inc()
         self._maintenance_duration.labels(repository).observe(seconds)
 
     def backup_attempted(self, schedule: str) -> None:
-        """A backup starts running."""
+        """Count a backup that starts to run."""
         self._count(schedule, "backup_attempt")
 
     def backup_finished(self, schedule: str, phase: str) -> None:
-        """A backup has its terminal phase, `FailedValidation` included."""
+        """Count a backup by its terminal phase, `FailedValidation` included."""
         self._count_outcome(schedule, _BACKUP_OUTCOMES, phase)
         if phase in _BACKUP_OUTCOMES:
             self._last_status.labels(schedule).set(1 if phase == "Completed" else 0)
 
     def backup_tarball_size(self, schedule: str, size_bytes: int) -> None:
-        """The size of the compressed tarball of a run."""
+        """Record the size of the compressed tarball of a run."""
         self._tarball_size.labels(schedule).set(size_bytes)
 
     def backup_duration(self, schedule: str, duration_seconds: float) -> None:
-        """Completion less start of a run; whole seconds are recorded."""
+        """Record the whole seconds from start to completion of a run."""
         self._duration.labels(schedule).observe(int(duration_seconds))
 
     def backup_last_successful(self, schedule: str, unix_seconds: float) -> None:
-        """When the last Completed backup ended."""
+        """Record when the last Completed backup ended."""
         self._last_successful.labels(schedule).set(int(unix_seconds))
 
     def backups_existing(self, count: int) -> None:
-        """The number of Backup objects."""
+        """Record the number of Backup objects."""
         self._backup_total.set(count)
 
     def backup_deletion_attempted(self, schedule: str) -> None:
-        """A deletion passed its checks."""
+        """Count a deletion that passed its checks."""
         self._count(schedule, "backup_deletion_attempt")
 
     def backup_deletion_finished(self, schedule: str, *, succeeded: bool) -> None:
-        """A deletion ended, with or without errors."""
+        """Count a deletion that ended, with or without errors."""
         self._count(schedule, "backup_deletion_success" if succeeded else "backup_deletion_failure")
 
     def restore_attempted(self, schedule: str) -> None:
-        """A Restore was validated, whatever came of it."""
+        """Count a Restore that was validated, whether it is valid or not."""
         self._count(schedule, "restore_attempt")
 
     def restore_finished(self, schedule: str, phase: str) -> None:
-        """A restore has its terminal phase, `FailedValidation` included."""
+        """Count a restore by its terminal phase, `FailedValidation` included."""
         self._count_outcome(schedule, _RESTORE_OUTCOMES, phase)
 
     def restores_existing(self, count: int) -> None:
-        """The number of Restore objects."""
+        """Record the number of Restore objects."""
         self._restore_total.set(count)
 
     def volume_snapshots(self, schedule: str, *, attempted: int, completed: int) -> None:
-        """The native snapshots of one backup; the difference failed."""
+        """Count the native snapshots of one backup; the difference failed."""
         self._count(schedule, "volume_snapshot_attempt", attempted)
         self._count(schedule, "volume_snapshot_success", completed)
         self._count(schedule, "volume_snapshot_failure", max(0, attempted - completed))

@@ -15,7 +15,7 @@ from prometheus_client import (
 from pinnace.server.monitoring.metrics import DURATION_BUCKETS_SECONDS, exposition
 
 KEPT_OPERATIONS: Final = 200
-"""Each has a dozen series of its own. Those of the oldest are dropped, so that an agent can run for years."""
+"""How many volumes have series of their own, a dozen each. Those of older volumes are dropped."""
 
 _COUNTERS = {
     f"{prefix}_pod_volume_backup_{name}_count": f"Total number of pod volume backups {text} the queue"
@@ -25,7 +25,7 @@ _COUNTERS = {
 """Gauges to the client library, which would add `_total` to the name of a counter."""
 
 _OPERATIONS: Final = ("restic_restic_operation", "podVolume_pod_volume_operation")
-"""The name of before Velero 1.10, and that of since. (docs/spec: BEY 10.3)"""
+"""The name before Velero 1.10, and the name since. (docs/spec: BEY 10.3)"""
 
 _OPERATION_LABELS = ["node", "operation", "backupName", "pod_volume_backup"]
 
@@ -71,22 +71,22 @@ class NodeAgentMetrics:
         return text
 
     def backup_enqueued(self) -> None:
-        """A new PodVolumeBackup of this node was put into the queue."""
+        """Count a new PodVolumeBackup of this node, which was put into the queue."""
         self._count("enqueue")
 
     def backup_dequeued(self) -> None:
-        """A PodVolumeBackup of this node ended, in whatever way."""
+        """Count a PodVolumeBackup of this node that ended, in any phase."""
         self._count("dequeue")
 
     def restic_operation(self, operation: str, backup: str, pod_volume: str, seconds: float) -> None:
-        """Count a Completed PodVolumeBackup; whole seconds are recorded."""
-        of_it = (self._node, operation, backup, pod_volume)
-        if of_it not in self._operations:
-            self._operations.append(of_it)
+        """Record how long a Completed PodVolumeBackup took, in whole seconds."""
+        labels = (self._node, operation, backup, pod_volume)
+        if labels not in self._operations:
+            self._operations.append(labels)
         for latency in self._latencies:
-            latency.labels(*of_it).observe(int(seconds))
+            latency.labels(*labels).observe(int(seconds))
         for gauge in self._latency_gauges:
-            gauge.labels(*of_it).set(int(seconds))
+            gauge.labels(*labels).set(int(seconds))
         if len(self._operations) > KEPT_OPERATIONS:
             oldest = self._operations.popleft()
             for metric in (*self._latencies, *self._latency_gauges):

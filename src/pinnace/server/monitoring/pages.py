@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from aiohttp import web
 
 from pinnace.api.values.digits import is_digits
+from pinnace.api.values.error_texts import error_text
 from pinnace.runtime.logfields import get_logger
 from pinnace.runtime.manager import Health
 from pinnace.server.monitoring.metrics import CONTENT_TYPE
@@ -24,7 +25,7 @@ class StatusServer:
         address: `host:port`; an empty host means all interfaces, port 0 any free one.
         exposition: the metrics as Prometheus text.
         health: of the process.
-        flag: that gave the address, for the message when it cannot be used.
+        flag: the flag that gave the address, for the message when the address cannot be used.
     """
 
     def __init__(
@@ -42,7 +43,7 @@ class StatusServer:
         self.bound_port: int | None = None
 
     async def run(self) -> None:
-        """Listen. Raises OSError, which names the flag, when the address cannot be used."""
+        """Serve until cancelled. Raises OSError, which names the flag, when the address cannot be used."""
         app = web.Application()
         app.router.add_get("/metrics", self._metrics)
         app.router.add_get("/healthz", self._live)
@@ -54,9 +55,9 @@ class StatusServer:
                 await asyncio.Event().wait()
         except OSError as error:
             # The text of asyncio is about the call; what matters is the address and its flag.
-            reason = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror
+            reason = os.strerror(error.errno) if error.errno and error.errno > 0 else error_text(error)
             address = f"{self._host or '*'}:{self._port}"
-            text = f"cannot listen on {address}: {reason}; {self._flag} names another address"
+            text = f"cannot listen on {address}: {reason}; choose another address with {self._flag}"
             raise OSError(error.errno, text) from error
 
     async def _metrics(self, _request: web.Request) -> web.Response:
@@ -73,7 +74,7 @@ class StatusServer:
 
 @asynccontextmanager
 async def listening(app: web.Application, host: str, port: int) -> AsyncIterator[int]:
-    """Serve pages while inside; gives the port. An empty host is all interfaces. Raises OSError."""
+    """Serve pages until the context ends; yields the port. An empty host: all interfaces. Raises OSError."""
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=SHUTDOWN_SECONDS)
     await runner.setup()
     try:

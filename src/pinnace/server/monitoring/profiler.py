@@ -1,7 +1,7 @@
 """The profiler's pages, under the paths at which operators of Go programs look for them. (docs/spec: SRV 7)
 
-They answer plain text rather than Go's format. Who can reach them sees names of functions and files, no
-values; still they are for this machine only, unless the address names another.
+They answer plain text rather than Go's format, with names of functions and files but no values. They are
+served on this machine only, unless the address has another host.
 """
 
 import asyncio
@@ -42,7 +42,7 @@ class ProfilerServer:
         self.bound_port: int | None = None
 
     async def run(self) -> None:
-        """Listen; an address that cannot be used is logged and no reason to end. (docs/spec: SRV 4)"""
+        """Serve until cancelled. An address that cannot be used is only logged. (docs/spec: SRV 4)"""
         app = web.Application()
         app.router.add_get("/debug/pprof/", self._index)
         app.router.add_get("/debug/pprof/profile", self._cpu)
@@ -53,7 +53,7 @@ class ProfilerServer:
                 log.info("Serving profiles", address=f"{self._host}:{port}")
                 await asyncio.Event().wait()
         except OSError as error:
-            log.warning("No profiles are served; --profiler-address names another address", error=error)
+            log.warning("No profiles are served; choose another address with --profiler-address", error=error)
 
     async def _index(self, _request: web.Request) -> web.Response:
         return web.Response(text=INDEX)

@@ -1,7 +1,7 @@
-"""Looks into the running process: where its event loop spends time, what its memory holds.
+"""Takes profiles of the running process: where its event loop spends time, what its memory holds.
 
-Nothing is measured, and no library loaded, before a profile is asked for. A profile is bounded in time and
-there is one at a time, for two would measure each other.
+Nothing is measured, and no library loaded, before a profile is asked for. A profile is limited in time, and
+only one is taken at a time, because two would measure each other.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ LIBRARY_MISSING: Final = (
 
 
 class CannotProfile(Exception):
-    """There is no look to be had; the text says why."""
+    """A profile cannot be taken; the text says why."""
 
 
 class Busy(CannotProfile):
@@ -36,15 +36,15 @@ class Busy(CannotProfile):
 
 
 class Profiling:
-    """The looks at one process."""
+    """Takes profiles of this process, one at a time."""
 
     def __init__(self) -> None:
         self._busy = False
 
     async def cpu(self, seconds: float, form: str) -> str:
-        """Samples of the stack of the event loop's thread, taken for so long.
+        """Sample the stack of the event loop's thread for some seconds. Returns the report.
 
-        Time in `select` is time in which there was nothing to do.
+        Time in `select` is idle time.
 
         Args:
             form: one of FORMATS.
@@ -58,7 +58,7 @@ class Profiling:
         except ImportError as error:
             raise CannotProfile(LIBRARY_MISSING) from error
         renderers: dict[str, type[Renderer]] = {"html": HTMLRenderer, "speedscope": SpeedscopeRenderer}
-        # Frames of libraries too: installed, we are one ourselves.
+        # Frames of libraries too: an installed Pinnace is a library itself.
         renderer = renderers[form]() if form in renderers else ConsoleRenderer(show_all=True, unicode=False)
         with self._alone():
             profiler = Profiler(interval=SAMPLE_SECONDS, async_mode="disabled")
@@ -70,7 +70,7 @@ class Profiling:
             return await asyncio.to_thread(profiler.output, renderer)
 
     async def memory(self, seconds: float) -> str:
-        """What the process holds, and what it took in so many seconds and still holds, by source line.
+        """Report what the process holds, and what it took in some seconds and still holds, by source line.
 
         Raises:
             CannotProfile: another profile is being taken.
@@ -100,7 +100,7 @@ def _memory_report(snapshot: tracemalloc.Snapshot, seconds: float, taken_bytes: 
     unit_bytes = 1 if sys.platform == "darwin" else 1024
     peak_bytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit_bytes
     kinds = Counter(type(obj).__qualname__ for obj in gc.get_objects())
-    ours = snapshot.filter_traces([tracemalloc.Filter(False, tracemalloc.__file__)])
+    traced = snapshot.filter_traces([tracemalloc.Filter(False, tracemalloc.__file__)])
     lines = [
         f"Peak of the process: {_mebibytes(peak_bytes)}",
         "",
@@ -109,7 +109,7 @@ def _memory_report(snapshot: tracemalloc.Snapshot, seconds: float, taken_bytes: 
         "",
         f"Taken in {seconds:g} seconds and still held: {_mebibytes(taken_bytes)}, by source line:",
     ]
-    for entry in ours.statistics("lineno")[:SOURCE_LINES]:
+    for entry in traced.statistics("lineno")[:SOURCE_LINES]:
         frame = entry.traceback[0]
         lines.append(f"{entry.size:>12} bytes {entry.count:>8} blocks  {frame.filename}:{frame.lineno}")
     return "\n".join([*lines, ""])

@@ -1,4 +1,4 @@
-"""Files through DownloadRequests: a scripted cluster, and a web server that behaves or does not."""
+"""Files through DownloadRequests: a scripted cluster, and a web server with and without faults."""
 
 import asyncio
 import base64
@@ -104,7 +104,7 @@ async def test_a_file_that_is_not_compressed_passes_as_it_is() -> None:
         assert await fetched(url) == b"plain"
 
 
-async def test_requests_name_target_and_namespace_and_never_meet() -> None:
+async def test_requests_name_target_and_namespace_and_have_distinct_names() -> None:
     long_name = "n" * 250
     async with serving(answer(b"")) as url:
         cluster = Cluster(url)
@@ -119,7 +119,7 @@ async def test_requests_name_target_and_namespace_and_never_meet() -> None:
 
 
 @pytest.mark.spec("CLI-028")
-async def test_a_server_that_never_answers() -> None:
+async def test_a_server_that_never_answers_is_a_timeout_with_advice() -> None:
     with pytest.raises(CommandError) as caught:
         await fetched("", options=DownloadOptions(timeout_seconds=0.05))
 
@@ -163,7 +163,7 @@ async def test_a_location_that_cannot_be_used_is_named_at_once(
 
 
 @pytest.mark.usefixtures("impatient")
-async def test_the_file_of_a_backup_that_is_gone() -> None:
+async def test_the_file_of_a_deleted_backup_is_an_error() -> None:
     cluster = with_location({})
     del cluster.objects["backups", "b"]
     with pytest.raises(CommandError, match=r'^the server cannot find the log of r: .*backups "b" not found'):
@@ -172,7 +172,7 @@ async def test_the_file_of_a_backup_that_is_gone() -> None:
 
 @pytest.mark.usefixtures("impatient")
 @pytest.mark.parametrize("available", [True, False])
-async def test_a_late_answer_is_waited_for_when_nothing_is_known_to_stand_in_its_way(available: bool) -> None:
+async def test_a_late_answer_is_waited_for_if_no_obstacle_is_known(available: bool) -> None:
     cluster = with_location({"phase": "Available"})
     if not available:
         cluster.objects["backups", "b"] = kube_errors.Forbidden(403)
@@ -181,7 +181,7 @@ async def test_a_late_answer_is_waited_for_when_nothing_is_known_to_stand_in_its
 
 
 @pytest.mark.spec("CLI-027")
-async def test_refusals_of_the_store() -> None:
+async def test_refusals_of_the_store_are_errors() -> None:
     async with serving(answer(b"x", 500)) as url:
         with pytest.raises(CommandError, match=r"^request failed: x$"):
             await fetched(url)
@@ -249,7 +249,7 @@ LOGIN = b"<!DOCTYPE html><title>Sign in</title>"
 
 
 @pytest.mark.parametrize("kind", [LOG, CONTENTS])
-async def test_a_web_page_is_no_file(kind: DownloadTargetKind) -> None:
+async def test_a_web_page_in_place_of_a_file_is_an_error(kind: DownloadTargetKind) -> None:
     async def login(_request: web.Request) -> web.StreamResponse:
         return web.Response(body=LOGIN, content_type="text/html")
 
@@ -262,7 +262,7 @@ async def test_a_web_page_is_no_file(kind: DownloadTargetKind) -> None:
 @pytest.mark.parametrize(
     "body", [b"", LOGIN, TARBALL[:-9], b"\0" + TARBALL[1:]], ids=["empty", "page", "cut off", "damaged"]
 )
-async def test_what_is_no_whole_tarball_is_not_kept(tmp_path: Path, body: bytes) -> None:
+async def test_an_incomplete_tarball_is_not_kept(tmp_path: Path, body: bytes) -> None:
     async with serving(answer(body)) as url:
         with pytest.raises(CommandError, match="is not the whole tarball of backup b"):
             await write_file(backend(Cluster(url)), "b", tmp_path / "b-data.tar.gz", OPTIONS)
@@ -318,7 +318,7 @@ async def test_the_ca_bundle_of_the_location_is_trusted_too(
         await fetch(backend(cluster), kind, "b", OPTIONS, sink)
         assert sink.getvalue() == b"x"
 
-        # What cannot be read leaves the system's certificates; what is no certificate is said.
+        # An unreadable bundle leaves the system's certificates; one without a certificate is an error.
         del cluster.objects["backupstoragelocations", "main"]
         with pytest.raises(CommandError, match="certificate"):
             await fetch(backend(cluster), kind, "b", OPTIONS, BytesIO())
@@ -360,7 +360,7 @@ def _files(directory: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in directory.iterdir()}
 
 
-async def test_of_kinds_that_older_servers_refuse_the_file_counts_as_missing() -> None:
+async def test_a_file_of_a_kind_that_the_server_refuses_counts_as_missing() -> None:
     class OldCluster(Cluster):
         async def create(self, _resource: object, body: dict[str, Any], _namespace: str) -> dict[str, Any]:
             raise kube_errors.Invalid(422, reason="Invalid", message="Unsupported value")

@@ -47,7 +47,7 @@ def test_a_restore_without_record_is_named_and_its_log_is_shown(location: Path, 
 
     assert run(["restore", "get"]) == 0
     said = capsys.readouterr().err
-    assert "files of 1 restore without a record, as of a restore that a server made" in said
+    assert "files of 1 restore without a record, such as those of a restore that a server made" in said
     assert "killed: copy" in said
     assert run(["restore", "describe", "copy"]) == 1
     said = capsys.readouterr().err
@@ -230,7 +230,7 @@ HooksFailed:  1
 """
 
 
-def test_a_description_byte_for_byte(location: Path, capsys: Printed) -> None:
+def test_a_description_is_as_expected_byte_for_byte(location: Path, capsys: Printed) -> None:
     volumes = [
         volume("tmp", "Canceled", "kopia"),
         volume("data", "Completed", "kopia"),
@@ -249,7 +249,7 @@ def test_a_description_byte_for_byte(location: Path, capsys: Printed) -> None:
 
 
 @pytest.mark.spec("CLI-022")
-def test_csi_snapshots_of_a_stored_backup(location: Path, capsys: Printed) -> None:
+def test_csi_snapshots_of_a_stored_backup_are_described(location: Path, capsys: Printed) -> None:
     contents = [{"metadata": {"name": "vsc-1"}, "status": {"snapshotHandle": "h-1", "readyToUse": True}}]
     store(location, backup("old"), csi_volumesnapshotcontents=contents)
     store(location, backup("none"), csi_volumesnapshotcontents=None)
@@ -265,7 +265,7 @@ def test_csi_snapshots_of_a_stored_backup(location: Path, capsys: Printed) -> No
     assert "CSI Volume Snapshots: <none included>" in capsys.readouterr().out
 
 
-FOREIGN = "a phase of a Velero server of a later version, which alone can go on with it"
+FOREIGN = "a phase of a later version of Velero; only a server of that version can continue"
 PHASES = (
     "Queued",
     "ReadyToStart",
@@ -312,7 +312,7 @@ def test_the_log_is_there_once_the_objects_are_stored(location: Path, capsys: Pr
     assert hint == phase.endswith("Failed")
 
 
-def test_what_was_refused_has_no_log_and_says_why(location: Path, capsys: Printed) -> None:
+def test_logs_of_a_refused_backup_says_why_there_is_none(location: Path, capsys: Printed) -> None:
     refused = backup("b", phase="FailedValidation")
     refused["status"]["validationErrors"] = ["no such location", "bad selector"]
     store(location, refused)
@@ -334,7 +334,7 @@ def test_what_was_refused_has_no_log_and_says_why(location: Path, capsys: Printe
         ("volumesnapshots", [{"spec": 3}], "<error reading snapshot info: not an array of snapshots>"),
     ],
 )
-def test_a_broken_file_is_said_and_the_rest_is_shown(
+def test_a_broken_file_is_reported_and_the_rest_is_shown(
     location: Path, capsys: Printed, file: str, content: Any, shown: str
 ) -> None:
     store(location, backup("b", volumeSnapshotsAttempted=1), **{file: content})
@@ -347,7 +347,7 @@ STRANGE: tuple[Any, ...] = (1, "text", True, [1], [[]], {"a": {"b": [1]}}, [{"ma
 
 
 @pytest.mark.parametrize("strange", STRANGE, ids=json.dumps)
-def test_fields_of_the_future_may_hold_anything(location: Path, capsys: Printed, strange: Any) -> None:
+def test_fields_of_later_versions_may_hold_any_value(location: Path, capsys: Printed, strange: Any) -> None:
     stored = backup("b")
     for part in ("spec", "status"):
         known = {"version", "formatVersion", "phase", "progress", "expiration", "hooks", "ttl"}
@@ -373,7 +373,7 @@ def test_fields_of_the_future_may_hold_anything(location: Path, capsys: Printed,
     assert "Traceback" not in "".join(capsys.readouterr())
 
 
-def test_a_restore_of_a_later_version() -> None:
+def test_a_restore_of_a_later_version_is_described() -> None:
     restore = {
         "metadata": {"name": "r1", "namespace": "velero"},
         "spec": {

@@ -1,4 +1,4 @@
-"""Deleting a backup without a server takes the restores along that a server made from it."""
+"""Deleting a backup without a server also deletes the restores that a server made from it."""
 
 import gzip
 import json
@@ -32,7 +32,9 @@ def log_of(*lines: str) -> bytes:
     return gzip.compress("".join(["starting restore\n", *lines]).encode())
 
 
-def test_restores_of_the_backup_go_with_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_restores_of_a_deleted_backup_are_deleted_too(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     root = location(
         tmp_path / "backups",
         {

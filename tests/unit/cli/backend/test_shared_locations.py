@@ -1,4 +1,4 @@
-"""A location that holds folders of others: it is read, and the others are named once."""
+"""A location that also holds other folders: it is read, and these folders are named once."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ from pinnace.cli.main import run
 
 @pytest.fixture
 def location(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A location with one backup, beside folders of others."""
+    """A location with one backup and other folders."""
     monkeypatch.setenv("HOME", str(tmp_path))
     folder = tmp_path / "location"
     for name in ("backups/one", "photos", "music"):
@@ -27,7 +27,7 @@ def shown(capsys: pytest.CaptureFixture[str], location: Path, *words: str) -> tu
     return capsys.readouterr()
 
 
-def test_backups_are_listed_with_one_warning_that_names_the_others(
+def test_backups_are_listed_with_one_warning_that_names_other_folders(
     location: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out, err = shown(capsys, location, "backup", "get")
@@ -38,7 +38,7 @@ def test_backups_are_listed_with_one_warning_that_names_the_others(
     ]
 
 
-def test_the_others_are_named_where_there_is_no_backup_too(
+def test_other_folders_are_named_in_a_location_without_backups(
     location: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     _, err = shown(capsys, location, "restore", "get")
@@ -47,7 +47,7 @@ def test_the_others_are_named_where_there_is_no_backup_too(
 
 
 @pytest.mark.parametrize("words", [("backup", "get", "one"), ("backup", "get", "-o", "json")])
-def test_what_programs_read_and_a_named_backup_come_without_a_warning(
+def test_output_for_programs_and_a_named_backup_come_without_a_warning(
     location: Path, words: tuple[str, ...], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert shown(capsys, location, *words)[1] == ""

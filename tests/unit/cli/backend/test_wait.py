@@ -95,7 +95,7 @@ async def test_waiting_ends_with_the_final_phase(capsys: pytest.CaptureFixture[s
 
 @pytest.mark.spec("CLI-012")
 @pytest.mark.parametrize("phase", ["Completed", "PartiallyFailed", "Failed"])
-def test_whatever_the_final_phase_the_command_has_done_its_part(
+def test_without_exit_code_the_command_succeeds_in_every_final_phase(
     phase: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     cluster = connected(monkeypatch, tmp_path)
@@ -123,7 +123,7 @@ def test_whatever_the_final_phase_the_command_has_done_its_part(
         ({}, []),
     ],
 )
-async def test_what_came_to_nothing_says_why(
+async def test_the_reasons_of_a_failed_run_are_printed(
     capsys: pytest.CaptureFixture[str], said: dict[str, Any], shown: list[str]
 ) -> None:
     ended = state("Failed")
@@ -137,7 +137,7 @@ async def test_what_came_to_nothing_says_why(
 
 @pytest.mark.spec("BEY-017")
 @pytest.mark.parametrize("end", ["Completed", "PartiallyFailed"])
-async def test_phases_of_later_versions_are_no_end(end: str) -> None:
+async def test_waiting_continues_in_phases_of_later_versions(end: str) -> None:
     later = (
         "New",
         "Queued",
@@ -152,7 +152,7 @@ async def test_phases_of_later_versions_are_no_end(end: str) -> None:
     assert await waited(script) == end
 
 
-async def test_an_end_before_the_watch_is_seen() -> None:
+async def test_a_run_that_ended_before_the_watch_ends_the_waiting() -> None:
     assert await waited(Script(), state("Completed")) == "Completed"
 
 
@@ -171,7 +171,7 @@ async def test_a_watch_continues_from_the_last_event() -> None:
 async def test_a_watch_that_breaks_starts_anew_from_a_read(
     monkeypatch: pytest.MonkeyPatch, error: KubeError
 ) -> None:
-    """After a pause if it is broken: where no watch ever works, reads shall not follow each other at once."""
+    """After a pause if the watch broke, so that reads do not follow each other without one."""
     pauses: list[float] = []
 
     async def pause(seconds: float) -> None:
@@ -199,7 +199,7 @@ async def test_a_deletion_ends_the_waiting(capsys: pytest.CaptureFixture[str], s
     assert capsys.readouterr().out.endswith("The backup was deleted while waiting for it.\n")
 
 
-async def test_what_cannot_be_watched_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+async def test_an_object_that_cannot_be_watched_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
     script = Script([Forbidden(403, message="you may not watch")])
 
     assert await waited(script) is None
@@ -245,7 +245,7 @@ ABSENT = NotFound(404, message="not found")
 @pytest.fixture
 def _short_looks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lease, "FIRST_LOOK_SECONDS", 0.0)
-    assert lease.SECOND_LOOK_SECONDS <= 10  # what is promised; here it passes at once
+    assert lease.SECOND_LOOK_SECONDS <= 10  # the documented time; here it passes at once
     monkeypatch.setattr(lease, "SECOND_LOOK_SECONDS", 0.01)
 
 
@@ -262,7 +262,7 @@ def _short_looks(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
     ids=["absent", "not renewed", "given back", "renewed", "just begun", "not allowed to look"],
 )
-async def test_a_backup_that_no_server_takes_is_said_to_have_none(
+async def test_a_backup_that_no_server_takes_is_reported(
     capsys: pytest.CaptureFixture[str], leases: list[dict[str, Any] | KubeError], told: bool
 ) -> None:
     assert await waited(cast("Script", Leases("New", *leases))) == "Completed"
@@ -272,7 +272,7 @@ async def test_a_backup_that_no_server_takes_is_said_to_have_none(
 
 
 @pytest.mark.usefixtures("_short_looks")
-async def test_of_a_backup_that_has_begun_no_lease_is_looked_at(capsys: pytest.CaptureFixture[str]) -> None:
+async def test_the_lease_is_not_read_once_a_backup_has_begun(capsys: pytest.CaptureFixture[str]) -> None:
     world = Leases("InProgress")
     world.looked.set()
     assert await waited(cast("Script", world)) == "Completed"
@@ -316,7 +316,7 @@ ERRORS = "its errors and filters say why."
         ("restore", "itemsRestored", "PartiallyFailed", 1, ""),
     ],
 )
-async def test_an_empty_result_is_said(
+async def test_an_empty_result_is_reported(
     capsys: pytest.CaptureFixture[str], what: str, done_field: str, phase: str, done: int, warning: str
 ) -> None:
     ended = modified(phase)
@@ -330,7 +330,7 @@ async def test_an_empty_result_is_said(
 
 
 @pytest.mark.parametrize("phase", ["Completed", "PartiallyFailed"])
-def test_an_empty_result_without_a_server_is_said_alike(
+def test_an_empty_result_without_a_server_is_reported_in_the_same_words(
     capsys: pytest.CaptureFixture[str], phase: str
 ) -> None:
     backup = Backup(metadata=ObjectMeta(name="b"), status=BackupStatus(phase=BackupPhase(phase)))
@@ -338,7 +338,7 @@ def test_an_empty_result_without_a_server_is_said_alike(
     assert capsys.readouterr().err == empty_warning("backup", phase, 0) + "\n"
 
 
-async def test_waiting_shows_what_the_server_says_it_is_doing(capsys: pytest.CaptureFixture[str]) -> None:
+async def test_waiting_shows_the_activity_of_the_server(capsys: pytest.CaptureFixture[str]) -> None:
     running = state("InProgress")
     running["status"]["activity"] = {
         "totalIsFinal": True,
@@ -381,7 +381,7 @@ async def test_waiting_shows_what_the_server_says_it_is_doing(capsys: pytest.Cap
         ("InProgress", []),
     ],
 )
-async def test_waiting_says_what_the_server_does(phase: str, shown: list[str]) -> None:
+async def test_waiting_shows_the_phase_and_activity_of_the_server(phase: str, shown: list[str]) -> None:
     assert detail_lines(State(done=0, total=0, phase=wait._explained(state(phase), phase)), 80) == shown
 
 
@@ -390,5 +390,5 @@ async def test_waiting_says_what_the_server_does(phase: str, shown: list[str]) -
     [None, "busy", {"resources": {"pods": 1}, "hooks": [7], "uploadBytes": "all"}],
     ids=["absent", "text", "odd-members"],
 )
-def test_of_other_servers_only_the_numbers_are_known(said: object) -> None:
+def test_only_the_numbers_of_other_servers_are_shown(said: object) -> None:
     assert activity_of({"activity": said}) == State(done=0, total=0, at_least=True)

@@ -76,7 +76,7 @@ def test_a_backup_of_1_6_has_the_error_in_place_of_its_resource_list_and_the_mis
     ]
 
 
-def test_lists_are_joined_and_what_is_not_set_is_said() -> None:
+def test_lists_are_joined_and_unset_fields_are_shown() -> None:
     found = described(View())
     spec = found["spec"]
     assert spec["namespaces"] == {"included": "a, b", "excluded": "<none>"}
@@ -121,7 +121,7 @@ FAILED = {
 
 
 @pytest.mark.parametrize("details", [True, False])
-def test_what_went_wrong_with_volumes_of_pods_is_said_with_details_and_without(details: bool) -> None:
+def test_errors_of_pod_volumes_are_shown_with_and_without_details(details: bool) -> None:
     saved = described(View(details=details), pod_volume_backups=[POD_VOLUME, FAILED])
     restored = restore_as_json({}, RestoreFacts(pod_volume_restores=[FAILED, POD_VOLUME]))
 
@@ -131,7 +131,7 @@ def test_what_went_wrong_with_volumes_of_pods_is_said_with_details_and_without(d
     assert restored["status"]["podVolumeRestoreMessages"] == {"a/p/logs": "the disk is full"}
 
 
-def test_what_went_wrong_with_moved_data_is_said_of_its_volume() -> None:
+def test_errors_of_moved_data_are_shown_with_its_volume() -> None:
     moved = {**CSI, "snapshotDataMoved": True, "snapshotDataMovementInfo": {"operationID": "du-1"}}
     operation = {"spec": {"operationID": "du-1"}, "status": {"phase": "Failed", "error": "no node agent"}}
     found = described(View(details=True), volume_infos=[moved], operations=[operation])
@@ -166,7 +166,7 @@ def test_a_restore_has_its_objects_with_their_outcomes() -> None:
 
 
 @pytest.mark.parametrize(("phase", "shown"), [("InProgress", True), ("Completed", False)])
-def test_what_a_server_says_it_is_doing_is_there_while_it_does_it(phase: str, shown: bool) -> None:
+def test_the_activity_of_the_server_is_shown_while_the_backup_runs(phase: str, shown: bool) -> None:
     activity = {"hooks": ["shop/db freeze"], "uploadBytes": 5}
     status = {**BACKUP["status"], "phase": phase, "activity": activity}
     backup = backup_as_json({**BACKUP, "status": status}, BackupFacts(), View(program="pinnace"))

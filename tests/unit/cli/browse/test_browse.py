@@ -36,7 +36,7 @@ class TestVelerosBackups:
         assert err.count("\n") == 1
         assert "has no index" in err
 
-    def test_an_index_written_later_says_the_same(self, velero: Path, capsys: Printed) -> None:
+    def test_an_index_written_later_lists_the_same_items(self, velero: Path, capsys: Printed) -> None:
         before = data(capsys, "backup", "ls", "everything")
         printed(capsys, "backup", "index", "everything")
 
@@ -61,7 +61,9 @@ class TestVelerosBackups:
 
 
 class TestListing:
-    def test_kinds_names_labels_and_namespaces_choose(self, location: Path, capsys: Printed) -> None:
+    def test_items_are_selected_by_kind_name_label_and_namespace(
+        self, location: Path, capsys: Printed
+    ) -> None:
         store(location, "b1", [config_map("a"), config_map("b", "other"), secret("a")])
 
         def names(*words: str) -> list[str]:
@@ -116,7 +118,7 @@ class TestIndex:
         assert "x: right" in out
         assert "DISAGREES WITH THE TARBALL" in err
 
-    def test_places_beyond_the_tarball_are_not_believed(self, location: Path, capsys: Printed) -> None:
+    def test_offsets_beyond_the_tarball_are_rejected(self, location: Path, capsys: Printed) -> None:
         directory = store(location, "b1", [config_map("a")])
         index = directory / "b1-pinnace-index.json.gz"
         sound = gzip.decompress(index.read_bytes())
@@ -207,7 +209,7 @@ class TestDiff:
         assert ("\x1b" in out) == is_coloured
         assert "new\x1b[31m" not in out
 
-    def test_trouble_is_2(self, location: Path, capsys: Printed) -> None:
+    def test_the_exit_code_of_an_error_is_2(self, location: Path, capsys: Printed) -> None:
         store(location, "b1", [])
         for words in (["b1", "b9"], ["b1"], ["b1", "b1", "--cluster"]):
             assert run(["backup", "diff", *words]) == 2
@@ -243,7 +245,7 @@ def test_history_reads_indexes_and_only_the_object_that_changed(location: Path, 
     assert [(step["backup"], step["change"]) for step in changed] == [("b0", "added"), ("b3", "changed")]
 
 
-def test_a_backup_that_cannot_be_read_is_left_out_of_a_look_at_all(location: Path, capsys: Printed) -> None:
+def test_an_unreadable_backup_is_left_out_of_history_and_search(location: Path, capsys: Printed) -> None:
     for day, value in enumerate("1123"):
         directory = store(location, f"b{day}", [config_map("a", x=value)], day=day)
         if day == 1:
@@ -268,6 +270,28 @@ def test_a_backup_that_cannot_be_read_is_left_out_of_a_look_at_all(location: Pat
     assert out == "b3: configmaps/a\n"
     assert [f"Backup b{number} is left out: " in err for number in (1, 2)] == [True, True]
     assert run(["backup", "search", "b1", "3"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("namespace", "end"), [("blog", "in namespace blog\n"), ("blgo", "; did you mean -n blog?\n")]
+)
+def test_a_given_namespace_without_such_objects_is_not_suggested(
+    location: Path, capsys: Printed, namespace: str, end: str
+) -> None:
+    store(location, "b1", [config_map("a"), secret("key", "blog")])
+    assert run(["backup", "show", "b1", "cm/a", "-n", namespace]) == 1
+    assert capsys.readouterr().err.endswith(end)
+
+
+def test_only_some_names_are_compared_with_a_misspelt_one(
+    location: Path, capsys: Printed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store(location, "b1", [config_map("first"), config_map("second")])
+    assert run(["backup", "show", "b1", "cm/secnod"]) == 1
+    assert capsys.readouterr().err.endswith("; did you mean cm/second?\n")
+    monkeypatch.setattr("pinnace.cli.browse.opening._MOST_COMPARED", 1)
+    assert run(["backup", "show", "b1", "cm/secnod"]) == 1
+    assert "did you mean" not in capsys.readouterr().err
 
 
 def test_search_looks_at_names_labels_and_content(location: Path, capsys: Printed) -> None:
@@ -296,7 +320,7 @@ def test_many_items_are_printed_as_they_come(
     assert json.loads(printed(capsys, "backup", "ls", "b1", "pods", "-o", "json")) == []
 
 
-def test_what_is_no_object_is_an_error_in_one_line(location: Path, capsys: Printed) -> None:
+def test_a_damaged_tarball_is_an_error_in_one_line(location: Path, capsys: Printed) -> None:
     store(location, "b1", [config_map("a")])
     tarball = location / "backups/b1/b1.tar.gz"
     tarball.write_bytes(gzip.compress(b"x" * 600))

@@ -1,4 +1,4 @@
-"""`backup verify`: what is wrong with a stored backup is found and named."""
+"""`backup verify`: defects of a stored backup are found and named."""
 
 import gzip
 import json
@@ -34,7 +34,7 @@ def directory(location: Path) -> Path:
     return made
 
 
-def test_a_sound_backup_is_sound(directory: Path, capsys: Printed) -> None:
+def test_a_sound_backup_passes_all_checks(directory: Path, capsys: Printed) -> None:
     code, found = checks(capsys, "b1")
     assert code == 0
     assert {result for result, _ in found.values()} == {"ok"}
@@ -44,7 +44,7 @@ def test_a_sound_backup_is_sound(directory: Path, capsys: Printed) -> None:
 
 
 @pytest.mark.parametrize("version", golden.VERSIONS[1:])
-def test_backups_of_velero_are_sound(
+def test_backups_of_velero_pass_all_checks(
     version: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Printed
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
@@ -53,12 +53,12 @@ def test_backups_of_velero_are_sound(
     out = capsys.readouterr().out
     assert "BAD" not in out
     assert out.count("resource list = content   ok") == 4
-    # Volume data that is not looked at is named, not passed over.
+    # Volume data that is not checked is named.
     assert ("not checked" in out) == (version == "1.16.2")
 
 
 @pytest.mark.parametrize("content", [b"{", b"[]", b'{"kind": "Restore"}'], ids=["cut", "list", "kind"])
-def test_a_backup_whose_metadata_cannot_be_read_is_not_passed_over(
+def test_a_backup_with_unreadable_metadata_is_reported(
     directory: Path, capsys: Printed, content: bytes
 ) -> None:
     store(directory.parents[1], "b2", [config_map("a")])
@@ -133,7 +133,7 @@ def _no_json(name: str, data: bytes) -> tuple[str, bytes]:
         (_no_json, "tarball", "configmaps shop/b: not valid JSON"),
     ],
 )
-def test_a_tarball_that_was_tampered_with_is_found_out(
+def test_a_tarball_that_was_tampered_with_is_detected(
     directory: Path, capsys: Printed, change: Any, check: str, detail: str
 ) -> None:
     rewrite(directory / "b1.tar.gz", change)
@@ -198,7 +198,7 @@ def test_a_flipped_bit_is_found(directory: Path, capsys: Printed) -> None:
         ({"completionTimestamp": None}, "lacks the time"),
     ],
 )
-def test_metadata_that_cannot_be_right_is_found(
+def test_contradictory_metadata_is_reported(
     directory: Path, capsys: Printed, change: dict[str, Any], detail: str
 ) -> None:
     path = directory / "velero-backup.json"

@@ -1,4 +1,4 @@
-"""Looking into backups by way of a server: signed URLs, and servers that know no index."""
+"""Looking into backups through a server: signed URLs, and servers that know no index."""
 
 from pathlib import Path
 

@@ -16,13 +16,13 @@ def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / ".config" / "velero" / "config.json"
 
 
-def test_without_a_file(capsys: pytest.CaptureFixture[str]) -> None:
+def test_get_without_a_config_file_prints_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["client", "config", "get"]) == 0
     assert capsys.readouterr().out == ""
 
 
 @pytest.mark.spec("CLI-003")
-def test_set_and_get(capsys: pytest.CaptureFixture[str], config: Path) -> None:
+def test_get_prints_what_set_has_stored(capsys: pytest.CaptureFixture[str], config: Path) -> None:
     assert run(["client", "config", "set", "namespace=foo", "features=EnableCSI"]) == 0
     assert run(["client", "config", "get"]) == 0
     assert capsys.readouterr() == ("features: EnableCSI\nnamespace: foo\n", "")
@@ -42,7 +42,7 @@ def test_set_and_get(capsys: pytest.CaptureFixture[str], config: Path) -> None:
     assert [path.name for path in config.parent.iterdir()] == ["config.json"]
 
 
-def test_as_data(capsys: pytest.CaptureFixture[str]) -> None:
+def test_settings_are_printed_as_data(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["client", "config", "set", "namespace=foo"]) == 0
 
     assert run(["client", "config", "get", "-o", "json"]) == 0
@@ -51,7 +51,7 @@ def test_as_data(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == "nope: null\n"
 
 
-def test_what_others_wrote_is_kept(capsys: pytest.CaptureFixture[str], config: Path) -> None:
+def test_settings_of_other_programs_are_kept(capsys: pytest.CaptureFixture[str], config: Path) -> None:
     config.parent.mkdir(parents=True)
     config.write_text('{"other": {"a": [1, true]}, "colorized": true}')
 
@@ -66,7 +66,7 @@ def test_what_others_wrote_is_kept(capsys: pytest.CaptureFixture[str], config: P
     assert capsys.readouterr().out == 'colorized: true\nnamespace: foo\nother: {"a": [1, true]}\n'
 
 
-def test_a_link_stays_one(config: Path, tmp_path: Path) -> None:
+def test_a_symbolic_link_stays_a_link(config: Path, tmp_path: Path) -> None:
     config.parent.mkdir(parents=True)
     target = tmp_path / "dotfiles.json"
     target.write_text("{}")
@@ -91,12 +91,12 @@ def test_a_broken_file_is_left_alone(
     assert config.read_text(encoding="latin-1") == content
 
 
-def test_a_folder_that_cannot_be_made(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_made_is_an_error(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     (tmp_path / ".config").write_text("in the way")
     assert run(["client", "config", "set", "a=b"]) == 1
     assert "cannot" in capsys.readouterr().err
 
 
-def test_set_needs_words(capsys: pytest.CaptureFixture[str]) -> None:
+def test_set_without_words_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["client", "config", "set"]) == 1
     assert "requires at least 1 arg(s), only received 0" in capsys.readouterr().err

@@ -1,8 +1,9 @@
-"""`version`: whose versions are compared."""
+"""`version`: when the versions of client and server are compared."""
 
 import pytest
 
-from pinnace.cli.client.version import ServerVersion, _is_ours, _lines
+from pinnace.cli.client.server_status import is_ours
+from pinnace.cli.client.version import ServerVersion, _lines
 from pinnace.controllers.server_status import shown_plugins
 
 
@@ -27,10 +28,10 @@ def test_only_versions_of_the_same_program_are_compared(server: ServerVersion, w
     )
 
 
-def test_a_server_of_ours_is_known_by_its_providers() -> None:
-    ours = [{"name": name, "kind": kind} for name, kind in shown_plugins()]
-    theirs = [{"name": "velero.io/aws", "kind": "ObjectStore"}, "odd"]
+def test_a_pinnace_server_is_known_by_its_providers() -> None:
+    of_pinnace = [{"name": name, "kind": kind} for name, kind in shown_plugins()]
+    of_velero = [{"name": "velero.io/aws", "kind": "ObjectStore"}, "odd"]
 
-    assert _is_ours({"status": {"plugins": ours}})
-    assert not _is_ours({"status": {"plugins": theirs}})
-    assert not _is_ours({"status": {}})
+    assert is_ours({"status": {"plugins": of_pinnace}})
+    assert not is_ours({"status": {"plugins": of_velero}})
+    assert not is_ours({"status": {}})

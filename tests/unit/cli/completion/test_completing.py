@@ -57,7 +57,7 @@ def names_of(source: Source, line: Line) -> Iterable[str]:
 
 
 def found(line: str) -> Candidates:
-    """What is offered for the last word of a line; an end of a blank begins a new word."""
+    """The words offered for the last word of a line; a blank at its end begins a new word."""
     return candidates(read_line(cli, split_line(line)[1:]), names_of)
 
 
@@ -132,7 +132,7 @@ def offered(line: str) -> list[str]:
         ("pinnace backup create b --ttl ", []),
     ],
 )  # fmt: skip
-def test_what_is_offered(line: str, words: list[str]) -> None:
+def test_the_words_that_fit_are_offered(line: str, words: list[str]) -> None:
     assert sorted(offered(line)) == sorted(words)
 
 
@@ -158,7 +158,7 @@ def test_every_shown_flag_is_offered_once_and_no_hidden_one() -> None:
     assert "--labels" in offered("pinnace backup create b --labels a=b --")
 
 
-def test_every_command_is_offered_but_the_processes_and_the_hidden_ones() -> None:
+def test_every_command_is_offered_except_processes_and_hidden_ones() -> None:
     processes = {"server", "node-agent"}  # listed by the help, and typed by no person
     assert set(offered("pinnace ")) == {name for name, (_, text) in cli.lazy.items() if text} - processes
     assert set(offered("pinnace help ")) >= {*TOPICS, "backup", "server"}
@@ -232,18 +232,18 @@ def test_a_script_calls_the_program_by_its_name(capsys: pytest.CaptureFixture[st
 
 
 @pytest.mark.parametrize("words", [[], ["bash", "zsh"]])
-def test_exactly_one_shell(capsys: pytest.CaptureFixture[str], words: list[str]) -> None:
+def test_completion_needs_exactly_one_shell(capsys: pytest.CaptureFixture[str], words: list[str]) -> None:
     assert run(["completion", *words]) == 1
     assert f"accepts 1 arg(s), received {len(words)}" in capsys.readouterr().err
 
 
-def test_another_shell(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unknown_shell_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["completion", "tcsh"]) == 1
     assert capsys.readouterr() == ("Invalid shell specified, specify bash, zsh, or fish\n", "")
 
 
 def answered(code: str, home: Path) -> str:
-    """What a process prints that answers shells; it must end well and print no error."""
+    """The output of a process that answers a shell; it must exit with 0 and print no error."""
     ran = subprocess.run(
         [sys.executable, "-c", f"import sys; from pinnace.cli.main import run\n{code}"],
         capture_output=True, text=True, timeout=60, check=False, env={"HOME": str(home), "PATH": ""},
@@ -252,7 +252,7 @@ def answered(code: str, home: Path) -> str:
     return ran.stdout
 
 
-def test_what_an_answer_does_not_need_is_not_loaded(tmp_path: Path) -> None:
+def test_modules_that_an_answer_does_not_need_are_not_loaded(tmp_path: Path) -> None:
     shown = answered(
         "run(['__complete', 'zsh', 'backup', 'create', '--ttl'])\n"
         "heavy = {'aiohttp', 'asyncio', 'yaml', 'pycurl', 'botocore', 'pinnace.kube.client'}\n"
@@ -283,5 +283,5 @@ def test_a_failure_is_silent(tmp_path: Path) -> None:
     ],
     ids=["by the time in the name", "by name", "none"],
 )
-def test_the_newest_backup(backups: list[str], name: str | None) -> None:
+def test_the_newest_backup_is_found_by_its_name(backups: list[str], name: str | None) -> None:
     assert newest(backups) == name

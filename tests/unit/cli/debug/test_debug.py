@@ -1,4 +1,4 @@
-"""`debug`: what is in the bundle, what is not, and what happens when something cannot be had."""
+"""`debug`: the content of the bundle, and what happens when a part of it cannot be read."""
 
 import json
 import stat
@@ -94,7 +94,9 @@ def bundle(tmp_path: Path, *words: str) -> dict[str, str]:
 
 
 @pytest.mark.spec("BEY-072")
-def test_a_bundle(capsys: pytest.CaptureFixture[str], cluster: FakeCluster, tmp_path: Path) -> None:
+def test_a_bundle_has_versions_objects_and_logs(
+    capsys: pytest.CaptureFixture[str], cluster: FakeCluster, tmp_path: Path
+) -> None:
     files = bundle(tmp_path)
 
     assert {name for name in files if not name.startswith("objects/")} == {
@@ -117,7 +119,7 @@ def test_a_bundle(capsys: pytest.CaptureFixture[str], cluster: FakeCluster, tmp_
 
 
 @pytest.mark.usefixtures("store")
-def test_no_secret_is_in_it(cluster: FakeCluster, tmp_path: Path) -> None:
+def test_a_bundle_has_no_secrets(cluster: FakeCluster, tmp_path: Path) -> None:
     files = bundle(tmp_path, "--backup", "b", "--restore", "r")
 
     assert SECRET in str(cluster.objects)
@@ -128,7 +130,7 @@ def test_no_secret_is_in_it(cluster: FakeCluster, tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("store")
-def test_a_backup_and_a_restore(cluster: FakeCluster, tmp_path: Path) -> None:
+def test_a_named_backup_and_restore_are_in_the_bundle(cluster: FakeCluster, tmp_path: Path) -> None:
     files = bundle(tmp_path, "--backup", "b", "--restore", "r")
 
     assert "Resource List:\n  v1/Pod:\n    - ns/p" in files["backup_describe_b.txt"]
@@ -137,7 +139,7 @@ def test_a_backup_and_a_restore(cluster: FakeCluster, tmp_path: Path) -> None:
     assert files["restore_r.log"] == "restored\n"
 
 
-def test_what_the_store_lacks_is_said(
+def test_files_that_the_store_lacks_are_reported(
     cluster: FakeCluster, tmp_path: Path, store: dict[tuple[DownloadTargetKind, str], bytes]
 ) -> None:
     del store[DownloadTargetKind.BACKUP_LOG, "b"]
@@ -147,8 +149,8 @@ def test_what_the_store_lacks_is_said(
 
     assert "backup_b.log" not in files
     assert "Resource List:  <not available>" in files["backup_describe_b.txt"]
-    assert "BackupLog of b: file not found\n" in files["problems.txt"]
-    assert "BackupResourceList of b: " in files["problems.txt"]
+    assert "log of b: file not found\n" in files["problems.txt"]
+    assert "resource list of b: " in files["problems.txt"]
 
 
 @pytest.mark.spec("BEY-072")
@@ -160,7 +162,7 @@ def test_what_the_store_lacks_is_said(
         (["-n", "elsewhere"], "no server found in namespace elsewhere"),
     ],
 )
-def test_what_is_not_there(
+def test_a_missing_object_or_server_is_an_error(
     capsys: pytest.CaptureFixture[str], cluster: FakeCluster, tmp_path: Path, words: list[str], text: str
 ) -> None:
     assert run(["debug", "--output", str(tmp_path / "bundle.tar.gz"), *words]) == 1
@@ -169,12 +171,12 @@ def test_what_is_not_there(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_server_beside_the_cluster(cluster: FakeCluster, tmp_path: Path) -> None:
+def test_a_server_outside_of_the_cluster_needs_no_deployment(cluster: FakeCluster, tmp_path: Path) -> None:
     del cluster.objects["deployments.apps", "velero", "velero"]
     assert "version.txt" in bundle(tmp_path)
 
 
-def test_what_may_not_be_read(cluster: FakeCluster, tmp_path: Path) -> None:
+def test_forbidden_parts_are_reported_and_left_out(cluster: FakeCluster, tmp_path: Path) -> None:
     forbidden = Forbidden(403, reason="Forbidden", message="you may not")
     cluster.failures = {("list", "events"): forbidden, ("list", "pods"): forbidden}
     cluster.failures["create", "serverstatusrequests"] = forbidden
@@ -190,7 +192,7 @@ def test_what_may_not_be_read(cluster: FakeCluster, tmp_path: Path) -> None:
     assert "objects/backups.json" in files
 
 
-def test_a_server_that_does_not_answer(
+def test_a_server_that_does_not_answer_is_reported(
     cluster: FakeCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from pinnace.cli.debug import collect as debug_collect
@@ -203,7 +205,7 @@ def test_a_server_that_does_not_answer(
     assert "Server:" not in files["version.txt"]
 
 
-def test_the_name_of_the_file(
+def test_the_file_is_named_by_the_time_and_never_overwritten(
     capsys: pytest.CaptureFixture[str], cluster: FakeCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -219,14 +221,12 @@ def test_the_name_of_the_file(
     assert "No such file or directory" in capsys.readouterr().err
 
 
-def test_a_location_has_no_server_to_ask_about(
-    capsys: pytest.CaptureFixture[str], cluster: FakeCluster
-) -> None:
+def test_debug_refuses_a_location(capsys: pytest.CaptureFixture[str], cluster: FakeCluster) -> None:
     assert run(["--location", "./backups", "debug"]) == 2
     assert "`debug` works on a server in the cluster" in capsys.readouterr().err
 
 
-def test_nothing_that_failed_is_left(
+def test_a_failed_bundle_leaves_no_file(
     cluster: FakeCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(*_: Any, **__: Any) -> None:

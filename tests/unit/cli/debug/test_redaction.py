@@ -1,4 +1,4 @@
-"""No secret gets through, and what helps stays."""
+"""Secrets are redacted, and harmless values are kept."""
 
 import json
 from typing import Any
@@ -41,7 +41,7 @@ TEXTS = (
 
 @pytest.mark.parametrize("text", TEXTS)
 @given(secret=SECRETS)
-def test_secrets_in_texts(text: str, secret: str) -> None:
+def test_secrets_in_texts_are_redacted(text: str, secret: str) -> None:
     if "://" in text and ":§@" in text:
         secret = secret.replace("/", "_")  # there it would be the end of the host's name
     shown = redact_text(text.replace("§", secret))
@@ -50,7 +50,7 @@ def test_secrets_in_texts(text: str, secret: str) -> None:
 
 
 @pytest.mark.parametrize("text", [text for text in TEXTS if "\n" not in text])
-def test_what_was_redacted_stays_so(text: str) -> None:
+def test_redacting_twice_changes_nothing(text: str) -> None:
     once = redact_text(text.replace("§", "hunter2hunter2"))
     assert "hunter2" not in redact_text(once)
 
@@ -70,7 +70,7 @@ def test_what_was_redacted_stays_so(text: str) -> None:
         "key=value, keys: a b",
     ],
 )
-def test_what_helps_stays(text: str) -> None:
+def test_harmless_texts_are_kept(text: str) -> None:
     assert redact_text(text) == text
 
 
@@ -86,11 +86,11 @@ def test_what_helps_stays(text: str) -> None:
         ("password=a,user=b", f"password={REDACTED},user=b"),
     ],
 )
-def test_only_the_secret_goes(text: str, shown: str) -> None:
+def test_only_the_secret_is_redacted(text: str, shown: str) -> None:
     assert redact_text(text) == shown
 
 
-def test_a_long_line_takes_no_long_time() -> None:
+def test_a_long_line_is_redacted_quickly() -> None:
     line = "A" * 2_000_000 + " password=hunter2 " + "-" * 500_000 + "a.b" * 300_000 + "://" * 100_000
     assert "hunter2" not in redact_text(line)
 
@@ -129,7 +129,7 @@ OBJECT: dict[str, Any] = {
 }
 
 
-def test_secrets_in_objects() -> None:
+def test_secrets_in_objects_are_redacted() -> None:
     shown = redact_object(OBJECT)
 
     assert "SECRET" not in json.dumps(shown).replace("AWS_SECRET_ACCESS_KEY", "")
@@ -155,7 +155,7 @@ def test_secrets_in_objects() -> None:
     assert shown["status"] == {"downloadURL": f"https://h/b?{REDACTED}", "phase": None}
 
 
-def test_the_data_of_a_secret() -> None:
+def test_the_data_of_a_secret_is_redacted() -> None:
     secret = {"kind": "Secret", "metadata": {"name": "s"}, "data": {"a": "eA=="}, "stringData": {"b": "x"}}
     assert redact_object(secret) == {
         "kind": "Secret",
@@ -165,7 +165,7 @@ def test_the_data_of_a_secret() -> None:
     }
 
 
-def test_the_object_itself_is_left_alone() -> None:
+def test_the_original_object_is_not_changed() -> None:
     before = json.dumps(OBJECT)
     redact_object(OBJECT)
     assert json.dumps(OBJECT) == before
@@ -184,7 +184,7 @@ def test_the_object_itself_is_left_alone() -> None:
         ("region", False),
     ],
 )
-def test_names_of_secrets(key: str, expected: bool) -> None:
+def test_names_of_secrets_are_recognised(key: str, expected: bool) -> None:
     assert is_sensitive(key) is expected
 
 
@@ -241,14 +241,14 @@ def planted(canary: str) -> list[Any]:
 
 
 @pytest.mark.parametrize("canary", CANARIES)
-def test_no_planted_canary_gets_out_of_an_object(canary: str) -> None:
+def test_no_canary_in_an_object_is_shown(canary: str) -> None:
     for value in planted(canary):
         assert canary not in json.dumps(redact_object(value))
 
 
 @pytest.mark.parametrize("canary", [canary for canary in CANARIES if len(canary) > 15])
 @pytest.mark.parametrize("line", ["connecting with §", "got {§} back", 'msg="said §" backup=b', "x=§ y"])
-def test_no_token_gets_out_of_a_log_line(canary: str, line: str) -> None:
+def test_no_token_in_a_log_line_is_shown(canary: str, line: str) -> None:
     assert canary not in redact_text(line.replace("§", canary))
 
 
@@ -265,11 +265,11 @@ def test_no_token_gets_out_of_a_log_line(canary: str, line: str) -> None:
         'logSource="src/pinnace/controllers/backup.py:211"',
     ],
 )
-def test_what_helps_stays_in_texts(text: str) -> None:
+def test_names_digests_and_timestamps_in_texts_are_kept(text: str) -> None:
     assert redact_text(text) == text
 
 
-def test_what_helps_stays_in_objects() -> None:
+def test_harmless_fields_of_objects_are_kept() -> None:
     value = {
         "metadata": {
             "annotations": {"deployment.kubernetes.io/revision": "3", "velero.io/source-cluster": "v1"}
@@ -296,7 +296,7 @@ def test_what_helps_stays_in_objects() -> None:
         ([5, ["hunter2"]], [REDACTED, REDACTED]),
     ],
 )
-def test_of_arguments_only_what_is_known_to_be_harmless_is_shown(
+def test_only_arguments_that_are_known_to_be_harmless_are_shown(
     arguments: list[Any], shown: list[str] | None
 ) -> None:
     assert redact_object({"args": arguments}) == {"args": shown or arguments}
@@ -309,5 +309,5 @@ def test_a_command_line_in_place_of_the_program_keeps_the_program() -> None:
 
 
 @pytest.mark.parametrize("word", ["hunter2", "Secret/word", "s3cr3t"])
-def test_a_single_word_that_is_no_known_program_goes(word: str) -> None:
+def test_a_single_word_that_is_not_a_known_program_is_redacted(word: str) -> None:
     assert redact_object({"exec": {"command": [word]}}) == {"exec": {"command": [REDACTED]}}

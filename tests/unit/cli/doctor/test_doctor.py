@@ -87,7 +87,7 @@ def test_a_location_is_written_read_and_left_as_it_was(
     code, found = report(capsys, "--location", str(folder))
 
     assert code == 0
-    assert found["locations"][0]["message"].endswith("can be listed, written, read and deleted from")
+    assert found["locations"][0]["message"].endswith("can be listed, written, read and deleted")
     assert [path for path in folder.rglob("*") if path.is_file()] == []
     assert {finding["level"] for finding in found["rights"]} == {"OK"}
     assert "server" not in found
@@ -155,7 +155,9 @@ def test_without_a_kubeconfig_the_location_is_still_checked(
     assert found["locations"][0]["level"] == "OK"
 
 
-def test_a_server_that_is_well(cluster: ReviewingCluster, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_healthy_server_has_no_problems(
+    cluster: ReviewingCluster, capsys: pytest.CaptureFixture[str]
+) -> None:
     for crd in crd_manifests():
         cluster.add(CUSTOM_RESOURCE_DEFINITIONS, crd["metadata"]["name"], spec=crd["spec"])
     template = {"spec": {"serviceAccountName": "velero"}}
@@ -193,7 +195,7 @@ def test_a_cluster_without_a_server_says_what_is_missing(
     assert found["locations"][0]["message"] == "there is no backup storage location"
 
 
-def test_what_may_not_be_read_is_skipped_with_the_reason(
+def test_a_forbidden_check_is_skipped_with_the_reason(
     cluster: ReviewingCluster, capsys: pytest.CaptureFixture[str]
 ) -> None:
     error = Forbidden(403, reason="Forbidden", message="eve cannot list schedules")

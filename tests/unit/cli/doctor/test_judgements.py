@@ -1,4 +1,4 @@
-"""What the doctor concludes from facts: pure, one table for each subject."""
+"""The findings of the doctor about given facts: pure, one table for each subject."""
 
 import base64
 import json
@@ -27,7 +27,7 @@ NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
 
 def seen(findings: list[Finding]) -> list[tuple[Level, str]]:
-    """Level and text; each that is not well says what to do."""
+    """Level and text of findings; each one that is not OK has a remedy."""
     for finding in findings:
         assert finding.remedy or finding.level in (Level.OK, Level.SKIPPED), finding
     return [(finding.level, finding.text) for finding in findings]
@@ -56,7 +56,7 @@ def token(claims: dict[str, Any]) -> str:
         ("an-opaque-token", None),
     ],
 )
-def test_the_expiry_of_a_token(text: str, expiry: datetime | None) -> None:
+def test_the_expiry_of_a_token_is_read(text: str, expiry: datetime | None) -> None:
     assert credentials.token_expiry(text) == expiry
 
 
@@ -69,7 +69,9 @@ def test_the_expiry_of_a_token(text: str, expiry: datetime | None) -> None:
         ("the client certificate", timedelta(days=30), Level.OK),
     ],
 )
-def test_a_credential_that_has_expired_or_will_soon(what: str, left: timedelta, level: Level) -> None:
+def test_a_credential_that_has_expired_or_expires_soon_is_reported(
+    what: str, left: timedelta, level: Level
+) -> None:
     (found,) = credentials.judge([credentials.Expiry(what, NOW + left)], "user 'eve'", NOW)
 
     assert found.level is level
@@ -77,7 +79,7 @@ def test_a_credential_that_has_expired_or_will_soon(what: str, left: timedelta, 
     assert "user 'eve'" in found.text
 
 
-def test_credentials_without_an_expiry_are_well() -> None:
+def test_credentials_without_an_expiry_are_ok() -> None:
     assert [found.level for found in credentials.judge([], "", NOW)] == [Level.OK]
 
 
@@ -88,13 +90,16 @@ def test_missing_rights_are_named_by_purpose() -> None:
     missing = {
         "a backup": [rights.Asked("list", "apps", "deployments", "shop")],
         "a restore": [],
-        "hooks in pods": [rights.Asked("create", "", "pods", "shop", "exec")],
+        "running hooks in pods": [rights.Asked("create", "", "pods", "shop", "exec")],
     }
 
     assert seen(rights.judge(rights.Answers("", missing), ["shop"])) == [
         (Level.PROBLEM, "this user lacks rights that a backup of shop needs: list deployments.apps in shop"),
         (Level.OK, "this user may do what a restore of shop needs"),
-        (Level.PROBLEM, "this user lacks rights that hooks in pods of shop needs: create pods/exec in shop"),
+        (
+            Level.PROBLEM,
+            "this user lacks rights that running hooks in pods of shop needs: create pods/exec in shop",
+        ),
     ]
 
 
@@ -111,11 +116,11 @@ def test_a_scope_of_namespaces_needs_no_rights_outside() -> None:
 # --- Definitions ----------------------------------------------------------------------------------------
 
 
-def test_all_definitions_are_served() -> None:
+def test_definitions_that_are_all_served_are_ok() -> None:
     assert [level for level, _ in seen(definitions.judge(crd_manifests(), "install"))] == [Level.OK]
 
 
-def test_definitions_that_are_missing_outdated_or_not_established() -> None:
+def test_definitions_that_are_missing_outdated_or_not_established_are_reported() -> None:
     manifests = crd_manifests()
     first, second, third, *others = manifests
     second["spec"]["versions"][0]["served"] = False
@@ -130,7 +135,7 @@ def test_definitions_that_are_missing_outdated_or_not_established() -> None:
     ]
 
 
-def test_a_cluster_without_any_definition() -> None:
+def test_a_cluster_without_any_definition_is_one_problem() -> None:
     (found,) = definitions.judge([], "pinnace install --crds-only")
 
     assert (found.level, found.text) == (Level.PROBLEM, "no definition of velero.io is installed")
@@ -173,7 +178,9 @@ def facts(**changes: Any) -> server.ServerFacts:
     ],
     ids=["well", "of-velero", "no-leader", "nowhere", "no-pod", "silent"],
 )
-def test_the_server(changes: dict[str, Any], expected: list[tuple[Level, str]]) -> None:
+def test_the_state_of_the_server_is_reported(
+    changes: dict[str, Any], expected: list[tuple[Level, str]]
+) -> None:
     found = seen(server.judge_server(facts(**changes), "v1.2.0"))
 
     assert [level for level, _ in found] == [level for level, _ in expected]
@@ -211,7 +218,7 @@ def location(phase: str, **spec: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("phase", "probe", "level", "text"),
     [
-        ("Available", locations.Probe(), Level.OK, "main can be listed, written, read and deleted from"),
+        ("Available", locations.Probe(), Level.OK, "files in main can be listed, written, read and deleted"),
         ("Available", locations.Probe(read_only=True), Level.OK, "read-only"),
         ("Available", locations.Probe(problem="denied"), Level.PROBLEM, "main cannot be used: denied"),
         (
@@ -239,14 +246,16 @@ def location(phase: str, **spec: Any) -> dict[str, Any]:
         ("", locations.Probe(), Level.PROBLEM, "no server has looked at main yet"),
     ],
 )
-def test_a_location_of_a_server(phase: str, probe: locations.Probe, level: Level, text: str) -> None:
+def test_the_state_of_a_location_of_a_server_is_reported(
+    phase: str, probe: locations.Probe, level: Level, text: str
+) -> None:
     ((found, shown),) = seen(locations.judge_servers([location(phase)], {"main": probe}))
 
     assert found is level
     assert text in shown
 
 
-def test_no_location_and_no_default_location() -> None:
+def test_no_location_and_no_default_location_are_reported() -> None:
     assert seen(locations.judge_servers([], {})) == [(Level.PROBLEM, "there is no backup storage location")]
     found = seen(locations.judge_servers([location("Available", default=False)], {"main": locations.Probe()}))
     assert found[-1] == (Level.WARNING, "no location is the default")
@@ -258,7 +267,7 @@ def test_no_location_and_no_default_location() -> None:
 @pytest.mark.parametrize(
     ("ahead", "level"), [(1, Level.OK), (-31, Level.WARNING), (31, Level.WARNING), (-301, Level.PROBLEM)]
 )
-def test_a_clock_that_differs(ahead: int, level: Level) -> None:
+def test_a_clock_that_differs_is_reported(ahead: int, level: Level) -> None:
     finding = clocks.judge("the cluster", NOW + timedelta(seconds=ahead), NOW)
 
     assert finding.level is level
@@ -267,11 +276,11 @@ def test_a_clock_that_differs(ahead: int, level: Level) -> None:
         assert finding.text == f"the clock of the cluster is {abs(ahead)} seconds {direction} this machine's"
 
 
-def test_a_clock_that_is_not_told_is_skipped() -> None:
+def test_an_unknown_clock_is_skipped() -> None:
     assert clocks.judge("the cluster", None, NOW).level is Level.SKIPPED
 
 
-def test_repositories_that_are_not_ready() -> None:
+def test_repositories_that_are_not_ready_are_reported() -> None:
     broken = {"metadata": {"name": "r1"}, "status": {"phase": "NotReady", "message": "wrong password"}}
     fine = {"metadata": {"name": "r2"}, "status": {"phase": "Ready"}}
 
@@ -280,7 +289,7 @@ def test_repositories_that_are_not_ready() -> None:
     assert seen(repositories.judge([]))[0][0] is Level.SKIPPED
 
 
-def test_locks_count_only_while_no_volume_is_in_work() -> None:
+def test_locks_are_reported_only_while_no_volume_is_saved_or_restored() -> None:
     locks = {"shop": 2, "blog": 0}
 
     ((level, text),) = seen(repositories.judge_locks("main", locks, in_use=False))
@@ -314,7 +323,7 @@ def snapshot_class(name: str, driver: str, **labels: str) -> dict[str, Any]:
         ),
     ],
 )
-def test_drivers_and_their_classes(facts: dict[str, Any], level: Level, part: str) -> None:
+def test_the_class_of_each_driver_is_reported(facts: dict[str, Any], level: Level, part: str) -> None:
     ((found, text),) = seen(snapshots.judge(snapshots.SnapshotFacts(**facts)))
 
     assert found is level
@@ -349,7 +358,7 @@ def test_drivers_and_their_classes(facts: dict[str, Any], level: Level, part: st
         ({"schedule": "@daily"}, {"lastBackup": "2026-03-01T00:00:00Z"}, None, ""),
     ],
 )
-def test_a_schedule_that_does_not_run(
+def test_a_schedule_that_does_not_run_is_reported(
     spec: dict[str, Any], status: dict[str, Any], level: Level | None, part: str
 ) -> None:
     schedule = {"metadata": {"name": "nightly"}, "spec": spec, "status": status}
@@ -371,22 +380,22 @@ def test_a_schedule_that_does_not_run(
         ),
         (
             "403 InvalidAccessKeyId: The AWS Access Key Id you provided does not exist",
-            "does not exist any more",
+            "no longer exists",
         ),
         ("403 SignatureDoesNotMatch", "secret access key is wrong"),
         ("403 RequestTimeTooSkewed: The difference is too large", "too old or too new"),
         ("('invalid_grant: Token has been expired or revoked.')", "Google credentials have expired"),
         ("AADSTS7000222: The provided client secret keys for app are expired", "client secret has expired"),
         ("AADSTS7000215: Invalid client secret provided", "client secret is wrong"),
-        ("AuthenticationFailed: Signature not valid in the specified time frame", "not valid any more"),
+        ("AuthenticationFailed: Signature not valid in the specified time frame", "no longer valid"),
     ],
 )
-def test_what_a_cloud_says_of_credentials_is_said_in_words(message: str, said: str) -> None:
+def test_errors_of_clouds_about_credentials_are_explained(message: str, said: str) -> None:
     found = trouble_of(message)
     assert found is not None
     assert said in found.text
 
 
 @pytest.mark.parametrize("message", ["", "403 AccessDenied", "no such bucket", "no answer within 30 seconds"])
-def test_other_refusals_say_nothing_of_credentials(message: str) -> None:
+def test_other_errors_are_not_explained_by_credentials(message: str) -> None:
     assert trouble_of(message) is None

@@ -21,7 +21,7 @@ def entry(manager: str, operation: str = "Update", **more: str) -> JSONObject:
     ],
     ids=["no book", "not ours", "created by us", "a status", "applied before"],
 )
-def test_only_what_install_created_becomes_applied(
+def test_fields_of_an_earlier_install_become_applied_and_no_others(
     entries: list[JSONObject] | None, index: int | None
 ) -> None:
     patch = adoption({"resourceVersion": "7", "managedFields": entries})
@@ -45,5 +45,5 @@ def test_only_what_install_created_becomes_applied(
     ],
     ids=["named", "in other words", "nothing"],
 )
-def test_conflicts_in_words(status: JSONObject, said: list[str]) -> None:
+def test_conflicts_are_reported_with_field_and_manager(status: JSONObject, said: list[str]) -> None:
     assert conflicts(status) == said

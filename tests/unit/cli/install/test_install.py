@@ -61,7 +61,7 @@ def by_kind(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, dict[s
     return {item["kind"]: item for item in items if item["kind"] != "CustomResourceDefinition"}
 
 
-def test_definitions_in_an_old_version_are_made_in_the_present_one(
+def test_crds_version_v1beta1_prints_definitions_of_v1_with_a_notice(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert run(["install", "--dry-run", "-o", "yaml", "--crds-only", "--crds-version", "v1beta1"]) == 0
@@ -73,7 +73,7 @@ def test_definitions_in_an_old_version_are_made_in_the_present_one(
 
 
 @pytest.mark.spec("CLI-040")
-def test_definitions_alone(capsys: pytest.CaptureFixture[str]) -> None:
+def test_crds_only_prints_only_definitions(capsys: pytest.CaptureFixture[str]) -> None:
     items = printed(capsys, "--crds-only", read=read_large_yaml, form="yaml")
 
     names = [item["metadata"]["name"] for item in items]
@@ -85,7 +85,7 @@ def test_definitions_alone(capsys: pytest.CaptureFixture[str]) -> None:
         assert "status" not in item
 
 
-def test_everything_is_in_its_order_and_labelled(
+def test_all_objects_are_printed_in_order_with_the_label(
     capsys: pytest.CaptureFixture[str], secret_file: str
 ) -> None:
     items = printed(capsys, *AWS, "--secret-file", secret_file, "--image", "i:1")
@@ -109,7 +109,7 @@ def test_everything_is_in_its_order_and_labelled(
 @pytest.mark.parametrize(
     ("words", "name", "namespace"), [((), "velero", "velero"), (("-n", "foo"), "velero-foo", "foo")]
 )
-def test_access_rights(
+def test_the_role_binding_is_named_after_the_namespace(
     capsys: pytest.CaptureFixture[str], words: tuple[str, ...], name: str, namespace: str
 ) -> None:
     binding = by_kind(capsys, *NOTHING, *words)["ClusterRoleBinding"]
@@ -118,7 +118,9 @@ def test_access_rights(
     assert binding["subjects"] == [{"kind": "ServiceAccount", "name": "velero", "namespace": namespace}]
 
 
-def test_the_location_of_a_bucket(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_the_flags_of_a_bucket_become_the_backup_location(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     (tmp_path / "ca.pem").write_text("PEM")
     words = ["--prefix", "p", "--backup-location-config", "region=r,s3Url=http://h:1", "--no-secret"]
     spec = by_kind(capsys, *AWS, *words, "--cacert", str(tmp_path / "ca.pem"))["BackupStorageLocation"][
@@ -134,7 +136,7 @@ def test_the_location_of_a_bucket(capsys: pytest.CaptureFixture[str], tmp_path: 
 
 
 @pytest.mark.parametrize("provider", ["filesystem", "pinnace.io/filesystem"])
-def test_a_folder_is_the_one_that_works_without_a_server(
+def test_a_folder_means_the_same_location_as_without_a_server(
     capsys: pytest.CaptureFixture[str], provider: str
 ) -> None:
     made = by_kind(capsys, "--provider", provider, "--backup-location-config", "path=/srv/backups/")
@@ -149,7 +151,7 @@ def test_a_folder_is_the_one_that_works_without_a_server(
     assert "VolumeSnapshotLocation" not in made
 
 
-def test_a_bucket_of_a_folder_is_a_folder_in_it(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_bucket_with_a_folder_is_a_folder_inside_it(capsys: pytest.CaptureFixture[str]) -> None:
     words = ["--provider", "filesystem", "--bucket", "b", "--backup-location-config", "path=/srv/backups"]
     spec = by_kind(capsys, *words)["BackupStorageLocation"]["spec"]
 
@@ -168,7 +170,9 @@ def container(made: dict[str, dict[str, Any]], kind: str = "Deployment") -> dict
 
 
 @pytest.mark.spec("CLI-035")
-def test_the_pods_with_and_without_a_secret(capsys: pytest.CaptureFixture[str], secret_file: str) -> None:
+def test_credentials_are_mounted_only_with_a_secret(
+    capsys: pytest.CaptureFixture[str], secret_file: str
+) -> None:
     without = by_kind(capsys, *AWS, "--no-secret", *SERVER, "--use-restic")
     with_one = by_kind(capsys, *AWS, "--secret-file", secret_file, *SERVER, "--use-restic")
 
@@ -181,7 +185,7 @@ def test_the_pods_with_and_without_a_secret(capsys: pytest.CaptureFixture[str], 
 
 
 @pytest.mark.spec("CLI-037")
-def test_arguments_of_server_and_node_agent(capsys: pytest.CaptureFixture[str]) -> None:
+def test_flags_become_arguments_of_server_and_node_agent(capsys: pytest.CaptureFixture[str]) -> None:
     words = [*AWS, "--no-secret", *SERVER, "--use-restic"]
     bare = by_kind(capsys, *words)
     assert container(bare)["args"] == ["server", "--uploader-type=kopia"]
@@ -215,7 +219,9 @@ def test_the_server_accepts_the_arguments_it_is_installed_with(
     assert len(started) == 1
 
 
-def test_the_node_agent(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_node_agent_is_a_daemon_set_that_mounts_the_pods_directory(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     made = by_kind(capsys, *AWS, "--no-secret", *SERVER, "--use-restic", "--pod-annotations", "a=b")
     spec, template = made["DaemonSet"]["spec"], made["DaemonSet"]["spec"]["template"]
 
@@ -250,7 +256,7 @@ def test_plugins_are_init_containers_in_order(capsys: pytest.CaptureFixture[str]
     assert {"name": "plugins", "mountPath": "/plugins"} in container(made)["volumeMounts"]
 
 
-def test_the_server_needs_no_more_of_its_node_than_it_uses(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_server_runs_unprivileged_with_a_read_only_root(capsys: pytest.CaptureFixture[str]) -> None:
     made = by_kind(capsys, *AWS, "--no-secret", *SERVER, "--use-restic")
 
     assert pod(made)["securityContext"]["runAsNonRoot"] is True
@@ -276,7 +282,7 @@ def test_the_server_needs_no_more_of_its_node_than_it_uses(capsys: pytest.Captur
     assert pod(made)["terminationGracePeriodSeconds"] > GRACE_PERIOD_SECONDS + INTERRUPTED_SECONDS
 
 
-def test_rights_that_are_used(capsys: pytest.CaptureFixture[str]) -> None:
+def test_minimal_rbac_gives_only_the_rights_that_are_used(capsys: pytest.CaptureFixture[str]) -> None:
     words = [*NOTHING, "-n", "foo", "--minimal-rbac"]
     made = by_kind(capsys, *words)
 
@@ -297,7 +303,7 @@ def test_rights_that_are_used(capsys: pytest.CaptureFixture[str]) -> None:
     assert any(rule.get("apiGroups") == ["snapshot.storage.k8s.io"] for rule in snapshots)
 
 
-def test_features_and_annotations(capsys: pytest.CaptureFixture[str]) -> None:
+def test_features_and_annotations_reach_the_objects(capsys: pytest.CaptureFixture[str]) -> None:
     words = ["--features", "EnableCSI,foo", "--pod-annotations", "a=b,prometheus.io/port=1"]
     made = by_kind(capsys, *AWS, "--no-secret", "--image", "i:1", *words, "--sa-annotations", "c=d")
 
@@ -322,11 +328,11 @@ def test_features_and_annotations(capsys: pytest.CaptureFixture[str]) -> None:
         ("host:5000/velero", "IfNotPresent"),
     ],
 )
-def test_when_an_image_is_pulled(image: str, policy: str) -> None:
+def test_the_pull_policy_depends_on_the_tag(image: str, policy: str) -> None:
     assert pull_policy(image) == policy
 
 
-def test_resources_of_the_pod(capsys: pytest.CaptureFixture[str]) -> None:
+def test_requests_and_limits_of_the_server_have_defaults(capsys: pytest.CaptureFixture[str]) -> None:
     made = by_kind(capsys, *AWS, "--no-secret", "--image", "i:1")
 
     assert container(made)["resources"] == {
@@ -350,7 +356,7 @@ REFUSED = [
     (
         ["--no-default-backup-location"],
         "--provider is required when --use-volume-snapshots is set to true, as it is by default: "
-        "without snapshots of native volumes, say --use-volume-snapshots=false",
+        "to take no native snapshots of volumes, add --use-volume-snapshots=false",
     ),
     (
         [*AWS, "--use-volume-snapshots=false", "--snapshot-location-config", "a=b"],
@@ -396,7 +402,9 @@ REFUSED = [
 
 @pytest.mark.spec("CLI-039")
 @pytest.mark.parametrize(("words", "text"), REFUSED, ids=[" ".join(words) or "none" for words, _ in REFUSED])
-def test_what_is_refused(capsys: pytest.CaptureFixture[str], words: list[str], text: str) -> None:
+def test_contradictory_or_missing_flags_are_refused(
+    capsys: pytest.CaptureFixture[str], words: list[str], text: str
+) -> None:
     assert run(["install", "--dry-run", *words]) in (1, 2)
 
     assert text in capsys.readouterr().err
@@ -421,7 +429,7 @@ def test_a_snapshot_location_of_aws_without_a_region_is_warned_of(
     assert ("--use-volume-snapshots=false" in warned) is is_warned
 
 
-def test_a_password_of_one_s_own_for_restic(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_a_password_for_restic_becomes_a_secret(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     path = tmp_path / "password"
     path.write_text("my own")
 
@@ -440,7 +448,9 @@ def test_an_empty_password_for_restic_is_refused(capsys: pytest.CaptureFixture[s
     assert "--restic-password-file is empty" in capsys.readouterr().err
 
 
-def test_a_secret_and_no_secret(capsys: pytest.CaptureFixture[str], secret_file: str) -> None:
+def test_a_contradictory_or_missing_secret_file_is_refused(
+    capsys: pytest.CaptureFixture[str], secret_file: str
+) -> None:
     assert run(["install", "--dry-run", *AWS, "--secret-file", secret_file, "--no-secret"]) == 1
     assert "Cannot use both --secret-file and --no-secret" in capsys.readouterr().err
     assert run(["install", "--dry-run", *FOLDER, "--secret-file", secret_file]) == 1
@@ -450,7 +460,9 @@ def test_a_secret_and_no_secret(capsys: pytest.CaptureFixture[str], secret_file:
 
 
 @pytest.mark.spec("CLI-039")
-def test_the_least_that_is_accepted(capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_optional_flags_only_namespace_and_account_are_created(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     assert list(by_kind(capsys, *NOTHING)) == ["Namespace", "ClusterRoleBinding", "ServiceAccount"]
     assert run(["install", "--dry-run", *NOTHING]) == 0
     summary, hint = capsys.readouterr().out.splitlines()
@@ -461,7 +473,7 @@ def test_the_least_that_is_accepted(capsys: pytest.CaptureFixture[str]) -> None:
     assert hint.startswith("Nothing was sent.")
 
 
-def test_a_table_is_no_form_for_it(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_table_format_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["install", "-o", "table", *NOTHING]) == 1
     assert "'table' format is not supported with 'install' command" in capsys.readouterr().err
 
@@ -487,7 +499,7 @@ class NeverReady:
     [(None, "timed out waiting for the condition"), (Forbidden(403, message="you may not"), "you may not")],
     ids=["never", "refused"],
 )
-def test_definitions_that_never_come(
+def test_definitions_that_are_never_established_are_an_error(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], error: KubeError | None, text: str
 ) -> None:
     @asynccontextmanager

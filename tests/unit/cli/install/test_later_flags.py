@@ -37,7 +37,7 @@ def pods(workload: dict[str, Any]) -> Any:
         ("--schedule-skip-immediately", "--schedule-skip-immediately"),
     ],
 )
-def test_settings_of_the_server_become_its_arguments(
+def test_each_flag_of_the_server_becomes_one_argument(
     capsys: pytest.CaptureFixture[str], flag: str, argument: str
 ) -> None:
     plain = pods(made(capsys, *SERVER)["Deployment"])["containers"][0]["args"]
@@ -53,6 +53,7 @@ def test_moving_data_by_default_needs_csi_and_node_agents(capsys: pytest.Capture
 
     for words, missing in (
         ([*AGENT, flag], "--features=EnableCSI"),
+        ([*AGENT, flag, "--features=NotEnableCSI"], "--features=EnableCSI"),
         ([*SERVER, flag, "--features=EnableCSI"], "--use-node-agent"),
     ):
         assert run(["install", "--dry-run", "-o", "json", *words]) != 0
@@ -70,14 +71,16 @@ def test_priority_classes_and_labels_are_those_of_the_pods(capsys: pytest.Captur
         assert "team" not in objects[kind]["spec"]["selector"]["matchLabels"]
 
 
-def test_an_account_that_exists_is_used_and_none_is_made(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_existing_account_is_used_and_none_is_created(capsys: pytest.CaptureFixture[str]) -> None:
     objects = made(capsys, *AGENT, "--service-account-name", "mine")
 
     assert objects.keys().isdisjoint({"ServiceAccount", "ClusterRoleBinding"})
     assert [pods(objects[kind])["serviceAccountName"] for kind in ("Deployment", "DaemonSet")] == ["mine"] * 2
 
 
-def test_the_node_agent_can_be_privileged_and_look_elsewhere(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_node_agent_can_be_privileged_with_another_kubelet_directory(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     spec = pods(made(capsys, *AGENT, "--privileged-node-agent", "--kubelet-root-dir", "/k")["DaemonSet"])
 
     assert spec["containers"][0]["securityContext"]["privileged"] is True
@@ -88,7 +91,9 @@ def test_the_node_agent_can_be_privileged_and_look_elsewhere(capsys: pytest.Capt
     assert mount in spec["containers"][0]["volumeMounts"]
 
 
-def test_a_node_agent_that_may_not_open_devices_sees_no_plugins(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unprivileged_node_agent_does_not_mount_the_plugins_directory(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     spec = pods(made(capsys, *AGENT)["DaemonSet"])
 
     assert "host-plugins" not in [volume["name"] for volume in spec["volumes"]]
@@ -116,7 +121,7 @@ def test_the_config_maps_of_install_become_arguments(capsys: pytest.CaptureFixtu
     ],
     ids=["selector", "rights", "annotations", "no agent", "relative", "negative", "no server"],
 )
-def test_contradictions_are_refused(
+def test_contradictory_flags_are_refused(
     capsys: pytest.CaptureFixture[str], words: tuple[str, ...], problem: str
 ) -> None:
     assert run(["install", "--dry-run", *words]) == 1

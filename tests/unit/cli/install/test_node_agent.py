@@ -41,7 +41,7 @@ class Cluster:
     ],
     ids=["none", "none, apply", "former, apply", "former", "of another program"],
 )
-async def test_the_former_node_agent(
+async def test_the_former_node_agent_is_replaced_only_by_apply_and_if_it_is_labelled(
     labels: dict[str, str] | None,
     merge: bool,
     made: bool,

@@ -36,18 +36,18 @@ def of_self_service(made: dict[tuple[str, str], Any]) -> set[tuple[str, str]]:
     return {(kind, name) for kind, name in made if "nonadmin" in name or "non-admin" in name}
 
 
-def test_without_it_nothing_of_it_is_made(printed: Any) -> None:
+def test_without_the_flag_no_object_of_self_service_is_made(printed: Any) -> None:
     assert of_self_service(printed(*BASIC, *IMAGE, "--features", "EnableCSI")) == set()
 
 
-def test_definitions_alone(printed: Any) -> None:
+def test_crds_only_with_non_admin_has_the_definitions_of_self_service(printed: Any) -> None:
     made = printed("--crds-only", "--non-admin")
 
     assert len(made) == 14 + 5
     assert ("CustomResourceDefinition", "nonadminbackups.oadp.openshift.io") in made
 
 
-def test_a_controller_of_its_own(printed: Any) -> None:
+def test_non_admin_deploys_a_controller_with_its_own_account(printed: Any) -> None:
     made = printed(*BASIC, *IMAGE, "--non-admin", "--minimal-rbac")
 
     pod = made["Deployment", manifests.DEPLOYMENT]["spec"]["template"]["spec"]
@@ -63,7 +63,7 @@ def test_a_controller_of_its_own(printed: Any) -> None:
     assert ("ClusterRole", "nonadminbackup-editor-role") in made
 
 
-def test_without_an_image_no_server_is_started(printed: Any) -> None:
+def test_without_an_image_no_controller_is_deployed(printed: Any) -> None:
     made = printed(*BASIC, "--non-admin")
 
     assert [name for kind, name in made if kind == "Deployment"] == []
@@ -72,7 +72,9 @@ def test_without_an_image_no_server_is_started(printed: Any) -> None:
 
 @pytest.mark.parametrize("rights", [(), ("--minimal-rbac",)], ids=["all rights", "those it uses"])
 @pytest.mark.parametrize("more", [(), ("--non-admin",)], ids=["feature alone", "both"])
-def test_the_server_as_the_controller(printed: Any, rights: tuple[str, ...], more: tuple[str, ...]) -> None:
+def test_with_the_feature_the_server_is_the_only_controller(
+    printed: Any, rights: tuple[str, ...], more: tuple[str, ...]
+) -> None:
     """There may be one such controller only."""
     made = printed(*BASIC, *IMAGE, "--features", "EnableCSI,NonAdmin", *rights, *more)
 
@@ -84,7 +86,7 @@ def test_the_server_as_the_controller(printed: Any, rights: tuple[str, ...], mor
     assert made["ClusterRoleBinding", f"{manifests.NAME}-velero"]["subjects"] == [SERVER_ACCOUNT]
 
 
-def test_uninstall_takes_it_away(
+def test_uninstall_removes_self_service(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     cluster = connected(monkeypatch, tmp_path)

@@ -64,7 +64,7 @@ def left(cluster: FakeCluster) -> set[str]:
 @pytest.mark.parametrize(
     ("words", "namespace", "binding"), [([], "velero", "velero"), (["-n", "foo"], "foo", "velero-foo")]
 )
-def test_everything_of_ours_goes(
+def test_all_labelled_objects_are_deleted_and_others_stay(
     capsys: pytest.CaptureFixture[str], cluster: FakeCluster, words: list[str], namespace: str, binding: str
 ) -> None:
     fill(cluster, namespace, binding)
@@ -75,7 +75,7 @@ def test_everything_of_ours_goes(
     assert capsys.readouterr().out == SUCCESS
 
 
-def test_the_pods_of_the_namespace_begin_to_end_with_it(cluster: FakeCluster) -> None:
+def test_pods_of_the_namespace_are_deleted_at_once(cluster: FakeCluster) -> None:
     """They would otherwise end five seconds later, and the namespace would wait for them."""
     fill(cluster)
     cluster.add(PODS, "velero-1")
@@ -86,7 +86,7 @@ def test_the_pods_of_the_namespace_begin_to_end_with_it(cluster: FakeCluster) ->
     assert cluster.names(PODS) == ["theirs"]
 
 
-def test_pods_that_may_not_be_deleted_are_left_to_the_namespace(
+def test_pods_that_may_not_be_deleted_are_left_to_the_namespace_controller(
     capsys: pytest.CaptureFixture[str], cluster: FakeCluster
 ) -> None:
     fill(cluster)
@@ -99,7 +99,9 @@ def test_pods_that_may_not_be_deleted_are_left_to_the_namespace(
     assert capsys.readouterr().out == SUCCESS
 
 
-def test_nothing_to_remove(capsys: pytest.CaptureFixture[str], cluster: FakeCluster) -> None:
+def test_missing_objects_are_skipped_with_a_notice(
+    capsys: pytest.CaptureFixture[str], cluster: FakeCluster
+) -> None:
     assert run(["uninstall", "--force", "--wait"]) == 0
     assert capsys.readouterr().out == (
         'Namespace "velero" does not exist, skipping.\n'
@@ -108,7 +110,9 @@ def test_nothing_to_remove(capsys: pytest.CaptureFixture[str], cluster: FakeClus
     )
 
 
-def test_definitions_of_an_old_cluster(capsys: pytest.CaptureFixture[str], cluster: FakeCluster) -> None:
+def test_definitions_of_v1beta1_are_deleted_where_v1_is_not_served(
+    capsys: pytest.CaptureFixture[str], cluster: FakeCluster
+) -> None:
     cluster.unserved = {("customresourcedefinitions", "v1")}
     fill(cluster)
 
@@ -118,7 +122,7 @@ def test_definitions_of_an_old_cluster(capsys: pytest.CaptureFixture[str], clust
     assert cluster.names(OLD_DEFINITIONS) == ["others.example.com"]
 
 
-def test_it_asks(
+def test_nothing_is_deleted_until_the_question_is_answered_with_yes(
     capsys: pytest.CaptureFixture[str], cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fill(cluster)
@@ -129,8 +133,8 @@ def test_it_asks(
     assert cluster.writes() == []
     assert capsys.readouterr().out == (
         "You are about to uninstall Pinnace: namespace velero with all that is in it, its access rights, and "
-        "the custom resource definitions with all Backup, Restore and Schedule objects of the cluster, a "
-        "Velero server's too. What is stored in the backup locations stays.\n"
+        "the custom resource definitions with all Backup, Restore and Schedule objects of the cluster, "
+        "those of a Velero server too. What the backup locations hold stays.\n"
         "Are you sure you want to continue (Y/N)? "
     )
     monkeypatch.setattr(sys, "stdin", io.StringIO("y\n"))
@@ -155,7 +159,7 @@ class Ending:
         return {} if resource is NAMESPACES else await self._delete(resource, name, namespace)
 
 
-async def test_only_our_finalizers_are_taken_off(cluster: FakeCluster) -> None:
+async def test_only_finalizers_of_velero_and_self_service_are_removed(cluster: FakeCluster) -> None:
     fill(cluster)
     ours = ["restores.velero.io/external-resources-finalizer", "velero.io/x"]
     cluster.add(RESTORES, "r1", finalizers=[ours[0], "example.com/keep", "notvelero.io/keep", ours[1]])
@@ -170,7 +174,7 @@ async def test_only_our_finalizers_are_taken_off(cluster: FakeCluster) -> None:
     assert [name for verb, _, name in cluster.writes() if verb == "patch"] == ["r1"]
 
 
-def test_the_role_goes_with_the_binding_if_it_is_ours(cluster: FakeCluster) -> None:
+def test_the_role_is_deleted_only_if_install_created_it(cluster: FakeCluster) -> None:
     fill(cluster, "foo", "velero-foo")
     cluster.add(CLUSTER_ROLES, "velero-foo", labels={"component": "velero"})
     cluster.add(CLUSTER_ROLES, "velero-bar", labels={"component": "velero"})
@@ -182,7 +186,7 @@ def test_the_role_goes_with_the_binding_if_it_is_ours(cluster: FakeCluster) -> N
 
 
 @pytest.mark.parametrize("terminating", [False, True])
-def test_it_waits_for_its_own_namespace(
+def test_wait_lasts_until_the_namespace_is_gone(
     capsys: pytest.CaptureFixture[str],
     cluster: FakeCluster,
     monkeypatch: pytest.MonkeyPatch,
@@ -202,7 +206,7 @@ def test_it_waits_for_its_own_namespace(
     assert capsys.readouterr().out == f"{first}{WAITING}..\n{SUCCESS}"
 
 
-def test_what_takes_long_says_what_holds_it(
+def test_a_long_wait_prints_what_holds_the_namespace(
     capsys: pytest.CaptureFixture[str], cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fill(cluster)
@@ -221,7 +225,7 @@ def test_what_takes_long_says_what_holds_it(
     assert capsys.readouterr().err == f"\nStill there: Namespace velero: {message}\n"
 
 
-def test_each_step_is_taken_and_errors_come_at_the_end(
+def test_every_step_runs_and_errors_are_reported_at_the_end(
     capsys: pytest.CaptureFixture[str], cluster: FakeCluster
 ) -> None:
     fill(cluster)
@@ -241,7 +245,7 @@ def test_each_step_is_taken_and_errors_come_at_the_end(
 
 
 @pytest.mark.parametrize(("verb", "count"), [("list", 1), ("delete", 2)])
-def test_definitions_that_stay(
+def test_definitions_that_cannot_be_deleted_are_errors(
     capsys: pytest.CaptureFixture[str], cluster: FakeCluster, verb: str, count: int
 ) -> None:
     fill(cluster)
@@ -252,7 +256,7 @@ def test_definitions_that_stay(
     assert capsys.readouterr().err.count("you may not") == count
 
 
-def test_a_cluster_that_is_away(
+def test_an_unreachable_cluster_is_one_error_and_nothing_is_written(
     capsys: pytest.CaptureFixture[str], cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def refused(*_: object) -> dict[str, Any]:
@@ -264,6 +268,8 @@ def test_a_cluster_that_is_away(
     assert cluster.writes() == []
 
 
-def test_a_location_needs_no_uninstalling(capsys: pytest.CaptureFixture[str], cluster: FakeCluster) -> None:
+def test_uninstall_with_a_location_is_refused(
+    capsys: pytest.CaptureFixture[str], cluster: FakeCluster
+) -> None:
     assert run(["--location", "./backups", "uninstall", "--force"]) == 2
     assert "`uninstall` works on a server in the cluster" in capsys.readouterr().err

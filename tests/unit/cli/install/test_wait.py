@@ -6,7 +6,7 @@ from typing import Any, cast
 import pytest
 
 from pinnace.api.objects import JSONObject
-from pinnace.api.values.times import format_time, utcnow
+from pinnace.api.values.times import format_time
 from pinnace.cli.errors import CommandError
 from pinnace.cli.install import wait as install_wait
 from pinnace.cli.install.wait import daemon_set_lacks, deployment_lacks, wait_for_workloads
@@ -27,7 +27,7 @@ def deployment(*, available_for: float | None, updated: int = 1, observed: int =
     """A Deployment that has been available for so many seconds, or is not."""
     condition = dict(UNAVAILABLE)
     if available_for is not None:
-        since = utcnow() - timedelta(seconds=available_for)
+        since = NOW - timedelta(seconds=available_for)
         condition = {"type": "Available", "status": "True", "lastTransitionTime": format_time(since)}
     status = {
         "conditions": [condition],
@@ -60,8 +60,10 @@ def daemon_set(wanted: int, available: int, *, updated: int | None = None, obser
         ),
     ],
 )
-def test_a_deployment(available_for: float | None, lack: str) -> None:
-    assert deployment_lacks(deployment(available_for=available_for), utcnow()) == lack
+def test_a_deployment_is_ready_after_ten_seconds_of_being_available(
+    available_for: float | None, lack: str
+) -> None:
+    assert deployment_lacks(deployment(available_for=available_for), NOW) == lack
 
 
 def test_a_deployment_that_no_controller_has_processed_is_not_ready() -> None:
@@ -75,8 +77,8 @@ def test_a_deployment_that_no_controller_has_processed_is_not_ready() -> None:
         ({"updated": 0}, "the change is under way: 0 of 1 pods are new"),
     ],
 )
-def test_a_deployment_that_old_pods_keep_available(changed: dict[str, int], lack: str) -> None:
-    assert deployment_lacks(deployment(available_for=60, **changed), utcnow()) == lack
+def test_a_deployment_with_old_pods_is_not_ready(changed: dict[str, int], lack: str) -> None:
+    assert deployment_lacks(deployment(available_for=60, **changed), NOW) == lack
 
 
 @pytest.mark.parametrize(
@@ -90,7 +92,7 @@ def test_a_deployment_that_old_pods_keep_available(changed: dict[str, int], lack
         ({"metadata": {"generation": 1}}, "no controller has processed it yet"),
     ],
 )
-def test_a_daemon_set(obj: JSONObject, lack: str) -> None:
+def test_a_daemon_set_is_ready_when_each_node_has_a_new_pod(obj: JSONObject, lack: str) -> None:
     assert daemon_set_lacks(obj, NOW) == lack
 
 
@@ -123,17 +125,19 @@ def agent(*answers: dict[str, Any] | KubeError) -> dict[str, list[dict[str, Any]
 
 
 @pytest.fixture(autouse=True)
-def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+def _polls_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(install_wait, "POLL_SECONDS", 0.0)
-    for name in ("DEPLOYMENT_SECONDS", "DAEMON_SET_SECONDS"):
-        monkeypatch.setattr(install_wait, name, 0.2)
+
+
+def short_timeout(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.setattr(install_wait, name, 0.2)
 
 
 async def wait(cluster: Cluster) -> None:
     await wait_for_workloads(cast("KubeClient", cluster), MADE)
 
 
-async def test_each_must_be_seen_ready_five_times_in_a_row(capsys: pytest.CaptureFixture[str]) -> None:
+async def test_each_workload_must_be_ready_five_times_in_a_row(capsys: pytest.CaptureFixture[str]) -> None:
     ready, not_ready = deployment(available_for=60), deployment(available_for=None)
     answers: list[JSONObject | KubeError] = [GONE, ready, ready, ready, ready, not_ready, ready]
     cluster = Cluster(velero=answers, **agent(daemon_set(1, 1)))
@@ -148,21 +152,31 @@ async def test_each_must_be_seen_ready_five_times_in_a_row(capsys: pytest.Captur
 
 
 @pytest.mark.parametrize(
-    ("cluster", "text"),
+    ("timeout", "cluster", "text"),
     [
-        (Cluster(velero=[GONE]), "timed out waiting for the condition: Deployment velero: it does not exist"),
         (
+            "DEPLOYMENT_SECONDS",
+            Cluster(velero=[GONE]),
+            "timed out waiting for the condition: Deployment velero: it does not exist. "
+            "`kubectl logs deploy/velero -n velero` may say why",
+        ),
+        (
+            "DAEMON_SET_SECONDS",
             Cluster(velero=[deployment(available_for=60)], **agent(daemon_set(2, 1))),
             "timed out waiting for the condition: DaemonSet node-agent: 1 of 2 pods are available",
         ),
         (
+            "DEPLOYMENT_SECONDS",
             Cluster(velero=[Forbidden(403, message="you may not")]),
             "error waiting for Deployment velero: you may not",
         ),
     ],
     ids=["missing", "not ready", "forbidden"],
 )
-async def test_it_gives_up_with_the_reason(cluster: Cluster, text: str) -> None:
+async def test_waiting_ends_with_the_reason_and_names_the_log_only_for_a_deployment(
+    timeout: str, cluster: Cluster, text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    short_timeout(monkeypatch, timeout)
     with pytest.raises(CommandError) as caught:
         await wait(cluster)
     assert str(caught.value) == text

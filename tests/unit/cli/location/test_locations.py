@@ -68,7 +68,7 @@ def created(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, Any]:
         ([*AWS, "--credential", "a=b,c=d"], "--credential can only contain 1 key/value pair"),
     ],
 )
-def test_what_create_refuses(
+def test_create_refuses_missing_and_contradictory_options(
     capsys: pytest.CaptureFixture[str], cluster: FakeCluster, words: list[str], text: str
 ) -> None:
     assert run(["backup-location", "create", "x", *words]) == 1
@@ -89,7 +89,7 @@ def test_what_create_refuses(
         (["--provider", "filesystem", "--config", "path=backups"], "--config path=/absolute/folder"),
     ],
 )
-def test_what_create_refuses_too(
+def test_create_refuses_invalid_values(
     capsys: pytest.CaptureFixture[str], cluster: FakeCluster, words: list[str], text: str
 ) -> None:
     assert run(["backup-location", "create", "x", *words]) == 1
@@ -98,7 +98,7 @@ def test_what_create_refuses_too(
 
 
 @pytest.mark.spec("CLI-030")
-def test_the_least_that_create_sends(capsys: pytest.CaptureFixture[str], cluster: FakeCluster) -> None:
+def test_create_sends_only_what_is_given(capsys: pytest.CaptureFixture[str], cluster: FakeCluster) -> None:
     assert created(capsys, "--provider", "p", "--bucket", "b") == {
         "apiVersion": "velero.io/v1",
         "kind": "BackupStorageLocation",
@@ -109,7 +109,7 @@ def test_the_least_that_create_sends(capsys: pytest.CaptureFixture[str], cluster
     assert cluster.writes() == []
 
 
-def test_all_that_create_sends(
+def test_create_sends_all_that_is_given(
     capsys: pytest.CaptureFixture[str], cluster: FakeCluster, tmp_path: Path
 ) -> None:
     (tmp_path / "ca.pem").write_text("PEM")
@@ -135,7 +135,7 @@ def test_all_that_create_sends(
     }
 
 
-def test_a_folder_is_the_one_that_works_without_a_server(
+def test_a_folder_is_the_same_location_as_without_a_server(
     capsys: pytest.CaptureFixture[str], cluster: FakeCluster
 ) -> None:
     made = created(capsys, "--provider", "filesystem", "--config", "path=/srv/backups")
@@ -146,7 +146,7 @@ def test_a_folder_is_the_one_that_works_without_a_server(
 
 
 @pytest.mark.spec("CLI-030")
-def test_there_is_one_default(cluster: FakeCluster) -> None:
+def test_create_unsets_the_old_default(cluster: FakeCluster) -> None:
     cluster.add(BACKUP_LOCATIONS, "old", spec={"default": True, "config": {"region": "r"}})
     cluster.add(BACKUP_LOCATIONS, "other", spec={"provider": "p"})
 
@@ -208,7 +208,7 @@ def test_get_defaults_only(capsys: pytest.CaptureFixture[str], cluster: FakeClus
     assert names() == ["a", "b", "c"]
     assert names("--default") == ["b", "c"]
     assert names("--default", "-l", "n=c") == ["c"]
-    # Of those that were named the first one; what comes after it need not even exist.
+    # Only the first default of the named ones is shown; the names after it need not exist.
     assert names("--default", "a", "b", "nope") == ["b"]
     assert names("--default", "a") == []
     assert run(["get", "backup-locations", "--default", "a", "-o", "json"]) == 0
@@ -227,7 +227,7 @@ def changed(cluster: FakeCluster, before: dict[str, Any], *words: str) -> dict[s
 
 
 @pytest.mark.spec("CLI-031")
-def test_only_what_is_given_changes(
+def test_set_changes_only_what_is_given(
     capsys: pytest.CaptureFixture[str], cluster: FakeCluster, tmp_path: Path
 ) -> None:
     (tmp_path / "ca.pem").write_text("new")
@@ -251,7 +251,7 @@ def test_only_what_is_given_changes(
     assert said == {'Backup storage location "x" configured successfully.'}
 
 
-def test_a_new_default_takes_the_place_of_the_old(cluster: FakeCluster) -> None:
+def test_set_unsets_the_old_default(cluster: FakeCluster) -> None:
     for name, default in (("a", True), ("b", False), ("c", True)):
         cluster.add(BACKUP_LOCATIONS, name, spec={"default": default})
 
@@ -261,7 +261,9 @@ def test_a_new_default_takes_the_place_of_the_old(cluster: FakeCluster) -> None:
     assert defaults == [False, True, False]
 
 
-def test_what_set_refuses(capsys: pytest.CaptureFixture[str], cluster: FakeCluster) -> None:
+def test_set_refuses_unknown_names_and_several_credentials(
+    capsys: pytest.CaptureFixture[str], cluster: FakeCluster
+) -> None:
     cluster.add(BACKUP_LOCATIONS, "old", spec={"default": True})
 
     assert run(["backup-location", "set", "nope", "--default"]) == 1
@@ -274,7 +276,7 @@ def test_what_set_refuses(capsys: pytest.CaptureFixture[str], cluster: FakeClust
 # --- backup-location delete -----------------------------------------------------------------------------
 
 
-def test_the_backups_of_a_deleted_location_are_forgotten_and_what_runs_is_left(cluster: FakeCluster) -> None:
+def test_deleting_a_location_removes_its_stored_backups_from_the_cluster(cluster: FakeCluster) -> None:
     for name, location, phase in (
         ("whole", "a", "Completed"),
         ("part", "a", "PartiallyFailed"),
@@ -290,7 +292,9 @@ def test_the_backups_of_a_deleted_location_are_forgotten_and_what_runs_is_left(c
     assert sorted(cluster.names(BACKUPS)) == ["failed", "other", "runs"]
 
 
-def test_delete(capsys: pytest.CaptureFixture[str], cluster: FakeCluster) -> None:
+def test_delete_reports_a_refusal_and_deletes_named_and_all_locations(
+    capsys: pytest.CaptureFixture[str], cluster: FakeCluster
+) -> None:
     for name in ("a", "b"):
         cluster.add(BACKUP_LOCATIONS, name)
     message = "you are not allowed to"
@@ -314,7 +318,7 @@ def test_delete(capsys: pytest.CaptureFixture[str], cluster: FakeCluster) -> Non
 # --- snapshot-location ----------------------------------------------------------------------------------
 
 
-def test_create_a_snapshot_location(capsys: pytest.CaptureFixture[str], cluster: FakeCluster) -> None:
+def test_create_sends_a_snapshot_location(capsys: pytest.CaptureFixture[str], cluster: FakeCluster) -> None:
     assert run(["snapshot-location", "create", "v"]) == 1
     assert capsys.readouterr().err == "An error occurred: --provider is required\n"
     words = ["--provider", "aws", "--config", "region=r", "--labels", "a=b"]
@@ -398,7 +402,7 @@ def test_the_table_of_repositories(capsys: pytest.CaptureFixture[str], cluster: 
     ],
     ids=" ".join,
 )
-def test_a_location_has_none_of_these(
+def test_commands_about_locations_refuse_a_location_flag(
     capsys: pytest.CaptureFixture[str], cluster: FakeCluster, words: list[str]
 ) -> None:
     assert run(["--location", "./backups", *words]) == 2
@@ -409,7 +413,7 @@ def test_a_location_has_none_of_these(
 
 
 class Verdicts:
-    """A server that says what it thinks of a location at the third look, or never."""
+    """A server whose check of a location is visible at the third look, or never."""
 
     def __init__(self, cluster: FakeCluster, status: dict[str, str] | None) -> None:
         self.looks = 0
@@ -447,7 +451,7 @@ class Verdicts:
     ],
     ids=["available", "unavailable", "without a message", "no server"],
 )
-def test_validate_waits_for_the_verdict_of_the_server(
+def test_validate_waits_until_the_server_has_checked_the_location(
     status: dict[str, str] | None,
     code: int,
     said: str,
@@ -467,7 +471,7 @@ def test_validate_waits_for_the_verdict_of_the_server(
     assert printed.out == 'Backup storage location "x" configured successfully.\n'
     assert printed.err == said
     assert verdicts.looks >= 3
-    assert "x" in cluster.names(BACKUP_LOCATIONS)  # it stays, so that it can be mended
+    assert "x" in cluster.names(BACKUP_LOCATIONS)  # it stays, so that it can be corrected
 
 
 # --- describe -------------------------------------------------------------------------------------------

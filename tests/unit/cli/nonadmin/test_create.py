@@ -93,7 +93,7 @@ def test_every_flag_of_a_restore_reaches_the_request(capsys: pytest.CaptureFixtu
     ],
     ids=["both kinds of filters", "both kinds of selectors"],
 )
-def test_filters_that_contradict_each_other_are_refused_at_once(
+def test_contradictory_filters_are_refused_before_anything_is_sent(
     flags: list[str], text: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(["nonadmin", "backup", "create", "b", *flags]) != 0

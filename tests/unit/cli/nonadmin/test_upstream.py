@@ -31,7 +31,9 @@ from pinnace.server.nonadmin import NonAdminServerOptions
     ],
     ids=str,
 )
-def test_how_the_log_is_written(environ: dict[str, str], flags: dict[str, Any], level: str, fmt: str) -> None:
+def test_environment_and_flags_choose_level_and_format_of_the_log(
+    environ: dict[str, str], flags: dict[str, Any], level: str, fmt: str
+) -> None:
     choice = log_choice(environ, UpstreamOptions(**flags))
     assert (choice.level, choice.fmt, choice.remarks) == (level, fmt, ())
 
@@ -39,25 +41,27 @@ def test_how_the_log_is_written(environ: dict[str, str], flags: dict[str, Any], 
 @pytest.mark.parametrize(
     ("environ", "flags", "said"),
     [
-        ({"LOG_LEVEL": "7"}, {}, "LOG_LEVEL=7 is no level, info is used"),
-        ({"LOG_LEVEL": "loud"}, {}, "LOG_LEVEL=loud is no level, info is used"),
-        ({}, {"zap_log_level": "loud"}, "--zap-log-level=loud is no level, info is used"),
-        ({}, {"zap_log_level": "0"}, "--zap-log-level=0 is no level, info is used"),
-        ({}, {"metrics_secure": True}, "--metrics-secure is taken without effect: metrics are served over"),
-        ({}, {"enable_http2": True}, "--enable-http2 is taken without effect"),
-        ({}, {"zap_stacktrace_level": "error"}, "--zap-stacktrace-level is taken without effect"),
-        ({}, {"zap_time_encoding": "iso8601"}, "--zap-time-encoding is taken without effect"),
+        ({"LOG_LEVEL": "7"}, {}, "LOG_LEVEL=7 is not a level; info is used"),
+        ({"LOG_LEVEL": "loud"}, {}, "LOG_LEVEL=loud is not a level; info is used"),
+        ({}, {"zap_log_level": "loud"}, "--zap-log-level=loud is not a level; info is used"),
+        ({}, {"zap_log_level": "0"}, "--zap-log-level=0 is not a level; info is used"),
+        ({}, {"metrics_secure": True}, "--metrics-secure has no effect: metrics are served over"),
+        ({}, {"enable_http2": True}, "--enable-http2 has no effect"),
+        ({}, {"zap_stacktrace_level": "error"}, "--zap-stacktrace-level has no effect"),
+        ({}, {"zap_time_encoding": "iso8601"}, "--zap-time-encoding has no effect"),
     ],
     ids=str,
 )
-def test_what_has_no_effect_is_said(environ: dict[str, str], flags: dict[str, Any], said: str) -> None:
+def test_settings_without_effect_are_reported(
+    environ: dict[str, str], flags: dict[str, Any], said: str
+) -> None:
     choice = log_choice(environ, UpstreamOptions(**flags))
     assert choice.level == "info"
     (remark,) = choice.remarks
     assert remark.startswith(said)
 
 
-def test_the_flags_are_taken() -> None:
+def test_all_flags_of_upstream_are_accepted() -> None:
     taken: dict[str, Any] = {}
 
     @click.command(cls=Command)
@@ -80,7 +84,7 @@ def test_the_flags_are_taken() -> None:
     }
 
 
-def test_the_server_is_told_what_the_flags_say(
+def test_the_flags_reach_the_options_of_the_server(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     told: list[NonAdminServerOptions] = []
@@ -105,4 +109,4 @@ def test_the_server_is_told_what_the_flags_say(
         max_unfinished_restores=0,
         adopted_namespaces={"shop": "uid", "blog": "*"},
     )
-    assert "--metrics-secure is taken without effect" in caplog.text
+    assert "--metrics-secure has no effect" in caplog.text

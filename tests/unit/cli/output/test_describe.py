@@ -132,12 +132,12 @@ def test_a_description_has_the_size_of_the_tarball_if_it_is_known() -> None:
     assert "Size of the tarball" not in describe_backup(nginx_backup(), BackupFacts(), PLAIN)
 
 
-def test_backup_sample() -> None:
+def test_a_backup_is_described_as_in_the_specification() -> None:
     volumes = [pod_volume("Completed"), pod_volume("Completed", "b"), pod_volume("InProgress", "c")]
     assert describe_backup(nginx_backup(), BackupFacts(pod_volume_backups=volumes), PLAIN) == BACKUP_SAMPLE
 
 
-def test_backup_details_fragments() -> None:
+def test_details_of_a_backup_are_described_as_in_the_specification() -> None:
     facts = BackupFacts(
         resource_list={"v1/Pod": ["nginx/a", "nginx/b"], "apps/v1/Deployment": ["nginx/nginx"]},
         snapshots=[
@@ -200,7 +200,7 @@ def test_backup_details_fragments() -> None:
     assert text.endswith(expected)
 
 
-def test_volumes_that_wait_or_failed_say_why_in_the_details() -> None:
+def test_details_have_the_reasons_of_volumes_that_wait_or_failed() -> None:
     waiting, failed = pod_volume("New"), pod_volume("Failed", "b")
     waiting["status"]["message"] = "no node agent runs on the node n1"
     failed["status"]["message"] = "disk full"
@@ -292,7 +292,7 @@ NOW = ["Now:", "  secrets: 3 of at least 500", "  hook: shop/db freeze", "  uplo
 
 
 @pytest.mark.parametrize(("phase", "shown"), [("InProgress", True), ("Completed", False)])
-def test_what_a_server_says_it_is_doing_is_shown_while_it_does_it(phase: str, shown: bool) -> None:
+def test_the_activity_of_a_server_is_shown_only_while_the_run_is_in_progress(phase: str, shown: bool) -> None:
     status = {"phase": phase, "activity": ACTIVITY}
     described = (
         describe_backup(nginx_backup(**status), BackupFacts(), PLAIN),
@@ -303,7 +303,7 @@ def test_what_a_server_says_it_is_doing_is_shown_while_it_does_it(phase: str, sh
         assert [line for line in NOW if line in lines] == (NOW if shown else [])
 
 
-def test_new_backup_has_placeholders() -> None:
+def test_a_new_backup_has_placeholders() -> None:
     text = describe_backup({"metadata": {"name": "b", "namespace": "velero"}}, BackupFacts(), PLAIN)
     lines = text.splitlines()
     assert "Phase:  New" in lines
@@ -324,13 +324,13 @@ def test_new_backup_has_placeholders() -> None:
         (pod_volume("InProgress", "p", totalBytes=0, bytesDone=7), "nginx/p: data"),
     ],
 )
-def test_pod_volume_progress(volume: dict[str, Any], shown: str) -> None:
+def test_a_running_pod_volume_has_a_percentage(volume: dict[str, Any], shown: str) -> None:
     text = describe_backup(nginx_backup(), BackupFacts(pod_volume_backups=[volume]), DETAILED)
     assert text.endswith(shown)
 
 
 @pytest.mark.spec("CLI-022")
-def test_csi_section_only_with_the_feature() -> None:
+def test_snapshots_of_the_cluster_are_shown_only_with_the_feature() -> None:
     assert "CSI" not in describe_backup(nginx_backup(), BackupFacts(), PLAIN)
     assert describe_backup(nginx_backup(), BackupFacts(), View(csi=True)).endswith(
         "CSI Volume Snapshots: <none included>"
@@ -416,7 +416,7 @@ RESTORE_SAMPLE = sample("""
 
 
 @pytest.mark.spec("CLI-019", "CLI-051")
-def test_restore_sample() -> None:
+def test_a_restore_is_described_as_in_the_specification() -> None:
     facts = RestoreFacts(
         results={
             "warnings": {"cluster": ["w0"], "namespaces": {"ns1": ["w1", "w2"]}},
@@ -428,7 +428,7 @@ def test_restore_sample() -> None:
 
 
 @pytest.mark.spec("CLI-023", "CLI-051")
-def test_results_that_cannot_be_read() -> None:
+def test_unreadable_results_are_shown_as_an_error() -> None:
     text = describe_restore(restore_object(errors=0), RestoreFacts(results="file not found"), PLAIN)
     lines = text.splitlines()
     completed = next(i for i, line in enumerate(lines) if line.startswith("Completed:"))
@@ -437,7 +437,7 @@ def test_results_that_cannot_be_read() -> None:
     assert lines[completed + 3] == "Errors:  <error getting errors: file not found>"
 
 
-def test_colour_marks_name_and_phase() -> None:
+def test_colour_is_used_for_name_and_phase() -> None:
     text = describe_backup(nginx_backup(), BackupFacts(), View(colour=True))
     assert "\x1b[1mnginx-backup\x1b[0m" in text
     assert "\x1b[31mPartiallyFailed\x1b[0m" in text
@@ -449,7 +449,7 @@ def test_a_line_without_tabs_ends_all_columns() -> None:
 
 @pytest.mark.spec("CLI-022")
 @pytest.mark.parametrize("served", ["v1", "v1beta1", None])
-def test_csi_snapshots_are_those_of_the_cluster(
+def test_csi_snapshots_are_read_from_the_cluster(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,

@@ -52,7 +52,7 @@ def test_the_errors_of_a_log_are_found_with_their_objects(formatter: LineFormatt
 @pytest.mark.parametrize(
     "line", ['{"level":"error"', '["level":"error"]', "level=error ", "level=error msg="]
 )
-def test_a_line_that_is_no_entry_is_left_out(line: str) -> None:
+def test_a_line_that_is_not_an_entry_is_left_out(line: str) -> None:
     assert list(log_findings([line], "error")) == []
 
 
@@ -98,20 +98,31 @@ def test_advice_that_is_for_restores_is_not_given_for_backups() -> None:
             "only pods of the level restricted:latest",
         ),
         ("pre hook <from-annotation> failed: command exited with 1", "backup", "`on-error: Continue`"),
+        (
+            "Error listing namespaces for the patterns among the included ones: namespaces is forbidden:"
+            ' User "ann" cannot list resource "namespaces" in API group "" at the cluster scope',
+            "backup",
+            "or name those to back up with --include-namespaces",
+        ),
+        (
+            'Error getting namespace: namespaces "shop" is forbidden: User "ann" cannot get resource "namespaces"',
+            "backup",
+            'Give "ann" the right to get namespaces.',
+        ),
     ],
-    ids=["admission policy", "pod security", "hook"],
+    ids=["admission policy", "pod security", "hook", "pattern of namespaces", "namespace"],
 )
-def test_a_refusal_says_what_refused(text: str, noun: str, advice: str) -> None:
+def test_advice_about_a_refusal_is_specific_to_it(text: str, noun: str, advice: str) -> None:
     assert advice in remedy(text, noun)
 
 
-def test_one_advice_is_given_once() -> None:
+def test_the_same_advice_is_printed_once() -> None:
     texts = ["Error executing hook: exit 1", "pre hook freeze failed: exit 1"]
     lines = report([Finding(text=text) for text in texts], "backup")
     assert len(lines) == 3
 
 
-def test_a_text_in_braces_is_no_format() -> None:
+def test_braces_in_an_error_do_not_break_the_advice() -> None:
     assert remedy('pods is forbidden: User "{9}" cannot list resource', "backup").startswith('Give "{9}"')
 
 

@@ -39,7 +39,7 @@ LIST: dict[str, Any] = {
         ("{.absent.field}", ""),
     ],
 )
-def test_a_template(template: str, text: str) -> None:
+def test_a_template_prints_what_kubectl_prints(template: str, text: str) -> None:
     assert compile_template(template)(LIST) == text
 
 
@@ -58,7 +58,7 @@ def test_a_template_that_cannot_be_read_is_refused(template: str, problem: str) 
         compile_template(template)
 
 
-def test_columns() -> None:
+def test_custom_columns_have_a_header_and_none_for_missing_values() -> None:
     header, row = compile_columns("NAME:.metadata.name,LIST:.status.list[*],NONE:.x,ONE:.status.list[0,1]")
     assert header == ("NAME", "LIST", "NONE", "ONE")
     assert row(LIST["items"][1]) == ["b", "x,y", "<none>", "x,y"]

@@ -33,7 +33,7 @@ def shown(capsys: pytest.CaptureFixture[str], *words: str) -> str:
 
 
 @pytest.mark.usefixtures("cluster")
-def test_wide_adds_columns_behind_those_of_scripts(capsys: pytest.CaptureFixture[str]) -> None:
+def test_wide_adds_columns_after_the_usual_ones(capsys: pytest.CaptureFixture[str]) -> None:
     plain = shown(capsys, "backup", "get").splitlines()
     wide = shown(capsys, "backup", "get", "-o", "wide").splitlines()
     assert wide[0].startswith(plain[0])
@@ -141,7 +141,7 @@ NOUNS = {
 
 
 @pytest.mark.parametrize("noun", NOUNS, ids=" ".join)
-def test_each_get_knows_all_formats(
+def test_every_get_accepts_all_formats(
     noun: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     cluster, resource = connected(monkeypatch, tmp_path), NOUNS[noun]
@@ -169,7 +169,7 @@ def test_each_get_knows_all_formats(
         assert "-o" in (said := capsys.readouterr().err) or "output format" in said
 
 
-def test_plugins_have_the_formats_that_mean_something(
+def test_plugin_get_accepts_templates_and_refuses_wide(
     cluster: FakeCluster, capsys: pytest.CaptureFixture[str]
 ) -> None:
     cluster.plugins = [{"name": "a", "kind": "X"}, {"name": "b", "kind": "X"}]

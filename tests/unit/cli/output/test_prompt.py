@@ -25,7 +25,7 @@ def test_only_y_with_its_newline_means_yes(
 
 
 @pytest.mark.parametrize(("typed", "asked"), [("", 1), ("y", 1), ("\nn", 2)])
-def test_the_end_of_the_input_is_a_refusal(
+def test_the_end_of_the_input_is_refused(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], typed: str, asked: int
 ) -> None:
     monkeypatch.setattr("sys.stdin", StringIO(typed))

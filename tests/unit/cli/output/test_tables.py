@@ -34,7 +34,7 @@ def backup(name: str, **status: Any) -> dict[str, Any]:
     }
 
 
-def test_the_sample_of_the_specification() -> None:
+def test_backups_are_listed_as_in_the_specification() -> None:
     first = backup(
         "nginx-backup",
         phase="Completed",
@@ -87,7 +87,7 @@ def test_backups_sort_by_name_and_schedules_newest_first() -> None:
         ({}, "30d"),
     ],
 )
-def test_expires(given: dict[str, str], shown: str) -> None:
+def test_the_expiry_comes_from_the_status_or_the_ttl(given: dict[str, str], shown: str) -> None:
     one = backup("b", **given)
     one["spec"]["ttl"] = "720h0m0s"
     assert cells.expires(one, NOW) == shown
@@ -112,14 +112,14 @@ def test_a_new_backup_shows_placeholders() -> None:
     [("1536", "1.5 KiB"), ("0", "0 B"), ("", ""), ("-3", ""), ("1e9", ""), ("9" * 5000, "")],
     ids=["known", "empty", "absent", "negative", "no number", "absurd"],
 )
-def test_the_size_is_that_of_the_tarball_where_the_backup_notes_it(noted: str, shown: str) -> None:
+def test_the_size_column_is_shown_if_a_backup_has_noted_it(noted: str, shown: str) -> None:
     made = backup("b")
     made["metadata"]["annotations"] = {"pinnace.io/size-bytes": noted}
     table = render_table([made], backup_table(lambda: NOW), OutputFlags(format=None))
     assert ("SIZE" in table, shown in table) == (bool(shown), True)
 
 
-def test_label_columns() -> None:
+def test_label_columns_and_all_labels_are_appended() -> None:
     one = backup("b")
     one["metadata"]["labels"] = {"velero.io/storage-location": "default", "a": "b"}
     flags = OutputFlags(format="table", label_columns=("velero.io/storage-location",), show_labels=True)
@@ -138,12 +138,12 @@ def test_one_object_prints_alone_and_several_as_a_list(capsys: pytest.CaptureFix
     assert [item["kind"] for item in listing["items"]] == ["Backup", "Backup"]
 
 
-def test_names_print_one_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_name_format_prints_one_name_per_line(capsys: pytest.CaptureFixture[str]) -> None:
     print_objects([backup("one"), backup("two")], backup_table(), OutputFlags(format="name"))
     assert capsys.readouterr().out == "backup.velero.io/one\nbackup.velero.io/two\n"
 
 
-def test_restore_row() -> None:
+def test_a_restore_has_all_columns() -> None:
     row = restore_table().row(
         {
             "metadata": {"name": "r", "creationTimestamp": "2021-08-11T21:43:26Z"},

@@ -59,7 +59,7 @@ def pod_of(cluster: FakeCluster) -> dict[str, Any]:
         (IMAGE, NAME),
     ],
 )  # fmt: skip
-def test_names_of_init_containers(image: str, name: str) -> None:
+def test_the_init_container_is_named_after_the_image(image: str, name: str) -> None:
     assert init_container_name(image) == name
 
 
@@ -72,11 +72,13 @@ def test_names_of_init_containers(image: str, name: str) -> None:
         ("velero/velero-plugin-for-aws@sha256:0123456789abcdef", NAME),
     ],
 )
-def test_ports_and_digests_are_no_part_of_a_name(image: str, name: str) -> None:
+def test_ports_and_digests_are_left_out_of_the_name(image: str, name: str) -> None:
     assert init_container_name(image) == name
 
 
-def test_add(capsys: pytest.CaptureFixture[str], cluster: FakeCluster) -> None:
+def test_add_appends_an_init_container_with_volume_and_mount(
+    capsys: pytest.CaptureFixture[str], cluster: FakeCluster
+) -> None:
     deploy(cluster)
 
     assert run(["plugin", "add", IMAGE]) == 0
@@ -103,7 +105,7 @@ def test_add(capsys: pytest.CaptureFixture[str], cluster: FakeCluster) -> None:
     }
 
 
-def test_add_beside_others(cluster: FakeCluster) -> None:
+def test_add_keeps_existing_plugins_and_volumes(cluster: FakeCluster) -> None:
     volumes = [{"name": "plugins", "emptyDir": {}}, {"name": "scratch", "emptyDir": {}}]
     deploy(cluster, volumes=volumes, initContainers=[{"name": "a", "image": "a:1"}])
 
@@ -118,7 +120,9 @@ def test_add_beside_others(cluster: FakeCluster) -> None:
 
 
 @pytest.mark.parametrize("word", ["b", "b:1"])
-def test_remove(capsys: pytest.CaptureFixture[str], cluster: FakeCluster, word: str) -> None:
+def test_remove_deletes_the_init_container_of_that_name_or_image(
+    capsys: pytest.CaptureFixture[str], cluster: FakeCluster, word: str
+) -> None:
     deploy(cluster, initContainers=[{"name": name, "image": f"{name}:1"} for name in ("a", "b", "c")])
 
     assert run(["plugin", "remove", word]) == 0
@@ -136,11 +140,11 @@ def test_remove(capsys: pytest.CaptureFixture[str], cluster: FakeCluster, word: 
         (
             ["add", "a", "-n", "elsewhere"],
             "Velero deployment not found: namespace elsewhere has no Deployment with the label "
-            "component=velero; name the namespace of the server by -n",
+            "component=velero; name the namespace of the server with -n",
         ),
     ],
 )
-def test_what_is_refused(
+def test_wrong_arguments_are_refused(
     capsys: pytest.CaptureFixture[str], cluster: FakeCluster, words: list[str], text: str
 ) -> None:
     deploy(cluster)
@@ -149,14 +153,16 @@ def test_what_is_refused(
     assert cluster.writes() == []
 
 
-def test_a_deployment_of_something_else(capsys: pytest.CaptureFixture[str], cluster: FakeCluster) -> None:
+def test_a_deployment_without_the_server_container_is_an_error(
+    capsys: pytest.CaptureFixture[str], cluster: FakeCluster
+) -> None:
     deploy(cluster, containers=[{"name": "x"}])
     assert run(["plugin", "add", IMAGE]) == 1
     assert capsys.readouterr().err == ("An error occurred: velero container not found in velero deployment\n")
 
 
 @pytest.mark.parametrize(("conflicts", "exit_code"), [(3, 0), (5, 1)])
-def test_a_deployment_that_changes_meanwhile(cluster: FakeCluster, conflicts: int, exit_code: int) -> None:
+def test_add_is_repeated_after_a_conflict(cluster: FakeCluster, conflicts: int, exit_code: int) -> None:
     deploy(cluster)
     cluster.conflicts = conflicts
 
@@ -165,7 +171,9 @@ def test_a_deployment_that_changes_meanwhile(cluster: FakeCluster, conflicts: in
 
 
 @pytest.mark.spec("CLI-018")
-def test_get(capsys: pytest.CaptureFixture[str], cluster: FakeCluster) -> None:
+def test_get_prints_the_plugins_that_the_server_reports(
+    capsys: pytest.CaptureFixture[str], cluster: FakeCluster
+) -> None:
     cluster.plugins = [{"name": "b", "kind": "X"}, {"name": "a", "kind": "Y"}, {"name": "a", "kind": "X"}]
 
     assert run(["plugin", "get"]) == 0
@@ -179,7 +187,9 @@ def test_get(capsys: pytest.CaptureFixture[str], cluster: FakeCluster) -> None:
     assert capsys.readouterr().out == "a\nb\na\n"
 
 
-def test_get_as_objects(capsys: pytest.CaptureFixture[str], cluster: FakeCluster) -> None:
+def test_get_prints_the_request_in_json_and_yaml(
+    capsys: pytest.CaptureFixture[str], cluster: FakeCluster
+) -> None:
     cluster.plugins = [{"name": "velero.io/pv", "kind": "BackupItemAction"}]
 
     assert run(["plugin", "get", "-o", "json"]) == 0
@@ -191,7 +201,9 @@ def test_get_as_objects(capsys: pytest.CaptureFixture[str], cluster: FakeCluster
     assert yaml.safe_load(capsys.readouterr().out)["status"]["plugins"] == cluster.plugins
 
 
-def test_get_without_an_answer(capsys: pytest.CaptureFixture[str], cluster: FakeCluster) -> None:
+def test_get_without_an_answer_warns_and_prints_no_rows(
+    capsys: pytest.CaptureFixture[str], cluster: FakeCluster
+) -> None:
     cluster.plugins = None
 
     assert run(["plugin", "get", "--timeout", "1ms"]) == 0
@@ -200,7 +212,9 @@ def test_get_without_an_answer(capsys: pytest.CaptureFixture[str], cluster: Fake
     assert shown.err.startswith("The server did not answer within 0.001s")
 
 
-def test_get_without_a_server_is_an_error(capsys: pytest.CaptureFixture[str], cluster: FakeCluster) -> None:
+def test_get_without_a_server_prints_the_error_on_stdout(
+    capsys: pytest.CaptureFixture[str], cluster: FakeCluster
+) -> None:
     key = ("create", "serverstatusrequests")
     cluster.failures[key] = Forbidden(403, reason="Forbidden", message="you may not")
     assert run(["plugin", "get"]) == 0
@@ -211,7 +225,7 @@ def test_get_without_a_server_is_an_error(capsys: pytest.CaptureFixture[str], cl
     assert "install them with `pinnace install`" in capsys.readouterr().out
 
 
-def test_get_from_a_cluster_that_is_away(
+def test_get_from_an_unreachable_cluster_is_an_error(
     capsys: pytest.CaptureFixture[str], cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def refused(*_: object) -> dict[str, Any]:
@@ -223,7 +237,7 @@ def test_get_from_a_cluster_that_is_away(
 
 
 @pytest.mark.parametrize("words", [["add", IMAGE], ["remove", IMAGE], ["get"]])
-def test_a_location_has_no_plugins(
+def test_plugin_commands_with_a_location_are_refused(
     capsys: pytest.CaptureFixture[str], cluster: FakeCluster, words: list[str]
 ) -> None:
     assert run(["--location", "./backups", "plugin", *words]) == 2

@@ -34,7 +34,9 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[NodeAgentOptions]:
 
 
 @pytest.mark.parametrize("command", [["node-agent"], ["restic", "server"]])
-def test_defaults(command: list[str], started: list[NodeAgentOptions]) -> None:
+def test_without_flags_the_options_have_their_defaults(
+    command: list[str], started: list[NodeAgentOptions]
+) -> None:
     assert run([*command, "--features="]) == 0
 
     assert started == [NodeAgentOptions(namespace="velero", node="n1")]
@@ -42,7 +44,9 @@ def test_defaults(command: list[str], started: list[NodeAgentOptions]) -> None:
     assert started[0].metrics_address == ":8085"
 
 
-def test_all_flags(started: list[NodeAgentOptions], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_every_flag_reaches_the_options(
+    started: list[NodeAgentOptions], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setenv("VELERO_NAMESPACE", "elsewhere")
     monkeypatch.setenv("VELERO_SCRATCH_DIR", str(tmp_path))
     words = ["--host-pods=/pods", "--metrics-address=:1", "--backup-workers=3", "--restore-workers=2"]
@@ -72,7 +76,7 @@ def test_all_flags(started: list[NodeAgentOptions], monkeypatch: pytest.MonkeyPa
         (["--location=/tmp"], "node agent"),
     ],
 )
-def test_what_is_refused(
+def test_wrong_values_are_refused(
     words: list[str], problem: str, started: list[NodeAgentOptions], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(["node-agent", *words]) != 0
@@ -80,7 +84,7 @@ def test_what_is_refused(
     assert started == []
 
 
-def test_a_node_without_name(
+def test_a_missing_name_of_the_node_is_refused(
     started: list[NodeAgentOptions], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.delenv("NODE_NAME")

@@ -53,7 +53,7 @@ def options_of(started: list[ServerOptions], *words: str) -> ServerOptions:
     return started.pop()
 
 
-def test_defaults(started: list[ServerOptions]) -> None:
+def test_without_flags_the_options_have_their_defaults(started: list[ServerOptions]) -> None:
     options = options_of(started)
 
     assert (options.namespace, options.metrics_address, options.scratch) == ("velero", ":8085", None)
@@ -81,7 +81,7 @@ def test_defaults(started: list[ServerOptions]) -> None:
     ],
     ids=["one", "two", "all", "repeated"],
 )
-def test_controllers_to_leave_out(started: list[ServerOptions], words: list[str]) -> None:
+def test_disabled_controllers_reach_the_options(started: list[ServerOptions], words: list[str]) -> None:
     named = {name for word in words[1::2] for name in word.split(",")}
 
     assert options_of(started, *words).disabled_controllers == named
@@ -89,7 +89,7 @@ def test_controllers_to_leave_out(started: list[ServerOptions], words: list[str]
 
 @pytest.mark.spec("SRV-008", "CLI-042")
 @pytest.mark.parametrize("name", ["backup-storage-location", "go"])
-def test_controllers_that_cannot_be_left_out(
+def test_an_unknown_controller_is_refused_with_the_valid_names(
     started: list[ServerOptions], name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(["server", "--disable-controllers", f"backup,{name}"]) == 1
@@ -102,14 +102,16 @@ def test_controllers_that_cannot_be_left_out(
 
 
 @pytest.mark.spec("SRV-008")
-def test_restore_only_may_overlap(started: list[ServerOptions]) -> None:
+def test_restore_only_and_disabled_controllers_add_up(started: list[ServerOptions]) -> None:
     options = options_of(started, "--restore-only", "--disable-controllers=backup")
 
     assert options.disabled_controllers == {"backup", "schedule", "gc", "backup-deletion"}
 
 
 @pytest.mark.spec("SRV-002")
-def test_snapshot_locations(started: list[ServerOptions], capsys: pytest.CaptureFixture[str]) -> None:
+def test_snapshot_locations_of_repeated_flags_add_up(
+    started: list[ServerOptions], capsys: pytest.CaptureFixture[str]
+) -> None:
     flag = "--default-volume-snapshot-locations"
     given = options_of(started, flag, "aws:a,gcp:b", flag, "p:a:b,aws:c").defaults.snapshot_locations
     assert given == {"aws": "c", "gcp": "b", "p": "a:b"}
@@ -117,7 +119,9 @@ def test_snapshot_locations(started: list[ServerOptions], capsys: pytest.Capture
     assert 'error parsing "aws"' in capsys.readouterr().err
 
 
-def test_everything_else(started: list[ServerOptions], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_other_flag_reaches_the_options(
+    started: list[ServerOptions], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("VELERO_SCRATCH_DIR", "/scratch")
     options = options_of(
         started,
@@ -165,7 +169,7 @@ def test_everything_else(started: list[ServerOptions], monkeypatch: pytest.Monke
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else None,
 )
-def test_a_cap_on_requests(
+def test_qps_and_burst_set_the_cap_on_requests(
     started: list[ServerOptions], words: list[str], qps: float | None, burst: int
 ) -> None:
     options = options_of(started, *words)
@@ -174,7 +178,9 @@ def test_a_cap_on_requests(
 
 
 @pytest.mark.parametrize("frequency", ["0s", "-1h"])
-def test_repositories_are_always_pruned(started: list[ServerOptions], frequency: str) -> None:
+def test_a_prune_frequency_that_is_not_positive_means_the_default(
+    started: list[ServerOptions], frequency: str
+) -> None:
     options = options_of(started, "--default-restic-prune-frequency", frequency)
 
     assert options.restic_prune_frequency == Duration.hours(168)
@@ -194,7 +200,7 @@ def test_repositories_are_always_pruned(started: list[ServerOptions], frequency:
         (["--default-backup-ttl", "3y"], 'invalid argument "3y" for "--default-backup-ttl" flag'),
     ],
 )
-def test_what_is_refused(
+def test_wrong_values_are_refused(
     started: list[ServerOptions], words: list[str], text: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(["server", *words]) in (1, 2)
@@ -212,7 +218,7 @@ def test_what_is_refused(
         (["--client-qps", "0", "--client-burst", "-1"], "client-burst must be positive"),
     ],
 )
-def test_a_cap_that_is_none(
+def test_a_cap_on_requests_that_is_not_positive_is_refused(
     started: list[ServerOptions], words: list[str], text: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(["server", *words]) == 1
@@ -239,7 +245,9 @@ def test_the_api_timeout_reaches_the_client(
 
 
 @pytest.mark.parametrize("value", ["0s", "-1m", "soon"])
-def test_an_api_timeout_that_is_none_is_refused(capsys: pytest.CaptureFixture[str], value: str) -> None:
+def test_an_api_timeout_that_is_not_positive_is_refused(
+    capsys: pytest.CaptureFixture[str], value: str
+) -> None:
     assert run(["server", f"--api-timeout={value}"]) != 0
     assert "api-timeout" in capsys.readouterr().err
 
@@ -338,7 +346,7 @@ FIRST, LAST = RestoreOptions().priorities, RestoreOptions().last
         ("-", FIRST, LAST),
     ],
 )
-def test_kinds_to_restore_first_and_last_stand_around_a_dash(
+def test_a_dash_separates_kinds_to_restore_first_and_last(
     started: list[ServerOptions], given: str, first: tuple[str, ...], last: tuple[str, ...]
 ) -> None:
     restore = options_of(started, f"--restore-resource-priorities={given}").restore

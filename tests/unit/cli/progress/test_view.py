@@ -73,11 +73,11 @@ def test_all_lines_of_the_last_drawing_are_erased(clock: FrozenClock) -> None:
         (State(done=8, total=8, is_estimate=True), "8 of 8 items"),
     ],
 )
-def test_a_lower_bound_is_called_one(state: State, text: str) -> None:
+def test_a_lower_bound_is_shown_as_at_least(state: State, text: str) -> None:
     assert numbers(state) == text
 
 
-def test_a_lower_bound_fills_no_bar_and_promises_no_time() -> None:
+def test_a_lower_bound_has_no_bar_and_no_remaining_time() -> None:
     state = State(done=8, total=8, at_least=True, seconds=10)
     assert "█" not in main_line("backup", state, 80, BLOCKS)
     assert "ETA" not in main_line("backup", State(done=8, total=80, at_least=True, seconds=10), 80, BLOCKS)
@@ -106,7 +106,7 @@ def test_lines_fit_into_the_columns(columns: int) -> None:
     assert all(len(line) < max(columns, 2) for line in lines)
 
 
-def test_no_number_is_cut_and_the_ends_of_names_go_first() -> None:
+def test_names_are_cut_before_numbers() -> None:
     amount = Amount(done=1_000, total=20_000, at_least=True, rate=900)
     state = State(
         done=2_882,
@@ -125,7 +125,7 @@ def test_a_resource_without_objects_has_no_line() -> None:
     assert detail_lines(State(done=7, total=7, kinds=kinds), 80) == []
 
 
-def test_what_does_not_fit_goes_bars_first_then_rates() -> None:
+def test_narrow_terminals_lose_bars_first_then_rates() -> None:
     volume = Volume(name="shop/db data", amount=Amount(done=1 << 20, total=4 << 20, rate=2048))
     state = State(
         done=1, total=2, volumes=(volume,), volumes_done=1, volumes_total=2, kinds={"pods": volume.amount}
@@ -143,13 +143,13 @@ def test_what_does_not_fit_goes_bars_first_then_rates() -> None:
     assert "█" not in "".join(detail_lines(state, 200, ""))
 
 
-def test_a_volume_that_has_not_begun_says_what_it_waits_for() -> None:
+def test_a_volume_without_progress_shows_what_it_waits_for() -> None:
     waiting = Volume(name="shop/db data", amount=Amount(done=0, total=0))
     state = State(done=1, total=2, volumes=(waiting,), volumes_total=1)
     assert detail_lines(state, 80)[1] == "  shop/db data: waiting for its node agent"
 
 
-def test_many_resources_are_counted() -> None:
+def test_resources_beyond_six_are_counted() -> None:
     state = State(
         done=0,
         total=0,
@@ -162,7 +162,7 @@ def test_many_resources_are_counted() -> None:
     assert lines[7:] == ["  waiting for volumes of shop", "  uploading: 512 B of 1.5 KiB"]
 
 
-def test_rates_count_from_when_something_was_first_seen(clock: FrozenClock) -> None:
+def test_rates_start_when_an_amount_is_first_seen(clock: FrozenClock) -> None:
     stream = Terminal()
     done = 100
 
@@ -191,7 +191,7 @@ def test_a_name_cannot_steer_the_terminal(clock: FrozenClock) -> None:
     assert len(stream.getvalue().split("\n")) == 2
 
 
-def test_a_terminal_that_knows_only_ascii_gets_the_rest(clock: FrozenClock) -> None:
+def test_a_terminal_with_only_ascii_gets_plain_bars(clock: FrozenClock) -> None:
     class Ascii(Terminal):
         encoding = "ascii"
 
@@ -204,7 +204,7 @@ def test_a_terminal_that_knows_only_ascii_gets_the_rest(clock: FrozenClock) -> N
     assert stream.getvalue().endswith("backup ############################## 2 of 2 items  0:00\n")
 
 
-def test_an_interrupted_run_leaves_the_bound_that_was_known(clock: FrozenClock) -> None:
+def test_an_interrupted_run_keeps_its_last_lower_bound(clock: FrozenClock) -> None:
     stream = Terminal()
     state = State(done=3, total=9, at_least=True)
     view = ProgressView("backup", details=lambda _d, _t: state, stream=stream, clock=clock.monotonic)
@@ -223,7 +223,7 @@ def test_a_file_gets_a_line_every_five_seconds(clock: FrozenClock) -> None:
     assert stream.getvalue() == "restore: 5 of 5 items, 0:05\nrestore: 10 of 10 items, 0:10\n"
 
 
-def test_a_program_gets_json(clock: FrozenClock) -> None:
+def test_json_progress_has_all_numbers(clock: FrozenClock) -> None:
     stream = Terminal()
     view = ProgressView("backup", form="json", stream=stream, clock=clock.monotonic)
     clock.advance(4)
@@ -252,7 +252,7 @@ def test_a_program_gets_json(clock: FrozenClock) -> None:
     assert (last["itemsDone"], last["totalItems"], last["totalIsFinal"]) == (12, 12, True)
 
 
-def test_none_shows_nothing(clock: FrozenClock) -> None:
+def test_form_none_prints_nothing(clock: FrozenClock) -> None:
     stream = io.StringIO()
     view = ProgressView("backup", form="none", stream=stream, clock=clock.monotonic)
     clock.advance(60)
@@ -261,7 +261,7 @@ def test_none_shows_nothing(clock: FrozenClock) -> None:
     assert stream.getvalue() == ""
 
 
-def test_a_reader_that_has_gone_is_not_written_to_again(clock: FrozenClock) -> None:
+def test_nothing_is_written_after_the_reader_is_gone(clock: FrozenClock) -> None:
     stream = Deaf()
     view = ProgressView("backup", stream=stream, clock=clock.monotonic)
     for done in range(5):
@@ -303,7 +303,7 @@ def test_lists_of_several_namespaces_add_up() -> None:
     assert activity.unknown == {"pods"}
 
 
-def test_no_more_is_sent_than_there_is() -> None:
+def test_the_upload_never_exceeds_its_total() -> None:
     activity = Activity(upload_bytes=10)
     activity.sent(8)
     activity.sent(8)

@@ -93,7 +93,7 @@ async def test_a_restore_shows_the_claims_that_are_filled() -> None:
 
 
 @pytest.mark.parametrize("error", [Gone(410, message="too old"), ConnectionFailed("cut")])
-async def test_a_watch_that_ends_begins_anew_from_a_list(error: KubeError) -> None:
+async def test_a_watch_that_ends_is_followed_by_a_new_list(error: KubeError) -> None:
     script = Script(podvolumebackups=[[volume("a", "InProgress", **POD)], [volume("b", "Completed", **POD)]])
     script.events["podvolumebackups"] = [error]
     watch = await seen(script)
@@ -101,7 +101,7 @@ async def test_a_watch_that_ends_begins_anew_from_a_list(error: KubeError) -> No
     assert (watch.moving, watch.done, watch.total) == ((), 1, 1)
 
 
-async def test_what_may_not_be_read_is_not_shown() -> None:
+async def test_objects_that_may_not_be_read_are_left_out() -> None:
     refused = Forbidden(403, message="no")
     script = Script(podvolumebackups=[refused], datauploads=[[volume("d", "InProgress", **CLAIM)]])
     watch = await seen(script)
@@ -109,7 +109,7 @@ async def test_what_may_not_be_read_is_not_shown() -> None:
     assert [one.name for one in watch.moving] == ["shop/files"]
 
 
-async def test_numbers_that_are_none_count_as_nothing() -> None:
+async def test_malformed_numbers_count_as_zero() -> None:
     odd = volume("d", "InProgress")
     odd["status"]["progress"] = {"bytesDone": "many", "totalBytes": -1}
     watch = await seen(Script(datauploads=[[odd]]))

@@ -66,11 +66,11 @@ def test_a_restore_of_velero_is_listed_with_its_actions() -> None:
         {"counts": {"created": "x", "other": 3}},
     ],
 )
-def test_a_damaged_file_of_details_breaks_nothing(details: Any) -> None:
+def test_a_damaged_file_of_details_is_ignored(details: Any) -> None:
     found = restored_objects({"v1/Pod": ["ns/p(created)"]}, details)
     assert shown(found) == ["Resource List:", "v1/Pod:", "- ns/p(created)"]
 
 
-def test_what_is_no_resource_list_is_refused() -> None:
+def test_a_malformed_resource_list_is_refused() -> None:
     with pytest.raises(ValueError, match="arrays of names"):
         restored_objects({"v1/Pod": 3}, None)

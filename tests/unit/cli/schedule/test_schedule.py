@@ -94,7 +94,9 @@ def test_output_prints_without_sending(capsys: pytest.CaptureFixture[str], clust
 
 
 @pytest.mark.spec("CLI-046")
-def test_the_same_of_other_kinds(capsys: pytest.CaptureFixture[str], cluster: FakeCluster) -> None:
+def test_output_of_restores_and_locations_prints_without_sending(
+    capsys: pytest.CaptureFixture[str], cluster: FakeCluster
+) -> None:
     cluster.add(velero("backups"), "b1")
 
     assert run(["restore", "create", "r", "--from-backup", "b1", "-o", "yaml"]) == 0
@@ -142,7 +144,7 @@ def test_all_flags_of_a_backup_reach_the_template(
     }
 
 
-def test_create_sends_it(capsys: pytest.CaptureFixture[str], cluster: FakeCluster) -> None:
+def test_create_sends_the_schedule(capsys: pytest.CaptureFixture[str], cluster: FakeCluster) -> None:
     cluster.add(BACKUP_LOCATIONS, "main")
     cluster.add(SNAPSHOT_LOCATIONS, "v1")
     words = ["--schedule", "0 7 * * *", "--storage-location", "main", "--volume-snapshot-locations", "v1"]
@@ -169,7 +171,7 @@ def test_create_sends_it(capsys: pytest.CaptureFixture[str], cluster: FakeCluste
         (["s", "--schedule", "@daily", "--from-schedule", "x"], "unknown flag: --from-schedule"),
     ],
 )
-def test_what_create_refuses(
+def test_create_refuses_wrong_expressions_and_flags(
     capsys: pytest.CaptureFixture[str], cluster: FakeCluster, words: list[str], text: str
 ) -> None:
     assert run(["schedule", "create", *words]) == 1
@@ -190,7 +192,7 @@ def test_what_create_refuses(
         ),
     ],
 )
-def test_locations_must_exist(
+def test_create_refuses_locations_that_do_not_exist(
     capsys: pytest.CaptureFixture[str], cluster: FakeCluster, flag: str, error: str
 ) -> None:
     assert run(["schedule", "create", "s", "--schedule", "@daily", flag, "nope"]) == 1
@@ -199,7 +201,9 @@ def test_locations_must_exist(
 
 
 @pytest.mark.spec("CLI-010")
-def test_a_backup_from_a_schedule(capsys: pytest.CaptureFixture[str], cluster: FakeCluster) -> None:
+def test_a_backup_from_a_schedule_has_its_template_labels_and_owner(
+    capsys: pytest.CaptureFixture[str], cluster: FakeCluster
+) -> None:
     template = {
         "ttl": "24h0m0s",
         "includedNamespaces": ["n"],
@@ -244,7 +248,7 @@ def paused(cluster: FakeCluster, name: str) -> object:
 
 
 @pytest.mark.spec("BEY-071")
-def test_pausing_a_paused_schedule_is_said_and_skipped(
+def test_pausing_a_paused_schedule_is_skipped_with_a_notice(
     capsys: pytest.CaptureFixture[str], cluster: FakeCluster
 ) -> None:
     cluster.add(SCHEDULES, "s", spec={"schedule": "@daily", "template": {}})
@@ -286,7 +290,7 @@ def test_pausing_touches_only_the_chosen_schedules_of_the_namespace(
         (["nope"], 'schedules.velero.io "nope" not found'),
     ],
 )
-def test_what_pause_refuses(
+def test_pause_refuses_wrong_choices(
     capsys: pytest.CaptureFixture[str], cluster: FakeCluster, words: list[str], text: str
 ) -> None:
     assert run(["schedule", "pause", *words]) == 1
@@ -304,7 +308,7 @@ def test_a_schedule_can_be_created_paused(capsys: pytest.CaptureFixture[str], cl
 # --- get ------------------------------------------------------------------------------------------------
 
 
-def test_the_table() -> None:
+def test_schedules_are_listed_with_all_columns() -> None:
     fresh = daily(metadata={"name": "fresh"}, spec={"schedule": "@every 6h", "template": {}}, status=None)
     past = daily(status={"phase": "FailedValidation", "lastBackup": "2019-08-11T07:00:10Z"})
     past["spec"]["paused"] = True
@@ -318,7 +322,7 @@ def test_the_table() -> None:
         """)  # noqa: E501 - the lines of the table
 
 
-def test_get(capsys: pytest.CaptureFixture[str], cluster: FakeCluster) -> None:
+def test_get_prints_schedules_in_all_forms(capsys: pytest.CaptureFixture[str], cluster: FakeCluster) -> None:
     assert run(["schedule", "get"]) == 0
     assert capsys.readouterr().out == ""
     assert run(["schedule", "get", "-o", "json"]) == 0
@@ -378,14 +382,14 @@ Last Backup:  2021-08-11 07:00:10 +0000 UTC""".replace("..", "  ")
 
 
 @pytest.mark.spec("CLI-019")
-def test_the_sample() -> None:
+def test_a_schedule_is_described_as_in_the_specification() -> None:
     schedule = daily()
     schedule["spec"]["template"]["ttl"] = "720h0m0s"
 
     assert describe_schedule(schedule, View()) == SAMPLE
 
 
-def test_a_refused_schedule_in_colour() -> None:
+def test_a_refused_schedule_has_phase_and_errors_in_red() -> None:
     refused = daily(status={"phase": "FailedValidation", "validationErrors": ["one", "two"]})
     lines = describe_schedule(refused, View(colour=True)).splitlines()
 
@@ -400,7 +404,9 @@ def test_a_refused_schedule_in_colour() -> None:
     assert lines[-1] == "Last Backup:  <never>"
 
 
-def test_describe(capsys: pytest.CaptureFixture[str], cluster: FakeCluster) -> None:
+def test_describe_prints_the_named_or_all_schedules(
+    capsys: pytest.CaptureFixture[str], cluster: FakeCluster
+) -> None:
     assert run(["schedule", "describe"]) == 0
     assert capsys.readouterr().out == ""
 
@@ -422,7 +428,9 @@ def test_describe(capsys: pytest.CaptureFixture[str], cluster: FakeCluster) -> N
 # --- delete ---------------------------------------------------------------------------------------------
 
 
-def test_delete(capsys: pytest.CaptureFixture[str], cluster: FakeCluster) -> None:
+def test_delete_removes_the_chosen_schedules(
+    capsys: pytest.CaptureFixture[str], cluster: FakeCluster
+) -> None:
     for name in ("a", "b", "c"):
         cluster.add(SCHEDULES, name, labels={"n": name})
 
@@ -450,7 +458,7 @@ def test_delete(capsys: pytest.CaptureFixture[str], cluster: FakeCluster) -> Non
         (["--selector", ""], "--selector must not be empty; use --all to delete all schedules"),
     ],
 )
-def test_what_delete_refuses(
+def test_delete_refuses_contradictory_ways_of_choosing(
     capsys: pytest.CaptureFixture[str], cluster: FakeCluster, words: list[str], text: str
 ) -> None:
     assert run(["schedule", "delete", *words, "--confirm"]) == 1
@@ -459,7 +467,7 @@ def test_what_delete_refuses(
 
 
 @pytest.mark.spec("CLI-024")
-def test_delete_asks(
+def test_delete_asks_before_it_deletes(
     capsys: pytest.CaptureFixture[str], cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import io
@@ -491,14 +499,16 @@ def test_delete_asks(
         ["delete", "s"],
     ],
 )
-def test_a_location_has_no_schedules(
+def test_schedule_commands_with_a_location_are_refused(
     capsys: pytest.CaptureFixture[str], cluster: FakeCluster, words: list[str]
 ) -> None:
     assert run(["--location", "./backups", "schedule", *words]) == 2
     assert f"`schedule {words[0]}` works on a server in the cluster" in capsys.readouterr().err
 
 
-def test_a_cluster_without_the_kinds(capsys: pytest.CaptureFixture[str], cluster: FakeCluster) -> None:
+def test_a_cluster_without_the_kinds_is_an_error_that_names_install(
+    capsys: pytest.CaptureFixture[str], cluster: FakeCluster
+) -> None:
     cluster.unserved = {("schedules", "v1")}
     for words in (["get"], ["delete", "s", "--confirm"], ["create", "s", "--schedule", "@daily"]):
         assert run(["schedule", *words]) == 1

@@ -43,7 +43,7 @@ ALL = {
 }
 
 
-def test_flags_stand_in_sections_and_those_of_all_commands_once(capsys: pytest.CaptureFixture[str]) -> None:
+def test_flags_are_listed_in_sections_and_global_ones_once(capsys: pytest.CaptureFixture[str]) -> None:
     text = shown(capsys, "backup", "create", "--help")
     titles = [line[:-1] for line in text.splitlines() if line.endswith(":") and line[0] != " "]
     assert titles[-7:] == ["What", "Where", "Volumes", "Output", "Options", "Connection", "Examples"]
@@ -67,7 +67,7 @@ def test_the_value_of_a_flag_is_a_word_with_examples(capsys: pytest.CaptureFixtu
 
 
 @pytest.mark.parametrize("path", ALL)
-def test_no_flag_is_called_by_the_type_of_its_value(path: str) -> None:
+def test_no_flag_has_the_name_of_a_type_as_its_value(path: str) -> None:
     context = ALL[path]
     types = r"(TEXT|STRING\w*|MAPSTRING\w+|INTEGER|INT|FLOAT|PATH|BOOLEAN|CHOICE|LABELSELECTOR)\b"
     flags = [flag for lines in flags_of(context.command, context).values() for flag, _ in lines]
@@ -75,7 +75,9 @@ def test_no_flag_is_called_by_the_type_of_its_value(path: str) -> None:
 
 
 @pytest.mark.parametrize("path", sorted(ALL.keys() - UNTOUCHED))
-def test_a_command_shows_three_examples_of_itself(path: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_each_command_has_at_least_three_examples_of_itself(
+    path: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     text = shown(capsys, *path.split(), "--help")
     examples = EXAMPLES[noun_first(path.split())]
     assert len(examples) >= 3
@@ -84,7 +86,7 @@ def test_a_command_shows_three_examples_of_itself(path: str, capsys: pytest.Capt
 
 
 @pytest.mark.parametrize("path", EXAMPLES)
-def test_the_examples_of_a_command_are_parsed(path: str) -> None:
+def test_each_example_is_a_valid_command_line(path: str) -> None:
     for _what, line in EXAMPLES[path]:
         program, *words = shlex.split(re.split(r" [|>] ", line)[0])
         assert program == "pinnace"
@@ -113,22 +115,22 @@ def check_number_of_arguments(context: click.Context) -> None:
     assert least <= len(given) <= most, context.command_path
 
 
-def test_no_example_is_of_a_command_that_does_not_exist() -> None:
+def test_each_example_is_of_an_existing_command() -> None:
     assert EXAMPLES.keys() == {noun_first(path.split()) for path in ALL} - UNTOUCHED
 
 
 @pytest.mark.parametrize("topic", ["filters", "locations", "exit-codes", "hooks"])
-def test_a_topic_is_explained(topic: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_prints_the_text_of_a_topic(topic: str, capsys: pytest.CaptureFixture[str]) -> None:
     text = shown(capsys, "help", topic)
     assert text == TOPICS[topic]
     assert max(map(len, text.splitlines())) <= 120
 
 
-def test_the_version_of_the_client(capsys: pytest.CaptureFixture[str]) -> None:
+def test_version_flag_prints_the_version_of_the_client(capsys: pytest.CaptureFixture[str]) -> None:
     assert shown(capsys, "--version") == f"pinnace v{__version__}\n"
 
 
-def test_the_processes_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_lists_server_and_node_agent_but_no_helpers(capsys: pytest.CaptureFixture[str]) -> None:
     text = shown(capsys, "--help")
     assert "  server " in text
     assert "  node-agent " in text

@@ -26,7 +26,7 @@ def test_each_command_and_topic_has_a_page() -> None:
     assert not any("restore-helper" in name or "hold-volume" in name for name in PAGES)
 
 
-def test_a_page_says_what_the_help_says() -> None:
+def test_a_page_has_the_text_of_the_help() -> None:
     page = PAGES["pinnace-backup-create.1"]
     assert page.startswith('.TH PINNACE\\-BACKUP\\-CREATE 1 "2026-11-22" "pinnace v1.2.3" "Pinnace Manual"\n')
     assert ".SH NAME\npinnace\\-backup\\-create \\- Create a backup\n" in page
@@ -38,7 +38,7 @@ def test_a_page_says_what_the_help_says() -> None:
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_no_text_is_taken_for_a_request_or_an_escape(name: str) -> None:
+def test_requests_and_escapes_in_texts_are_escaped(name: str) -> None:
     for line in PAGES[name].splitlines():
         assert line[:1] != "'"
         if line.startswith("."):
@@ -47,7 +47,7 @@ def test_no_text_is_taken_for_a_request_or_an_escape(name: str) -> None:
 
 
 @pytest.mark.skipif(shutil.which("mandoc") is None, reason="mandoc is missing: apt-get install mandoc")
-def test_mandoc_finds_nothing_wrong(tmp_path: Path) -> None:
+def test_mandoc_accepts_all_pages(tmp_path: Path) -> None:
     for name, text in PAGES.items():
         (tmp_path / name).write_text(text)
     checked = subprocess.run(
@@ -58,7 +58,7 @@ def test_mandoc_finds_nothing_wrong(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(shutil.which("man") is None, reason="man is missing: apt-get install man-db")
-def test_man_shows_a_page(tmp_path: Path) -> None:
+def test_man_renders_a_page(tmp_path: Path) -> None:
     page = tmp_path / "pinnace-restore-create.1"
     page.write_text(PAGES[page.name])
     shown = subprocess.run(
@@ -87,7 +87,7 @@ def test_the_command_prints_a_page_and_writes_all(
     assert capsys.readouterr().out == f"Wrote {len(PAGES)} pages to {tmp_path / 'man'}.\n"
 
 
-def test_what_has_no_page_and_a_folder_that_cannot_be_written(
+def test_unknown_pages_and_unwritable_folders_are_errors(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "file").touch()

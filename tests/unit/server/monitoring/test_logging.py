@@ -48,14 +48,14 @@ def test_numbers_between_levels_count_as_the_lower() -> None:
 
 
 @pytest.mark.spec("SRV-003")
-def test_warn_is_no_level_name() -> None:
+def test_the_level_name_warn_is_refused() -> None:
     with pytest.raises(
         ValueError, match="invalid log level 'warn': must be one of trace, debug, info, warning"
     ):
         level_number("warn")
 
 
-def test_text_line_with_fields(configure: Configure) -> None:
+def test_a_text_line_has_all_fields(configure: Configure) -> None:
     stream = configure("info", "text")
     log = get_logger("pinnace.test")
     with bound_fields(controller="backup", key="velero/b1"):
@@ -71,7 +71,7 @@ def test_text_line_with_fields(configure: Configure) -> None:
 
 @pytest.mark.spec("SRV-016")
 @pytest.mark.parametrize(("format_name", "key"), [("text", "error"), ("json", "error.message")])
-def test_error_of_an_exception(configure: Configure, format_name: str, key: str) -> None:
+def test_an_exception_is_logged_with_its_place(configure: Configure, format_name: str, key: str) -> None:
     stream = configure("info", format_name)
     log = get_logger("pinnace.test")
     log.error("failed", error=OSError("no space"))
@@ -87,7 +87,7 @@ def test_error_of_an_exception(configure: Configure, format_name: str, key: str)
         entries = [json.loads(line) for line in lines]
         assert [entry.get(key) for entry in entries] == ["no space", "unexpected", None, "x"]
         assert [entry.get("error") for entry in entries] == [None, None, "only words", None]
-        assert entries[1]["error.function"].endswith("test_error_of_an_exception")
+        assert entries[1]["error.function"].endswith("test_an_exception_is_logged_with_its_place")
         assert entries[3]["error.file"] == "plugin.go:1"
     else:
         assert ' error="no space" ' in lines[0]
@@ -96,7 +96,7 @@ def test_error_of_an_exception(configure: Configure, format_name: str, key: str)
         assert ' error=x error.file="plugin.go:1" ' in lines[3]
 
 
-def test_configuring_again_replaces(configure: Configure) -> None:
+def test_configuring_again_replaces_the_handler(configure: Configure) -> None:
     first = configure("info", "text")
     second = configure("error", "json")
     get_logger("pinnace.test").info("too low")
@@ -105,6 +105,6 @@ def test_configuring_again_replaces(configure: Configure) -> None:
     assert [json.loads(line)["msg"] for line in second.getvalue().splitlines()] == ["once"]
 
 
-def test_unknown_format_is_refused(configure: Configure) -> None:
+def test_an_unknown_format_is_refused(configure: Configure) -> None:
     with pytest.raises(ValueError, match="invalid log format"):
         configure("info", "xml")

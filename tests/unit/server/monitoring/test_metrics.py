@@ -62,7 +62,7 @@ def test_seeing_a_schedule_again_keeps_its_counts() -> None:
     assert moved(metrics) == {("velero_backup_attempt_total", "s"): 1.0}
 
 
-def test_a_completed_backup() -> None:
+def test_a_completed_backup_moves_counters_and_gauges() -> None:
     metrics = ServerMetrics()
     metrics.backup_attempted("s")
     metrics.backup_finished("s", "Completed")
@@ -101,7 +101,7 @@ def test_a_completed_backup() -> None:
         ),
     ],
 )
-def test_each_terminal_phase_moves_one_counter(phase: str, backup: str, restore: str) -> None:
+def test_each_terminal_phase_increments_one_counter(phase: str, backup: str, restore: str) -> None:
     metrics = ServerMetrics()
     metrics.backup_finished("", phase)
     succeeded = {("velero_backup_last_status", ""): 1} if phase == "Completed" else {}
@@ -118,14 +118,14 @@ def test_the_last_status_of_a_schedule_falls_when_its_backup_fails() -> None:
     assert b'velero_backup_last_status{schedule="s"} 0.0' in metrics.exposition()
 
 
-def test_phases_that_are_not_terminal_move_nothing() -> None:
+def test_other_phases_change_no_counter() -> None:
     metrics = ServerMetrics()
     metrics.backup_finished("", "InProgress")
     metrics.restore_finished("", "New")
     assert moved(metrics) == {}
 
 
-def test_deletions_and_restore_attempts() -> None:
+def test_deletions_and_restore_attempts_are_counted() -> None:
     metrics = ServerMetrics()
     metrics.backup_deletion_attempted("s")
     metrics.backup_deletion_finished("s", succeeded=True)
@@ -157,7 +157,7 @@ def test_exposition_has_velero_names_types_and_buckets_only() -> None:
     assert buckets == {bound: float(bound != "60.0") for bound in bounds}
 
 
-def test_two_servers_in_a_process_do_not_meet() -> None:
+def test_two_servers_in_a_process_share_no_series() -> None:
     first, second = ServerMetrics(), ServerMetrics()
     first.backup_attempted("")
     assert moved(second) == {}
@@ -201,7 +201,7 @@ def test_csi_snapshots_are_counted_by_backup_and_the_oldest_backups_are_dropped(
     assert ("csi_snapshot_attempt_total", "first") not in later(metrics)
 
 
-def test_locations_have_a_status_as_long_as_they_exist() -> None:
+def test_the_status_of_a_location_is_removed_with_it() -> None:
     metrics = ServerMetrics()
     metrics.location_status("good", available=True)
     metrics.location_status("bad", available=False)

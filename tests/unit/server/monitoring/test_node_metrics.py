@@ -33,7 +33,7 @@ def test_counters_begin_at_zero_under_their_names() -> None:
 
 
 @pytest.mark.spec("SRV-015")
-def test_what_moves_them() -> None:
+def test_pod_volume_backups_move_counters_and_latencies() -> None:
     metrics = NodeAgentMetrics("n1")
     metrics.backup_enqueued()
     metrics.backup_enqueued()
@@ -62,7 +62,7 @@ def test_old_operations_are_dropped() -> None:
     assert not any("'b1-0'" in name for name in gauges)
 
 
-def test_each_figure_has_the_name_of_later_versions_too() -> None:
+def test_each_metric_also_has_the_name_of_later_versions() -> None:
     metrics = NodeAgentMetrics("n1")
     metrics.backup_enqueued()
     metrics.backup_dequeued()

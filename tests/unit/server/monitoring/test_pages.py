@@ -3,11 +3,13 @@
 import asyncio
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from typing import NoReturn
 
 import aiohttp
 import pytest
 
 from pinnace.runtime.manager import Health
+from pinnace.server.monitoring import pages
 from pinnace.server.monitoring.metrics import ServerMetrics
 from pinnace.server.monitoring.pages import StatusServer, parse_address
 from tests.support.waiting import eventually
@@ -55,7 +57,7 @@ async def test_metrics_are_prometheus_text_with_counters_at_zero() -> None:
     ],
     ids=lambda value: value.detail if isinstance(value, Health) else None,
 )
-async def test_probes_say_how_it_is(health: Health, live: int, ready: int) -> None:
+async def test_probes_answer_by_the_health_of_the_process(health: Health, live: int, ready: int) -> None:
     async with serving(iter([health, health])) as url:
         answers = [await get(f"{url}/{page}") for page in ("healthz", "readyz")]
 
@@ -65,7 +67,7 @@ async def test_probes_say_how_it_is(health: Health, live: int, ready: int) -> No
     ]
 
 
-async def test_nothing_else_is_served() -> None:
+async def test_other_paths_are_not_found() -> None:
     async with serving(iter([])) as url:
         assert (await get(f"{url}/"))[0] == 404
 
@@ -74,9 +76,23 @@ async def test_an_address_in_use_is_an_error_that_names_its_flag() -> None:
     async with serving(iter([])) as url:
         address = url.removeprefix("http://")
         other = StatusServer(address, ServerMetrics().exposition, lambda: RUNNING, flag="--page")
-        text = f"cannot listen on {address}: Address already in use; --page names another address"
+        text = f"cannot listen on {address}: Address already in use; choose another address with --page"
         with pytest.raises(OSError, match=text):
             await other.run()
+
+
+async def test_an_address_error_without_a_number_keeps_its_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    """asyncio of Python 3.12 and later raises such an error if no interface has the address."""
+
+    def unusable(*_arguments: object) -> NoReturn:
+        raise OSError("could not bind on any address out of [('192.0.2.1', 80)]")
+
+    monkeypatch.setattr(pages, "listening", unusable)
+    server = StatusServer("192.0.2.1:80", ServerMetrics().exposition, lambda: RUNNING)
+    with pytest.raises(
+        OSError, match=r"cannot listen on 192\.0\.2\.1:80: could not bind on any address out of"
+    ):
+        await server.run()
 
 
 @pytest.mark.parametrize(
@@ -88,11 +104,11 @@ async def test_an_address_in_use_is_an_error_that_names_its_flag() -> None:
         ("localhost:65535", ("localhost", 65535)),
     ],
 )
-def test_addresses(text: str, address: tuple[str, int]) -> None:
+def test_an_address_is_split_into_host_and_port(text: str, address: tuple[str, int]) -> None:
     assert parse_address(text) == address
 
 
 @pytest.mark.parametrize("text", ["", "8085", "host:", "host:http", ":65536", ":-1"])
-def test_what_is_no_address(text: str) -> None:
+def test_a_malformed_address_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="is not an address of the form host:port"):
         parse_address(text)

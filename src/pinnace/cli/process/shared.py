@@ -1,0 +1,69 @@
+"""Flags and checks that the processes share: `server`, `node-agent`, `nonadmin server`."""
+
+import math
+from typing import Final
+
+import click
+
+from pinnace.cli.common.commands import all_of
+from pinnace.cli.errors import InvalidInput
+from pinnace.cli.flags import Enum, FlagType
+
+LEVELS: Final = ("trace", "debug", "info", "warning", "error", "fatal", "panic")
+
+
+class Number(FlagType):
+    """A number, perhaps a whole one."""
+
+    def __init__(self, *, whole: bool = False) -> None:
+        self.name = "int" if whole else "float"
+        self.whole = whole
+
+    def parse(self, value: str) -> float | int:
+        try:
+            if not value.isascii() or "_" in value:
+                raise ValueError(value)  # Python reads other scripts' digits, and 1_000
+            number = int(value) if self.whole else float(value)
+        except ValueError:
+            raise ValueError(f"not a {'whole ' if self.whole else ''}number") from None
+        if not math.isfinite(number):
+            raise ValueError("not a number")
+        return number
+
+
+monitoring_options: Final = all_of(
+    click.option(
+        "--log-level", type=Enum(*LEVELS), default="info", show_default=True, help="Lowest level written."
+    ),
+    click.option(
+        "--log-format",
+        type=Enum("text", "json"),
+        default="text",
+        show_default=True,
+        help="Form of log lines.",
+    ),
+    click.option(
+        "--metrics-address",
+        default=":8085",
+        show_default=True,
+        help="Address of /metrics, /healthz, /readyz.",
+    ),
+)
+"""The options of server and node agent for log, metrics and probes."""
+
+
+def check_address(flag: str, text: str) -> None:
+    """Refuse an address that is not of the form `host:port`. Raises InvalidInput."""
+    from pinnace.server.monitoring.pages import parse_address
+
+    try:
+        parse_address(text)
+    except ValueError as error:
+        raise InvalidInput(f"{flag}: {error}") from error
+
+
+def at_least_one(flag: str, count: int) -> int:
+    """The count. Raises InvalidInput if it is less than 1."""
+    if count < 1:
+        raise InvalidInput(f"{flag} must be at least 1")
+    return count
