@@ -5,7 +5,7 @@ import json
 import signal
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -18,7 +18,7 @@ from bench.flood import measure_flood
 from bench.generate import Generator
 from bench.idle_server import measure_idle
 from bench.kopia import measure_kopia
-from bench.line import measure_line
+from bench.long_queue import measure_queue
 from bench.measure import SampleFailed
 from bench.nonadmin import measure_nonadmin
 from bench.plugins import OBJECTS as ITEMS
@@ -44,11 +44,11 @@ SCENARIOS = (
     *("backup", "restore", "memory", "dry-run", "start", "idle"),
     *("restic", "kopia", "plugins", "nonadmin", "browse"),
 )
-LONG = ("soak", "flood", "line")
+LONG = ("soak", "flood", "queue")
 """Scenarios that take so long that they run only when they are named."""
 
 WITHOUT_OBJECTS = frozenset({"start", "idle", "restic", "kopia", "plugins", "nonadmin", "browse", *LONG})
-"""They bring what they need."""
+"""Scenarios that need no cluster with generated objects."""
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
@@ -88,12 +88,21 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
 
 
 def say(text: str) -> None:
-    """Tell what happens, apart from the table on standard output."""
+    """Report progress on standard error; the table goes to standard output."""
     print(text, file=sys.stderr, flush=True)
 
 
+def reasons(error: Exception) -> Iterator[str]:
+    """The texts of an error, or of the errors in a group."""
+    if isinstance(error, ExceptionGroup):
+        for each in error.exceptions:
+            yield from reasons(each)
+    else:
+        yield str(error) or type(error).__name__
+
+
 def measure_cluster(options: argparse.Namespace, folder: Path) -> tuple[list[Figure], dict[str, str]]:
-    """Run the scenarios that need a cluster; return their figures and what they were made with."""
+    """Run the scenarios that need a loaded cluster; return their figures and their setting."""
     generator = Generator(options.objects, options.namespaces)
     figures: list[Figure] = []
     with BenchCluster(folder / "run", generator) as cluster:
@@ -123,7 +132,7 @@ def measure_cluster(options: argparse.Namespace, folder: Path) -> tuple[list[Fig
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run what the command line asks for."""
+    """Run the scenarios that the command line names."""
     options = parse(arguments)
     if not PINNACE.exists():
         say(f"{PINNACE.name} is not installed beside {Path(sys.executable).name}")
@@ -153,14 +162,14 @@ def main(arguments: Sequence[str]) -> int:
             if "flood" in options.only:
                 (Path(folder) / "flood").mkdir()
                 figures += measure_flood(Path(folder) / "flood", say)
-            if "line" in options.only:
-                (Path(folder) / "line").mkdir()
-                figures += measure_line(Path(folder) / "line", say)
+            if "queue" in options.only:
+                (Path(folder) / "queue").mkdir()
+                figures += measure_queue(Path(folder) / "queue", say)
             if set(options.only) - WITHOUT_OBJECTS:
                 found, setting = measure_cluster(options, Path(folder))
                 figures = [*found, *figures]
     except (SampleFailed, CreateFailed, ClusterError, ExceptionGroup) as error:
-        say(f"bench failed: {error}")
+        say(f"bench failed: {'; '.join(reasons(error))}")
         return 1
     except KeyboardInterrupt:
         return 130

@@ -25,12 +25,12 @@ class Access:
         return cls(**json.loads(path.read_text()))
 
     def save(self, path: Path) -> Path:
-        """Write it for a child process."""
+        """Write the access to a file, for a child process."""
         path.write_text(json.dumps(asdict(self)))
         return path
 
     def tls(self) -> ssl.SSLContext:
-        """A context that trusts the server and presents the client's certificate."""
+        """A TLS context that trusts the server and presents the client's certificate."""
         context = ssl.create_default_context(cafile=self.authority)
         context.load_cert_chain(self.certificate, self.key)
         return context

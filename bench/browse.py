@@ -1,4 +1,4 @@
-"""What looking into backups costs: `python -m bench browse`.
+"""The cost of looking into backups: `python -m bench browse`.
 
 Two tarballs of generated objects, as the API server stores them, are written with and without an index and
 put into an S3 server; the second differs from the first in a few objects. Then the commands are measured as
@@ -102,7 +102,7 @@ def _put(folder: Path, name: str, objects: Sequence[Stored]) -> None:
 
 
 def measure_browse(folder: Path, generator: Generator, runs: int, say: Say) -> list[Figure]:
-    """Measure all of it; needs no cluster."""
+    """Run the scenario; needs no cluster."""
     folder.mkdir()
     server = S3Server(folder / "s3")
     server.start()
@@ -181,7 +181,7 @@ def _measure(folder: Path, server: S3Server, generator: Generator, runs: int, sa
 def _timed(
     name: str, samples: Sequence[Sample], floor: Series, target: Target | None = None, rule: Rule = Rule.ADDED
 ) -> Figure:
-    """A whole command, in milliseconds."""
+    """The time of a whole command, in milliseconds."""
     return Figure(
         name=f"{name}, S3",
         unit=Unit.MILLISECONDS,
@@ -193,7 +193,7 @@ def _timed(
 
 
 def _costs(name: str, samples: Sequence[Sample]) -> list[Figure]:
-    """What a command takes of the processor and of memory, whatever else the machine does."""
+    """CPU time and memory of a command, which do not depend on the load of the machine."""
 
     def figure(what: str, unit: Unit, values: list[float]) -> Figure:
         return Figure(
@@ -208,8 +208,8 @@ def _costs(name: str, samples: Sequence[Sample]) -> list[Figure]:
 
 def _keys(server: S3Server) -> dict[str, str]:
     return {
-        "AWS_ACCESS_KEY_ID": server.credentials.access_key,
-        "AWS_SECRET_ACCESS_KEY": server.credentials.secret_key,
+        "AWS_ACCESS_KEY_ID": server.credentials.access_key_id,
+        "AWS_SECRET_ACCESS_KEY": server.credentials.secret_access_key,
     }
 
 

@@ -25,7 +25,7 @@ READY_SECONDS = 60.0
 DELETE_LANES = 16
 POLL_SECONDS = 0.05
 COLLECTIONS = sorted({share.path.replace("/namespaces/{}", "") for share in SHARES})
-"""Where generated objects are, over all namespaces."""
+"""The collections of generated objects, over all namespaces."""
 _SERVER_FIELDS = frozenset({"uid", "resourceVersion", "generation", "creationTimestamp", "managedFields"})
 
 
@@ -73,11 +73,11 @@ class BenchCluster:
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def load(self) -> None:
-        """Create everything, and write down which lists a backup of it makes."""
+        """Create all objects, and store the lists that a backup of them makes."""
         asyncio.run(self._load())
 
     def count(self) -> int:
-        """How many objects those lists have."""
+        """The number of objects in those lists."""
         return asyncio.run(self._count())
 
     def server_version(self) -> str:
@@ -182,7 +182,7 @@ class BenchCluster:
 
 
 def as_new(item: dict[str, Any]) -> dict[str, Any]:
-    """An object as a restore creates it: without what the server gave it."""
+    """An object as a restore creates it: without the fields that the server set."""
     metadata = {key: value for key, value in item["metadata"].items() if key not in _SERVER_FIELDS}
     new = {key: value for key, value in item.items() if key != "status"} | {"metadata": metadata}
     spec = new.get("spec")

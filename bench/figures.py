@@ -11,7 +11,7 @@ MEBIBYTE = 1 << 20
 
 
 class Unit(StrEnum):
-    """What a series counts."""
+    """The unit of a series."""
 
     SECONDS = "s"
     MILLISECONDS = "ms"
@@ -23,7 +23,7 @@ class Unit(StrEnum):
 
 
 class Rule(StrEnum):
-    """How a result comes from ours and the floor."""
+    """How a result is calculated from our series and the floor."""
 
     RATIO = "ratio"
     ADDED = "added"
@@ -62,7 +62,7 @@ class Figure:
     """One line of the table.
 
     Attributes:
-        floors: candidates for the floor; the one with the smallest median is it.
+        floors: candidates for the floor, which is the one with the smallest median.
         target: left out for figures that only explain others.
     """
 
@@ -80,7 +80,7 @@ class Figure:
 
     @property
     def result(self) -> float:
-        """What is held against the target."""
+        """The value that is compared with the target."""
         if self.rule is Rule.ALONE or self.floor is None:
             return self.ours.median
         if self.rule is Rule.RATIO:

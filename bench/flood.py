@@ -2,9 +2,9 @@
 
 A real server with self-service. One tenant creates thousands of NonAdminBackups as fast as it can; another
 creates one every few seconds, while they are created and judged, and while their Backups wait for the only
-worker. Of each of those: how many requests of the flood were judged between its creation and its own
-judgement, in the order that one watch shows, and how long that took. And what the queue of Backups costs: the
-writes for each that ends.
+worker. For each of those, the number of requests of the flood that were judged between its creation and
+its own judgement, in the order that one watch shows, and how long that took. Also the cost of the queue of
+Backups: the writes for each one that ends.
 """
 
 import asyncio
@@ -18,9 +18,9 @@ from pathlib import Path
 
 from bench.figures import Figure, Rule, Series, Target, Unit
 from bench.idle_server import (
-    NAMESPACE,
     cpu_seconds,
-    create_object,
+    create_credentials,
+    create_location,
     install_definitions,
     running_server,
 )
@@ -30,7 +30,7 @@ from pinnace.api.objects import JSONObject, text
 from pinnace.kube.client import KubeClient
 from pinnace.kube.config import load_config
 from pinnace.kube.errors import NotFound
-from pinnace.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, SECRETS
+from pinnace.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES
 from pinnace.nonadmin import manifests
 from pinnace.nonadmin.objects import NON_ADMIN_BACKUPS
 from pinnace.runtime.informer import Informer, wait_for_caches
@@ -41,17 +41,17 @@ FLOODER, HONEST = "bench-flooder", "bench-honest"
 AT_ONCE = 32
 EVERY_SECONDS = 3.0
 ENDS = 20
-"""Over how many Backups that end the writes are counted, with those of the requests made meanwhile."""
+"""Backups that end while the writes are counted; those of requests made in that time are included."""
 AFTERWARDS = 10
-"""Honest requests after that: Backups of the flood wait then for the only worker, if all were judged."""
+"""Honest requests after the flood, when its Backups wait for the only worker, if all were judged."""
 
 FLOOD_SECONDS = 300.0
-"""How long honest requests are made while the flood is judged; then it need not be over."""
+"""How long honest requests are made while the flood is judged, even if that is not finished."""
 
 DEADLINE_SECONDS = 120.0
 POLL_SECONDS = 0.05
 BETWEEN_TARGET = Target(first=12, aim=8)
-"""However many there are in the flood; four are under way at once, and each may be seen twice."""
+"""Whatever the size of the flood; four are in flight at once, and each may be seen twice."""
 
 WRITES_TARGET = Target(first=30, aim=20)
 DELAY_TARGET = Target(first=2, aim=1)
@@ -77,36 +77,36 @@ class Handled:
 
 @dataclass(slots=True)
 class Order:
-    """Tells from one watch in which order requests were judged: the phase left New, or was never New."""
+    """The order in which requests were judged, from one watch: the phase left New, or was never New."""
 
     judged: set[Key] = field(default_factory=set)
     flood: int = 0
     ended: int = 0
 
     def saw(self, request: JSONObject) -> None:
-        """Take a request as it is now."""
+        """Record the current state of a request."""
         key = Key.of(request)
         if key not in self.judged and text(request, "status", "phase") in ("Created", "BackingOff"):
             self.judged.add(key)
             self.flood += key.namespace == FLOODER
 
     def changed(self, old: JSONObject, new: JSONObject) -> None:
-        """Take a request as it was and as it is now."""
+        """Record a change of a request."""
         self.saw(new)
-        self.ended += not _has_ended(old) and _has_ended(new)
+        self.ended += not has_ended(old) and has_ended(new)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Flood:
-    """What was seen.
+    """The result of one run.
 
     Attributes:
         alone: seconds of honest requests before the flood.
         during: honest requests while the flood was created and judged.
-        after: those behind it.
-        judged: requests of the flood until then.
-        cpu_seconds: of the server for those.
-        writes_an_end: changes of Backups and requests for each Backup that ended behind it.
+        after: honest requests after that.
+        judged: requests of the flood that were judged in the time of `during`.
+        cpu_seconds: CPU time of the server for them.
+        writes_an_end: writes of Backups and requests for each Backup that ended in the time of `after`.
     """
 
     alone: Sequence[float]
@@ -118,7 +118,7 @@ class Flood:
 
 
 async def observe(folder: Path, requests: int, say: Callable[[str], None]) -> Flood:
-    """Run everything."""
+    """Run a cluster, a store and a server, and make all requests."""
     with ControlPlane(folder / "cluster", name="flood") as plane, S3Server(folder / "s3") as s3:
         async with KubeClient(load_config(str(plane.kubeconfig))) as client:
             await prepare_self_service(client, s3, (FLOODER, HONEST))
@@ -178,7 +178,7 @@ class _Honest:
         self._made = 0
 
     async def writes(self) -> int:
-        """How often Backups and requests were changed since the API server began."""
+        """The number of patches of Backups and requests since the API server started."""
         text = (await self._client.request("GET", "/metrics", accept="text/plain")).decode()
         return sum(int(found[1]) for found in _PATCHES.finditer(text))
 
@@ -188,9 +188,9 @@ class _Honest:
         self._made += 1
         key = Key(HONEST, f"honest-{self._made}")
         before, began = self.order.flood, loop.time()
-        await self._client.create(NON_ADMIN_BACKUPS, _request(key.name), key.namespace)
+        await self._client.create(NON_ADMIN_BACKUPS, request_body(key.name), key.namespace)
         async with asyncio.timeout(DEADLINE_SECONDS):
-            while key not in self.order.judged:  # noqa: ASYNC110 - it tells nobody
+            while key not in self.order.judged:  # noqa: ASYNC110 - no event tells of it
                 await asyncio.sleep(POLL_SECONDS)
         return Handled(between=self.order.flood - before, seconds=loop.time() - began)
 
@@ -205,23 +205,25 @@ async def _flood(kubeconfig: str, requests: int) -> None:
 
     async def worker() -> None:
         for number in numbers:
-            await client.create(NON_ADMIN_BACKUPS, _request(f"flood-{number}"), FLOODER)
+            await client.create(NON_ADMIN_BACKUPS, request_body(f"flood-{number}"), FLOODER)
 
     async with KubeClient(load_config(kubeconfig)) as client, asyncio.TaskGroup() as group:
         for _ in range(AT_ONCE):
             group.create_task(worker())
 
 
-def _has_ended(request: JSONObject) -> bool:
+def has_ended(request: JSONObject) -> bool:
+    """Whether the Backup of a NonAdminBackup has ended."""
     return bool(text(request, "status", "veleroBackup", "status", "completionTimestamp"))
 
 
-def _request(name: str) -> JSONObject:
+def request_body(name: str, **backup_spec: object) -> JSONObject:
+    """A new NonAdminBackup."""
     return {
         "apiVersion": NON_ADMIN_BACKUPS.api_version,
         "kind": NON_ADMIN_BACKUPS.kind,
         "metadata": {"name": name},
-        "spec": {"backupSpec": {}},
+        "spec": {"backupSpec": backup_spec},
     }
 
 
@@ -233,20 +235,9 @@ async def prepare_self_service(client: KubeClient, s3: S3Server, tenants: Iterab
     for namespace in tenants:
         body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}
         await client.create(NAMESPACES, body)
-    metadata = {"name": "cloud-credentials", "namespace": NAMESPACE}
-    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata}
-    await client.create(
-        SECRETS, {**secret, "stringData": {"cloud": s3.credentials_file.read_text()}}, NAMESPACE
-    )
-    bucket = s3.create_bucket("flood")
-    spec = {
-        "provider": "aws",
-        "default": True,
-        "config": bucket.location_config,
-        "objectStorage": {"bucket": bucket.name},
-        "credential": {"name": "cloud-credentials", "key": "cloud"},
-    }
-    await create_object(client, "backupstoragelocations", "default", spec=spec)
+    await create_credentials(client, s3)
+    bucket = s3.create_bucket("self-service")
+    await create_location(client, "default", bucket.name, bucket.location_config, default=True)
     async with asyncio.timeout(DEADLINE_SECONDS):
         while True:
             with suppress(NotFound):

@@ -1,19 +1,18 @@
-"""What a server costs that has nothing to do: `python -m bench.idle_server`, or the scenario `idle`.
+"""The cost of a server that has nothing to do: `python -m bench.idle_server`, or the scenario `idle`.
 
-Two hundred finished backups with their files in a bucket, fifty schedules that are not due. After a while in
-which everything was looked at once, the CPU time of the process, its memory, and each request to the API
-server and the object store, as two proxies see them.
+There are two hundred finished backups with their files in a bucket, and fifty schedules that are not due.
+Once all of them were reconciled, the CPU time of the process, its memory, and each request to the API server
+and the object store are measured; two proxies count the requests.
 """
 
 import asyncio
 import os
 import re
-import signal
 import subprocess
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -48,10 +47,11 @@ BACKUPS = 200
 SCHEDULES = 50
 AT_ONCE = 8
 SETTLE_SECONDS = 75.0
-"""After the start. Locations are synced every minute, so that each was once before, and is in the window."""
+"""The time before the window, and more than a minute, so that each location was synced before."""
 
 WINDOW_SECONDS = 120.0
 READY_SECONDS = 60.0
+STOP_SECONDS = 60.0
 POLL_SECONDS = 0.1
 _TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")
 _RESIDENT = re.compile(r"^VmRSS:\s+(\d+) kB", re.MULTILINE)
@@ -59,10 +59,10 @@ _RESIDENT = re.compile(r"^VmRSS:\s+(\d+) kB", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Idle:
-    """What was seen of a server in the window.
+    """The result of one run.
 
     Attributes:
-        requests: by `METHOD resource`, of the API server; `METHOD store` of the object store.
+        requests: to the API server by `METHOD resource`, to the object store by `METHOD store`.
     """
 
     seconds: float
@@ -71,12 +71,12 @@ class Idle:
     requests: Counter[str]
 
     def a_minute(self, count: float) -> float:
-        """The same in one minute."""
+        """A count of the window, for one minute."""
         return count * 60 / self.seconds
 
 
 async def observe(folder: Path, say: Callable[[str], None]) -> Idle:
-    """Run everything, and a server for the window."""
+    """Run a cluster, a store and two proxies, and a server for the window."""
     with ControlPlane(folder / "cluster", name="idle") as plane, S3Server(folder / "s3") as s3:
         bucket = s3.create_bucket("idle")
         async with (
@@ -115,7 +115,7 @@ async def _watch(
 
 @contextmanager
 def running_server(folder: Path, kubeconfig: Path, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
-    """A server that runs while the block does; its log is `server.log` in the folder."""
+    """Run a server in a context; its log is `server.log` in the folder. It is killed if it does not stop."""
     command = [str(PROGRAM), "server", "--kubeconfig", str(kubeconfig), "-n", NAMESPACE]
     with (folder / "server.log").open("wb") as log:
         process = subprocess.Popen(
@@ -128,11 +128,16 @@ def running_server(folder: Path, kubeconfig: Path, *arguments: str) -> Iterator[
     try:
         yield process
     finally:
-        process.send_signal(signal.SIGTERM)
-        process.wait(timeout=60)
+        process.terminate()
+        try:
+            process.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
 
 
 def cpu_seconds(process: subprocess.Popen[bytes]) -> float:
+    """The CPU time of a running process. Raises SampleFailed: it has ended."""
     if process.poll() is not None:
         raise SampleFailed(f"the server ended with code {process.returncode}")
     fields = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
@@ -140,13 +145,13 @@ def cpu_seconds(process: subprocess.Popen[bytes]) -> float:
 
 
 def resident_bytes(process: subprocess.Popen[bytes]) -> int:
-    """The resident memory of a process that runs."""
+    """The resident memory of a running process."""
     found = _RESIDENT.search(Path(f"/proc/{process.pid}/status").read_text())
     return int(found[1]) * 1024 if found else 0
 
 
 def request_name(head: RequestHead) -> str:
-    """`PATCH leases`, `WATCH backups`, `GET /version`."""
+    """The name of a request in reports: `PATCH leases`, `WATCH backups`, `GET /version`."""
     method = "WATCH" if "watch" in head.query else head.method
     found = re.search(r"/namespaces/[^/]+/([^/]+)(/[^/]+)?(/[^/]+)?", head.path)
     if found is None:
@@ -158,7 +163,7 @@ def request_name(head: RequestHead) -> str:
     return f"{method} {found[1]}{found[3] or ''}"
 
 
-# --- What there is --------------------------------------------------------------------------------------
+# --- The objects ---------------------------------------------------------------------------------------
 
 
 async def install_definitions(client: KubeClient) -> None:
@@ -173,7 +178,9 @@ async def install_definitions(client: KubeClient) -> None:
 
 async def _load(client: KubeClient, bucket: Bucket, store_url: str) -> None:
     await install_definitions(client)
-    await _add_location(client, bucket, store_url)
+    await create_credentials(client, bucket.server)
+    config = {**bucket.location_config, "s3Url": store_url}
+    await create_location(client, "default", bucket.name, config, default=True)
     settings = {
         **bucket.location_config,
         "bucket": bucket.name,
@@ -181,8 +188,8 @@ async def _load(client: KubeClient, bucket: Bucket, store_url: str) -> None:
     }
     objects = S3Store(parse_s3_config(settings), environ={})
     async with BackupStore(objects, Layout(""), location="default") as store:
-        await each(range(BACKUPS), lambda number: _add_backup(client, store, number))
-    await each(range(SCHEDULES), lambda number: _add_schedule(client, number))
+        await for_each(range(BACKUPS), lambda number: _add_backup(client, store, number))
+    await for_each(range(SCHEDULES), lambda number: _add_schedule(client, number))
 
 
 async def _served(client: KubeClient) -> None:
@@ -201,19 +208,26 @@ async def _is_listed(client: KubeClient, plural: str) -> bool:
     return True
 
 
-async def _add_location(client: KubeClient, bucket: Bucket, store_url: str) -> None:
-    text = bucket.server.credentials_file.read_text()
+async def create_credentials(client: KubeClient, server: S3Server) -> None:
+    """Create the Secret that locations of `create_location` name."""
+    text = server.credentials_file.read_text()
     metadata = {"name": "cloud-credentials", "namespace": NAMESPACE}
     secret = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": {"cloud": text}}
     await client.create(SECRETS, secret, NAMESPACE)
+
+
+async def create_location(
+    client: KubeClient, name: str, bucket: str, config: Mapping[str, str], *, default: bool = False
+) -> None:
+    """Create a BackupStorageLocation in an S3 server."""
     spec = {
         "provider": "aws",
-        "default": True,
-        "config": {**bucket.location_config, "s3Url": store_url},
-        "objectStorage": {"bucket": bucket.name},
+        "default": default,
+        "config": config,
+        "objectStorage": {"bucket": bucket},
         "credential": {"name": "cloud-credentials", "key": "cloud"},
     }
-    await create_object(client, "backupstoragelocations", "default", spec=spec)
+    await create_object(client, "backupstoragelocations", name, spec=spec)
 
 
 async def _add_backup(client: KubeClient, store: BackupStore, number: int) -> None:
@@ -244,8 +258,10 @@ async def create_object(
     return await client.create(resource, body, NAMESPACE)
 
 
-async def each(things: Iterable[T], work: Callable[[T], Awaitable[None]], *, at_once: int = AT_ONCE) -> None:
-    """Do it with each, several at once."""
+async def for_each(
+    things: Iterable[T], work: Callable[[T], Awaitable[None]], *, at_once: int = AT_ONCE
+) -> None:
+    """Call `work` with each thing, several at once."""
     left = iter(things)
 
     async def worker() -> None:
@@ -257,7 +273,7 @@ async def each(things: Iterable[T], work: Callable[[T], Awaitable[None]], *, at_
             group.create_task(worker())
 
 
-# --- What comes of it -----------------------------------------------------------------------------------
+# --- The figures ----------------------------------------------------------------------------------------
 
 
 def figures(idle: Idle) -> list[Figure]:
@@ -277,7 +293,7 @@ def figures(idle: Idle) -> list[Figure]:
 
 
 def measure_idle(folder: Path, say: Callable[[str], None]) -> list[Figure]:
-    """Run the scenario; what was asked for is said."""
+    """Run the scenario, and report the requests by name."""
     idle = asyncio.run(observe(folder, say))
     for name, count in idle.requests.most_common():
         say(f"idle: {idle.a_minute(count):6.1f} a minute: {name}")

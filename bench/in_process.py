@@ -2,7 +2,7 @@
 
 Imports everything that the engines need, then times one run of the command line in this very process. Prints
 one JSON object on the last line; the exit code is the command's. With `--without-index` as the first argument
-the indexes of backups stay empty, to see what they cost.
+the indexes of backups stay empty, which shows their cost.
 """
 
 import importlib

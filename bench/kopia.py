@@ -1,4 +1,4 @@
-"""What Pinnace adds to kopia: `python -m bench kopia`.
+"""The cost of Pinnace around kopia: `python -m bench kopia`.
 
 The same volume saved by kopia alone and by the adapter, which calls the same program: a volume of few large
 files and one of many small ones, each saved twice, new and with nothing changed. Each sample has a repository
@@ -103,7 +103,7 @@ async def adapted(program: str, folder: Path, volume: Path) -> list[float]:
 
 
 def measure_kopia(folder: Path, runs: int, mebibytes: int, say: Say) -> list[Figure]:
-    """Measure both volumes; needs no cluster."""
+    """Run the scenario; needs no cluster."""
     program = str(binaries.locate(binaries.UPLOADER)["kopia"])
     order = random.Random(SEED)
     figures: list[Figure] = []

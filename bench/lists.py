@@ -1,4 +1,4 @@
-"""Which lists a backup of a whole cluster makes, and where a page says how to go on. Pure."""
+"""The lists that a backup of a whole cluster makes, and the continue token of a page. Pure."""
 
 import re
 from collections.abc import Iterable, Mapping

@@ -1,4 +1,4 @@
-"""What a run was made on, without what would name the machine."""
+"""Facts about the machine of a run, without any that would identify it."""
 
 import os
 import platform
@@ -25,7 +25,7 @@ def _memory_bytes() -> int:
 
 
 def _plain_version(release: str) -> str:
-    # What follows the numbers can be a name that somebody gave their kernel.
+    # The rest of the release can be a name that was given to a custom kernel.
     found = re.match(r"[\d.]+", release)
     return found[0] if found else release
 

@@ -1,7 +1,7 @@
 """Run one child process and measure it: wall time, CPU time, peak memory.
 
 Peak memory is VmHWM, polled: the kernel keeps the maximum, so only what happens within the last interval
-can be missed. The maximum in a child's resource usage will not do, because it starts at the size of the
+can be missed. The maximum in a child's resource usage cannot be used, because it starts at the size of the
 process that forked.
 """
 
@@ -54,10 +54,10 @@ def run(
         environment: added to this process's own.
         folder: for the output, and for Python's bytecode: an installed program has its own compiled, so
             samples after the first must not pay for that, whatever the environment says.
-        code: the exit code that is no failure.
+        code: the exit code that counts as success.
 
     Raises:
-        SampleFailed: the exit code is another, or the deadline passed.
+        SampleFailed: the exit code is not `code`, or the deadline passed.
     """
     log = folder / "output"
     inherited = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}

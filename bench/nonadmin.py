@@ -1,8 +1,8 @@
 """Self-service with many tenants: `python -m bench.nonadmin`, or the scenario `nonadmin`.
 
-What one change costs, how long it takes until near queue positions are right, as a model says them, and what
-it costs to work off a long line. A control plane of its own; the backup server is played here, so that only
-self-service is measured.
+The cost of one change, the time until near queue positions are those of a model, and the cost of serving a
+long queue. The control plane is its own; the backup server is simulated here, so that only self-service is
+measured.
 """
 
 import argparse
@@ -46,17 +46,17 @@ REQUESTS = 500
 NAMESPACE_COUNT = 100
 FINISHES = 10
 CHANGE_TARGET = Target(first=4, aim=2)
-"""However many requests there are."""
+"""Whatever the number of requests."""
 
 NO_LISTS = Target(first=0, aim=0)
 DEADLINE_SECONDS = 600.0
 POLL_SECONDS = 0.1
 REST_SECONDS = 3.0
 PACE_SECONDS = 0.2
-"""Between two ends while the whole line is worked off; the shorter, the more positions change at once."""
+"""Between two ends while the whole queue is served; the shorter, the more positions change at once."""
 
 CALLS_TARGET = Target(first=20, aim=15)
-"""For a request, from its creation to the end of the last one: 10,000 for 500."""
+"""Calls for one request, from the first creation to the last end: 10,000 for 500."""
 
 NEAR_TARGET = Target(first=2, aim=2)
 
@@ -65,7 +65,7 @@ Say = Callable[[str], None]
 
 @dataclass(slots=True)
 class Work:
-    """What the controllers did: passes over requests, and requests to the API server by verb."""
+    """The work of the controllers: passes over requests, and API calls by verb."""
 
     passes: Counter[str] = field(default_factory=Counter)
     calls: Counter[str] = field(default_factory=Counter)
@@ -75,7 +75,7 @@ class Work:
 
 
 class CountingClient(KubeClient):
-    """Counts what is asked of the API server; watches are not counted."""
+    """Counts API calls; watches are not counted."""
 
     def __init__(self, *args: Any, work: Work, **settings: Any) -> None:
         super().__init__(*args, **settings)
@@ -112,7 +112,7 @@ class Crowd:
         self._backups: dict[Key, JSONObject] = {}
 
     async def create(self) -> float:
-        """Make all requests; the seconds until all are Created."""
+        """Make all requests; return the seconds until all are Created."""
         for namespace in sorted({key.namespace for key in self._keys}):
             with suppress(AlreadyExists):
                 await self._client.create(
@@ -145,7 +145,7 @@ class Crowd:
         await self._client.create(NON_ADMIN_BACKUPS, body, key.namespace)
 
     async def settle_positions(self) -> None:
-        """Wait until near positions are what the model says. Raises TimeoutError."""
+        """Wait until near positions are those of the model. Raises SampleFailed."""
         near = {key: position for key, position in self.positions().items() if position <= NEAR}
         await self._until(
             lambda non_admin_backups: (
@@ -158,7 +158,7 @@ class Crowd:
         )
 
     def positions(self) -> dict[Key, int]:
-        """The model: one more than there are unfinished that were created earlier."""
+        """The positions of the model: one more than the number of older unfinished Backups."""
         waiting = sorted(
             backup["metadata"]["creationTimestamp"] for backup in self._backups.values() if not _ended(backup)
         )
@@ -168,7 +168,7 @@ class Crowd:
         }
 
     async def progress(self) -> tuple[int, int, int]:
-        """Let the server report progress of one; the passes, requests and lists that this led to."""
+        """Let the server report progress of one Backup; return the passes, requests and lists for it."""
         key = min(self._backups, key=lambda each: self._backups[each]["metadata"]["creationTimestamp"])
         passes, calls, lists = await self._at_rest()
         name = self._backups[key]["metadata"]["name"]
@@ -182,7 +182,7 @@ class Crowd:
         return now[0] - passes, now[1] - calls, now[2] - lists
 
     async def _at_rest(self) -> tuple[int, int, int]:
-        """The counts, once nothing has moved for a while: what met a conflict is tried again later."""
+        """The counts once they rest: after a conflict, a request is tried again later."""
         async with asyncio.timeout(DEADLINE_SECONDS):
             while True:
                 before = self._counts()
@@ -195,7 +195,7 @@ class Crowd:
         return self._work.passes.total(), calls["GET"] + calls["PATCH"] + calls["POST"], calls["LIST"]
 
     async def finish_oldest(self) -> None:
-        """Let the server finish the one that waits longest."""
+        """Let the server finish the oldest unfinished Backup."""
         key = min(
             (each for each, backup in self._backups.items() if not _ended(backup)),
             key=lambda each: self._backups[each]["metadata"]["creationTimestamp"],
@@ -204,8 +204,8 @@ class Crowd:
         name = self._backups[key]["metadata"]["name"]
         self._backups[key] = await self._client.patch(BACKUPS, name, {"status": status}, SERVER)
 
-    async def work_off(self) -> "Waiting":
-        """Let the server work on all that are left, one by one, and watch what is shown meanwhile."""
+    async def serve_all(self) -> "Waiting":
+        """Let the server finish all other Backups, one by one; record the positions shown in that time."""
         waiting = Waiting()
         before = sum(self._work.calls.values())
         async with asyncio.TaskGroup() as group:
@@ -228,7 +228,7 @@ class Crowd:
         await self._client.patch(BACKUPS, name, {"status": {"phase": "InProgress"}}, SERVER)
 
     async def _watch(self, waiting: "Waiting") -> None:
-        # From a watch: a list of all, ten times a second, would take most of the time of the machine.
+        # From a watch: ten lists a second would take most of the time of the machine.
         informer = Informer(self._client, NON_ADMIN_BACKUPS)
         async with asyncio.TaskGroup() as group:
             group.create_task(informer.run())
@@ -241,29 +241,27 @@ class Crowd:
                 waiting.saw(shown, self.positions(), time.monotonic())
                 await asyncio.sleep(POLL_SECONDS)
 
-    async def _until(self, holds: Any) -> None:
-        async with asyncio.timeout(DEADLINE_SECONDS):
-            while True:
-                non_admin_backups = await self._client.list_all(NON_ADMIN_BACKUPS)
-                if holds(
-                    [
-                        non_admin_backup
-                        for non_admin_backup in non_admin_backups
-                        if non_admin_backup["metadata"]["namespace"].startswith("bench-")
-                    ]
-                ):
-                    return
-                await asyncio.sleep(POLL_SECONDS)
+    async def _until(self, holds: Callable[[list[JSONObject]], bool]) -> None:
+        try:
+            async with asyncio.timeout(DEADLINE_SECONDS):
+                while not holds(await self._requests()):  # noqa: ASYNC110 - no event tells of it
+                    await asyncio.sleep(POLL_SECONDS)
+        except TimeoutError as error:
+            raise SampleFailed("self-service did not reach the expected state in time") from error
+
+    async def _requests(self) -> list[JSONObject]:
+        found = await self._client.list_all(NON_ADMIN_BACKUPS)
+        return [request for request in found if request["metadata"]["namespace"].startswith("bench-")]
 
 
 class Waiting:
-    """What tenants saw of the line while it was worked off.
+    """The positions that tenants saw while the queue was served.
 
     Attributes:
-        near_seconds: how long ago, at most, a position that was shown had been right last, counted from when
+        near_seconds: the longest time that a position was shown after it had been right, counted from when
             the right one was near.
         rises: how often a position went up.
-        calls: of the API server meanwhile.
+        calls: API calls in that time.
     """
 
     def __init__(self) -> None:
@@ -272,10 +270,10 @@ class Waiting:
         self.calls = 0
         self._shown: dict[Key, int] = {}
         self._below: dict[Key, dict[int, float]] = {}
-        """Of each key, since when the right position has been lower than each value."""
+        """By key and value, the time since which the right position has been lower than the value."""
 
     def saw(self, shown: dict[Key, int], due: dict[Key, int], now: float) -> None:
-        """Take what is shown now, and what is right."""
+        """Record the shown and the right positions of a moment."""
         for key, right in due.items():
             position = shown[key]
             self.rises += position > self._shown.get(key, position)
@@ -306,7 +304,7 @@ def _ended(backup: JSONObject) -> bool:
 
 
 async def prepare(client: KubeClient) -> None:
-    """The kinds and the server's namespace."""
+    """Create the kinds and the server's namespace, and wait until the kinds are served."""
     for crd in (*crd_manifests(), *manifests.crds()):
         with suppress(AlreadyExists):
             await client.create(CUSTOM_RESOURCE_DEFINITIONS, crd)
@@ -326,15 +324,15 @@ async def prepare(client: KubeClient) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What one run shows.
+    """The result of one run.
 
     Attributes:
         created_seconds: until all requests are Created.
-        calls: of the API server until then.
+        calls: API calls until then.
         progress: passes, requests and lists that one change of progress leads to.
         end_seconds: from each end of a backup until all positions are right.
-        waiting: what was seen while all others were worked off.
-        all_calls: of the API server until the end of the last one.
+        waiting: the positions seen while all others were served.
+        all_calls: API calls until the end of the last one.
     """
 
     created_seconds: float
@@ -346,7 +344,7 @@ class Outcome:
 
 
 async def observe(plane: ControlPlane, *, requests: int, namespaces: int, finishes: int) -> Outcome:
-    """One run."""
+    """Run self-service against a control plane, and serve all requests."""
     config, work = load_config(str(plane.kubeconfig)), Work()
     async with KubeClient(config) as observer, CountingClient(config, work=work) as client:
         await prepare(observer)
@@ -355,7 +353,7 @@ async def observe(plane: ControlPlane, *, requests: int, namespaces: int, finish
         add_nonadmin(manager, client, NonAdminOptions(namespace=SERVER, settings=never, passes=work.passed))
         async with asyncio.TaskGroup() as group:
             group.create_task(manager.run(stop))
-            while manager.phase is not ManagerPhase.RUNNING:  # noqa: ASYNC110 - it tells nobody
+            while manager.phase is not ManagerPhase.RUNNING:  # noqa: ASYNC110 - no event tells of it
                 await asyncio.sleep(POLL_SECONDS)
             crowd = Crowd(observer, work, requests=requests, namespaces=namespaces)
             created = await crowd.create()
@@ -370,7 +368,7 @@ async def observe(plane: ControlPlane, *, requests: int, namespaces: int, finish
                 await crowd.finish_oldest()
                 await crowd.settle_positions()
                 ends.append(time.monotonic() - started)
-            waiting = await crowd.work_off()
+            waiting = await crowd.serve_all()
             stop.set()
     return Outcome(
         created_seconds=created,
@@ -398,7 +396,7 @@ def figures(outcome: Outcome, requests: int) -> list[Figure]:
         figure("one change of progress, API calls", Unit.REQUESTS, calls, target=CHANGE_TARGET),
         figure("one change of progress, lists", Unit.REQUESTS, lists, target=NO_LISTS),
         figure("one end, until near positions are right", Unit.SECONDS, *outcome.end_seconds),
-        figure("the line worked off, API calls", Unit.REQUESTS, outcome.waiting.calls),
+        figure("the queue served, API calls", Unit.REQUESTS, outcome.waiting.calls),
         figure(
             "from first to last, API calls for a request",
             Unit.REQUESTS,
@@ -418,13 +416,10 @@ def measure_nonadmin(
     namespaces: int = NAMESPACE_COUNT,
     finishes: int = FINISHES,
 ) -> list[Figure]:
-    """Run the scenario. Raises SampleFailed, ClusterError."""
+    """Run the scenario. Raises SampleFailed, ClusterError, ExceptionGroup."""
     say(f"nonadmin: {requests} requests in {namespaces} namespaces")
-    try:
-        with ControlPlane(folder, name="nonadmin") as plane:
-            outcome = asyncio.run(observe(plane, requests=requests, namespaces=namespaces, finishes=finishes))
-    except TimeoutError as error:
-        raise SampleFailed("self-service did not come to where it should in time") from error
+    with ControlPlane(folder, name="nonadmin") as plane:
+        outcome = asyncio.run(observe(plane, requests=requests, namespaces=namespaces, finishes=finishes))
     return figures(outcome, requests)
 
 

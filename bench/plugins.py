@@ -1,4 +1,4 @@
-"""What an item action in another process costs: `python -m bench.plugins`, or the scenario `plugins`.
+"""The cost of an item action in another process: `python -m bench.plugins`, or the scenario `plugins`.
 
 Sends 10,000 generated pods through the backup item action of the sample plugin: our own program, and the one
 that Velero's framework was compiled into, with as many items at once as the backup engine takes and with
@@ -105,7 +105,7 @@ async def observe(folder: Path, count: int, runs: int, say: Say) -> dict[str, li
 
 
 def figures(rates: Mapping[str, Sequence[float]]) -> list[Figure]:
-    """The lines of the table: time for an object, as in it less is better."""
+    """The lines of the table, as time for an object: less is better."""
     return [
         Figure(
             name=f"backup item action, {label}",

@@ -1,9 +1,9 @@
-"""What the node agent costs around restic: `python -m bench.restic`, or the scenario `restic`.
+"""The cost of the node agent around restic: `python -m bench.restic`, or the scenario `restic`.
 
-Volumes of random data are saved and restored by an agent, from the order in the API server to its end, and by
-restic alone with the same repository format, host and cache. Each sample has a repository and a cache of its
-own. Then several volumes of one node, one after the other and at once. There is no kubelet: what the agent
-sees below the directory of pods is made here.
+Volumes of random data are saved and restored by an agent, from the creation of the PodVolumeBackup or
+PodVolumeRestore to its end, and by restic alone with the same repository format, host and cache. Each sample
+has a repository and a cache of its own. Then several volumes of one node, one after the other and at once.
+There is no kubelet: the files that the agent sees below the directory of pods are made here.
 """
 
 import argparse
@@ -65,7 +65,7 @@ class Volume:
 
     @property
     def name(self) -> str:
-        """Of the pod."""
+        """The uid of the pod."""
         name: str = self.pod["metadata"]["name"]
         return name
 
@@ -89,19 +89,19 @@ class ResticBench:
         self._pods.mkdir()
 
     async def prepare(self) -> None:
-        """Make what the agent reads of the cluster."""
+        """Create the objects that the agent reads."""
         for manifest in crd_manifests():
             await self._client.create(CUSTOM_RESOURCE_DEFINITIONS, manifest)
         await self._client.create(
             NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}
         )
-        # Pods of a node that is not there are collected too.
+        # The garbage collector deletes pods of a node that does not exist.
         await self._client.create(NODES, {"apiVersion": "v1", "kind": "Node", "metadata": {"name": NODE}})
         secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": SECRET_NAME}}
         await self._client.create(SECRETS, {**secret, "stringData": {SECRET_KEY: PASSWORD}}, NAMESPACE)
         location = {"provider": "pinnace.io/filesystem", "objectStorage": {"bucket": "b"}}
         await self._when_served(lambda: self._create("backupstoragelocations", "default", spec=location))
-        # What has an owner that is not there is collected.
+        # The garbage collector deletes objects whose owner does not exist.
         owner = await self._create("restores", "r", spec={"backupName": "b"})
         self._restore_uid = owner["metadata"]["uid"]
 
@@ -264,12 +264,12 @@ class ResticBench:
     async def _save(self, repository: Path, volumes: Sequence[Volume]) -> None:
         for volume in volumes:
             tags = {"volume": volume.name, "backup": "b"}
-            spec = {**self._order_of(repository, volume.pod), "node": NODE, "tags": tags}
+            spec = {**self._common_spec(repository, volume.pod), "node": NODE, "tags": tags}
             await self._create("podvolumebackups", f"save-{volume.name}", spec=spec)
         await self._ended("podvolumebackups", len(volumes))
 
     async def _restore(self, repository: Path, pod: JSONObject, snapshot: str) -> None:
-        spec = {**self._order_of(repository, pod), "snapshotID": snapshot}
+        spec = {**self._common_spec(repository, pod), "snapshotID": snapshot}
         owner = {"apiVersion": "velero.io/v1", "kind": "Restore", "name": "r", "uid": self._restore_uid}
         marks = {labels.POD_UID: pod["metadata"]["uid"]}
         metadata = {"labels": marks, "ownerReferences": [{**owner, "controller": True}]}
@@ -277,7 +277,7 @@ class ResticBench:
         await self._ended("podvolumerestores", 1)
 
     @staticmethod
-    def _order_of(repository: Path, pod: JSONObject) -> JSONObject:
+    def _common_spec(repository: Path, pod: JSONObject) -> JSONObject:
         metadata = pod["metadata"]
         reference = {key: metadata[key] for key in ("namespace", "name", "uid")}
         place = {"repoIdentifier": str(repository), "backupStorageLocation": "default"}
@@ -285,23 +285,25 @@ class ResticBench:
 
     async def _ended(self, plural: str, count: int) -> None:
         while True:
-            orders = await self._client.list_all(velero(plural), NAMESPACE)
-            statuses = [order.get("status") or {} for order in orders]
+            pod_volumes = await self._client.list_all(velero(plural), NAMESPACE)
+            statuses = [pod_volume.get("status") or {} for pod_volume in pod_volumes]
             for status in statuses:
                 if status.get("phase") == "Failed":
-                    raise SampleFailed(f"an order failed: {status.get('message')}")
+                    raise SampleFailed(
+                        f"a PodVolumeBackup or PodVolumeRestore failed: {status.get('message')}"
+                    )
             if sum(status.get("phase") == "Completed" for status in statuses) == count:
                 return
             await asyncio.sleep(POLL_SECONDS)
 
     async def _only_order(self, plural: str) -> JSONObject:
-        [order] = await self._client.list_all(velero(plural), NAMESPACE)
-        return order
+        [pod_volume] = await self._client.list_all(velero(plural), NAMESPACE)
+        return pod_volume
 
     async def _forget_orders(self) -> None:
         for plural in ("podvolumebackups", "podvolumerestores"):
-            for order in await self._client.list_all(velero(plural), NAMESPACE):
-                await self._client.delete(velero(plural), order["metadata"]["name"], NAMESPACE)
+            for pod_volume in await self._client.list_all(velero(plural), NAMESPACE):
+                await self._client.delete(velero(plural), pod_volume["metadata"]["name"], NAMESPACE)
 
     async def _create(self, plural: str, name: str, *, spec: JSONObject, **metadata: Any) -> JSONObject:
         resource = velero(plural)
@@ -322,7 +324,7 @@ def fill(directory: Path, files: int, size_bytes: int) -> None:
 
 
 async def observe(folder: Path, runs: int, size_mebibytes: int, say: Say) -> list[Figure]:
-    """Run everything."""
+    """Run the control plane, and measure all volumes."""
     size = size_mebibytes * MEBIBYTE
     with ControlPlane(folder / "cluster", name="restic") as plane:
         async with KubeClient(load_config(str(plane.kubeconfig))) as client:

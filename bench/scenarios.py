@@ -1,4 +1,4 @@
-"""The samples of each scenario, ours and the floors in random order, and the figures that come of them."""
+"""The samples of each scenario, ours and the floors in random order, and the figures made from them."""
 
 import importlib.util
 import random
@@ -43,7 +43,7 @@ Candidate = Callable[[int], Sample]
 
 
 def usable_clients(clients: Sequence[tuple[str, int]]) -> list[tuple[str, int]]:
-    """Those whose library is installed."""
+    """The clients whose library is installed."""
     return [(name, number) for name, number in clients if importlib.util.find_spec(name)]
 
 
@@ -53,7 +53,7 @@ class Bench:
 
     Attributes:
         runs: samples of each candidate.
-        say: told what happens.
+        say: called with texts about the progress.
     """
 
     cluster: BenchCluster
@@ -64,11 +64,11 @@ class Bench:
 
     @property
     def location(self) -> Path:
-        """Where the backups go."""
+        """The location of the backups."""
         return self.folder / "location"
 
     def backup(self, *, floors: bool = True) -> Samples:
-        """Back up the whole cluster, against listing it."""
+        """Measure backups of the whole cluster, and its lists as floors."""
         candidates: dict[str, Candidate] = {OURS: lambda number: self._back_up(f"run-{number}")}
         if floors:
             candidates[OURS_IN_PROCESS] = lambda number: self._back_up(f"inside-{number}", in_process=True)
@@ -77,7 +77,7 @@ class Bench:
         return self._interleave("backup", candidates, warm_up=floors)
 
     def dry_runs(self) -> Samples:
-        """Say what a backup and a restore of everything would do, against listing it."""
+        """Measure dry runs of a backup and a restore of everything, and lists as floors."""
         self._back_up(BASE_BACKUP, keep=True)
         candidates: dict[str, Candidate] = {
             BACKUP_DRY_RUN: lambda _number: self._pinnace(
@@ -99,7 +99,7 @@ class Bench:
         }
 
     def restore(self, *, floors: bool = True) -> Samples:
-        """Restore into the emptied namespaces, against creating the same objects."""
+        """Measure restores into the emptied namespaces, and bare creates of the same objects as floors."""
         self._back_up(BASE_BACKUP, keep=True)
         self.say(f"restore: {self.cluster.save_requests()} objects")
         candidates: dict[str, Candidate] = {OURS: lambda _number: self._restore()}
@@ -159,7 +159,7 @@ class Bench:
         warm_up: bool,
         before: Callable[[], None] = lambda: None,
     ) -> Samples:
-        """Run every candidate `runs` times; a first round for warming up does not count."""
+        """Run every candidate `runs` times, after a round for warming up that does not count."""
         samples: dict[str, list[Sample]] = defaultdict(list)
         for number in range(0 if warm_up else 1, self.runs + 1):
             for name in self.order.sample(list(candidates), k=len(candidates)):
@@ -175,7 +175,7 @@ class Bench:
 
 
 def measure_start(folder: Path, say: Callable[[str], None]) -> list[Figure]:
-    """The start of the command line, against the start of Python."""
+    """Measure the start of the command line, with the start of Python as floor."""
     commands: dict[str, list[str | Path]] = {
         "python -c pass": [PYTHON, "-c", "pass"],
         "pinnace --help": [PINNACE, "--help"],
@@ -207,10 +207,10 @@ def measure_start(folder: Path, say: Callable[[str], None]) -> list[Figure]:
 def speed_figures(
     what: str, samples: Samples, target: Target, floor_work: str, *, stricter: Collection[str] = ()
 ) -> list[Figure]:
-    """Whole processes against whole processes, the work alone against the work alone, and CPU time.
+    """Figures of whole processes, of the work alone, and of CPU time, each against its floor.
 
     Args:
-        stricter: floors beyond the one that the target speaks of; compared with in figures of their own.
+        stricter: floors beyond that of the target, with figures of their own.
     """
     floors = [name for name in samples if name not in (OURS, OURS_IN_PROCESS, OURS_WITHOUT_INDEX)]
     plain = [name for name in floors if name not in stricter]
@@ -254,7 +254,7 @@ def speed_figures(
 
 
 def index_figures(samples: Samples) -> list[Figure]:
-    """What the index costs of a backup, without the start of the process."""
+    """The cost of the index of a backup, without the start of the process."""
 
     def series(name: str, key: str) -> Series:
         return Series(name=name, values=[sample.json()[key] for sample in samples[name]])

@@ -1,9 +1,9 @@
-"""Whether a server's memory and descriptors stay what they are: `python -m bench soak`.
+"""The growth of a server's memory and descriptors over time: `python -m bench soak`.
 
 Twenty locations, five of which are down (two refuse connections, three accept them and never answer), all
 looked at every few seconds instead of every minute, and schedules that make a backup a minute each, which
-expire soon. After a warm-up the slope of the resident memory, and the number of descriptors, say whether
-something is left behind by what is done again and again.
+expire soon. After a warm-up, the slope of the resident memory and the number of descriptors show
+whether the server leaks.
 """
 
 import asyncio
@@ -16,7 +16,8 @@ from pathlib import Path
 
 from bench.figures import MEBIBYTE, Figure, Rule, Series, Unit
 from bench.idle_server import (
-    NAMESPACE,
+    create_credentials,
+    create_location,
     create_object,
     install_definitions,
     resident_bytes,
@@ -27,7 +28,7 @@ from hack.cluster.control_plane import ControlPlane
 from hack.cluster.s3 import S3Server
 from pinnace.kube.client import KubeClient
 from pinnace.kube.config import load_config
-from pinnace.kube.resources import CONFIGMAPS, SECRETS
+from pinnace.kube.resources import CONFIGMAPS
 
 MINUTES = 30.0
 LOCATIONS = 20
@@ -37,15 +38,15 @@ SCHEDULES = 10
 SAMPLE_SECONDS = 5.0
 WARM_UP_SHARE = 1 / 3
 PERIOD = "5s"
-"""Between two looks at a location, for its backups and for its validity; a minute in a real server."""
+"""Between two syncs of a location, and between two validations; a minute in a real server."""
 
 SLOPE_LIMIT_MIB = 1.0
-"""In ten minutes."""
+"""The memory that the server may gain in ten minutes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """What was seen of the server's process at one time."""
+    """Memory and descriptors of the server's process at one time."""
 
     seconds: float
     resident_bytes: int
@@ -54,7 +55,7 @@ class Sample:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Soak:
-    """What was seen after the warm-up, and what the server did."""
+    """The samples after the warm-up, and the number of backups that the server made."""
 
     samples: Sequence[Sample]
     backups: int
@@ -66,7 +67,7 @@ class Soak:
 
     @property
     def more_descriptors(self) -> int:
-        """How many descriptors the last third has more than the first, at their least."""
+        """The smallest number of descriptors in the last third, less that in the first third."""
         third = max(len(self.samples) // 3, 1)
         least = [
             min(each.descriptors for each in part) for part in (self.samples[:third], self.samples[-third:])
@@ -85,7 +86,7 @@ def slope(points: Sequence[tuple[float, float]]) -> float:
 
 
 async def observe(folder: Path, minutes: float, say: Callable[[str], None]) -> Soak:
-    """Run everything for so long, the warm-up included."""
+    """Run a cluster, a store and a server for that time, warm-up included."""
     with ControlPlane(folder / "cluster", name="soak") as plane, S3Server(folder / "s3") as s3:
         async with silent_server() as silent, KubeClient(load_config(str(plane.kubeconfig))) as client:
             down = REFUSING + SILENT
@@ -107,7 +108,7 @@ async def _sample(
     began, samples = loop.time(), list[Sample]()
     while (now := loop.time() - began) < seconds:
         if process.poll() is not None:
-            raise SampleFailed(f"the server ended with code {process.returncode}: {_last_line(folder)}")
+            raise SampleFailed(f"the server ended with code {process.returncode}: {_end_of_log(folder)}")
         descriptors = len(os.listdir(f"/proc/{process.pid}/fd"))
         samples.append(Sample(now, resident_bytes(process), descriptors))
         if len(samples) % 12 == 0:
@@ -118,7 +119,7 @@ async def _sample(
     return [each for each in samples if each.seconds >= seconds * WARM_UP_SHARE]
 
 
-def _last_line(folder: Path) -> str:
+def _end_of_log(folder: Path) -> str:
     lines = (folder / "server.log").read_text(errors="replace").splitlines()
     return "\n".join(lines[-45:]) if lines else "its log is empty"
 
@@ -143,10 +144,7 @@ async def silent_server() -> AsyncIterator[str]:
 
 
 async def _add_locations(client: KubeClient, s3: S3Server, silent_url: str) -> None:
-    text = s3.credentials_file.read_text()
-    metadata = {"name": "cloud-credentials", "namespace": NAMESPACE}
-    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": {"cloud": text}}
-    await client.create(SECRETS, secret, NAMESPACE)
+    await create_credentials(client, s3)
     for number in range(LOCATIONS):
         bucket = s3.create_bucket(f"soak-{number}")
         url = s3.url
@@ -154,13 +152,8 @@ async def _add_locations(client: KubeClient, s3: S3Server, silent_url: str) -> N
             url = silent_url
         elif number >= LOCATIONS - SILENT - REFUSING:
             url = "http://127.0.0.1:1"
-        spec = {
-            "provider": "aws",
-            "config": {**bucket.location_config, "s3Url": url},
-            "objectStorage": {"bucket": bucket.name},
-            "credential": {"name": "cloud-credentials", "key": "cloud"},
-        }
-        await create_object(client, "backupstoragelocations", f"location-{number:02}", spec=spec)
+        config = {**bucket.location_config, "s3Url": url}
+        await create_location(client, f"location-{number:02}", bucket.name, config)
 
 
 async def _add_work(client: KubeClient) -> None:

@@ -1,7 +1,7 @@
 """The objects of the example application, in the order in which they can be created.
 
-The manifests in shop/ are ordinary YAML, one file a topic, numbered. What would make a poor YAML file, an
-object near the size limit of the API server, is made here.
+The manifests in shop/ are ordinary YAML, one file a topic, numbered. An object near the size limit of the
+API server, which would make a poor YAML file, is made here.
 """
 
 import hashlib

@@ -1,6 +1,6 @@
 """Compare a cluster with what it was before: object by object, field by field. Pure.
 
-Every difference is found; which of them a restore may leave is said by rules (see documented.py). A
+Every difference is found; rules (see documented.py) name those that a restore may leave. A
 difference that no rule covers is unexplained, and so is an object that is missing or new.
 """
 
@@ -14,7 +14,7 @@ Path = tuple[str | int, ...]
 
 
 class Key(NamedTuple):
-    """Which object: the version of its API is left out, because one object has several."""
+    """Identifies an object; without the version of its API, because one object has several."""
 
     group: str
     kind: str
@@ -41,7 +41,7 @@ World = Mapping[Key, Object]
 
 
 class Missing:
-    """What stands on the side that lacks a field."""
+    """The value on the side that lacks a field."""
 
     def __repr__(self) -> str:
         return "(nothing)"
@@ -59,7 +59,7 @@ class FieldRule:
         reason: why a restore leaves this difference.
         paths: each a path whose element `*` stands for any one element.
         kinds: `Kind` or `Kind.group`; empty means every kind.
-        everywhere: true for what differs on every restored object and says nothing about it.
+        everywhere: true for differences that every restored object has.
         applies: a further condition on (object before, path).
     """
 
@@ -84,7 +84,7 @@ class ObjectRule:
     name: str
     reason: str
     applies: Callable[[Object, World], bool]
-    """Told the object and the world after the restore."""
+    """A condition on the object and the world after the restore."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,7 +127,7 @@ class KindRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """What became of a world."""
+    """The result of a comparison."""
 
     rows: Sequence[KindRow]
     differences: Sequence[Difference]
@@ -178,8 +178,8 @@ def compare_worlds(before: World, destroyed: World, after: World, rules: Rules) 
     """Compare a world before a loss and after the restore.
 
     Args:
-        destroyed: the same cluster in between, to count what was really lost. An object that has the same
-            uid there was not lost.
+        destroyed: the same cluster in between, to count the objects that were really lost. An object that
+            has the same uid there was not lost.
     """
     differences: list[Difference] = []
     for key, item in before.items():

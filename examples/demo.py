@@ -34,7 +34,7 @@ COMMAND_SECONDS = 120.0
 
 
 class DemoError(Exception):
-    """The demonstration cannot go on; the text says why."""
+    """The demonstration cannot continue; the text says why."""
 
 
 class Demo:
@@ -76,7 +76,7 @@ class Demo:
         return complete and at_rest and code == 0
 
     async def _settle_anyway(self) -> tuple[bool, World]:
-        """Settle; a world that never comes to rest is worth comparing too."""
+        """Wait until the controllers are done; continue also if they never are."""
         try:
             return True, await self.stage.settle()
         except StageError as error:
@@ -88,7 +88,7 @@ class Demo:
         print(f"[{time.monotonic() - self._started:5.1f} s] {text}", flush=True)
 
     def compare(self, before: World, destroyed: World, after: World) -> bool:
-        """Print what came back; true if nothing is unexplained."""
+        """Print the comparison; true if no difference is unexplained."""
         comparison = compare_worlds(before, destroyed, after, DOCUMENTED)
         print(f"\n{report.kind_table(comparison.rows)}\n")
         print(f"Documented differences (examples/README.md):\n{report.explanation(comparison, DOCUMENTED)}\n")

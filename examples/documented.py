@@ -1,4 +1,4 @@
-"""What a restore changes on purpose, with the reason; README.md tells the same to people.
+"""The changes that a restore makes on purpose, with the reasons; README.md has the same list for people.
 
 Anything else that differs after a restore is a defect.
 """

@@ -1,4 +1,4 @@
-"""What the demonstration prints; text only, the same with and without a terminal."""
+"""The output of the demonstration: plain text, the same with and without a terminal."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -31,7 +31,7 @@ def kind_table(rows: Sequence[KindRow]) -> str:
 
 
 def explanation(comparison: Comparison, rules: Rules) -> str:
-    """How many objects differ in which documented way, and why."""
+    """The documented differences: the number of objects, and the reason."""
     objects = {(found.rule, found.key, not found.path) for found in comparison.differences if found.rule}
     counts = Counter((rule, whole) for rule, _key, whole in objects)
     lines = [
@@ -48,7 +48,7 @@ def explanation(comparison: Comparison, rules: Rules) -> str:
 
 
 def unexplained(comparison: Comparison) -> str:
-    """The differences that should not be, the first ones in full."""
+    """The unexplained differences, the first ones in full."""
     found = comparison.unexplained
     lines = [f"  {difference}" for difference in found[:SHOWN_DIFFERENCES]]
     if len(found) > SHOWN_DIFFERENCES:

@@ -1,4 +1,4 @@
-"""Put the application into a cluster, wait for its controllers, take it out again.
+"""Puts the application into a cluster, waits for its controllers, and removes it again.
 
 Used by the demonstration and by tests that need a realistic application.
 """
@@ -22,7 +22,7 @@ GONE_SECONDS = 60.0
 
 
 class StageError(Exception):
-    """The cluster did not do what it should in time; the text says what is missing."""
+    """The cluster did not reach a state in time; the text says what is missing."""
 
 
 class Stage:
@@ -58,7 +58,7 @@ class Stage:
                 )
 
     async def settle(self) -> World:
-        """Wait until the controllers have nothing more to do, and return the world then."""
+        """Wait until the controllers have nothing more to do, and return the world."""
         last: dict[Key, Any] = {}
         world: World = {}
 
@@ -72,7 +72,7 @@ class Stage:
         return world
 
     async def destroy(self) -> World:
-        """Delete the application, wait until it is gone, return what is left of it. Idempotent."""
+        """Delete the application, wait until it is gone, and return the objects that are left. Idempotent."""
         discovery = await Discovery.load(self.client)
         # Definitions go last: their custom resources go with them.
         for item in sorted(self.objects, key=lambda item: item["kind"] == "CustomResourceDefinition"):

@@ -1,4 +1,4 @@
-"""What a cluster holds of the application, and whether its controllers are done with it.
+"""The objects of the application in a cluster, and whether its controllers are done with them.
 
 Reading needs a cluster; judging (`unsettled`, `fingerprint`) is pure.
 """
@@ -12,7 +12,7 @@ from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import NotFound
 from pinnace.kube.resources import APIResource
 
-# Observations with generated names, which controllers write whenever they like.
+# Observations with generated names, which controllers write at any time.
 NOT_COMPARED = frozenset({"events"})
 
 
@@ -48,7 +48,7 @@ async def _list(client: KubeClient, resource: APIResource) -> list[dict[str, Any
 
 
 def fingerprint(world: World) -> dict[Key, Any]:
-    """Reduce a world to what tells whether anything still moves: status is left out, it never rests."""
+    """Reduce a world to the parts that stop changing once the controllers are done: not the status."""
     return {
         key: {field: value for field, value in item.items() if field not in ("status", "metadata")}
         | {"uid": item["metadata"]["uid"], "labels": item["metadata"].get("labels")}
@@ -58,7 +58,7 @@ def fingerprint(world: World) -> dict[Key, Any]:
 
 
 def unsettled(world: World) -> list[str]:
-    """Say what the controllers have yet to do; empty when the world is at rest."""
+    """Return what the controllers have yet to do; empty if they are done."""
     waiting: list[str] = []
     for key, item in world.items():
         check = _CHECKS.get(key.kind_and_group)

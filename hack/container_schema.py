@@ -25,7 +25,7 @@ _QUANTITY_PATTERN: Final = (
     r"(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$"
 )
 _KEPT: Final = frozenset({"type", "format", "enum", "required"})
-"""Without descriptions, which are most of it, and without what only server-side apply needs."""
+"""The schema without descriptions, which are most of it, and without hints for server-side apply."""
 
 
 def container_schema(document: Schema) -> Schema:
@@ -59,7 +59,7 @@ def text(schema: Schema) -> str:
 
 
 def main() -> None:
-    """Start a cluster, ask it, write the file."""
+    """Start a cluster, get its schema, and write the file."""
     with tempfile.TemporaryDirectory() as directory, ControlPlane(Path(directory)) as plane:
         _status, document = plane.get(DOCUMENT)
         TARGET.write_text(text(container_schema(json.loads(document))))

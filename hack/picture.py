@@ -64,7 +64,7 @@ async def _install(kubeconfig: Path) -> None:
 
 
 async def _break(kubeconfig: Path) -> None:
-    """What goes wrong between backup and restore."""
+    """Delete objects, as an accident between backup and restore."""
     async with KubeClient(load_config(str(kubeconfig))) as client:
         await client.patch(CRON_JOBS, "report", {"spec": {"suspend": True}}, NAMESPACE)
         await client.delete(CONFIGMAPS, "settings", NAMESPACE)
@@ -109,7 +109,7 @@ def _run(console: Console, kubeconfig: Path, folder: Path, words: str) -> None:
 
 
 def main() -> int:
-    """Start a cluster, draw, stop it."""
+    """Start a cluster, draw the picture, and stop the cluster."""
     with tempfile.TemporaryDirectory(prefix="pinnace-picture-") as folder:
         cluster = ControlPlane(Path(folder) / "cluster", name="picture")
         try:

@@ -1,7 +1,7 @@
 """Writes the reference pages of the documentation from the code: `make reference`.
 
-A test compares the committed pages with what this makes, so that they cannot fall behind. Nothing here needs
-a cluster or the network.
+A test compares the committed pages with the generated ones, so that they cannot become outdated. Nothing here
+needs a cluster or the network.
 """
 
 import re
@@ -69,7 +69,7 @@ def pages() -> dict[str, str]:
 
 
 def commands() -> str:
-    """Every command that is in a help text, with its arguments and flags; the global flags once."""
+    """Every command of the help texts, with its arguments and flags; the global flags once."""
     root = click.Context(cli, info_name="pinnace")
     lines = ["# Commands", "", _NOTE, _paragraphs(cli.help or ""), "", "## Global flags", ""]
     lines += _flags(root, cli)
@@ -122,7 +122,7 @@ def _cell(text: str) -> str:
 
 
 def _paragraphs(help_text: str) -> str:
-    """The text of a help page; what click must not wrap is a block."""
+    """The text of a help page, with paragraphs that click must not wrap as blocks."""
     parts = []
     for part in re.split(r"\n\s*\n", help_text.strip()):
         if part.lstrip().startswith("\b"):
@@ -178,7 +178,7 @@ def metrics() -> str:
         if not family.name.startswith(("velero_", "pinnace_")):
             continue
         name = f"{family.name}_total" if family.type == "counter" else family.name
-        # Without samples a family does not say its labels, and the client library has no public way to ask.
+        # A family without samples does not name its labels, and the client library has no public way to ask.
         collector = made.registry._names_to_collectors[name]
         labels = ", ".join(f"`{label}`" for label in getattr(collector, "_labelnames", ()))
         lines.append(f"| `{name}` | {family.type} | {labels} | {_cell(family.documentation)} |")
@@ -208,7 +208,7 @@ def environment() -> str:
 
 
 def main() -> int:
-    """Write the pages; with `--check` only tell which ones are out of date."""
+    """Write the pages; with `--check`, only report those that are out of date."""
     outdated = [name for name, text in pages().items() if not _is_current(name, text)]
     if "--check" not in sys.argv[1:]:
         for name in outdated:

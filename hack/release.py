@@ -1,4 +1,4 @@
-"""Makes everything that a release consists of, from one command: `make release`.
+"""Makes all files of a release, from one command: `make release`.
 
 Wheel, source archive, chart, image, a list of the components (CycloneDX), and checksums, in `dist/release`.
 All but the image come out the same to the byte wherever they are made from the same commit; the image does
@@ -44,7 +44,7 @@ def make(folder: Path, *, epoch: int, architectures: Sequence[str]) -> list[Path
 
     Args:
         epoch: the time that archives note for their files, in seconds.
-        architectures: to make images for, which takes minutes and needs Debian's packages.
+        architectures: of the images; each takes minutes and needs Debian's packages.
 
     Raises:
         ReleaseError: a part could not be made, or the folder has other files; nothing is deleted then.
@@ -69,7 +69,7 @@ def make(folder: Path, *, epoch: int, architectures: Sequence[str]) -> list[Path
 
 
 def prepare(folder: Path) -> None:
-    """Make a folder, or remove the files of a former release, which its checksums name, and nothing else.
+    """Make a folder, or remove only the files of a former release in it, which its checksums name.
 
     Raises:
         ReleaseError: it has other files; nothing was removed.
@@ -86,7 +86,7 @@ def prepare(folder: Path) -> None:
 
 
 def check_committed() -> None:
-    """Refuse a checkout with changes: the version would not say what was released. Raises ReleaseError."""
+    """Refuse a checkout with changes, which the version would not identify. Raises ReleaseError."""
     command = ["git", "status", "--porcelain", "--untracked-files=normal"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     if done.returncode:
@@ -138,7 +138,7 @@ def _build(folder: Path, version: str, epoch: int) -> None:
             page.write_text(text, encoding="utf-8")
         done = subprocess.run(command, cwd=ROOT, env=environ, capture_output=True, text=True, check=False)
     finally:
-        # Left there, they would go into the next wheel of this checkout, whatever its version.
+        # Otherwise the next wheel of this checkout would contain them, whatever its version.
         shutil.rmtree(MANUAL, ignore_errors=True)
     if done.returncode:
         raise ReleaseError(f"the wheel could not be built: {done.stderr.strip()}")
@@ -162,7 +162,7 @@ def chart(version: str, epoch: int) -> bytes:
 
 
 def components_of(version: str) -> JSONObject:
-    """What a wheel's installation consists of, from the lock file: CycloneDX 1.5."""
+    """The components of an installed wheel, from the lock file: CycloneDX 1.5."""
     components: list[JSONObject] = []
     for line in (ROOT / "requirements" / "runtime.txt").read_text().splitlines():
         if found := _PINNED.match(line):
@@ -218,7 +218,7 @@ def main() -> int:
         "--architecture",
         action="append",
         choices=sorted({*MACHINES, this_machine().architecture}),
-        help="make an image for this one; can be repeated; default this machine's",
+        help="make an image for this architecture; can be repeated; default: this machine's",
     )
     parser.add_argument("folder", nargs="?", type=Path, default=ROOT / "dist" / "release")
     arguments = parser.parse_args()

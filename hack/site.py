@@ -1,6 +1,6 @@
 """Builds the site (`make docs`): MkDocs Material, where every warning is an error. Nothing is fetched.
 
-Links to files outside of `docs` (the code, the README) lead nowhere on a site: they are shown as text there.
+Links to files outside of `docs` (the code, the README) have no target on a site and are shown as text there.
 In the repository they work, and a test checks them.
 """
 
@@ -15,7 +15,7 @@ _CODE = re.compile(r"(```.*?```|`[^`\n]*`)", re.S)
 
 
 def within_docs(text: str, page: Path) -> str:
-    """The page with links to what is not on the site as plain text."""
+    """The page, with links to files outside of the site as plain text."""
 
     def shown(found: re.Match[str]) -> str:
         target = found[2]
@@ -54,7 +54,7 @@ def main() -> int:
 
 
 class _Warnings(logging.Handler):
-    """Counts warnings, those included that MkDocs itself would let pass."""
+    """Counts warnings, including those that MkDocs itself ignores."""
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)

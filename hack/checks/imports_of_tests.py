@@ -1,4 +1,4 @@
-"""Test modules stand alone: what several of them need is in tests/support.
+"""Checks that test modules do not import from each other: shared helpers belong in tests/support.
 
 Run as `python -m hack.checks.imports_of_tests`; prints each import from a conftest or another test module.
 Such an import runs the other module's tests' set-up, and makes one test's helper another's contract.

@@ -1,7 +1,7 @@
-"""No function takes more than six parameters beyond self: what belongs together is handed on together.
+"""Checks that no function takes more than six parameters beyond self: related values belong in one object.
 
-Run as `python -m hack.checks.parameters`; prints what is over the limit, and exceptions that are needed no
-more. A function inside a function counts too; `*args` and `**flags` count as one each.
+Run as `python -m hack.checks.parameters`; prints functions over the limit, and exceptions that are no longer
+needed. A function inside a function counts too; `*args` and `**flags` count as one each.
 """
 
 import ast
@@ -23,7 +23,7 @@ EXCEPTIONS: Final[Mapping[str, str]] = {
     "pinnace.kube.commands:Executor.exec": "a command and where it runs",
     "pinnace.kube.transport.retrying:Sender.__init__": "three are for tests",
 }
-"""Functions that may have more, each with the reason; as `module:Class.function`."""
+"""Functions that may have more parameters, as `module:Class.function`, each with the reason."""
 
 
 def excess(module: str, tree: ast.AST) -> Iterator[tuple[str, int]]:
@@ -54,7 +54,7 @@ def _parameters(function: ast.FunctionDef | ast.AsyncFunctionDef, *, is_method: 
 
 
 def problems(source: Path, exceptions: Mapping[str, str]) -> list[str]:
-    """What is wrong in the modules below `source`, one line each."""
+    """The problems in the modules below `source`, one line each."""
     found: dict[str, int] = {}
     for path in sorted(source.rglob("*.py")):
         module = ".".join(path.relative_to(source).with_suffix("").parts).removesuffix(".__init__")

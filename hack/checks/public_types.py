@@ -16,13 +16,13 @@ _TIMEOUT_SECONDS = 300
 
 
 def main() -> int:
-    """Print pyright's findings if there are any; its exit code."""
+    """Print pyright's findings if there are any; return its exit code."""
     source = Path("src").absolute()
     program = Path(sys.executable).with_name("basedpyright")
     options = ("--pythonpath", sys.executable, "--ignoreexternal", "--verifytypes", PACKAGE)
     ran = subprocess.run(
         [program, *options],
-        # From elsewhere, else this checkout's modules are not taken for those of a package.
+        # From another folder: here, pyright would not take the modules for those of an installed package.
         cwd=tempfile.gettempdir(),
         env={**os.environ, "PYTHONPATH": str(source)},
         capture_output=True,

@@ -18,8 +18,7 @@ Used by the tests, the demo and the benchmarks, and from a shell by `python -m h
     images.py          container images from folders
     python_image.py    Python programs for such folders
     s3.py              class S3Server
-    sigv4.py           signs the one S3 request that is made here
-    faults.py          what can go wrong on the way to a server, as data
-    proxy.py           class FaultProxy, which makes it go wrong
+        faults.py          faults on the way to a server, as data
+    proxy.py           class FaultProxy, which carries them out
     development.py     the long-running cluster behind `make cluster-up`
 """

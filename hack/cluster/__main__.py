@@ -10,7 +10,7 @@ from hack.cluster.errors import ClusterError
 
 
 def build(*, node: bool, tests: bool) -> int:
-    """Get the programs ready, and say where each is."""
+    """Find or build the programs, and print their paths."""
     programs = [*binaries.CONTROL_PLANE, *binaries.S3_SERVER]
     if tests:
         programs += [*binaries.PLUGIN_TOOLS, *binaries.CHART_TOOLS, *binaries.GCS_SERVER, *binaries.UPLOADER]
@@ -43,7 +43,7 @@ def up(*, node: bool) -> int:
 
 
 def status() -> int:
-    """Say what runs; the exit code is 1 when nothing does."""
+    """Print the running servers; the exit code is 1 if none runs."""
     state = development.status()
     if state is None:
         print("no development cluster is running")

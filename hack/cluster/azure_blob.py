@@ -20,13 +20,13 @@ _PROGRAM = Path("node_modules", "azurite", "dist", "src", "blob", "main.js")
 
 
 def why_impossible() -> str | None:
-    """Why this machine cannot run the server, or None."""
+    """Return why this machine cannot run the server, or None if it can."""
     missing = [name for name in ("node", "npm") if shutil.which(name) is None]
     return f"azurite needs {' and '.join(missing)} in PATH" if missing else None
 
 
 def locate_azurite() -> Path:
-    """The program, installed into the cache if it is not there.
+    """Return the program, installed into the cache if it is missing.
 
     Raises:
         ProgramUnavailable: npm could not install it.
@@ -68,7 +68,7 @@ def locate_azurite() -> Path:
 
 
 class AzureBlobServer(StoreServer):
-    """An Azure Blob server. The account's key is made anew for each and handed to it by its environment."""
+    """An Azure Blob server. Each has a new account key, which it gets by its environment."""
 
     title = "Azure"
 
@@ -78,7 +78,7 @@ class AzureBlobServer(StoreServer):
 
     @property
     def account_url(self) -> str:
-        """Of the account's blob service."""
+        """The URL of the account's blob service."""
         return f"{self.url}/{ACCOUNT}"
 
     def create_container(self, name: str) -> None:
@@ -118,4 +118,4 @@ class AzureBlobServer(StoreServer):
         )
 
     def _is_healthy(self, status: int) -> bool:
-        return True  # it asks for credentials even here; that it answers is enough
+        return True  # it asks for credentials even here; any answer is enough

@@ -42,7 +42,7 @@ _GO_HELP = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Toolset:
-    """One go.mod under hack/tools, with the module whose version names what is built from it."""
+    """One go.mod under hack/tools, with the module whose version is that of its programs."""
 
     name: str
     module: str
@@ -157,7 +157,7 @@ PROGRAMS = {
 }
 CONTROL_PLANE = ("etcd", "kube-apiserver", "kube-controller-manager")
 SCHEDULER = ("kube-scheduler",)
-NODE = (*SCHEDULER, "kubelet")  # what a cluster with nodes needs in addition
+NODE = (*SCHEDULER, "kubelet")  # further programs of a cluster with nodes
 S3_SERVER = ("versitygw",)
 PLUGIN_TOOLS = ("plugin-sample", "plugin-host", "later-plugin")
 CSI_TOOLS = ("snapshot-controller", "csi-snapshotter", "csi-folder-driver")  # CSI volumes with snapshots
@@ -176,7 +176,7 @@ def locate(names: Sequence[str], *, architecture: str = "") -> dict[str, Path]:
     """Return the path of each program, building what is missing.
 
     Args:
-        architecture: another one than this machine's, as Go names it, such as `arm64`.
+        architecture: to build for, in Go's terms, such as `arm64`; this machine's when left out.
 
     Raises:
         ProgramUnavailable: a program must be built and cannot be.

@@ -1,7 +1,7 @@
 """Control groups of the nodes: a top-level group in every hierarchy, made before and removed after.
 
-Works with version 1, version 2, and both mounted side by side. The kubelet wants its `cgroupRoot` to exist
-everywhere, and leaves what it made below it.
+Works with version 1, version 2, and both mounted side by side. The kubelet requires its `cgroupRoot` to exist
+everywhere, and leaves the groups that it made below.
 """
 
 import contextlib

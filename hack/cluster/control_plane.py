@@ -25,13 +25,13 @@ from hack.cluster.pki import CertificateAuthority, KeyPair, issue_signing_key, w
 from hack.cluster.processes import DIRECT, ManagedProcess, free_port
 
 SERVICE_RANGE = "10.96.0.0/16"
-PROBE_TIMEOUT_SECONDS = 2.0
+PROBE_TIMEOUT_SECONDS = 10.0
 START_TIMEOUT_SECONDS = 120.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """What may differ between control planes.
+    """The settings of a control plane.
 
     The in-flight limits default to ten times Kubernetes' own, so that a benchmark measures its subject and
     not the throttle; lower them to meet 429 from a real server. `scheduler` adds kube-scheduler, which is of
@@ -87,7 +87,7 @@ class ControlPlane:
 
     @property
     def serving_pair(self) -> KeyPair:
-        """The API server's certificate, which is good for anything on 127.0.0.1."""
+        """The API server's certificate, which is valid for any server on 127.0.0.1."""
         return KeyPair(self._pki / "server.crt", self._pki / "server.key")
 
     @property
@@ -288,8 +288,8 @@ class ControlPlane:
             "--leader-elect=false",
             "--secure-port=0",
             "--profiling=false",
-            # It may hear that a claim is bound before its own cache of claims does, and then leaves the pod
-            # for five minutes: no further event comes.
+            # The event that a claim is bound may reach the scheduler before its own cache shows that. The pod
+            # is then set aside, by default for five minutes, as no further event comes.
             "--pod-max-in-unschedulable-pods-duration=5s",
         ]
 

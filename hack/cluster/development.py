@@ -30,14 +30,14 @@ NAME = "pinnace-dev"
 BUCKET = "pinnace"
 START_TIMEOUT_SECONDS = 180.0
 STOP_TIMEOUT_SECONDS = 30.0
-LOCK_TIMEOUT_SECONDS = 2.0
+LOCK_TIMEOUT_SECONDS = 10.0
 POLL_SECONDS = 0.1
 LOG_TAIL_LINES = 30
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class State:
-    """What the supervisor publishes once everything is ready."""
+    """The facts that the supervisor publishes once everything is ready."""
 
     supervisor: int
     processes: dict[str, int]
@@ -137,7 +137,7 @@ def _leave(_number: int, _frame: FrameType | None) -> None:
 def _supervision(directory: Path) -> Iterator[None]:
     """Hold the lock that says "it runs", and record the process id for `down`."""
     with (directory / "lock").open("a") as lock:
-        # More than one try: `_is_running` of another process holds the lock for an instant.
+        # Several tries: `_is_running` of another process holds the lock for an instant.
         if not _poll(lambda: try_lock(lock.fileno()), LOCK_TIMEOUT_SECONDS):
             raise ClusterError(f"a development cluster runs already in {directory}")
         _pid_file(directory).write_text(str(os.getpid()))
@@ -194,7 +194,7 @@ def _start_supervisor(directory: Path, *, node: bool) -> None:
             stderr=log,
             start_new_session=True,
         )
-    # It is ours only until it holds its lock.
+    # This process owns the supervisor only until that holds its lock.
     _poll(lambda: supervisor.poll() is not None or _is_running(directory), START_TIMEOUT_SECONDS)
 
 

@@ -1,4 +1,4 @@
-"""Errors of the development cluster; each text is meant to be read by a person.
+"""Errors of the development cluster; each text is written for a person.
 
 ClusterError
 |-- ProgramUnavailable   a program is neither on this machine nor can it be built

@@ -1,4 +1,4 @@
-"""What can go wrong between a client and a server, as data: faults, and rules that say when.
+"""Faults between a client and a server, and rules that say when they happen, as data.
 
 Pure: nothing here does I/O. `proxy.py` carries the faults out.
 
@@ -68,7 +68,7 @@ class CutBody:
 
 @dataclass(frozen=True, slots=True)
 class Stall:
-    """Hold the request back until the rule is released, then go on as if nothing had been.
+    """Hold the request back until the rule is released, then continue as without the fault.
 
     With `after_bytes`, the server gets the request, and status, headers and that much of the body pass
     first; without, the server sees nothing until then.
@@ -109,7 +109,7 @@ Fault = (
 
 @dataclass(frozen=True, slots=True)
 class RequestHead:
-    """What rules look at: the path is decoded, the query holds the first value of each parameter."""
+    """The part of a request that rules look at. The path is decoded, the query has first values only."""
 
     method: str
     path: str
@@ -117,7 +117,7 @@ class RequestHead:
 
 
 class Rule:
-    """When a fault happens, and what came of it so far. Made by `RuleList.add`, which has the conditions."""
+    """A fault, its conditions (see `RuleList.add`, which makes rules), and how often it struck."""
 
     def __init__(
         self,
@@ -132,11 +132,11 @@ class Rule:
     ) -> None:
         self.fault = fault
         self.matches_seen = 0
-        """How many requests met the conditions, whether the fault struck or not."""
+        """The number of requests that met the conditions, whether the fault struck or not."""
         self.hits = 0
-        """How many times the fault struck."""
+        """The number of times that the fault struck."""
         self.released = asyncio.Event()
-        """Set by `release()`; what a Stall waits for."""
+        """Set by `release()`; a Stall waits for it."""
         self._method = re.compile(method or ".*", re.IGNORECASE)
         self._path = re.compile(path)
         self._query = {name: re.compile(pattern) for name, pattern in (query or {}).items()}
@@ -146,10 +146,10 @@ class Rule:
         self._struck = asyncio.Event()
 
     def release(self) -> None:
-        """Let go of everything this rule stalls, now and from now on."""
+        """Let the requests continue that this rule stalls, now and later."""
         self.released.set()
 
-    async def struck(self, *, timeout_seconds: float = 30.0) -> None:
+    async def struck(self, *, timeout_seconds: float = 120.0) -> None:
         """Wait until the fault has struck once.
 
         Raises:
@@ -224,12 +224,12 @@ class RuleList:
         return rule
 
     def remove(self, rule: Rule) -> None:
-        """Take a rule out; what it stalls is released."""
+        """Remove a rule, and release the requests that it stalls."""
         self._rules.remove(rule)
         rule.release()
 
     def clear(self) -> None:
-        """Take all rules out; everything stalled is released."""
+        """Remove all rules, and release all stalled requests."""
         for rule in list(self._rules):
             self.remove(rule)
 
@@ -293,7 +293,7 @@ def expired(fault: ExpireContinue, token: str) -> Respond:
 
 
 def inconsistent_token(token: str) -> str:
-    """Return the token that goes on behind the same key at the newest state.
+    """Return the token that continues after the same key at the newest state.
 
     A continue token is unpadded base64url of JSON: `{"v": ..., "rv": <resourceVersion>, "start": <key>}`;
     with `rv` -1 the API server reads from its newest state, and that is what its own 410 offers.

@@ -20,8 +20,8 @@ ACCOUNT = "tests@project.iam.gserviceaccount.com"
 class GCSServer(StoreServer):
     """A GCS server.
 
-    The server asks nobody for credentials. A service beside it gives tokens for the assertions of
-    `credentials_file`, so that clients go the whole way; `tokens_given` counts them.
+    The server requires no credentials. A service beside it gives tokens for the assertions of
+    `credentials_file`, so that clients take all steps as with the real one; `tokens_given` counts them.
     """
 
     title = "GCS"
@@ -83,7 +83,7 @@ class GCSServer(StoreServer):
                 self.wfile.write(body)
 
             def log_message(self, *args: object) -> None:
-                """Say nothing."""
+                """Log nothing."""
 
         self._tokens = http.server.ThreadingHTTPServer((self.address, 0), Handler)
         threading.Thread(target=self._tokens.serve_forever, daemon=True).start()

@@ -1,4 +1,4 @@
-"""Container images made on the spot, as no registry is at hand: a folder becomes an image in an archive.
+"""Container images without a registry: a folder becomes an image in an archive.
 
 The archive has the form of `docker save`, which containerd imports. An image has one layer; all files belong
 to root. Pods use it with `imagePullPolicy: Never` (or leave that out: a tag other than `latest` is not pulled
@@ -33,10 +33,10 @@ GROUPS = "root:x:0:\nnogroup:x:65534:\n"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImageConfig:
-    """What an image says about how to run it; empty means: not said.
+    """How an image is run; an empty value is left out of the image.
 
-    `user` is a name of the image's /etc/passwd, or `uid` or `uid:gid` in digits; `architecture` is as Go
-    names it, by default this machine's.
+    `user` is a name of the image's /etc/passwd, or `uid` or `uid:gid` in digits; `architecture` is
+    a name of Go's, by default this machine's.
     """
 
     entrypoint: Sequence[str] = ()
@@ -170,7 +170,7 @@ def _write_layer(tree: Path, layer: Path) -> str:
 
 
 def _timeless(member: tarfile.TarInfo) -> tarfile.TarInfo | None:
-    """The same without the time of the build, so that the same layer gives the same archive."""
+    """A tar entry without the time of the build, so that the same layer gives the same archive."""
     member.mtime, member.mode = 0, 0o644
     return _root_owned(member)
 

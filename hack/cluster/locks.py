@@ -14,7 +14,7 @@ def try_lock(descriptor: int) -> bool:
 
 
 def is_locked(descriptor: int) -> bool:
-    """Return whether somebody else holds an exclusive lock on an open file."""
+    """Return whether another process holds an exclusive lock on an open file."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -27,7 +27,7 @@ def claim_name(name: str) -> socket.socket | None:
     """Claim a name on this machine (Linux), leaving no file behind.
 
     Returns:
-        The claim, given back by closing it; None when somebody has it.
+        The claim, given back by closing it; None if another process has it.
     """
     claim = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     try:

@@ -30,7 +30,7 @@ INIT = Path(__file__).with_name("node_init.py")
 START_TIMEOUT_SECONDS = 90.0
 LOAD_TIMEOUT_SECONDS = 300.0
 END_TIMEOUT_SECONDS = 30.0
-CONTAINERD_PROBE_SECONDS = 5.0
+CONTAINERD_PROBE_SECONDS = 20.0
 
 
 class Node:
@@ -145,7 +145,7 @@ class Node:
         ]
 
     def stop_kubelet(self) -> None:
-        """End the kubelet alone: pods go on, the cluster hears no more of them. `join()` brings it back."""
+        """End the kubelet alone: pods continue, without reports to the cluster. `join()` brings it back."""
         self._processes.pop("kubelet").stop(grace_seconds=0)
 
     def stop(self) -> None:
@@ -251,7 +251,7 @@ def _has_line(path: Path) -> bool:
 
 
 def _is_schedulable(plane: ControlPlane, name: str, *, since: datetime) -> bool:
-    """Whether pods can go there; what an earlier kubelet said before `since` does not count."""
+    """Whether pods can be scheduled there; reports of an earlier kubelet, before `since`, do not count."""
     status, body = plane.get(f"/api/v1/nodes/{name}")
     if status != 200:
         return False

@@ -25,7 +25,7 @@ from hack.cluster.processes import ManagedProcess
 
 RELAY = Path(__file__).with_name("relay.py")
 API_PORT = 443  # that of the service `kubernetes`
-RELAY_TIMEOUT_SECONDS = 20.0
+RELAY_TIMEOUT_SECONDS = 60.0
 
 
 class NodeCluster:

@@ -13,7 +13,7 @@ from hack.cluster.node_init import KUBELET
 KUBELET_ROOT = "/var/lib/kubelet"
 CONTAINERD_SOCKET = "/run/containerd/containerd.sock"
 ETC = "/var/lib/pinnace"
-"""Where these files are, together with certificates and the kubeconfig."""
+"""The folder of these files, of certificates and of the kubeconfig."""
 
 CNI_DIRECTORIES = ("/usr/lib/cni", "/opt/cni/bin", "/usr/libexec/cni")  # Debian, upstream, Fedora
 CNI_PLUGINS = ("bridge", "host-local", "loopback")
@@ -21,7 +21,7 @@ CNI_PLUGINS = ("bridge", "host-local", "loopback")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeConfig:
-    """What differs between nodes."""
+    """The values that differ between nodes."""
 
     name: str
     address: str
@@ -54,7 +54,7 @@ class NodeConfig:
 version = 2
 root = "/var/lib/containerd"
 state = "/run/containerd"
-# /opt/containerd would be made on the machine; the others need devices that nobody has here.
+# /opt/containerd would be made on the machine; the others need devices that do not exist here.
 disabled_plugins = [
     "io.containerd.internal.v1.opt",
     "io.containerd.snapshotter.v1.aufs",
@@ -68,7 +68,7 @@ address = "{CONTAINERD_SOCKET}"
 
 [plugins."io.containerd.grpc.v1.cri"]
 sandbox_image = "{PAUSE}"
-# Without CAP_SYS_RESOURCE nobody may lower the score, and runc would fail.
+# Without CAP_SYS_RESOURCE the score cannot be lowered, and runc would fail.
 restrict_oom_score_adj = true
 # Profiles would be loaded into the machine's kernel and stay there.
 disable_apparmor = true
@@ -111,7 +111,7 @@ SystemdCgroup = false
             "failCgroupV1": False,
             "failSwapOn": False,
             "enforceNodeAllocatable": [],
-            # A full or busy machine is no reason to end the pods of a test.
+            # A full or busy machine must not end the pods of a test.
             "evictionHard": {},
             "imageGCHighThresholdPercent": 100,
             "oomScoreAdj": 0,

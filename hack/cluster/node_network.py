@@ -1,9 +1,9 @@
 """The network of a cluster with nodes: a bridge on the machine, a veth pair a node, and routes.
 
 One cluster takes one slot, a /20 of 198.18.0.0/15, which is reserved for test networks (RFC 2544) and so
-hardly anybody's own. Of slot 0:
+hardly used elsewhere. Of slot 0:
 
-    198.18.0.0/24    the nodes; .1 is this machine, where servers listen that pods shall reach
+    198.18.0.0/24    the nodes; .1 is this machine, where the servers for pods listen
     198.18.1.0/24    the pods of node 1, up to 198.18.14.0/24 for node 14
     198.18.15.0/24   services; .1 is `kubernetes.default`, an address of this machine too
 
@@ -29,7 +29,7 @@ from hack.cluster.processes import run_command
 TEST_NETWORK = IPv4Network("198.18.0.0/15")
 SLOTS = tuple(TEST_NETWORK.subnets(new_prefix=20))
 MAXIMUM_NODES = 14
-COMMAND_TIMEOUT_SECONDS = 10.0
+COMMAND_TIMEOUT_SECONDS = 60.0
 
 
 class ClusterNetwork:
@@ -60,7 +60,7 @@ class ClusterNetwork:
 
     @property
     def service_range(self) -> str:
-        """Where services get their addresses."""
+        """The range of services' addresses."""
         return str(self._subnet(MAXIMUM_NODES + 1))
 
     @property
@@ -73,7 +73,7 @@ class ClusterNetwork:
         return str(self._subnet(0)[1 + number])
 
     def pod_range(self, number: int) -> str:
-        """Where the pods of a node get their addresses."""
+        """The range of addresses of a node's pods."""
         return str(self._subnet(number))
 
     def open(self) -> None:
@@ -131,7 +131,7 @@ class ClusterNetwork:
 
 
 def _claim_slot() -> tuple[int, socket.socket]:
-    """Claim the first free slot, and clean up all slots that nobody has."""
+    """Claim the first free slot, and clean up all other slots that are free."""
     claimed: tuple[int, socket.socket] | None = None
     for slot in range(len(SLOTS)):
         claim = claim_name(f"pinnace-cluster-slot-{slot}")

@@ -9,7 +9,7 @@ from hack.cluster.errors import ClusterError, ProgramUnavailable
 from hack.cluster.node_config import CNI_DIRECTORIES, CNI_PLUGINS
 from hack.cluster.processes import run_command
 
-PROBE_TIMEOUT_SECONDS = 20.0
+PROBE_TIMEOUT_SECONDS = 60.0
 # What a start does first, in namespaces that end with the command.
 PROBE = """
 mount -t tmpfs tmpfs /run

@@ -67,7 +67,7 @@ class CertificateAuthority:
         return self._issue(name, _subject(user, groups), ExtendedKeyUsageOID.CLIENT_AUTH, [])
 
     def trust(self) -> ssl.SSLContext:
-        """Return a client context that trusts this authority and nobody else."""
+        """Return a client context that trusts only this authority."""
         return ssl.create_default_context(cafile=str(self.certificate))
 
     def _issue(

@@ -26,7 +26,7 @@ LOG_TAIL_LINES = 20
 # 49152 and up elsewhere), so that a server can be restarted on its port in the middle of a test.
 PORTS = range(20_000, 32_000)
 
-# Environment of servers that talk to nobody outside: a proxy of this machine's is not for them.
+# Environment of servers that connect only to this machine: they must not use its proxy.
 DIRECT = {"NO_PROXY": "*", "no_proxy": "*"}
 
 # The kernel's leash is tied to the *thread* that forked. A caller's thread may end long before its process
@@ -35,7 +35,7 @@ _spawner = ThreadPoolExecutor(max_workers=1, thread_name_prefix="spawner")
 
 
 def free_port() -> int:
-    """Return a loopback port that nobody listens on at this moment."""
+    """Return a loopback port that no process listens on at this moment."""
     candidates = SystemRandom().sample(PORTS, k=100)
     for port in candidates:
         with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
@@ -51,7 +51,7 @@ class ManagedProcess:
 
     Args:
         name: what messages call it.
-        argv: the program's absolute path and its arguments. No secrets: anybody can read them.
+        argv: the program's absolute path and its arguments. No secrets: every user can read them.
         log: file that gets standard output and error, appended.
         env: variables added to this process's environment; secrets go here.
     """

@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from hack.cluster.gcs import GCSServer
 
 CONNECT_TIMEOUT_SECONDS = 10.0
-# Longer than any watch; a server that went silent must not hold a test for ever.
+# Longer than any watch; a silent server must not hold a test for ever.
 READ_TIMEOUT_SECONDS = 900.0
 
 # They describe one connection, not the message (RFC 9110, 7.6.1).
@@ -164,7 +164,7 @@ class FaultProxy:
         await self._exit.aclose()
 
     def count(self, *, method: str = "", path: str = "") -> int:
-        """Return how many requests came with this method (any if empty) and exactly this path (likewise)."""
+        """Return the number of requests with this method and exactly this path; empty stands for any."""
         return sum(
             (not method or exchange.head.method == method) and (not path or exchange.head.path == path)
             for exchange in self.exchanges
@@ -172,7 +172,7 @@ class FaultProxy:
 
     @property
     def busy(self) -> bool:
-        """Whether a request is in hand; watches and stalled ones are, until their client has gone."""
+        """Whether a request is in flight; watches and stalled ones are, until their client has gone."""
         return bool(self._handlers)
 
     async def _end_handlers(self) -> None:
@@ -268,7 +268,7 @@ class FaultProxy:
                     return _given(exchange, Respond(upstream.status, body, kind))
                 return await _relay(request, upstream, exchange, rule)
         except aiohttp.ClientError:
-            # The server is gone: what a client without a proxy would see is a broken connection.
+            # The server is gone: without a proxy, a client would see a broken connection.
             return _cut(request)
 
 
@@ -322,14 +322,14 @@ def _given(exchange: Exchange, fault: Respond) -> web.Response:
 
 
 def _cut(request: web.BaseRequest) -> web.Response:
-    """Break the connection with a reset; the response is for the framework, nobody is there to get it."""
+    """Break the connection with a reset; the response is only for the framework."""
     if request.transport is not None:
         request.transport.abort()
     return web.Response()
 
 
 def _cut_after(request: web.BaseRequest, response: web.StreamResponse) -> web.StreamResponse:
-    """Break the connection once what was written has left; the body stays without its end."""
+    """Break the connection once the written bytes were sent; the body stays incomplete."""
     if request.transport is not None:
         request.transport.close()
     return response

@@ -5,13 +5,13 @@ import shutil
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from urllib.parse import quote
 
 from hack.cluster import binaries
 from hack.cluster.pki import write_secret
 from hack.cluster.processes import ManagedProcess
-from hack.cluster.sigv4 import Credentials, signed_headers
 from hack.cluster.store_server import StoreServer
+from pinnace.clouds.aws.credentials import Credentials
+from pinnace.clouds.aws.signing import Signer, quote_key, signed_headers
 
 REGION = "us-east-1"
 HEALTH_PATH = "/healthz"
@@ -19,7 +19,7 @@ HEALTH_PATH = "/healthz"
 
 @dataclass(frozen=True, slots=True)
 class Bucket:
-    """A bucket and the server that has it."""
+    """A bucket and its server."""
 
     name: str
     server: "S3Server"
@@ -50,7 +50,7 @@ class S3Server(StoreServer):
     def __init__(self, directory: Path, *, tls: bool = False, address: str = "127.0.0.1") -> None:
         super().__init__(directory, tls=tls, address=address)
         self.credentials = Credentials(
-            access_key=f"PN{secrets.token_hex(9).upper()}", secret_key=secrets.token_urlsafe(30)
+            access_key_id=f"PN{secrets.token_hex(9).upper()}", secret_access_key=secrets.token_urlsafe(30)
         )
         self.credentials_file = self.directory / "credentials"
         write_secret(self.credentials_file, self._credentials_text().encode())
@@ -66,15 +66,10 @@ class S3Server(StoreServer):
         Raises:
             ClusterError: the server refused; the text is its answer.
         """
-        headers = signed_headers(
-            "PUT",
-            f"{self.address}:{self.port}",
-            f"/{name}",
-            credentials=self.credentials,
-            region=self.region,
-            now=datetime.now(UTC),
-        )
-        self._make(f"bucket {name}", "PUT", f"/{quote(name)}", headers, None, wanted=200)
+        path = f"/{quote_key(name)}"
+        signer = Signer(region=self.region, credentials=self.credentials)
+        headers = signed_headers("PUT", f"{self.url}{path}", signer, now=datetime.now(UTC))
+        self._make(f"bucket {name}", "PUT", path, headers, None, wanted=200)
         return Bucket(name, self)
 
     def _launch(self) -> ManagedProcess:
@@ -84,8 +79,8 @@ class S3Server(StoreServer):
             [program, *self._flags()],
             log=self.directory / "logs" / "versitygw.log",
             env={
-                "ROOT_ACCESS_KEY": self.credentials.access_key,
-                "ROOT_SECRET_KEY": self.credentials.secret_key,
+                "ROOT_ACCESS_KEY": self.credentials.access_key_id,
+                "ROOT_SECRET_KEY": self.credentials.secret_access_key,
             },
         )
 
@@ -112,6 +107,6 @@ class S3Server(StoreServer):
     def _credentials_text(self) -> str:
         return (
             "[default]\n"
-            f"aws_access_key_id = {self.credentials.access_key}\n"
-            f"aws_secret_access_key = {self.credentials.secret_key}\n"
+            f"aws_access_key_id = {self.credentials.access_key_id}\n"
+            f"aws_secret_access_key = {self.credentials.secret_access_key}\n"
         )

@@ -1,4 +1,4 @@
-"""What the object stores on loopback have in common: one program in one folder, by http or by https."""
+"""The base of the object stores on loopback: one program in one folder, by http or by https."""
 
 import http.client
 import ssl
@@ -12,7 +12,7 @@ from hack.cluster.errors import ClusterError
 from hack.cluster.pki import CertificateAuthority, KeyPair
 from hack.cluster.processes import ManagedProcess, free_port
 
-REQUEST_TIMEOUT_SECONDS = 10.0
+REQUEST_TIMEOUT_SECONDS = 60.0
 START_TIMEOUT_SECONDS = 60.0
 
 
@@ -105,7 +105,7 @@ class StoreServer(ABC):
     def _make(
         self, what: str, method: str, path: str, headers: Mapping[str, str], body: str | None, *, wanted: int
     ) -> None:
-        """Make something by a request. Raises ClusterError with the server's answer."""
+        """Send a request that creates something. Raises ClusterError with the server's answer."""
         status, answer = self._request(method, path, headers, body)
         if status != wanted:
             raise ClusterError(f"creating {what}: {status} {answer.decode(errors='replace')[:500]}")

@@ -1,4 +1,4 @@
-"""What the tests of the whole program with a server share: a namespace with a location, servers, commands."""
+"""Fixtures for the whole program with a server: a namespace with a location, servers, commands."""
 
 import base64
 from collections.abc import AsyncIterator, Callable

@@ -16,7 +16,7 @@ from hack.cluster.processes import LEASH
 from tests.support.waiting import eventually
 
 PROGRAM = Path(sys.executable).with_name("pinnace")
-END_SECONDS = 60.0
+END_SECONDS = 120.0
 
 WITH_GRACE = """
 import sys
@@ -99,7 +99,7 @@ class ServerProcess:
             assert self._process.returncode is None, f"it has ended: {self.log}"
             return self.url is not None and await self.page("readyz") == (200, f"{detail}\n")
 
-        await eventually(check, timeout_seconds=60)
+        await eventually(check)
 
     async def page(self, name: str) -> tuple[int, str]:
         """Status and text of one of its pages; status 0 when it does not listen."""
@@ -126,7 +126,7 @@ class ServerProcess:
         async def check() -> bool:
             return text in self.log
 
-        await eventually(check, timeout_seconds=60)
+        await eventually(check)
 
     @property
     def children(self) -> list[int]:
@@ -134,7 +134,7 @@ class ServerProcess:
         assert self._process is not None
         found = []
         for folder in Path("/proc").glob("[0-9]*"):
-            with contextlib.suppress(OSError):  # it has ended meanwhile
+            with contextlib.suppress(OSError):  # it has ended since
                 state, parent = (folder / "stat").read_text().rpartition(")")[2].split()[:2]
                 if parent == str(self._process.pid) and state != "Z":
                     found.append(int(folder.name))

@@ -45,5 +45,5 @@ async def test_the_doctor_without_a_server_is_content_with_a_new_folder(
 
     assert examined.code == 0, examined.out
     assert "may do what a restore of" in examined.out
-    assert "can be listed, written, read and deleted from" in examined.out
+    assert "can be listed, written, read and deleted" in examined.out
     assert list(folder.rglob("*.json")) == []

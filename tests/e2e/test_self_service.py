@@ -53,7 +53,7 @@ async def installed(
 async def tenant(
     installed: Home, control_plane: ControlPlane, client: KubeClient, tmp_path: Path
 ) -> AsyncIterator[Tenant]:
-    """Somebody with the role `edit` in a namespace that has a config map."""
+    """A user with the role `edit` in a namespace that has a config map."""
     name = f"tenant-{secrets.token_hex(4)}"
     await client.create(NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
     await create_object(client, edit_binding(name, f"user-of-{name}"))
@@ -132,5 +132,5 @@ async def test_a_tenant_backs_up_restores_and_deletes(
     for crd in manifests.crds():
         with pytest.raises(NotFound):
             await client.get(CUSTOM_RESOURCE_DEFINITIONS, crd["metadata"]["name"])
-    # The request that was left had a finalizer, and nobody to take it off.
+    # The request that was left had a finalizer, and no controller to remove it.
     assert (await tenant.get(CONFIGMAPS, "prices"))["data"] == {"tea": "3"}

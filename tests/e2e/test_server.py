@@ -1,4 +1,4 @@
-"""The server as a process: how it starts, stops, dies, and what the next one makes of it."""
+"""The server as a process: starts, stops, kills, and the work of the next server."""
 
 import base64
 import json
@@ -71,7 +71,7 @@ async def test_it_serves_until_it_is_told_to_stop(home: Home, new_server: NewSer
         assert secret not in server.log
 
 
-async def test_json_lines(home: Home, new_server: NewServer) -> None:
+async def test_the_log_can_be_json_lines(home: Home, new_server: NewServer) -> None:
     server = await new_server("--log-format", "json", "--log-level", "debug", ALONE)
     await server.ready()
     await home.create_backup("b1")
@@ -87,7 +87,7 @@ async def test_json_lines(home: Home, new_server: NewServer) -> None:
 
 
 @pytest.mark.parametrize("case", ["namespace", "API server", "port", "kubeconfig"])
-async def test_what_keeps_it_from_starting_is_one_clear_error(
+async def test_a_failed_start_is_one_clear_error(
     home: Home, control_plane: ControlPlane, tmp_path: Path, new_server: NewServer, case: str
 ) -> None:
     kubeconfig, arguments, text = control_plane.kubeconfig, ["-n", home.namespace, ALONE], ""
@@ -103,7 +103,7 @@ async def test_what_keeps_it_from_starting_is_one_clear_error(
         other = await new_server(ALONE)
         await other.ready()
         arguments += ["--metrics-address", str(other.url).removeprefix("http://")]
-        text = "Address already in use; --metrics-address names another address"
+        text = "Address already in use; choose another address with --metrics-address"
     else:
         kubeconfig, text = tmp_path / "missing", "error finding Kubernetes API server config"
     server = ServerProcess(tmp_path, kubeconfig, *arguments)
@@ -116,7 +116,7 @@ async def test_what_keeps_it_from_starting_is_one_clear_error(
 
 
 @pytest.mark.spec("SRV-007")
-async def test_missing_definitions_are_said(tmp_path: Path) -> None:
+async def test_missing_definitions_are_reported(tmp_path: Path) -> None:
     async with scripted_server() as cluster:
         cluster.on(
             "GET /api/v1/namespaces/velero",
@@ -234,7 +234,7 @@ async def test_a_backup_killed_in_its_upload_leaves_nothing_that_counts(
     await home.create_backup("b2")
     assert (await home.ended("backups", "b2"))["phase"] == "Completed"
     for server in (first, second):
-        assert bucket.server.credentials.secret_key not in server.log
+        assert bucket.server.credentials.secret_access_key not in server.log
 
 
 async def test_a_restore_killed_half_way_is_failed_by_the_next_server(
@@ -301,7 +301,7 @@ async def test_a_claim_that_is_stored_after_its_server_died_is_settled(
         assert found["phase"] == "Failed"
         reason = f"the {kind.lower()} was InProgress, but no server worked on it any more"
         assert found["failureReason"] == reason
-    # It goes on with what is asked of it.
+    # It continues with new work.
     await home.create_backup("b1")
     assert (await home.ended("backups", "b1"))["phase"] == "Completed"
     assert await server.stop() == 0
@@ -325,14 +325,15 @@ async def test_one_server_leads_and_another_takes_over(
     assert (await home.ended("backups", "b1"))["phase"] == "Completed"
     assert "b1" not in second.log + third.log
 
-    # Told to stop, it gives the lease back: somebody takes over at its next try.
+    # A server that is told to stop gives the lease back, so that another takes it at its next try.
     assert await first.stop() == 0
+    assert await holder() != leader
     assert (await first.page("readyz"))[0] == 0
 
     async def taken_over() -> bool:
         return await holder() not in ("", leader)
 
-    await eventually(taken_over, timeout_seconds=5)
+    await eventually(taken_over)
     await home.create_backup("b2")
     assert (await home.ended("backups", "b2"))["phase"] == "Completed"
     leading, waiting = (second, third) if "b2" in second.log else (third, second)

@@ -35,7 +35,7 @@ from pinnace.cli.completion import answering, names
 names.SECONDS = 60.0
 answering.main(program.cli, ["zsh", *sys.argv[1:]])
 """
-"""Completion on a machine with much else to do, where a quarter of a second is too little."""
+"""Completion on a busy machine, where a quarter of a second is too little."""
 
 
 async def completed(command: Pinnace, *words: str) -> list[str]:
@@ -57,7 +57,9 @@ async def gone(home: Home, plural: str, name: str) -> None:
     await eventually(check)
 
 
-async def test_from_backup_to_deletion(home: Home, new_server: NewServer, command: Pinnace) -> None:
+async def test_a_backup_is_created_listed_described_logged_and_deleted(
+    home: Home, new_server: NewServer, command: Pinnace
+) -> None:
     await ready(new_server)
     words = ["--include-namespaces", home.namespace, "--include-resources", "configmaps,secrets", "--wait"]
     made = await command("backup", "create", "b1", *words, "--labels", "a=b")
@@ -111,7 +113,9 @@ def _files(folder: Path) -> list[Path]:
     return [path for path in folder.rglob("*") if path.is_file()]
 
 
-async def test_restores(home: Home, new_server: NewServer, command: Pinnace, client: KubeClient) -> None:
+async def test_restores_are_created_listed_described_logged_and_deleted(
+    home: Home, new_server: NewServer, command: Pinnace, client: KubeClient
+) -> None:
     target = f"target-{secrets.token_hex(4)}"
     await ready(new_server)
     await home.create_backup("b1")
@@ -146,7 +150,7 @@ async def test_restores(home: Home, new_server: NewServer, command: Pinnace, cli
 
 
 @pytest.mark.spec("CLI-008", "CLI-026")
-async def test_what_does_not_exist(home: Home, command: Pinnace) -> None:
+async def test_missing_objects_are_reported(home: Home, command: Pinnace) -> None:
     place = f"namespace {home.namespace}"
     no_backup = f'backups.velero.io "nope" not found; there are no backups in {place}'
     cases = {
@@ -183,7 +187,7 @@ async def test_what_does_not_exist(home: Home, command: Pinnace) -> None:
 
 
 @pytest.mark.spec("CLI-026", "CLI-028")
-async def test_logs_of_what_has_not_ended(home: Home, command: Pinnace) -> None:
+async def test_logs_of_unfinished_runs_are_refused(home: Home, command: Pinnace) -> None:
     for name, phase in (("running", "InProgress"), ("going", "Deleting"), ("new", "")):
         body = {
             "apiVersion": "velero.io/v1",
@@ -209,7 +213,7 @@ async def test_logs_of_what_has_not_ended(home: Home, command: Pinnace) -> None:
 
 
 @pytest.mark.spec("CLI-011")
-async def test_printing_sends_nothing(home: Home, command: Pinnace) -> None:
+async def test_printing_an_object_sends_nothing(home: Home, command: Pinnace) -> None:
     printed = await command("backup", "create", "b1", "--include-namespaces", "nginx", "-o", "yaml")
     assert yaml.safe_load(printed.out) == {
         "apiVersion": "velero.io/v1",
@@ -234,7 +238,7 @@ async def test_printing_sends_nothing(home: Home, command: Pinnace) -> None:
 
 
 @pytest.mark.spec("CLI-045")
-async def test_an_empty_list(command: Pinnace, home: Home) -> None:
+async def test_an_empty_list_has_its_form_in_every_output(command: Pinnace, home: Home) -> None:
     assert (await command("backup", "get")).out == ""
     listed = await command("backup", "get", "-o", "json")
     assert json.loads(listed.out)["kind"] == "BackupList"
@@ -242,7 +246,7 @@ async def test_an_empty_list(command: Pinnace, home: Home) -> None:
 
 
 @pytest.mark.spec("CLI-029")
-async def test_the_source_of_a_restore(home: Home, command: Pinnace) -> None:
+async def test_a_restore_needs_one_source_that_exists(home: Home, command: Pinnace) -> None:
     both = ["--from-backup", "b", "--from-schedule", "s"]
     for words in ([], both):
         outcome = await command("restore", "create", "r", *words)
@@ -305,7 +309,7 @@ async def test_version_with_and_without_a_server(home: Home, new_server: NewServ
     alone = await command("version", "--timeout", "100ms")
     assert alone.lines[-1] == ("<error getting server version: timed out waiting for the server to answer>")
     await ready(new_server)
-    both = await command("version", "--timeout", "30s")
+    both = await command("version", "--timeout", "120s")
     assert both.out == (
         f"Client:\n\tVersion: v{__version__}\n\tGit commit: -\nServer:\n\tVersion: v{__version__}\n"
     )
@@ -364,7 +368,7 @@ async def test_a_server_for_a_folder_finds_what_was_made_without_one(
         await client.delete(CLUSTER_ROLE_BINDINGS, f"velero-{namespace}")
 
 
-async def test_commands_where_nothing_is_installed(velero_crds: None, command: Pinnace) -> None:
+async def test_commands_without_an_installation_say_so(velero_crds: None, command: Pinnace) -> None:
     """A namespace without a server is empty; waiting is in vain, and says so."""
     outcome = await command("backup", "get", "-n", "nowhere")
     assert (outcome.code, outcome.out) == (0, "")

@@ -1,4 +1,4 @@
-"""What a running server notices of a cluster that changes, and what it lets operators see of itself."""
+"""Changes of a cluster that a running server notices, and its profiles for operators."""
 
 import asyncio
 import re
@@ -75,7 +75,7 @@ async def test_a_kind_that_is_new_is_in_the_next_backup(
     path = f"resources/widgets.{widgets.group}/namespaces/{home.namespace}/w1.json"
     assert path in await contents("after")
 
-    # And one that is gone is missed by nobody.
+    # A kind that is gone is no error.
     await client.delete(CUSTOM_RESOURCE_DEFINITIONS, f"widgets.{widgets.group}")
 
     async def gone() -> bool:
@@ -101,7 +101,7 @@ async def test_profiles_of_a_running_server(home: Home, new_server: NewServer) -
     assert await server.stop() == 0
 
 
-async def test_a_server_that_is_looked_at_stops_all_the_same(home: Home, new_server: NewServer) -> None:
+async def test_a_profile_in_progress_does_not_delay_a_stop(home: Home, new_server: NewServer) -> None:
     server = await new_server(ALONE, "--profiler-address", "localhost:0")
     await server.ready()
     found = re.search(r'Serving profiles.* address="(\S+)"', server.log)

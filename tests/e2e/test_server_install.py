@@ -1,4 +1,4 @@
-"""What `install` makes, on a real API server: accepted as it is, enough to work with, waited for."""
+"""The objects of `install` on a real API server: accepted unchanged, sufficient, and waited for."""
 
 import asyncio
 import json

@@ -24,13 +24,13 @@ WAITS = "Restore waits for another that may work on the same namespaces"
 
 
 async def in_phase(home: Home, plural: str, phases: dict[str, str]) -> None:
-    """Wait until objects have these phases; an empty one is that of an object nobody has taken."""
+    """Wait until objects have these phases; an empty one is that of an unprocessed object."""
 
     async def check() -> bool:
         found = {name: (await home.status(plural, name)).get("phase", "") for name in phases}
         return found == phases
 
-    await eventually(check, timeout_seconds=60)
+    await eventually(check)
 
 
 @pytest.fixture
@@ -121,7 +121,7 @@ async def test_two_backups_in_flight_are_ended_before_a_stop(
         "pinnace.io/waits-for": "a free worker of the server, which runs backup b1, b2"
     }
 
-    # What this process works on is not deleted, whichever worker has it.
+    # Objects that this process works on are not deleted, whichever worker has them.
     for name in ("b1", "b2"):
         body = {
             "apiVersion": "velero.io/v1",
@@ -202,7 +202,7 @@ async def test_two_backups_killed_half_way_are_both_failed_by_the_next_server(
     assert names(home.location) == []
 
 
-async def test_counts_of_backups_at_once(home: Home, new_server: NewServer) -> None:
+async def test_backups_at_once_are_counted_and_logged_apart(home: Home, new_server: NewServer) -> None:
     server = await new_server(ALONE, "--backup-workers", "3")
     await server.ready()
     for number in range(6):
@@ -215,8 +215,9 @@ async def test_counts_of_backups_at_once(home: Home, new_server: NewServer) -> N
 
     await eventually(counted)
     for number in range(6):
-        log = [line for line in server.log.splitlines() if f"/b{number} " in line]
-        assert all(f"backup={home.namespace}/b{number}" in line for line in log if " backup=" in line)
+        lines = [line for line in server.log.splitlines() if f"/b{number} " in line and " backup=" in line]
+        assert lines
+        assert all(f"backup={home.namespace}/b{number}" in line for line in lines)
 
 
 async def test_restores_into_one_namespace_run_one_after_the_other(
@@ -230,7 +231,7 @@ async def test_restores_into_one_namespace_run_one_after_the_other(
     await site.create("anywhere")
     await site.waiting("anywhere", "r1")
 
-    # Neither holds a worker: what is in nobody's way runs. One younger than `anywhere` would be in its way.
+    # Neither holds a worker, so `r3` runs below; while `anywhere` waits, it would wait for that.
     await site.phases(r1="InProgress", r2="", anywhere="")
 
     async def says_why() -> bool:
@@ -250,7 +251,7 @@ async def test_restores_into_one_namespace_run_one_after_the_other(
     assert (await client.get(CONFIGMAPS, "map-2", targets[0]))["data"] == {"number": "2"}
 
 
-async def test_a_younger_restore_waits_for_the_elder_that_waits(
+async def test_a_younger_restore_waits_for_an_older_one_that_waits(
     restores: NewRestores, targets: tuple[str, str]
 ) -> None:
     site = await restores("--restore-workers", "3")
@@ -283,7 +284,7 @@ async def test_a_restore_that_waits_when_the_server_dies_is_run_by_the_next(
     assert (await site.home.status("restores", "r1"))["failureReason"] == ORPHAN.format("restore")
 
 
-async def test_restores_into_one_namespace_at_once_for_who_asks_for_it(
+async def test_restores_into_one_namespace_run_at_once_if_the_flag_allows_it(
     restores: NewRestores, targets: tuple[str, str]
 ) -> None:
     site = await restores("--restore-workers", "2", "--allow-parallel-restores-into-namespace")

@@ -46,12 +46,12 @@ class Application:
         )
 
     async def run_pod(self, pod: JSONObject, **annotations: str) -> JSONObject:
-        """Create a pod with these annotations; it, once it is ready."""
+        """Create a pod with these annotations; return it once it is ready."""
         pod["metadata"]["annotations"] = annotations
         return await run_pod(self.client, self.namespace, pod)
 
     async def back_up(self, **spec: Any) -> str:
-        """Back up the namespace; the log."""
+        """Back up the namespace; return the log."""
         wanted = {"includedNamespaces": [self.namespace], "includedResources": ["pods", "configmaps"], **spec}
         metadata = {"name": "b", "namespace": "velero"}
         await make_backup(self._settings, decode(Backup, {"metadata": metadata, "spec": wanted}))
@@ -64,7 +64,7 @@ class Application:
         return sorted(name for kind, _, name in items(self._location, "b") if kind == "pods")
 
     async def restore(self, **spec: Any) -> str:
-        """Restore into `copy`; the log."""
+        """Restore into `copy`; return the log."""
         wanted = {"backupName": "b", "namespaceMapping": {self.namespace: self.copy}, **spec}
         metadata = {"name": "r", "namespace": "velero"}
         restore = decode(Restore, {"metadata": metadata, "spec": wanted})
@@ -74,13 +74,13 @@ class Application:
         return gzip.decompress((folder / "restore-r-logs.gz").read_bytes()).decode()
 
     def results(self) -> JSONObject:
-        """What the restore's results file says."""
+        """The content of the restore's results file."""
         data = gzip.decompress((self._location / "restores/r/restore-r-results.gz").read_bytes())
         results: JSONObject = json.loads(data)
         return results
 
     async def compare(self, *pods: str) -> None:
-        """The restored namespace has these pods and no others, and each is what it was."""
+        """Assert that the restored namespace has exactly these pods, and that each equals its original."""
         found = {pod["metadata"]["name"]: pod for pod in await self.client.list_all(PODS, self.copy)}
         assert sorted(found) == sorted(pods)
         for name in pods:
@@ -89,7 +89,7 @@ class Application:
 
 
 def _essence(pod: JSONObject) -> JSONObject:
-    """What the user wrote of a pod."""
+    """The part of a pod that the user wrote."""
     containers = [
         {key: container.get(key) for key in ("name", "image", "command", "envFrom")}
         for container in pod["spec"]["containers"]

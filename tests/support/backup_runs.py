@@ -59,7 +59,7 @@ def bound_pod() -> FakeCluster:
 
 
 class FakeSnapshots:
-    """Notes which volumes it is to snapshot."""
+    """Records the volumes that it is asked to snapshot."""
 
     def __init__(self, *errors: Exception) -> None:
         self.errors = errors
@@ -72,7 +72,7 @@ class FakeSnapshots:
 
 
 class Store(BackupStore):
-    """A store in a directory that fails where it is told to."""
+    """A store in a directory that fails on request."""
 
     def __init__(self, root: Path) -> None:
         super().__init__(FilesystemStore(root), Layout(""), location="default")

@@ -1,4 +1,4 @@
-"""Clocks for tests: one that stands still until it is told to move, and one that hurries."""
+"""Clocks for tests: one that moves on request, one that moves with each call, and a timer that is fast."""
 
 import asyncio
 from datetime import UTC, datetime, timedelta
@@ -26,7 +26,7 @@ class FrozenClock:
 
 
 class TickingClock(FrozenClock):
-    """A clock on which some seconds pass between any two looks."""
+    """A clock that moves by some seconds with each call."""
 
     def __init__(self, seconds: float = 2.0) -> None:
         super().__init__()
@@ -37,11 +37,11 @@ class TickingClock(FrozenClock):
 
 
 class HurriedTimer:
-    """A timer that hurries, for waits beside real work whose length does not matter.
+    """A timer that is faster than real time, for waits beside real work whose length does not matter.
 
     Args:
-        factor: how many of its seconds pass in a real one. Where other work of the test must get something
-            done between two moments of the timer, it has to be small enough for a busy machine.
+        factor: the number of its seconds in a real one. If other work of the test has to be done between two
+            moments of the timer, the factor must be small enough for a busy machine.
     """
 
     def __init__(self, factor: float = 200.0) -> None:

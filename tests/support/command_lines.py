@@ -1,4 +1,4 @@
-"""What a command wrote, as its tests compare it."""
+"""The output of a command, as tests compare it."""
 
 from tests.e2e.without_server.command import Outcome
 

@@ -1,4 +1,4 @@
-"""Containers that run no command, but answer as a test tells them to."""
+"""Containers that run no command, but answer as a test scripts it."""
 
 import asyncio
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ from pinnace.kube.transport.requests import Output
 
 @dataclass(frozen=True, kw_only=True)
 class Behaviour:
-    """What one command does: say something, wait for `until` if there is one, end or fail."""
+    """What one command does: print a text, wait for `until` if given, end or fail."""
 
     code: int = 0
     stdout: Sequence[bytes] = ()
@@ -20,7 +20,7 @@ class Behaviour:
 
 @dataclass
 class FakeContainers:
-    """An executor that notes what is run, as `namespace/pod/container: words`, and the words one by one.
+    """An executor that records what is run, as `namespace/pod/container: words`, and the words one by one.
 
     Behaviours are by the first word of the command; others just succeed.
     """

@@ -30,7 +30,7 @@ async def ensure_crds(client: KubeClient) -> None:
             return False
         return True
 
-    await eventually(served, timeout_seconds=60)
+    await eventually(served)
 
 
 async def _established(client: KubeClient) -> set[str]:

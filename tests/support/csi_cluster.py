@@ -37,7 +37,7 @@ from tests.support.waiting import POLL_SECONDS, eventually
 DRIVER = "folders.example.io"
 CLASS = "folders"
 BLOCK_BYTES = 1 << 20
-"""Of a volume in Block mode."""
+"""The size of a volume in Block mode."""
 DIRECTORY = "/var/lib/csi-folders"
 SOCKET = f"/var/lib/kubelet/plugins/{CLASS}/csi.sock"
 REGISTRATION = f"/var/lib/kubelet/plugins_registry/{CLASS}-reg.sock"
@@ -81,7 +81,7 @@ class CSICluster:
         name = f"pvc-{claim['metadata']['uid']}"
         with contextlib.suppress(NotFound):
             await self.client.get(PERSISTENT_VOLUMES, name)
-            return  # made a moment ago; the claim is being bound
+            return  # it exists already; the claim is being bound
         folder = self._directory / "volumes" / name
         if source := claim["spec"].get("dataSource"):
             handle = await self._ready_snapshot(source["name"], claim["metadata"]["namespace"])
@@ -107,7 +107,7 @@ class CSICluster:
 
 
 def _copy(source: Path, target: Path) -> None:
-    """With links, modes and owners, as a snapshot of a disk has them."""
+    """Copy with links, modes and owners, as a snapshot of a disk has them."""
     subprocess.run(["cp", "-a", source, target], check=True)
 
 

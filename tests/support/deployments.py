@@ -25,5 +25,5 @@ def process_of(cluster: NodeCluster, words: str) -> dict[str, list[str]]:
                 [root] = [mount for mount in mounts if mount[4] == "/"]
                 return {**said, "Root": root[5].split(",")[:1]}
         except OSError:
-            continue  # it has ended meanwhile
+            continue  # it has ended since
     raise AssertionError(f"no pod runs pinnace {words}")

@@ -1,4 +1,4 @@
-"""Makes a step of a program fail: what tests of fault injection share."""
+"""Makes a step of a program fail, for tests of fault injection."""
 
 from collections.abc import Callable
 from inspect import iscoroutinefunction

@@ -9,10 +9,9 @@ from pinnace.http.requests import RetryPolicy
 from pinnace.kube.client import KubeClient
 from pinnace.storage.backup_store import BackupStore
 
-QUICK_STORE = RetryPolicy(attempts=3, delay_seconds=0.01, request_seconds=10.0, upload_seconds=10.0)
-
-
-IMPATIENT_STORE = RetryPolicy(attempts=2, delay_seconds=0.01, request_seconds=0.8, upload_seconds=0.8)
+QUICK_STORE = RetryPolicy(attempts=3, delay_seconds=0.01, request_seconds=30.0, upload_seconds=30.0)
+IMPATIENT_STORE = RetryPolicy(attempts=2, delay_seconds=0.01, request_seconds=2.0, upload_seconds=2.0)
+"""For stores that stall."""
 
 
 class Reach(Protocol):

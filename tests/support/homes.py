@@ -1,4 +1,4 @@
-"""Servers as processes, each with a home of its own, and the command line beside them."""
+"""Servers as processes, each with its own namespace, and the command line beside them."""
 
 import base64
 import json
@@ -94,7 +94,7 @@ class Home:
             status.update(await self.status(plural, name))
             return status.get("phase") in FINAL
 
-        await eventually(check, timeout_seconds=60)
+        await eventually(check)
         return status
 
 

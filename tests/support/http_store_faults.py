@@ -1,9 +1,9 @@
-"""What every store over HTTP must do when the way to it is bad, or something on the way lies.
+"""The behaviour of every store over HTTP when connections fail or something else answers in its place.
 
-`HTTPStoreFaults` is for the stores of GCS and Azure, `StoreBehindALiar` for all. The classes that run them
+`HTTPStoreFaults` is for the stores of GCS and Azure, `FalseAnswers` for all. The classes that run them
 give the fixtures of their stores: `store`; `through`, the same through `proxy`; `busy`, how
-the service says that it is overloaded; `missing`, a bucket that is not there; `nowhere`, one where nobody
-listens; `by_https`, a bucket opened with the authority of its server, and without.
+the service says that it is overloaded; `missing`, a bucket that does not exist; `nowhere`, one on a
+port without a listener; `by_https`, a bucket opened with the authority of its server, and without.
 """
 
 import asyncio
@@ -16,6 +16,7 @@ from hack.cluster.proxy import FaultProxy
 from pinnace.storage.errors import ObjectNotFound, StorageError, StoreConfigError, StoreUnavailable
 from pinnace.storage.interface import ObjectStore
 from tests.support.store_conformance import blocks, content
+from tests.support.waiting import PATIENCE_SECONDS
 
 
 def calls(store: ObjectStore) -> Sequence[Awaitable[object]]:
@@ -110,7 +111,7 @@ class HTTPStoreFaults:
 
 PAGE = b"<html><head><title>Log in</title></head><body><form/></body></html>"
 ERROR = b"<Error><Code>InternalError</Code><Message>We failed.</Message></Error>"
-LIES = {
+FALSE_ANSWERS = {
     "html": Respond(200, PAGE, {"Content-Type": "text/html; charset=utf-8", "ETag": '"5d41402abc4b2a76"'}),
     "html without a type": Respond(200, PAGE),
     "empty": Respond(200),
@@ -118,11 +119,11 @@ LIES = {
     "error": Respond(200, ERROR, {"Content-Type": "application/xml"}),
     "xml": Respond(200, b"<Result/>", {"Content-Type": "application/xml"}),
 }
-"""What proxies, login pages and caches answer, and stores that are broken."""
+"""Answers of proxies, login pages, caches and broken stores."""
 
 Call = Callable[[ObjectStore], Awaitable[object]]
 
-LIED_TO: dict[str, Call] = {
+ANSWERED_CALLS: dict[str, Call] = {
     "put": lambda store: store.put("b", b"x"),
     "put in parts": lambda store: store.put("b", blocks(12)),
     "get": lambda store: content(store, "a"),
@@ -133,16 +134,16 @@ LIED_TO: dict[str, Call] = {
 }
 
 
-class StoreBehindALiar:
+class FalseAnswers:
     """The tests; see the module for the fixtures."""
 
-    @pytest.mark.parametrize("lie", LIES.values(), ids=LIES)
-    @pytest.mark.parametrize("call", LIED_TO.values(), ids=LIED_TO)
-    async def test_what_is_no_answer_of_the_store_is_an_error(
-        self, store: ObjectStore, through: ObjectStore, proxy: FaultProxy, call: Call, lie: Respond
+    @pytest.mark.parametrize("answer", FALSE_ANSWERS.values(), ids=FALSE_ANSWERS)
+    @pytest.mark.parametrize("call", ANSWERED_CALLS.values(), ids=ANSWERED_CALLS)
+    async def test_an_answer_of_something_else_is_an_error(
+        self, store: ObjectStore, through: ObjectStore, proxy: FaultProxy, call: Call, answer: Respond
     ) -> None:
         await store.put("a", b"x")
-        proxy.rules.add(lie)
+        proxy.rules.add(answer)
         with pytest.raises(StoreUnavailable) as caught:
             await call(through)
 
@@ -150,35 +151,35 @@ class StoreBehindALiar:
         assert "not the service's answer" in str(caught.value)
         assert not await store.exists("b")
 
-    @pytest.mark.parametrize("lie", LIES.values(), ids=LIES)
+    @pytest.mark.parametrize("answer", FALSE_ANSWERS.values(), ids=FALSE_ANSWERS)
     async def test_a_deletion_that_was_not_carried_out_is_an_error(
-        self, store: ObjectStore, through: ObjectStore, proxy: FaultProxy, lie: Respond
+        self, store: ObjectStore, through: ObjectStore, proxy: FaultProxy, answer: Respond
     ) -> None:
         await store.put("a", b"x")
-        proxy.rules.add(lie, method="DELETE")
+        proxy.rules.add(answer, method="DELETE")
         with pytest.raises(StorageError, match=r"cannot delete 'a'|not the service's answer"):
             await through.delete("a")
 
         assert await store.exists("a")
 
-    @pytest.mark.parametrize("lie", LIES.values(), ids=LIES)
+    @pytest.mark.parametrize("answer", FALSE_ANSWERS.values(), ids=FALSE_ANSWERS)
     async def test_a_deletion_that_was_not_carried_out_is_sent_again(
-        self, store: ObjectStore, through: ObjectStore, proxy: FaultProxy, lie: Respond
+        self, store: ObjectStore, through: ObjectStore, proxy: FaultProxy, answer: Respond
     ) -> None:
         await store.put("a", b"x")
-        rule = proxy.rules.add(lie, method="DELETE", times=1)
+        rule = proxy.rules.add(answer, method="DELETE", times=1)
         await through.delete("a")
 
         assert rule.hits == 1
         assert not await store.exists("a")
 
-    @pytest.mark.parametrize("lie", LIES.values(), ids=LIES)
-    async def test_lies_that_end_are_made_good(
-        self, store: ObjectStore, through: ObjectStore, proxy: FaultProxy, lie: Respond
+    @pytest.mark.parametrize("answer", FALSE_ANSWERS.values(), ids=FALSE_ANSWERS)
+    async def test_false_answers_that_end_are_made_good(
+        self, store: ObjectStore, through: ObjectStore, proxy: FaultProxy, answer: Respond
     ) -> None:
         await store.put("a", b"x")
-        for call in LIED_TO.values():
-            rule = proxy.rules.add(lie, times=1)
+        for call in ANSWERED_CALLS.values():
+            rule = proxy.rules.add(answer, times=1)
             await call(through)
             assert rule.hits == 1
 
@@ -201,7 +202,7 @@ class StoreBehindALiar:
         self, store: ObjectStore, through: ObjectStore, proxy: FaultProxy, status: int
     ) -> None:
         await store.put("a", b"x")
-        for call in LIED_TO.values():
+        for call in ANSWERED_CALLS.values():
             rule = proxy.rules.add(Respond(status, b"", {"Location": "http://127.0.0.1:1/login"}), times=1)
             await call(through)
             assert rule.hits == 1
@@ -211,16 +212,16 @@ class StoreBehindALiar:
     ) -> None:
         await store.put("a", b"x")
         proxy.rules.add(Respond(307, b"", {"Location": "http://127.0.0.1:1/elsewhere"}))
-        for call in LIED_TO.values():
+        for call in ANSWERED_CALLS.values():
             with pytest.raises(StorageError) as caught:
                 await call(through)
             assert "127.0.0.1:1/" not in str(caught.value)
 
-    @pytest.mark.parametrize("call", LIED_TO.values(), ids=LIED_TO)
+    @pytest.mark.parametrize("call", ANSWERED_CALLS.values(), ids=ANSWERED_CALLS)
     async def test_a_store_that_accepts_and_never_answers_fails_fast(
         self, hasty: ObjectStore, proxy: FaultProxy, call: Call
     ) -> None:
         proxy.rules.add(Stall())
-        async with asyncio.timeout(15):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             with pytest.raises(StoreUnavailable, match="no answer in time"):
                 await call(hasty)

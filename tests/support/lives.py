@@ -21,7 +21,7 @@ class Lives:
         self._pid: int | None = None
 
     def pass_by(self, gate: WriteGate) -> None:
-        """From now on, let the server's requests through this gate."""
+        """Send the server's requests through this gate from now on."""
         for proxy in self._proxies:
             proxy.rules = gate
 
@@ -47,7 +47,7 @@ class Lives:
 
     @property
     def log(self) -> str:
-        """What all servers said."""
+        """The logs of all servers."""
         return Path(self._order.log).read_text()
 
 

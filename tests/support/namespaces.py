@@ -5,7 +5,7 @@ from pinnace.kube.errors import NotFound
 from pinnace.kube.resources import NAMESPACES, PERSISTENT_VOLUME_CLAIMS, PODS
 from tests.support.waiting import eventually
 
-GONE_SECONDS = 90.0
+GONE_SECONDS = 180.0
 
 
 async def delete_namespace(client: KubeClient, name: str) -> None:

@@ -40,7 +40,7 @@ IMAGE = "localhost/pinnace/agent:1"
 
 
 START_SECONDS = 120.0
-"""For an agent to start: seconds of processor time, of which a busy machine gives a tenth."""
+"""The time for an agent to start: it needs seconds of processor time, and a busy machine is slow."""
 
 
 PASSWORD = b"a password of its own"
@@ -54,7 +54,7 @@ SUM_FILES = "cd /{volume} && find . -path ./.velero -prune -o -type f -exec md5s
 
 GATE = """\
 #!/bin/sh
-# Waits before or after the commands that the test names, as long as it wants.
+# Waits before or after the commands that the test names, until the test releases it.
 for word in $(cat "{gate}" 2>/dev/null); do
     for argument in "$@"; do
         if [ "$word" = "$argument" ]; then
@@ -155,15 +155,15 @@ class Stage:
         return directory
 
     def hold(self, *commands: str) -> None:
-        """Let the uploader wait before these commands: `backup`, `restore` of restic, `create` of kopia."""
+        """Make the uploader wait before these commands: `backup`, `restore` of restic, `create` of kopia."""
         self._gate.write_text(" ".join(commands))
 
     def hold_after(self, *commands: str) -> None:
-        """Let the uploader wait when it has done one of these commands, and told so."""
+        """Make the uploader wait after it has carried out and reported one of these commands."""
         self._gate.with_name("gate.after").write_text(" ".join(commands))
 
     async def held(self) -> None:
-        """Wait until one of them waits."""
+        """Wait until a command is held."""
 
         async def reached() -> bool:
             return self._gate.with_name("gate.reached").exists()
@@ -171,7 +171,7 @@ class Stage:
         await eventually(reached)
 
     def release(self) -> None:
-        """Let it go on."""
+        """Let the command continue."""
         for name in ("gate", "gate.after"):
             self._gate.with_name(name).unlink(missing_ok=True)
         self._gate.with_name("gate.reached").unlink()
@@ -179,7 +179,7 @@ class Stage:
     # --- The application ---------------------------------------------------------------------------------
 
     async def run_pod(self, pod: JSONObject, volumes: str | None = None) -> JSONObject:
-        """Create a pod that wants these volumes saved; it, once it is ready."""
+        """Create a pod whose annotation names these volumes; return it once it is ready."""
         if volumes is not None:
             pod["metadata"]["annotations"] = {labels.VOLUMES_TO_BACKUP: volumes}
         return await run_pod(self.client, self.app, pod)
@@ -203,7 +203,7 @@ class Stage:
     # --- Backups and restores ----------------------------------------------------------------------------
 
     async def back_up(self, name: str = "b", **spec: Any) -> JSONObject:
-        """Back up the application; the Backup as it ended."""
+        """Back up the application; return the Backup once it has ended."""
         await self.begin_backup(name, **spec)
         return await self.site.reached("backups", name)
 
@@ -211,7 +211,7 @@ class Stage:
         await self.site.create("backups", name, spec={"includedNamespaces": [self.app], **spec})
 
     async def restore(self, name: str = "r", *, backup: str = "b", **spec: Any) -> JSONObject:
-        """Restore it; the Restore as it ended."""
+        """Restore the application; return the Restore once it has ended."""
         await self.begin_restore(name, backup=backup, **spec)
         return await self.site.reached("restores", name)
 
@@ -233,11 +233,11 @@ class Stage:
             found += await Uploaders.of(accesses).snapshot_ids(place)
         return found
 
-    async def order_of(self, plural: str, backup: str) -> JSONObject:
-        """The only order of a backup."""
+    async def pod_volume_of(self, plural: str, backup: str) -> JSONObject:
+        """The only PodVolumeBackup or PodVolumeRestore of a backup."""
         found = await self.client.list_all(self.kind(plural), self.site.namespace)
-        [order] = [obj for obj in found if obj["metadata"]["labels"].get(labels.BACKUP_NAME) == backup]
-        return order
+        [pod_volume] = [obj for obj in found if obj["metadata"]["labels"].get(labels.BACKUP_NAME) == backup]
+        return pod_volume
 
     @staticmethod
     def kind(plural: str) -> APIResource:

@@ -60,7 +60,7 @@ class Nursery:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._process.communicate(timeout=30)
+        self._process.communicate(timeout=120)
 
     def start(self, order: Order) -> int:
         """Start a server; its process id."""
@@ -74,13 +74,13 @@ class Nursery:
 
 
 def kill(pid: int) -> None:
-    """End a server as a power cut does. It is gone when this returns, and has written nothing since."""
+    """Kill a server, as a power cut does. It is gone when this returns."""
     descriptor = os.pidfd_open(pid)
     try:
         signal.pidfd_send_signal(descriptor, signal.SIGKILL)
         with selectors.DefaultSelector() as selector:
             selector.register(descriptor, selectors.EVENT_READ)
-            assert selector.select(timeout=30), f"process {pid} outlives SIGKILL"
+            assert selector.select(timeout=120), f"process {pid} outlives SIGKILL"
     finally:
         os.close(descriptor)
 

@@ -22,7 +22,7 @@ NAME = "example.io/copy"
 
 
 class Operations:
-    """What the actions of a test know of their operations; outlives their instances.
+    """The operations of a test's actions; outlives the instances of the actions.
 
     Attributes:
         progress: of each operation; by default under way.

@@ -1,4 +1,4 @@
-"""Programs of plugins for tests: files to put into a plugin directory, and a log that remembers."""
+"""Programs of plugins for tests: files to put into a plugin directory, and a log that records."""
 
 import sys
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ class Line:
 
 @dataclass
 class RecordingLog:
-    """A LogSink that keeps what it is given."""
+    """A LogSink that records its messages."""
 
     lines: list[Line] = field(default_factory=list)
 
@@ -56,7 +56,7 @@ def put_script(directory: Path, name: str, text: str) -> Path:
 
 
 def pod(wish: str = "", **labels: str) -> dict[str, Any]:
-    """A pod with a wish to the sample plugin."""
+    """A pod whose annotation tells the sample plugin what to do."""
     metadata: dict[str, Any] = {"name": "web", "namespace": "shop", "annotations": {"example.io/do": wish}}
     if labels:
         metadata["labels"] = labels

@@ -1,4 +1,4 @@
-"""What runs with plugins share."""
+"""Helpers of runs with plugins."""
 
 
 def config_map(name: str, wish: str = "", **extra: object) -> dict[str, object]:

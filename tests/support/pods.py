@@ -1,4 +1,4 @@
-"""Pods on the nodes of a test cluster: made, waited for, entered."""
+"""Pods on the nodes of a test cluster: creating them, waiting for them, running commands in them."""
 
 import json
 from collections.abc import Callable
@@ -11,9 +11,9 @@ from pinnace.kube.resources import EVENTS, PERSISTENT_VOLUME_CLAIMS, PODS
 from tests.support.waiting import eventually
 
 START_TIMEOUT_SECONDS = 120.0
-EXEC_TIMEOUT_SECONDS = 30.0
+EXEC_TIMEOUT_SECONDS = 120.0
 FOREVER = "trap exit TERM; while :; do sleep 3600 & wait $!; done"
-"""A shell command that runs until it is asked to end, and then ends at once, unlike a bare `sleep`."""
+"""A shell command that runs until SIGTERM, and then ends at once, unlike a bare `sleep`."""
 
 
 def busybox_pod(

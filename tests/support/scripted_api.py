@@ -1,8 +1,8 @@
 """An API server in memory, with the methods of `KubeClient` and the rules of the real one.
 
 Status sub-resources, generations, resourceVersions, uids, generated names, finalizers, preconditions and
-merge patches behave as those of a real API server: `api_conformance` runs the same tests against both. What a
-test scripts are the errors (`before`, `after`), and the objects that are there.
+merge patches behave as those of a real API server: `api_conformance` runs the same tests against both. A test
+scripts the errors (`before`, `after`) and the objects that exist.
 """
 
 import asyncio
@@ -41,8 +41,8 @@ class ScriptedAPI(Generic[K]):
     Attributes:
         objects: as they are stored, by key.
         calls: each call, as `describe` shows it.
-        before, after: called with verb, plural and name before and after each call takes effect; what they
-            raise is the answer.
+        before, after: called with verb, plural and name before and after each call takes effect; an
+            exception is the answer.
         with_status: plurals of the kinds with a status sub-resource.
         page_size: objects on a page of a list.
     """
@@ -68,11 +68,11 @@ class ScriptedAPI(Generic[K]):
         return cast(K, (resource.group_resource, namespace, name))
 
     def describe(self, verb: str, resource: APIResource, namespace: str, name: str) -> Call:
-        """Return what `calls` keeps of a call; the name of a list is its label selector."""
+        """Return the entry of a call in `calls`; the name of a list is its label selector."""
         return (verb, resource.name, "" if verb == "list" else name)
 
     def check(self, verb: str, resource: APIResource, namespace: str, name: str) -> None:
-        """Raise what the server answers in place of carrying out a call."""
+        """Raise the error that the server answers in place of carrying out a call."""
 
     def new_uid(self, resource: APIResource, name: str) -> str:
         """Return the uid of a new object."""
@@ -94,7 +94,7 @@ class ScriptedAPI(Generic[K]):
         return self.objects.get(self.key(resource, namespace, name))
 
     def writes(self) -> list[Call]:
-        """Return the calls that were to change something."""
+        """Return the calls that write."""
         return [call for call in self.calls if call[0] not in ("get", "list", "simulate")]
 
     # --- The client -------------------------------------------------------------------------------------
@@ -297,7 +297,7 @@ class ScriptedAPI(Generic[K]):
     def chosen(
         self, resource: APIResource, namespace: str | None, label_selector: str
     ) -> Iterable[JSONObject]:
-        """Return what a list finds; with None, in all namespaces."""
+        """Return the objects of a list; with None, of all namespaces."""
         selector = Selector.parse(label_selector)
         for obj in self.of(resource):
             metadata = obj["metadata"]

@@ -1,4 +1,4 @@
-"""A scripted cloud on loopback: answers by method and path, and keeps what was asked."""
+"""A scripted cloud on loopback: answers by method and path, and records the requests."""
 
 import json
 from collections.abc import AsyncIterator, Mapping
@@ -46,7 +46,7 @@ class Cloud:
         self.answers.setdefault((method, path), []).append((status, body, dict(headers or {})))
 
     def requests(self, method: str, path: str) -> list[Asked]:
-        """What was asked there."""
+        """The requests of a path."""
         return [each for each in self.asked if (each.method, each.path) == (method, path)]
 
     async def handle(self, request: web.BaseRequest) -> web.Response:
@@ -78,4 +78,4 @@ async def scripted_cloud() -> AsyncIterator[Cloud]:
 
 
 async def no_pause(seconds: float) -> None:
-    """Go on at once."""
+    """Continue at once."""

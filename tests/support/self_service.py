@@ -33,7 +33,7 @@ DOWNLOADS = velero("downloadrequests")
 
 
 class Tenant:
-    """Somebody with the role `edit` in one namespace, and nothing else."""
+    """A user with the role `edit` in one namespace, and no other right."""
 
     def __init__(self, client: KubeClient, namespace: str) -> None:
         self.client = client

@@ -157,7 +157,7 @@ async def _until(task: asyncio.Task[None], condition: Callable[[], bool]) -> Non
 
 
 def counters(server: Assembly) -> dict[str, float]:
-    """All that moved, summed over schedules, without gauges and histograms."""
+    """The counters that are not zero, summed over schedules."""
     moved: dict[str, float] = {}
     for family in text_string_to_metric_families(server.metrics.exposition().decode()):
         for sample in family.samples:

@@ -1,8 +1,8 @@
-"""The snapshot controller and the storage behind it, played by the test: no data, but the course of things.
+"""The snapshot controller and its storage, simulated by the test: phases and objects, but no data.
 
 A VolumeSnapshot of a claim gets a content, and the content, as often as the test wants later, a handle. One
-that names its content is bound to it. Finalizers see to it that a content with the policy Delete takes its
-snapshot along when it goes, and a VolumeSnapshot its content.
+that names its content is bound to it. Finalizers ensure that the deletion of a content with the policy
+Delete deletes its snapshot, and that of a VolumeSnapshot its content.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ class ScriptedSnapshots:
     """Works on one namespace, as long as `working` lasts.
 
     Attributes:
-        storage: handles of the snapshots that there are.
+        storage: handles of the existing snapshots.
         binds: whether new snapshots get contents.
         makes_handles: whether contents get theirs.
     """
@@ -89,7 +89,7 @@ class ScriptedSnapshots:
         return name
 
     async def _look_after_contents(self) -> None:
-        """Take charge of contents, give them handles, and let go of those that are deleted."""
+        """Add finalizers and handles to contents, and remove the finalizers of deleted ones."""
         for content in await self._client.list_all(self._kinds.contents):
             if content["spec"]["volumeSnapshotRef"].get("namespace") != self._namespace:
                 continue
@@ -118,5 +118,5 @@ class ScriptedSnapshots:
                 await self._patch(metadata["name"], {"status": status}, subresource="status")
 
     async def _patch(self, content: str, patch: JSONObject, **options: str) -> None:
-        with suppress(NotFound):  # deleted meanwhile
+        with suppress(NotFound):  # deleted since
             await self._client.patch(self._kinds.contents, content, patch, **options)

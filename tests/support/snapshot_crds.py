@@ -1,4 +1,4 @@
-"""The three kinds of CSI snapshots on a test's API server, as wide as it goes: nothing is checked."""
+"""The three kinds of CSI snapshots on a test's API server, with schemas that allow everything."""
 
 import contextlib
 

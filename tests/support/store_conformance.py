@@ -1,8 +1,8 @@
-"""What every ObjectStore must do, as one class of tests that each adapter runs against itself.
+"""The behaviour of every ObjectStore, as one class of tests that each adapter runs.
 
 A subclass gives the fixtures `store`, an empty store, and `missing`, a store whose bucket, container or
-directory is not there (any more). Unfinished uploads that a store may leave behind are
-looked for by the adapter's own tests, as only they know where to look.
+directory does not exist (any more). Tests for unfinished uploads are in the
+adapters' own modules, as only they know where such uploads are.
 """
 
 import asyncio
@@ -38,13 +38,13 @@ BAD_KEYS = ["", "/", "/a", "a/", "a//b", "..", "../a", "a/../b", "./a", "a/.", "
 
 
 async def blocks(count: int, *, size: int = MEBIBYTE) -> AsyncIterator[bytes]:
-    """A body whose length nobody knows before its end; every block differs from the last."""
+    """A body of unknown length; every block differs from the one before."""
     for number in range(count):
         yield bytes([number % 251]) * size
 
 
 class BrokenBodyError(Exception):
-    """What a body raises half-way."""
+    """The error that a body raises half-way."""
 
 
 async def broken(count: int) -> AsyncIterator[bytes]:
@@ -114,7 +114,7 @@ class StoreConformance:
 
     more_than_a_page: ClassVar[int] = 1003
     has_conditional_writes: ClassVar[bool] = True
-    """Whether the service looks whether an object exists and writes it in one step."""
+    """Whether the service checks that an object does not exist and writes it in one step."""
 
     async def test_a_new_object_does_not_replace_another(self, store: ObjectStore) -> None:
         assert await store.put_new("a/new", b"first")

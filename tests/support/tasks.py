@@ -3,7 +3,7 @@
 import asyncio
 
 # Turns of the loop given to tasks that are just about to end: a closed connection's last callback, a task
-# whose cancellation was asked for and awaited by nobody else. Anything longer is a leak.
+# that was cancelled and that no other task awaits. Anything longer is a leak.
 GRACE_TURNS = 10
 
 

@@ -1,4 +1,4 @@
-"""Names that self-service gives to what belongs to a tenant."""
+"""The names that self-service gives to objects of tenants."""
 
 import hashlib
 

@@ -1,4 +1,4 @@
-"""What every Uploader must do, as one class of tests that restic and kopia run against themselves.
+"""The behaviour of every Uploader, as one class of tests for restic and kopia.
 
 A subclass gives the fixture `lab`: a VolumeLab whose repository is not made yet.
 """
@@ -97,7 +97,7 @@ class UploaderConformance:
     async def test_a_save_that_is_cancelled_at_its_very_end_leaves_no_snapshot(
         self, lab: UploaderLab, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """The snapshot is stored, and nothing will refer to it."""
+        """The snapshot is stored, but no object will refer to it."""
         for client in (restic, kopia):  # a slow machine needs longer
             monkeypatch.setattr(client, "UNDO_SECONDS", 60.0)
         lab.lab.fill(FILES)

@@ -1,6 +1,6 @@
 """Definitions like those of Velero 1.18: no status subresources, the fields that it has beyond ours.
 
-Made after docs/spec BEY 2.1 and 2.2. As those of Velero, they prune what they do not have, but for the spec
+Made after docs/spec BEY 2.1 and 2.2. As those of Velero, they prune unknown fields, except in the spec
 of a Restore: there any field stays, as under definitions of versions to come.
 """
 
@@ -27,7 +27,7 @@ _BACKUP: Final[JSONSchema] = {
 
 
 def definitions_of_velero_1_18() -> list[JSONSchema]:
-    """One for each of our kinds but ResticRepository, which Velero no longer has."""
+    """One for each of our kinds except ResticRepository, which Velero no longer has."""
     made = (_changed(manifest) for manifest in crd_manifests())
     return [each for each in made if each["spec"]["names"]["kind"] != "ResticRepository"]
 

@@ -1,4 +1,4 @@
-"""restic repositories, and what is put into them."""
+"""restic repositories, and volumes to save in them."""
 
 import base64
 import shutil
@@ -25,7 +25,7 @@ class Lab:
     """A location with a repository for the namespace `shop`, and a volume.
 
     Attributes:
-        work: where restic's private files are made; empty whenever no call is under way.
+        work: the folder of restic's private files; empty whenever no call is in flight.
         volume: the directory to save.
     """
 
@@ -48,7 +48,7 @@ class Lab:
 
     @staticmethod
     def environment(folder: Path) -> dict[str, str]:
-        """Of our process: nothing of the developer's own but the way to the program."""
+        """The environment of restic: of the developer's own, only PATH."""
         program = shutil.which("restic")
         assert program is not None
         return {"PATH": str(Path(program).parent), "HOME": str(folder), "VELERO_SCRATCH_DIR": str(folder)}

@@ -1,13 +1,17 @@
-"""Waiting for the world to come to a state, where no event tells of it."""
+"""Waiting for a state that no event announces."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
 
 POLL_SECONDS = 0.05
+PATIENCE_SECONDS = 120.0
+"""How long tests wait for another process. It is rarely needed: a busy machine can be ten times slower."""
 
 
-async def eventually(condition: Callable[[], Awaitable[bool]], *, timeout_seconds: float = 60.0) -> None:
-    """Return as soon as the condition holds; it is asked again every 50 ms.
+async def eventually(
+    condition: Callable[[], Awaitable[bool]], *, timeout_seconds: float = PATIENCE_SECONDS
+) -> None:
+    """Return as soon as the condition holds; it is checked every 50 ms.
 
     Raises:
         AssertionError: it did not hold in time.

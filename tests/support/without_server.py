@@ -36,12 +36,12 @@ def s3_environ(server: S3Server) -> dict[str, str]:
 
 
 def exists(path: Path) -> bool:
-    """Whether there is something of that name."""
+    """Whether a file or folder exists."""
     return path.exists()
 
 
 def files_in(folder: Path) -> dict[str, bytes]:
-    """What is in a folder, by relative path; nothing if it does not exist."""
+    """The files of a folder by relative path; none if it does not exist."""
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 

@@ -1,7 +1,7 @@
-"""Rules for fault proxies that let a server do so many writes, and then nothing any more.
+"""Rules for fault proxies that let a number of writes of a server pass, and then nothing more.
 
-What such a server leaves behind, killed when the gate has closed, is what a power cut between two writes
-leaves; with every number in turn, between any two.
+A server that is killed when the gate has closed leaves the same as after a power cut between two writes;
+with every number in turn, between any two.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ READS = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
 class WriteGate(RuleList):
-    """To be put into the proxies of everything a server writes to, as their `rules`.
+    """The `rules` of the proxies of everything that a server writes to.
 
     Args:
         lifetime: how many writes pass; None: all, for ever.
@@ -23,7 +23,7 @@ class WriteGate(RuleList):
     def __init__(self, lifetime: int | None = None, counted: str = "") -> None:
         super().__init__()
         self.closed = asyncio.Event()
-        """Set when a write came that was one too many. It hangs, and so does all that comes after it."""
+        """Set when the first write is held; it hangs, and so do all later requests."""
         self.passed: list[str] = []
         """Method and path of the writes that were counted."""
         self._lifetime = lifetime

@@ -15,7 +15,7 @@ POD = {
 }
 
 
-def test_a_pod_gets_its_owner_and_brings_its_account() -> None:
+def test_a_pod_gets_its_owner_and_its_account_is_backed_up_too() -> None:
     outcome = run_backup_action(AddOwner(), POD, config={"owner": "team-a"})
 
     assert outcome.applies_to("pods")
@@ -27,7 +27,7 @@ def test_a_pod_gets_its_owner_and_brings_its_account() -> None:
     assert outcome.log[0].message == "web-0 is team-a's"
 
 
-def test_an_owner_that_is_there_stays() -> None:
+def test_an_existing_owner_is_kept() -> None:
     metadata = {"name": "web-0", "namespace": "shop", "annotations": {"example.com/owner": "team-b"}}
 
     outcome = run_backup_action(AddOwner(), {"apiVersion": "v1", "kind": "Pod", "metadata": metadata})

@@ -28,7 +28,7 @@ CONTROLLERS: Final[Sequence[Callable[[Parts], Controller]]] = (
 
 
 def add_nonadmin(manager: Manager, client: KubeClient, options: NonAdminOptions) -> None:
-    """Add caches, settings and controllers. Bad settings end the manager's start with SettingsError."""
+    """Add caches, settings and controllers. Bad settings end the start of the manager with SettingsError."""
     parts = Parts.of(client, options)
     for informer in parts.informers.values():
         manager.add_informer(informer)

@@ -1,7 +1,7 @@
-"""What the flows look up, from caches with indexes: no list for an event, however many objects there are.
+"""The caches that flows look objects up in, with indexes: an event costs no list, however many objects exist.
 
-A cache may lag. What it has is good enough to go on from, as every write is checked; that something is not
-there is asked of the API server before anything is done about it.
+A cache may lag. An object that it has is good enough to continue with, as every write is checked; an object
+that it lacks is asked for at the API server before anything is done about that.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -57,7 +57,7 @@ Caches = Mapping[APIResource, Cache]
 
 
 def in_namespace(namespace: str, name: str) -> str:
-    """An index value for what is named within a namespace."""
+    """The index value of a name within a namespace."""
     return f"{namespace}/{name}"
 
 
@@ -111,7 +111,7 @@ def download_target(non_admin_download: JSONObject) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cached:
-    """One kind that is kept in a cache, of all namespaces or of the server's alone."""
+    """One kind that is cached, from all namespaces or from the server's only."""
 
     resource: APIResource
     everywhere: bool = False

@@ -1,7 +1,7 @@
-"""Removes what lost its request from the server's namespace. (docs/spec: NAC 14)
+"""Deletes orphans from the server's namespace: objects whose request is gone. (docs/spec: NAC 14)
 
-Stored backup data is never touched. Each kind is gone through on its own: an error in one leaves the others
-alone, and lets the whole be tried again.
+Stored backup data is never touched. Each kind is swept on its own: after an error in one the others are
+still swept, and then the whole sweep is tried again.
 """
 
 from collections.abc import Awaitable, Callable
@@ -34,14 +34,14 @@ SELECTOR: Final = f"{OADP_LABEL}={OADP_VALUE},{MANAGED_BY_LABEL}={MANAGED_BY_VAL
 
 
 class CollectionFailed(Exception):
-    """Some kinds could not be gone through; the log says why."""
+    """Some kinds could not be swept; the log says why."""
 
 
 class Leftovers:
-    """What a request that is gone still has in the server's line: removed at once, as others wait behind it.
+    """Deletes what the server has still queued for a request that is gone: at once, as others wait behind it.
 
-    A tenant who removes our finalizer from requests could otherwise put any number of objects there. What
-    was served is left: the server's sync may just have found it, and its request is made anew.
+    A tenant who removes our finalizer from requests could otherwise queue any number of objects. Objects that
+    were served stay: the server's sync may just have found them, and their requests are made anew.
     """
 
     def __init__(self, client: KubeClient, cache: Cache, resource: APIResource) -> None:
@@ -50,14 +50,14 @@ class Leftovers:
         self._resource = resource
 
     async def remove(self, request: Key) -> None:
-        """Remove them. Raises KubeError."""
+        """Delete the unserved objects of a request. Raises KubeError."""
         for obj in self._cache.by_index(BY_REQUEST, in_namespace(*request)):
             if not is_served(obj):
                 await delete_seen(self._client, self._resource, obj)
 
 
 class Collector:
-    """One sweep over everything that was made for tenants, once a period."""
+    """Sweeps over everything that was made for tenants, once a period."""
 
     def __init__(
         self, client: KubeClient, namespace: str, caches: Caches, settings: Callable[[], AdminSettings]
@@ -68,7 +68,7 @@ class Collector:
         self._settings = settings
 
     async def reconcile(self, _key: Key) -> Result:
-        """Sweep, and say when the next is due. Raises CollectionFailed after all kinds were tried."""
+        """Sweep, and return when the next is due. Raises CollectionFailed after all kinds were tried."""
         period = self._settings().collection_period
         if not period:
             return DONE
@@ -86,14 +86,14 @@ class Collector:
             try:
                 await sweep()
             except KubeError as error:
-                log.error("Error collecting what lost its request", resource=name, error=error)
+                log.error("Could not collect orphans", resource=name, error=error)
                 failed.append(name)
         if failed:
             raise CollectionFailed(f"not collected: {', '.join(failed)}")
         return Result.after(period.total_seconds())
 
     async def _secrets(self) -> None:
-        """Read for the sweep: they are kept in no cache."""
+        """Sweep the Secrets, which are listed for it, as no cache keeps them."""
         for secret in await self._client.list_all(SECRETS, self._namespace, label_selector=SELECTOR):
             await self._delete_orphan(SECRETS, secret, Origin.LOCATION, NON_ADMIN_LOCATIONS)
 
@@ -112,12 +112,12 @@ class Collector:
             await delete_seen(self._client, resource, obj)
 
     async def _is_orphan(self, requests: APIResource, key: Key, unique_id: str) -> bool:
-        """Whether the request is gone, or is another one of the same name."""
+        """Whether the request is gone, or has been replaced by another of the same name."""
         try:
             request = await self._client.get(requests, key.name, key.namespace)
         except NotFound as error:
             if not error.reason:
-                raise  # it is the kind that the cluster does not know
+                raise  # without a reason, the cluster does not know the kind
             return True
         members = {
             NON_ADMIN_BACKUPS: "veleroBackup",
@@ -141,10 +141,10 @@ class Collector:
 
 
 async def delete_seen(client: KubeClient, resource: APIResource, obj: JSONObject) -> None:
-    """Delete the very object that was seen; that it is gone is as good. Raises KubeError."""
+    """Delete the very object that was seen; one that is already gone is no error. Raises KubeError."""
     key = Key.of(obj)
     try:
         await client.delete(resource, key.name, key.namespace, uid=text(obj, "metadata", "uid") or None)
     except (NotFound, Conflict):
         return
-    log.info("Deleted what lost its request", resource=resource.name, object=str(key))
+    log.info("Deleted an orphan", resource=resource.name, object=str(key))

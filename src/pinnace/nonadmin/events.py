@@ -15,7 +15,7 @@ KeysOf = Callable[[JSONObject], Iterable[Key]]
 
 
 def is_edited(old: JSONObject, new: JSONObject) -> bool:
-    """Whether the spec changed, or deletion began: what we write ourselves does not wake us."""
+    """Whether the spec changed or deletion began, which the controllers' own writes never do."""
     return generation(old) != generation(new)
 
 
@@ -50,7 +50,7 @@ def owner_keys(kind: str, find: Callable[[Key], JSONObject | None], origin: Orig
 
 
 def waiting_for(dependents: Callable[[str, str], Iterable[JSONObject]]) -> KeysOf:
-    """The requests that name an object and have not led to anything yet: it may be what they wait for.
+    """The requests that name an object and have no Backup or Restore yet: they may wait for that object.
 
     Args:
         dependents: of an object's namespace and name.

@@ -1,8 +1,8 @@
-"""Which tenant owns an object of the server's namespace: unique ids, labels, proof of ownership. Pure.
+"""The owner of an object of the server's namespace: unique ids, labels, proof of ownership. Pure.
 
 Labels find and select, annotations state ownership. A tenant can copy any label onto an own object, and the
-owner of a bucket can forge both on what is found in it; so an object counts as a request's own only when its
-annotations name the request and the location that it is kept in does not belong to another namespace.
+owner of a bucket can forge both on the objects in it; so a request owns an object only if the annotations
+name the request and the location that holds the object does not belong to another namespace.
 (docs/spec: NAC 3, 17 A7, A14)
 """
 
@@ -23,7 +23,7 @@ from pinnace.runtime.keys import Key
 
 
 class Ambiguous(Exception):
-    """Several objects claim to be the one; which is right cannot be known."""
+    """Several objects have the same unique id; which is the right one cannot be known."""
 
 
 def new_id(namespace: str, name: str, uuid: str) -> str:
@@ -41,12 +41,12 @@ def _joined(*parts: str) -> str:
 
 
 def _head(part: str, characters: int) -> str:
-    # A name may not go on with a hyphen after a dot.
+    # A hyphen follows, and no name may have one after a dot.
     return part[:characters].rstrip(".-")
 
 
 def is_valid_id(value: str) -> bool:
-    """Whether a label or annotation says anything. (docs/spec: NAC 3.1)"""
+    """Whether the value of a label or annotation can be an id. (docs/spec: NAC 3.1)"""
     return 0 < len(value) <= MAX_VALUE_CHARACTERS
 
 
@@ -62,7 +62,7 @@ def has_common_labels(obj: JSONObject) -> bool:
 
 
 def origin_key(obj: JSONObject, origin: Origin) -> Key | None:
-    """The request that an object says it was made for; None if it does not, or not wholly."""
+    """The request that an object says it was made for; None if its labels and annotations are incomplete."""
     annotations = mapping(obj, "metadata", "annotations")
     namespace, name = (
         text(annotations, key) for key in (origin.namespace_annotation, origin.name_annotation)
@@ -84,7 +84,7 @@ def owner_metadata(origin: Origin, unique_id: str, request: Key) -> JSONObject:
 
 
 def synced_from(non_admin_backup: JSONObject) -> str:
-    """The unique id that a NonAdminBackup says it was found by in storage; empty if it says nothing."""
+    """The unique id of the stored backup that a NonAdminBackup says it was made for; empty if none."""
     value = text(non_admin_backup, "metadata", "labels", SYNCED_FROM_LABEL)
     return value if is_valid_id(value) else ""
 
@@ -99,19 +99,20 @@ def tenant_of_location(location: JSONObject | None) -> str:
 
 
 def is_administrators(backup: JSONObject | None, location: JSONObject | None) -> bool:
-    """Whether the administrator's own location holds a Backup, or will.
+    """Whether the administrator's own location holds a Backup, or will hold it.
 
-    One that cannot be looked at may have been a tenant's. A Backup that names none yet gets a default one: a
-    tenant's is named from the beginning.
+    A location that is gone may have been a tenant's. A Backup that names no location yet gets a default one:
+    a tenant's location is named from the beginning.
     """
     known = location is not None or not text(backup, "spec", "storageLocation")
     return known and not tenant_of_location(location)
 
 
 def former_namespace(backup: JSONObject | None, location: JSONObject | None) -> str:
-    """The uid of the namespace that a Backup was made of; empty unless the server has said so.
+    """The uid of the namespace that a Backup was made of; empty unless the server itself noted it.
 
-    Of an own bucket nothing has to be kept from the holder of its keys. (docs/spec: NAC 17 A29)
+    Backups in a tenant's own bucket have none: nothing has to be kept from the holder of its keys.
+    (docs/spec: NAC 17 A29)
     """
     if not is_administrators(backup, location):
         return ""
@@ -119,7 +120,7 @@ def former_namespace(backup: JSONObject | None, location: JSONObject | None) -> 
 
 
 def is_own_backup(backup: JSONObject, location: JSONObject | None, non_admin_backup: Key) -> bool:
-    """Whether a Backup was made for a request, for all that its bucket's owner may have written on it."""
+    """Whether a Backup was made for a request, whatever the owner of its bucket may have written on it."""
     tenant = tenant_of_location(location)
     return origin_key(backup, Origin.BACKUP) == non_admin_backup and tenant in (
         "",
@@ -127,13 +128,13 @@ def is_own_backup(backup: JSONObject, location: JSONObject | None, non_admin_bac
     )
 
 
-def the_one(
+def unique_object(
     candidates: Iterable[JSONObject], *, kind: str, label: str, value: str, namespace: str
 ) -> JSONObject | None:
-    """The object under a label, if there is one.
+    """The only object with a label value; None if there is none.
 
-    Where the one that bears the id as its name is among several, those of other locations are impostors:
-    only the owner of such a location can have put them there. (docs/spec: NAC 3.3, A14)
+    If one of several has the id as its name, those of other locations are impostors: only the owner of such a
+    location can have put them there. (docs/spec: NAC 3.3, A14)
 
     Raises:
         Ambiguous: there are several.

@@ -1,4 +1,4 @@
-"""The flows with the facts they decide by, looked up for each kind of request before each step."""
+"""The flows of all kinds of requests: each looks up its facts before each step."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from pinnace.kube.resources import (
 from pinnace.nonadmin.caches import BY_BACKUP, BY_RESTORE, storage_location
 from pinnace.nonadmin.flows.backup import BackupFacts, backup_id, next_backup_step, stored_id
 from pinnace.nonadmin.flows.download import DownloadFacts, download_name, is_about_restore, next_download_step
-from pinnace.nonadmin.flows.limits import Places
+from pinnace.nonadmin.flows.limits import Slots
 from pinnace.nonadmin.flows.location import LocationFacts, next_location_step
 from pinnace.nonadmin.flows.restore import RestoreFacts, next_restore_step, restore_id
 from pinnace.nonadmin.flows.steps import Create, PassMemory, Step, WriteStatus
@@ -31,7 +31,7 @@ from pinnace.nonadmin.objects import (
     NON_ADMIN_RESTORES,
     is_being_deleted,
 )
-from pinnace.nonadmin.queue_position import WaitingLine
+from pinnace.nonadmin.queue_position import WaitingQueue
 from pinnace.nonadmin.settings.admin import AdminSettings
 from pinnace.nonadmin.specs.backup import StorageChoice, location_id
 from pinnace.nonadmin.specs.location import location_spec_of
@@ -41,21 +41,21 @@ from pinnace.runtime.keys import Key
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowContext:
-    """What all flows share.
+    """The parts that all flows share.
 
     Attributes:
         settings: returns the administrator's settings as they are now.
         backups, restores: the queues of Backups and Restores that wait for the server.
-        backup_places, restore_places: count what each namespace has unfinished.
-        new_uuid: a random UUID as text.
+        backup_slots, restore_slots: count the unfinished Backups and Restores of each namespace.
+        new_uuid: returns a random UUID as text.
     """
 
     lookups: Lookups
     settings: Callable[[], AdminSettings]
-    backups: WaitingLine
-    restores: WaitingLine
-    backup_places: Places
-    restore_places: Places
+    backups: WaitingQueue
+    restores: WaitingQueue
+    backup_slots: Slots
+    restore_slots: Slots
     clock: Callable[[], datetime]
     new_uuid: Callable[[], str]
 
@@ -70,7 +70,7 @@ class BackupFlow:
         self._context = context
 
     async def next_step(self, request: JSONObject, memory: PassMemory) -> Step:
-        lookups, places = self._context.lookups, self._context.backup_places
+        lookups, slots = self._context.lookups, self._context.backup_slots
         key, unique_id = Key.of(request), backup_id(request)
         backup, ambiguous = None, ""
         try:
@@ -92,13 +92,13 @@ class BackupFlow:
             pod_volumes=lookups.labelled(POD_VOLUME_BACKUPS, BY_BACKUP, name),
             namespace_uid=await self._namespace_uid(request, backup, memory, ends=ends),
             position=self._context.backups.position(backup),
-            unfinished=places.taken(key.namespace, besides=stored_id(request)),
+            unfinished=slots.taken(key.namespace, besides=stored_id(request)),
             ambiguous=ambiguous,
         )
-        # Nothing is awaited from the counting to the booking, so no other request gets the same place.
+        # Nothing is awaited between counting and reserving, so no other request gets the same slot.
         step = next_backup_step(request, facts, memory)
         if backup is None and not ambiguous:
-            _book(places, key.namespace, stored_id(request), isinstance(step, Create))
+            _reserve(slots, key.namespace, stored_id(request), isinstance(step, Create))
         if isinstance(step, WriteStatus) and not unique_id:
             _note_new(stored_id({"status": step.status}), memory)
         return step
@@ -106,7 +106,7 @@ class BackupFlow:
     async def _namespace_uid(
         self, non_admin_backup: JSONObject, backup: JSONObject | None, memory: PassMemory, *, ends: bool
     ) -> str:
-        """Asked for where a Backup is about to be made or taken over, and nowhere else."""
+        """The uid of the namespace if a Backup is about to be made or taken over; empty otherwise."""
         is_new = bool(stored_id(non_admin_backup)) and backup is None and not ends
         is_found = (
             bool(synced_from(non_admin_backup)) and not stored_id(non_admin_backup) and backup is not None
@@ -141,7 +141,7 @@ class RestoreFlow:
         self._context = context
 
     async def next_step(self, request: JSONObject, memory: PassMemory) -> Step:
-        lookups, places = self._context.lookups, self._context.restore_places
+        lookups, slots = self._context.lookups, self._context.restore_slots
         key, unique_id = Key.of(request), restore_id(request)
         restore, backup, ambiguous = None, None, ""
         non_admin_backup = await lookups.named(NON_ADMIN_BACKUPS, key.namespace, wanted_backup(request))
@@ -162,12 +162,12 @@ class RestoreFlow:
             restore=restore,
             pod_volumes=lookups.labelled(POD_VOLUME_RESTORES, BY_RESTORE, name),
             position=self._context.restores.position(restore),
-            unfinished=places.taken(key.namespace, besides=unique_id),
+            unfinished=slots.taken(key.namespace, besides=unique_id),
             ambiguous=ambiguous,
         )
         step = next_restore_step(request, facts, memory)
         if restore is None and not ambiguous:
-            _book(places, key.namespace, unique_id, isinstance(step, Create))
+            _reserve(slots, key.namespace, unique_id, isinstance(step, Create))
         if isinstance(step, WriteStatus) and not unique_id:
             _note_new(restore_id({"status": step.status}), memory)
         return step
@@ -179,7 +179,7 @@ async def _made_for(
     look_up: Callable[[str], Awaitable[JSONObject | None]],
     memory: PassMemory,
 ) -> JSONObject | None:
-    """The server's object of a request; what this pass knows of it is not asked for again."""
+    """The server's object of a request, from what this pass knows already or else looked up."""
     if unique_id in memory.absent:
         return None
     found = memory.made.get((plural, unique_id)) or await look_up(unique_id)
@@ -189,14 +189,14 @@ async def _made_for(
 
 
 def _note_new(unique_id: str, memory: PassMemory) -> None:
-    """No object bears an id that was made a moment ago: it needs not be asked for."""
+    """Note that no object has a new id yet, so that none is looked up."""
     if unique_id:
         memory.absent |= {unique_id}
 
 
-def _book(places: Places, namespace: str, unique_id: str, making: bool) -> None:
-    """Hold a place for what is about to be made, and for nothing else that is not there."""
-    (places.take if making else places.free)(namespace, unique_id)
+def _reserve(slots: Slots, namespace: str, unique_id: str, making: bool) -> None:
+    """Take a slot for an object that is about to be created; free that of one that is not."""
+    (slots.take if making else slots.free)(namespace, unique_id)
 
 
 class LocationFlow:
@@ -210,7 +210,7 @@ class LocationFlow:
 
     async def next_step(self, request: JSONObject, memory: PassMemory) -> Step:
         lookups, key = self._context.lookups, Key.of(request)
-        unique_id = text(request, "status", "veleroBackupStorageLocation", "nacuuid")
+        unique_id = location_id(request)
         location, asked, ambiguous = None, None, ""
         try:
             location = await lookups.location(unique_id, live=memory.wrote)
@@ -268,7 +268,7 @@ class DownloadFlow:
             non_admin_backup=non_admin_backup,
             backup=backup,
             backup_location=await lookups.location_of(backup),
-            # Of a request that names nothing it is not asked: tenants can write any number of those.
+            # Not looked up if nothing can come of it: tenants can write any number of such requests.
             download=None
             if non_admin_backup is None
             else await lookups.named(DOWNLOAD_REQUESTS, lookups.namespace, download_name(request)),

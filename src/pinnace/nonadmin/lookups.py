@@ -1,4 +1,4 @@
-"""Finds what flows need to know: in the caches, and what is not there once more at the API server."""
+"""Looks up the objects that flows need: in the caches first, then at the API server."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -18,7 +18,7 @@ from pinnace.kube.resources import (
     APIResource,
 )
 from pinnace.nonadmin.caches import BY_BACKUP, BY_ID, BY_LOCATION, Caches, in_namespace
-from pinnace.nonadmin.identity import has_common_labels, id_of, the_one
+from pinnace.nonadmin.identity import has_common_labels, id_of, unique_object
 from pinnace.nonadmin.objects import (
     NON_ADMIN_BACKUPS,
     NON_ADMIN_LOCATION_REQUESTS,
@@ -30,7 +30,7 @@ _MAX_NAME_CHARACTERS: Final = 253
 
 
 class Lookups:
-    """Objects by what names them. All may raise KubeError; those by id also Ambiguous.
+    """Looks up objects by name or id. All methods may raise KubeError; those by id also Ambiguous.
 
     Args:
         namespace: the server's.
@@ -42,7 +42,7 @@ class Lookups:
         self._caches = caches
 
     async def named(self, resource: APIResource, namespace: str, name: str) -> JSONObject | None:
-        """The object of that name. One that no object can have is that of none: tenants wrote it."""
+        """The object of that name; None also for a text that cannot be a name, as tenants write it."""
         if not name or len(name) > _MAX_NAME_CHARACTERS:
             return None
         cache = self._caches.get(resource)
@@ -89,7 +89,7 @@ class Lookups:
         return await self._live(SECRETS, namespace, name) if usable else None
 
     async def namespace_uid(self, namespace: str) -> str:
-        """The uid of a namespace; empty if there is none, or one that goes away."""
+        """The uid of a namespace; empty if it does not exist or is being deleted."""
         try:
             found = await self._client.get(NAMESPACES, namespace)
         except NotFound:
@@ -101,7 +101,7 @@ class Lookups:
     ) -> JSONObject | None:
         if not unique_id:
             return None
-        found = the_one(
+        found = unique_object(
             () if live else self._caches[resource].by_index(BY_ID, unique_id),
             kind=kind,
             label=origin.id_label,
@@ -109,7 +109,7 @@ class Lookups:
             namespace=self.namespace,
         )
         if found is None:
-            # What was made a moment ago bears its id as its name.
+            # The cache may not show a new object yet; its name is its id.
             named = await self._live(resource, self.namespace, unique_id)
             found = named if named is not None and id_of(named, origin) == unique_id else None
         return found
@@ -125,7 +125,7 @@ class Lookups:
         value = labels.label_value(backup)
         found = self._caches[DELETE_BACKUP_REQUESTS].by_index(BY_BACKUP, value)
         if not found:
-            # It has no name to ask for, and a second one would be made.
+            # Its name is not known, and without this list a second one would be made.
             selector = f"{labels.BACKUP_NAME}={value}"
             found = await self._client.list_all(
                 DELETE_BACKUP_REQUESTS, self.namespace, label_selector=selector

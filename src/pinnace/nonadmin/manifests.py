@@ -1,9 +1,9 @@
-"""What self-service needs in a cluster: definitions, roles, the service account. Pure.
+"""The objects that self-service needs in a cluster: definitions, roles, the service account. Pure.
 
 The tenants' roles are aggregated into Kubernetes' own `admin`, `edit` and `view`: a user who may work in a
 namespace may back it up. No role of a tenant can write a status, which the controllers trust. The service
 account can do what the controllers do and nothing else: outside its own namespace it reads single Secrets
-and namespaces, and has no other right but on the self-service kinds. (docs/spec: NAC 1, 2, 17 A8)
+and namespaces, and has no other right except on the self-service kinds. (docs/spec: NAC 1, 2, 17 A8)
 """
 
 from collections.abc import Iterable
@@ -34,8 +34,8 @@ def resources(namespace: str, *, account: str = NAME) -> list[JSONObject]:
 
     Args:
         namespace: the server's.
-        account: who gets the rights. One that is not its own exists already: the server's, which runs
-            self-service itself with `--features=NonAdmin`.
+        account: the service account that gets the rights. It is created only if it is self-service's own; the
+            server's, which runs self-service with `--features=NonAdmin`, exists already.
     """
     made = [*_tenant_roles(), _cluster_role(), _role(namespace)]
     if account == NAME:
@@ -64,7 +64,7 @@ def _tenant_roles() -> Iterable[JSONObject]:
 
 
 def _cluster_role() -> JSONObject:
-    """What the controllers need in the namespaces of tenants."""
+    """The rights that the controllers need in the namespaces of tenants."""
     plurals = [kind.plural for kind in _TENANT_KINDS]
     rules = [
         _rule(plurals, (*_VIEW, "patch", "delete")),
@@ -76,7 +76,7 @@ def _cluster_role() -> JSONObject:
 
 
 def _role(namespace: str) -> JSONObject:
-    """What the controllers need in the namespace of the server."""
+    """The rights that the controllers need in the namespace of the server."""
     work = (*_VIEW, "create", "patch", "delete")
     made = ["backups", "restores", "backupstoragelocations", "deletebackuprequests", "downloadrequests"]
     rules = [

@@ -13,13 +13,13 @@ _COUNTED: Final = {"New": "new", "InProgress": "inProgress", "Failed": "failed",
 
 
 def with_location(status: JSONObject, location: JSONObject | None) -> JSONObject:
-    """The status with what the BackupStorageLocation says of itself."""
+    """The request's status with a copy of the BackupStorageLocation's."""
     member = "veleroBackupStorageLocation"
     return {**status, member: {**mapping(status, member), "status": _status(location)}}
 
 
 def with_reference(status: JSONObject, member: str, unique_id: str, namespace: str) -> JSONObject:
-    """The status with the name of the server's object: known before it is made, so that it is made once."""
+    """The status with the name of the server's object: known before its creation, which happens once."""
     reference = {"nacuuid": unique_id, "name": unique_id, "namespace": namespace}
     return {**status, member: {**mapping(status, member), **reference}}
 
@@ -28,7 +28,7 @@ def with_queue_position(status: JSONObject, position: int, former: JSONObject) -
     """The status with the queue position, which never goes up again.
 
     Args:
-        former: the status as it was. If nothing else has changed, the position is written only where it is
+        former: the status before this pass. If nothing else has changed, the position changes only if it is
             worth a write of its own.
     """
     shown = shown_position(status)
@@ -44,7 +44,7 @@ def shown_position(status: JSONObject) -> int:
 
 
 def with_backup(status: JSONObject, backup: JSONObject, pod_volumes: Iterable[JSONObject]) -> JSONObject:
-    """The status with what the Backup says of itself."""
+    """The request's status with a copy of the Backup's spec and status."""
     mirrored = {"spec": _copy(backup, "spec"), "status": _status(backup)}
     return {
         **status,
@@ -55,7 +55,7 @@ def with_backup(status: JSONObject, backup: JSONObject, pod_volumes: Iterable[JS
 
 
 def with_restore(status: JSONObject, restore: JSONObject, pod_volumes: Iterable[JSONObject]) -> JSONObject:
-    """The status with what the Restore says of itself."""
+    """The request's status with a copy of the Restore's status."""
     return {
         **status,
         "veleroRestore": {**mapping(status, "veleroRestore"), "status": _status(restore)},
@@ -65,7 +65,7 @@ def with_restore(status: JSONObject, restore: JSONObject, pod_volumes: Iterable[
 
 
 def with_delete_request(status: JSONObject, request: JSONObject, unique_id: str) -> JSONObject:
-    """The status with what the DeleteBackupRequest says of itself."""
+    """The request's status with a copy of the DeleteBackupRequest's."""
     mirrored = {
         "nacuuid": unique_id,
         "name": text(request, "metadata", "name"),
@@ -82,10 +82,10 @@ def _copy(obj: JSONObject | None, member: str) -> JSONObject:
 
 
 def _status(obj: JSONObject | None) -> JSONObject:
-    """An object's status, in the texts of which no other namespace is named. (docs/spec: NAC 17 A31)
+    """An object's status for a tenant, with the names of other namespaces hidden. (docs/spec: NAC 17 A31)
 
-    Without what says that a Backup waits: tenants have a queue position of their own, and the server's
-    changes with every end.
+    The phase and the position of a queued Backup are left out: tenants have a queue position of their own,
+    and the server's changes whenever a Backup ends.
     """
     notes = mapping(obj, "metadata", "annotations")
     tenant = next(filter(None, (text(notes, origin.namespace_annotation) for origin in Origin)), "")

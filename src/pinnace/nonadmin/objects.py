@@ -1,4 +1,4 @@
-"""Reads objects that a tenant may have written: no member, whatever its type, makes a getter fail. Pure."""
+"""Reads objects that a tenant may have written: no member of a wrong type makes a function fail. Pure."""
 
 import json
 from collections.abc import Mapping
@@ -28,11 +28,11 @@ NON_ADMIN_LOCATION_REQUESTS: Final = _RESOURCES["nonadminbackupstoragelocationre
 NON_ADMIN_DOWNLOADS: Final = _RESOURCES["nonadmindownloadrequests"]
 
 MAX_SPEC_BYTES: Final = 1 << 18
-"""256 KiB: far above any honest spec, and several times below what an API server stores of one object."""
+"""256 KiB: far more than an honest spec needs, and several times less than an API server stores."""
 
 
 def present(obj: Mapping[str, Any]) -> JSONObject:
-    """The members that say something: `null` is the same as absent."""
+    """The members that are not null, which is the same as absent."""
     return {name: value for name, value in obj.items() if value is not None}
 
 
@@ -48,7 +48,7 @@ def generation(obj: JSONObject) -> int:
 
 
 def is_being_deleted(obj: JSONObject) -> bool:
-    """Whether the API server waits for finalizers to go."""
+    """Whether deletion has begun: the API server waits for finalizers to be removed."""
     return bool(text(obj, "metadata", "deletionTimestamp"))
 
 
@@ -58,6 +58,6 @@ def has_finalizer(obj: JSONObject, finalizer: str) -> bool:
 
 
 def velero_body(resource: APIResource, metadata: JSONObject, spec: JSONObject) -> JSONObject:
-    """A new object."""
+    """The body of a new object."""
     kind = {"apiVersion": resource.api_version, "kind": resource.kind}
     return {**kind, "metadata": metadata, "spec": spec}

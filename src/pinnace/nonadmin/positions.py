@@ -1,9 +1,9 @@
-"""Shows tenants that their requests have moved up in the queue, without a write for every step of every one.
+"""Shows tenants that their requests have moved up in the queue, without a write for each move of each one.
 
-When a backup ends, all that wait behind it have moved. Written at once for each, that is a number of writes
-that grows with the square of the queue. So positions are looked at together, twice a second: near ones are
-written when they have changed, far ones now and then and for a short time, so that near ones never wait long
-for them. What else is written to a request shows its position of that moment.
+When a backup ends, all that wait behind it have moved. If each move were written, the number of writes would
+grow with the square of the queue. So positions are compared together, twice a second: near ones are written
+when they have changed, far ones now and then and for a short time, so that near ones never wait long for
+them. Any other write to a request shows its position of that moment.
 (docs/spec: NAC 7, docs/adr/015)
 """
 
@@ -23,7 +23,7 @@ from pinnace.kube.resources import APIResource
 from pinnace.nonadmin.caches import Cache
 from pinnace.nonadmin.events import KeysOf
 from pinnace.nonadmin.mirror import shown_position
-from pinnace.nonadmin.queue_position import WaitingLine
+from pinnace.nonadmin.queue_position import WaitingQueue
 from pinnace.runtime.keys import Key
 from pinnace.runtime.logfields import get_logger
 
@@ -31,29 +31,29 @@ log = get_logger(__name__)
 
 PERIOD_SECONDS: Final = 0.5
 FAR_EVERY: Final = 20
-"""Of so many rounds one looks at the far positions too."""
+"""One round of so many writes far positions too."""
 
 FAR_SECONDS: Final = 0.25
-"""How long after its beginning a round may begin to write a far position."""
+"""The time from the beginning of a round in which it may begin to write far positions."""
 
 AT_ONCE: Final = 8
-"""Writes under way at the same time."""
+"""Writes in flight at the same time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Queue:
-    """One kind of request and what is made for it.
+    """One kind of request, and the queue of the objects made for it.
 
     Attributes:
         requests: cache of the requests, of kind `resource`.
-        made: cache of the Backups or Restores that wait in `line`.
-        request_of: the request that one of those was made for.
+        made: cache of the Backups or Restores that `waiting` has in order.
+        request_of: returns the request that such an object was made for.
     """
 
     resource: APIResource
     requests: Cache
     made: Cache
-    line: WaitingLine
+    waiting: WaitingQueue
     request_of: KeysOf
 
 
@@ -72,9 +72,9 @@ class Positions:
         self._far_seen: int | None = None
 
     async def refresh(self) -> None:
-        """One round; asks nothing of the API server when nothing has moved. Raises KubeErrors in a group."""
+        """Write the positions that are due; no request if nothing has moved. Raises KubeErrors in a group."""
         self._round += 1
-        changes, far = self._queue.line.changes, self._far_left or self._round % FAR_EVERY == 0
+        changes, far = self._queue.waiting.changes, self._far_left or self._round % FAR_EVERY == 0
         if changes == (self._far_seen if far else self._near_seen):
             return
         far_until = self._monotonic() + FAR_SECONDS
@@ -89,11 +89,11 @@ class Positions:
             self._far_seen = changes
 
     def _wanted(self, *, far: bool) -> Iterator[tuple[JSONObject, int]]:
-        """The requests that are to show another position, nearest first."""
+        """The requests that must show another position, nearest first."""
         queue = self._queue
-        for key in queue.line:
+        for key in queue.waiting:
             obj = queue.made.get(key)
-            position = queue.line.position(obj)
+            position = queue.waiting.position(obj)
             if position > NEAR and not far:
                 return
             for request_key in queue.request_of(obj or {}):
@@ -102,7 +102,7 @@ class Positions:
                     yield request, position
 
     async def _write_all(self, wanted: deque[tuple[JSONObject, int]], *, until: float = math.inf) -> bool:
-        """Whether all were stored; those that are not begun at that time are left in `wanted`."""
+        """Write positions; return whether all were stored. Those not begun at `until` stay in `wanted`."""
         refused = False
 
         async def worker() -> None:
@@ -117,10 +117,10 @@ class Positions:
         return not refused and not wanted
 
     async def _write(self, request: JSONObject, position: int) -> bool:
-        """Whether it was stored; one that has changed since is looked at again in the next round."""
+        """Write a position; return whether it was stored. The next round does changed requests."""
         key = Key.of(request)
         patch = {
-            # Otherwise a position could come after the 0 of one that has ended meanwhile.
+            # Without it, a position could overwrite the 0 of a request that has ended in the meantime.
             "metadata": {"resourceVersion": text(request, "metadata", "resourceVersion")},
             "status": {"queueInfo": {"estimatedQueuePosition": position}},
         }
@@ -129,6 +129,6 @@ class Positions:
                 self._queue.resource, key.name, patch, key.namespace, subresource="status"
             )
         except (Conflict, NotFound) as error:
-            log.debug("Request has changed meanwhile", request=str(key), error=error)
+            log.debug("Request has changed in the meantime", request=str(key), error=error)
             return False
         return True

@@ -1,7 +1,7 @@
-"""Which Backups and Restores wait in front of which. Pure; an insertion or removal costs a search.
+"""The order in which Backups and Restores wait for the server. Pure; an insertion or removal costs a search.
 
-A Backup or Restore waits until it is served: by its phase, not by its completion time alone, which one that
-was refused or orphaned never gets. (docs/spec: NAC 7, 18)
+A Backup or Restore waits until it is served. That is decided by its phase, not by its completion time alone,
+which a refused or orphaned one never gets. (docs/spec: NAC 7, 18)
 """
 
 from bisect import bisect_left, insort
@@ -20,7 +20,7 @@ def is_served(obj: JSONObject) -> bool:
     return bool(text(obj, "status", "completionTimestamp")) or text(obj, "status", "phase") in SERVED_PHASES
 
 
-class WaitingLine:
+class WaitingQueue:
     """The objects of one kind that wait, oldest first.
 
     Attributes:
@@ -29,43 +29,43 @@ class WaitingLine:
 
     def __init__(self) -> None:
         self.changes = 0
-        self._line: list[tuple[str, Key]] = []
+        self._entries: list[tuple[str, Key]] = []
         self._since: dict[Key, str] = {}
 
     def __len__(self) -> int:
-        return len(self._line)
+        return len(self._entries)
 
     def put(self, obj: JSONObject) -> None:
-        """Take an object as it is now; one that is served leaves the line."""
+        """Add an object, or remove it if it is served. Adding it again is not an error."""
         key, since = Key.of(obj), text(obj, "metadata", "creationTimestamp")
         if is_served(obj):
             self.remove(obj)
         elif since and self._since.get(key) != since:
             self.remove(obj)
             self._since[key] = since
-            insort(self._line, (since, key))
+            insort(self._entries, (since, key))
             self.changes += 1
 
     def remove(self, obj: JSONObject) -> None:
-        """Remove an object from the line. Removing an unknown one is not an error."""
+        """Remove an object. Removing an unknown one is not an error."""
         key = Key.of(obj)
         since = self._since.pop(key, None)
         if since is not None:
-            del self._line[bisect_left(self._line, (since, key))]
+            del self._entries[bisect_left(self._entries, (since, key))]
             self.changes += 1
 
     def position(self, obj: JSONObject | None) -> int:
-        """0 if it is served or unknown, 1 if it runs, else one more than were created earlier and wait."""
+        """The queue position: 0 if served or unknown, 1 if running, else 1 more than older ones wait."""
         since = text(obj, "metadata", "creationTimestamp")
         if obj is None or not since or is_served(obj):
             return 0
         if text(obj, "status", "phase") == BackupPhase.IN_PROGRESS:
             return 1
-        return 1 + bisect_left(self._line, since, key=_since)
+        return 1 + bisect_left(self._entries, since, key=_since)
 
     def __iter__(self) -> Iterator[Key]:
-        """The keys of those that wait, oldest first. The line must not change meanwhile."""
-        return (key for _, key in self._line)
+        """The keys, oldest first. The queue must not change during the iteration."""
+        return (key for _, key in self._entries)
 
 
 def _since(entry: tuple[str, Key]) -> str:

@@ -1,8 +1,8 @@
 """Makes NonAdminBackups for backups that were found in storage. (docs/spec: NAC 15, 17 A14)
 
-In a new cluster, a namespace that was made anew, or after a plain deletion, the server's own sync brings the
-Backup back; this brings its request back. The owner of a bucket can write anything into it: from a tenant's
-location only backups of that very tenant are taken.
+In a new cluster, in a namespace that was made anew, or after a plain deletion, the server's own sync creates
+the Backup again; this creates its request. The owner of a bucket can write anything into it: from a tenant's
+location only backups of that very tenant count.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -38,10 +38,10 @@ KEY: Final = Key("", "synchronize")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WatchedLocation:
-    """A location whose Backups get their requests back.
+    """A location for whose Backups requests are made.
 
     Attributes:
-        own_name, tenant: of the NonAdminBackupStorageLocation; empty for a default location.
+        own_name, tenant: name and namespace of the tenant's location; empty for a default location.
     """
 
     own_name: str = ""
@@ -49,10 +49,10 @@ class WatchedLocation:
 
 
 class Synchronizer:
-    """One look at all Backups, once a period.
+    """Compares all Backups with their requests, once a period.
 
     Args:
-        default_location: the server's by its flag, which need not be marked as default.
+        default_location: the one that the server's flag names, which need not be marked as default.
     """
 
     def __init__(
@@ -71,15 +71,15 @@ class Synchronizer:
         self._settings = settings
         self._default_location = default_location
         self._clock = clock
-        self._told: set[tuple[Key, str]] = set()
+        self._reported: set[tuple[Key, str]] = set()
         self._refused: SetAside[Key] = SetAside()
         self._forged: SetAside[Key] = SetAside()
 
     async def reconcile(self, _key: Key) -> Result:
-        """Make what is missing, and say when to look again. Raises KubeError: the API server is away.
+        """Make the missing requests, and return when to look again. Raises KubeError: the API server is away.
 
         A request that the API server refuses is set aside and delays no other: the owner of a bucket can
-        have written what it is made of.
+        have written its content.
         """
         period = self._settings().sync_period
         if not period:
@@ -88,7 +88,7 @@ class Synchronizer:
         present: dict[str, str] = {}
         now, seen = self._clock(), set()
         backups = self._caches[BACKUPS].objects()
-        for non_admin_backup, former in missing_requests(backups, locations, self._report_forged):
+        for non_admin_backup, former in wanted_requests(backups, locations, self._report_forged):
             key = Key.of(non_admin_backup)
             seen.add(key)
             if self._refused.waits(key, now):
@@ -104,18 +104,18 @@ class Synchronizer:
         return Result.after(period.total_seconds())
 
     def _report_forged(self, backup: Key) -> None:
-        """Say it, but not with each look."""
+        """Log a forged Backup, but not in each round."""
         if self._forged.put(backup, self._clock()):
-            log.warning("Backup says that it is of another tenant, left alone", backup=backup.name)
+            log.warning("Backup claims to be another tenant's, left alone", backup=backup.name)
 
     def _is_held_back(self, non_admin_backup: JSONObject, former: str, present: str) -> bool:
-        """Whether it takes the administrator's word to hand a backup over; said once. (NAC 17 A29)"""
+        """Whether a backup needs the administrator's consent to be handed over; logged once. (NAC 17 A29)"""
         key = Key.of(non_admin_backup)
         if self._settings().hands_over(key.namespace, former, present):
-            self._told.discard((key, present))
+            self._reported.discard((key, present))
             return False
-        if (key, present) not in self._told:
-            self._told.add((key, present))
+        if (key, present) not in self._reported:
+            self._reported.add((key, present))
             log.warning(
                 "Backup is of a former namespace of that name, held back: see adoptFormerNamespaces",
                 object=str(key),
@@ -132,13 +132,13 @@ class Synchronizer:
             return
         except (APIStatusError, InvalidName) as error:
             if self._refused.put(key, self._clock()):
-                log.warning("No request for a backup found in storage", object=str(key), error=error)
+                log.warning("Could not make the request of a stored backup", object=str(key), error=error)
             return
         self._refused.forget(key)
         log.info("Made a request for a backup found in storage", object=str(key))
 
     async def _watched_locations(self) -> dict[str, WatchedLocation]:
-        """The locations that count by name: default ones, and those of tenants that still want them."""
+        """The watched locations by name: default ones, and those of tenants whose request still exists."""
         watched = {}
         for location in self._caches[BACKUP_STORAGE_LOCATIONS].objects():
             name, owner = Key.of(location).name, origin_key(location, Origin.LOCATION)
@@ -155,17 +155,17 @@ class Synchronizer:
         return watched
 
 
-def missing_requests(
+def wanted_requests(
     backups: Iterable[JSONObject],
     locations: Mapping[str, WatchedLocation],
     report_forged: Callable[[Key], None],
 ) -> Iterable[tuple[JSONObject, str]]:
-    """The requests of finished Backups of tenants in those locations, whether they are there or not.
+    """The requests of all finished Backups of tenants in those locations, including those that exist.
 
-    With each comes the uid of the namespace that was backed up, where it counts.
+    With each comes the uid of the namespace that was backed up; empty where it does not matter.
 
     Args:
-        report_forged: told of Backups that say that they are of another tenant, which are left alone.
+        report_forged: called with each Backup that claims to be another tenant's; those are left alone.
     """
     for backup in backups:
         key, location = (
@@ -187,7 +187,7 @@ def missing_requests(
 
 
 def is_forged(backup: JSONObject, tenant: str) -> bool:
-    """Whether a Backup of a tenant's location says what its owner may not say. (docs/spec: NAC 17 A14)"""
+    """Whether a Backup of a tenant's location claims to be another tenant's. (docs/spec: NAC 17 A14)"""
     key = origin_key(backup, Origin.BACKUP)
     return bool(tenant) and (
         key is None

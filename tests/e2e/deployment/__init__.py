@@ -1,1 +1,1 @@
-"""The image, and what `pinnace install` makes of it on a cluster that runs pods."""
+"""The image, and its installation by `pinnace install` on a cluster that runs pods."""

@@ -32,7 +32,7 @@ LOOK = """
 cd / && find data cache -path '*/.velero' -prune -o -exec stat -c '%n %F %a %u:%g' {} + | sort
 find data cache -path '*/.velero' -prune -o -type f -exec sha256sum {} + | sort -k 2; readlink data/current
 """
-"""Names, kinds, modes, owners, contents; without the mark that a restore leaves."""
+"""Names, kinds, modes, owners, contents; without the file that marks a restore as done."""
 
 
 class Application:
@@ -95,7 +95,7 @@ class Application:
         await self.add_disk()
 
     async def lose_all_but_the_namespace(self, owner: KubeClient) -> None:
-        """Delete what somebody with rights in the namespace can delete; another empty disk is there then."""
+        """Delete all that a user of the namespace can delete, and put another empty disk in place."""
         await owner.delete(DEPLOYMENTS, "shop", self.namespace)
         await owner.delete(PERSISTENT_VOLUME_CLAIMS, "data", self.namespace)
 
@@ -103,12 +103,12 @@ class Application:
             left = await owner.list_all(PODS, self.namespace)
             return not left and not await owner.list_all(PERSISTENT_VOLUME_CLAIMS, self.namespace)
 
-        await eventually(gone, timeout_seconds=60)
+        await eventually(gone)
         await self.remove_disks()
         await self.add_disk()
 
     async def add_disk(self, *, storage_class: str = "") -> None:
-        """An empty local volume on the node, for whoever claims its class."""
+        """An empty local volume on the node, for any claim of its class."""
         name = f"{self.namespace}-{len(self._disks)}"
         (self._node.directory / "lib" / name).mkdir()
         self._disks.append(name)

@@ -1,4 +1,4 @@
-"""What the tests of the real deployment share: the image, a bucket that pods reach, an application.
+"""Fixtures for the real deployment: the image, a bucket that pods reach, an application.
 
 Servers and agents run as pods here, and everything is driven through the command line.
 """
@@ -107,7 +107,7 @@ async def deployed(
         tmp_path,
         kubeconfig=node_cluster.control_plane.kubeconfig,
         location=None,
-        secrets=(reachable_bucket.server.credentials.secret_key,),
+        secrets=(reachable_bucket.server.credentials.secret_access_key,),
         environ={"VELERO_NAMESPACE": namespace},
     )
     yield Deployed(command, node_client, namespace, reachable_bucket)

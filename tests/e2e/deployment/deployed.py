@@ -56,7 +56,7 @@ class Deployed:
         return outcome
 
     async def phase(self, noun: str, name: str) -> str:
-        """What `describe` says of a backup or restore; a failure's log is in the text of the assertion."""
+        """The output of `describe` for a backup or restore; the assertion's text has a failure's log."""
         described = (await self.run(noun, "describe", name)).out
         phase = described.partition("\nPhase:")[2].split(maxsplit=1)[0]
         if phase != "Completed":
@@ -65,7 +65,7 @@ class Deployed:
         return phase
 
     async def pods(self, selector: str = OURS) -> list[JSONObject]:
-        """Our pods that are not on their way out."""
+        """Our pods that are not being deleted."""
         found = await self.client.list_all(PODS, self.namespace, label_selector=selector)
         return [pod for pod in found if not pod["metadata"].get("deletionTimestamp")]
 
@@ -77,11 +77,11 @@ class Deployed:
             found[:] = await self.client.list_all(PODS, self.namespace, label_selector=selector)
             return [pod["spec"]["containers"][0]["image"] for pod in found] == [image]
 
-        await eventually(alone, timeout_seconds=60)
+        await eventually(alone)
         return found[0]
 
     async def logs(self) -> str:
-        """What our pods said last, and what containers said that ended before; for the text of a failure."""
+        """The last log lines of our pods and of their former containers, for the text of a failure."""
         texts = []
         for pod in await self.pods():
             name, path = pod["metadata"]["name"], PODS.path(self.namespace, pod["metadata"]["name"], "log")
@@ -93,7 +93,7 @@ class Deployed:
         return "\n".join(texts)
 
     async def remains(self) -> list[str]:
-        """What of an installation is in the cluster."""
+        """The objects of an installation that are in the cluster."""
         names = []
         for resource in (NAMESPACES, CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, CUSTOM_RESOURCE_DEFINITIONS):
             found = await self.client.list_all(resource, label_selector=OURS)

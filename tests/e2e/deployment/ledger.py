@@ -1,4 +1,4 @@
-"""An application that is never at rest: it keeps two books on two disks, and both must say the same.
+"""An application that writes all the time: it keeps two books on two disks, which must be equal.
 
 Hooks make it pause, as one freezes a file system. It also has files of every kind on three kinds of volumes.
 """
@@ -82,7 +82,7 @@ class Ledger(Application):
         return await exec_in_pod(self.client, self.namespace, await self.ready(), *command)
 
     async def entries(self) -> int:
-        """How much is in the books by now."""
+        """The current number in the books."""
         # While a number is written, the book is empty for a moment.
         return int(await self.run("cat", "/debit/book") or 0)
 
@@ -91,7 +91,7 @@ class Ledger(Application):
         return await self.run("cat", "/tmp/debit"), await self.run("cat", "/tmp/credit")
 
     async def picture(self) -> dict[str, object]:
-        """All that there is to say of the files of all volumes, without the books and a restore's marks."""
+        """All attributes of the files of all volumes, without the books and the marks of a restore."""
         pod = await self.client.get(PODS, await self.ready(), self.namespace)
         made: dict[str, object] = {}
         for volume, root in zip(VOLUMES, self._volumes(pod), strict=True):

@@ -1,4 +1,4 @@
-"""What one cluster saved is restored in another one, with nodes of its own, that knows the bucket only."""
+"""Backups of one cluster are restored in another one, with its own nodes, that shares only the bucket."""
 
 import asyncio
 import secrets
@@ -55,7 +55,7 @@ async def test_volumes_move_to_another_cluster(
     elsewhere: tuple[NodeCluster, Deployed],
     image: tuple[str, ...],
 ) -> None:
-    """Into another namespace at that."""
+    """The volumes are restored into another namespace too."""
     before = await application.content()
     await deployed.install("--image", image[0], "--use-restic", "--minimal-rbac")
     await deployed.run("backup", "create", "b1", "--include-namespaces", application.namespace, "--wait")
@@ -70,7 +70,7 @@ async def test_volumes_move_to_another_cluster(
     async def known() -> bool:
         return "b1" in (await there.run("backup", "get")).out
 
-    await eventually(known, timeout_seconds=90)
+    await eventually(known)
     mapping = f"{application.namespace}:{moved.namespace}"
     restore = ("restore", "create", "r1", "--from-backup", "b1", "--namespace-mappings", mapping, "--wait")
     await there.run(*restore)

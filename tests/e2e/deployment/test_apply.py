@@ -1,4 +1,4 @@
-"""`install --apply` on a real API server: what changes, what stays, and what is said. No pods run here."""
+"""`install --apply` on a real API server: what changes, what stays, and the output. No pods run here."""
 
 import json
 import secrets
@@ -66,7 +66,7 @@ def server_of(deployment: JSONObject) -> JSONObject:
 
 
 @pytest.mark.parametrize("first", [(), ("--apply",)], ids=["created", "applied"])
-async def test_flags_decide_and_all_else_stays(
+async def test_apply_changes_what_the_flags_say_and_keeps_the_rest(
     client: KubeClient, here: Pinnace, place: str, first: tuple[str, ...]
 ) -> None:
     earlier = [
@@ -99,10 +99,10 @@ async def test_flags_decide_and_all_else_stays(
     found = await client.get(DEPLOYMENTS, "velero", place)
     pod = found["spec"]["template"]
     assert server_of(found)["image"] == NEW
-    # What the earlier install set and this one does not.
+    # Fields that the earlier install set and this one does not.
     assert server_of(found)["args"] == ["server"]
     assert "a" not in pod["metadata"]["annotations"]
-    # What others set.
+    # Fields that other programs set.
     assert found["metadata"]["annotations"]["mine"] == "kept"
     assert (found["spec"]["replicas"], pod["spec"]["nodeSelector"]) == (2, {"a": "b"})
     assert {"name": "TZ", "value": "Europe/Berlin"} in server_of(found)["env"]
@@ -156,14 +156,14 @@ async def test_a_binding_keeps_its_role(
     assert (await here("install", *FLAGS, "--image", NEW, *after, "--apply")).err == ""
 
 
-async def test_definitions_alone(here: Pinnace) -> None:
+async def test_definitions_are_applied_alone(here: Pinnace) -> None:
     done = await here("install", "--crds-only", "--apply")
 
     assert (done.code, done.err) == (0, "")
     assert "Applied: 14 custom resource definitions" in done.lines
 
 
-async def test_what_the_server_refuses_is_said(here: Pinnace, control_plane: ControlPlane) -> None:
+async def test_a_refusal_of_the_api_server_is_reported(here: Pinnace, control_plane: ControlPlane) -> None:
     here.environ["VELERO_NAMESPACE"] = "Not-A-Name"
 
     done = await here("install", *FLAGS, "--apply")

@@ -22,7 +22,7 @@ from pinnace.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, DEPLOYMENTS
 from pinnace.nonadmin import manifests
 from tests.support.connect import Connect
 
-HELM_SECONDS = 60
+HELM_SECONDS = 180
 IMAGE = "registry.example.com/pinnace:v7"
 SMALLEST = ["--set", "image.repository=registry.example.com/pinnace,image.tag=v7"]
 LOCATION = ["--set", "backupLocation.bucket=b"]
@@ -91,7 +91,7 @@ CASES = {
         ],
     ),
 }  # fmt: skip
-"""The same wish, in the flags of `install` and in values of the chart."""
+"""The same settings as flags of `install` and as values of the chart."""
 
 
 @pytest.fixture(scope="session")
@@ -105,7 +105,7 @@ def helm(tmp_path_factory: pytest.TempPathFactory) -> "Helm":
 
 
 class Helm:
-    """Runs Helm; what it says must not be an error."""
+    """Run Helm, which must succeed; return its output."""
 
     def __init__(self, program: Path, folder: Path) -> None:
         self.program = program
@@ -238,14 +238,14 @@ def test_helm_finds_nothing_to_complain_about(helm: Helm) -> None:
     ],
     ids=["bucket", "image", "misspelt", "no such value", "node agent", "two credentials"],
 )
-def test_what_cannot_work_is_refused(helm: Helm, values: list[str], text: str) -> None:
+def test_values_that_cannot_work_are_refused(helm: Helm, values: list[str], text: str) -> None:
     done = helm.run("template", "x", str(definitions.CHART), *SMALLEST, *values)
 
     assert done.returncode != 0
     assert text in done.stderr
 
 
-def test_what_install_has_no_flags_for(helm: Helm) -> None:
+def test_values_without_a_flag_of_install_have_their_effect(helm: Helm) -> None:
     rendered = by_name(
         helm.render(
             "velero",

@@ -22,7 +22,7 @@ CAP_NET_RAW = 1 << 13
 async def test_an_application_with_volumes_comes_back(
     deployed: Deployed, application: Application, node_cluster: NodeCluster, image: tuple[str, ...]
 ) -> None:
-    """With no more rights than the server uses."""
+    """Install with only the rights that the server uses."""
     before = await application.content()
     assert "1234:5678" in before
 
@@ -31,7 +31,7 @@ async def test_an_application_with_volumes_comes_back(
     await deployed.run("backup", "create", "b1", "--include-namespaces", application.namespace, "--wait")
     assert await deployed.phase("backup", "b1") == "Completed"
     await application.add_disk()  # for the claim of the trial: no provisioner makes one
-    tried = await deployed.run("backup", "verify", "b1", "--restore", "--ready-timeout", "90s", "-o", "json")
+    tried = await deployed.run("backup", "verify", "b1", "--restore", "--ready-timeout", "180s", "-o", "json")
     (found,) = json.loads(tried.out)
     results = {each["check"]: each["result"] for each in found["checks"]}
     assert results[f"Deployment {application.namespace}/shop"] == "ok", found
@@ -43,7 +43,7 @@ async def test_an_application_with_volumes_comes_back(
 
     assert await deployed.phase("restore", "r1") == "Completed"
     assert await application.content() == before
-    # Nothing of ours stays but what is in the user's bucket.
+    # Nothing of ours stays except the files in the user's bucket.
     done = await deployed.run("uninstall", "--force", "--wait")
     assert done.lines[-1].startswith("Pinnace is uninstalled")
     assert await deployed.remains() == []

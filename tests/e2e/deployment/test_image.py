@@ -1,4 +1,4 @@
-"""The Dockerfile says of the image what the build without a container engine says."""
+"""The Dockerfile describes the same image as the build without a container engine."""
 
 import json
 
@@ -8,7 +8,7 @@ INSTRUCTIONS = (SOURCE / "deploy/image/Dockerfile").read_text().replace("\\\n", 
 
 
 def last(instruction: str) -> str:
-    """What the last instruction of that kind says."""
+    """The arguments of the last instruction of that kind."""
     return (
         [line for line in INSTRUCTIONS if line.startswith(f"{instruction} ")][-1]
         .removeprefix(instruction)
@@ -16,7 +16,7 @@ def last(instruction: str) -> str:
     )
 
 
-def test_the_dockerfile_agrees() -> None:
+def test_the_dockerfile_agrees_with_the_build() -> None:
     assert dict(word.split("=", 1) for word in last("ENV").split()) == ENVIRONMENT
     assert json.loads(last("ENTRYPOINT")) == list(ENTRYPOINT)
     assert last("USER") == f"{USER}:{USER}"

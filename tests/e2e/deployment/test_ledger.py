@@ -1,4 +1,4 @@
-"""The whole story on a real node: hooks hold an application still while three kinds of volumes are saved."""
+"""Hooks pause an application while three kinds of volumes are saved, on a real node."""
 
 import secrets
 from collections.abc import AsyncIterator

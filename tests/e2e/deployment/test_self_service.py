@@ -1,4 +1,4 @@
-"""Self-service as a Deployment of its own: a tenant works with `edit` in one namespace, and nothing else."""
+"""Self-service as a Deployment of its own: a tenant works with only the role `edit` in one namespace."""
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ CONTROLLER = f"control-plane={manifests.DEPLOYMENT}"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tenant:
-    """Somebody with the command and a kubeconfig of no use outside one namespace."""
+    """A user with the command and a kubeconfig with rights in one namespace only."""
 
     command: Pinnace
     client: KubeClient
@@ -50,7 +50,7 @@ class Tenant:
             status = described.partition("\nStatus:")[2].split(maxsplit=1)[0]
             return status in ("Completed", "PartiallyFailed", "Failed", "FailedValidation")
 
-        await eventually(ended, timeout_seconds=90)
+        await eventually(ended)
         if described.partition("\nStatus:")[2].split(maxsplit=1)[0] != "Completed":
             seen = await self.administrator.command(noun, "describe", "--details")
             raise AssertionError(f"{described}\n{seen.out}\n{await self.administrator.logs()}")
@@ -112,7 +112,7 @@ async def test_a_tenant_backs_up_restores_and_deletes(
         names = [line for line in (await tenant.run("backup", "get")).lines if line.startswith("nightly")]
         return not names and not list(stored.glob("*"))
 
-    await eventually(deleted, timeout_seconds=60)
+    await eventually(deleted)
     assert "forbidden" not in await deployed.logs()
     # Neither is left when it goes: the controller, nor what it could do.
     await deployed.run("uninstall", "--force", "--wait")

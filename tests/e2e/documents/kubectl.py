@@ -1,4 +1,4 @@
-"""What documents use of kubectl: namespaces, config maps and secrets; patches of locations."""
+"""The commands of kubectl that documents use: for namespaces, config maps, secrets; patches of locations."""
 
 import asyncio
 import json
@@ -25,7 +25,7 @@ RESOURCES = {
 
 
 async def run(words: list[str]) -> None:
-    """Carry out one command; what is not understood is an error."""
+    """Carry out one command; an unknown one is an error."""
     namespace = None
     if words[0] == "-n":
         namespace, words = words[1], words[2:]

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[3]
-COMMAND_SECONDS = 60
+COMMAND_SECONDS = 180
 _BLOCK = re.compile(r"^ *<!-- runnable -->\n( *)```console\n(.*?)^\1```", re.S | re.M)
 
 

@@ -81,7 +81,7 @@ async def test_a_cluster_comes_back_from_its_bucket(
             found = await client.list_all(velero("backups"), "velero")
             return BACKUP in [backup["metadata"]["name"] for backup in found]
 
-        await eventually(is_known, timeout_seconds=90)
+        await eventually(is_known)
         reader.run(restoring)
         restored = await client.get(CONFIGMAPS, "prices", "shop")
         assert restored["data"] == {"tea": "3"}

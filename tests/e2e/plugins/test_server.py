@@ -1,4 +1,4 @@
-"""A server with programs of plugins: what it says of them, and that none outlives it."""
+"""A server with programs of plugins: its reports about them, and that none outlives it."""
 
 import signal
 from collections.abc import Awaitable, Callable
@@ -55,7 +55,7 @@ async def test_plugin_get_lists_them_beside_the_built_in_ones(
         *((f"velero.io/{name}", "VolumeSnapshotter") for name in ("aws", "azure", "gcp")),
     }
     assert words.read_text() == "--log-level debug --features EnableAPIGroupVersions,another\n"
-    assert server.children == []  # nobody needs them now
+    assert server.children == []  # they are not needed now
 
 
 @pytest.mark.parametrize(
@@ -115,7 +115,7 @@ async def test_a_stop_ends_them_with_the_work_in_flight(
     assert alive(running) == []
 
 
-async def test_a_killed_server_leaves_none(
+async def test_a_killed_server_leaves_no_plugin_running(
     home: Home,
     plugin_server: PluginServer,
     both: Path,

@@ -138,7 +138,7 @@ class App:
                 return True
             return False
 
-        await eventually(check, timeout_seconds=60)
+        await eventually(check)
 
     async def remove(self) -> None:
         for resource, name in ((NAMESPACES, self.namespace), (PERSISTENT_VOLUMES, self.volume)):
@@ -226,7 +226,7 @@ async def ended(client: KubeClient, namespace: str, plural: str, name: str) -> J
         status.update((await client.get(velero(plural), name, namespace)).get("status") or {})
         return status.get("phase") in FINAL
 
-    await eventually(check, timeout_seconds=120)
+    await eventually(check)
     return status
 
 
@@ -234,7 +234,7 @@ def files(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.rglob("*") if path.is_file())
 
 
-async def test_with_a_server(
+async def test_a_server_backs_up_restores_and_deletes_through_plugins(
     app: App,
     client: KubeClient,
     namespace: str,
@@ -290,7 +290,7 @@ async def test_with_a_server(
     assert await server.stop() == 0
 
 
-async def test_without_a_server(
+async def test_commands_back_up_and_restore_through_plugins(
     app: App,
     client: KubeClient,
     namespace: str,

@@ -1,4 +1,4 @@
-"""The `pinnace` command as a child process, and what must hold of its output whatever happens."""
+"""The `pinnace` command as a child process, with checks that hold for every output."""
 
 import asyncio
 import os
@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 PROGRAM = Path(sys.executable).with_name("pinnace")
-SECONDS = 120.0
-"""How long a command may take. None of ours should take two; the machine may have much else to do."""
+SECONDS = 180.0
+"""How long a command may take. On an idle machine none needs two seconds; a busy one can be much slower."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What came of one command."""
+    """The result of one command."""
 
     code: int
     out: str
@@ -42,7 +42,7 @@ class Running:
 
     @property
     def arguments(self) -> str:
-        """What everybody on the machine can read of it and of its children."""
+        """The argument lists of the command and its children, which every user of the machine can read."""
         found = []
         for folder in Path("/proc").glob("[0-9]*"):
             try:
@@ -50,7 +50,7 @@ class Running:
                 if folder.name == str(self.process.pid) or parent == str(self.process.pid):
                     found.append((folder / "cmdline").read_bytes().decode())
             except OSError:
-                continue  # it has ended meanwhile
+                continue  # it has ended since
         return "\n".join(found)
 
     async def finish(self) -> Outcome:
@@ -210,7 +210,7 @@ def _read_terminal(controller: int) -> str:
     while True:
         try:
             data = os.read(controller, 65536)
-        except OSError:  # Linux says EIO when nobody holds the terminal any more
+        except OSError:  # Linux says EIO when no process has the terminal open any more
             break
         if not data:
             break

@@ -107,7 +107,7 @@ async def limited_user(
 
 @pytest.fixture
 def unused_port() -> int:
-    """A port of this machine where nobody listens."""
+    """A port of this machine without a listener."""
     return free_port()
 
 

@@ -21,7 +21,7 @@ async def test_a_backup_is_compared_with_the_cluster(
     same = await pinnace("backup", "diff", "b1", "--cluster", *only)
     assert (same.code, same.out, same.err) == (0, "", "")
 
-    # Other namespaces are none of a backup that is limited to one.
+    # A backup that is limited to one namespace does not concern others.
     namespaces = await pinnace("backup", "diff", "b1", "--cluster", "--include-resources", "namespaces")
     assert (namespaces.code, namespaces.out, namespaces.err) == (0, "", "")
 

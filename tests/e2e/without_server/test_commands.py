@@ -201,7 +201,9 @@ async def test_the_verb_first_forms_do_the_same(
     await client.delete(NAMESPACES, target)
 
 
-async def test_deleting_backups(pinnace: Pinnace, location: Path, world: str) -> None:
+async def test_backups_are_deleted_by_name_by_selector_and_all(
+    pinnace: Pinnace, location: Path, world: str
+) -> None:
     for name in ("b1", "b10", "b2"):
         flags = ("--include-resources", "configmaps", "--labels", f"keep={'yes' if name == 'b2' else 'no'}")
         await make(pinnace, name, world, *flags)

@@ -62,8 +62,9 @@ async def test_forbidden_cluster_role_bindings_are_an_error_of_each_account(
     pinnace = pinnace_for(str(location), kubeconfig=await limited_user(rule))
     flags = ("--include-namespaces", world, "--include-resources")
 
-    outcome = await pinnace("backup", "create", "b1", *flags, "configmaps,serviceaccounts")
-    without = await pinnace("backup", "create", "b2", *flags, "configmaps")
+    kinds = "configmaps,serviceaccounts"
+    outcome = await pinnace("backup", "create", "b1", *flags, f"{kinds},clusterrolebindings")
+    without = await pinnace("backup", "create", "b2", *flags, kinds)
 
     assert outcome.code == 3, outcome
     log = (await pinnace("backup", "logs", "b1")).out
@@ -100,7 +101,7 @@ async def test_a_misspelt_resource_ends_with_2_and_an_empty_selection_is_said(
     assert "WARNING: the backup is empty: no object was saved; its errors and filters say why." in missing.err
 
 
-async def test_what_cannot_be_created_makes_a_restore_partially_failed(
+async def test_an_object_that_cannot_be_created_makes_a_restore_partially_failed(
     pinnace: Pinnace, pinnace_for: MakePinnace, location: Path, world: str, limited_user: LimitedUser,
     client: KubeClient,
 ) -> None:  # fmt: skip
@@ -123,7 +124,9 @@ async def test_what_cannot_be_created_makes_a_restore_partially_failed(
     assert (await pinnace("restore", "logs", "r1")).code == 0
 
 
-async def test_a_restore_whose_backup_is_damaged(pinnace: Pinnace, location: Path, world: str) -> None:
+async def test_a_restore_of_a_damaged_backup_has_its_exit_code(
+    pinnace: Pinnace, location: Path, world: str
+) -> None:
     flags = ("--include-namespaces", world, "--include-resources", "configmaps")
     assert (await pinnace("backup", "create", "b1", *flags)).code == 0
     tarball = location / "backups/b1/b1.tar.gz"
@@ -205,7 +208,7 @@ async def test_a_wrong_request_ends_with_2_before_anything_happens(
     assert files_in(empty_location) == {}
 
 
-async def test_a_wrong_request_that_only_the_cluster_shows(
+async def test_a_request_that_the_cluster_shows_to_be_wrong_has_its_exit_code(
     pinnace: Pinnace, location: Path, world: str
 ) -> None:
     flags = ("--include-namespaces", world, "--include-resources", "configmaps")
@@ -239,7 +242,7 @@ async def test_a_wrong_request_that_only_the_cluster_shows(
     assert files_in(location) == before
 
 
-async def test_a_folder_that_is_not_there_is_not_one_without_backups(
+async def test_a_missing_folder_is_an_error_and_not_an_empty_location(
     pinnace: Pinnace, location: Path
 ) -> None:
     for arguments in (
@@ -278,7 +281,7 @@ async def test_unknown_names_end_with_1(pinnace: Pinnace) -> None:
         assert error.lower().endswith(f"there are no {things} in {place}")
 
 
-async def test_locations_that_cannot_be_used(pinnace: Pinnace, tmp_path: Path, world: str) -> None:
+async def test_unusable_locations_are_refused(pinnace: Pinnace, tmp_path: Path, world: str) -> None:
     file, foreign = tmp_path / "file", tmp_path / "foreign"
     file.write_text("not a folder")
     (foreign / "photos").mkdir(parents=True)
@@ -299,7 +302,7 @@ async def test_locations_that_cannot_be_used(pinnace: Pinnace, tmp_path: Path, w
         assert "s3cr3t-word" not in outcome.err
     assert [str(path.relative_to(foreign)) for path in foreign.rglob("*")] == ["photos", "photos/cat.jpeg"]
 
-    pinnace.location = "/proc/backups"  # where nobody, not even root, can make a folder
+    pinnace.location = "/proc/backups"  # where not even root can make a folder
     outcome = await pinnace(
         *("backup", "create", "b1", "--include-namespaces", world, "--include-resources", "configmaps")
     )
@@ -341,7 +344,7 @@ async def test_clusters_that_cannot_be_reached_end_with_1(
     assert not exists(location)
 
 
-async def test_a_server_that_fails_in_the_middle(
+async def test_an_api_server_that_fails_in_between_has_its_exit_code(
     pinnace_for: MakePinnace, location: Path, world: str, tmp_path: Path, control_plane: ControlPlane,
     fault_proxy: Callable[..., Awaitable[object]],
 ) -> None:  # fmt: skip

@@ -175,7 +175,7 @@ async def test_a_user_with_edit_restores_pods_and_claims(
     )
 
     description = (await pinnace("restore", "describe", "r1")).out
-    # The volume alone is not theirs to make, which is said; the claim finds or gets another.
+    # The user may not create the volume, which is reported; the claim finds or gets another.
     assert outcome.code == 3, outcome
     assert description.count(" is forbidden: ") == 1, description
     assert f"error restoring persistentvolumes/{world}-volume: " in description

@@ -16,6 +16,7 @@ from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import NotFound
 from pinnace.kube.resources import CONFIGMAPS, NAMESPACES
 from tests.e2e.without_server.command import Outcome, Pinnace, Running
+from tests.support.waiting import PATIENCE_SECONDS
 from tests.support.without_server import MakePinnace, exists, files_in, s3_environ, s3_url, stored
 
 StartProxy = Callable[..., Awaitable[FaultProxy]]
@@ -49,7 +50,7 @@ def assert_interrupted(outcome: Outcome) -> None:
         pytest.param("/configmaps$", signal.SIGTERM, id="listing-terminated"),
     ],
 )
-async def test_a_backup_that_talks_to_the_cluster(
+async def test_an_interrupt_while_reading_the_cluster_leaves_no_backup(
     pinnace_for: MakePinnace, location: Path, world: str, api_proxy: FaultProxy, slow_cluster: Path,
     path: str, signum: int,
 ) -> None:  # fmt: skip
@@ -66,13 +67,13 @@ async def test_a_backup_that_talks_to_the_cluster(
 
 
 @pytest.mark.parametrize("moment", [r"\.tar\.gz$", r"resource-list\.json\.gz$", r"velero-backup\.json$"])
-async def test_a_backup_that_is_being_uploaded(
+async def test_an_interrupt_during_the_upload_takes_the_backup_back(
     bucket: Bucket, pinnace_for: MakePinnace, world: str, fault_proxy: StartProxy, moment: str
 ) -> None:
     proxy = await fault_proxy(bucket.server)
     rule = proxy.rules.add(Stall(), method="PUT|POST", path=moment)
     pinnace = pinnace_for(s3_url(bucket, server_url=proxy.url), environ=s3_environ(bucket.server))
-    secret = bucket.server.credentials.secret_key
+    secret = bucket.server.credentials.secret_access_key
     running = await pinnace.start("backup", "create", "b1", "--include-namespaces", world, *FLAGS)
     await rule.struck()
     assert "velero-backup" not in " ".join(stored(bucket))
@@ -81,7 +82,7 @@ async def test_a_backup_that_is_being_uploaded(
 
     running.interrupt()
     assert running.process.stderr is not None
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         assert await running.process.stderr.readline() == b"Removing what is unfinished, please wait.\n"
     running.interrupt()  # impatience must not cut the clean-up short
     rule.release()  # the request that was under way is carried out only now
@@ -95,7 +96,7 @@ async def make_backup(pinnace: Pinnace, world: str) -> None:
     assert (await pinnace("backup", "create", "b1", "--include-namespaces", world, *FLAGS)).code == 0
 
 
-async def test_a_restore_that_creates_objects(
+async def test_an_interrupt_while_creating_objects_allows_the_restore_again(
     pinnace_for: MakePinnace, location: Path, world: str, api_proxy: FaultProxy, slow_cluster: Path,
     client: KubeClient,
 ) -> None:  # fmt: skip
@@ -119,7 +120,7 @@ async def test_a_restore_that_creates_objects(
     await client.delete(NAMESPACES, target)
 
 
-async def test_a_restore_that_downloads(
+async def test_an_interrupt_while_downloading_restores_nothing(
     bucket: Bucket, pinnace_for: MakePinnace, world: str, fault_proxy: StartProxy, client: KubeClient
 ) -> None:
     proxy = await fault_proxy(bucket.server)
@@ -139,7 +140,7 @@ async def test_a_restore_that_downloads(
         await client.get(NAMESPACES, target)
 
 
-async def test_a_download(
+async def test_an_interrupt_of_a_download_leaves_no_file(
     bucket: Bucket, pinnace_for: MakePinnace, world: str, fault_proxy: StartProxy
 ) -> None:
     proxy = await fault_proxy(bucket.server)
@@ -156,11 +157,13 @@ async def test_a_download(
     assert set(pinnace.folder.iterdir()) == before
 
 
-async def test_a_question(pinnace: Pinnace, location: Path, world: str) -> None:
+async def test_an_interrupt_at_a_question_deletes_nothing(
+    pinnace: Pinnace, location: Path, world: str
+) -> None:
     await make_backup(pinnace, world)
     running: Running = await pinnace.start("backup", "delete", "b1", stdin=True)
     assert running.process.stdout is not None
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         asked = await running.process.stdout.readuntil(b"? ")
     assert asked.endswith(b"Are you sure you want to continue (Y/N)? ")
 

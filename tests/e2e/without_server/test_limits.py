@@ -1,4 +1,4 @@
-"""Commands in processes that may not have enough of something: one line says what, and no traceback."""
+"""Commands in processes with low limits: one line names the limit, without a traceback."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What a restore would do is said first; then it is made, and does that."""
+"""Dry runs of restores and backups, compared with the real ones."""
 
 import json
 from pathlib import Path

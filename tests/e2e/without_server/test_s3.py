@@ -25,7 +25,7 @@ async def test_every_command_on_a_bucket(
     bucket: Bucket, pinnace_for: MakePinnace, world: str, client: KubeClient
 ) -> None:
     pinnace = pinnace_for(s3_url(bucket, prefix="/a//b/"), environ=s3_environ(bucket.server))
-    pinnace.secrets += (bucket.server.credentials.secret_key, bucket.server.credentials.access_key)
+    pinnace.secrets += (bucket.server.credentials.secret_access_key, bucket.server.credentials.access_key_id)
     target = f"{world}-s3"
 
     created = await pinnace("backup", "create", "b1", "--include-namespaces", world)
@@ -63,7 +63,7 @@ async def test_every_command_on_a_bucket(
     await client.delete(NAMESPACES, target)
 
 
-async def test_tls_with_an_authority_of_its_own(
+async def test_a_store_with_its_own_authority_is_used_by_tls(
     s3_tls: S3Server, pinnace_for: MakePinnace, world: str, namespace: str, tmp_path: Path
 ) -> None:
     bucket = s3_tls.create_bucket(f"tls-{namespace}")
@@ -117,13 +117,13 @@ async def test_a_store_that_refuses_the_upload_fails_the_backup(
     assert stored(bucket) == set()
 
 
-async def test_wrong_credentials_and_a_missing_bucket(
+async def test_wrong_credentials_and_a_missing_bucket_are_reported(
     bucket: Bucket, pinnace_for: MakePinnace, tmp_path: Path
 ) -> None:
     wrong = tmp_path / "wrong-credentials"
     secret = "a-secret-key-that-nobody-may-read"
     wrong.write_text(
-        f"[default]\naws_access_key_id = {bucket.server.credentials.access_key}\n"
+        f"[default]\naws_access_key_id = {bucket.server.credentials.access_key_id}\n"
         f"aws_secret_access_key = {secret}\n"
     )
     pinnace = pinnace_for(s3_url(bucket), environ={"AWS_SHARED_CREDENTIALS_FILE": str(wrong)})

@@ -1,4 +1,4 @@
-"""Who reads the output: a person at a terminal, a program at a pipe, nobody any more."""
+"""Output on a terminal, into a pipe, and into a closed pipe."""
 
 import re
 from pathlib import Path
@@ -46,7 +46,7 @@ async def test_no_line_of_progress_wraps(pinnace: Pinnace, world: str, columns: 
     assert ("█" in drawn[-1]) == (columns > 40)
 
 
-async def test_progress_for_programs(pinnace: Pinnace, world: str) -> None:
+async def test_commands_for_programs_print_no_progress(pinnace: Pinnace, world: str) -> None:
     quiet = await pinnace("backup", "create", "b1", "--include-namespaces", world, "--progress", "none")
     assert (quiet.code, quiet.err) == (0, "")
     named = await pinnace("backup", "create", "b2", "--include-namespaces", world, "-o", "name")
@@ -63,10 +63,10 @@ async def test_a_pipe_gets_plain_text(pinnace: Pinnace, world: str) -> None:
     assert f"{ESCAPE}[32mCompleted" in (await pinnace("backup", "describe", "b1", "--colorized=true")).out
 
 
-async def test_a_reader_that_goes_away(pinnace: Pinnace, location: Path, world: str) -> None:
+async def test_a_closed_pipe_ends_the_command_quietly(pinnace: Pinnace, location: Path, world: str) -> None:
     flags = ("--include-namespaces", world)
     outcome, shown = await pinnace.piped_into("head -0", "backup", "create", "b1", *flags)
-    assert (outcome.code, outcome.err, shown) == (0, "", "")  # the work counts, not who watches
+    assert (outcome.code, outcome.err, shown) == (0, "", "")  # its reader has gone
     assert (location / "backups/b1/velero-backup.json").exists()
 
     # More than a pipe holds, so that the command is still writing when its reader leaves.

@@ -1,4 +1,4 @@
-"""`backup verify --restore` without a server: what comes up is said, and nothing stays."""
+"""`backup verify --restore` without a server: reports what starts, and removes everything."""
 
 import asyncio
 import contextlib
@@ -41,7 +41,7 @@ async def scratch(client: KubeClient, backup: str) -> list[str]:
 
 
 class Node:
-    """Plays the nodes: makes pods ready unless they are called `slow`, and remembers what it has seen."""
+    """Simulates the nodes: makes pods ready unless they are named `slow`, and records the objects it sees."""
 
     def __init__(self, client: KubeClient, backup: str) -> None:
         self._client = client
@@ -126,7 +126,7 @@ async def verified(pinnace: Pinnace, backup: str, *flags: str) -> tuple[int, dic
     return done.code, {each["check"]: (each["result"], each["details"]) for each in found["checks"]}, done.err
 
 
-async def test_what_comes_up_is_said_and_nothing_stays(
+async def test_a_trial_reports_the_started_workloads_and_removes_all(
     pinnace: Pinnace, client: KubeClient, shop: str, location: Path
 ) -> None:
     on_host = pod("on-host", volumes=[{"name": "v", "hostPath": {"path": "/srv"}}])
@@ -140,7 +140,7 @@ async def test_what_comes_up_is_said_and_nothing_stays(
     node = Node(client, shop)
 
     async with node.working():
-        code, found, err = await verified(pinnace, shop, "--ready-timeout", "3s")
+        code, found, err = await verified(pinnace, shop, "--ready-timeout", "15s")
 
     assert (code, err) == (1, "")
     assert found[f"Pod {shop}/web"] == ("ok", "ready")

@@ -16,7 +16,7 @@ from tests.e2e.without_server.command import Pinnace
 
 
 def metadata(**changes: Any) -> bytes:
-    """The metadata of a backup that somebody made up."""
+    """Made-up metadata of a backup."""
     backup: dict[str, Any] = {
         "kind": "Backup",
         "apiVersion": "velero.io/v1",
@@ -115,7 +115,7 @@ async def test_broken_and_unfinished_backups_can_be_deleted(pinnace: Pinnace, sp
     assert [path.name for path in (spoilt / "backups").iterdir()] == ["being-made"]
 
 
-async def test_a_damaged_log_and_damaged_lists(pinnace: Pinnace, spoilt: Path) -> None:
+async def test_a_damaged_log_and_damaged_lists_are_reported(pinnace: Pinnace, spoilt: Path) -> None:
     folder = spoilt / "backups/good"
     whole = gzip.compress(b"a line\n" * 1000)
     (folder / "good-logs.gz").write_bytes(whole[: len(whole) // 2])

@@ -24,7 +24,7 @@ from tests.integration.api.samples import samples
 from tests.support.golden import VERSIONS, unpack
 from tests.support.waiting import eventually
 
-READY_SECONDS = 60.0
+READY_SECONDS = 120.0
 POLL_SECONDS = 0.05
 PLURALS = {kind.kind: kind.plural for kind in KINDS}
 WITH_STATUS_SUBRESOURCE = {kind.kind for kind in KINDS if kind.status_subresource}
@@ -70,7 +70,7 @@ async def crds(client: KubeClient) -> dict[str, dict[str, Any]]:
     return {crd["spec"]["names"]["kind"]: crd for crd in served}
 
 
-async def test_accepted_and_structural(crds: dict[str, dict[str, Any]]) -> None:
+async def test_the_definitions_are_accepted_and_structural(crds: dict[str, dict[str, Any]]) -> None:
     assert set(crds) == set(PLURALS)
     for crd in crds.values():
         assert "NonStructuralSchema" not in _conditions(crd)
@@ -86,7 +86,9 @@ async def test_the_server_stores_the_definitions_as_given(crds: dict[str, dict[s
 
 @pytest.mark.usefixtures("crds")
 @pytest.mark.parametrize("kind", sorted(PLURALS))
-async def test_round_trip(client: KubeClient, namespace: str, kind: str) -> None:
+async def test_an_object_with_all_fields_is_stored_without_loss(
+    client: KubeClient, namespace: str, kind: str
+) -> None:
     sample = SAMPLES[kind]
     resource = velero(PLURALS[kind])
     sent = encode(sample, unsent=True)
@@ -106,7 +108,7 @@ async def test_round_trip(client: KubeClient, namespace: str, kind: str) -> None
 
 
 def _as_sent(value: Struct) -> dict[str, Any]:
-    """Without the metadata that only a server gives."""
+    """The object without the metadata that only a server sets."""
     encoded = encode(value)
     encoded["metadata"] = {key: encoded["metadata"][key] for key in ("name", "labels", "annotations")}
     return encoded

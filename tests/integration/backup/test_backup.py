@@ -36,7 +36,7 @@ from tests.support.waiting import eventually
 
 
 class Stored:
-    """What a backup left in its directory."""
+    """The files of a backup in its directory."""
 
     def __init__(self, root: Path, backup: Backup) -> None:
         self.directory = root / "backups" / backup.metadata.name
@@ -107,7 +107,7 @@ def config_map(name: str, **metadata: Any) -> JSONObject:
 
 
 async def fill(client: KubeClient, namespace: str) -> None:
-    """A few objects that hang together: pod, claim, volume, account, maps, secret."""
+    """A few objects that refer to each other: pod, claim, volume, account, maps, secret."""
     for number in range(7):
         await client.create(
             CONFIGMAPS, config_map(f"map-{number}", labels={"odd": str(number % 2)}), namespace

@@ -1,4 +1,4 @@
-"""Commands as child processes, for the server of one namespace: there is none, but for its objects."""
+"""Commands as child processes, for the server of one namespace, of which only the objects exist."""
 
 import pytest
 

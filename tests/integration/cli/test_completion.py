@@ -1,4 +1,4 @@
-"""Completion in bash, zsh and fish themselves: a person's keys go in at a terminal, the line comes out."""
+"""Completion in bash, zsh and fish: keys are typed into a terminal, and the completed line is read."""
 
 import asyncio
 import fcntl
@@ -26,8 +26,8 @@ from pinnace.kube.resources import velero
 from tests.e2e.without_server.command import PROGRAM, Pinnace
 from tests.support.waiting import eventually
 
-SECONDS = 30.0
-"""How long a shell may take for one line; none needs one second on a machine with nothing else to do."""
+SECONDS = 120.0
+"""How long a shell may take for one line; on an idle machine none needs one second."""
 HOSTILE = ("$(touch pwned)", "`touch pwned`", "x;touch pwned", "bell\a", "\x1b]0;title\a", "two\nlines")
 START = {
     "bash": (["bash", "--norc", "--noprofile", "-i"], "bind 'set bell-style none'; source '{script}'\n"),
@@ -39,7 +39,7 @@ START = {
     ),
     "fish": (["fish", "--no-config", "-i"], "source '{script}'\n"),
 }
-"""How each shell is started, and what it is told then."""
+"""The command of each shell, and its first input."""
 CONFIG = """\
 apiVersion: v1
 kind: Config
@@ -81,7 +81,7 @@ class Shell:
         return [word.rstrip("/") for word in out.read_text().splitlines()]
 
     def wait_for(self, path: Path) -> None:
-        """Read what the shell shows until a file is there."""
+        """Read the output of the shell until a file exists."""
         shown = b""
         end = time.monotonic() + SECONDS
         while not path.exists():
@@ -174,7 +174,7 @@ def test_a_line_is_completed_as_it_is_typed(shell: Shell, folder: Path) -> None:
     assert {line: shell.completed(line) for line in lines} == lines
 
 
-def test_names_of_others_are_not_run_and_not_inserted(shell: Shell, folder: Path) -> None:
+def test_hostile_names_are_neither_run_nor_inserted(shell: Shell, folder: Path) -> None:
     at = "pinnace --location location backup describe"
     assert shell.completed(f"{at} one ") == [*at.split(), "one", "two"]  # the only other one that is harmless
     for typed in ("'$", '"$', "'`", "x", "bell"):
@@ -185,7 +185,7 @@ def test_names_of_others_are_not_run_and_not_inserted(shell: Shell, folder: Path
     assert not list(folder.rglob("pwned"))
 
 
-async def test_names_come_from_the_server_of_the_line(
+async def test_names_come_from_the_server_that_the_command_line_names(
     client: KubeClient, namespace: str, command: Pinnace, velero_crds: None
 ) -> None:
     specs: dict[str, JSONObject] = {
@@ -200,7 +200,7 @@ async def test_names_come_from_the_server_of_the_line(
     asked = ("--kubeconfig", str(command.kubeconfig), "-n", namespace)
 
     async def offers(expected: str, *words: str) -> None:
-        # A quarter of a second is little on a machine with much else to do: then nothing is offered.
+        # On a busy machine a quarter of a second is too little: then nothing is offered.
         await eventually(lambda: _is_offered(expected, (*asked, *words)))
 
     await offers("my-backups", "backup", "logs", "")
@@ -223,8 +223,8 @@ async def _is_offered(expected: str, words: tuple[str, ...]) -> bool:
 def test_an_answer_is_little_more_work_than_loading_its_libraries(folder: Path, tmp_path: Path) -> None:
     """Loading them takes 75 ms on a usual machine; four times that are the 300 ms that a person may wait.
 
-    Processor time against processor time: a machine with much else to do makes both longer. The server is
-    silent, and given up.
+    Processor times are compared, as a busy machine makes both longer. The server is silent, so the command
+    gives up on it.
     """
     loading_seconds = _work_seconds([sys.executable, "-c", "import asyncio, click, json, typing"])
     with socket.create_server(("127.0.0.1", 0)) as silent:

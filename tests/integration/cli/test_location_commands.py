@@ -1,4 +1,4 @@
-"""`backup-location` and `snapshot-location` against a real API server: what they leave in the cluster."""
+"""`backup-location` and `snapshot-location` against a real API server, with the objects that they leave."""
 
 import base64
 import json
@@ -65,12 +65,12 @@ async def test_a_backup_location_is_created_with_what_was_given(
     again = await command("backup-location", "create", "plain", *AWS)
     assert error(again) == (
         'backupstoragelocations.velero.io "plain" already exists: choose another name, or delete '
-        "the one that is there first"
+        "the existing object first"
     )
 
 
 @pytest.mark.spec("CLI-030", "CLI-031")
-async def test_one_location_is_the_default(
+async def test_only_one_location_is_the_default(
     client: KubeClient, namespace: str, command: Pinnace, tmp_path: Path
 ) -> None:
     async def defaults() -> list[str]:
@@ -83,7 +83,7 @@ async def test_one_location_is_the_default(
         await command("backup-location", "create", name, *AWS, "--cacert", str(bundle), "--default")
     assert await defaults() == ["two"]
     assert error(await command("backup-location", "create", "one", *AWS, "--default")).endswith(
-        "one that is there first"
+        "existing object first"
     )
     assert "not found; " in error(await command("backup-location", "set", "three", "--default"))
     assert await defaults() == ["two"]
@@ -135,7 +135,9 @@ async def test_backup_locations_are_listed_and_deleted(
     )
 
 
-async def test_snapshot_locations(client: KubeClient, namespace: str, command: Pinnace) -> None:
+async def test_snapshot_locations_are_created_listed_and_changed(
+    client: KubeClient, namespace: str, command: Pinnace
+) -> None:
     created = await command(
         *("snapshot-location", "create", "east", "--provider", "aws", "--config", "region=east"),
         *("--labels", "a=b"),
@@ -153,7 +155,9 @@ async def test_snapshot_locations(client: KubeClient, namespace: str, command: P
         assert "volumesnapshotlocations.velero.io" in error(await command("snapshot-location", *words))
 
 
-async def test_repositories_of_both_kinds(client: KubeClient, namespace: str, command: Pinnace) -> None:
+async def test_repositories_of_both_kinds_are_listed(
+    client: KubeClient, namespace: str, command: Pinnace
+) -> None:
     spec = {
         "volumeNamespace": "shop",
         "backupStorageLocation": "default",

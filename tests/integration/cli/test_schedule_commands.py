@@ -17,7 +17,7 @@ DAILY = ("--schedule", "0 7 * * *")
 
 
 @pytest.mark.spec("CLI-046")
-async def test_a_schedule_from_creation_to_deletion(
+async def test_a_schedule_is_created_listed_described_and_deleted(
     client: KubeClient, namespace: str, command: Pinnace
 ) -> None:
     printed = await command("schedule", "create", "daily", *DAILY, "-o", "yaml")
@@ -61,7 +61,7 @@ async def test_a_schedule_from_creation_to_deletion(
     assert described[-1] == "Last Backup:  <never>"
 
     assert error(await command("schedule", "create", "daily", *DAILY)).endswith(
-        "or delete the one that is there first"
+        "or delete the existing object first"
     )
     assert only_line(await command("schedule", "delete", "daily", "--confirm")) == "Schedule deleted: daily"
     missing = error(await command("schedule", "delete", "daily", "--confirm"))
@@ -83,7 +83,9 @@ async def test_locations_of_a_schedule_must_exist(
 
 
 @pytest.mark.spec("CLI-010")
-async def test_a_backup_from_a_schedule(client: KubeClient, namespace: str, command: Pinnace) -> None:
+async def test_a_backup_is_created_from_a_schedule(
+    client: KubeClient, namespace: str, command: Pinnace
+) -> None:
     spec = {
         "schedule": "@daily",
         "useOwnerReferencesInBackup": True,
@@ -131,7 +133,9 @@ async def test_a_backup_from_a_schedule(client: KubeClient, namespace: str, comm
     assert len(await client.list_all(BACKUPS, namespace)) == 1
 
 
-async def test_a_restore_from_a_schedule(client: KubeClient, namespace: str, command: Pinnace) -> None:
+async def test_a_restore_is_created_from_a_schedule(
+    client: KubeClient, namespace: str, command: Pinnace
+) -> None:
     body = {
         "apiVersion": "velero.io/v1",
         "kind": "Backup",

@@ -105,7 +105,7 @@ def bundled(path: Path) -> dict[str, str]:
 
 
 @pytest.mark.spec("BEY-072")
-async def test_a_bundle_of_a_server_that_no_node_runs(
+async def test_a_debug_bundle_is_made_of_a_server_whose_node_is_gone(
     client: KubeClient, namespace: str, command: Pinnace
 ) -> None:
     refused = await command("debug", "--output", "nothing.tar.gz")
@@ -114,7 +114,7 @@ async def test_a_bundle_of_a_server_that_no_node_runs(
     token = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}, "stringData": {"k": SECRET}}
     await client.create(SECRETS, token, namespace)
     # The service account comes with a controller, and the pod after it.
-    await eventually(lambda: _has_pods(client, namespace), timeout_seconds=60)
+    await eventually(lambda: _has_pods(client, namespace))
     backup = {"apiVersion": "velero.io/v1", "kind": "Backup", "metadata": {"name": "b"}}
     await client.create(velero("backups"), {**backup, "status": {"phase": "Completed"}}, namespace)
     started = await _pod_that_lost_its_node(client, namespace)
@@ -147,7 +147,7 @@ async def _has_pods(client: KubeClient, namespace: str) -> bool:
 
 
 async def _pod_that_lost_its_node(client: KubeClient, namespace: str) -> str:
-    """A pod whose container has run, on a node that nobody can ask any more."""
+    """A pod whose container has run, on a node that is gone."""
     spec = {"nodeName": "lost", "containers": [{"name": "main", "image": "registry.invalid/x"}]}
     body = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "lost-pod"}, "spec": spec}
     await client.create(PODS, body, namespace)

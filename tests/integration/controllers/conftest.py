@@ -34,7 +34,7 @@ async def other_namespace(client: KubeClient) -> AsyncIterator[str]:
 async def serve(site: Site, fault_proxy: StartProxy, tmp_path: Path) -> AsyncIterator[Serve]:
     """A function that starts a server of the site; it runs until the end of the test.
 
-    It ends before the proxies that it may go through: work in flight would wait for them in vain.
+    It ends before its proxies, as work in flight would wait for them in vain.
     """
     async with AsyncExitStack() as stack:
 

@@ -68,7 +68,7 @@ async def test_a_backup_without_any_wish_gets_everything_it_needs(site: Site, se
 
 
 @pytest.mark.spec("CTL-008", "CTL-010")
-async def test_wishes_are_kept(site: Site, serve: Serve) -> None:
+async def test_fields_that_are_set_are_kept(site: Site, serve: Serve) -> None:
     await site.add_folder(default=True)
     await site.add_folder("alt-loc")
     await serve()
@@ -189,7 +189,7 @@ async def test_what_is_wrong_with_a_backup_is_said_in_order(site: Site, serve: S
 
 
 @pytest.mark.spec("BKP-003")
-async def test_no_location_at_all(site: Site, serve: Serve) -> None:
+async def test_a_backup_without_any_location_is_refused(site: Site, serve: Serve) -> None:
     await serve()
     await site.create("backups", "b1")
 
@@ -231,7 +231,7 @@ async def test_snapshot_locations_are_resolved(site: Site, serve: Serve) -> None
 
 
 @pytest.mark.spec("CTL-016")
-async def test_a_provider_with_two_snapshot_locations_and_no_default(site: Site, serve: Serve) -> None:
+async def test_two_snapshot_locations_without_a_default_are_refused(site: Site, serve: Serve) -> None:
     await site.add_folder()
     for name in ("aws-1", "aws-2"):
         await site.create("volumesnapshotlocations", name, spec={"provider": "aws"})
@@ -250,7 +250,7 @@ async def test_a_provider_with_two_snapshot_locations_and_no_default(site: Site,
 
 
 @pytest.mark.spec("CTL-063")
-async def test_a_backup_that_found_nothing(site: Site, serve: Serve) -> None:
+async def test_a_backup_of_nothing_is_completed(site: Site, serve: Serve) -> None:
     folder = await site.add_folder()
     await serve()
     await site.create("backups", "b1", spec=site.maps_of(labelSelector={"matchLabels": {"no": "body"}}))
@@ -275,7 +275,7 @@ async def test_a_backup_that_found_nothing(site: Site, serve: Serve) -> None:
 
 
 @pytest.mark.spec("CTL-013", "BKP-012")
-async def test_a_name_that_is_taken_in_the_location(site: Site, serve: Serve) -> None:
+async def test_a_backup_whose_name_is_taken_in_the_location_fails(site: Site, serve: Serve) -> None:
     folder = await site.add_folder()
     server = await serve()
     await site.create("backups", "b1", spec=site.maps_of())
@@ -293,7 +293,7 @@ async def test_a_name_that_is_taken_in_the_location(site: Site, serve: Serve) ->
 
 
 @pytest.mark.spec("CTL-013", "BKP-012")
-async def test_a_location_that_cannot_be_asked(site: Site, serve: Serve) -> None:
+async def test_a_location_that_cannot_be_read_fails_the_backup(site: Site, serve: Serve) -> None:
     folder = await site.add_folder()
     (folder / "backups").symlink_to(site.folder)
     await serve()
@@ -343,7 +343,7 @@ async def test_two_servers_without_election_run_each_backup_once(site: Site, ser
     assert sum(counters(server).get("backup_attempt", 0) for server in servers) == 4
 
 
-async def test_the_answer_to_the_first_patch_is_lost(
+async def test_a_lost_answer_to_the_first_patch_changes_nothing(
     site: Site, fault_proxy: StartProxy, serve: Serve, control_plane: ControlPlane, connect: Connect
 ) -> None:
     await site.add_folder()
@@ -358,7 +358,7 @@ async def test_the_answer_to_the_first_patch_is_lost(
     assert counters(server)["backup_attempt"] == 1
 
 
-async def test_the_answer_to_the_last_patch_is_lost(
+async def test_a_lost_answer_to_the_last_patch_changes_nothing(
     site: Site, fault_proxy: StartProxy, serve: Serve, control_plane: ControlPlane, connect: Connect
 ) -> None:
     await site.add_folder()
@@ -371,7 +371,7 @@ async def test_the_answer_to_the_last_patch_is_lost(
     assert lost.hits == 1
 
 
-async def test_a_backup_into_a_bucket(site: Site, serve: Serve, bucket: Bucket) -> None:
+async def test_a_backup_is_stored_in_a_bucket(site: Site, serve: Serve, bucket: Bucket) -> None:
     await site.add_bucket(bucket)
     await site.add_maps(secret="visible to nobody")
     await serve()
@@ -479,7 +479,7 @@ async def test_what_a_spec_asks_for_and_is_not_supported_reaches_the_server_and_
 HOSTILE_NAMES = ("$(id)", "../../x", "a,b=c", "a b")
 
 
-async def test_names_that_are_none_end_in_a_verdict(site: Site, serve: Serve) -> None:
+async def test_invalid_names_in_a_spec_end_in_a_final_phase(site: Site, serve: Serve) -> None:
     """Names of a spec reach labels, selectors and request paths, where an API server refuses them."""
     await site.add_folder("loc-1", default=True)
     await serve()

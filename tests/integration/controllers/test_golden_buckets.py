@@ -24,7 +24,7 @@ BACKUP = "from-schedule"
 SPACES = ("shop", "shop-data")
 IGNORED = ("events", "events.events.k8s.io", "endpoints")
 MADE_ANEW = {"kube-root-ca.crt", "default"}
-"""What the cluster itself puts into each namespace."""
+"""The objects that the cluster itself puts into each namespace."""
 UNCHANGED = (
     "configmaps",
     "secrets",

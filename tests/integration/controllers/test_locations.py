@@ -63,7 +63,9 @@ async def test_a_location_is_looked_at_when_it_is_new_edited_or_due(site: Site, 
     await site.reached("backupstoragelocations", "later", "Unavailable")
 
 
-async def test_a_bucket_with_its_credentials_in_a_secret(site: Site, serve: Serve, bucket: Bucket) -> None:
+async def test_a_bucket_is_opened_with_the_credentials_of_a_secret(
+    site: Site, serve: Serve, bucket: Bucket
+) -> None:
     credentials = bucket.server.credentials
     await site.add_bucket(bucket, validationFrequency="1s")
     await serve()
@@ -76,7 +78,7 @@ async def test_a_bucket_with_its_credentials_in_a_secret(site: Site, serve: Serv
 
     message = location["status"]["message"]
     assert message
-    for secret in ("topsecret", credentials.secret_key):
+    for secret in ("topsecret", credentials.secret_access_key):
         assert secret not in message
 
 
@@ -127,7 +129,7 @@ async def test_a_server_says_its_version_and_its_actions(site: Site, serve: Serv
     assert {"name": "velero.io/service-account", "kind": "RestoreItemAction"} in status["plugins"]
 
 
-async def test_objects_of_other_namespaces_are_not_ours(site: Site, serve: Serve) -> None:
+async def test_objects_of_other_namespaces_are_left_alone(site: Site, serve: Serve) -> None:
     """Two servers in one cluster do not answer each other's requests. (docs/spec: CTL 2.2)"""
     await serve()
     await site.create("serverstatusrequests", "s1")

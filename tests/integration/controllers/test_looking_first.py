@@ -51,7 +51,7 @@ async def test_a_schedule_has_its_newest_backup_verified(site: Site, serve: Serv
         return str(notes[labels.LAST_VERIFICATION]).endswith(" sound b1")
 
     await eventually(lambda: is_said("sound"))
-    await eventually(is_noted)  # or the note would come after the annotation below
+    await eventually(is_noted)  # otherwise the note would come after the annotation below
     folder = bucket.server.directory / "buckets" / bucket.name / "site/backups/b1"
     (folder / "b1.tar.gz").write_bytes(b"damaged")
     patch = {"metadata": {"annotations": due}}
@@ -113,11 +113,11 @@ async def test_the_server_looks_for_the_data_of_volumes_on_request(
     assert notes[labels.VERIFIED].endswith(" unsound")
 
 
-async def test_without_a_server_no_data_can_be_read_for_it(site: Site, pinnace: Pinnace) -> None:
+async def test_a_command_cannot_look_for_volume_data_without_a_server(site: Site, pinnace: Pinnace) -> None:
     asked = await pinnace("--namespace", site.namespace, "backup", "verify", "b1", "--read-data", "10%")
 
     assert asked.code == 1
-    assert f"no server of Pinnace answers in namespace {site.namespace}" in asked.err
+    assert f"no Pinnace server answers in namespace {site.namespace}" in asked.err
 
 
 class Pods:

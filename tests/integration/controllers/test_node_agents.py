@@ -1,4 +1,4 @@
-"""Several agents of one node on a real API server: which of them works on what."""
+"""Several agents of one node on a real API server, and the objects that each works on."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -24,7 +24,7 @@ FORMER = "node-agent-former"
 
 
 class Saver:
-    """Saves nothing, at once."""
+    """Saves nothing, and returns at once."""
 
     async def save(
         self, repository: Repository, source: Source, *, on_progress: OnProgress | None = None

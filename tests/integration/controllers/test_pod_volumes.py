@@ -40,10 +40,10 @@ pytestmark = pytest.mark.skipif(
 
 
 class Agent:
-    """Does the orders of all nodes, in the simplest way.
+    """Processes the PodVolumeBackups and PodVolumeRestores of all nodes, in the simplest way.
 
     Attributes:
-        fails: orders end as Failed.
+        fails: they end as Failed.
     """
 
     def __init__(self, site: Site, folder: Path) -> None:
@@ -69,15 +69,15 @@ class Agent:
     async def _work(self) -> None:
         while True:
             for plural in ORDERS:
-                for order in await self.site.client.list_all(velero(plural), self.site.namespace):
-                    if (order.get("status") or {}).get("phase") in (None, "", "New"):
-                        await self._end(plural, order, await self._do(plural, order))
+                for pod_volume in await self.site.client.list_all(velero(plural), self.site.namespace):
+                    if (pod_volume.get("status") or {}).get("phase") in (None, "", "New"):
+                        await self._end(plural, pod_volume, await self._do(plural, pod_volume))
             await asyncio.sleep(POLL_SECONDS)
 
-    async def _do(self, plural: str, order: JSONObject) -> JSONObject:
+    async def _do(self, plural: str, pod_volume: JSONObject) -> JSONObject:
         if self.fails:
             return {"phase": "Failed", "message": "the agent was told to fail"}
-        spec = order["spec"]
+        spec = pod_volume["spec"]
         place = Repository(identifier=spec["repoIdentifier"], location=spec["backupStorageLocation"])
         directory = self.volume(spec["pod"]["name"], spec["volume"])
         if plural == "podvolumerestores":
@@ -86,8 +86,8 @@ class Agent:
         snapshot = await self.restic.back_up(place, directory, spec["tags"], on_progress=_ignored)
         return {"phase": "Completed", "snapshotID": snapshot}
 
-    async def _end(self, plural: str, order: JSONObject, status: JSONObject) -> None:
-        name = order["metadata"]["name"]
+    async def _end(self, plural: str, pod_volume: JSONObject, status: JSONObject) -> None:
+        name = pod_volume["metadata"]["name"]
         await self.site.client.patch(velero(plural), name, {"status": status}, self.site.namespace)
 
 
@@ -183,7 +183,10 @@ async def test_volumes_come_back_in_a_pod_of_another_name(
     backup = decode(Backup, await site.create("backups", "b1", spec=pods_of(site)))
     await site.reached("backups", "b1")
     saved = await site.client.list_all(velero("podvolumebackups"), site.namespace)
-    snapshots = {order["spec"]["volume"]: SavedSnapshot(order["status"]["snapshotID"]) for order in saved}
+    snapshots = {
+        pod_volume["spec"]["volume"]: SavedSnapshot(pod_volume["status"]["snapshotID"])
+        for pod_volume in saved
+    }
     await add_pod(site, "q", volumes="")
     pod = await site.client.get(PODS, "q", site.namespace)
     restore = decode(Restore, await site.create("restores", "r1", spec={"backupName": "none"}))
@@ -202,7 +205,7 @@ async def test_volumes_come_back_in_a_pod_of_another_name(
 
 
 def _pod_volumes(site: Site, folder: Path) -> PodVolumes:
-    """Those of a server, for a restore that the test makes itself."""
+    """The parts of a server, for a restore that the test makes itself."""
     scope = Scope(client=site.client, namespace=site.namespace, metrics=ServerMetrics(), workdir=folder)
     restic = Restic(AccessProvider(site.client, site.namespace, folder))
     repositories = Repositories(site.client, site.namespace, frequency=RESTIC_PRUNE_FREQUENCY)
@@ -272,6 +275,8 @@ async def _set_password(client: KubeClient, namespace: str, password: bytes) -> 
 
 
 async def _snapshots(site: Site) -> dict[str, str]:
-    """Ids by backup."""
-    orders = await site.client.list_all(velero("podvolumebackups"), site.namespace)
-    return {order["spec"]["tags"]["backup"]: order["status"]["snapshotID"] for order in orders}
+    """The ids of the snapshots by backup."""
+    pod_volumes = await site.client.list_all(velero("podvolumebackups"), site.namespace)
+    return {
+        pod_volume["spec"]["tags"]["backup"]: pod_volume["status"]["snapshotID"] for pod_volume in pod_volumes
+    }

@@ -182,7 +182,7 @@ async def test_restores_in_other_phases_are_left_alone(site: Site, serve: Serve)
         before[phase] = await site.create(
             "restores", phase.lower(), spec={"backupName": "b1"}, status={"phase": phase}
         )
-    # One that is taken comes after them in the queue.
+    # The next Restore, which is processed, comes after them in the queue.
     await site.create("restores", "later", spec={"backupName": "b1"})
     await site.reached("restores", "later")
 
@@ -192,7 +192,7 @@ async def test_restores_in_other_phases_are_left_alone(site: Site, serve: Serve)
 
 
 @pytest.mark.spec("RST-014")
-async def test_a_tarball_that_is_missing(site: Site, serve: Serve) -> None:
+async def test_a_missing_tarball_fails_the_restore(site: Site, serve: Serve) -> None:
     folder = await site.add_folder()
     server = await serve()
     await add_stored_backup(site, "b1")
@@ -209,7 +209,9 @@ async def test_a_tarball_that_is_missing(site: Site, serve: Serve) -> None:
 
 
 @pytest.mark.spec("RST-016")
-async def test_a_log_that_cannot_be_stored(site: Site, serve: Serve, target: str) -> None:
+async def test_a_log_that_cannot_be_stored_is_an_error_of_the_restore(
+    site: Site, serve: Serve, target: str
+) -> None:
     folder = await site.add_folder()
     await site.add_maps()
     await serve()
@@ -226,7 +228,7 @@ async def test_a_log_that_cannot_be_stored(site: Site, serve: Serve, target: str
 
 
 @pytest.mark.spec("RST-108")
-async def test_two_servers_see_the_same_restore(site: Site, serve: Serve, target: str) -> None:
+async def test_two_servers_run_a_restore_once(site: Site, serve: Serve, target: str) -> None:
     await site.add_folder()
     await site.add_maps()
     servers = [await serve(), await serve()]
@@ -242,7 +244,7 @@ async def test_two_servers_see_the_same_restore(site: Site, serve: Serve, target
 
 
 @pytest.mark.spec("RST-108")
-async def test_a_label_comes_between_reading_and_the_first_patch(
+async def test_a_label_set_before_the_first_patch_is_kept(
     site: Site,
     serve: Serve,
     target: str,

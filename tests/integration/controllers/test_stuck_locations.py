@@ -1,7 +1,6 @@
 """Locations that accept connections and never answer, beside others, in a running server."""
 
 import asyncio
-import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -52,9 +51,9 @@ async def add_stuck(site: Site, name: str, url: str) -> None:
 async def test_stuck_locations_hold_up_neither_validation_nor_backups_of_others(
     site: Site, serve: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One worker; the honest location and backup come last in every line."""
-    monkeypatch.setattr(availability, "LOOK_SECONDS", 1.0)
-    monkeypatch.setattr(storage_location, "VALIDATION_SECONDS", 5.0)
+    """There is one worker; the honest location and its backup are last in every queue."""
+    monkeypatch.setattr(availability, "LOOK_SECONDS", 3.0)
+    monkeypatch.setattr(storage_location, "VALIDATION_SECONDS", 20.0)
     text = "[default]\naws_access_key_id = a\naws_secret_access_key = b\n"
     secret = {
         "apiVersion": "v1",
@@ -68,9 +67,10 @@ async def test_stuck_locations_hold_up_neither_validation_nor_backups_of_others(
             await add_stuck(site, f"a-stuck-{number}", url)
         await site.add_folder("z-honest")
         await serve()
-        started = time.monotonic()
         await site.reached("backupstoragelocations", "z-honest", "Available")
-        assert time.monotonic() - started < storage_location.VALIDATION_SECONDS
+        listed = await site.client.list_all(velero("backupstoragelocations"), site.namespace)
+        phases = {obj["metadata"]["name"]: obj.get("status", {}).get("phase") for obj in listed}
+        assert set(phases.values()) == {"Available", None}, "no stuck location was judged before"
         stuck = await site.reached("backupstoragelocations", "a-stuck-0", "Unavailable")
         assert stuck["status"]["message"]
 
@@ -88,10 +88,10 @@ async def test_stuck_locations_hold_up_neither_validation_nor_backups_of_others(
         assert len(await site.client.list_all(velero("backups"), site.namespace)) == QUEUED + 1
 
 
-async def test_uploads_that_stall_keep_the_only_worker_from_no_backup_to_another_location(
+async def test_stalled_uploads_do_not_hold_the_only_worker(
     site: Site, serve: Serve, bucket: Bucket, fault_proxy: StartProxy
 ) -> None:
-    """Two fill their location's room for uploads, the third waits for them."""
+    """Two uploads use all slots of their location, the third backup waits for them."""
     proxy = await fault_proxy(bucket.server)
     await site.add_bucket(bucket, "stuck", config={**bucket.location_config, "s3Url": proxy.url})
     await site.add_folder("honest")
@@ -118,10 +118,10 @@ async def test_uploads_that_stall_keep_the_only_worker_from_no_backup_to_another
 
 
 @pytest.mark.parametrize("asked", ["GET", "PUT"], ids=["download", "upload"])
-async def test_a_restore_that_waits_for_its_location_keeps_the_only_worker_from_no_other(
+async def test_a_restore_that_waits_for_its_location_does_not_hold_the_only_worker(
     site: Site, serve: Serve, bucket: Bucket, fault_proxy: StartProxy, other_namespace: str, asked: str
 ) -> None:
-    """They restore into different namespaces: into one they would wait for each other."""
+    """The Restores are into different namespaces: two into one would wait for each other."""
     proxy = await fault_proxy(bucket.server)
     await site.add_bucket(bucket, "stuck", config={**bucket.location_config, "s3Url": proxy.url})
     await site.add_folder("honest")
@@ -144,10 +144,10 @@ async def test_a_restore_that_waits_for_its_location_keeps_the_only_worker_from_
     assert (await site.reached("restores", "stuck"))["status"]["phase"] == "Completed"
 
 
-async def test_a_backup_whose_location_answers_nothing_gives_the_worker_back_before_it_reads(
+async def test_a_backup_whose_location_stalls_at_first_does_not_hold_the_only_worker(
     site: Site, serve: Serve, bucket: Bucket, fault_proxy: StartProxy
 ) -> None:
-    """The location was Available a moment ago; then the first question of the backup is not answered."""
+    """The location was Available before, but the first request of the backup is not answered."""
     proxy = await fault_proxy(bucket.server)
     await site.add_bucket(bucket, "stuck", config={**bucket.location_config, "s3Url": proxy.url})
     await site.add_folder("honest")

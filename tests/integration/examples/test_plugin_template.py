@@ -1,4 +1,4 @@
-"""The repository that plugin authors start from works as it is, run by interpreters of its own.
+"""The template for plugin authors works as it is, in environments of its own.
 
 There is no container engine here: the steps of the Containerfile are taken one by one in fresh folders, with
 packages of others from this environment instead of from an index.
@@ -41,7 +41,7 @@ POD = {
 
 
 def run(*command: str | Path, **more: str) -> str:
-    """What a command writes; it must succeed."""
+    """Run a command that must succeed; return its output."""
     kept = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYTEST_ADDOPTS")}
     ended = subprocess.run(command, env=kept | more, capture_output=True, text=True, timeout=300, check=False)
     assert ended.returncode == 0, ended.stdout + ended.stderr

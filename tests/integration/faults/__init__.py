@@ -1,1 +1,1 @@
-"""What goes wrong while real backups and restores run, and what they make of it."""
+"""Faults during real backups and restores, and their results."""

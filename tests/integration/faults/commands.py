@@ -9,8 +9,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-COMMAND_SECONDS = 90.0
-"""A command of these tests that runs longer hangs, on however busy a machine."""
+COMMAND_SECONDS = 180.0
+"""A command of these tests that runs longer hangs, even on a busy machine."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,7 +24,7 @@ class Ended:
 
 @dataclass(slots=True, kw_only=True)
 class Command:
-    """A command that runs. Its temporary files go to `temporary`."""
+    """A running command. Its temporary files are in `temporary`."""
 
     process: asyncio.subprocess.Process
     temporary: Path
@@ -86,7 +86,7 @@ class CommandLine:
             return await command.ended()
 
     def environment(self, temporary: Path) -> dict[str, str]:
-        """Nothing of the developer's own."""
+        """The environment of a command, with nothing of the developer's own."""
         found = {
             "HOME": str(self.directory),
             "KUBECONFIG": str(self.kubeconfig),

@@ -1,4 +1,4 @@
-"""Clusters that are not as they should be: rights missing, groups broken, objects vanishing, patches lost."""
+"""Clusters with faults: missing rights, broken groups, vanishing objects, lost patches."""
 
 import asyncio
 import secrets
@@ -44,7 +44,7 @@ from tests.support.waiting import eventually
 
 StartProxy = Callable[[ControlPlane], Awaitable[FaultProxy]]
 
-HANG_SECONDS = 45.0
+HANG_SECONDS = 150.0
 API_SERVICES = APIResource(
     group="apiregistration.k8s.io", version="v1", name="apiservices", kind="APIService", namespaced=False
 )
@@ -142,7 +142,7 @@ async def test_a_resource_that_may_not_be_created_is_an_error_an_item(
 async def test_accounts_whose_bindings_may_not_be_read_are_errors_and_are_saved(
     lab: Lab, store: BackupStore, reach: Reach, limited_user: Limited
 ) -> None:
-    """They would come back without their rights, which must be said; all else is in the backup."""
+    """The accounts would be restored without their rights, which must be reported; all else is saved."""
     user = await limited_user(ALL_BUT_SECRETS)
     done = await lab.back_up(store, client=await reach(user=user))
 
@@ -215,7 +215,7 @@ async def test_a_broken_aggregated_group_disturbs_neither_backup_nor_restore(
 
     assert not any(resource.group == broken_group for resource in discovery.resources)
     assert (done.status.phase, done.status.errors) == (BackupPhase.COMPLETED, 0)
-    # Whatever that group serves is missing: the backup itself says so.
+    # The objects of that group are missing: the backup reports that.
     assert done.status.warnings == len(discovery.warnings) == 1
     assert broken_group in discovery.warnings[0]
     await lab.assert_whole(store)
@@ -239,7 +239,7 @@ async def test_a_group_that_breaks_after_discovery_is_an_error(
 async def test_a_definition_whose_creation_is_in_doubt_still_brings_its_resources(
     lab: Lab, store: BackupStore, proxy: FaultProxy, reach: Reach, namespace: str, fault: Fault
 ) -> None:
-    """The restore must wait for the definition it made without hearing of it."""
+    """The restore must wait for the definition, whose creation was not answered."""
     group = f"g{secrets.token_hex(4)}.pinnace.io"
     gadgets = APIResource(group=group, version="v1", name="gadgets", kind="Gadget", namespaced=True)
     names = {"plural": "gadgets", "singular": "gadget", "kind": "Gadget", "listKind": "GadgetList"}

@@ -1,4 +1,4 @@
-"""Custom resources nested deeper than usual parsers go: carried, or named in an error, and alone in that."""
+"""Custom resources nested deeper than parsers allow are saved or named in an error, and only those."""
 
 from collections.abc import AsyncIterator
 
@@ -24,7 +24,7 @@ def nest(name: str, levels: int) -> bytes:
 
 @pytest.fixture
 async def nests(client: KubeClient) -> AsyncIterator[APIResource]:
-    """A kind that takes whatever is sent, as those of many operators do."""
+    """A kind that accepts any content, as those of many operators do."""
     schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
     definition = {
         "apiVersion": "apiextensions.k8s.io/v1",

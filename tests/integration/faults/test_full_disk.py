@@ -52,13 +52,13 @@ LIMITS = [
 
 
 @pytest.mark.parametrize("limits", LIMITS)
-async def test_backup_without_room_for_its_temporary_files(
+async def test_a_backup_without_room_for_temporary_files_fails(
     lab: Lab, store: BackupStore, small_disk: MakeDisk, limits: dict[str, int]
 ) -> None:
     lab.workdir = small_disk(**limits)
     done = await lab.back_up(store)
 
-    # Without its log a backup is whole; without its tarball it is none.
+    # A backup without its log is whole; one without its tarball is not a backup.
     if done.status.phase == BackupPhase.COMPLETED:
         assert await store.exists("b1")
         lab.workdir = lab.workdir.parent / "work"
@@ -70,7 +70,7 @@ async def test_backup_without_room_for_its_temporary_files(
 
 
 @pytest.mark.parametrize("limits", LIMITS)
-async def test_backup_into_a_location_without_room(
+async def test_a_backup_into_a_full_location_fails(
     lab: Lab, small_disk: MakeDisk, limits: dict[str, int]
 ) -> None:
     root = small_disk(**limits)
@@ -99,7 +99,7 @@ async def test_a_location_that_was_full_takes_the_backup_once_there_is_room(
 
 
 @pytest.mark.parametrize("limits", LIMITS)
-async def test_restore_without_room_for_its_temporary_files(
+async def test_a_restore_without_room_for_temporary_files_fails(
     lab: Lab, store: BackupStore, small_disk: MakeDisk, limits: dict[str, int]
 ) -> None:
     assert (await lab.back_up(store)).status.phase == BackupPhase.COMPLETED

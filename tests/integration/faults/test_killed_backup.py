@@ -54,7 +54,9 @@ def files_below(root: Path) -> list[str]:
     return sorted(path.relative_to(root).as_posix() for path in root.rglob("*") if path.is_file())
 
 
-async def test_killed_at_any_step_in_a_directory(lab: Lab, command_line: CommandLine, tmp_path: Path) -> None:
+async def test_a_backup_killed_at_any_step_leaves_a_whole_backup_or_none_in_a_folder(
+    lab: Lab, command_line: CommandLine, tmp_path: Path
+) -> None:
     """Every step on the disk: spool file opened, block written, file published, spool file dropped."""
     locations, temporary = tmp_path / "locations", tmp_path / "tmp"
     locations.mkdir()
@@ -78,12 +80,12 @@ async def test_killed_at_any_step_in_a_directory(lab: Lab, command_line: Command
 
 
 async def look_at_what_was_killed(lab: Lab, root: Path) -> bool:
-    """Is the backup there? Then it is whole. If not, the same name can be used and nothing stays behind."""
+    """Return whether the backup exists. Assert that it is whole, or else that its name can be used again."""
     async with directory_store(root) as store:
         if await store.exists("b1"):
             stored = await store.read_backup("b1")
             assert stored.status.phase == BackupPhase.COMPLETED
-            # A claim that could not be deleted any more does no harm.
+            # A claim that could not be deleted does no harm.
             left = [key for key in await stored_keys(store) if not key.endswith("-pinnace-writer.json")]
             assert len(left) == FILES
             await lab.assert_whole(store)
@@ -99,7 +101,7 @@ async def look_at_what_was_killed(lab: Lab, root: Path) -> bool:
 async def test_a_killed_backup_is_not_listed_and_its_name_is_free(
     lab: Lab, command_line: CommandLine, control_plane: ControlPlane, fault_proxy: StartProxy, tmp_path: Path
 ) -> None:
-    """Killed while it still reads the cluster, in the words of the command line."""
+    """The command is killed while it still reads the cluster."""
     proxy = await fault_proxy(control_plane)
     held = proxy.rules.add(Stall(), path="/secrets$")
     slow = CommandLine(
@@ -113,7 +115,7 @@ async def test_a_killed_backup_is_not_listed_and_its_name_is_free(
     left = files_below(tmp_path / "tmp")
     assert any(file.endswith("/contents.tar.gz") for file in left)
     listed = await command_line.run(*at, "backup", "get")
-    # It had written nothing, so the folder is not there either.
+    # It had written nothing, so the folder does not exist either.
     assert (listed.code, listed.out, "does not exist" in listed.err) == (2, "", True)
 
     again = await command_line.run(*at, *create(lab))
@@ -137,7 +139,7 @@ WRITES = [
 
 
 @pytest.mark.parametrize("number", WRITES)
-async def test_killed_before_the_nth_write_to_a_bucket(
+async def test_a_backup_killed_before_any_write_leaves_no_backup_in_a_bucket(
     lab: Lab,
     command_line: CommandLine,
     s3: S3Server,
@@ -152,7 +154,7 @@ async def test_killed_before_the_nth_write_to_a_bucket(
         await held.struck()
         command.send(signal.SIGKILL)
         assert (await command.ended()).code == -signal.SIGKILL
-    # What is held back is not passed on any more: its sender is dead.
+    # Held requests are not passed on: their sender is dead.
     proxy.rules.clear()
 
     store = open_bucket(bucket)
@@ -162,7 +164,7 @@ async def test_killed_before_the_nth_write_to_a_bucket(
     await lab.assert_whole(store)
 
 
-async def test_killed_before_it_heard_of_its_last_write_to_a_bucket(
+async def test_a_backup_killed_before_the_last_answer_is_whole_in_a_bucket(
     lab: Lab,
     command_line: CommandLine,
     s3: S3Server,
@@ -186,13 +188,13 @@ def url_of(bucket: Bucket, proxy: FaultProxy) -> str:
 
 
 def hold_after_metadata(proxy: FaultProxy) -> Rule:
-    """Let the store do the last write but lose its answer, and hold the second try back."""
+    """Drop the answer to the last write, which is carried out, and hold the second attempt."""
     proxy.rules.add(DropResponse(), method="PUT", path="/velero-backup.json$", times=1)
     return proxy.rules.add(Stall(), method="PUT", path="/velero-backup.json$")
 
 
 @pytest.mark.parametrize("signum", SIGNALS)
-async def test_interrupted_while_reading_the_cluster(
+async def test_a_backup_interrupted_while_reading_the_cluster_leaves_nothing(
     lab: Lab, control_plane: ControlPlane, fault_proxy: StartProxy, tmp_path: Path, signum: signal.Signals
 ) -> None:
     proxy = await fault_proxy(control_plane)
@@ -211,7 +213,7 @@ async def test_interrupted_while_reading_the_cluster(
 
 
 @pytest.mark.parametrize("file", ["b1-logs.gz", "b1.tar.gz", "velero-backup.json", "metadata-stored"])
-async def test_interrupted_while_writing_to_a_bucket(
+async def test_a_backup_interrupted_while_writing_to_a_bucket_is_taken_back(
     lab: Lab,
     command_line: CommandLine,
     s3: S3Server,
@@ -220,7 +222,7 @@ async def test_interrupted_while_writing_to_a_bucket(
     open_bucket: OpenBucket,
     file: str,
 ) -> None:
-    """It takes back what it stored, whatever became of the write that was under way."""
+    """The command removes what it stored, whatever the outcome of the write in flight."""
     proxy = await fault_proxy(s3)
     if file == "metadata-stored":
         held = hold_after_metadata(proxy)
@@ -258,7 +260,7 @@ async def test_a_limit_on_file_sizes_fails_the_backup(
 
 
 @pytest.mark.parametrize("files", [18, 20, 22, 24, 28, 40])
-async def test_too_few_descriptors_are_said_and_what_is_said_is_stored(
+async def test_too_few_descriptors_leave_a_whole_backup_or_an_error_with_a_hint(
     lab: Lab, command_line: CommandLine, tmp_path: Path, files: int
 ) -> None:
     limited = dataclasses.replace(command_line, wrapper=("prlimit", f"--nofile={files}"))

@@ -1,4 +1,4 @@
-"""A restore whose process is killed or interrupted can be run again and ends as if nothing had been."""
+"""A restore whose process is killed or interrupted can be run again with the same result."""
 
 import asyncio
 import gzip
@@ -128,7 +128,7 @@ async def test_a_restore_that_is_killed_at_any_write_is_recorded_whole_or_not_at
 
 
 async def look_at_what_was_killed(root: Path) -> bool:
-    """Is the restore recorded? Then it is Completed, with its log and results."""
+    """Return whether the restore is recorded; assert that it is then Completed, with log and results."""
     async with BackupStore(FilesystemStore(root), Layout(""), location="default") as store:
         try:
             found = await store.read_restore("r1")
@@ -170,7 +170,7 @@ async def test_an_interrupted_restore_leaves_no_record_and_no_files(
 async def test_side_files_of_a_wrong_shape_fail_the_restore(
     lab: Lab, stored: BackupStore, command_line: CommandLine, tmp_path: Path
 ) -> None:
-    """Whoever may write to the location must not be able to make the command break down."""
+    """A user who may write to the location must not be able to crash the command."""
     side_file = tmp_path / "store" / "backups" / "b1" / "b1-podvolumebackups.json.gz"
     side_file.write_bytes(gzip.compress(b'[{"metadata": {"name": 5}, "spec": "x"}]'))
     ended = await command_line.run(*restore(lab, tmp_path, "r1", lab.new_target()))

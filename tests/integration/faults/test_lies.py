@@ -1,7 +1,7 @@
-"""Something between client and API server that answers a part of all requests in its place, with success.
+"""False answers: something between client and API server answers some requests in its place, with success.
 
-What a login page or a broken balancer does. Believed, 5 % of such answers lost 174 objects of a restore that
-said Completed.
+A login page or a broken balancer does that. When they were believed, 5 % of such answers lost 174 objects of
+a restore that was Completed.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ StartProxy = Callable[[ControlPlane], Awaitable[FaultProxy]]
 MAPS = 240
 PART = 0.05
 CALL_SECONDS, PATIENCE_SECONDS = 30.0, 60.0
-"""No lie is slow, so a slow machine must not look like one."""
+"""No false answer is slow, so these deadlines allow for a slow machine."""
 
 JSON = {"Content-Type": "application/json"}
 HTML = Respond(200, b"<!DOCTYPE html><title>Sign in</title>", {"Content-Type": "text/html"})
@@ -54,7 +54,7 @@ async def proxy(control_plane: ControlPlane, fault_proxy: StartProxy) -> FaultPr
 
 @pytest.fixture
 async def crowd(client: KubeClient, lab: Lab, namespace: str) -> str:
-    """A namespace with more objects than a few lies can miss."""
+    """A namespace with so many objects that some requests for them get false answers."""
     await asyncio.gather(
         *(client.create(CONFIGMAPS, config_map(number), namespace) for number in range(MAPS))
     )
@@ -62,7 +62,7 @@ async def crowd(client: KubeClient, lab: Lab, namespace: str) -> str:
 
 
 @pytest.mark.parametrize("lie", LIES.values(), ids=LIES)
-async def test_a_restore_through_a_liar_loses_nothing(
+async def test_a_restore_with_occasional_false_answers_loses_nothing(
     lab: Lab, store: BackupStore, proxy: FaultProxy, reach: Reach, crowd: str, lie: Fault
 ) -> None:
     await lab.back_up(store, included_namespaces=[crowd])
@@ -82,7 +82,7 @@ async def test_a_restore_through_a_liar_loses_nothing(
 
 
 @pytest.mark.parametrize("lie", LIES.values(), ids=LIES)
-async def test_a_backup_through_a_liar_loses_nothing(
+async def test_a_backup_with_occasional_false_answers_loses_nothing(
     lab: Lab, store: BackupStore, proxy: FaultProxy, reach: Reach, crowd: str, lie: Fault
 ) -> None:
     rule = proxy.rules.add(lie, probability=PART)
@@ -140,7 +140,7 @@ async def test_a_backup_through_lists_that_always_lack_objects_says_which(
     assert "of the 241 objects that the API server counts" in text
 
 
-async def test_a_liar_that_never_stops_is_an_error_for_each_object(
+async def test_only_false_answers_are_an_error_for_each_object(
     lab: Lab, store: BackupStore, proxy: FaultProxy, reach: Reach
 ) -> None:
     await lab.back_up(store)

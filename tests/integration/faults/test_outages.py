@@ -1,6 +1,6 @@
 """The API server goes away in the middle of a run and comes back: nothing may be lost.
 
-With 5 attempts a request, an outage of 3 to 45 s lost 96 to 670 objects of a restore.
+With only 5 attempts for each request, outages of 3 to 45 s lost 96 to 670 objects of a restore.
 """
 
 import asyncio
@@ -45,7 +45,7 @@ async def frozen(control_plane: ControlPlane) -> None:
 
 
 class Watched(KubeClient):
-    """Says when a run is in the middle: so many creates were sent, or pages read."""
+    """Sets an event when a run is in the middle: a number of creates were sent, or pages read."""
 
     MIDDLE = 60
 
@@ -74,7 +74,7 @@ class Watched(KubeClient):
 
 @asynccontextmanager
 async def struck(client: Watched, control_plane: ControlPlane, outage: Outage) -> AsyncIterator[None]:
-    """The outage begins when the run inside is in the middle, and is over at the end."""
+    """Begin the outage in the middle of the run in the context; it has ended when the context is left."""
 
     async def strike() -> None:
         await client.in_the_middle.wait()

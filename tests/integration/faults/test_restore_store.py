@@ -19,7 +19,7 @@ from tests.support.faulty_parts import IMPATIENT_STORE, OpenBucket
 
 StartProxy = Callable[[S3Server], Awaitable[FaultProxy]]
 
-HANG_SECONDS = 45.0
+HANG_SECONDS = 150.0
 REFUSED = s3_error(403, "AccessDenied")
 BROKEN = s3_error(500, "InternalError")
 
@@ -37,7 +37,7 @@ async def stored(lab: Lab, store: BackupStore, tmp_path: Path) -> Path:
 
 
 async def assert_untouched(lab: Lab, target: str) -> None:
-    """Not even the namespace was made."""
+    """Assert that nothing was restored, not even the namespace."""
     with pytest.raises(NotFound):
         await lab.client.get(NAMESPACES, target)
 

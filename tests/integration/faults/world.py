@@ -1,7 +1,7 @@
 """An application in a real cluster, backups and restores of it, and the comparison that ends every test.
 
-A backup that says Completed is only believed once `Lab.assert_whole` has restored it beside the application
-and found every object the same.
+A Completed backup counts only once `Lab.assert_whole` has restored it beside the application and found every
+object the same.
 """
 
 import asyncio
@@ -48,8 +48,8 @@ from pinnace.storage.backup_store import BackupStore
 from tests.support.runs import run_context
 from tests.support.waiting import eventually
 
-RUN_SECONDS = 60.0
-"""No backup or restore of these few objects takes this long, whatever the faults: it would hang."""
+RUN_SECONDS = 180.0
+"""A backup or restore of these few objects that takes longer hangs, whatever the faults."""
 
 MAPS = 11
 PAGE = 3
@@ -198,7 +198,7 @@ async def _ensure_widgets(client: KubeClient) -> None:
 
 
 async def _account_exists(client: KubeClient, namespace: str) -> None:
-    """Wait for what the cluster puts into every namespace, so that both sides have it."""
+    """Wait for the objects that the cluster puts into every namespace, so that both sides have them."""
 
     async def there() -> bool:
         names = {item["metadata"]["name"] for item in await client.list_all(SERVICE_ACCOUNTS, namespace)}
@@ -360,11 +360,11 @@ class Lab:
 
     @property
     def left_over(self) -> list[str]:
-        """Temporary files that a run forgot."""
+        """Temporary files that a run left."""
         return sorted(path.name for path in self.workdir.rglob("*"))
 
     async def assert_whole(self, store: BackupStore, backup_name: str = "b1") -> None:
-        """The stored backup says Completed, and restoring it gives the application back, object by object."""
+        """Assert that the stored backup is Completed, and that its restore has every object unchanged."""
         stored = await store.read_backup(backup_name)
         assert (stored.status.phase, stored.status.errors) == (BackupPhase.COMPLETED, 0)
         target = self.new_target()
@@ -373,14 +373,14 @@ class Lab:
         await self.assert_same(target)
 
     async def assert_same(self, target: str, *, missing: Sequence[str] = ()) -> None:
-        """The target namespace holds the application, but for the objects named `<resource>/<name>`."""
+        """Assert that the namespace holds the application, except for `missing`: `<resource>/<name>`."""
         expected = await objects_in(self.client, self.namespace)
         assert set(missing) <= expected.keys()
         found = await objects_in(self.client, target)
         assert found == {key: item for key, item in expected.items() if key not in missing}
 
     async def assert_no_backup(self, store: BackupStore, backup_name: str = "b1") -> None:
-        """Nothing in the location looks like a finished backup: at most its log is there."""
+        """Assert that the location has no finished backup: at most its log."""
         assert not await store.exists(backup_name)
         keys = await stored_keys(store)
         assert {key.rpartition("/")[2] for key in keys} <= {f"{backup_name}-logs.gz"}
@@ -406,7 +406,7 @@ async def results_of(store: BackupStore, restore: str = "r1") -> Mapping[str, An
 
 @asynccontextmanager
 async def no_longer_than(seconds: float) -> AsyncIterator[None]:
-    """Fail, instead of hanging, what should have given up long ago."""
+    """Fail if the code in the context hangs."""
     try:
         async with asyncio.timeout(seconds):
             yield

@@ -1,4 +1,4 @@
-"""The development cluster itself: what the other tests rely on."""
+"""The development cluster, on which the other tests rely."""
 
 import json
 from collections.abc import Awaitable, Callable
@@ -41,8 +41,8 @@ async def test_server_reports_the_pinned_version(client: KubeClient) -> None:
     assert (version.major, version.minor) != ("0", "0")
 
 
-async def test_controllers_work(client: KubeClient, namespace: str) -> None:
-    """A deleted namespace goes away with what is in it."""
+async def test_the_controllers_of_the_cluster_work(client: KubeClient, namespace: str) -> None:
+    """A deleted namespace goes away with its objects."""
     await client.create(CONFIGMAPS, config_map("one"), namespace)
     doomed = f"{namespace}-doomed"
     await client.create(NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": doomed}})
@@ -52,7 +52,7 @@ async def test_controllers_work(client: KubeClient, namespace: str) -> None:
     async def gone() -> bool:
         return not await _exists(client, doomed)
 
-    await eventually(gone, timeout_seconds=60)
+    await eventually(gone)
 
     assert (await client.get(CONFIGMAPS, "one", namespace))["metadata"]["name"] == "one"
 
@@ -71,7 +71,9 @@ async def test_our_resources_are_served(client: KubeClient, namespace: str) -> N
     await ensure_crds(client)  # a second time is harmless
 
 
-async def test_clusters_are_separate(client: KubeClient, second_client: KubeClient, namespace: str) -> None:
+async def test_two_clusters_share_nothing(
+    client: KubeClient, second_client: KubeClient, namespace: str
+) -> None:
     assert await _exists(client, namespace)
     assert not await _exists(second_client, namespace)
 
@@ -122,8 +124,8 @@ def object_store(server: S3Server, bucket: str, *, endpoint: str = "") -> S3Stor
         bucket,
         endpoint=endpoint or server.url,
         region=server.region,
-        access_key_id=server.credentials.access_key,
-        secret_access_key=server.credentials.secret_key,
+        access_key_id=server.credentials.access_key_id,
+        secret_access_key=server.credentials.secret_access_key,
         client_options=trust,  # type: ignore[arg-type]  # a TypedDict, built from two halves
     )
 

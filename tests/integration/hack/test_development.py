@@ -1,4 +1,4 @@
-"""`python -m hack.cluster`: the cluster that outlives the command that started it."""
+"""`python -m hack.cluster`: a cluster that runs on after the command that started it."""
 
 import os
 import select
@@ -46,7 +46,7 @@ def ended(pidfd: int, *, within_seconds: float = 20) -> bool:
 
 @pytest.mark.cluster
 @pytest.mark.store
-def test_life_of_a_development_cluster(command: Command, tmp_path: Path) -> None:
+def test_a_development_cluster_starts_serves_and_stops(command: Command, tmp_path: Path) -> None:
     assert command("status").returncode == 1
     assert command("down").stdout == "no development cluster was running\n"
 
@@ -89,7 +89,7 @@ def test_servers_end_with_a_killed_supervisor(command: Command) -> None:
 @pytest.mark.cluster
 @pytest.mark.node
 @pytest.mark.store
-def test_development_cluster_with_a_node(command: Command) -> None:
+def test_a_development_cluster_with_a_node_runs_pods(command: Command) -> None:
     if reason := node_requirements.why_impossible():
         pytest.skip(reason)
     started = command("up", "--node")

@@ -47,7 +47,7 @@ def line_with(log: str, text: str) -> str:
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-async def test_outputs_exit_code_and_a_program_that_is_not_there(
+async def test_a_command_returns_its_output_and_exit_code_or_fails(
     application: Application, protocol: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(kube_exec, "PROTOCOLS", (protocol,))
@@ -73,7 +73,7 @@ async def test_outputs_exit_code_and_a_program_that_is_not_there(
     begun = time.monotonic()
     with pytest.raises(CommandTimeout):
         await run("sleep", "3600", timeout_seconds=1)
-    assert time.monotonic() - begun < 10
+    assert time.monotonic() - begun < 60
     with pytest.raises(KubeError, match="container nosuch is not valid"):
         await exec_in_pod(client, namespace, "p", "true", container="nosuch")
 
@@ -81,7 +81,7 @@ async def test_outputs_exit_code_and_a_program_that_is_not_there(
 # --- around a backup --------------------------------------------------------------------------------------
 
 
-async def test_hooks_around_a_pod_with_their_output_in_the_log(application: Application) -> None:
+async def test_hooks_run_around_a_pod_and_their_output_is_in_the_log(application: Application) -> None:
     annotations = around_backup(
         pre_command=shell("echo eingefroren für $HOSTNAME > /tmp/frozen; cat /tmp/frozen; echo careful >&2"),
         post_command=shell("mv /tmp/frozen /tmp/thawed && ls /tmp"),
@@ -103,7 +103,7 @@ async def test_hooks_around_a_pod_with_their_output_in_the_log(application: Appl
 
 
 @pytest.mark.spec("BKP-057")
-async def test_a_failing_hook_leaves_its_pod_out(application: Application) -> None:
+async def test_a_pod_whose_hook_fails_is_left_out(application: Application) -> None:
     await application.run_pod(busybox_pod("a"), **around_backup(pre_command=shell("echo why >&2; exit 3")))
     await application.run_pod(
         busybox_pod("b"), **around_backup(pre_command="/bin/false", pre_on_error="Continue")
@@ -122,16 +122,16 @@ async def test_a_failing_hook_leaves_its_pod_out(application: Application) -> No
     await application.compare("b", "c")
 
 
-async def test_a_hook_that_hangs_is_given_up(application: Application) -> None:
+async def test_a_hook_that_hangs_times_out(application: Application) -> None:
     annotations = around_backup(
-        pre_command=shell("echo begun; sleep 3600"), pre_timeout="1s", pre_on_error="Continue"
+        pre_command=shell("echo begun; sleep 3600"), pre_timeout="5s", pre_on_error="Continue"
     )
     await application.run_pod(busybox_pod("p"), **annotations)
 
     log = await application.back_up()
 
     assert application.backup["phase"] == "PartiallyFailed"
-    assert "timed out after 1s" in line_with(log, "Error executing hook")
+    assert "timed out after 5s" in line_with(log, "Error executing hook")
     assert 'stdout="begun\\n"' in log
     await application.restore()
     await application.compare("p")
@@ -157,7 +157,7 @@ async def test_a_hook_that_prints_50_mb_harms_nothing(application: Application) 
     await application.compare("p")
 
 
-async def test_a_pod_that_dies_during_its_hook(application: Application) -> None:
+async def test_a_pod_deleted_during_its_hook_is_saved_and_the_hook_fails(application: Application) -> None:
     client, namespace = application.client, application.namespace
     annotations = around_backup(
         pre_command=shell("touch /tmp/begun; sleep 3600"), pre_timeout="2m", pre_on_error="Continue"
@@ -185,7 +185,7 @@ async def test_a_pod_that_dies_during_its_hook(application: Application) -> None
     )
 
 
-async def test_hooks_of_the_spec_in_chosen_containers_and_in_one_that_ended(
+async def test_hooks_of_the_spec_run_in_chosen_containers_and_fail_in_ended_pods(
     application: Application,
 ) -> None:
     two = busybox_pod("two")
@@ -229,7 +229,7 @@ async def test_hooks_of_the_spec_in_chosen_containers_and_in_one_that_ended(
 
 
 @pytest.mark.spec("RST-095", "RST-097")
-async def test_init_and_exec_hooks_in_restored_pods(application: Application) -> None:
+async def test_init_and_exec_hooks_run_in_restored_pods(application: Application) -> None:
     pod = busybox_pod(
         "p", volumes=[{"name": "data", "emptyDir": {}}], mounts={"data": "/data"}, restartPolicy="Never"
     )
@@ -293,7 +293,7 @@ async def test_a_container_that_never_starts_ends_the_wait(application: Applicat
     secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "needed"}}
     path = f"/api/v1/namespaces/{application.namespace}/secrets"
     await application.client.request("POST", path, body=json.dumps(secret).encode())
-    annotations = after_restore("post", command="/bin/true", on_error="Fail", wait_timeout="2s")
+    annotations = after_restore("post", command="/bin/true", on_error="Fail", wait_timeout="30s")
     await application.run_pod(needy, **annotations)
     await application.back_up()
 
@@ -305,7 +305,7 @@ async def test_a_container_that_never_starts_ends_the_wait(application: Applicat
     await application.compare("p")
 
 
-async def test_many_pods_and_hooks_of_the_spec_in_order(application: Application) -> None:
+async def test_hooks_of_many_pods_run_in_order(application: Application) -> None:
     names = [f"p{number}" for number in range(4)]
     await asyncio.gather(
         *(run_pod(application.client, application.namespace, busybox_pod(name)) for name in names)

@@ -1,4 +1,4 @@
-"""Restored pods as a real API server shows them, and what it answers to commands. No pod runs here."""
+"""Restored pods as a real API server shows them, and its answers to commands. No pod runs here."""
 
 import asyncio
 import dataclasses
@@ -61,7 +61,7 @@ def running() -> JSONObject:
 
 
 class Seen:
-    """What an observer was told."""
+    """The events that an observer got."""
 
     def __init__(self) -> None:
         self.states: list[str] = []
@@ -112,7 +112,7 @@ async def test_a_watch_that_breaks_continues(
     assert "gone" not in seen.states
 
 
-async def test_looking(client: KubeClient, namespace: str) -> None:
+async def test_look_returns_a_pod_or_none_if_it_is_gone(client: KubeClient, namespace: str) -> None:
     pod = await client.create(PODS, a_pod("one"), namespace)
     watches = PodWatches(client)
     found = await watches.look(pod)
@@ -130,7 +130,7 @@ async def run_in(client: KubeClient, namespace: str, pod: str) -> int:
         container="app",
         stdout=lambda _: None,
         stderr=lambda _: None,
-        timeout_seconds=10,
+        timeout_seconds=120,
     )
 
 
@@ -161,7 +161,7 @@ async def test_a_hook_waits_for_a_container_and_reports_that_it_cannot_run_in_it
 @pytest.mark.parametrize(
     ("verbs", "answer"), [(["get", "create"], "does not have a host assigned"), ([], r'resource "pods/exec"')]
 )
-async def test_the_rights_that_a_command_needs(
+async def test_a_command_needs_rights_on_pods_exec(
     control_plane: ControlPlane, client: KubeClient, namespace: str, verbs: list[str], answer: str
 ) -> None:
     rules = [{"apiGroups": [""], "resources": ["pods/exec"], "verbs": verbs}] if verbs else []

@@ -1,4 +1,4 @@
-"""The client against a real API server: what no script of ours could have got wrong for it."""
+"""The client against a real API server, without scripted answers."""
 
 import asyncio
 import base64
@@ -38,6 +38,7 @@ from pinnace.kube.resources import (
     APIResource,
 )
 from tests.support.connect import Connect
+from tests.support.waiting import PATIENCE_SECONDS
 
 StartProxy = Callable[[ControlPlane], Awaitable[FaultProxy]]
 REVIEWS = APIResource(
@@ -80,7 +81,7 @@ def joined(pages: list[list[str]]) -> list[str]:
     return list(chain.from_iterable(pages))
 
 
-async def test_the_life_of_an_object(client: KubeClient, namespace: str) -> None:
+async def test_an_object_is_created_read_changed_and_deleted(client: KubeClient, namespace: str) -> None:
     created = await client.create(CONFIGMAPS, configmap("a", k="1"), namespace)
     assert await client.get(CONFIGMAPS, "a", namespace) == created
     patched = await client.patch(CONFIGMAPS, "a", {"data": {"k": None, "l": "2"}}, namespace)
@@ -92,7 +93,7 @@ async def test_the_life_of_an_object(client: KubeClient, namespace: str) -> None
         await client.get(CONFIGMAPS, "a", namespace)
 
 
-async def test_refusals(client: KubeClient, namespace: str) -> None:
+async def test_refusals_of_the_api_server_have_their_own_errors(client: KubeClient, namespace: str) -> None:
     created = await client.create(CONFIGMAPS, configmap("a"), namespace)
     with pytest.raises(AlreadyExists):
         await client.create(CONFIGMAPS, configmap("a"), namespace)
@@ -116,7 +117,7 @@ async def test_a_dry_run_leaves_nothing(client: KubeClient, namespace: str) -> N
 
 
 @pytest.mark.parametrize("prefetch", [0, 1, 4])
-async def test_pages(client: KubeClient, namespace: str, prefetch: int) -> None:
+async def test_a_list_is_read_page_by_page(client: KubeClient, namespace: str, prefetch: int) -> None:
     names = await fill(client, namespace, 23)
     pages = await listed(client, namespace, limit=5, prefetch=prefetch)
     assert joined(pages) == names
@@ -127,7 +128,7 @@ async def test_pages(client: KubeClient, namespace: str, prefetch: int) -> None:
     assert await listed(client, namespace, field_selector="metadata.name=item-001") == [["item-001"]]
 
 
-async def test_items_are_what_get_gives(client: KubeClient, namespace: str) -> None:
+async def test_items_of_a_list_equal_the_objects_of_get(client: KubeClient, namespace: str) -> None:
     body = configmap("item-1", text='ümlaut \u2028 "quoted" \\ {}[]', empty="")
     created = await client.create(CONFIGMAPS, body, namespace)
     pages = [page async for page in client.list_pages(CONFIGMAPS, namespace, label_selector="n=item-1")]
@@ -164,7 +165,7 @@ async def widgets(client: KubeClient) -> AsyncIterator[APIResource]:
         resource_version=created["metadata"]["resourceVersion"],
         field_selector="metadata.name=widgets.kube-test.example",
     )
-    async with asyncio.timeout(30), aclosing(events):
+    async with asyncio.timeout(PATIENCE_SECONDS), aclosing(events):
         async for event in events:
             conditions = event.object.get("status", {}).get("conditions") or []
             if any((one["type"], one["status"]) == ("Established", "True") for one in conditions):
@@ -209,7 +210,7 @@ async def test_a_watch_sees_what_comes_after_a_list(client: KubeClient, namespac
     await client.delete(CONFIGMAPS, "b", namespace)
     seen = []
     events = client.watch(CONFIGMAPS, namespace, resource_version=version, label_selector="n=b")
-    async with asyncio.timeout(30), aclosing(events):
+    async with asyncio.timeout(PATIENCE_SECONDS), aclosing(events):
         async for event in events:
             if event.type == "BOOKMARK":
                 continue
@@ -221,7 +222,7 @@ async def test_a_watch_sees_what_comes_after_a_list(client: KubeClient, namespac
 
 async def test_a_watch_ends_when_its_time_is_up(client: KubeClient, namespace: str) -> None:
     _, version = await client.list_with_version(SECRETS, namespace)
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         events = [
             event.type
             async for event in client.watch(SECRETS, namespace, resource_version=version, timeout_seconds=1)
@@ -274,7 +275,9 @@ async def _who_am_i(client: KubeClient) -> dict[str, Any]:
     return user
 
 
-async def test_impersonation_is_real(control_plane: ControlPlane, tmp_path: Path, namespace: str) -> None:
+async def test_impersonation_has_the_rights_of_the_other_user(
+    control_plane: ControlPlane, tmp_path: Path, namespace: str
+) -> None:
     document = yaml.safe_load(control_plane.kubeconfig.read_text())
     document["users"][0]["user"] |= {
         "as": "jane",
@@ -293,7 +296,7 @@ async def test_impersonation_is_real(control_plane: ControlPlane, tmp_path: Path
     assert user["extra"] == {"acme.com/project": ["some value"]}
 
 
-async def test_a_service_account_token_as_in_a_pod(
+async def test_a_service_account_token_authenticates_as_in_a_pod(
     control_plane: ControlPlane, client: KubeClient, namespace: str, tmp_path: Path
 ) -> None:
     await client.create(SERVICE_ACCOUNTS, {"metadata": {"name": "robot"}}, namespace)
@@ -311,7 +314,7 @@ async def test_a_service_account_token_as_in_a_pod(
         assert (await _who_am_i(robot))["username"] == f"system:serviceaccount:{namespace}:robot"
 
 
-async def test_an_exec_plugin_with_a_certificate(control_plane: ControlPlane, tmp_path: Path) -> None:
+async def test_an_exec_plugin_can_give_a_certificate(control_plane: ControlPlane, tmp_path: Path) -> None:
     pair = control_plane.authority.issue_client("exec-user", user="from-exec", groups=("team",))
     answer = {
         "apiVersion": "client.authentication.k8s.io/v1",
@@ -336,7 +339,7 @@ async def test_an_exec_plugin_with_a_certificate(control_plane: ControlPlane, tm
         assert (await _who_am_i(client))["username"] == "from-exec"
 
 
-async def test_certificates_as_data(control_plane: ControlPlane, tmp_path: Path) -> None:
+async def test_certificates_in_the_kubeconfig_are_used(control_plane: ControlPlane, tmp_path: Path) -> None:
     pair = control_plane.authority.issue_client("data-user", user="from-data")
     document = yaml.safe_load(control_plane.kubeconfig.read_text())
     document["users"][0]["user"] = {
@@ -349,7 +352,9 @@ async def test_certificates_as_data(control_plane: ControlPlane, tmp_path: Path)
         assert (await _who_am_i(client))["username"] == "from-data"
 
 
-async def test_gzip(control_plane: ControlPlane, namespace: str, client: KubeClient) -> None:
+async def test_compressed_answers_are_read(
+    control_plane: ControlPlane, namespace: str, client: KubeClient
+) -> None:
     names = await fill(client, namespace, 5)
     big = configmap("item-big", k="x" * 300_000)
     await client.create(CONFIGMAPS, big, namespace)

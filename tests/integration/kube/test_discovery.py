@@ -1,4 +1,4 @@
-"""Discovery of a real API server, in both of the forms that it speaks."""
+"""Discovery of a real API server, aggregated and legacy."""
 
 import json
 
@@ -10,7 +10,7 @@ from tests.support.discovered import documented_discovery
 
 
 async def _older_form(client: KubeClient) -> Discovery:
-    """What the same server says to those who ask one version at a time."""
+    """The legacy discovery of the same server, one version at a time."""
     paths = ["/api/v1"]
     documents = [json.loads(await client.request("GET", path)) for path in ("/api", "/apis")]
     for group in documents[1]["groups"]:
@@ -19,11 +19,11 @@ async def _older_form(client: KubeClient) -> Discovery:
     return documented_discovery(documents, server_version=await client.version())
 
 
-async def test_both_forms_say_the_same(client: KubeClient) -> None:
+async def test_aggregated_and_legacy_discovery_agree(client: KubeClient) -> None:
     new, old = await Discovery.load(client), await _older_form(client)
     assert new.warnings == old.warnings == ()
     assert new.server_version == old.server_version
-    # Groups that have just come stand at another place in the one form than in the other.
+    # The two forms have new groups at different places.
     assert sorted(group.name for group in new.groups) == sorted(group.name for group in old.groups)
 
     def comparable(discovery: Discovery) -> set[tuple[object, ...]]:
@@ -58,12 +58,12 @@ async def test_both_forms_say_the_same(client: KubeClient) -> None:
         ("selfsubjectreviews", "selfsubjectreviews"),
     ],
 )
-async def test_names_of_a_real_cluster(client: KubeClient, name: str, expected: str) -> None:
+async def test_every_name_of_a_resource_is_resolved(client: KubeClient, name: str, expected: str) -> None:
     discovery = await Discovery.load(client)
     assert discovery.canonical(name) == expected
 
 
-async def test_what_a_backup_takes(client: KubeClient) -> None:
+async def test_a_backup_takes_each_resource_once(client: KubeClient) -> None:
     discovery = await Discovery.load(client)
     assert [one.name for one in discovery.resources][:3] == [
         "pods",

@@ -1,4 +1,4 @@
-"""A cluster of its own that Velero 1.18 was installed in, as far as its definitions go."""
+"""A separate cluster with the definitions of Velero 1.18."""
 
 import secrets
 from collections.abc import AsyncIterator, Iterator
@@ -21,7 +21,7 @@ __all__ = ["Serve"]
 
 @pytest.fixture(scope="module")
 def velero_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
-    """Not shared with other folders: their definitions are ours."""
+    """A cluster that is not shared with other folders, as those have our definitions."""
     plane = ControlPlane(tmp_path_factory.mktemp("cluster-velero"), name="velero")
     plane.start()
     yield plane
@@ -50,7 +50,7 @@ async def velero_client(velero_plane: ControlPlane, connect: Connect) -> KubeCli
             return False
         return True
 
-    await eventually(served, timeout_seconds=60)
+    await eventually(served)
     return client
 
 

@@ -1,4 +1,4 @@
-"""Nodes of the development cluster: what tests with running pods rely on."""
+"""Nodes of the development cluster, on which tests with running pods rely."""
 
 import json
 import os
@@ -38,7 +38,7 @@ async def test_pod_runs_logs_and_ends(node_client: KubeClient, node_namespace: s
 
 
 @pytest.mark.parametrize("host_network", [False, True], ids=["pod-network", "host-network"])
-async def test_service_account_works_from_inside(
+async def test_a_pod_reaches_the_api_server_with_its_service_account(
     node_cluster: NodeCluster, node_client: KubeClient, node_namespace: str, host_network: bool
 ) -> None:
     await run_pod(node_client, node_namespace, busybox_pod("inside", hostNetwork=host_network))
@@ -51,7 +51,9 @@ async def test_service_account_works_from_inside(
     assert authority == node_cluster.control_plane.authority.certificate.read_text()
 
 
-async def test_port_forward(node_cluster: NodeCluster, node_client: KubeClient, node_namespace: str) -> None:
+async def test_a_port_of_a_pod_is_forwarded(
+    node_cluster: NodeCluster, node_client: KubeClient, node_namespace: str
+) -> None:
     await run_pod(node_client, node_namespace, busybox_pod("web", SERVE_PAGE))
     plane = node_cluster.control_plane
     url = f"{plane.url}{PODS.path(node_namespace, 'web', 'portforward')}?ports=8080"
@@ -63,7 +65,7 @@ async def test_port_forward(node_cluster: NodeCluster, node_client: KubeClient, 
         await socket.send_bytes(b"\0GET / HTTP/1.0\r\n\r\n")  # channel 0 is the data of the first port
         answer = b""
         while b"page" not in answer:
-            message = await socket.receive_bytes(timeout=20)
+            message = await socket.receive_bytes(timeout=120)
             answer += message[1:] if message[:1] == b"\0" else b""
 
     assert b"200 OK" in answer
@@ -164,7 +166,7 @@ async def test_pods_reach_a_server_of_this_machine(
     assert answer.strip() == "OK"
 
 
-async def test_second_node_and_the_way_between_pods(
+async def test_pods_of_two_nodes_reach_each_other(
     node_cluster: NodeCluster, node_client: KubeClient, node_namespace: str
 ) -> None:
     second = node_cluster.add_node()
@@ -184,7 +186,7 @@ async def test_second_node_and_the_way_between_pods(
         await node_client.request("DELETE", f"/api/v1/nodes/{second.name}")
 
 
-async def test_image_from_a_tree(
+async def test_a_pod_runs_an_image_made_from_a_folder(
     node_cluster: NodeCluster, node_client: KubeClient, node_namespace: str, tmp_path: Path
 ) -> None:
     tree = tmp_path / "tree"
@@ -249,7 +251,7 @@ async def test_rebooted_node_runs_its_pods_again(
             after = await node_client.get(PODS, "lasting", node_namespace)
             return container(after) not in ("", container(before))
 
-        await eventually(runs_again, timeout_seconds=60)
+        await eventually(runs_again)
         after = await node_client.get(PODS, "lasting", node_namespace)
         assert after["metadata"]["uid"] == before["metadata"]["uid"]
         assert after["status"]["containerStatuses"][0]["restartCount"] > 0

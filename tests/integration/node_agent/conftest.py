@@ -1,4 +1,4 @@
-"""A server in the test's process, and agents as processes in the nodes: like pods, but sooner there.
+"""A server in the test's process, and agents as processes in the nodes: like pods, but started sooner.
 
 An agent is the first process of a process namespace, as in a container: whatever ends it ends its restic too.
 """
@@ -82,7 +82,7 @@ async def quiet_stage(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> AsyncIterator[Stage]:
-    """The same, where the server does not run."""
+    """The same without a running server."""
     monkeypatch.setenv("PATH", f"{binaries.locate(binaries.UPLOADER)['kopia'].parent}:{os.environ['PATH']}")
     await ensure_crds(node_client)
     server = f"{node_namespace}-server"

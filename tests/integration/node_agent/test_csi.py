@@ -25,7 +25,7 @@ DEVICE = "/dev/disk"
 
 @pytest.mark.spec("PVL-012")
 @pytest.mark.usefixtures("csi_storage")
-async def test_a_claim_on_a_csi_volume(stage: Stage) -> None:
+async def test_a_csi_volume_is_saved_and_restored_file_by_file(stage: Stage) -> None:
     """Into a volume that the driver makes anew."""
     await stage.client.create(PERSISTENT_VOLUME_CLAIMS, new_claim(), stage.app)
     volumes = [{"name": "data", "persistentVolumeClaim": {"claimName": "claim"}}]
@@ -35,11 +35,13 @@ async def test_a_claim_on_a_csi_volume(stage: Stage) -> None:
     old = await volume_of(stage)
     with stage.agent():
         backup = await stage.back_up()
-        [order] = (await stage.pod_volumes("podvolumebackups")).values()
+        [pod_volume] = (await stage.pod_volumes("podvolumebackups")).values()
 
         assert backup["status"]["phase"] == "Completed"
-        assert order["status"]["path"].endswith(f"/volumes/kubernetes.io~csi/{old['metadata']['name']}/mount")
-        assert order["metadata"]["annotations"][labels.PVC_NAME] == "claim"
+        assert pod_volume["status"]["path"].endswith(
+            f"/volumes/kubernetes.io~csi/{old['metadata']['name']}/mount"
+        )
+        assert pod_volume["metadata"]["annotations"][labels.PVC_NAME] == "claim"
 
         await stage.delete_app()
         restore = await stage.restore()
@@ -65,8 +67,8 @@ async def test_moved_data_comes_back_after_namespace_and_snapshot_are_gone(
 ) -> None:
     """The snapshot is deleted when its data is in the location; nothing made on the way is left.
 
-    Server and agent are killed during the first transfer, and the agent during that of the restore: the next
-    ones end what was begun.
+    Server and agent are killed during the first transfer, and the agent during that of the restore: their
+    successors finish the work.
     """
     stage, options = quiet_stage, {"features": frozenset({"EnableCSI"}), "operation_poll_seconds": 1.0}
     async with running(stage.client, stage.site.namespace, stage.folder, **options):
@@ -144,14 +146,14 @@ def attempts(movements: list[JSONObject]) -> list[str]:
 
 
 async def ended(stage: Stage, plural: str, name: str) -> JSONObject:
-    """The object in its final phase: operations take several steps of several programs."""
+    """The object in its final phase. Operations take several steps of several programs."""
     found: JSONObject = {}
 
     async def is_final() -> bool:
         found.update(await stage.site.get(plural, name))
         return (found.get("status") or {}).get("phase") in FINAL
 
-    await eventually(is_final, timeout_seconds=120)
+    await eventually(is_final)
     return found
 
 
@@ -165,7 +167,7 @@ async def left_over(stage: Stage, storage: CSICluster) -> list[str]:
 
 
 async def in_pod(stage: Stage, script: str) -> str:
-    """What a script in the application says."""
+    """The output of a script in the application."""
     return await exec_in_pod(stage.client, stage.app, "p", "sh", "-c", script)
 
 

@@ -1,4 +1,4 @@
-"""What a volume's restic runs into: a store that is gone, a disk that is full."""
+"""Faults of a volume's restic: a store that is gone, a disk that is full."""
 
 import asyncio
 from pathlib import Path
@@ -10,13 +10,13 @@ from tests.support.pods import busybox_pod
 MEBIBYTE = 1 << 20
 
 
-async def test_a_store_that_goes_while_a_volume_is_saved(stage: Stage) -> None:
+async def test_a_store_that_goes_away_during_a_save_fails_the_volume(stage: Stage) -> None:
     """The backup says so, and the next one works as soon as the store is back."""
     await stage.run_pod(volume_pod("p", "data"), "data")
     await stage.fill("p", "echo one > /data/file")
     with stage.agent():
         await stage.back_up("first")
-        repository = Path((await stage.order_of("podvolumebackups", "first"))["spec"]["repoIdentifier"])
+        repository = Path((await stage.pod_volume_of("podvolumebackups", "first"))["spec"]["repoIdentifier"])
         stage.hold("backup")
         await stage.begin_backup()
         await stage.held()
@@ -27,15 +27,15 @@ async def test_a_store_that_goes_while_a_volume_is_saved(stage: Stage) -> None:
         await asyncio.to_thread(away.rename, repository)
         again = await stage.back_up("again")
 
-    order = (await stage.order_of("podvolumebackups", "b"))["status"]
-    assert order["phase"] == "Failed"
-    assert order["message"].startswith("error running restic backup, stderr=")
+    pod_volume = (await stage.pod_volume_of("podvolumebackups", "b"))["status"]
+    assert pod_volume["phase"] == "Failed"
+    assert pod_volume["message"].startswith("error running restic backup, stderr=")
     assert cut_off["status"]["phase"] == "PartiallyFailed"
     assert again["status"]["phase"] == "Completed"
 
 
-async def test_a_disk_that_is_full_while_a_volume_is_restored(stage: Stage) -> None:
-    """The pod goes on waiting rather than start with half of its data; another one gets all of it."""
+async def test_a_full_disk_fails_a_volume_and_the_next_restore_succeeds(stage: Stage) -> None:
+    """The pod does not start with half of its data; the pod of the next restore gets all of it."""
     in_memory = {"name": "data", "emptyDir": {"medium": "Memory", "sizeLimit": "8Mi"}}
     pod = busybox_pod("p", mounts={"data": "/data"}, volumes=[in_memory])
     await stage.run_pod(pod, "data")
@@ -51,11 +51,11 @@ async def test_a_disk_that_is_full_while_a_volume_is_restored(stage: Stage) -> N
         await asyncio.to_thread(fill_up, stage, waiting)
         stage.release()
         full = await stage.site.reached("restores", "r")
-        [order] = (await stage.pod_volumes("podvolumerestores")).values()
+        [pod_volume] = (await stage.pod_volumes("podvolumerestores")).values()
 
         assert full["status"]["phase"] == "PartiallyFailed"
-        assert order["status"]["phase"] == "Failed"
-        assert "no space left on device" in order["status"]["message"]
+        assert pod_volume["status"]["phase"] == "Failed"
+        assert "no space left on device" in pod_volume["status"]["message"]
         await stage.delete_app()
         again = await stage.restore("again")
         assert again["status"]["phase"] == "Completed"
@@ -63,8 +63,8 @@ async def test_a_disk_that_is_full_while_a_volume_is_restored(stage: Stage) -> N
         assert await stage.content("p", "data") == before
 
 
-def fill_up(stage: Stage, order: JSONObject) -> None:
-    """Write into the volume of an order what somebody else might."""
-    uid = order["spec"]["pod"]["uid"]
+def fill_up(stage: Stage, pod_volume: JSONObject) -> None:
+    """Fill the volume of a PodVolumeRestore, as another process might."""
+    uid = pod_volume["spec"]["pod"]["uid"]
     volume = f"var/lib/kubelet/pods/{uid}/volumes/kubernetes.io~empty-dir/data"
     (stage.cluster.nodes[0].root / volume / "other").write_bytes(bytes(4 * MEBIBYTE))

@@ -1,4 +1,4 @@
-"""As users have it: made by `pinnace install`, server and agent in pods with few rights, and a bucket."""
+"""An installation of `pinnace install`: server and agent in pods with few rights, and a bucket."""
 
 import asyncio
 import os
@@ -23,7 +23,7 @@ COMMAND_SECONDS = 240.0
 
 
 async def run(*words: str | Path, **environment: str) -> tuple[int, str]:
-    """A program's exit code, and all that it said."""
+    """The exit code and the output of a program."""
     process = await asyncio.create_subprocess_exec(
         *words,
         stdin=subprocess.DEVNULL,
@@ -92,7 +92,9 @@ async def s3_of_pods(node_cluster: NodeCluster, tmp_path: Path) -> AsyncIterator
 
 
 @pytest.mark.spec("PVL-061")
-async def test_back_up_and_restore_with_pods_only(installed: Stage, s3_of_pods: S3Server) -> None:
+async def test_an_installation_of_pods_alone_backs_up_and_restores(
+    installed: Stage, s3_of_pods: S3Server
+) -> None:
     stage = installed
     await stage.run_pod(volume_pod("p", "data", "more"), "data,more")
     await stage.fill("p", "echo one > /data/file; mkdir /more/deep; echo two > /more/deep/file")
@@ -111,8 +113,8 @@ async def test_back_up_and_restore_with_pods_only(installed: Stage, s3_of_pods: 
     mounts = [mount["mountPath"] for mount in helper["volumeMounts"] if "/restores" in mount["mountPath"]]
     assert mounts == ["/restores/data", "/restores/more"]
     assert 'restic_pod_volume_backup_dequeue_count{node="' in await metrics_of_agent(stage)
-    orders = await stage.pod_volumes("podvolumebackups")
-    await check_password(s3_of_pods, orders["data"]["spec"]["repoIdentifier"])
+    pod_volumes = await stage.pod_volumes("podvolumebackups")
+    await check_password(s3_of_pods, pod_volumes["data"]["spec"]["repoIdentifier"])
 
 
 async def what_happened(stage: Stage, obj: JSONObject) -> str:

@@ -1,4 +1,4 @@
-"""Agents that are killed or stopped, and orders and pods that are deleted, in the middle."""
+"""Agents killed or stopped, and PodVolumeBackups and pods deleted, in the middle of the work."""
 
 import os
 import signal
@@ -20,21 +20,21 @@ SAVE = ("backup", "create")
 
 
 async def application(stage: Stage) -> str:
-    """A pod with content; what it is."""
+    """Run a pod with content; return the content."""
     await stage.run_pod(volume_pod("p", "data"), "data")
     await stage.fill("p", "echo one > /data/file")
     return await stage.content("p", "data")
 
 
 async def ended(stage: Stage, plural: str) -> JSONObject:
-    """The status of the only order of a kind, once it has ended."""
+    """The status of the only PodVolumeBackup or PodVolumeRestore, once it has ended."""
     status: JSONObject = {}
 
     async def check() -> bool:
-        orders = await stage.pod_volumes(plural)
+        pod_volumes = await stage.pod_volumes(plural)
         status.clear()
-        for order in orders.values():
-            status.update(order.get("status") or {})
+        for pod_volume in pod_volumes.values():
+            status.update(pod_volume.get("status") or {})
         return status.get("phase") in ("Completed", "Failed")
 
     await eventually(check)
@@ -42,11 +42,11 @@ async def ended(stage: Stage, plural: str) -> JSONObject:
 
 
 async def begun_again(stage: Stage, plural: str) -> JSONObject:
-    """The only order of a kind, once it has ended; an agent has begun it twice."""
+    """The only PodVolumeBackup or PodVolumeRestore, once it has ended; agents have begun it twice."""
     await ended(stage, plural)
-    [order] = (await stage.pod_volumes(plural)).values()
-    assert order["metadata"]["annotations"][ATTEMPTS_ANNOTATION] == "2"
-    return order
+    [pod_volume] = (await stage.pod_volumes(plural)).values()
+    assert pod_volume["metadata"]["annotations"][ATTEMPTS_ANNOTATION] == "2"
+    return pod_volume
 
 
 async def came_back(stage: Stage, before: str) -> None:
@@ -70,11 +70,11 @@ async def test_an_agent_killed_while_saving_is_succeeded_by_the_next_one(stage: 
     left = (await stage.pod_volumes("podvolumebackups"))["data"]["status"]
     with stage.agent():
         backup = await stage.site.reached("backups", "b")
-        order = await begun_again(stage, "podvolumebackups")
+        pod_volume = await begun_again(stage, "podvolumebackups")
 
         assert left["phase"] == "InProgress"
-        assert backup["status"]["phase"] == order["status"]["phase"] == "Completed"
-        assert "message" not in order["status"]
+        assert backup["status"]["phase"] == pod_volume["status"]["phase"] == "Completed"
+        assert "message" not in pod_volume["status"]
         await came_back(stage, before)
 
 
@@ -91,12 +91,12 @@ async def test_a_snapshot_that_was_complete_when_its_agent_was_killed_does_not_s
     [orphan] = await stage.snapshots()
     with stage.agent():
         backup = await stage.site.reached("backups", "b")
-        order = await begun_again(stage, "podvolumebackups")
+        pod_volume = await begun_again(stage, "podvolumebackups")
 
-        assert backup["status"]["phase"] == order["status"]["phase"] == "Completed"
+        assert backup["status"]["phase"] == pod_volume["status"]["phase"] == "Completed"
         [kept] = await stage.snapshots()
         assert kept != orphan
-        assert kept.startswith(order["status"]["snapshotID"])
+        assert kept.startswith(pod_volume["status"]["snapshotID"])
         await came_back(stage, before)
 
 
@@ -116,9 +116,9 @@ async def test_an_agent_killed_while_restoring_is_succeeded_by_the_next_one(stag
     assert "running" in pod["status"]["initContainerStatuses"][0]["state"], "it has no data yet"
     with stage.agent():
         restore = await stage.site.reached("restores", "r")
-        order = await begun_again(stage, "podvolumerestores")
+        pod_volume = await begun_again(stage, "podvolumerestores")
 
-        assert restore["status"]["phase"] == order["status"]["phase"] == "Completed"
+        assert restore["status"]["phase"] == pod_volume["status"]["phase"] == "Completed"
         await stage.pod("p")
         assert await stage.content("p", "data") == before
 
@@ -135,8 +135,8 @@ async def test_a_pod_that_is_gone_when_the_next_agent_starts_fails_its_volumes(s
     with stage.agent():
         backup = await stage.site.reached("backups", "b")
 
-    order = (await stage.pod_volumes("podvolumebackups"))["data"]["status"]
-    assert (order["phase"], order["message"]) == ("Failed", 'error getting pod: pods "p" not found')
+    pod_volume = (await stage.pod_volumes("podvolumebackups"))["data"]["status"]
+    assert (pod_volume["phase"], pod_volume["message"]) == ("Failed", 'error getting pod: pods "p" not found')
     assert backup["status"]["phase"] == "PartiallyFailed"
 
 
@@ -152,29 +152,31 @@ async def test_a_pod_that_is_deleted_while_its_volume_is_saved_fails_it(stage: S
         stage.release()
         backup = await stage.site.reached("backups", "b")
 
-    order = (await stage.pod_volumes("podvolumebackups"))["data"]["status"]
-    assert (order["phase"], backup["status"]["phase"]) == ("Failed", "PartiallyFailed")
+    pod_volume = (await stage.pod_volumes("podvolumebackups"))["data"]["status"]
+    assert (pod_volume["phase"], backup["status"]["phase"]) == ("Failed", "PartiallyFailed")
     assert await stage.snapshots() == []
 
 
 async def test_an_agent_stopped_while_saving_is_succeeded_by_the_next_one(stage: Stage) -> None:
-    """A stop in order leaves no restic and no lock behind, and says what is waited for."""
+    """An orderly stop leaves no restic and no lock behind, and its message says what happens next."""
     before = await application(stage)
     stage.hold("backup")
     with stage.agent() as agent:
         await stage.begin_backup()
         await stage.held()
         os.killpg(agent.pid, signal.SIGTERM)
-        order: JSONObject = {}
+        pod_volume: JSONObject = {}
 
         async def is_told() -> bool:
-            order.update((await stage.pod_volumes("podvolumebackups"))["data"]["status"])
-            return "message" in order
+            pod_volume.update((await stage.pod_volumes("podvolumebackups"))["data"]["status"])
+            return "message" in pod_volume
 
         await eventually(is_told)
     stage.release()
-    assert order["phase"] == "InProgress"
-    assert order["message"].startswith("the node agent was stopped before the podvolumebackup had ended; ")
+    assert pod_volume["phase"] == "InProgress"
+    assert pod_volume["message"].startswith(
+        "the node agent was stopped before the podvolumebackup had ended; "
+    )
     with stage.agent():
         backup = await stage.site.reached("backups", "b")
 
@@ -199,8 +201,8 @@ async def test_a_deleted_pod_volume_backup_is_cancelled(stage: Stage) -> None:
     assert again["status"]["phase"] == "Completed"
 
 
-async def test_a_pod_that_is_deleted_while_its_volume_is_filled(stage: Stage) -> None:
-    """It must not wait for restic to go away, nor its restore for the pod."""
+async def test_a_pod_that_is_deleted_while_its_volume_is_filled_fails_it(stage: Stage) -> None:
+    """The pod must not wait for restic, nor the restore for the pod."""
     await application(stage)
     with stage.agent():
         await stage.back_up()
@@ -212,9 +214,9 @@ async def test_a_pod_that_is_deleted_while_its_volume_is_filled(stage: Stage) ->
         restore = await stage.site.reached("restores", "r")
 
         await eventually(pod_is_gone(stage))
-        order = (await stage.pod_volumes("podvolumerestores"))["data"]["status"]
+        pod_volume = (await stage.pod_volumes("podvolumerestores"))["data"]["status"]
     assert restore["status"]["phase"] == "PartiallyFailed"
-    assert order["message"] == f"the pod {stage.app}/p was deleted before its volume was restored"
+    assert pod_volume["message"] == f"the pod {stage.app}/p was deleted before its volume was restored"
 
 
 def pod_is_gone(stage: Stage) -> Callable[[], Any]:
@@ -244,11 +246,11 @@ async def test_a_location_that_is_gone_fails_the_restore_of_a_volume(stage: Stag
         stage.hold("restore")
         await stage.begin_restore()
         await stage.held()
-        # Once restic works it has what it needs; the next one does not.
-        [order] = (await stage.pod_volumes("podvolumerestores")).values()
-        copy = {key: order[key] for key in ("apiVersion", "kind", "spec")}
+        # The restic that runs has all that it needs; the next one has not.
+        [pod_volume] = (await stage.pod_volumes("podvolumerestores")).values()
+        copy = {key: pod_volume[key] for key in ("apiVersion", "kind", "spec")}
         copy["spec"] = {**copy["spec"], "backupStorageLocation": "gone"}
-        metadata = {key: order["metadata"][key] for key in ("labels", "ownerReferences")}
+        metadata = {key: pod_volume["metadata"][key] for key in ("labels", "ownerReferences")}
         copy["metadata"] = {**metadata, "name": "second"}
         kind = stage.kind("podvolumerestores")
         await stage.client.create(kind, copy, stage.site.namespace)

@@ -75,7 +75,7 @@ async def test_the_second_backup_is_incremental_and_a_deleted_one_takes_only_its
         before = await stage.content("p", "data")
         second = await stage.back_up("b2")
         assert (first["status"]["phase"], second["status"]["phase"]) == ("Completed", "Completed")
-        saved = [(await stage.order_of("podvolumebackups", name))["status"] for name in ("b1", "b2")]
+        saved = [(await stage.pod_volume_of("podvolumebackups", name))["status"] for name in ("b1", "b2")]
         assert saved[0]["incrementalBytes"] >= 3_000_000
         assert saved[1]["incrementalBytes"] < 1000
         assert saved[1]["progress"]["totalBytes"] == 3_000_005
@@ -112,8 +112,8 @@ async def test_an_agent_killed_while_saving_leaves_no_snapshot_and_the_next_one_
         backup = await stage.site.reached("backups", "b")
 
     assert backup["status"]["phase"] == "Completed"
-    order = (await stage.order_of("podvolumebackups", "b"))["status"]
-    assert [each["id"] for each in await asyncio.to_thread(snapshots, stage)] == [order["snapshotID"]]
+    pod_volume = (await stage.pod_volume_of("podvolumebackups", "b"))["status"]
+    assert [each["id"] for each in await asyncio.to_thread(snapshots, stage)] == [pod_volume["snapshotID"]]
 
 
 @pytest.mark.spec("KOP-009")

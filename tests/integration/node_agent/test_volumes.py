@@ -39,7 +39,9 @@ async def test_a_pod_comes_back_with_its_volumes(stage: Stage, uploader: str) ->
             assert "snapshotID" not in nothing
         else:
             assert nothing["snapshotID"]
-        assert {order["spec"].get("uploaderType", "restic") for order in saved.values()} == {uploader}
+        assert {pod_volume["spec"].get("uploaderType", "restic") for pod_volume in saved.values()} == {
+            uploader
+        }
 
         await stage.delete_app()
         restore = await stage.restore()
@@ -49,8 +51,8 @@ async def test_a_pod_comes_back_with_its_volumes(stage: Stage, uploader: str) ->
         assert await stage.content("p", "data") == before
         waiting = restored["spec"]["initContainers"][0]
         assert (waiting["name"], waiting["image"]) == ("restic-wait", IMAGE)
-        orders = await stage.pod_volumes("podvolumerestores")
-        assert orders["data"]["status"]["phase"] == "Completed"
+        pod_volumes = await stage.pod_volumes("podvolumerestores")
+        assert pod_volumes["data"]["status"]["phase"] == "Completed"
         marks = await stage.listing("p", "/data/.velero")
         assert marks == [restore["metadata"]["uid"]]
 
@@ -71,7 +73,7 @@ async def add_local_volume(stage: Stage, name: str, **spec: Any) -> None:
 
 
 @pytest.mark.spec("PVL-047")
-async def test_a_deployment_with_a_claim(stage: Stage) -> None:
+async def test_a_deployment_with_a_claim_comes_back_with_its_volume(stage: Stage) -> None:
     """Its pods have other names each time; the claim gets another volume. The second backup has a parent."""
     client, app = stage.client, stage.app
     await add_local_volume(stage, f"old-{app}", claimRef={"namespace": app, "name": "claim"})
@@ -102,13 +104,13 @@ async def test_a_deployment_with_a_claim(stage: Stage) -> None:
         await stage.fill(pod, FILES)
         before = await stage.content(pod, "data")
         first = await stage.back_up("b1")
-        [order] = (await stage.pod_volumes("podvolumebackups")).values()
+        [pod_volume] = (await stage.pod_volumes("podvolumebackups")).values()
         second = await stage.back_up("b2")
 
         assert (first["status"]["phase"], second["status"]["phase"]) == ("Completed", "Completed")
-        assert order["status"]["path"].endswith(f"/kubernetes.io~local-volume/old-{app}")
-        assert order["metadata"]["annotations"][labels.PVC_NAME] == "claim"
-        assert f"--parent={order['status']['snapshotID']}" in agent.log.read_text()
+        assert pod_volume["status"]["path"].endswith(f"/kubernetes.io~local-volume/old-{app}")
+        assert pod_volume["metadata"]["annotations"][labels.PVC_NAME] == "claim"
+        assert f"--parent={pod_volume['status']['snapshotID']}" in agent.log.read_text()
         await stage.delete_app()
         await add_local_volume(stage, f"new-{app}", claimRef={"namespace": app, "name": "claim"})
         restore = await stage.restore(backup="b2")
@@ -141,7 +143,9 @@ async def second_node(stage: Stage) -> Any:
 
 
 @pytest.mark.spec("PVL-010", "PVL-040", "PVL-063")
-async def test_all_volumes_of_two_nodes_into_another_namespace(stage: Stage, second_node: Node) -> None:
+async def test_all_volumes_of_two_nodes_are_restored_into_another_namespace(
+    stage: Stage, second_node: Node
+) -> None:
     """Opt-out; a pod that runs nowhere is left alone; the helper's image is that of a ConfigMap."""
     first_node, copy = stage.cluster.nodes[0], f"{stage.app}-copy"
     await add_helper_config(stage, image=IMAGE, cpuLimit="0", cpuRequest="0", secCtxRunAsUser="65534")
@@ -152,10 +156,10 @@ async def test_all_volumes_of_two_nodes_into_another_namespace(stage: Stage, sec
         await stage.fill(name, f"echo of {name} > /data/file")
     with stage.agent(first_node), stage.agent(second_node, "--restore-workers=2", "--backup-workers=2"):
         backup = await stage.back_up(defaultVolumesToRestic=True)
-        orders = await stage.client.list_all(stage.kind("podvolumebackups"), stage.site.namespace)
+        pod_volumes = await stage.client.list_all(stage.kind("podvolumebackups"), stage.site.namespace)
         assert backup["status"]["phase"] == "Completed"
         assert backup["status"]["warnings"] >= 1
-        nodes = {order["spec"]["pod"]["name"]: order["spec"]["node"] for order in orders}
+        nodes = {pod_volume["spec"]["pod"]["name"]: pod_volume["spec"]["node"] for pod_volume in pod_volumes}
         assert nodes == {"a": first_node.name, "b": second_node.name}
 
         restore = await stage.restore(namespaceMapping={stage.app: copy})

@@ -1,4 +1,4 @@
-"""Restored pods that no agent can fill: what the user is told, and when."""
+"""Restored pods that no agent can fill: the reports to the user, and their time."""
 
 import gzip
 import json
@@ -30,10 +30,10 @@ async def unschedulable(stage: Stage) -> AsyncIterator[Stage]:
 
 
 async def cordon(stage: Stage, cordoned: bool) -> None:
-    """Let the scheduler pass over the nodes, or use them again.
+    """Make the nodes unschedulable, or schedulable again.
 
-    A label that the pod selects would not do: the kubelet looks at labels itself, and refuses the pod if it
-    hears of the label later than the scheduler.
+    A label that the pod selects does not work: the kubelet checks labels too, and refuses the pod if it gets
+    the label later than the scheduler.
     """
     for node in stage.cluster.nodes:
         await stage.client.patch(NODES, node.name, {"spec": {"unschedulable": cordoned}})
@@ -46,14 +46,14 @@ def errors_of(stage: Stage, restore: str) -> list[str]:
     return [error for errors in results["errors"].values() for error in errors]
 
 
-async def has_order(stage: Stage) -> bool:
+async def has_pod_volume(stage: Stage) -> bool:
     return bool(await stage.pod_volumes("podvolumerestores"))
 
 
 async def test_an_unscheduled_pod_is_waited_for_and_reported(
     unschedulable: Stage, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """It may still find its node: then it gets its data."""
+    """The pod may still be scheduled: then it gets its data."""
     stage = unschedulable
 
     async def told() -> bool:
@@ -72,32 +72,32 @@ async def test_an_unscheduled_pod_is_waited_for_and_reported(
 
 
 async def test_a_pod_that_is_deleted_unscheduled_ends_its_restore(unschedulable: Stage) -> None:
-    """No agent has ever seen it."""
+    """No agent has ever seen the pod."""
     stage = unschedulable
     await stage.begin_restore()
-    await eventually(lambda: has_order(stage))
+    await eventually(lambda: has_pod_volume(stage))
 
     await stage.client.delete(PODS, "p", stage.app)
 
     restore = await stage.site.reached("restores", "r")
     gone = f"the pod {stage.app}/p was deleted before its volume was restored"
-    order = (await stage.pod_volumes("podvolumerestores"))["data"]["status"]
-    assert (order["phase"], order["message"]) == ("Failed", gone)
+    pod_volume = (await stage.pod_volumes("podvolumerestores"))["data"]["status"]
+    assert (pod_volume["phase"], pod_volume["message"]) == ("Failed", gone)
     assert restore["status"]["phase"] == "PartiallyFailed"
     assert errors_of(stage, "r") == [f"pod volume restore failed: {gone}"]
 
 
-async def test_when_time_is_up_it_is_said_what_the_pod_waited_for(unschedulable: Stage) -> None:
+async def test_a_timed_out_restore_says_what_its_pod_waited_for(unschedulable: Stage) -> None:
     stage = unschedulable
 
-    await begin_impatient_restore(stage, "4s")  # no pod has to start before
+    await begin_impatient_restore(stage, "15s")
 
     await stage.site.reached("restores", "r")
     [error] = errors_of(stage, "r")
     assert error.startswith(f"{TIMED_OUT}the pod {stage.app}/p is not scheduled: Unschedulable: 0/1 nodes")
 
 
-async def test_an_image_of_the_helper_that_is_nowhere(stage: Stage) -> None:
+async def test_a_missing_image_of_the_helper_is_reported(stage: Stage) -> None:
     await stage.run_pod(volume_pod("p", "data"), "data")
     await stage.fill("p", "echo one > /data/file")
     with stage.agent():
@@ -113,7 +113,7 @@ async def test_an_image_of_the_helper_that_is_nowhere(stage: Stage) -> None:
     assert "localhost/no-such/image:1" in error
 
 
-async def test_a_node_without_an_agent(stage: Stage) -> None:
+async def test_a_node_without_an_agent_is_reported(stage: Stage) -> None:
     await stage.run_pod(volume_pod("p", "data"), "data")
     await stage.fill("p", "echo one > /data/file")
     with stage.agent():
@@ -127,10 +127,10 @@ async def test_a_node_without_an_agent(stage: Stage) -> None:
     node = stage.cluster.nodes[0].name
     assert error == (
         f"{TIMED_OUT}the pod {stage.app}/p waits on node '{node}' for data (New); "
-        "what is New was not taken: does a node agent run there?"
+        "no agent has taken up those that are New: check that a node agent runs there"
     )
 
 
-async def begin_impatient_restore(stage: Stage, timeout: str = "10s") -> None:
+async def begin_impatient_restore(stage: Stage, timeout: str = "30s") -> None:
     annotations = {POD_VOLUME_TIMEOUT: timeout}
     await stage.site.create("restores", "r", spec={"backupName": "b"}, annotations=annotations)

@@ -1,4 +1,4 @@
-"""A bucket that a tenant owns on a real S3 server, and whatever its owner writes there by hand."""
+"""A bucket that a tenant owns on a real S3 server, and files that its owner writes by hand."""
 
 import io
 import json
@@ -124,7 +124,7 @@ class OwnBucket:
             await store.close()
 
     async def names(self) -> list[str]:
-        """The backups that lie in it."""
+        """The backups in the bucket."""
         store = S3Store(parse_s3_config(self._config), environ={})
         try:
             found = await store.list_keys(f"{self.tenant.namespace}/backups/")
@@ -133,13 +133,13 @@ class OwnBucket:
         return sorted({key.split("/")[2] for key in found})
 
     async def synced(self) -> None:
-        """Wait until a server has looked through it once more."""
+        """Wait until a server has synced the location once more."""
         before = await self._last_synced()
 
         async def check() -> bool:
             return await self._last_synced() != before
 
-        await eventually(check, timeout_seconds=60)
+        await eventually(check)
 
     async def _last_synced(self) -> str:
         location = await self._server.client.get(LOCATIONS, self.location, self._server.namespace)
@@ -164,7 +164,7 @@ def config_map(namespace: str, name: str = "prices") -> JSONObject:
 
 
 def hostile_items(namespace: str, word: str, other: str = "kube-system") -> dict[str, JSONObject]:
-    """A tarball's items: one honest config map, and what its writer has no right to."""
+    """The items of a tarball: one honest config map, and objects that its writer has no right to."""
     subject = {"kind": "User", "name": "mallory", "apiGroup": RBAC}
     role = {"apiGroup": RBAC, "kind": "ClusterRole", "name": "cluster-admin"}
     claim = {"namespace": namespace, "name": "data"}

@@ -41,7 +41,7 @@ from tests.support.waiting import eventually
 
 @pytest.fixture
 async def nonadmin_crds(client: KubeClient, velero_crds: None) -> None:
-    """The self-service kinds and the tenants' roles are there; they stay for the tests to come."""
+    """Install the self-service kinds and the tenants' roles; they stay for later tests."""
     for crd in manifests.crds():
         with contextlib.suppress(AlreadyExists):
             await client.create(CUSTOM_RESOURCE_DEFINITIONS, crd)
@@ -54,7 +54,7 @@ async def nonadmin_crds(client: KubeClient, velero_crds: None) -> None:
             return False
         return True
 
-    await eventually(served, timeout_seconds=60)
+    await eventually(served)
 
 
 @pytest.fixture
@@ -69,7 +69,7 @@ async def server(client: KubeClient, namespace: str, nonadmin_crds: None) -> Ser
 async def new_tenant(
     control_plane: ControlPlane, client: KubeClient, server: Server, tmp_path: Path
 ) -> AsyncIterator[NewTenant]:
-    """A function that makes a namespace and somebody with the role `edit` in it."""
+    """A function that makes a namespace and a user with the role `edit` in it."""
     async with AsyncExitStack() as stack:
 
         async def make() -> Tenant:

@@ -18,7 +18,7 @@ from pinnace.nonadmin.objects import (
 Strategy = st.SearchStrategy[Any]
 
 NAMES = tuple(f"hostile-{number}" for number in range(12))
-"""Few, so that objects name each other, and are made anew under a name that was used."""
+"""Few names, so that objects name each other, and are made again under a used name."""
 
 _WORDS = (
     "",
@@ -55,7 +55,7 @@ _anything: Strategy = st.recursive(
 
 
 def values(schema: dict[str, Any]) -> Strategy:
-    """What a schema admits; `null` for everything that may be left out, as clients write it."""
+    """Values that a schema admits; also `null` for every optional field, as clients write it."""
     if "enum" in schema:
         return st.sampled_from(schema["enum"])
     if schema.get("x-kubernetes-int-or-string"):
@@ -145,7 +145,7 @@ def _one_of(kinds: dict[APIResource, Strategy]) -> Strategy:
 
 
 def hostile_acts(count: int) -> list[tuple[str, str, APIResource, dict[str, Any], dict[str, Any]]]:
-    """What a tenant does: verb, name, kind, spec, metadata."""
+    """An act of a tenant: verb, name, kind, spec, metadata."""
     made: list[Any] = []
     verbs = st.sampled_from(("create", "create", "create", "edit", "delete", "strip", "purge"))
 

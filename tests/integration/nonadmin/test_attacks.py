@@ -1,4 +1,4 @@
-"""What a tenant may try, row by row of NAC 17, with nothing but the role `edit` in the own namespace.
+"""The attacks of NAC 17, row by row, by a tenant with only the role `edit` in one namespace.
 
 Each attempt is refused with a condition that says why, or by the API server, and nothing is made in the
 server's namespace.
@@ -410,7 +410,9 @@ async def test_a30_the_servers_own_namespace(server: Server) -> None:
     await nothing_made(server)
 
 
-async def test_many_at_once_and_the_process_lives(serve: Serve, server: Server, tenant: Tenant) -> None:
+async def test_the_process_survives_many_requests_at_once(
+    serve: Serve, server: Server, tenant: Tenant
+) -> None:
     manager = await serve()
     specs = [spec for spec, _ in BACKUP_ATTACKS.values()]
     await asyncio.gather(*(tenant.back_up(f"attack-{number}", **spec) for number, spec in enumerate(specs)))

@@ -1,4 +1,4 @@
-"""What tenants may try where the administrator's settings decide, and edits while sweeps run. (NAC 17)"""
+"""Attacks where the administrator's settings decide, and edits while sweeps run. (NAC 17)"""
 
 import asyncio
 import json
@@ -78,7 +78,7 @@ async def test_a21_an_approved_location_stays_as_it_was_approved(
     await tenant.until(NON_ADMIN_LOCATIONS, "mine", lambda obj: not is_refused(obj))
 
 
-async def test_a27_one_tenant_cannot_fill_the_line(
+async def test_a27_one_tenant_cannot_fill_the_queue(
     serve: Serve, server: Server, tenant: Tenant, new_tenant: NewTenant
 ) -> None:
     other = await new_tenant()
@@ -105,7 +105,7 @@ async def test_a27_one_tenant_cannot_fill_the_line(
     assert (condition["status"], condition["reason"]) == ("False", "TooManyUnfinishedBackups")
     assert "allows 2 unfinished backups" in condition["message"]
 
-    # As soon as one is served the next comes up, and never more than two wait.
+    # When one is served, the next gets its slot, and never more than two are unfinished.
     for _ in range(3):
         waiting = [each for each in await server.all(BACKUPS) if "status" not in each]
         mine = next(each for each in waiting if tenant.namespace in str(each["metadata"]))
@@ -132,7 +132,7 @@ async def test_a27_one_tenant_cannot_fill_the_line(
         late = await tenant.reached(NON_ADMIN_RESTORES, "one", "BackingOff")
     assert late["status"]["conditions"][0]["reason"] == "TooManyUnfinishedRestores"
 
-    # Without the limit nobody waits any more.
+    # Without the limit no request waits any more.
     await change_settings(server)
     await eventually(lambda: has(server, BACKUPS, 21))
     await eventually(lambda: has(server, RESTORES, 2))
@@ -184,7 +184,7 @@ async def test_a29_a_former_namespaces_backups_wait_for_consent(
         }
         spec = {"storageLocation": "default", "includedNamespaces": [tenant.namespace]}
         await server.add(BACKUPS, name, metadata=marks, spec=spec, status=FINISHED)
-    # Nor does it help to know its id.
+    # Knowing its id does not help either.
     await tenant.reached(NON_ADMIN_BACKUPS, "of-present", "Created")
     await tenant.back_up("of-former", metadata={"labels": {SYNCED_FROM: "former"}})
     assert (

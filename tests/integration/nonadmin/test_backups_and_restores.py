@@ -13,7 +13,9 @@ from tests.support.waiting import eventually
 DONE = {"phase": "Completed", "completionTimestamp": "2030-01-01T00:00:00Z"}
 
 
-async def test_backup_and_restore_of_an_own_namespace(serve: Serve, server: Server, tenant: Tenant) -> None:
+async def test_a_tenant_backs_up_and_restores_its_namespace(
+    serve: Serve, server: Server, tenant: Tenant
+) -> None:
     await serve()
     await tenant.back_up("nightly", includedResources=["configmaps"])
     non_admin_backup = await tenant.reached(NON_ADMIN_BACKUPS, "nightly", "Created")
@@ -45,7 +47,9 @@ async def test_backup_and_restore_of_an_own_namespace(serve: Serve, server: Serv
 
 
 @pytest.mark.spec("NAC-029")
-async def test_deletion_for_good_and_without(serve: Serve, server: Server, tenant: Tenant) -> None:
+async def test_permanent_deletion_deletes_the_data_and_plain_deletion_keeps_it(
+    serve: Serve, server: Server, tenant: Tenant
+) -> None:
     await serve()
     for name in ("plain", "good"):
         await tenant.back_up(name)
@@ -86,7 +90,7 @@ async def test_a_backup_that_expired_is_not_made_again_after_a_restart(
 
 
 @pytest.mark.spec("NAC-036")
-async def test_positions_follow_the_line(serve: Serve, server: Server, tenant: Tenant) -> None:
+async def test_positions_follow_the_queue(serve: Serve, server: Server, tenant: Tenant) -> None:
     await server.add(BACKUPS, "admins", spec={})
     admins = await server.add(RESTORES, "admins", spec={"backupName": "admins"})
     # Those of one second share a position.

@@ -1,6 +1,6 @@
-"""Nothing that a tenant can get names another namespace: no log, result, status, event, list or archive.
+"""No text that a tenant can get names another namespace: no log, result, status, event, list or archive.
 
-A namespace whose name stands for all others is referred to by as much as can be seen by the server: cluster
+One namespace, whose name stands for all others, is named by as many objects as the server can see: cluster
 role bindings of the tenant's own service account, volumes, webhooks. (docs/spec: NAC 17 A31)
 """
 
@@ -81,7 +81,7 @@ async def canary(client: KubeClient, tenant: Tenant) -> AsyncIterator[str]:
 
 
 async def fill(tenant: Tenant) -> None:
-    """What is to be backed up: with an account that has rights in another namespace, and a claim."""
+    """The objects to back up: with an account that has rights in another namespace, and a claim."""
     await tenant.client.create(CONFIGMAPS, config_map(tenant.namespace), tenant.namespace)
     account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "worker"}}
     await tenant.client.create(SERVICE_ACCOUNTS, account, tenant.namespace)
@@ -171,7 +171,7 @@ async def probes(client: KubeClient) -> AsyncIterator[APIResource]:
             return False
         return True
 
-    await eventually(served, timeout_seconds=60)
+    await eventually(served)
     # A tenant's restore creates only what `edit` may create.
     role = {
         "apiVersion": "rbac.authorization.k8s.io/v1",
@@ -185,7 +185,7 @@ async def probes(client: KubeClient) -> AsyncIterator[APIResource]:
         edit = await client.get(CLUSTER_ROLES, "edit")
         return any(group in (rule.get("apiGroups") or ()) for rule in edit["rules"])
 
-    await eventually(granted, timeout_seconds=60)
+    await eventually(granted)
     yield probes
     await client.delete(CLUSTER_ROLES, word)
     patch = {"spec": {"conversion": {"strategy": "None", "webhook": None}}}

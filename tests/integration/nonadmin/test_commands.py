@@ -1,4 +1,4 @@
-"""The tenants' commands and the process, as they are run, with nothing but a tenant's kubeconfig."""
+"""The tenants' commands and the process, with only a tenant's kubeconfig."""
 
 import os
 import signal
@@ -20,13 +20,13 @@ from pinnace.nonadmin.objects import NON_ADMIN_BACKUPS, NON_ADMIN_DOWNLOADS
 from tests.support.self_service import BACKUPS, DOWNLOADS, LOCATIONS, Serve, Server, Tenant, user_kubeconfig
 from tests.support.waiting import eventually
 
-RUN_SECONDS = 60
+RUN_SECONDS = 180
 KEYS = "[default]\naws_access_key_id = a\naws_secret_access_key = b\n"
 
 
 @pytest.fixture
 def kubeconfig(control_plane: ControlPlane, tenant: Tenant, tmp_path: Path) -> Path:
-    """The tenant's, with the namespace in its context."""
+    """The tenant's kubeconfig, with the namespace in its context."""
     path = user_kubeconfig(control_plane, tmp_path, f"user-of-{tenant.namespace}")
     content = yaml.safe_load(path.read_text())
     content["contexts"][0]["context"]["namespace"] = tenant.namespace
@@ -35,7 +35,7 @@ def kubeconfig(control_plane: ControlPlane, tenant: Tenant, tmp_path: Path) -> P
 
 
 async def run(kubeconfig: Path, *words: str, code: int = 0) -> str:
-    """What a command prints, errors included."""
+    """The output of a command, errors included."""
     import asyncio
 
     process = await asyncio.create_subprocess_exec(
@@ -52,7 +52,9 @@ async def run(kubeconfig: Path, *words: str, code: int = 0) -> str:
 PREFIX = ("nonadmin",)
 
 
-async def test_a_tenants_day(serve: Serve, server: Server, tenant: Tenant, kubeconfig: Path) -> None:
+async def test_a_tenant_backs_up_restores_and_deletes_by_commands(
+    serve: Serve, server: Server, tenant: Tenant, kubeconfig: Path
+) -> None:
     await serve()
     printed = await run(kubeconfig, "backup", "create", "nightly", "--ttl", "48h", "--labels", "a=b")
     assert 'Request "nightly" submitted' in printed
@@ -82,7 +84,7 @@ async def _has(kubeconfig: Path, noun: str, text: str) -> bool:
     return text in await run(kubeconfig, noun, "describe", "back")
 
 
-async def test_the_log_of_a_backup_in_an_own_location(
+async def test_the_log_of_a_backup_in_the_tenants_own_location_is_shown(
     serve: Serve, server: Server, tenant: Tenant, kubeconfig: Path, tmp_path: Path
 ) -> None:
     import asyncio
@@ -133,7 +135,7 @@ async def test_the_log_of_a_backup_in_an_own_location(
 
 @contextmanager
 def process(kubeconfig: Path, namespace: str, *flags: str) -> Iterator[subprocess.Popen[bytes]]:
-    """`nonadmin server` with no rights but those of its manifests."""
+    """`nonadmin server` with only the rights of its manifests."""
     environ = {**os.environ, "KUBECONFIG": str(kubeconfig), "WATCH_NAMESPACE": namespace}
     addresses = ("--metrics-bind-address", "127.0.0.1:0", "--health-probe-bind-address", "127.0.0.1:0")
     running = subprocess.Popen(
@@ -152,7 +154,7 @@ def process(kubeconfig: Path, namespace: str, *flags: str) -> Iterator[subproces
             running.stdout.close()
 
 
-async def test_the_process(
+async def test_the_process_works_with_the_rights_of_its_manifests(
     control_plane: ControlPlane, client: KubeClient, server: Server, tenant: Tenant, tmp_path: Path
 ) -> None:
     user = f"system:serviceaccount:{server.namespace}:{manifests.NAME}"

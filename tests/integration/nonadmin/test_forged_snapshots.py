@@ -1,7 +1,7 @@
 """Snapshots of the storage system that a tenant names in an own VolumeSnapshot. (docs/spec: NAC 17 A35)
 
-Backups in the administrator's own location are believed; what a VolumeSnapshot in them says of itself is
-still the word of whoever wrote it.
+Backups in the administrator's own location are trusted, but a VolumeSnapshot in them may have been written by
+a tenant.
 """
 
 import secrets

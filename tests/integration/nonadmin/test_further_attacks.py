@@ -1,4 +1,4 @@
-"""What a tenant with the role `edit` may try beyond the rows of NAC 17, on a real API server."""
+"""Attacks of a tenant with the role `edit` beyond the rows of NAC 17, on a real API server."""
 
 from typing import Any
 
@@ -207,7 +207,7 @@ async def test_nothing_of_a_requests_metadata_reaches_the_server(
     kept = await server.client.get(BACKUPS, victims, server.namespace)
     assert kept["metadata"]["annotations"]["openshift.io/oadp-nab-origin-namespace"] == victim.namespace
 
-    # Deletion waits for nobody's finalizer but ours, and takes nothing of another's.
+    # Deletion waits only for our own finalizer, and removes no other object.
     await tenant.client.delete(NON_ADMIN_BACKUPS, "mimic", tenant.namespace)
     await tenant.client.patch(
         NON_ADMIN_BACKUPS, "mimic", {"metadata": {"finalizers": None}}, tenant.namespace

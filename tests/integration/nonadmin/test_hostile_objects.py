@@ -1,4 +1,4 @@
-"""Whatever the API server admits from a tenant, the controllers outlive it and make nothing foreign."""
+"""The controllers survive all objects that the API server admits, and make nothing for other tenants."""
 
 import asyncio
 import contextlib
@@ -33,7 +33,7 @@ from tests.support.self_service import (
 from tests.support.waiting import eventually
 
 
-async def test_the_controllers_outlive_every_object(
+async def test_the_controllers_survive_any_object(
     serve: Serve, server: Server, tenant: Tenant, caplog: pytest.LogCaptureFixture
 ) -> None:
     manager = await serve()
@@ -74,7 +74,7 @@ async def _act(tenant: Tenant, verb: str, name: str, resource: APIResource, spec
 async def still_alive(
     manager: Manager, server: Server, tenant: Tenant, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The controllers work, have made nothing foreign, and met nothing that they did not expect."""
+    """Assert that the controllers work, made nothing for other tenants, and had no unexpected error."""
     await tenant.back_up("honest")
     await tenant.reached(NON_ADMIN_BACKUPS, "honest", "Created")
     assert manager.phase is ManagerPhase.RUNNING
@@ -115,7 +115,9 @@ async def test_a_request_without_its_finalizer_leaves_nothing_in_the_queue(
     assert [each["metadata"]["name"] for each in left] == ["honest"][:before]
 
 
-async def test_what_was_served_waits_for_its_request(serve: Serve, server: Server, tenant: Tenant) -> None:
+async def test_a_served_backup_stays_when_its_request_is_gone(
+    serve: Serve, server: Server, tenant: Tenant
+) -> None:
     """The server's sync finds a Backup before its request is made anew."""
     await serve()
     await tenant.back_up("nightly")
@@ -134,7 +136,7 @@ async def test_what_was_served_waits_for_its_request(serve: Serve, server: Serve
     assert name in [each["metadata"]["name"] for each in await server.all(BACKUPS)]
 
 
-async def test_objects_as_large_as_they_can_be(
+async def test_objects_of_the_largest_size_are_handled(
     serve: Serve, server: Server, tenant: Tenant, caplog: pytest.LogCaptureFixture
 ) -> None:
     manager = await serve()
@@ -173,7 +175,9 @@ async def test_a_secret_is_not_copied_that_is_larger_than_credentials_are(
     assert await server.all(SECRETS) == []
 
 
-async def test_downloads_of_hostile_names(serve: Serve, server: Server, tenant: Tenant) -> None:
+async def test_download_requests_of_hostile_names_are_handled(
+    serve: Serve, server: Server, tenant: Tenant
+) -> None:
     await serve()
     for number, name in enumerate(("../x", "x" * 5000, "%2e", "\U0001f4a3")):
         target = {"kind": "BackupLog", "name": name}

@@ -14,7 +14,7 @@ async def test_an_administrator_approves_and_revokes(serve: Serve, server: Serve
     await serve(require_approval=True)
     await tenant.create(NON_ADMIN_LOCATIONS, "mine", location())
     await secret(tenant)
-    await eventually(lambda: _count(server, NON_ADMIN_LOCATION_REQUESTS, 1), timeout_seconds=60)
+    await eventually(lambda: _count(server, NON_ADMIN_LOCATION_REQUESTS, 1))
     (request,) = await server.all(NON_ADMIN_LOCATION_REQUESTS)
     assert await server.all(LOCATIONS) == []
     name = request["metadata"]["name"]
@@ -32,7 +32,7 @@ async def _count(server: Server, resource, count: int) -> bool:  # type: ignore[
 
 
 @pytest.mark.spec("NAC-045")
-async def test_what_loses_its_request_is_collected(serve: Serve, server: Server, tenant: Tenant) -> None:
+async def test_orphans_are_collected(serve: Serve, server: Server, tenant: Tenant) -> None:
     await serve(collection_period=Duration.seconds(2))
     metadata = {
         "labels": {
@@ -53,7 +53,9 @@ async def test_what_loses_its_request_is_collected(serve: Serve, server: Server,
 
 
 @pytest.mark.spec("NAC-046")
-async def test_a_request_comes_back_with_its_backup(serve: Serve, server: Server, tenant: Tenant) -> None:
+async def test_the_request_of_a_stored_backup_is_made_again(
+    serve: Serve, server: Server, tenant: Tenant
+) -> None:
     await server.add(
         LOCATIONS, "default", spec={"provider": "aws", "objectStorage": {"bucket": "b"}, "default": True}
     )

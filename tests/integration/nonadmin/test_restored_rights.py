@@ -1,6 +1,6 @@
-"""What a tenant with nothing but the role `edit` gets back from the administrator's location.
+"""The objects that a tenant with only the role `edit` gets back from the administrator's location.
 
-A restore runs with the server's rights; what the tenant may not write stays away, and is named.
+A restore runs with the server's rights; objects that the tenant may not write are left out, and named.
 (docs/spec: NAC 17 A36)
 """
 
@@ -55,7 +55,7 @@ REVOKED: list[tuple[APIResource, JSONObject]] = [
     (ENDPOINTS, {"subsets": [{"addresses": [{"ip": "192.0.2.7"}], "ports": [{"port": 443}]}]}),
     (REVISIONS, {"revision": 1, "data": {}}),
 ]
-"""What an administrator had made in the namespace, and has taken away since."""
+"""Objects that an administrator had made in the namespace, and has deleted since."""
 
 
 @pytest.fixture
@@ -105,7 +105,7 @@ async def grant(server: Server, tenant: Tenant) -> str:
         found = await tenant.get(PERSISTENT_VOLUME_CLAIMS, "data")
         return bool((found.get("status") or {}).get("phase") == "Bound")
 
-    await eventually(bound, timeout_seconds=60)
+    await eventually(bound)
     return volume
 
 
@@ -236,5 +236,5 @@ async def test_a_namespace_that_went_meanwhile_is_not_made_anew(
         found = await server.client.get(velero("restores"), "late", server.namespace)
         return (found.get("status") or {}).get("phase") == "PartiallyFailed"
 
-    await eventually(ended, timeout_seconds=60)
+    await eventually(ended)
     assert f"namespace {gone} does not exist" in str(results_of(store, "late")["errors"]["velero"])

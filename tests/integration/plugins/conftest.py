@@ -49,7 +49,7 @@ def log() -> RecordingLog:
 
 @pytest.fixture
 def deadlines() -> Deadlines:
-    """Generous; a test of what happens when they pass has its own."""
+    """Generous deadlines; tests of passing deadlines have their own."""
     return Deadlines()
 
 

@@ -1,4 +1,4 @@
-"""What every plugin does and every way to reach one must bring about: one suite, three ways.
+"""The behaviour of every plugin, whatever the way to reach it: one suite, three ways.
 
 A plugin in this process, our host with our own program, our host with a program that Velero's framework was
 compiled into. The fourth, our program under Velero's host, is in test_velero_host.py.
@@ -239,7 +239,7 @@ class TestObjectStore:
 
         assert not await store.object_exists("b", "k")
 
-    async def test_lists(self, store: ObjectStorePlugin) -> None:
+    async def test_lists_keys_and_prefixes(self, store: ObjectStorePlugin) -> None:
         keys = ["a-prefix/foo-1/bar", "a-prefix/foo-1/baz", "a-prefix/foo-2/baz", "x/y"]
         for key in keys:
             await store.put_object("b", key, blocks(b"x"))
@@ -271,7 +271,7 @@ class TestVolumeSnapshotter:
         await snapshotter.init({"region": "north"})
         return snapshotter
 
-    async def test_snapshots(self, snapshotter: VolumeSnapshotter) -> None:
+    async def test_takes_and_deletes_snapshots(self, snapshotter: VolumeSnapshotter) -> None:
         snapshot = await snapshotter.create_snapshot("v1", "az1", {"b": "2", "a": "1"})
 
         assert snapshot == "snapshot north v1 az1 a=1,b=2"
@@ -307,7 +307,7 @@ async def test_a_provider_without_a_plugin(operation: Operation) -> None:
 class TestDeadline:
     @pytest.fixture
     def deadlines(self) -> Deadlines:
-        return Deadlines(work=0.5)
+        return Deadlines(work=3.0)
 
     async def test_a_plugin_that_hangs_fails_one_item(self, operation: Operation) -> None:
         (action,) = operation.backup_actions

@@ -1,4 +1,4 @@
-"""The life of plugins' processes: what is no plugin, crashes, hangs, noise, ends."""
+"""The life of plugins' processes: invalid programs, crashes, hangs, noise, ends."""
 
 import asyncio
 import os
@@ -22,7 +22,7 @@ from pinnace.plugins.kinds import PluginId, PluginKind
 from pinnace.plugins.protocol import methods
 from pinnace.plugins.protocol import velero_pb2 as wire
 from tests.support.plugin_programs import CHECKOUT, RecordingLog, pod, put_own, put_script
-from tests.support.waiting import eventually
+from tests.support.waiting import PATIENCE_SECONDS, eventually
 
 BACKUP = Backup()
 MEMORY = "example.io/memory"
@@ -57,7 +57,7 @@ async def ended(pid: int) -> None:
 
 
 def started_pids(folder: Path) -> list[int]:
-    """What scripts that run `note_pid` wrote."""
+    """The process ids that scripts with `note_pid` wrote."""
     return [int(line) for line in (folder / "pids").read_text().split()]
 
 
@@ -86,8 +86,8 @@ async def test_what_is_no_plugin_is_refused_by_name(tmp_path: Path, script: str,
     options = PluginOptions(
         directory=tmp_path / "plugins",
         modules=[],
-        limits=ProcessLimits(start=1.0, stop=0.2),
-        deadlines=Deadlines(question=2.0),
+        limits=ProcessLimits(start=5.0, stop=0.2),
+        deadlines=Deadlines(question=5.0),
     )
 
     with pytest.raises(PluginStartError, match=f"(?s)plugins/strange.*{problem}"):
@@ -101,7 +101,7 @@ async def test_a_person_who_starts_a_plugin_is_reported(tmp_path: Path) -> None:
     process = await asyncio.create_subprocess_exec(
         put_own(tmp_path), stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
     )
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         stdout, stderr = await process.communicate()
 
     assert process.returncode == 1
@@ -139,7 +139,7 @@ serve(Plugins())
 
 
 def put_listing(directory: Path, *listed: tuple[str, str]) -> None:
-    """A plugin's program that lists whatever it is told to."""
+    """A plugin's program that lists the given plugins."""
     text = _LISTING.format(python=sys.executable, checkout=str(CHECKOUT), listed=listed)
     put_script(directory, "listing", text)
 
@@ -167,7 +167,7 @@ async def test_a_program_with_a_wrong_name_is_refused(tmp_path: Path) -> None:
         await find_plugins(PluginOptions(directory=tmp_path, modules=[]))
 
 
-async def test_no_directory_is_no_plugins(tmp_path: Path) -> None:
+async def test_without_a_directory_there_are_no_plugins(tmp_path: Path) -> None:
     found = await find_plugins(PluginOptions(directory=tmp_path / "missing", modules=[]))
 
     assert found.ids == []
@@ -305,7 +305,7 @@ async def test_a_plugin_that_never_answers_is_given_up(tmp_path: Path) -> None:
 
 
 async def test_items_that_hang_together_count_once(tmp_path: Path) -> None:
-    running = supervisor(put_own(tmp_path), RecordingLog(), launch(work=0.3))
+    running = supervisor(put_own(tmp_path), RecordingLog(), launch(work=2.0))
     action = RemoteBackupItemAction("example.io/backup", running)
     try:
         await action.applies_to()
@@ -320,7 +320,7 @@ async def test_items_that_hang_together_count_once(tmp_path: Path) -> None:
 
 async def test_a_process_that_hangs_with_its_connection_open(tmp_path: Path) -> None:
     """Stopped by SIGSTOP: it neither answers nor ends."""
-    running = supervisor(put_own(tmp_path), RecordingLog(), launch(work=0.5, stop=0.3))
+    running = supervisor(put_own(tmp_path), RecordingLog(), launch(work=3.0, stop=0.3))
     action = RemoteBackupItemAction("example.io/backup", running)
     try:
         await action.applies_to()
@@ -380,7 +380,7 @@ async def test_our_own_plugins_take_large_items(tmp_path: Path) -> None:
 
 @pytest.mark.spec("PLG-012")
 @pytest.mark.parametrize("own", [False, True], ids=["compiled", "own"])
-async def test_an_error_tells_where_it_came_from(tmp_path: Path, compiled_sample: Path, own: bool) -> None:
+async def test_an_error_names_its_place_in_the_code(tmp_path: Path, compiled_sample: Path, own: bool) -> None:
     running = supervisor(put_own(tmp_path) if own else compiled_sample, RecordingLog())
     store = RemoteObjectStore(MEMORY, running)
     try:
@@ -427,7 +427,7 @@ async def test_our_own_plugins_need_no_uvloop(tmp_path: Path) -> None:
 @pytest.mark.parametrize("own", [False, True], ids=["compiled", "own"])
 async def test_a_well_behaved_plugin_ends_at_once(tmp_path: Path, compiled_sample: Path, own: bool) -> None:
     log = RecordingLog()
-    running = supervisor(put_own(tmp_path) if own else compiled_sample, log, launch(stop=20.0))
+    running = supervisor(put_own(tmp_path) if own else compiled_sample, log, launch(stop=200.0))
     await RemoteBackupItemAction("example.io/backup", running).applies_to()
     pid = running.pid
     assert pid is not None
@@ -435,7 +435,7 @@ async def test_a_well_behaved_plugin_ends_at_once(tmp_path: Path, compiled_sampl
     started = asyncio.get_running_loop().time()
     await running.close()
 
-    assert asyncio.get_running_loop().time() - started < 10
+    assert asyncio.get_running_loop().time() - started < 100
     assert not is_alive(pid)
     assert log.messages("warning") == []
     assert any(text == "plugin ended: exit code 0" for text in log.messages("debug"))
@@ -474,7 +474,7 @@ serve(plugins)
     assert ProcessLimits().stop == 2
 
 
-async def test_nothing_can_be_called_after_the_end(tmp_path: Path) -> None:
+async def test_calls_after_the_end_are_refused(tmp_path: Path) -> None:
     running = supervisor(put_own(tmp_path), RecordingLog())
     action = RemoteBackupItemAction("example.io/backup", running)
     await running.close()
@@ -536,7 +536,7 @@ async def test_a_killed_plugin_leaves_no_socket(tmp_path: Path, compiled_sample:
 
 @pytest.mark.parametrize("own", [True, False], ids=["own", "compiled"])
 async def test_a_plugin_ends_with_its_host(tmp_path: Path, compiled_sample: Path, own: bool) -> None:
-    """The host is killed, so that it cannot ask; a compiled plugin does not look after it by itself."""
+    """The host is killed, so that it cannot ask; a compiled plugin does not watch its host."""
     program = put_own(tmp_path) if own else compiled_sample
     script = f"""
 import asyncio, os, signal
@@ -556,7 +556,7 @@ asyncio.run(main())
         sys.executable, "-c", script, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL
     )
     assert host.stdout is not None
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         pid = int(await host.stdout.readline())
         await host.wait()
 

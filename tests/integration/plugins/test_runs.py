@@ -70,12 +70,12 @@ def way(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def environ(control_plane: ControlPlane, namespace: str) -> dict[str, str]:
-    """What a plugin's process inherits: here it finds the cluster in it."""
+    """The environment of a plugin's process, with the cluster's kubeconfig."""
     return {**os.environ, "KUBECONFIG": str(control_plane.kubeconfig), "VELERO_NAMESPACE": namespace}
 
 
 @pytest.mark.spec("PLG-025")
-async def test_what_plugins_do_and_say_is_in_the_backup(
+async def test_results_and_messages_of_plugins_are_in_the_backup(
     client: KubeClient, namespace: str, environ: dict[str, str], tmp_path: Path, way: str
 ) -> None:
     for name in ("change", "fail", "log", "nothing"):
@@ -106,7 +106,7 @@ async def test_a_crash_and_a_hang_cost_one_item_each(
 ) -> None:
     await client.create(CONFIGMAPS, config_map("a-crash", "crash"), namespace)
     await client.create(CONFIGMAPS, config_map("b-hang", "hang"), namespace)
-    options = options_for("own program", tmp_path, environ=environ, deadlines=Deadlines(work=2.0))
+    options = options_for("own program", tmp_path, environ=environ, deadlines=Deadlines(work=5.0))
 
     finished, folder, log = await back_up(client, namespace, tmp_path, options)
 

@@ -1,4 +1,4 @@
-"""What every object store must do, on stores of plugins in other processes."""
+"""The conformance suite on stores of plugins in other processes."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path

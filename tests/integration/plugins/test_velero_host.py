@@ -26,7 +26,7 @@ def outcome(
     compiled_sample: Path,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """What the host got from a plugin, and its log. The compiled plugin shows that the host is right."""
+    """The host's results of a plugin, and its log. The compiled plugin shows that the host is right."""
     directory = tmp_path_factory.mktemp("plugins")
     if request.param == "own":
         put_own(directory)
@@ -103,7 +103,7 @@ def test_volume_snapshotter(outcome: Outcome) -> None:
 
 
 @pytest.mark.spec("PLG-022")
-def test_the_log_and_the_end(outcome: Outcome) -> None:
+def test_a_plugin_logs_through_the_host_and_ends_with_it(outcome: Outcome) -> None:
     _, lines = outcome
     by_message = {line["msg"]: line for line in lines}
     assert by_message["a warning"]["level"] == "warning"

@@ -1,4 +1,4 @@
-"""Restoring the example application onto itself: what nobody has touched is no conflict."""
+"""Restoring the example application onto itself: unchanged objects are no conflict."""
 
 import contextlib
 from collections.abc import AsyncIterator
@@ -64,11 +64,11 @@ async def established(client: KubeClient, definition: JSONObject) -> None:
         found = await Discovery.load(client)
         return all(found.for_kind(f"{definition['spec']['group']}/{each}", kind) for each in versions)
 
-    await eventually(served, timeout_seconds=60)
+    await eventually(served)
 
 
 async def taken(client: KubeClient, objects: list[JSONObject]) -> list[JSONObject]:
-    """The same objects as the cluster has them now, and what it has made beside them in their namespaces."""
+    """The same objects as the cluster has them now, and other objects in their namespaces."""
     discovery = await Discovery.load(client)
     wanted = {
         (item["apiVersion"].partition("/")[0], item["kind"], item["metadata"]["name"]) for item in objects
@@ -133,7 +133,7 @@ async def test_a_second_restore_of_bare_manifests_makes_no_difference(
     assert await _versions(client, namespace) == before
 
 
-async def test_a_copy_of_a_service_gets_its_own_ports_and_a_wish_comes_back(
+async def test_a_copy_of_a_service_gets_its_own_ports_unless_they_were_requested(
     client: KubeClient, restore: RealRestore, namespace: str
 ) -> None:
     """A copy with the health check port that the cluster gave to the original would be refused."""
@@ -175,7 +175,7 @@ async def test_a_rerun_against_a_full_quota_fails_only_for_what_is_missing(
         found = await client.get(RESOURCE_QUOTAS, "full", namespace)
         return "count/configmaps" in ((found.get("status") or {}).get("used") or {})
 
-    await eventually(counted, timeout_seconds=60)
+    await eventually(counted)
     await client.patch(CONFIGMAPS, "changed", {"data": {"a": "theirs"}}, namespace)
     missing = _named(
         {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "missing"}, "data": {}}, namespace
@@ -229,7 +229,7 @@ _PORT = {"name": "cluster-ip", "port": {"number": 80}}
 
 
 async def _versions(client: KubeClient, namespace: str) -> dict[tuple[str, str], str]:
-    """The resourceVersions of the objects that no controller writes meanwhile."""
+    """The resourceVersions of the objects that no controller writes."""
     found = {}
     for resource in (SERVICES, CONFIGMAPS):
         for item in await client.list_all(resource, namespace):

@@ -200,6 +200,3 @@ async def test_the_merge_keys_are_those_that_the_api_server_publishes(client: Ku
     }
     by_parent = {("ports", "containerPort"), ("ports", "port"), ("imagePullSecrets", "name")}
     assert published == set(MERGE_KEYS.items()) | by_parent
-
-
-pytestmark = pytest.mark.timeout(120)

@@ -1,4 +1,4 @@
-"""Restores into a real API server: what it accepts, defaults, refuses, and what a second run finds."""
+"""Restores into a real API server, with its defaults and refusals, and second runs."""
 
 import secrets
 from collections.abc import AsyncIterator

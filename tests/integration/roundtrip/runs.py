@@ -1,4 +1,4 @@
-"""Backups and restores by the code behind `pinnace --location`, and what their tarballs hold."""
+"""Backups and restores by the code behind `pinnace --location`, and the content of their tarballs."""
 
 import json
 import tarfile
@@ -38,7 +38,7 @@ OTHER_CLUSTER = Rules(
     missing=DOCUMENTED.missing,
     new=DOCUMENTED.new,
 )
-"""What may differ when an application was restored into another cluster than its own."""
+"""The differences allowed after a restore into another cluster."""
 
 
 def _settings(cluster: ControlPlane, location: Path) -> Settings:
@@ -83,7 +83,7 @@ def members(location: Path, backup: str) -> list[str]:
 
 
 def items(location: Path, backup: str) -> set[tuple[str, str, str]]:
-    """What is in a backup, as (group-resource, namespace, name). Fails if anything is in it twice."""
+    """The items of a backup, as (group-resource, namespace, name). Fails if one is there twice."""
     found = []
     for member in members(location, backup):
         match member.removesuffix(".json").split("/"):

@@ -1,4 +1,4 @@
-"""A small world in a real cluster, and what of it must be in a backup: an oracle written from the rules.
+"""A small world in a real cluster, and an oracle, written from the rules, for the objects a backup must have.
 
 The oracle shares no code with the engine: it decides item by item, where the engine plans lists and calls.
 (docs/spec: BKP 4, 5, 6.1, 8.3, 12)
@@ -36,7 +36,7 @@ class Item:
 
     @property
     def identity(self) -> Identity:
-        """How a tarball names it."""
+        """The name of the object in a tarball."""
         return self.resource, self.namespace, self.name
 
 
@@ -86,7 +86,7 @@ ALIASES = {
     BINDINGS: ("clusterrolebindings",),
     CRDS: ("crd", "customresourcedefinitions"),
 }
-"""By which names a user may call a resource."""
+"""The names that a user may give for a resource."""
 
 
 class World:
@@ -132,14 +132,14 @@ class World:
         return list(dict.fromkeys(item.resource for item in self.items))
 
     def canonical(self, name: str) -> str:
-        """What a name in a filter means; a name that means nothing stands for itself."""
+        """The resource that a name in a filter stands for; an unknown name stands for itself."""
         for resource, names in {**ALIASES, self.gears: ("gears", "gear")}.items():
             if name == resource or name in names:
                 return resource
         return name
 
     def expected(self, choice: Choice) -> set[Identity]:
-        """What a backup must hold of this world."""
+        """The objects of this world that a backup must hold."""
         collected = {item for item in self.items if self._collected(item, choice)}
         taken = collected | self._related(collected, choice)
         occupied = {item.namespace for item in taken}
@@ -152,7 +152,7 @@ class World:
         return {item.identity for item in taken}
 
     def missing_namespaces(self, choice: Choice) -> int:
-        """How many namespaces are asked for by name that do not exist: each is an error."""
+        """The number of included namespaces that do not exist: each is an error."""
         return sum(
             not any(sign in name for sign in "*?[{")
             and name not in self.namespaces

@@ -9,7 +9,7 @@ from pinnace.cli.main import run
 from tests.support.golden import unpack
 
 
-def test_a_restic_snapshot_that_is_gone_is_found_out(
+def test_verify_finds_a_missing_restic_snapshot(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert shutil.which("restic") is not None

@@ -1,4 +1,4 @@
-"""What a backup leaves in its location, file by file and byte by byte. (docs/spec: BKP 14, STO 3)"""
+"""The files of a backup in its location, byte by byte. (docs/spec: BKP 14, STO 3)"""
 
 import gzip
 import json
@@ -44,7 +44,7 @@ def files(location: Path, backup: str) -> dict[str, bytes]:
 
 
 def extract(tarball: Path, folder: Path) -> dict[str, bytes]:
-    """What GNU tar makes of a tarball, by path.
+    """The files of a tarball as GNU tar extracts them, by path.
 
     Without the objects of other tests in this cluster whose names make file names of more than 255 bytes.
     """
@@ -58,13 +58,13 @@ def extract(tarball: Path, folder: Path) -> dict[str, bytes]:
 
 
 def listing(tarball: Path) -> str:
-    """What GNU tar says is in a tarball."""
+    """The listing of a tarball by GNU tar."""
     done = subprocess.run(["tar", "-tzf", tarball], capture_output=True, text=True, timeout=60, check=True)
     return done.stdout
 
 
 @pytest.mark.spec("STO-011", "STO-020", "STO-021", "BEY-075")
-async def test_the_files_beside_the_tarball(
+async def test_the_files_beside_the_tarball_have_the_specified_content(
     control_plane: ControlPlane, world: World, tmp_path: Path
 ) -> None:
     await back_up(
@@ -125,7 +125,7 @@ async def test_the_files_beside_the_tarball(
     assert all(line.startswith('time="') and " backup=velero/b1 " in line for line in log.splitlines())
 
 
-async def test_every_byte_of_the_tarball(
+async def test_the_tarball_has_the_specified_layout(
     control_plane: ControlPlane, world: World, tmp_path: Path, client: KubeClient
 ) -> None:
     await back_up(control_plane, tmp_path, "b1", include_cluster_resources=True)
@@ -183,7 +183,9 @@ async def compare_with_cluster(
 
 
 @pytest.mark.spec("STO-038")
-async def test_a_backup_of_nothing(control_plane: ControlPlane, tmp_path: Path, client: KubeClient) -> None:
+async def test_a_backup_of_nothing_has_all_files(
+    control_plane: ControlPlane, tmp_path: Path, client: KubeClient
+) -> None:
     await back_up(
         control_plane, tmp_path, "b1", label_selector=LabelSelector(match_labels={"no-such": "label"})
     )

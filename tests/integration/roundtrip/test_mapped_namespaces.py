@@ -49,7 +49,7 @@ async def world(client: KubeClient) -> AsyncIterator[SmallWorld]:
 
 
 async def settled(client: KubeClient, namespace: str) -> None:
-    """Wait for what the control plane puts into every namespace."""
+    """Wait for the objects that the control plane puts into every namespace."""
 
     async def there() -> bool:
         try:
@@ -76,7 +76,7 @@ def renamed(world: World, names: dict[str, str]) -> World:
     return {Key.of(item): item for item in moved}
 
 
-async def test_copies_beside_their_originals(
+async def test_copies_in_mapped_namespaces_equal_their_originals(
     control_plane: ControlPlane, client: KubeClient, world: SmallWorld, tmp_path: Path
 ) -> None:
     first, second, third = world.namespaces

@@ -142,7 +142,9 @@ async def test_a_backup_holds_what_its_filters_select(
     await check(control_plane, tmp_path, world, choice)
 
 
-async def test_the_corners_of_the_filters(control_plane: ControlPlane, world: World, tmp_path: Path) -> None:
+async def test_edge_cases_of_filters_select_as_specified(
+    control_plane: ControlPlane, world: World, tmp_path: Path
+) -> None:
     first, second, third = world.namespaces
     for choice in (
         Choice(),

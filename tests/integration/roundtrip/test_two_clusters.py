@@ -1,4 +1,4 @@
-"""Out of one real cluster, into another, empty one; every object compared, field by field."""
+"""A backup of one real cluster is restored into another, empty one; every object is compared."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Sequence

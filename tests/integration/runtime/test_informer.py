@@ -18,14 +18,14 @@ from pinnace.runtime.backoff import RetryDelay
 from pinnace.runtime.informer import Informer, InformerTimes, Selectors
 from pinnace.runtime.keys import Key
 from tests.support.connect import Connect
-from tests.support.waiting import eventually
+from tests.support.waiting import PATIENCE_SECONDS, eventually
 
 OBJECTS = 300
 SELECTOR = "test=informer"
 
 
 class Mirror:
-    """A second cache, kept by the handlers alone: it shows whether they were told everything."""
+    """A second cache, kept by the handlers alone: it shows whether they got every change."""
 
     def __init__(self, informer: Informer) -> None:
         self.objects: dict[Key, dict[str, Any]] = {}
@@ -48,7 +48,7 @@ class Mirror:
 async def running(informer: Informer) -> AsyncIterator[None]:
     task = asyncio.create_task(informer.run())
     try:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             await informer.wait_for_sync()
         yield
     finally:
@@ -85,7 +85,7 @@ async def is_true_copy(client: KubeClient, namespace: str, informer: Informer, m
 
 
 async def churn(client: KubeClient, namespace: str, *, seed: int) -> None:
-    """Update a third of the objects, delete a third, and make every second of those anew."""
+    """Update a third of the objects, delete a third, and create every second of those again."""
     listed = await client.list_all(CONFIGMAPS, namespace, label_selector=SELECTOR)
     chosen = [obj["metadata"]["name"] for obj in listed]
     random.Random(seed).shuffle(chosen)
@@ -179,7 +179,7 @@ async def test_a_watch_that_stalls_for_ever_is_left_within_a_minute(
     async with running(informer):
         await stalled.struck()
         await client.create(CONFIGMAPS, config_map("late", 1), namespace)
-        await eventually(lambda: _knows(informer, Key(namespace, "late")), timeout_seconds=30)
+        await eventually(lambda: _knows(informer, Key(namespace, "late")))
     assert stalled.hits == 1
 
 

@@ -8,7 +8,7 @@ from pinnace.kube.client import KubeClient
 from pinnace.kube.resources import LEASES
 from pinnace.runtime.keys import Key
 from pinnace.runtime.leader import LeaderElector, LeaseTimes
-from tests.support.waiting import eventually
+from tests.support.waiting import PATIENCE_SECONDS, eventually
 
 
 def elector(client: KubeClient, namespace: str, identity: str) -> LeaderElector:
@@ -16,7 +16,7 @@ def elector(client: KubeClient, namespace: str, identity: str) -> LeaderElector:
         client,
         Key(namespace, "server"),
         identity,
-        times=LeaseTimes(duration=3, renew_deadline=2, retry_period=0.2),
+        times=LeaseTimes(duration=8, renew_deadline=6, retry_period=0.2),
     )
 
 
@@ -31,7 +31,7 @@ async def running(candidate: LeaderElector) -> AsyncIterator[asyncio.Task[None]]
 
 
 async def leading(candidate: LeaderElector) -> bool:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         await candidate.wait_until_leading()
     return candidate.is_leading
 
@@ -66,7 +66,7 @@ async def test_of_many_that_begin_together_one_wins(client: KubeClient, namespac
     tasks = [asyncio.create_task(candidate.run()) for candidate in candidates]
     waits = [asyncio.create_task(candidate.wait_until_leading()) for candidate in candidates]
     try:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
 
         async def everyone_has_looked() -> bool:

@@ -1,4 +1,4 @@
-"""Two clusters that share one location, each with a server in this process, and time that the test moves."""
+"""Two clusters that share one location, each with a server in this process; the test moves the time."""
 
 import asyncio
 import tempfile
@@ -38,10 +38,10 @@ class Time:
 
 @dataclass
 class Cluster:
-    """One of them.
+    """One of the clusters.
 
     Attributes:
-        seen: every Backup that ever was there, as last seen, by name.
+        seen: every Backup that ever existed, in its last state, by name.
     """
 
     site: Site
@@ -53,7 +53,7 @@ class Cluster:
         return {obj["metadata"]["name"]: obj for obj in listed}
 
     async def settled(self) -> bool:
-        """Whether nothing is left to do at this time: all that is due was begun, all that was begun ended."""
+        """Whether nothing is left to do at this time: all due runs have begun, all begun runs have ended."""
         if any(is_due(obj, self.time()) for obj in (await self.objects("schedules")).values()):
             return False
         # After the schedules, whose status is written after what they make.
@@ -122,9 +122,9 @@ async def _until_running(manager: Manager, running: asyncio.Task[None]) -> None:
 
 
 async def pass_time(time: Time, clusters: Mapping[str, Cluster], minutes: int) -> None:
-    """Move on, and wait until all have done what is due.
+    """Move the time, and wait until all clusters have done what is due.
 
-    Time goes on a little meanwhile, so that what failed is tried again.
+    Time moves a little during the wait, so that failed work is tried again.
     """
     time.timers.turn(60 * minutes)
 
@@ -132,4 +132,4 @@ async def pass_time(time: Time, clusters: Mapping[str, Cluster], minutes: int) -
         time.timers.turn(RETRY_SECONDS)
         return all([await cluster.settled() for cluster in clusters.values()])
 
-    await eventually(settled, timeout_seconds=60)
+    await eventually(settled)

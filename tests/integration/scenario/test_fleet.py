@@ -56,7 +56,7 @@ async def fleet(
 
 
 async def plant(bucket: Bucket) -> set[str]:
-    """What a crash and an enemy left in the bucket: nothing may come of it but one harmless Backup."""
+    """Put leftovers of a crash and an attacker's files into the bucket: at most a harmless Backup results."""
     status = {
         "phase": "Completed",
         "startTimestamp": "2021-08-11T21:43:26Z",
@@ -93,14 +93,14 @@ async def plant(bucket: Bucket) -> set[str]:
 
 
 async def remove(bucket: Bucket, backup: str) -> None:
-    """Somebody deletes the files of a backup by hand."""
+    """Delete the files of a backup, as a user does by hand."""
     objects = objects_of(bucket)
     for key in await objects.list_keys(f"site/backups/{backup}/"):
         await objects.delete(key)
     await objects.close()
 
 
-async def test_hours_of_two_clusters(
+async def test_two_clusters_with_one_location_lose_and_leak_nothing(
     fleet: dict[str, Cluster], bucket: Bucket, control_plane: ControlPlane, tmp_path: Path
 ) -> None:
     first, second, time = fleet["first"], fleet["second"], fleet["first"].time
@@ -153,7 +153,7 @@ async def test_hours_of_two_clusters(
                 case 15:
                     await running["second"].aclose()
                     await running["second"].enter_async_context(serving(second))
-        # Somebody must look once more at what others did in the last step, and new backups come all the time.
+        # Each server must still see the last step of the other, and new backups are made all the time.
         for _ in range(MOST_LOOKS):
             if await agreed(fleet, bucket, planted):
                 break
@@ -183,7 +183,7 @@ async def restore(cluster: Cluster, source_namespace: str, backup: str) -> None:
 
 
 async def agreed(fleet: dict[str, Cluster], bucket: Bucket, planted: set[str]) -> bool:
-    """Whether the bucket holds what both clusters say, besides what was planted, and nothing else."""
+    """Whether the bucket holds the backups of both clusters and the planted files, and nothing else."""
     keys = set(await keys_in(bucket)) - planted
     stored = {key.split("/")[2] for key in keys if key.startswith("site/backups/")} | {"forged"}
     restores = {key.split("/")[2] for key in keys if key.startswith("site/restores/")}
@@ -193,7 +193,7 @@ async def agreed(fleet: dict[str, Cluster], bucket: Bucket, planted: set[str]) -
 
 
 async def harmless(fleet: dict[str, Cluster], bucket: Bucket, planted: set[str]) -> None:
-    """What was planted is where it was, and the forged Backup has nothing of what it claimed."""
+    """Assert that the planted files are unchanged, and that the forged Backup got nothing that it claimed."""
     assert planted <= set(await keys_in(bucket))
     for cluster in fleet.values():
         forged = (await cluster.objects("backups"))["forged"]["metadata"]
@@ -204,7 +204,7 @@ async def harmless(fleet: dict[str, Cluster], bucket: Bucket, planted: set[str])
 
 
 async def complete(cluster: Cluster, start: Any, removed: set[str]) -> None:
-    """All backups that were due were made, and are there until somebody deletes them or they expire."""
+    """All backups that were due were made, and exist until a user deletes them or they expire."""
     now, backups = cluster.time(), await cluster.objects("backups")
     made = {name: obj for name, obj in cluster.seen.items() if name != "forged"}
     assert {obj["status"]["phase"] for obj in made.values()} <= {"Completed", "Deleting"}

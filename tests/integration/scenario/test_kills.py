@@ -1,4 +1,4 @@
-"""A server is killed after its first, second, ... write; the next one makes of it what it ought to be.
+"""A server is killed after its first, second, ... write; the next one finishes the work.
 
 Real processes, real SIGKILL: a gate before API server and object store lets a server do N writes and holds
 all others, and for each N from none to all it is killed there. (docs/spec: CTL 15)
@@ -22,14 +22,13 @@ from tests.support.waiting import eventually
 from tests.support.write_gate import WriteGate
 
 MOST_WRITES = 60
-LIFE_SECONDS = 60.0
 EXPIRED = "2021-01-01T00:00:00Z"
 ORPHAN = 'get a {} with status "InProgress" during the server starting, mark it as "Failed"'
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
-    """What a server is killed at, again and again; each time with a number of its own.
+    """Work during which servers are killed, again and again; each time with a number of its own.
 
     Attributes:
         begin: makes the object that starts it.
@@ -45,7 +44,7 @@ class Work:
 
 
 async def kill_at_every_write(lives: Lives, work: Work) -> list[list[str]]:
-    """What was written in each life, the last one being the first that was not cut short."""
+    """The writes of each life; the last life is the first that was not cut short."""
     written: list[list[str]] = []
     lives.begin()
     for number in range(MOST_WRITES):
@@ -74,10 +73,10 @@ async def _kill_once(lives: Lives, work: Work, gate: WriteGate, number: int) -> 
     async def over() -> bool:
         return gate.closed.is_set() or await work.ended(number)
 
-    await eventually(over, timeout_seconds=LIFE_SECONDS)
+    await eventually(over)
     await lives.end()
     lives.begin()
-    await eventually(partial(work.ended, number), timeout_seconds=LIFE_SECONDS)
+    await eventually(partial(work.ended, number))
 
 
 async def objects(site: Site, plural: str) -> dict[str, JSONObject]:
@@ -86,7 +85,7 @@ async def objects(site: Site, plural: str) -> dict[str, JSONObject]:
 
 
 async def phase(site: Site, plural: str, name: str) -> str:
-    """Empty while there is none, or no such object."""
+    """The phase of an object; empty if it has none or does not exist."""
     try:
         obj = await site.get(plural, name)
     except NotFound:
@@ -116,7 +115,9 @@ async def restored(site: Site, target: str, name: str, backup: str) -> None:
     assert {"map-0", "map-1", "map-2"} <= {obj["metadata"]["name"] for obj in maps}
 
 
-async def test_backups(lives: Lives, site: Site, target: str, bucket: Bucket, stored: BackupStore) -> None:
+async def test_a_backup_is_finished_by_the_next_server_after_a_kill_at_any_write(
+    lives: Lives, site: Site, target: str, bucket: Bucket, stored: BackupStore
+) -> None:
     async def begin(number: int) -> None:
         await site.create("backups", f"b{number}", spec=site.maps_of())
 
@@ -151,7 +152,9 @@ async def test_backups(lives: Lives, site: Site, target: str, bucket: Bucket, st
     assert await objects(site, "restores") == {}
 
 
-async def test_restores(lives: Lives, site: Site, target: str, bucket: Bucket) -> None:
+async def test_a_restore_is_finished_by_the_next_server_after_a_kill_at_any_write(
+    lives: Lives, site: Site, target: str, bucket: Bucket
+) -> None:
     lives.begin()
     await site.create("backups", "b", spec=site.maps_of())
     await site.reached("backups", "b", "Completed")
@@ -191,7 +194,9 @@ async def test_restores(lives: Lives, site: Site, target: str, bucket: Bucket) -
     assert await objects(site, "restores") == {}
 
 
-async def test_expiry_and_deletion(lives: Lives, site: Site, bucket: Bucket, stored: BackupStore) -> None:
+async def test_an_expiry_is_finished_by_the_next_server_after_a_kill_at_any_write(
+    lives: Lives, site: Site, bucket: Bucket, stored: BackupStore
+) -> None:
     """From the moment that a backup has expired: the request for its deletion, and what comes of it."""
 
     async def begin(number: int) -> None:
@@ -223,7 +228,7 @@ async def test_expiry_and_deletion(lives: Lives, site: Site, bucket: Bucket, sto
     assert await keys_in(bucket) == []
 
 
-async def test_schedules(lives: Lives, site: Site) -> None:
+async def test_a_schedule_runs_once_after_a_kill_at_any_write(lives: Lives, site: Site) -> None:
     async def begin(number: int) -> None:
         template = site.maps_of(includedResources=["secrets"])
         spec = {"schedule": "@every 24h", "template": template}
@@ -249,7 +254,9 @@ async def test_schedules(lives: Lives, site: Site) -> None:
         assert await phase(site, "schedules", f"s{number}") == "Enabled"
 
 
-async def test_sync(lives: Lives, site: Site, stored: BackupStore) -> None:
+async def test_a_sync_is_finished_by_the_next_server_after_a_kill_at_any_write(
+    lives: Lives, site: Site, stored: BackupStore
+) -> None:
     """A backup with its companions is found, one that is no longer stored goes."""
 
     async def begin(number: int) -> None:

@@ -20,13 +20,13 @@ def files(folder: Path) -> list[str]:
     return sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
 
 
-async def test_a_folder_that_is_unmounted_for_a_while(site: Site) -> None:
+async def test_backups_stay_while_their_folder_is_unmounted(site: Site) -> None:
     cluster = Cluster(site, Time())
     time, away = cluster.time, site.folder / "away"
     folder = await site.add_folder(default=True)
 
     async def looked_at() -> None:
-        """Let the location be validated and all be synced that can be."""
+        """Wait until the location was validated and synced again."""
         time.timers.turn(120)
         moment = time()
 

@@ -25,13 +25,15 @@ async def test_a_cluster_with_everything_passes_the_checks(
     assert discovery.served("backups.velero.io", "v1") is not None
 
 
-async def test_a_namespace_that_is_missing(client: KubeClient, velero_crds: None) -> None:
+async def test_a_missing_namespace_fails_the_checks(client: KubeClient, velero_crds: None) -> None:
     with pytest.raises(StartupError, match='namespace "nowhere" not found'):
         await check_cluster(client, "nowhere", ())
 
 
 @pytest.mark.spec("SRV-010")
-async def test_a_feature_without_its_group(client: KubeClient, namespace: str, velero_crds: None) -> None:
+async def test_a_feature_without_its_api_group_fails_the_checks(
+    client: KubeClient, namespace: str, velero_crds: None
+) -> None:
     await remove_snapshot_crds(client)
     with pytest.raises(StartupError, match="The 'EnableCSI' feature flag was specified, but CSI API group"):
         await check_cluster(client, namespace, {"EnableCSI"})

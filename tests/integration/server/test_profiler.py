@@ -1,4 +1,4 @@
-"""Looks into the running process, over HTTP."""
+"""Profiles of the running process, over HTTP."""
 
 import asyncio
 import json
@@ -53,19 +53,19 @@ async def measuring() -> bool:
     return tracemalloc.is_tracing()
 
 
-async def test_an_index(page: Page) -> None:
+async def test_the_index_names_the_profiles(page: Page) -> None:
     status, text = await page("")
     assert status == 200
     assert "/debug/pprof/heap" in text
 
 
-async def test_cpu_samples_show_what_the_loop_does(page: Page) -> None:
+async def test_cpu_samples_name_the_running_functions(page: Page) -> None:
     pytest.importorskip("pyinstrument")
     busy = asyncio.create_task(busy_with_something())
     try:
-        status, text = await page("profile?seconds=0.3")
+        status, text = await page("profile?seconds=1")
         assert (status, "busy_with_something" in text) == (200, True)
-        status, text = await page("profile?seconds=0.2&format=speedscope")
+        status, text = await page("profile?seconds=1&format=speedscope")
         names = [frame["name"] for frame in json.loads(text)["shared"]["frames"]]
         assert "busy_with_something" in names
         status, text = await page("profile?seconds=0&format=html")
@@ -76,8 +76,8 @@ async def test_cpu_samples_show_what_the_loop_does(page: Page) -> None:
     assert sys.getprofile() is None
 
 
-async def test_memory_shows_what_was_taken_meanwhile(page: Page) -> None:
-    look = asyncio.create_task(page("heap?seconds=0.3"))
+async def test_a_heap_profile_shows_the_memory_allocated_during_it(page: Page) -> None:
+    look = asyncio.create_task(page("heap?seconds=3"))
     await eventually(measuring)
     held = [bytearray(1 << 20) for _ in range(3)]
     status, text = await look
@@ -89,8 +89,8 @@ async def test_memory_shows_what_was_taken_meanwhile(page: Page) -> None:
     assert not tracemalloc.is_tracing()
 
 
-async def test_one_at_a_time(page: Page) -> None:
-    look = asyncio.create_task(page("heap?seconds=0.5"))
+async def test_a_second_profile_at_the_same_time_is_refused(page: Page) -> None:
+    look = asyncio.create_task(page("heap?seconds=3"))
     await eventually(measuring)
     busy = "another profile is being taken; try again when it has ended\n"
     assert await page("heap?seconds=0") == (409, busy)
@@ -107,7 +107,7 @@ async def test_one_at_a_time(page: Page) -> None:
         ("profile?format=svg", "format must be one of text, html, speedscope\n"),
     ],
 )
-async def test_what_is_refused(page: Page, path: str, text: str) -> None:
+async def test_invalid_requests_are_refused(page: Page, path: str, text: str) -> None:
     assert await page(path) == (400, text)
 
 
@@ -121,7 +121,7 @@ async def test_without_the_library_the_answer_says_how_to_get_it(
     assert (await page("heap?seconds=0"))[0] == 200
 
 
-async def test_a_port_that_is_taken_is_no_reason_to_end(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_port_that_is_in_use_is_logged_and_ends_nothing(caplog: pytest.LogCaptureFixture) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         await ProfilerServer(f":{taken.getsockname()[1]}").run()
     assert "No profiles are served" in caplog.text

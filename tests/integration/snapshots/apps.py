@@ -1,4 +1,4 @@
-"""What the tests back up: a claim on a volume of a CSI driver, and one on a volume that is a folder."""
+"""The applications of the tests: a claim on a volume of a CSI driver, and one on a folder as volume."""
 
 import gzip
 import json
@@ -92,7 +92,7 @@ class CSIApp:
         return await self.client.list_all(self.kinds.snapshots, namespace or self.namespace)
 
     async def contents(self, namespace: str = "") -> list[JSONObject]:
-        """Those for a snapshot in the namespace."""
+        """The CSI objects of the namespace's snapshot."""
         return [
             content
             for content in await self.client.list_all(self.kinds.contents)
@@ -115,7 +115,7 @@ class CSIApp:
         return False
 
     async def remove(self) -> None:
-        """The objects of no namespace."""
+        """The cluster-scoped objects."""
         for resource in (PERSISTENT_VOLUMES, STORAGE_CLASSES, self.kinds.classes):
             for obj in await self.client.list_all(resource):
                 if obj["metadata"]["name"].startswith(f"{self.namespace}-"):

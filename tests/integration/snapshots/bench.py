@@ -84,7 +84,7 @@ class Bench:
         return errors
 
     async def sync(self, *, tenant: str = "") -> None:
-        """Look into the location once, as a server does that has just started."""
+        """Sync the location once, as a server does after its start."""
         found = await self.client.get(velero("backupstoragelocations"), "default", self.namespace)
         location = decode(BackupStorageLocation, found)
         if tenant:
@@ -99,7 +99,7 @@ class Bench:
         return await self.status(BACKUPS, name)
 
     async def set_provider(self, location: str, provider: str) -> None:
-        """Let a snapshot location name another provider."""
+        """Set another provider in a snapshot location."""
         patch = {"spec": {"provider": provider}}
         await self.client.patch(velero("volumesnapshotlocations"), location, patch, self.namespace)
 

@@ -1,4 +1,4 @@
-"""Backups, restores and deletions by the controllers themselves, and what they work on."""
+"""Backups, restores and deletions by the controllers themselves, and their applications."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path

@@ -1,6 +1,6 @@
 """CSI snapshots on a real API server; the snapshot controller and the storage are the test's.
 
-That a real controller and a real driver agree shows test_csi_on_node.py.
+test_csi_on_node.py shows that a real controller and a real driver agree.
 """
 
 from dataclasses import replace
@@ -195,14 +195,14 @@ async def test_the_snapshots_of_later_velero_go_with_their_backup(csi_app: CSIAp
 async def test_a_snapshot_that_no_driver_takes_over_keeps_the_backup(
     csi_app: CSIApp, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(csi_objects, "TAKE_OVER_SECONDS", 1.0)
+    monkeypatch.setattr(csi_objects, "TAKE_OVER_SECONDS", 5.0)
     await csi_app.bench.back_up("b1", **csi_app.of())
     await eventually(lambda: _has_contents(csi_app, 0))
     csi_app.storage.makes_handles = False
 
     (error,) = await csi_app.bench.delete("d1", "b1")
 
-    assert "its driver did not take it over within 1 seconds: does the csi-snapshotter" in error
+    assert "its driver did not take it over within 5 seconds: does the csi-snapshotter" in error
     assert len(csi_app.storage.storage) == 1
     assert (csi_app.bench.folder / "bucket/backups/b1/velero-backup.json").exists()
     csi_app.storage.makes_handles = True
@@ -295,7 +295,7 @@ async def _has_contents(csi_app: CSIApp, count: int) -> bool:
 
 
 async def _is_known(csi_app: CSIApp) -> bool:
-    """Whether the controller has taken charge of the contents there are."""
+    """Whether the controller has put finalizers on all contents."""
     return all(content["metadata"].get("finalizers") for content in await csi_app.contents())
 
 

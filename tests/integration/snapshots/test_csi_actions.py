@@ -27,7 +27,7 @@ from tests.support.waiting import eventually
 
 
 class Polls:
-    """In place of sleeping: what happens between two looks at the snapshot."""
+    """Replaces the sleep: changes the cluster between two reads of the snapshot."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -128,7 +128,7 @@ async def test_an_own_snapshot_is_waited_for(csi_app: CSIApp) -> None:
 
     item, more = await actions["volumesnapshot"].execute(snapshot, a_backup())
 
-    assert polls.count == 2  # so there were three looks
+    assert polls.count == 2  # so there were three reads
     (content,) = await csi_app.contents()
     assert item["metadata"]["annotations"] == {
         labels.CSI_DELETION_POLICY: "Retain",

@@ -1,4 +1,4 @@
-"""Backups in a bucket that a tenant owns: no snapshot goes because of what stands there. (NAC A15, A35)"""
+"""Backups in a bucket that a tenant owns: their files cause no deletion of a snapshot. (NAC A15, A35)"""
 
 from pathlib import Path
 
@@ -14,7 +14,9 @@ async def give_to_tenant(bench: Bench) -> None:
     await bench.client.patch(velero("backupstoragelocations"), "default", patch, bench.namespace)
 
 
-async def test_native_snapshots_stay(folder_app: FolderApp, tmp_path: Path) -> None:
+async def test_native_snapshots_named_in_a_tenants_bucket_are_kept(
+    folder_app: FolderApp, tmp_path: Path
+) -> None:
     bench = folder_app.bench
     await bench.back_up("b1", includedNamespaces=[bench.namespace], includedResources=["pvc", "pv"])
     await give_to_tenant(bench)
@@ -25,7 +27,7 @@ async def test_native_snapshots_stay(folder_app: FolderApp, tmp_path: Path) -> N
     assert list((tmp_path / "bucket/backups").glob("b1/*")) == []
 
 
-async def test_csi_snapshots_stay(csi_app: CSIApp) -> None:
+async def test_csi_snapshots_named_in_a_tenants_bucket_are_kept(csi_app: CSIApp) -> None:
     """A backup's name is the tenant's choice too, and the cluster's own may have a label with it."""
     await csi_app.bench.back_up("b1", **csi_app.of())
     [handle] = csi_app.storage.storage

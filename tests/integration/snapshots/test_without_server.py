@@ -1,4 +1,4 @@
-"""Snapshots in backups and restores that the command makes itself."""
+"""Snapshots in backups and restores by commands without a server."""
 
 import json
 from pathlib import Path
@@ -23,7 +23,7 @@ def pinnace(tmp_path: Path, control_plane: ControlPlane) -> Pinnace:
     )
 
 
-async def test_csi_snapshots(csi_app: CSIApp, pinnace: Pinnace) -> None:
+async def test_csi_snapshots_are_taken_and_restored_by_commands(csi_app: CSIApp, pinnace: Pinnace) -> None:
     feature, namespace = ("--features", "EnableCSI"), csi_app.namespace
     resources = csi_app.of()["includedResources"]
 
@@ -49,7 +49,7 @@ async def test_csi_snapshots(csi_app: CSIApp, pinnace: Pinnace) -> None:
     refused = await pinnace("--kubeconfig", "/nowhere", "backup", "delete", "b1", "--confirm")
 
     assert refused.code == 1
-    assert f"CSI snapshot {handle} of {csi_app.driver} can be deleted by way of a cluster only" in refused.err
+    assert f"CSI snapshot {handle} of {csi_app.driver} can be deleted only through a cluster" in refused.err
     assert csi_app.storage.storage == {handle}
 
     deleted = await pinnace("--namespace", namespace, "backup", "delete", "b1", "--confirm")

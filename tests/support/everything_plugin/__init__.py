@@ -1,4 +1,4 @@
-"""A backup item action for every item: does what an item wishes, with a label that can be set."""
+"""A backup item action for every item: does what the item's annotation says, with a label that can be set."""
 
 from collections.abc import Mapping, Sequence
 

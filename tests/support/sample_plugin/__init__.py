@@ -1,7 +1,7 @@
 """A plugin of all five kinds that does the same as the compiled one in hack/tools/plugin/sample.
 
-Actions do to an item what its annotation `example.io/do` wishes; the store keeps objects in memory; the
-snapshotter names things after what it is asked.
+Actions do to an item what its annotation `example.io/do` says; the store keeps objects in memory; the
+snapshotter makes names from its arguments.
 """
 
 from pinnace.plugins import Plugins

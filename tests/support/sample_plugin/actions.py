@@ -34,7 +34,7 @@ def wish_of(item: JSONObject) -> str:
 
 
 async def misbehave(item: JSONObject) -> None:
-    """Do what an item wishes that is no change."""
+    """Do what the item's annotation says, except changes of the item."""
     match wish_of(item):
         case "fail":
             raise PluginError("it broke")

@@ -8,7 +8,7 @@ from pinnace.plugins import PluginError, VolumeInfo
 
 
 class MemoryStore:
-    """Knows every bucket but the one called `missing`."""
+    """Has every bucket except the one named `missing`."""
 
     name = "example.io/memory"
 

@@ -1,4 +1,4 @@
-"""The sample as the program of somebody who has not installed uvloop."""
+"""The sample as a program without uvloop."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""A plugin of all five kinds that keeps what it is given, in folders; for whole backups through plugins.
+"""A plugin of all five kinds that stores everything in folders, for whole backups through plugins.
 
 Everything stands below the folder that the variable PINNACE_TEST_PLUGIN_FOLDER names, or that the location's
 config names: objects, snapshots, and one line for each item that a delete action saw.

@@ -1,4 +1,4 @@
-"""Item actions that leave traces: of the backup, of the restore, and of each item that was deleted."""
+"""Item actions that leave traces of the backup, of the restore, and of each deleted item."""
 
 import os
 from collections.abc import Sequence
@@ -37,7 +37,7 @@ def write_down(line: str) -> None:
 
 
 class BackupAction:
-    """Notes the backup, and brings the companion along."""
+    """Notes the backup, and adds the companion to it."""
 
     name = NAME
 
@@ -59,7 +59,7 @@ class BackupAction:
 
 
 class RestoreAction:
-    """Notes the restore, and leaves out what says so."""
+    """Notes the restore, and skips items whose annotation says so."""
 
     name = NAME
 
@@ -72,7 +72,7 @@ class RestoreAction:
 
 
 class DeleteAction:
-    """Writes down what it sees; one item is not to its liking."""
+    """Records the items that it gets; fails one of them."""
 
     name = NAME
 

@@ -2,10 +2,10 @@
 
 import pytest
 
-from bench.__main__ import parse
+from bench.__main__ import parse, reasons
 
 
-def test_defaults() -> None:
+def test_without_arguments_all_short_scenarios_run() -> None:
     options = parse([])
     assert (options.objects, options.namespaces, options.runs) == (10_000, 50, 5)
     first = ["backup", "restore", "memory", "dry-run", "start", "idle"]
@@ -19,8 +19,13 @@ def test_the_long_scenario_runs_only_when_it_is_named() -> None:
 
 
 @pytest.mark.parametrize("arguments", [["--only", "backup,speed"], ["--runs", "0"]])
-def test_nonsense_is_refused(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_invalid_arguments_are_refused(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as exit_info:
         parse(arguments)
     assert exit_info.value.code == 2
     assert "error:" in capsys.readouterr().err
+
+
+def test_each_error_of_a_group_is_reported() -> None:
+    group = ExceptionGroup("tasks", [ValueError("one"), ExceptionGroup("inner", [TimeoutError()])])
+    assert list(reasons(group)) == ["one", "TimeoutError"]

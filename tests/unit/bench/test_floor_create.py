@@ -1,4 +1,4 @@
-"""The floor's file of requests, and what goes into it."""
+"""The floor's file of requests, and the objects in it."""
 
 import tempfile
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The generator makes what it says, the same every time."""
+"""The generator makes the promised objects, the same every time."""
 
 import collections
 import json

@@ -15,12 +15,13 @@ from hack.cluster.faults import RequestHead
         (RequestHead("GET", "/apis/velero.io/v1/namespaces/velero/backups", {}), "LIST backups"),
         (RequestHead("GET", "/apis/velero.io/v1/namespaces/velero/backups", {"watch": "1"}), "WATCH backups"),
         (RequestHead("GET", "/api/v1/namespaces/velero/secrets/s", {}), "GET secrets"),
+        (RequestHead("GET", "/api/v1/namespaces/shop", {}), "GET namespaces"),
         (
             RequestHead("PATCH", "/apis/velero.io/v1/namespaces/velero/backupstoragelocations/d/status", {}),
             "PATCH backupstoragelocations/status",
         ),
     ],
-    ids=["no namespace", "list", "watch", "object", "subresource"],
+    ids=["no namespace", "list", "watch", "object", "a namespace", "subresource"],
 )
 def test_names_of_requests(head: RequestHead, name: str) -> None:
     assert request_name(head) == name

@@ -1,4 +1,4 @@
-"""Which lists the floor makes, and how it finds the next page."""
+"""The lists that the floor makes, and the token of the next page."""
 
 import pytest
 
@@ -12,7 +12,7 @@ def resources(group_version: str, *names: str, verbs: list[str] = ALL) -> dict[s
     return {"groupVersion": group_version, "resources": [{"name": name, "verbs": verbs} for name in names]}
 
 
-def test_what_a_backup_takes_is_listed() -> None:
+def test_each_resource_that_a_backup_takes_is_listed_once() -> None:
     documents = [
         resources("v1", "pods", "pods/log", "events"),
         resources("v1", "bindings", verbs=["create"]),

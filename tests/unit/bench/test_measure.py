@@ -34,7 +34,7 @@ def test_peak_memory_is_that_of_the_largest_moment(tmp_path: Path) -> None:
     assert measured.peak_bytes > 100 * MEBIBYTE
 
 
-def test_a_failure_shows_what_the_process_said(tmp_path: Path) -> None:
+def test_a_failure_shows_the_output_of_the_process(tmp_path: Path) -> None:
     with pytest.raises(SampleFailed, match="code 3:\nhello"):
         sample(tmp_path, "import os, sys; print(os.environ['GREETING']); sys.exit(3)")
 

@@ -17,7 +17,7 @@ def test_too_few_points_have_no_slope(points: list[tuple[float, float]]) -> None
     assert slope(points) == 0.0
 
 
-def test_growth_is_said_for_ten_minutes_and_descriptors_at_their_least() -> None:
+def test_growth_is_that_of_ten_minutes_and_descriptors_are_compared_at_their_least() -> None:
     samples = [Sample(each * 5.0, 100 * MEBIBYTE + each * 1024, 20 + each % 7) for each in range(120)]
     soak = Soak(samples=samples, backups=1)
 

@@ -39,7 +39,9 @@ def put_go(
     return calls
 
 
-def test_assets_folder_comes_first(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_programs_of_the_assets_folder_are_preferred(
+    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     etcd = tmp_path / "assets" / "etcd"
     etcd.parent.mkdir()
     etcd.touch(0o755)
@@ -83,7 +85,7 @@ def test_a_program_for_another_architecture_is_built_apart(
     assert binaries.locate(["kopia"], architecture="arm64") == {"kopia": foreign}
 
 
-def test_leftovers_of_a_killed_build_go(cache: Path, tmp_path: Path) -> None:
+def test_leftovers_of_a_killed_build_are_removed(cache: Path, tmp_path: Path) -> None:
     put_go(tmp_path)
     leftover = cache / "bin" / binaries.S3.key / ".build-killed"
     leftover.mkdir(parents=True)
@@ -102,7 +104,7 @@ def test_failed_build_leaves_nothing_and_quotes_the_compiler(cache: Path, tmp_pa
     assert not list(cache.rglob("etcd"))
 
 
-def test_without_go_the_way_out_is_reported(
+def test_without_go_the_error_says_how_to_get_it(
     cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path / "path"))

@@ -46,7 +46,9 @@ def struck(rules: RuleList, *heads: RequestHead) -> list[bool]:
         pytest.param({"method": "GET", "path": "/secrets"}, head(), False, id="all conditions must hold"),
     ],
 )
-def test_conditions(conditions: dict[str, str], request_head: RequestHead, strikes: bool) -> None:
+def test_a_rule_matches_only_requests_that_meet_all_conditions(
+    conditions: dict[str, str], request_head: RequestHead, strikes: bool
+) -> None:
     rules = RuleList()
     rules.add(CUT, **conditions)  # type: ignore[arg-type]  # a table of keyword arguments
 
@@ -85,7 +87,7 @@ def test_probability_is_repeatable_and_about_right() -> None:
     assert 250 < sum(run(1)) < 350
 
 
-def test_removed_rule_strikes_no_more_and_lets_go() -> None:
+def test_a_removed_rule_no_longer_strikes_and_releases_its_requests() -> None:
     rules = RuleList()
     rule = rules.add(CUT)
     rules.clear()
@@ -137,7 +139,7 @@ def test_offered_token_keeps_the_key_and_drops_the_version(key: str) -> None:
 
 
 @pytest.mark.parametrize("offer", [True, False])
-def test_expired_answers_like_the_server(offer: bool) -> None:
+def test_an_expired_token_is_answered_as_by_the_server(offer: bool) -> None:
     token = encode({"v": "meta.k8s.io/v1", "rv": 41, "start": "pods/a"})
 
     answer = expired(ExpireContinue(offer_token=offer), token)
@@ -147,7 +149,7 @@ def test_expired_answers_like_the_server(offer: bool) -> None:
     assert ("continue" in status["metadata"]) is offer
 
 
-def test_ready_made_answers() -> None:
+def test_ready_made_answers_have_the_status_and_body_of_the_server() -> None:
     throttled = too_many_requests(retry_after_seconds=7)
     assert (throttled.status, throttled.headers["Retry-After"]) == (429, "7")
     assert "Retry-After" not in too_many_requests(retry_after_seconds=None).headers

@@ -1,4 +1,4 @@
-"""Images: what is in the archive that containerd gets."""
+"""Images: the content of the archive that containerd gets."""
 
 import hashlib
 import json
@@ -110,7 +110,7 @@ def test_program_comes_with_its_libraries(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(shutil.which("busybox") is None, reason="no busybox")
-def test_base_images(tmp_path: Path) -> None:
+def test_base_images_contain_a_shell_and_pause(tmp_path: Path) -> None:
     path = base_images(tmp_path / "base.tar")
 
     with tarfile.open(path) as archive, tarfile.open(fileobj=archive.extractfile("layer.tar")) as layer:

@@ -23,7 +23,7 @@ def test_an_import_from_a_test_is_found(tmp_path: Path, line: str) -> None:
     assert [each.split(" ", 1)[0] for each in problems(tmp_path)] == [f"{tmp_path}/test_x.py:2:"]
 
 
-def test_support_may_be_imported(tmp_path: Path) -> None:
+def test_importing_from_support_is_allowed(tmp_path: Path) -> None:
     (tmp_path / "test_x.py").write_text("from tests.support.clock import FrozenClock\nimport tests.support\n")
 
     assert problems(tmp_path) == []

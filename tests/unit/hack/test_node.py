@@ -138,7 +138,7 @@ def test_nodes_need_root(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @linux
-def test_machine_without_namespaces_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_machine_without_namespaces_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     def refused(*_: object, **__: object) -> str:
         raise ClusterError("unshare failed: Operation not permitted")
 
@@ -173,7 +173,7 @@ def relay(tmp_path: Path, target_port: int) -> tuple[ManagedProcess, int]:
     return process, port
 
 
-async def test_relay_passes_on_both_ways_until_both_have_said_all(tmp_path: Path) -> None:
+async def test_the_relay_passes_bytes_both_ways_until_both_sides_have_ended(tmp_path: Path) -> None:
     async def shout(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write((await reader.read()).upper())  # not before the client has closed its side
         writer.close()

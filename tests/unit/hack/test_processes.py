@@ -32,7 +32,7 @@ def test_output_goes_to_the_log_and_secrets_by_environment(tmp_path: Path) -> No
     assert "s3cret" not in " ".join(process.argv)
 
 
-def test_stop_asks_first(tmp_path: Path) -> None:
+def test_stop_sends_sigterm_first(tmp_path: Path) -> None:
     process = run(
         tmp_path, "import signal, sys; signal.signal(15, lambda *_: sys.exit(7))\n" + WAIT_FOR_SIGNAL
     )
@@ -46,7 +46,7 @@ def test_stop_asks_first(tmp_path: Path) -> None:
     assert process.returncode == 7
 
 
-def test_stop_kills_what_does_not_listen(tmp_path: Path) -> None:
+def test_stop_kills_a_process_that_ignores_sigterm(tmp_path: Path) -> None:
     process = run(tmp_path, "import signal; signal.signal(15, signal.SIG_IGN)\n" + WAIT_FOR_SIGNAL)
     process.wait_ready(lambda: says(process, "up"), timeout_seconds=20)
 
@@ -99,7 +99,7 @@ def test_killed_parent_takes_its_children_along(tmp_path: Path, pytestconfig: py
 
 
 def ended(pidfd: int, *, within_seconds: float) -> bool:
-    """A pidfd becomes readable when its process ends, whoever the parent is."""
+    """A pidfd becomes readable when its process ends, whichever process is the parent."""
     return bool(select.select([pidfd], [], [], within_seconds)[0])
 
 

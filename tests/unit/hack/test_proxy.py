@@ -1,4 +1,4 @@
-"""The proxy's mechanics, before a small server in the same process that shows what reached it."""
+"""The proxy in front of a small server in the same process, which records its requests."""
 
 import asyncio
 import gzip
@@ -17,7 +17,7 @@ BODY = bytes(range(256)) * 1024  # 256 KiB: more than one chunk
 
 
 class Origin:
-    """The server behind: echoes uploads, serves BODY, streams without end, and remembers its visitors."""
+    """The server behind: echoes uploads, serves BODY, streams without end, and records its requests."""
 
     def __init__(self) -> None:
         self.seen: list[str] = []
@@ -66,7 +66,7 @@ async def http(proxy: FaultProxy) -> AsyncIterator[aiohttp.ClientSession]:
         yield session
 
 
-async def test_passes_everything_when_nothing_is_wrong(
+async def test_without_a_fault_everything_is_passed_on(
     proxy: FaultProxy, http: aiohttp.ClientSession, origin: Origin
 ) -> None:
     async with http.get("/body") as answer:
@@ -145,7 +145,7 @@ async def test_dropped_response_comes_after_the_server_acted(
 
 @pytest.mark.parametrize("path", ["/body", "/gzip", "/stream"], ids=["sized", "compressed", "chunked"])
 @pytest.mark.parametrize("after_bytes", [0, 4])
-async def test_cut_body_passes_exactly_so_much(
+async def test_a_cut_body_has_exactly_the_given_length(
     proxy: FaultProxy, http: aiohttp.ClientSession, path: str, after_bytes: int
 ) -> None:
     proxy.rules.add(CutBody(after_bytes))

@@ -1,4 +1,4 @@
-"""The parts of a release, and what is no release."""
+"""The parts of a release, and the checkouts that are refused."""
 
 import json
 import subprocess
@@ -46,7 +46,7 @@ def test_every_component_has_a_version_and_hashes() -> None:
     assert all(component["hashes"] and component["version"] for component in listed["components"])
 
 
-def test_a_version_is_released_once(tmp_path: Path) -> None:
+def test_the_version_of_an_earlier_release_is_refused(tmp_path: Path) -> None:
     def git(*words: str) -> None:
         author = ["-c", "user.name=a", "-c", "user.email=a@example.com", "-c", "commit.gpgsign=false"]
         subprocess.run(["git", *author, *words], cwd=tmp_path, check=True, capture_output=True)

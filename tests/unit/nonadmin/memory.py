@@ -14,7 +14,7 @@ from pinnace.kube.resources import APIResource, velero
 from pinnace.nonadmin.caches import CACHED, Cached
 from pinnace.nonadmin.collector import Leftovers
 from pinnace.nonadmin.flows.driver import RequestReconciler, StepFailed
-from pinnace.nonadmin.flows.limits import Places
+from pinnace.nonadmin.flows.limits import Slots
 from pinnace.nonadmin.loading import BackupFlow, DownloadFlow, FlowContext, LocationFlow, RestoreFlow
 from pinnace.nonadmin.lookups import Lookups
 from pinnace.nonadmin.objects import (
@@ -24,7 +24,7 @@ from pinnace.nonadmin.objects import (
     NON_ADMIN_LOCATIONS,
     NON_ADMIN_RESTORES,
 )
-from pinnace.nonadmin.queue_position import WaitingLine
+from pinnace.nonadmin.queue_position import WaitingQueue
 from pinnace.nonadmin.settings.admin import AdminSettings
 from pinnace.runtime.controller import Result
 from pinnace.runtime.keys import Key
@@ -132,8 +132,8 @@ class View:
         return [obj for obj in self.objects() if value in self._cached.indexes[index](obj)]
 
 
-class Line(WaitingLine):
-    """The waiting line that is always in step with the cluster."""
+class InStepQueue(WaitingQueue):
+    """The queue, always in step with the cluster."""
 
     def __init__(self, cluster: MemoryCluster, resource: APIResource) -> None:
         super().__init__()
@@ -141,14 +141,14 @@ class Line(WaitingLine):
         self._resource = resource
 
     def position(self, obj: JSONObject | None) -> int:
-        line = WaitingLine()
+        queue = WaitingQueue()
         for each in self._cluster.of(self._resource):
-            line.put(each)
-        return line.position(obj)
+            queue.put(each)
+        return queue.position(obj)
 
 
-class InStepPlaces(Places):
-    """The places, always in step with the cluster."""
+class InStepSlots(Slots):
+    """The slots, always in step with the cluster."""
 
     def __init__(self, cluster: MemoryCluster, origin: Origin, resource: APIResource) -> None:
         super().__init__(origin)
@@ -172,10 +172,10 @@ class Service:
         context = FlowContext(
             lookups=self.lookups,
             settings=lambda: self.settings,
-            backups=Line(self.cluster, BACKUPS),
-            restores=Line(self.cluster, RESTORES),
-            backup_places=InStepPlaces(self.cluster, Origin.BACKUP, BACKUPS),
-            restore_places=InStepPlaces(self.cluster, Origin.RESTORE, RESTORES),
+            backups=InStepQueue(self.cluster, BACKUPS),
+            restores=InStepQueue(self.cluster, RESTORES),
+            backup_slots=InStepSlots(self.cluster, Origin.BACKUP, BACKUPS),
+            restore_slots=InStepSlots(self.cluster, Origin.RESTORE, RESTORES),
             clock=self.cluster.clock,
             new_uuid=self.cluster.new_uuid,
         )

@@ -66,7 +66,7 @@ def non_admin_download(service: Service) -> JSONObject:
 
 
 @pytest.mark.spec("NAC-043")
-async def test_a_file_of_a_backup() -> None:
+async def test_a_url_of_a_backups_file_is_copied() -> None:
     service = Service()
     name = await backed_up(service)
     made = service.cluster.add(
@@ -96,7 +96,7 @@ async def test_a_file_of_a_backup() -> None:
 
 
 @pytest.mark.spec("NAC-044")
-async def test_a_file_of_a_restore() -> None:
+async def test_a_url_of_a_restores_file_is_copied() -> None:
     service = Service()
     await backed_up(service)
     service.cluster.add(NON_ADMIN_RESTORES, "shop", "back", spec={"restoreSpec": {"backupName": "nightly"}})
@@ -115,7 +115,7 @@ async def test_a_file_of_a_restore() -> None:
     ("kind", "reason"),
     [("BackupLog", "NonAdminBackupNotAvailable"), ("RestoreLog", "NonAdminRestoreNotAvailable")],
 )
-async def test_a_file_of_nothing(kind: str, reason: str) -> None:
+async def test_a_request_for_a_missing_object_backs_off(kind: str, reason: str) -> None:
     service = Service()
     service.cluster.add(NON_ADMIN_DOWNLOADS, "shop", "log", spec={"target": {"kind": kind, "name": "none"}})
     assert await service.look(NON_ADMIN_DOWNLOADS, "shop", "log") == Result.after(30.0)
@@ -157,7 +157,7 @@ def count_reads(service: Service) -> list[str]:
 
 
 @pytest.mark.spec("NAC-044")
-async def test_a_file_in_the_default_location() -> None:
+async def test_a_file_in_the_default_location_is_refused() -> None:
     service = Service()
     service.cluster.add(NON_ADMIN_BACKUPS, "shop", "nightly", spec={"backupSpec": {}})
     await service.look(NON_ADMIN_BACKUPS, "shop", "nightly")
@@ -181,7 +181,7 @@ def collector(service: Service) -> Collector:
 
 @pytest.mark.spec("NAC-045")
 @pytest.mark.parametrize("approval", [False, True])
-async def test_collection(approval: bool) -> None:
+async def test_orphans_are_collected_and_other_objects_kept(approval: bool) -> None:
     service = Service(settings=AdminSettings(require_approval=approval))
     cluster = service.cluster
     gone = Key("shop", "gone")
@@ -241,7 +241,7 @@ async def test_collection_removes_what_belonged_to_a_former_request_of_that_name
 
 
 @pytest.mark.spec("NAC-053")
-async def test_no_period_no_collection() -> None:
+async def test_without_a_period_nothing_is_collected() -> None:
     service = Service(settings=AdminSettings(collection_period=Duration()))
     service.cluster.add(
         BACKUPS, SERVER, "orphan", metadata=owner_metadata(Origin.BACKUP, "id", Key("shop", "gone")), spec={}
@@ -274,7 +274,7 @@ def stored(
 
 
 @pytest.mark.spec("NAC-046")
-async def test_requests_come_back_for_what_is_stored() -> None:
+async def test_requests_are_made_for_stored_backups() -> None:
     service = Service()
     own_location(service)
     service.cluster.add(LOCATIONS, SERVER, "default", spec={})
@@ -299,7 +299,7 @@ async def test_requests_come_back_for_what_is_stored() -> None:
 
 
 @pytest.mark.spec("NAC-049")
-async def test_what_a_buckets_owner_forged_reaches_no_tenant() -> None:
+async def test_a_forged_backup_gets_no_request() -> None:
     service = Service()
     own_location(service, "evil", "evil-mine-id")
     for tenant in ("evil", "victim"):
@@ -342,7 +342,7 @@ async def test_nothing_is_made_in_a_namespace_that_ends() -> None:
     assert [each["metadata"]["name"] for each in service.cluster.of(NON_ADMIN_BACKUPS)] == ["nab-two"]
 
 
-async def test_a_request_that_the_api_server_refuses_holds_up_no_other(
+async def test_a_refused_request_delays_no_other(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     service = Service()
@@ -367,5 +367,5 @@ async def test_a_request_that_the_api_server_refuses_holds_up_no_other(
     await sweep.reconcile(KEY)
     assert [each["metadata"]["name"] for each in service.cluster.of(NON_ADMIN_BACKUPS)] == ["nab-good"]
     assert tries < 14
-    told = [record for record in caplog.records if "No request" in record.message]
+    told = [record for record in caplog.records if "Could not make the request" in record.message]
     assert len(told) == 1

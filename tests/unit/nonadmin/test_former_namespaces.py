@@ -53,7 +53,9 @@ async def test_a_backup_says_which_namespace_it_is_of() -> None:
         ("other", {"*": "*"}, True),
     ],
 )
-async def test_the_synchronizer_holds_back(present: str, adopted: dict[str, str], handed_over: bool) -> None:
+async def test_the_synchronizer_holds_back_a_backup_of_a_former_namespace(
+    present: str, adopted: dict[str, str], handed_over: bool
+) -> None:
     service, uid = service_with(present)
     agreed = {name: uid if value == "uid" else value for name, value in adopted.items()}
     service.settings = AdminSettings(adopted_namespaces=agreed)
@@ -67,7 +69,9 @@ async def test_the_synchronizer_holds_back(present: str, adopted: dict[str, str]
         assert non_admin_backup["status"]["phase"] == "Created"
 
 
-async def test_it_is_said_once_and_consent_is_heard(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_held_back_backup_is_logged_once_and_made_known_after_consent(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     service, uid = service_with("other")
     one = synchronizer(service)
     for _ in range(3):

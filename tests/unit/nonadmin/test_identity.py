@@ -1,4 +1,4 @@
-"""Unique ids, marks and the queue. (docs/spec: NAC 3, 7)"""
+"""Unique ids, labels and the queue. (docs/spec: NAC 3, 7)"""
 
 import re
 import uuid
@@ -11,8 +11,8 @@ from pinnace.api.nonadmin.names import Origin
 from pinnace.api.objects import JSONObject
 from pinnace.nonadmin import mirror
 from pinnace.nonadmin.events import is_edited
-from pinnace.nonadmin.identity import Ambiguous, new_id, origin_key, owner_metadata, the_one
-from pinnace.nonadmin.queue_position import WaitingLine
+from pinnace.nonadmin.identity import Ambiguous, new_id, origin_key, owner_metadata, unique_object
+from pinnace.nonadmin.queue_position import WaitingQueue
 from pinnace.runtime.keys import Key
 
 UUID = "6f1c2d3e-1111-4222-8333-944455566677"
@@ -34,7 +34,9 @@ UUID = "6f1c2d3e-1111-4222-8333-944455566677"
         ("a" * 23, "a.bcdef", f"{'a' * 23}-a-{UUID}", 62),
     ],
 )
-def test_ids(namespace: str, name: str, made: str, length: int) -> None:
+def test_an_id_is_made_of_namespace_name_and_uuid_as_far_as_they_fit(
+    namespace: str, name: str, made: str, length: int
+) -> None:
     assert new_id(namespace, name, UUID) == made
     assert len(made) == length
 
@@ -76,7 +78,7 @@ def test_ownership_needs_all_labels_and_annotations() -> None:
 
 
 @pytest.mark.spec("NAC-037")
-def test_our_own_writes_wake_no_request() -> None:
+def test_the_controllers_own_writes_queue_no_request() -> None:
     old = {"metadata": {"generation": 3, "resourceVersion": "7"}, "status": {}}
     mirrored = {"metadata": {"generation": 3, "resourceVersion": "8"}, "status": {"phase": "Created"}}
     assert not is_edited(old, mirrored)
@@ -88,10 +90,10 @@ def test_impostors_of_other_locations_do_not_count() -> None:
     real = {**velero_backup(), "spec": {"storageLocation": "default"}}
     twin: JSONObject = {"metadata": {"name": "twin"}, "spec": {"storageLocation": "evil"}}
     how = {"kind": "VeleroBackup", "label": "l", "value": "id-1", "namespace": "velero"}
-    assert the_one([twin, real], **how) is real
+    assert unique_object([twin, real], **how) is real
     twin["spec"]["storageLocation"] = "default"
     with pytest.raises(Ambiguous, match="multiple VeleroBackup objects found with label l=id-1 in namespace"):
-        the_one([twin, real], **how)
+        unique_object([twin, real], **how)
 
 
 # --- The queue ------------------------------------------------------------------------------------------
@@ -116,14 +118,14 @@ def waiting(name: str, second: int, **status: str) -> JSONObject:
         ([waiting("a", 1, phase="InProgress")], 2),
     ],
 )
-def test_positions(others: list[JSONObject], position: int) -> None:
-    line = WaitingLine()
+def test_a_position_counts_older_objects_that_wait(others: list[JSONObject], position: int) -> None:
+    queue = WaitingQueue()
     target = waiting("target", 5)
     for obj in (*others, target):
-        line.put(obj)
-    assert line.position(target) == position
-    assert line.position(waiting("target", 5, phase="Completed")) == 0
-    assert line.position(None) == line.position({"metadata": {"name": "x"}}) == 0
+        queue.put(obj)
+    assert queue.position(target) == position
+    assert queue.position(waiting("target", 5, phase="Completed")) == 0
+    assert queue.position(None) == queue.position({"metadata": {"name": "x"}}) == 0
 
 
 @given(
@@ -137,34 +139,34 @@ def test_positions(others: list[JSONObject], position: int) -> None:
     )
 )
 def test_positions_follow_a_model_at_every_step(steps: list[tuple[int, int, str]]) -> None:
-    """Every change of a position is a change of the line, so that one who looks at changes misses none."""
-    line = WaitingLine()
+    """Every change of a position counts in `changes`, so that Positions misses none."""
+    queue = WaitingQueue()
     model: dict[str, JSONObject] = {}
     born: dict[str, int] = {}
     for number, second, phase in steps:
         name = f"b{number}"
-        before, changes = list(line), line.changes
+        before, changes = list(queue), queue.changes
         if phase == "gone":
             born.pop(name, None)
             if (obj := model.pop(name, None)) is not None:
-                line.remove(obj)
+                queue.remove(obj)
         else:
             obj = model[name] = waiting(name, born.setdefault(name, second), phase=phase)
-            line.put(obj)
-        assert (line.changes > changes) is (list(line) != before)
+            queue.put(obj)
+        assert (queue.changes > changes) is (list(queue) != before)
         alive = {each: obj for each, obj in model.items() if obj["status"]["phase"] in ("New", "InProgress")}
-        assert [key.name for key in line] == sorted(alive, key=lambda each: (born[each], each))
+        assert [key.name for key in queue] == sorted(alive, key=lambda each: (born[each], each))
         for each, obj in model.items():
             ahead = 0 if obj["status"]["phase"] == "InProgress" else sum(born[o] < born[each] for o in alive)
-            assert line.position(obj) == (1 + ahead if each in alive else 0)
+            assert queue.position(obj) == (1 + ahead if each in alive else 0)
 
 
 @pytest.mark.spec("NAC-036")
-def test_what_runs_shows_position_one_whatever_is_older() -> None:
-    line = WaitingLine()
+def test_a_running_object_has_position_one_even_behind_older_ones() -> None:
+    queue = WaitingQueue()
     for obj in (waiting("older", 1), target := waiting("target", 5, phase="InProgress")):
-        line.put(obj)
-    assert line.position(target) == 1
+        queue.put(obj)
+    assert queue.position(target) == 1
 
 
 def test_a_shown_position_never_goes_up() -> None:
@@ -179,4 +181,7 @@ def test_a_far_position_alone_is_not_worth_a_write() -> None:
     assert mirror.with_queue_position(shown, 80, shown) == shown
     assert mirror.shown_position(mirror.with_queue_position({**shown, "phase": "x"}, 80, shown)) == 80
     assert mirror.shown_position(mirror.with_queue_position(shown, 30, shown)) == 30
+
+
+def test_a_position_that_is_not_a_number_counts_as_none() -> None:
     assert mirror.shown_position({"queueInfo": {"estimatedQueuePosition": "seven"}}) == 0

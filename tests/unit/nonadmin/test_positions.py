@@ -1,4 +1,4 @@
-"""What tenants see of the queue while it is worked off, and how many writes that takes."""
+"""The queue positions that tenants see, and the number of writes for them."""
 
 import asyncio
 from collections.abc import Callable
@@ -16,20 +16,20 @@ from pinnace.kube.resources import APIResource
 from pinnace.nonadmin.events import origin_keys
 from pinnace.nonadmin.objects import NON_ADMIN_BACKUPS
 from pinnace.nonadmin.positions import AT_ONCE, FAR_EVERY, FAR_SECONDS, Positions, Queue
-from pinnace.nonadmin.queue_position import WaitingLine
+from pinnace.nonadmin.queue_position import WaitingQueue
 from pinnace.runtime.cache import ObjectCache
 from pinnace.runtime.keys import Key
 
 
 class Scene:
-    """A server's line, and requests that show positions; each write is counted.
+    """A server's queue, and requests that show positions; each write is counted.
 
     Attributes:
-        before_write: raise there what shall fail.
+        before_write: called before each write; an exception fails it.
     """
 
     def __init__(self, count: int) -> None:
-        self.requests, self.made, self.line = ObjectCache(), ObjectCache(), WaitingLine()
+        self.requests, self.made, self.queue = ObjectCache(), ObjectCache(), WaitingQueue()
         self.writes = 0
         self.before_write: Callable[[str], None] = lambda _: None
         self.shown: dict[str, list[int]] = {}
@@ -39,7 +39,7 @@ class Scene:
             resource=NON_ADMIN_BACKUPS,
             requests=self.requests,
             made=self.made,
-            line=self.line,
+            waiting=self.queue,
             request_of=origin_keys(Origin.BACKUP),
         )
         self.now = 0.0
@@ -61,7 +61,7 @@ class Scene:
         metadata = {"name": f"id-{number}", "namespace": "velero", "creationTimestamp": created, **marks}
         backup: JSONObject = {"metadata": metadata, "status": {"phase": "New"}}
         self.made.put(backup)
-        self.line.put(backup)
+        self.queue.put(backup)
         name, namespace = f"r-{number}", f"tenant-{number % 7}"
         status = {"queueInfo": {"estimatedQueuePosition": shown}}
         self.requests.put(
@@ -85,24 +85,24 @@ class Scene:
         return {}
 
     def end(self, number: int) -> None:
-        """The server ends one backup. The pass that this leads to shows 0, and is not counted here."""
+        """The server ends one backup. The pass that follows shows 0, and is not counted here."""
         key = Key("velero", f"id-{number}")
         backup = self.made.get(key)
         assert backup is not None
         ended = {**backup, "status": {"phase": "Completed"}}
         self.made.put(ended)
-        self.line.put(ended)
+        self.queue.put(ended)
 
     def due(self, first: int | None = None) -> dict[str, int]:
         """The right positions, of the first few or of all."""
         return {
-            f"r-{key.name[3:]}": self.line.position(self.made.get(key)) for key in islice(self.line, first)
+            f"r-{key.name[3:]}": self.queue.position(self.made.get(key)) for key in islice(self.queue, first)
         }
 
 
 @pytest.mark.parametrize("ends_a_round", [1, 5], ids=["one end a second", "five ends a second"])
-async def test_working_off_five_hundred_takes_few_writes(ends_a_round: int) -> None:
-    """With some 11 calls for everything else about a request, 9 are left of 10,000 for 500."""
+async def test_serving_five_hundred_requests_takes_few_writes(ends_a_round: int) -> None:
+    """Of 20 calls for a request, some 11 are for other things: 9 are left for positions."""
     scene = Scene(500)
     for number in range(500):
         scene.end(number)
@@ -125,14 +125,14 @@ async def test_far_positions_are_never_shown_more_than_a_few_times_too_high() ->
             assert position <= scene.shown[name][-1] < max(position * FAR_FACTOR, NEAR + 1)
 
 
-async def test_nothing_is_written_while_nothing_moves() -> None:
+async def test_nothing_is_written_while_no_position_changes() -> None:
     scene = Scene(100)
     for _ in range(3 * FAR_EVERY):
         await scene.positions.refresh()
     assert scene.writes == 0
 
 
-async def test_what_is_written_is_not_looked_at_again() -> None:
+async def test_a_written_position_is_not_compared_again() -> None:
     """Writes that end at the same time all count."""
     scene = Scene(30)
     for number in range(20):
@@ -144,14 +144,14 @@ async def test_what_is_written_is_not_looked_at_again() -> None:
         raise AssertionError("nothing has moved")
 
     writes = scene.writes
-    scene.line.position = looked_at  # type: ignore[method-assign, assignment]
+    scene.queue.position = looked_at  # type: ignore[method-assign, assignment]
     for _ in range(2 * FAR_EVERY):
         await scene.positions.refresh()
     assert scene.writes == writes
 
 
 async def test_near_positions_do_not_wait_long_for_far_ones() -> None:
-    """On a slow API server, hundreds of far positions would take longer than near ones may be late."""
+    """On a slow API server, writing hundreds of far positions takes longer than near ones may be late."""
     scene = Scene(300)
     for number in range(200):
         scene.end(number)
@@ -201,5 +201,5 @@ async def test_a_request_that_changed_meanwhile_is_shown_in_the_next_round() -> 
         (0, 1, False),
     ],
 )
-def test_what_is_worth_a_write(shown: int, position: int, worth: bool) -> None:
+def test_near_positions_and_far_jumps_are_worth_a_write(shown: int, position: int, worth: bool) -> None:
     assert is_worth_showing(shown, position) is worth

@@ -16,7 +16,7 @@ def read(**settings: Any) -> AdminSettings:
 
 
 @pytest.mark.spec("NAC-052")
-def test_the_servers_period_in_nanoseconds() -> None:
+def test_a_period_in_nanoseconds_is_read() -> None:
     args = {"velero": {"args": {"backup-sync-period": 300_000_000_000}}}
     settings = read_settings({"nonAdmin": {}, "configuration": args})
     spec = {
@@ -33,7 +33,7 @@ def test_the_servers_period_in_nanoseconds() -> None:
 
 
 @pytest.mark.spec("NAC-053")
-def test_periods() -> None:
+def test_periods_that_contradict_each_other_are_refused() -> None:
     assert read(garbageCollectionPeriod=0).collection_period == Duration()
     assert read(garbageCollectionPeriod="0s").sync_period == Duration.minutes(2)
     with pytest.raises(SettingsError) as caught:
@@ -62,23 +62,23 @@ def test_periods() -> None:
             {"enforceRestoreSpec": {"namespaceMapping": {}}},
             "DPA spec.nonAdmin.enforcedRestoreSpec.namespaceMapping is non-enforceable by admins",
         ),
-        ({"enforceBackupSpec": {"tll": "1h"}}, "spec.nonAdmin.enforceBackupSpec.tll is no field"),
+        ({"enforceBackupSpec": {"tll": "1h"}}, "spec.nonAdmin.enforceBackupSpec.tll is not a field"),
         ({"enforceBackupSpec": {"ttl": "1 day"}}, "spec.nonAdmin.enforceBackupSpec.ttl"),
-        ({"enforceBSLSpec": {"default": True}}, "spec.nonAdmin.enforceBSLSpec.default is no field"),
+        ({"enforceBSLSpec": {"default": True}}, "spec.nonAdmin.enforceBSLSpec.default is not a field"),
         ({"enforceBSLSpec": {"backupSyncPeriod": "5m"}}, "enforceBSLSpec.backupSyncPeriod (5m0s)"),
         ({"requireApprovalForBSL": "yes"}, "requireApprovalForBSL is neither true nor false"),
-        ({"requireAproval": True}, "spec.nonAdmin.requireAproval is no setting"),
-        ({"maxUnfinishedBackups": -1}, "maxUnfinishedBackups can not be negative; 0 is no limit"),
-        ({"maxUnfinishedRestores": True}, "maxUnfinishedRestores is no number"),
-        ({"maxUnfinishedRestores": "3"}, "maxUnfinishedRestores is no number"),
+        ({"requireAproval": True}, "spec.nonAdmin.requireAproval is not a setting"),
+        ({"maxUnfinishedBackups": -1}, "maxUnfinishedBackups can not be negative; 0 means no limit"),
+        ({"maxUnfinishedRestores": True}, "maxUnfinishedRestores is not a whole number"),
+        ({"maxUnfinishedRestores": "3"}, "maxUnfinishedRestores is not a whole number"),
         ({"allowedEndpoints": "10.0.0.0/8"}, "allowedEndpoints is not a list of texts"),
         ({"maxHookTime": "-1m"}, "maxHookTime can not be negative"),
         ({"maxHookTime": "long"}, "maxHookTime"),
         ({"allowedEndpoints": [10]}, "allowedEndpoints is not a list of texts"),
         ({"allowedEndpoints": ["10.0.0.0/99"]}, "'10.0.0.0/99' is not an address"),
         ({"enforceBSLSpec": {"config": {"s3Url": "http://[x"}}}, "config.s3Url"),
-        ({"adoptFormerNamespaces": ["shop"]}, "adoptFormerNamespaces is no map of texts"),
-        ({"adoptFormerNamespaces": {"shop": None}}, "adoptFormerNamespaces is no map of texts"),
+        ({"adoptFormerNamespaces": ["shop"]}, "adoptFormerNamespaces is not a map of texts"),
+        ({"adoptFormerNamespaces": {"shop": None}}, "adoptFormerNamespaces is not a map of texts"),
         ({"adoptFormerNamespaces": {"shop": ""}}, "needs a name and a uid of each namespace"),
     ],
 )
@@ -92,7 +92,7 @@ def config_map(text: str) -> JSONObject:
     return {"metadata": {"name": "pinnace-nonadmin"}, "data": {"settings.yaml": text}}
 
 
-def test_changed_settings_are_taken_and_bad_ones_are_not() -> None:
+def test_changed_settings_are_adopted_and_invalid_ones_ignored() -> None:
     changes: list[None] = []
     source = SettingsSource(SettingsFlags(), list)
     source.on_change(lambda: changes.append(None))
@@ -110,7 +110,7 @@ def test_changed_settings_are_taken_and_bad_ones_are_not() -> None:
         source.start(config_map("nonAdmin: ["))
 
 
-def test_limits_and_consent_are_read_and_flags_win() -> None:
+def test_limits_and_adoptions_are_read_and_flags_take_precedence() -> None:
     document = """
         nonAdmin: {maxUnfinishedBackups: 3, maxUnfinishedRestores: 2, adoptFormerNamespaces: {shop: uid}}
     """
@@ -133,7 +133,7 @@ def test_limits_and_consent_are_read_and_flags_win() -> None:
         SettingsSource(SettingsFlags(max_unfinished_restores=-1), list).start(None)
 
 
-def test_flags_win_and_default_locations_are_checked() -> None:
+def test_flags_take_precedence_and_default_locations_are_checked() -> None:
     flags = SettingsFlags(require_approval=False, sync_period=Duration.minutes(3))
     location = {"metadata": {"name": "default"}, "spec": {"default": True, "backupSyncPeriod": "2m"}}
     source = SettingsSource(flags, lambda: [location])

@@ -1,4 +1,4 @@
-"""What the owner of a bucket writes into it is made known for that tenant only. (docs/spec: NAC A14, A34)"""
+"""Backups in a tenant's bucket are made known for that tenant only. (docs/spec: NAC A14, A34)"""
 
 import json
 from datetime import UTC, datetime
@@ -85,7 +85,7 @@ def test_the_administrators_location_holds_any_backup() -> None:
     ],
 )
 def test_a_backup_under_a_name_that_self_service_does_not_give_is_refused(name: str) -> None:
-    """Else it would take the name of the next backup of the administrator's Schedule."""
+    """Otherwise it could take the name of the next backup of the administrator's Schedule."""
     with pytest.raises(Refused, match="name"):
         synced(stored(identity=name), name=name)
 
@@ -98,13 +98,13 @@ def test_a_long_namespace_has_names_of_its_own() -> None:
 
 
 @pytest.mark.parametrize("origin", ["a/b", "../x", "UPPER", "a" * 254, "", "\x1b[31m"])
-def test_a_backup_of_a_request_that_cannot_be_is_refused(origin: str) -> None:
+def test_a_backup_of_an_impossible_request_is_refused(origin: str) -> None:
     marked = owner_metadata(Origin.BACKUP, OWN, Key("evil", origin))
     with pytest.raises(Refused):
         synced(stored(metadata={"name": OWN, **marked}))
 
 
-def test_labels_and_owners_that_others_go_by_are_left_behind() -> None:
+def test_labels_and_owners_that_other_controllers_use_are_removed() -> None:
     """A schedule's label would make it the newest backup of the administrator's schedule."""
     marked = owner_metadata(Origin.BACKUP, OWN, Key("evil", "x"))
     marked["labels"] |= {"velero.io/schedule-name": "daily", "velero.io/exclude-from-backup": "true"}
@@ -147,7 +147,7 @@ def made(raw: JSONObject) -> JSONObject:
 
 
 @pytest.mark.spec("NAC-061")
-def test_pod_volume_backups() -> None:
+def test_a_forged_pod_volume_backup_is_refused() -> None:
     with pytest.raises(Refused):
         made(volume("evil", "New"))
     with pytest.raises(Refused):
@@ -208,7 +208,7 @@ def forged(changes: list[tuple[tuple[str, ...], object]]) -> bytes:
 
 @given(changes=st.lists(st.tuples(st.sampled_from(PLACES), VALUES), min_size=1, max_size=3))
 @settings(max_examples=8 * settings().max_examples)
-def test_whatever_a_file_says_it_is_refused_or_it_is_the_tenants(
+def test_a_backup_with_any_content_is_refused_or_the_tenants(
     changes: list[tuple[tuple[str, ...], object]],
 ) -> None:
     try:
@@ -227,7 +227,7 @@ def test_whatever_a_file_says_it_is_refused_or_it_is_the_tenants(
     data=st.binary(max_size=200) | st.builds(lambda text: text.encode("utf-8", "surrogatepass"), st.text())
 )
 @settings(deadline=None)
-def test_bytes_that_are_no_backup_are_refused(data: bytes) -> None:
+def test_bytes_that_are_not_a_backup_are_refused(data: bytes) -> None:
     with pytest.raises(Refused):
         synced(data)
 
@@ -263,7 +263,7 @@ def test_absurd_files_are_refused_or_harmless(data: bytes) -> None:
     )
 )
 @settings(deadline=None)
-def test_whatever_a_stored_pod_volume_backup_says_it_is_refused_or_the_tenants(
+def test_a_pod_volume_backup_with_any_content_is_refused_or_the_tenants(
     changes: list[tuple[tuple[str, ...], object]],
 ) -> None:
     raw: dict[str, Any] = volume("evil")

@@ -1,4 +1,4 @@
-"""Tenants' locations in the server's sync: slow ones, and such as hold more than anybody asked for."""
+"""Tenants' locations in the server's sync: slow ones, and ones with too many or invalid files."""
 
 import asyncio
 import itertools
@@ -36,7 +36,7 @@ UUID = re.compile("-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")
 
 
 class SlowLocations(LocationStores):
-    """Locations of which some never answer."""
+    """Locations, some of which never answer."""
 
     slow: frozenset[str] = frozenset()
 
@@ -107,7 +107,9 @@ async def test_a_tenants_store_that_never_answers_delays_no_other_tenant(
     assert scene.backups == ["honest-in-b-honest", "in-default", "in-z-admins"]
 
 
-async def test_its_other_locations_are_synced(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_other_locations_of_that_tenant_are_synced(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(backup_sync, "TENANT_LOCATION_SECONDS", 1.0)  # the fast one needs less
     scene.add("a-slow", "shop")
     scene.add("b-fast", "shop")
@@ -118,7 +120,9 @@ async def test_its_other_locations_are_synced(scene: Scene, monkeypatch: pytest.
     assert scene.backups == ["shop-in-b-fast"]
 
 
-async def test_those_that_waited_longest_come_first(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_locations_that_waited_longest_are_synced_first(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(backup_sync, "TENANTS_SECONDS", 1.0)  # the fast one needs less
     monkeypatch.setattr(backup_sync, "TENANTS_AT_ONCE", 1)
     scene.add("a-slow", "evil")
@@ -132,7 +136,7 @@ async def test_those_that_waited_longest_come_first(scene: Scene, monkeypatch: p
     assert scene.backups == ["honest-in-b-fast"]
 
 
-async def test_a_tenant_cannot_fill_the_cluster_with_files(
+async def test_the_number_of_backups_from_a_tenants_location_is_limited(
     scene: Scene, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(location_sync, "MAX_BACKUPS_OF_TENANT", 3)
@@ -176,7 +180,7 @@ async def test_a_list_that_does_not_end_is_an_error(monkeypatch: pytest.MonkeyPa
     assert next(count) == 4
 
 
-async def test_what_is_no_backup_is_set_aside_with_one_warning_a_day(
+async def test_a_file_that_is_not_a_backup_is_set_aside_with_one_warning_a_day(
     scene: Scene, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     scene.add("mine", "evil")
@@ -208,7 +212,7 @@ async def test_what_is_no_backup_is_set_aside_with_one_warning_a_day(
     assert reads[0] == unique_id("evil", "a-new-one")
 
 
-async def test_what_has_been_set_right_is_made_known(scene: Scene) -> None:
+async def test_a_corrected_backup_is_made_known(scene: Scene) -> None:
     scene.add("mine", "evil")
     name = unique_id("evil", "mended")
     folder = scene.world.folder / "bucket-mine" / "backups" / name

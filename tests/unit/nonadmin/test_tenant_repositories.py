@@ -91,12 +91,14 @@ async def test_a_tenants_own_repository_is_used(
         ("s3:s3.evil.com/bucket/evil/restic/evil", "evil", ""),
     ],
 )
-async def test_nothing_else_is(tmp_path: Path, identifier: str, source: str, endpoint: str) -> None:
+async def test_a_repository_elsewhere_is_not_used(
+    tmp_path: Path, identifier: str, source: str, endpoint: str
+) -> None:
     with pytest.raises(AccessError, match="belongs to the namespace evil"):
         await opened(tmp_path, identifier, source=source, endpoint=endpoint)
 
 
-async def test_the_administrators_location_holds_those_of_all(tmp_path: Path) -> None:
+async def test_the_administrators_location_has_repositories_of_all_tenants(tmp_path: Path) -> None:
     for identifier in (OWN, "s3:http://old-name/bucket/restic/shop"):
         environment = await opened(
             tmp_path, identifier, source="shop", tenant="", endpoint="http://evil:9000"

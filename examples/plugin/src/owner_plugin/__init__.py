@@ -1,4 +1,4 @@
-"""Backed-up pods say who owns them, and bring their service account along."""
+"""A plugin that notes the owner of each backed-up pod, and adds its service account to the backup."""
 
 from collections.abc import Mapping, Sequence
 

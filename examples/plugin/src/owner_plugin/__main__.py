@@ -7,7 +7,7 @@ from pinnace.plugins import serve
 
 
 def main() -> None:
-    """Serve until the server says that it is enough."""
+    """Serve until the server ends the program."""
     sys.exit(serve(plugins))
 
 

@@ -32,7 +32,7 @@ def controller(parts: Parts) -> Controller:
     owners = owner_keys("Backup", parts.informers[BACKUPS].get, Origin.BACKUP)
     parts.watch(made, POD_VOLUME_BACKUPS, owners)
     parts.watch(made, NON_ADMIN_LOCATIONS, waiting_for(parts.context.lookups.backups_on))
-    parts.watch_line(BACKUPS, parts.context.backups)
+    parts.watch_queue(BACKUPS, parts.context.backups)
     limit = attrgetter("max_unfinished_backups")
-    parts.watch_places(made, NON_ADMIN_BACKUPS, BACKUPS, parts.context.backup_places, stored_id, limit)
+    parts.watch_slots(made, NON_ADMIN_BACKUPS, BACKUPS, parts.context.backup_slots, stored_id, limit)
     return made

@@ -35,7 +35,7 @@ def controller(parts: Parts) -> Controller:
 
     parts.watch_requests(made, NON_ADMIN_DOWNLOADS)
     parts.watch(made, DOWNLOAD_REQUESTS, answered)
-    # What such a request names may be made after it.
+    # The object that such a request names may be created after it.
     requests = parts.informers[NON_ADMIN_DOWNLOADS]
 
     def named(obj: JSONObject) -> Iterable[Key]:

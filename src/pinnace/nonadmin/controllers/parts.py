@@ -18,10 +18,10 @@ from pinnace.nonadmin.caches import BY_WAITING, CACHED
 from pinnace.nonadmin.collector import Leftovers
 from pinnace.nonadmin.events import KeysOf, is_edited
 from pinnace.nonadmin.flows.driver import Flow, RequestReconciler
-from pinnace.nonadmin.flows.limits import Places, first, is_waiting
+from pinnace.nonadmin.flows.limits import Slots, first, is_waiting
 from pinnace.nonadmin.loading import FlowContext
 from pinnace.nonadmin.lookups import Lookups
-from pinnace.nonadmin.queue_position import WaitingLine
+from pinnace.nonadmin.queue_position import WaitingQueue
 from pinnace.nonadmin.settings.admin import AdminSettings
 from pinnace.nonadmin.settings.source import SettingsFlags, SettingsSource
 from pinnace.runtime.backoff import FailureBackoff
@@ -31,7 +31,7 @@ from pinnace.runtime.keys import Key
 from pinnace.runtime.queue import Lane, RateLimitedQueue, Share
 
 WORKERS: Final = 4
-"""Requests looked at at once; each one costs little more than two calls of the API server."""
+"""Requests reconciled at once; each one costs little more than two calls of the API server."""
 
 RETRY_SECONDS: Final = 0.5
 """The first delay after an error; it doubles. Tenants can write any number of requests that end in one."""
@@ -41,12 +41,12 @@ Changed = Callable[[JSONObject, JSONObject], bool]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NonAdminOptions:
-    """How self-service is run.
+    """The options of self-service.
 
     Attributes:
         namespace: the server's.
-        default_location: the server's by its flag.
-        passes: told of each pass over a request, by controller; for measuring.
+        default_location: the one that the server's flag names.
+        passes: called with the controller and the request of each pass; for measuring.
     """
 
     namespace: str
@@ -59,7 +59,7 @@ class NonAdminOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parts:
-    """What the controllers of self-service share.
+    """The parts that the controllers of self-service share.
 
     Attributes:
         informers: one for each kind of `CACHED`.
@@ -74,7 +74,7 @@ class Parts:
 
     @classmethod
     def of(cls, client: KubeClient, options: NonAdminOptions) -> "Parts":
-        """The parts over one cluster; nothing runs yet."""
+        """The parts for one cluster; nothing runs yet."""
         informers = {
             cached.resource: Informer(
                 client,
@@ -88,10 +88,10 @@ class Parts:
         context = FlowContext(
             lookups=Lookups(client, options.namespace, informers),
             settings=settings,
-            backups=WaitingLine(),
-            restores=WaitingLine(),
-            backup_places=Places(Origin.BACKUP),
-            restore_places=Places(Origin.RESTORE),
+            backups=WaitingQueue(),
+            restores=WaitingQueue(),
+            backup_slots=Slots(Origin.BACKUP),
+            restore_slots=Slots(Origin.RESTORE),
             clock=options.clock,
             new_uuid=options.new_uuid,
         )
@@ -101,7 +101,7 @@ class Parts:
         """A controller of the requests of one flow.
 
         Args:
-            makes: the kind that the flow makes; what is left of it after its request is removed.
+            makes: the kind that the flow creates; unserved objects of it are deleted with their request.
         """
         leftovers = Leftovers(self.client, self.informers[makes], makes) if makes is not None else None
         reconciler = RequestReconciler(
@@ -137,11 +137,8 @@ class Parts:
         *,
         changed: Changed = lambda _old, _new: True,
     ) -> None:
-        """Queue the keys that an object stands for when it is added, deleted, or changed in this sense."""
-
-        def enqueue(obj: JSONObject) -> None:
-            for key in keys(obj):
-                controller.enqueue(key)
+        """Queue the keys that an object stands for when it is added, deleted, or `changed` says so."""
+        enqueue = enqueue_keys(controller, keys)
 
         def enqueue_changed(old: JSONObject, new: JSONObject) -> None:
             if changed(old, new):
@@ -149,56 +146,56 @@ class Parts:
 
         self.informers[resource].add_handlers(on_add=enqueue, on_update=enqueue_changed, on_delete=enqueue)
 
-    def watch_line(self, resource: APIResource, line: WaitingLine) -> None:
-        """Keep the queue of objects of this kind that wait for the server."""
+    def watch_queue(self, resource: APIResource, waiting: WaitingQueue) -> None:
+        """Keep the queue of objects of this kind that wait for the server up to date."""
         self.informers[resource].add_handlers(
-            on_add=line.put, on_update=lambda _, new: line.put(new), on_delete=line.remove
+            on_add=waiting.put, on_update=lambda _, new: waiting.put(new), on_delete=waiting.remove
         )
 
-    def watch_places(
+    def watch_slots(
         self,
         controller: Controller,
         requests: APIResource,
         made: APIResource,
-        places: Places,
+        slots: Slots,
         unique_id: Callable[[JSONObject], str],
         limit_of: Callable[[AdminSettings], int],
     ) -> None:
-        """Count what each namespace has unfinished, and queue waiting requests when one ends."""
+        """Count the slots that each namespace takes, and queue waiting requests when one becomes free."""
         informer = self.informers[requests]
 
-        def go_on(namespace: str) -> None:
+        def queue_waiting(namespace: str) -> None:
             limit = limit_of(self.settings())
-            if free := max(limit - places.taken(namespace), 0):
+            if free := max(limit - slots.taken(namespace), 0):
                 for key in first(informer.by_index(BY_WAITING, namespace), free):
                     controller.enqueue(key)
 
         def changed(old: JSONObject, new: JSONObject) -> None:
-            # One that begins to wait may have missed that a place became free, one that ends may leave it.
+            # A request that begins to wait may have missed a free slot, one that stops may not use it.
             if is_waiting(old) != is_waiting(new):
-                go_on(Key.of(new).namespace)
+                queue_waiting(Key.of(new).namespace)
 
         def gone(request: JSONObject) -> None:
             name = unique_id(request)
             if self.informers[made].get(Key(self.options.namespace, name)) is None:
-                places.free(Key.of(request).namespace, name)
+                slots.free(Key.of(request).namespace, name)
             if is_waiting(request):
-                go_on(Key.of(request).namespace)
+                queue_waiting(Key.of(request).namespace)
 
-        places.on_free(go_on)
+        slots.on_free(queue_waiting)
         informer.add_handlers(on_update=changed, on_delete=gone)
         self.informers[made].add_handlers(
-            on_add=places.put, on_update=lambda _, new: places.put(new), on_delete=places.remove
+            on_add=slots.put, on_update=lambda _, new: slots.put(new), on_delete=slots.remove
         )
 
 
 def lane_of_tenant(key: Key) -> Lane:
-    """The lane of a request: its tenant's, which leaves a worker for the request of another that comes."""
+    """The lane of a request: its tenant's, which never has all workers: one stays free for other tenants."""
     return Lane(party=key.namespace, shares=(Share(key.namespace, WORKERS - 1),))
 
 
 def enqueue_keys(controller: Controller, keys: KeysOf) -> Callable[[JSONObject], None]:
-    """A handler that queues the keys that an object stands for."""
+    """Return a handler that queues the keys that an object stands for."""
 
     def enqueue(obj: JSONObject) -> None:
         for key in keys(obj):
@@ -208,7 +205,7 @@ def enqueue_keys(controller: Controller, keys: KeysOf) -> Callable[[JSONObject],
 
 
 def enqueue_all(controller: Controller, keys: Callable[[], Iterable[Key]]) -> Callable[[], None]:
-    """A listener that queues all these keys."""
+    """Return a listener that queues all these keys."""
 
     def enqueue() -> None:
         for key in keys():

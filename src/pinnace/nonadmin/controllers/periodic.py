@@ -11,7 +11,7 @@ from pinnace.runtime.keys import Key
 
 
 def synchronizer_controller(parts: Parts) -> Controller:
-    """Brings back requests of backups that were found in tenants' locations."""
+    """The controller that makes requests for backups that were found in storage."""
     synchronize = Synchronizer(
         parts.client,
         parts.informers,
@@ -24,7 +24,7 @@ def synchronizer_controller(parts: Parts) -> Controller:
 
 
 def collector_controller(parts: Parts) -> Controller:
-    """Deletes objects whose requests are gone."""
+    """The controller that deletes objects whose requests are gone."""
     collect = Collector(parts.client, parts.options.namespace, parts.informers, parts.settings)
     return _controller(parts, collector.NAME, collector.KEY, collect.reconcile)
 

@@ -17,24 +17,24 @@ from pinnace.runtime.controller import Controller, Resync
 
 
 def backup_positions(parts: Parts) -> Controller:
-    """Shows the queue positions of NonAdminBackups."""
+    """The controller that shows the queue positions of NonAdminBackups."""
     queue = Queue(
         resource=NON_ADMIN_BACKUPS,
         requests=parts.informers[NON_ADMIN_BACKUPS],
         made=parts.informers[BACKUPS],
-        line=parts.context.backups,
+        waiting=parts.context.backups,
         request_of=origin_keys(Origin.BACKUP),
     )
     return _controller(parts, backup.NAME, queue)
 
 
 def restore_positions(parts: Parts) -> Controller:
-    """Shows the queue positions of NonAdminRestores."""
+    """The controller that shows the queue positions of NonAdminRestores."""
     queue = Queue(
         resource=NON_ADMIN_RESTORES,
         requests=parts.informers[NON_ADMIN_RESTORES],
         made=parts.informers[RESTORES],
-        line=parts.context.restores,
+        waiting=parts.context.restores,
         request_of=origin_keys(Origin.RESTORE),
     )
     return _controller(parts, restore.NAME, queue)

@@ -30,7 +30,7 @@ def controller(parts: Parts) -> Controller:
     owners = owner_keys("Restore", parts.informers[RESTORES].get, Origin.RESTORE)
     parts.watch(made, POD_VOLUME_RESTORES, owners)
     parts.watch(made, NON_ADMIN_BACKUPS, waiting_for(parts.context.lookups.restores_of))
-    parts.watch_line(RESTORES, parts.context.restores)
+    parts.watch_queue(RESTORES, parts.context.restores)
     limit = attrgetter("max_unfinished_restores")
-    parts.watch_places(made, NON_ADMIN_RESTORES, RESTORES, parts.context.restore_places, restore_id, limit)
+    parts.watch_slots(made, NON_ADMIN_RESTORES, RESTORES, parts.context.restore_slots, restore_id, limit)
     return made

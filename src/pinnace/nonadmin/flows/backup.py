@@ -1,12 +1,13 @@
-"""What to do next with a NonAdminBackup. Pure. (docs/spec: NAC 9)
+"""The next step of a NonAdminBackup. Pure. (docs/spec: NAC 9)
 
     spec.deleteBackup ───────> Deleting, delete itself, then restores, DeleteBackupRequest, wait, finalizer
     deletionTimestamp ───────> Deleting, delete the Backup object (the data stays), wait, finalizer
     synced from storage ─────> take over the Backup that is there, or refuse
-    else ─> New ─> validate ─> unique id ─> finalizer ─> Backup ─> Created, mirrored ever after
+    else ─> New ─> validate ─> unique id ─> finalizer ─> Backup ─> Created, mirrored from then on
 
-The order unique id, finalizer, Backup is never changed: whatever dies in between goes on with the same id. A
-Backup that was made once is never made again. One that is not the request's own is neither shown nor touched.
+The order unique id, finalizer, Backup is never changed: after a crash in between, the next pass continues
+with the same id. A Backup is created once and never again. A Backup that another request owns is neither
+shown nor touched.
 """
 
 from collections.abc import Sequence
@@ -73,21 +74,21 @@ LONGEST_RETRY: Final = timedelta(hours=1)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackupFacts:
-    """What is known beside a NonAdminBackup.
+    """The facts that the next step of a NonAdminBackup depends on.
 
     Attributes:
         namespace: the server's.
-        new_uuid: for the unique id, should one be needed.
-        storage: the location it names.
+        new_uuid: for the unique id, if one is needed.
+        storage: the location that the request names.
         backup: the Backup with its unique id.
         backup_location: the BackupStorageLocation that holds that Backup.
         delete_requests: DeleteBackupRequests of that Backup.
-        restores: NonAdminRestores of its namespace that name it.
+        restores: NonAdminRestores of its namespace that name the request.
         pod_volumes: PodVolumeBackups of that Backup.
         position: of that Backup in the queue.
-        unfinished: how many other Backups of the namespace are not served yet.
+        unfinished: the number of other Backups of the namespace that are not served yet.
         namespace_uid: of the request's namespace, where it is needed; empty if there is none.
-        ambiguous: why the Backup could not be told; nothing is done then.
+        ambiguous: why the Backup could not be determined; nothing is done then.
     """
 
     namespace: str
@@ -107,12 +108,12 @@ class BackupFacts:
 
 
 def backup_id(non_admin_backup: JSONObject) -> str:
-    """The unique id: from the status, or of the Backup that it says it was found by."""
+    """The unique id: the stored one, or that of the Backup that the synchronizer made the request for."""
     return stored_id(non_admin_backup) or synced_from(non_admin_backup)
 
 
 def stored_id(non_admin_backup: JSONObject) -> str:
-    """The unique id that was stored in the status; empty before."""
+    """The unique id in the status; empty before one is stored."""
     return text(non_admin_backup, "status", "veleroBackup", "nacuuid")
 
 
@@ -142,12 +143,12 @@ class _BackupFlow(RequestFlow):
             return Fail(error=self._facts.ambiguous)
         if self._facts.backup is not None and not self._is_own():
             return Finish(refusal=FOREIGN)
-        if step := self._noticed() or self._validated():
+        if step := self._mark_new() or self._validated():
             return step
         if not self._id:
             namespace, name = self._key
             return self._store_id(new_id(namespace, name, self._facts.new_uuid))
-        return self._finalize() or self._create_or_mirror()
+        return self._add_finalizer() or self._create_or_mirror()
 
     def _validated(self) -> Step | None:
         facts = self._facts
@@ -175,7 +176,7 @@ class _BackupFlow(RequestFlow):
         return Create(resource=BACKUPS, namespace=self._facts.namespace, body=body)
 
     def _was_removed(self) -> bool:
-        """Whether there was a Backup and is none: then no spec changes anything."""
+        """Whether the Backup was created and is gone: then nothing in the spec matters any more."""
         return self._facts.backup is None and holds(self._status, "Queued")
 
     # --- Found in storage (NAC 9.3) ---------------------------------------------------------------------
@@ -185,14 +186,14 @@ class _BackupFlow(RequestFlow):
             return Fail(error=self._facts.ambiguous)
         queued = holds(self._status, "Queued")
         if not self._is_own() or (not self._id and self._is_of_former_namespace()):
-            # For this tenant, the Backup of another tenant does not exist. (docs/spec: NAC 17 A7, A29, A31)
+            # To a tenant, the Backup of another tenant looks like none. (docs/spec: NAC 17 A7, A29, A31)
             return self._refuse("VeleroBackupNotFound", REMOVED if queued else NOTHING_TO_SYNC)
         if not self._id:
             return self._store_id(synced_from(self._non_admin_backup))
-        return self._finalize() or self._mirror()
+        return self._add_finalizer() or self._mirror()
 
     def _is_of_former_namespace(self) -> bool:
-        """Whether the Backup stays with who had the namespace of this name before. (docs/spec: NAC 17 A29)"""
+        """Whether the Backup is of a former namespace of this name, and not handed over. (NAC 17 A29)"""
         uid = self._facts.namespace_uid
         former = former_namespace(self._facts.backup, self._facts.backup_location)
         return bool(former) and not self._facts.settings.hands_over(self._key.namespace, former, uid)
@@ -206,8 +207,8 @@ class _BackupFlow(RequestFlow):
         if self._facts.ambiguous:
             return Fail(error=self._facts.ambiguous)
         if not self._id or not self._is_own():
-            return self._let_go()
-        # The request first, so that the server does not act on it meanwhile.
+            return self._remove_finalizer()
+        # The DeleteBackupRequests first, so that the server does not act on them meanwhile.
         for obj in (*self._facts.delete_requests, self._facts.backup):
             if obj is not None and not is_being_deleted(obj) and self._not_yet_deleted(obj):
                 resource = BACKUPS if obj is self._facts.backup else DELETE_BACKUP_REQUESTS
@@ -230,11 +231,11 @@ class _BackupFlow(RequestFlow):
         if self._facts.ambiguous:
             return Fail(error=self._facts.ambiguous)
         if not self._id or not has_finalizer(self._non_admin_backup, BACKUP_FINALIZER) or not self._is_own():
-            return self._let_go()
-        return self._have_deleted()
+            return self._remove_finalizer()
+        return self._delete_data()
 
-    def _have_deleted(self) -> Step:
-        """Ask the server to delete the Backup with its data, and wait until it has."""
+    def _delete_data(self) -> Step:
+        """Ask the server to delete the Backup with its data, and wait until that is done."""
         requests = self._facts.delete_requests
         if len(requests) > 1:
             return Fail(error=f"multiple DeleteBackupRequest objects found for Velero Backup {self._id}")
@@ -266,7 +267,7 @@ class _BackupFlow(RequestFlow):
         return velero_body(DELETE_BACKUP_REQUESTS, metadata, {"backupName": self._id})
 
     def _is_due_again(self, request: JSONObject) -> bool:
-        """Whether a request that the server could not fulfil is made anew: after as long as tried so far."""
+        """Whether to replace a failed DeleteBackupRequest: after as long as deletion was tried so far."""
         status = mapping(request, "status")
         if text(status, "phase") != "Processed" or not listed(status, "errors"):
             return False

@@ -1,4 +1,4 @@
-"""Phase and conditions of a request: what may follow what, and when a time moves. Pure. (docs/spec: NAC 5)"""
+"""Phase and conditions of a request: the order of phases, and transition times. Pure. (docs/spec: NAC 5)"""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -18,10 +18,10 @@ _ORDER: Final = {"": 0, NonAdminPhase.NEW: 1, NonAdminPhase.BACKING_OFF: 2, NonA
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observation:
-    """What is to be said about one type of condition.
+    """The new state of one type of condition.
 
     Attributes:
-        generation: of the spec that was judged; 0 leaves it unsaid.
+        generation: of the spec that was judged; 0 for a condition without it.
     """
 
     type: str
@@ -32,7 +32,7 @@ class Observation:
 
 
 def with_phase(status: JSONObject, phase: NonAdminPhase) -> JSONObject:
-    """The status in a phase; one that would lead back is not taken. (docs/spec: NAC 5.1)"""
+    """The status in a phase; unchanged if that would be a step back. (docs/spec: NAC 5.1)"""
     former = text(status, "phase")
     if _ORDER.get(former, 0) > _ORDER[phase]:
         return status
@@ -60,7 +60,7 @@ def with_condition(status: JSONObject, observation: Observation, now: datetime) 
 
 
 def with_renewed_condition(status: JSONObject, observation: Observation, now: datetime) -> JSONObject:
-    """The status with a condition taken out and put in anew, so that its time is that of the last write."""
+    """The status with a condition removed and added again, so that its time is that of the last write."""
     return with_condition(without_condition(status, observation.type), observation, now)
 
 
@@ -94,7 +94,7 @@ def _entry(observation: Observation, now: datetime) -> JSONObject:
 
 
 def with_cause(status: JSONObject, before: JSONObject, cause: str) -> JSONObject:
-    """The status, whose new conditions that are False say why. The cause is told without namespaces."""
+    """The status with the cause, without names of namespaces, in its new conditions that are False."""
     known = listed(before, "conditions")
     told = []
     for each in listed(status, "conditions"):

@@ -1,10 +1,10 @@
-"""What to do next with a NonAdminDownloadRequest. Pure. (docs/spec: NAC 13)
+"""The next step of a NonAdminDownloadRequest. Pure. (docs/spec: NAC 13)
 
-    expired ──> delete it          answered ──> wait for that
-    else ─> whose file is it ─> DownloadRequest ─> copy its answer
+    expired ──> delete it          answered ──> wait until it expires
+    else ─> check the owner of the file ─> DownloadRequest ─> copy its answer
 
-Signed URLs lead only into the tenant's own locations: where a backup really lies decides, not what a request
-says that the tenant can edit. (A23)
+Signed URLs lead only into the tenant's own locations: the location that holds the backup decides, not a
+request, which the tenant can edit. (A23)
 """
 
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Final
 
 from pinnace.api.nonadmin.common import NonAdminPhase
-from pinnace.api.nonadmin.names import COMMON_LABELS, Origin
+from pinnace.api.nonadmin.names import Origin
 from pinnace.api.objects import JSONObject, mapping, text
 from pinnace.api.values.times import parse_time
 from pinnace.api.velero.download_request import OF_RESTORES
@@ -27,7 +27,7 @@ from pinnace.nonadmin.flows.steps import (
     Step,
     WriteStatus,
 )
-from pinnace.nonadmin.identity import is_own_backup, origin_key, tenant_of_location
+from pinnace.nonadmin.identity import is_own_backup, origin_key, owner_metadata, tenant_of_location
 from pinnace.nonadmin.objects import (
     NON_ADMIN_DOWNLOADS,
     is_being_deleted,
@@ -38,11 +38,11 @@ from pinnace.runtime.keys import Key
 UNKNOWN_EXPIRY_SECONDS: Final = 600.0
 
 FIRST_LOOK_SECONDS: Final = 2.0
-"""For a Backup or Restore that is about to be made."""
+"""The first delay for a Backup or Restore that is about to be made."""
 
 FIRST_RETRY_SECONDS: Final = 30.0
 LONGEST_RETRY_SECONDS: Final = 3600.0
-"""For a request that names nothing. What it names wakes it when it is made."""
+"""The delays of a request that names an object that does not exist. Its creation queues the request too."""
 
 
 _NOT_USED: Final = "NonAdminBackupStorageLocationNotUsed"
@@ -55,14 +55,14 @@ _MESSAGES: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DownloadFacts:
-    """What is known beside a NonAdminDownloadRequest.
+    """The facts that the next step of a NonAdminDownloadRequest depends on.
 
     Attributes:
         namespace: the server's.
-        non_admin_restore, restore: the NonAdminRestore that it names, if it is about one, and its Restore.
-        non_admin_backup, backup: the NonAdminBackup that it is about, and its Backup.
+        non_admin_restore, restore: the NonAdminRestore that the request names, if any, and its Restore.
+        non_admin_backup, backup: the NonAdminBackup that the request is about, and its Backup.
         backup_location: the BackupStorageLocation that holds that Backup.
-        download: the DownloadRequest that was made for it.
+        download: the DownloadRequest that was made for the request.
     """
 
     namespace: str
@@ -130,8 +130,8 @@ def _asked(non_admin_download: JSONObject, facts: DownloadFacts) -> Step:
     if not text(facts.non_admin_backup, "spec", "backupSpec", "storageLocation"):
         return _not_used(non_admin_download, facts)
     if facts.backup is None or (about_restore and facts.restore is None):
-        # Later each time: it may never come, and there may be any number of such requests.
-        return Finish(after_seconds=_patience(non_admin_download, facts.now, FIRST_LOOK_SECONDS))
+        # Later each time: the object may never come, and there may be any number of such requests.
+        return Finish(after_seconds=_retry_seconds(non_admin_download, facts.now, FIRST_LOOK_SECONDS))
     if not is_own_backup(facts.backup, facts.backup_location, Key.of(facts.non_admin_backup)):
         return _unavailable(non_admin_download, "NonAdminBackupNotAvailable", facts)
     if tenant_of_location(facts.backup_location) != text(non_admin_download, "metadata", "namespace"):
@@ -150,28 +150,21 @@ def _asked(non_admin_download: JSONObject, facts: DownloadFacts) -> Step:
 
 def _download(non_admin_download: JSONObject, target: str, facts: DownloadFacts) -> JSONObject:
     key = Key.of(non_admin_download)
-    metadata = {
-        "name": download_name(non_admin_download),
-        "namespace": facts.namespace,
-        "labels": {**COMMON_LABELS, Origin.DOWNLOAD.id_label: text(non_admin_download, "metadata", "uid")},
-        "annotations": {
-            Origin.DOWNLOAD.name_annotation: key.name,
-            Origin.DOWNLOAD.namespace_annotation: key.namespace,
-        },
-    }
+    owner = owner_metadata(Origin.DOWNLOAD, text(non_admin_download, "metadata", "uid"), key)
+    metadata = {"name": download_name(non_admin_download), "namespace": facts.namespace, **owner}
     kind = text(non_admin_download, "spec", "target", "kind")
     return velero_body(DOWNLOAD_REQUESTS, metadata, {"target": {"kind": kind, "name": target}})
 
 
 def _unavailable(non_admin_download: JSONObject, kind: str, facts: DownloadFacts) -> Step:
-    wait_seconds = _patience(non_admin_download, facts.now, FIRST_RETRY_SECONDS)
+    wait_seconds = _retry_seconds(non_admin_download, facts.now, FIRST_RETRY_SECONDS)
     last = Finish(refusal=_MESSAGES[kind], after_seconds=wait_seconds)
     status = _refused(non_admin_download, kind, facts)
     return last if status == mapping(non_admin_download, "status") else WriteStatus(status=status, last=last)
 
 
-def _patience(non_admin_download: JSONObject, now: datetime, first_seconds: float) -> float:
-    """How long to wait before the next look: as long as the request has been there so far."""
+def _retry_seconds(non_admin_download: JSONObject, now: datetime, first_seconds: float) -> float:
+    """The delay before the next pass: as long as the request has existed so far."""
     try:
         age = (now - parse_time(text(non_admin_download, "metadata", "creationTimestamp"))).total_seconds()
     except ValueError:
@@ -194,7 +187,7 @@ def _refused(non_admin_download: JSONObject, kind: str, facts: DownloadFacts) ->
 
 
 def _seconds_left(answer: JSONObject, now: datetime) -> float | None:
-    """Until a URL expires; None if it does not say."""
+    """The time until a URL expires; None if the answer does not say."""
     try:
         return (parse_time(text(answer, "expiration")) - now).total_seconds()
     except ValueError:

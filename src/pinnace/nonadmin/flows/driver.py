@@ -1,8 +1,8 @@
 """Carries out what a flow decides: read, decide one step, do it, read again, until the pass ends.
 
-What steps say of the status one after the other is one write, made before any other step is carried out. Each
-status write carries the version that was read, so that nothing is decided from an old state; a conflict
-begins the pass anew. A pass can be stopped after any step: the next one finds what was done. (NAC 8)
+Consecutive status steps become one write, made before any other step is carried out. Each status write
+carries the version that was read, so that no decision rests on an old state; a conflict begins the pass anew.
+A pass can be stopped after any step: the next one finds what was done. (NAC 8)
 """
 
 from collections.abc import Awaitable, Callable
@@ -33,22 +33,22 @@ from pinnace.runtime.logfields import get_logger
 log = get_logger(__name__)
 
 MAX_STEPS: Final = 50
-"""After so many steps other keys are served; only a deletion with many restores needs more."""
+"""Steps of one pass, after which other keys are served; only a deletion with many restores needs more."""
 
 
 REFUSED_SECONDS: Final = 20.0
 LONGEST_REFUSED_SECONDS: Final = 600.0
-"""Until something that the API server refused is tried again: what it depends on may have been edited."""
+"""Delays after a refusal by the API server: what it depended on may have changed by then."""
 
 LONGEST_REASON: Final = 500
 
 
 class StepFailed(Exception):
-    """A pass cannot go on; it is tried again."""
+    """A pass cannot continue; it is tried again."""
 
 
 class Flow(Protocol):
-    """What is done with requests of one kind."""
+    """The decisions about requests of one kind."""
 
     @property
     def resource(self) -> APIResource: ...
@@ -57,7 +57,7 @@ class Flow(Protocol):
     def finalizer(self) -> str: ...
 
     async def next_step(self, request: JSONObject, memory: PassMemory) -> Step:
-        """Read what is known and decide on a step."""
+        """Look up the facts and decide on a step."""
         ...
 
 
@@ -65,10 +65,10 @@ class RequestReconciler:
     """Passes over requests of one kind.
 
     Args:
-        backoff: delays of passes that ask for another.
-        gone: told of requests that are not there any more.
-        passes: told of each pass.
-        cached: the request as a cache shows it; without it, each pass reads the request anew.
+        backoff: delays after passes that ask for another pass.
+        gone: called with each request that no longer exists.
+        passes: called with the request of each pass.
+        cached: returns the request as a cache shows it; without it, each pass reads the request anew.
     """
 
     def __init__(
@@ -93,7 +93,7 @@ class RequestReconciler:
         self._awaited: dict[Key, str] = {}
 
     async def reconcile(self, key: Key) -> Result:
-        """One pass. What is raised lets the key be tried again."""
+        """Carry out one pass. After an exception the key is tried again."""
         self._passes(key)
         try:
             request = await self._read(key)
@@ -101,7 +101,7 @@ class RequestReconciler:
             self._backoff.forget(key)
             self._awaited.pop(key, None)
             self._refusals.forget(key)
-            # Without a reason it is the kind that the cluster does not know.
+            # Without a reason, the cluster does not know the kind.
             if self._gone is not None and error.reason:
                 await self._gone(key)
             return DONE
@@ -113,7 +113,7 @@ class RequestReconciler:
             # The same object is refused again, until it is edited.
             finish = Finish(refusal=str(error), after_seconds=self._refusals.next_delay(key))
         except Conflict as error:
-            log.debug("Object has changed meanwhile", error=error)
+            log.debug("Object has changed in the meantime", error=error)
             self._awaited[key] = ""
             finish = Finish(requeue=True)
         except NotFound as error:
@@ -126,9 +126,9 @@ class RequestReconciler:
         return DONE if finish.after_seconds is None else Result.after(finish.after_seconds)
 
     async def _read(self, key: Key) -> JSONObject:
-        """The request, from the cache unless that is known to lag behind. Raises NotFound.
+        """The request, from the cache unless the cache is known to lag. Raises NotFound.
 
-        Every write carries the version that was read, so a cache that lags unknown to us costs a conflict.
+        Every write carries the version that was read, so an unnoticed lag costs a conflict.
         """
         cached = self._cached(key)
         awaited = self._awaited.get(key)
@@ -141,7 +141,7 @@ class RequestReconciler:
         return live
 
     async def _through(self, key: Key, one_pass: "_Pass") -> Finish:
-        """The pass, after which a cache that does not show what it wrote is known to lag."""
+        """Carry out a pass, and note that the cache lags if it does not show yet what the pass wrote."""
         before = _version(one_pass.request)
         try:
             return await one_pass.through()
@@ -151,7 +151,7 @@ class RequestReconciler:
                 self._awaited[key] = after
 
     async def _after_not_found(self, key: Key, error: NotFound) -> Finish:
-        """The request is gone: done. Anything else that is not there (a namespace) is an error."""
+        """End the pass if the request itself is gone; a missing namespace or other object is an error."""
         try:
             await self._client.get(self._flow.resource, key.name, key.namespace)
         except NotFound:
@@ -164,11 +164,11 @@ def _version(obj: JSONObject | None) -> str:
 
 
 class _Refused(Exception):
-    """The API server does not take what a request leads to; the text is its reason."""
+    """The API server refuses the object that a request leads to; the text is its reason."""
 
 
 class _Pass:
-    """One pass. What several steps say of the status is written at once, before anything else is done."""
+    """One pass. Consecutive changes of the status are written at once, before anything else is done."""
 
     def __init__(self, client: KubeClient, flow: Flow, request: JSONObject) -> None:
         self._client = client
@@ -211,7 +211,7 @@ class _Pass:
         self._memory.created = self._memory.patched = frozenset()
 
     async def _write_status(self) -> None:
-        """Store what was set of the status since it was stored last."""
+        """Store the changes of the status since it was last stored."""
         changes = merge_patch(self._stored_status, mapping(self.request, "status"))
         if changes:
             version = {"resourceVersion": text(self.request, "metadata", "resourceVersion")}
@@ -220,11 +220,11 @@ class _Pass:
             self._take(await self._client.patch(resource, name, patch, namespace, subresource="status"))
 
     def _take(self, request: JSONObject) -> None:
-        """Go on from the request as it is stored now."""
+        """Continue with the request as it is stored now."""
         self.request, self._stored_status = request, mapping(request, "status")
 
     async def _set_finalizer(self, present: bool) -> None:
-        """A patch, since a whole write could change what the tenant wrote. (docs/spec: NAC 8)"""
+        """Add or remove the finalizer by a patch: a replacement could revert a tenant's edit. (NAC 8)"""
         others = [
             name for name in listed(self.request, "metadata", "finalizers") if name != self._flow.finalizer
         ]
@@ -237,7 +237,7 @@ class _Pass:
         self._take(await self._client.patch(self._flow.resource, self._key.name, patch, self._key.namespace))
 
     async def _delete(self, step: Delete) -> bool:
-        """Whether the request itself is still there."""
+        """Delete an object; return whether the request itself still exists."""
         uid = text(step.obj, "metadata", "uid")
         try:
             await self._client.delete(step.resource, step.key.name, step.key.namespace, uid=uid or None)

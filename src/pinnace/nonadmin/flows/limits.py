@@ -1,7 +1,7 @@
-"""How much one tenant may have waiting at the server, which works on one backup after the other. Pure.
+"""Limits on the Backups and Restores that one tenant may have unfinished at the server. Pure.
 
-Places are taken when a Backup or Restore is about to be made, for a cache would show it too late, and are
-free again when the server has served it. Requests without a place wait, oldest first. (docs/spec: NAC 17 A27)
+A slot is taken when a Backup or Restore is about to be made, since a cache would show it too late, and is
+free again when the server has served it. Requests without a slot wait, oldest first. (docs/spec: NAC 17 A27)
 """
 
 from collections.abc import Callable, Iterable
@@ -31,7 +31,7 @@ def message(kind: str, limit: int) -> str:
 
 
 def is_waiting(request: JSONObject) -> bool:
-    """Whether a request waits for a place."""
+    """Whether a request waits for a slot."""
     accepted = condition(mapping(request, "status"), "Accepted")
     refused = text(accepted, "status") == "False" and text(accepted, "reason") in (BACKUPS, RESTORES)
     return refused and not is_being_deleted(request)
@@ -46,7 +46,7 @@ def _age(request: JSONObject) -> str:
     return text(request, "metadata", "creationTimestamp")
 
 
-class Places:
+class Slots:
     """Counts the unfinished Backups, or Restores, of each namespace."""
 
     def __init__(self, origin: Origin) -> None:
@@ -55,32 +55,32 @@ class Places:
         self._listeners: list[Callable[[str], None]] = []
 
     def on_free(self, listener: Callable[[str], None]) -> None:
-        """Call `listener` with each namespace in which a place becomes free."""
+        """Call `listener` with each namespace in which a slot becomes free."""
         self._listeners.append(listener)
 
     def taken(self, namespace: str, *, besides: str = "") -> int:
-        """The number of unfinished ones, without the one of that name."""
+        """The number of slots that a namespace takes, without that of the Backup or Restore `besides`."""
         names = self._taken.get(namespace, set())
         return len(names) - (besides in names)
 
     def put(self, obj: JSONObject) -> None:
-        """Take a Backup or Restore as it is now."""
+        """Take or free the slot of a Backup or Restore by its current phase."""
         if is_served(obj):
             self.remove(obj)
         elif request := origin_key(obj, self._origin):
             self.take(request.namespace, Key.of(obj).name)
 
     def remove(self, obj: JSONObject) -> None:
-        """Remove a Backup or Restore from the count. Removing an unknown one is not an error."""
+        """Free the slot of a deleted Backup or Restore. Freeing one that has none is not an error."""
         if request := origin_key(obj, self._origin):
             self.free(request.namespace, Key.of(obj).name)
 
     def take(self, namespace: str, name: str) -> None:
-        """A Backup or Restore of that name is there, or about to be made."""
+        """Take a slot for a Backup or Restore that exists or is about to be made. Idempotent."""
         self._taken.setdefault(namespace, set()).add(name)
 
     def free(self, namespace: str, name: str) -> None:
-        """Forget a Backup or Restore of that name. Forgetting an unknown one is not an error."""
+        """Free the slot of a Backup or Restore. Freeing one that has none is not an error."""
         names = self._taken.get(namespace, set())
         if name not in names:
             return

@@ -1,8 +1,8 @@
-"""What to do next with a NonAdminBackupStorageLocation. Pure. (docs/spec: NAC 12)
+"""The next step of a NonAdminBackupStorageLocation. Pure. (docs/spec: NAC 12)
 
 deletionTimestamp ──> Deleting, delete request, Secret, location and the tenant's requests on it, finalizer
 else ─> New ─> validate ─> unique id ─> request ─> finalizer ─> decision
-             approved: Secret copied ─> location ─> Created, mirrored ever after
+             approved: Secret copied ─> location ─> Created, mirrored from then on
              pending, rejected: Secret and location removed
              spec edited since: everything stays as it was approved
 """
@@ -64,17 +64,17 @@ _REQUEST: Final = "NonAdminBackupStorageLocationRequest"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocationFacts:
-    """What is known beside a NonAdminBackupStorageLocation.
+    """The facts that the next step of a NonAdminBackupStorageLocation depends on.
 
     Attributes:
         namespace: the server's.
-        new_uuid: for the unique id, should one be needed.
-        secret: the tenant's Secret that it names.
+        new_uuid: for the unique id, if one is needed.
+        secret: the tenant's Secret that the location names.
         request: the NonAdminBackupStorageLocationRequest with its unique id.
         secret_copy: the Secret of the server's namespace with its unique id.
         location: the BackupStorageLocation with its unique id.
-        backups: NonAdminBackups of its namespace that name it.
-        ambiguous: why one of those could not be told; nothing is done then.
+        backups: NonAdminBackups of its namespace that name the location.
+        ambiguous: why one of those objects could not be determined; nothing is done then.
     """
 
     namespace: str
@@ -105,7 +105,7 @@ class _LocationFlow(RequestFlow):
         self._id = text(self._status, MEMBER, "nacuuid")
 
     def create_or_update(self) -> Step:
-        if step := self._noticed():
+        if step := self._mark_new():
             return step
         for obj in (self._facts.request, self._facts.secret_copy, self._facts.location):
             if obj is not None and not self._is_own(obj):
@@ -114,7 +114,7 @@ class _LocationFlow(RequestFlow):
             self._validated()
             or self._identified()
             or self._requested()
-            or self._finalize()
+            or self._add_finalizer()
             or self._decided()
             or self._secret_synced()
             or self._location_synced()
@@ -140,7 +140,7 @@ class _LocationFlow(RequestFlow):
         return WriteStatus(status=status)
 
     def _requested(self) -> Step | None:
-        """See to it that there is a request, and that it says what is asked for and what was decided."""
+        """Create the approval request, or update its status from the spec and the decision."""
         asked = mapping(self._status, MEMBER, "requestedSpec")
         if self._facts.request is None:
             if not asked or self._facts.settings.require_approval:
@@ -217,7 +217,7 @@ class _LocationFlow(RequestFlow):
     def _withhold(
         self, reason: str, message: str, *, phase: NonAdminPhase = NonAdminPhase.BACKING_OFF
     ) -> Step:
-        """Say why the location is not used, and remove what may be left of when it was."""
+        """Say why the location is not used, and remove what is left from when it was approved."""
         status = self._observe("ClusterAdminApproved", False, reason, message)
         for kind in ("SecretSynced", "BackupStorageLocationSynced"):
             status = without_condition(status, kind)
@@ -231,8 +231,8 @@ class _LocationFlow(RequestFlow):
         failed = self._observe(
             "SecretSynced", False, "SecretSyncFailed", "Failed to sync secret to OADP namespace"
         )
-        # Nothing but the key that is needed, under a type that the API server takes with any content: the
-        # tenant's own type may ask for other keys, or make a controller of the cluster act on the copy.
+        # Only the key that is needed, under a type that the API server accepts with any content: the tenant's
+        # own type may require other keys, or make a controller of the cluster act on the copy.
         key = text(location_spec_of(self._non_admin_location), "credential", "key")
         data = {key: mapping(secret, "data").get(key)}
         if copy is None:
@@ -248,7 +248,7 @@ class _LocationFlow(RequestFlow):
             return Delete(resource=SECRETS, obj=copy)
         if difference := merge_patch(mapping(copy, "data"), data):
             return Patch(resource=SECRETS, obj=copy, patch={"data": difference}, failed_status=failed)
-        return self._note(
+        return self._mark_synced(
             SECRETS,
             "SecretSynced",
             ("SecretCreated", "Secret successfully created in the OADP namespace"),
@@ -283,7 +283,7 @@ class _LocationFlow(RequestFlow):
             annotations = {ALLOWED_ENDPOINTS_ANNOTATION: allowed}
             patch = {"metadata": {"annotations": annotations}}
             return Patch(resource=BACKUP_STORAGE_LOCATIONS, obj=location, patch=patch, failed_status=failed)
-        return self._note(
+        return self._mark_synced(
             BACKUP_STORAGE_LOCATIONS,
             "BackupStorageLocationSynced",
             (
@@ -297,13 +297,13 @@ class _LocationFlow(RequestFlow):
         )
 
     def _allowed_endpoints(self) -> str:
-        """For the server and its node agents, which know the location but not the settings."""
+        """The annotation for the server and its node agents, which see the location but not the settings."""
         return ",".join(self._facts.settings.endpoints())
 
-    def _note(
+    def _mark_synced(
         self, resource: APIResource, kind: str, created: tuple[str, str], updated: tuple[str, str]
     ) -> Step | None:
-        """Say that a copy is in step; a write anew each time, so that its time shows."""
+        """Say that a copy is in sync; each write of the copy renews the time of the condition."""
         was_created = resource.name in self._memory.created
         was_patched = resource.name in self._memory.patched
         if text(condition(self._status, kind), "status") == "True" and not (was_created or was_patched):
@@ -330,7 +330,7 @@ class _LocationFlow(RequestFlow):
         for non_admin_backup in self._facts.backups:
             if not is_being_deleted(non_admin_backup) and self._not_yet_deleted(non_admin_backup):
                 return Delete(resource=NON_ADMIN_BACKUPS, obj=non_admin_backup)
-        return self._let_go()
+        return self._remove_finalizer()
 
     def _deletion_of_copies(self) -> Step | None:
         for resource, obj in (

@@ -1,4 +1,4 @@
-"""What the flows of all kinds of requests have in common: first and last steps, and how they refuse. Pure.
+"""The steps that the flows of all kinds of requests share: the first, the last and refusals. Pure.
 
 (docs/spec: NAC 5, 9, 10, 12)
 """
@@ -17,7 +17,7 @@ from pinnace.runtime.keys import Key
 
 
 class RequestFlow:
-    """One look at one request. What gives a step or None gives None when there is nothing to do about it.
+    """One decision about one request. Methods that return `Step | None` return None if nothing is to be done.
 
     Args:
         finalizer: of requests of that kind.
@@ -31,8 +31,8 @@ class RequestFlow:
         self._key = Key.of(request)
         self._status = mapping(request, "status")
 
-    def _noticed(self) -> Step | None:
-        """Say that the request was seen."""
+    def _mark_new(self) -> Step | None:
+        """Give a request without a phase the phase New."""
         if text(self._status, "phase"):
             return None
         return WriteStatus(status=with_phase(self._status, NonAdminPhase.NEW))
@@ -53,25 +53,25 @@ class RequestFlow:
         step = self._write(with_phase(observed, NonAdminPhase.BACKING_OFF))
         return step or Finish(refusal=message, after_seconds=after_seconds)
 
-    def _finalize(self) -> Step | None:
-        """Keep the request from going before what is made for it."""
+    def _add_finalizer(self) -> Step | None:
+        """Keep the request until the objects that are made for it are gone."""
         return None if has_finalizer(self._request, self._finalizer) else SetFinalizer(present=True)
 
     def _begin_deletion(self, message: str, *, requeue: bool = False) -> Step | None:
-        """Say that the request goes."""
+        """Say that the request is being deleted."""
         observed = self._observe("Deleting", True, "DeletionPending", message)
         return self._write(with_phase(observed, NonAdminPhase.DELETING), requeue=requeue)
 
-    def _let_go(self) -> Step:
-        """Nothing is left that was made for the request."""
+    def _remove_finalizer(self) -> Step:
+        """Let the request be deleted: no object that was made for it is left."""
         return SetFinalizer(present=False) if has_finalizer(self._request, self._finalizer) else DONE
 
     def _write(self, status: JSONObject, *, requeue: bool = False) -> Step | None:
-        """Store a status, if it says anything new."""
+        """Store a status if it differs from the current one."""
         return WriteStatus(status=status, requeue=requeue) if status != self._status else None
 
     def _observe(self, kind: str, holds: bool, reason: str, message: str) -> JSONObject:
-        """The status with that condition. Of a spec it is said which one was judged."""
+        """The status with that condition; Accepted states the generation of the spec that was judged."""
         judged = generation(self._request) if kind == "Accepted" else 0
         seen = Observation(type=kind, holds=holds, reason=reason, message=message, generation=judged)
         return with_condition(self._status, seen, self._now)

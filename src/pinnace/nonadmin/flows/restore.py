@@ -1,7 +1,7 @@
-"""What to do next with a NonAdminRestore. Pure. (docs/spec: NAC 10)
+"""The next step of a NonAdminRestore. Pure. (docs/spec: NAC 10)
 
 deletionTimestamp ──> Deleting, delete the Restore object, wait, finalizer
-else ─> New ─> validate ─> unique id ─> finalizer ─> Restore ─> Created, mirrored ever after
+else ─> New ─> validate ─> unique id ─> finalizer ─> Restore ─> Created, mirrored from then on
 """
 
 from collections.abc import Sequence
@@ -51,13 +51,13 @@ FOREIGN: Final = "related Velero Restore does not point to NonAdminRestore names
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestoreFacts:
-    """What is known beside a NonAdminRestore.
+    """The facts that the next step of a NonAdminRestore depends on.
 
     Attributes:
         namespace: the server's.
-        new_uuid: for the unique id, should one be needed.
-        non_admin_backup: the NonAdminBackup that it names.
-        backup, backup_location: that one's Backup and the BackupStorageLocation that holds it.
+        new_uuid: for the unique id, if one is needed.
+        non_admin_backup: the NonAdminBackup that the request names.
+        backup, backup_location: the Backup of that NonAdminBackup, and the location that holds it.
         restore: the Restore with its unique id.
         pod_volumes: PodVolumeRestores of that Restore.
         position: of that Restore in the queue.
@@ -102,14 +102,14 @@ class _RestoreFlow(RequestFlow):
             return Fail(error=self._facts.ambiguous)
         if self._facts.restore is not None and not self._is_own():
             return Finish(refusal=FOREIGN)
-        if step := self._noticed() or self._validated():
+        if step := self._mark_new() or self._validated():
             return step
         if not self._id:
             unique_id = new_id(*self._key, self._facts.new_uuid)
             return WriteStatus(
                 status=mirror.with_reference(self._status, "veleroRestore", unique_id, self._facts.namespace)
             )
-        if step := self._finalize():
+        if step := self._add_finalizer():
             return step
         if self._facts.restore is not None:
             return self._mirror(self._facts.restore)
@@ -173,7 +173,7 @@ class _RestoreFlow(RequestFlow):
             return Fail(error=self._facts.ambiguous)
         restore = self._facts.restore
         if restore is None or not self._is_own():
-            return self._let_go()
+            return self._remove_finalizer()
         if not is_being_deleted(restore) and self._not_yet_deleted(restore):
             return Delete(resource=RESTORES, obj=restore)
         return REQUEUE

@@ -1,4 +1,4 @@
-"""The steps that a flow may decide on. One is carried out at a time; then everything is looked at anew."""
+"""The steps that a flow may decide on. One is carried out at a time; then the facts are looked up again."""
 
 from dataclasses import dataclass, field
 
@@ -12,8 +12,8 @@ class WriteStatus:
     """Store the status of the request.
 
     Attributes:
-        requeue: the pass ends with one more to come.
-        last: how the pass ends once the status is stored; None if there is more to do.
+        requeue: one more pass follows this one.
+        last: ends the pass once the status is stored; None if there is more to do.
     """
 
     status: JSONObject
@@ -30,7 +30,7 @@ class SetFinalizer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Create:
-    """Make an object; that it is there already is as good, for the next look decides from what it is.
+    """Create an object; one that exists already is no error, as the next step is decided from what it is.
 
     Attributes:
         failed_status: the status of the request if the API server refuses; its conditions get the cause.
@@ -44,7 +44,7 @@ class Create:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Patch:
-    """Change an object, in the version that was seen. `failed_status` as with Create."""
+    """Change an object in the version that was seen. `failed_status` is that of Create."""
 
     resource: APIResource
     obj: JSONObject
@@ -55,7 +55,7 @@ class Patch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delete:
-    """Delete the very object that was seen; that it is gone is as good."""
+    """Delete the very object that was seen; one that is already gone is no error."""
 
     resource: APIResource
     obj: JSONObject
@@ -63,7 +63,7 @@ class Delete:
 
     @property
     def key(self) -> Key:
-        """Of the object."""
+        """The key of the object."""
         return Key.of(self.obj)
 
 
@@ -72,8 +72,8 @@ class Finish:
     """The pass ends well.
 
     Attributes:
-        requeue: look again, later each time.
-        after_seconds: look again then.
+        requeue: reconcile again, later each time.
+        after_seconds: reconcile again after this time.
         refusal: why nothing more is done until something changes; for the log.
     """
 
@@ -100,13 +100,13 @@ class PassMemory:
     """What a pass remembers between its steps.
 
     Attributes:
-        requeue: a step said that one more pass has to come.
-        deleted: uids of what was deleted; a cache may still show it.
-        wrote: something beside the request was written, so that caches may lag behind this pass.
-        created, patched: resources of which something was, since the status was last written.
-        made: what was created, by resource and name; a cache may not show it yet.
-        absent: ids of which the API server said that there is no object.
-        namespace_uid: of the request's namespace, once it was asked for.
+        requeue: a step asked for one more pass.
+        deleted: uids of deleted objects; a cache may still show them.
+        wrote: another object than the request was written, so that caches may lag behind this pass.
+        created, patched: resources with objects created or patched since the status was last written.
+        made: the created objects, by resource and name; a cache may not show them yet.
+        absent: ids without an object: the API server said so, or the id is new.
+        namespace_uid: of the request's namespace, once it was looked up.
     """
 
     requeue: bool = False

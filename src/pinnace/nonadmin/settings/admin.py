@@ -1,4 +1,4 @@
-"""What an administrator prescribes for self-service, as read from a config map. Pure. (docs/spec: NAC 2)
+"""The administrator's settings of self-service, as read from a config map. Pure. (docs/spec: NAC 2)
 
 The document has the structure of a DataProtectionApplication's spec, so that one can be copied over:
 `nonAdmin` with the settings, `configuration.velero.args.backup-sync-period` with the server's own period.
@@ -45,7 +45,7 @@ KEYS: Final = (
     "maxHookTime",
     "restorableResources",
 )
-"""The last six are not upstream's. (docs/spec: NAC 17 A20, A27 to A29, A36)"""
+"""The last six do not exist upstream. (docs/spec: NAC 17 A20, A27 to A29, A36)"""
 
 ANY: Final = "*"
 
@@ -69,18 +69,18 @@ class SettingsError(RuntimeFailure):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdminSettings:
-    """What holds for all tenants.
+    """The settings that apply to all tenants.
 
     Attributes:
         backup, restore, location: prescribed fields of the specs.
-        require_approval: a location is used only after an administrator has said so.
-        collection_period: how often what lost its request is removed; zero for never.
+        require_approval: a location is used only after an administrator has approved it.
+        collection_period: how often orphans are deleted; zero for never.
         sync_period: how often requests are made for backups found in storage; zero for never.
-        velero_sync_period: how often the server looks through locations that do not say.
+        velero_sync_period: how often the server syncs locations that do not say.
         max_unfinished_backups, max_unfinished_restores: of one namespace at a time; 0 for any number.
-        adopted_namespaces: by name, the uid of the namespace that may have what was backed up of a former one
-            of its name; `*` stands for any.
-        allowed_endpoints: addresses, networks and hosts where tenants' stores may be besides the public
+        adopted_namespaces: by name, the uid of the namespace that gets the backups of a former namespace of
+            that name; `*` stands for any.
+        allowed_endpoints: addresses, networks and hosts where tenants' stores may be, besides the public
             internet.
         restorable_resources: kinds that tenants may restore from the administrator's location although the
             role `edit` may not create them.
@@ -101,14 +101,14 @@ class AdminSettings:
     restorable_resources: tuple[str, ...] = ()
 
     def with_flags(self, **flags: object) -> "AdminSettings":
-        """The settings with what flags say in place of the document; None leaves it. Raises SettingsError."""
+        """The settings, replaced by flags that are not None. Raises SettingsError."""
         given = {name: value for name, value in flags.items() if value is not None}
         changed = replace(self, **given)  # type: ignore[arg-type]
         changed.check()
         return changed
 
     def hands_over(self, namespace: str, former: str, present: str) -> bool:
-        """Whether backups of a former namespace of that name are the present one's.
+        """Whether backups of a former namespace of that name belong to the present one.
 
         Args:
             former, present: the uids of both.
@@ -117,12 +117,12 @@ class AdminSettings:
         return former == present or any(uid in (ANY, present) for uid in agreed)
 
     def endpoints(self) -> tuple[str, ...]:
-        """Where tenants' stores may be besides the public internet, an enforced endpoint included."""
+        """Where stores may be besides the public internet: the allowed endpoints and an enforced one."""
         enforced = urlsplit(text(self.location, "config", "s3Url")).hostname
         return (*self.allowed_endpoints, *((enforced,) if enforced else ()))
 
     def check(self) -> None:
-        """Refuse what cannot work. A period of zero is off, so nothing is compared with it.
+        """Refuse settings that cannot work. A period of zero is off, so nothing is compared with it.
 
         Raises:
             SettingsError: naming the field.
@@ -144,9 +144,9 @@ class AdminSettings:
             ("maxUnfinishedRestores", self.max_unfinished_restores),
         ):
             if limit < 0:
-                raise SettingsError(f"spec.nonAdmin.{key} can not be negative; 0 is no limit")
+                raise SettingsError(f"spec.nonAdmin.{key} can not be negative; 0 means no limit")
         if any(not name or "," in name or name == ANY for name in self.restorable_resources):
-            raise SettingsError("spec.nonAdmin.restorableResources needs the names of resources, one by one")
+            raise SettingsError("spec.nonAdmin.restorableResources must be a list of names of resources")
         for name, uid in self.adopted_namespaces.items():
             if not name or not uid:
                 raise SettingsError(
@@ -162,7 +162,7 @@ class AdminSettings:
         self._check_sooner("spec.nonAdmin.enforceBSLSpec.backupSyncPeriod", own)
 
     def check_default_locations(self, locations: Iterable[JSONObject]) -> None:
-        """Refuse default locations that are looked through too seldom. Raises SettingsError."""
+        """Refuse default locations that are synced too rarely. Raises SettingsError."""
         for location in locations:
             if member(location, "spec", "default") is True:
                 own = _duration(member(location, "spec", "backupSyncPeriod"), "backupSyncPeriod")
@@ -182,8 +182,8 @@ def read_settings(document: object, *, velero_sync_period: Duration | None = Non
     """Read and check the settings.
 
     Args:
-        document: the parsed config map entry; None is an empty one.
-        velero_sync_period: of the server, if it is known better than by the document.
+        document: the parsed config map entry; None if it is empty.
+        velero_sync_period: the server's own, used if the document has none.
 
     Raises:
         SettingsError: naming the field.
@@ -195,7 +195,7 @@ def read_settings(document: object, *, velero_sync_period: Duration | None = Non
         raise SettingsError("spec.nonAdmin is not a map")
     for key in given or ():
         if key not in KEYS:
-            raise SettingsError(f"spec.nonAdmin.{key} is no setting; there are {', '.join(KEYS)}")
+            raise SettingsError(f"spec.nonAdmin.{key} is not a setting; the settings are {', '.join(KEYS)}")
     own = member(document, "configuration", "velero", "args", "backup-sync-period")
     settings = AdminSettings(
         backup=_enforced(given, "enforceBackupSpec", BackupSpec),
@@ -228,8 +228,8 @@ def _enforced(given: object, key: str, struct: type[Struct]) -> JSONObject:
     known = fields(struct)
     for name in value:
         if name not in known or (struct is BackupStorageLocationSpec and name == "default"):
-            # A prescription that a typing error switches off would be worse than none.
-            raise SettingsError(f"spec.nonAdmin.{key}.{name} is no field that can be prescribed")
+            # A field that a typing error leaves unenforced would be worse than none.
+            raise SettingsError(f"spec.nonAdmin.{key}.{name} is not a field that can be prescribed")
     try:
         decode(struct, present(value))
     except DecodeError as error:
@@ -238,7 +238,7 @@ def _enforced(given: object, key: str, struct: type[Struct]) -> JSONObject:
 
 
 def _check_enforceable(settings: AdminSettings) -> None:
-    # The keys in these texts differ from the real ones; the texts are known so. (docs/spec: NAC 2)
+    # The keys in these texts differ from the real ones: the texts are upstream's. (docs/spec: NAC 2)
     for name in _NOT_ENFORCEABLE_BACKUP:
         if not is_zero(settings.backup.get(name), fields(BackupSpec)[name]):
             raise SettingsError(f"DPA spec.nonAdmin.enforcedBackupSpec.{name} is non-enforceable by admins")
@@ -267,7 +267,7 @@ def _flag(given: object, key: str) -> bool:
 def _limit(given: object, key: str) -> int:
     value = member(given, key)
     if value is not None and (not isinstance(value, int) or isinstance(value, bool)):
-        raise SettingsError(f"spec.nonAdmin.{key} is no number")
+        raise SettingsError(f"spec.nonAdmin.{key} is not a whole number")
     return value or 0
 
 
@@ -278,7 +278,7 @@ def _texts(given: object, key: str) -> dict[str, str]:
     if not isinstance(value, Mapping) or not all(
         isinstance(each, str) for entry in value.items() for each in entry
     ):
-        raise SettingsError(f"spec.nonAdmin.{key} is no map of texts; a * has to stand in quotes")
+        raise SettingsError(f"spec.nonAdmin.{key} is not a map of texts; put a * in quotes")
     return dict(value)
 
 
@@ -305,4 +305,4 @@ def _duration(value: object, key: str) -> Duration | None:
             return Duration(int(value)) if is_digits(value) else Duration.parse(value)
     except ValueError as error:
         raise SettingsError(f"spec.{key}: {error}") from error
-    raise SettingsError(f"spec.{key} is no duration such as 2m0s")
+    raise SettingsError(f"spec.{key} is not a duration such as 2m0s")

@@ -19,11 +19,11 @@ ENTRY: Final = "settings.yaml"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SettingsFlags:
-    """What flags say in place of the config map; None leaves it to that.
+    """The flags that replace values of the config map; None if a flag is not given.
 
     Attributes:
         config_map: its name, in the namespace of the server.
-        velero_sync_period: how often the server looks through locations that do not say.
+        velero_sync_period: how often the server syncs locations that do not say.
     """
 
     config_map: str = CONFIG_MAP
@@ -40,8 +40,8 @@ class SettingsFlags:
 class SettingsSource:
     """Settings that are read again whenever the config map changes.
 
-    Bad ones end the start of the process. Later they change nothing: what held goes on to hold, and the log
-    says what is wrong.
+    Bad settings end the start of the process. Later they change nothing: the former settings stay in force,
+    and the log says what is wrong.
 
     Args:
         default_locations: the server's locations, to check their periods.
@@ -57,26 +57,26 @@ class SettingsSource:
         return self._current
 
     def on_change(self, listener: Callable[[], None]) -> None:
-        """Be told when other settings hold."""
+        """Call `listener` whenever the settings have changed."""
         self._listeners.append(listener)
 
     def start(self, config_map: JSONObject | None) -> None:
-        """Take the settings that the process starts with. Raises SettingsError."""
+        """Read the settings that the process starts with. Raises SettingsError."""
         self._current = self._read(config_map)
         self._current.check_default_locations(self._default_locations())
-        _tell("Settings of self-service", self._current)
+        _log_settings("Settings of self-service", self._current)
 
     def take(self, config_map: JSONObject | None) -> None:
-        """Take settings that have changed, if they are good."""
+        """Adopt changed settings if they are valid."""
         try:
             settings = self._read(config_map)
             settings.check_default_locations(self._default_locations())
         except SettingsError as error:
-            log.error("Changed settings are not taken, the former stay in force", error=error)
+            log.error("Changed settings are invalid and ignored, the former stay in force", error=error)
             return
         if settings != self._current:
             self._current = settings
-            _tell("Settings of self-service have changed", settings)
+            _log_settings("Settings of self-service have changed", settings)
             for listener in self._listeners:
                 listener()
 
@@ -85,7 +85,7 @@ class SettingsSource:
         try:
             document = yaml.safe_load(text(config_map, "data", ENTRY))
         except (yaml.YAMLError, RecursionError, ValueError) as error:
-            raise SettingsError(f"{ENTRY} in config map {flags.config_map} is no YAML: {error}") from error
+            raise SettingsError(f"{ENTRY} in config map {flags.config_map} is not YAML: {error}") from error
         settings = read_settings(document, velero_sync_period=flags.velero_sync_period)
         return settings.with_flags(
             require_approval=flags.require_approval,
@@ -98,7 +98,7 @@ class SettingsSource:
         )
 
 
-def _tell(event: str, settings: AdminSettings) -> None:
+def _log_settings(event: str, settings: AdminSettings) -> None:
     log.info(
         event,
         requireApprovalForBSL=settings.require_approval,

@@ -1,7 +1,7 @@
-"""When two values of a spec are the same, and how one reads in a message. Pure. (docs/spec: NAC 6.4)
+"""Comparison of the values of a spec, and their form in messages. Pure. (docs/spec: NAC 6.4)
 
-Values are compared as a Go program would after decoding: durations by length, absent texts as empty ones; an
-absent list is not an empty one.
+Values are compared as a Go program would compare them after decoding: durations by length; an absent text
+equals an empty one, but an absent list does not equal an empty one.
 """
 
 import functools
@@ -25,10 +25,9 @@ def fields(struct: type[Struct]) -> dict[str, inspect.Type]:
 
 
 def is_zero(value: object, node: inspect.Type) -> bool:
-    """Whether a value says nothing: absent, an empty text, no time at all, a part with nothing in it.
+    """Whether a value counts as not given: absent, an empty text, a duration of zero, an empty struct.
 
-    A given `false` of a field with three states, an empty list, an empty map and an empty selector do say
-    something.
+    A `false` of a field with three states, an empty list, an empty map and an empty selector count as given.
     """
     bare, optional = _bare(node)
     found = normal(value, node)
@@ -41,7 +40,7 @@ def same(one: object, other: object, node: inspect.Type) -> bool:
 
 
 def normal(value: Any, node: inspect.Type) -> Any:
-    """The value in a form that is equal for what means the same."""
+    """The value in a form that is equal for values of the same meaning."""
     bare, optional = _bare(node)
     if value is None:
         return _ABSENT
@@ -72,7 +71,7 @@ def _bare(node: inspect.Type) -> tuple[inspect.Type, bool]:
 
 
 def shown(value: Any, node: inspect.Type) -> str:
-    """The value as messages show it: Go's forms, maps sorted, so that a message never changes by itself."""
+    """The value as messages show it: in Go's form, with sorted maps, so that a message stays the same."""
     bare, _ = _bare(node)
     if isinstance(bare, inspect.CustomType):
         return str(Duration.parse(value))

@@ -1,1 +1,1 @@
-"""Whether a tenant's spec is allowed, and the spec that the server gets for it. Pure. (docs/spec: NAC 6)"""
+"""Checks of tenants' specs, and the specs that the server gets for them. Pure. (docs/spec: NAC 6)"""

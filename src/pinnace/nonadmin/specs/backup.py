@@ -1,4 +1,4 @@
-"""A tenant's BackupSpec: whether it is allowed, and the Backup's spec that follows. Pure.
+"""The checks of a tenant's BackupSpec, and the spec of the Backup that is made for it. Pure.
 
 (docs/spec: NAC 6.1, 6.5)
 """
@@ -25,10 +25,10 @@ from pinnace.nonadmin.settings.admin import AdminSettings
 from pinnace.nonadmin.specs.enforcement import filled_in, violation
 
 MAX_SNAPSHOT_TIMEOUT: Final = Duration.minutes(10)
-"""The server's own, unless the administrator enforces another."""
+"""The longest csiSnapshotTimeout of a tenant: the server's own, unless the administrator enforces another."""
 
 MAX_PARALLEL_FILES: Final = 64
-"""Each takes memory of the node agent, which all tenants share."""
+"""The most parallel files of a tenant: each takes memory of the node agent, which all tenants share."""
 
 _EXCLUDED_BY_SCOPE: Final = {
     "excludedClusterScopedResources": CLUSTER_OWN_KINDS,
@@ -44,12 +44,12 @@ _PREFIX: Final = "NonAdminBackup spec.backupSpec"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StorageChoice:
-    """What is known of the location that a request names.
+    """The location that a request names.
 
     Attributes:
         request: the NonAdminBackupStorageLocation in the tenant's namespace.
         location: the BackupStorageLocation with its id.
-        ambiguous: why the BackupStorageLocation could not be told.
+        ambiguous: why the BackupStorageLocation could not be determined.
     """
 
     request: JSONObject | None = None
@@ -65,7 +65,7 @@ def location_id(non_admin_location: JSONObject | None) -> str:
 def backup_problem(
     non_admin_backup: JSONObject, storage: StorageChoice, settings: AdminSettings, server_namespace: str
 ) -> str:
-    """Why a request is refused; empty if it is not. The first failing check counts."""
+    """Why a request is refused, by the first check that fails; empty if it is valid."""
     namespace = text(non_admin_backup, "metadata", "namespace")
     spec = mapping(non_admin_backup, "spec").get("backupSpec")
     if namespace == server_namespace:
@@ -115,12 +115,12 @@ def _scope_problem(spec: JSONObject, namespace: str) -> str:
 
 
 def _filter_problem(spec: JSONObject, settings: AdminSettings) -> str:
-    """Why the filters, with what the administrator prescribes, cannot be used.
+    """Why the filters cannot be used with those that the administrator prescribes; empty if they can.
 
     A tenant's filter of one kind must not get around a prescribed filter of the other kind.
     """
     if spec.get("snapshotMoveData") and not settings.backup.get("snapshotMoveData"):
-        # Its pods run in the server's namespace and read whole volumes: the administrator decides about that.
+        # Its pods run in the server's namespace and read whole volumes: only an administrator allows that.
         return f"{_PREFIX}.snapshotMoveData is restricted, can only be set where the administrator sets it"
     filled = decode(BackupSpec, filled_in(BackupSpec, settings.backup, spec))
     errors = [
@@ -131,7 +131,7 @@ def _filter_problem(spec: JSONObject, settings: AdminSettings) -> str:
 
 
 def _wait_problem(spec: JSONObject, settings: AdminSettings) -> str:
-    """Snapshots that never come would block all requests behind this one in the queue."""
+    """Why the timeout is refused: a snapshot that never comes would block all requests behind this one."""
     timeout = Duration.parse(text(spec, "csiSnapshotTimeout") or "0s")
     if timeout > MAX_SNAPSHOT_TIMEOUT and not settings.backup.get("csiSnapshotTimeout"):
         return f"{_PREFIX}.csiSnapshotTimeout can not be longer than {MAX_SNAPSHOT_TIMEOUT}"

@@ -1,7 +1,7 @@
-"""Whether a tenant's credentials are nothing but keys. Pure. (docs/spec: NAC 17 A17)
+"""Checks that a tenant's credentials contain only keys. Pure. (docs/spec: NAC 17 A17)
 
 The files of cloud tools can also name programs to run, files to read, roles to assume and metadata services
-to ask, all with the rights of the server's pod. So only what is known to be a key passes; no value is shown.
+to ask, all with the rights of the server's pod. So only known options pass; no value is shown.
 """
 
 import base64
@@ -48,12 +48,12 @@ MAX_SECRET_CHARACTERS: Final = 128 * 1024
 
 
 def credentials_problem(provider: str, secret: JSONObject, key: str) -> str:
-    """Why the credentials are refused; empty if they are not.
+    """Why the credentials are refused; empty if they are valid.
 
     Args:
-        provider: by its short name.
+        provider: its short name.
         secret: the Secret as the API server has it.
-        key: of the Secret's data.
+        key: the key of the Secret's data that holds the credentials.
     """
     if sum(len(str(value)) for value in mapping(secret, "data").values()) > MAX_SECRET_CHARACTERS:
         # It is copied for each location that names it, and no quota of the tenant counts the copies.
@@ -67,7 +67,7 @@ def credentials_problem(provider: str, secret: JSONObject, key: str) -> str:
             return f"BSL credentials are longer than {MAX_BYTES} bytes"
         given = content.decode()
     except (binascii.Error, UnicodeDecodeError, ValueError):
-        return "BSL credentials are no text"
+        return "BSL credentials are not UTF-8 text in base64"
     match provider:
         case "aws":
             return _aws_problem(given)
@@ -83,7 +83,7 @@ def _aws_problem(given: str) -> str:
     try:
         parser.read_string(given)
     except configparser.Error as error:
-        return f"BSL credentials are no AWS credentials file: {type(error).__name__}"
+        return f"BSL credentials are not an AWS credentials file: {type(error).__name__}"
     for section in parser.sections():
         for option in parser.options(section):
             if option not in _AWS_KEYS:
@@ -98,7 +98,7 @@ def _gcp_problem(given: str) -> str:
     try:
         document = json.loads(given)
     except (json.JSONDecodeError, RecursionError):
-        return "BSL credentials are no GCP key file"
+        return "BSL credentials are not a GCP key file"
     if text(document, "type") != "service_account":
         return "BSL credentials are not the key file of a service account, only static keys are allowed"
     for name in mapping(document):

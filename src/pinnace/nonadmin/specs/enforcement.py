@@ -1,4 +1,4 @@
-"""What an administrator prescribes for tenants' specs: checked field by field, and filled in. Pure.
+"""Enforcement of the fields that an administrator prescribes: specs are checked, and filled in. Pure.
 
 (docs/spec: NAC 6.4)
 """
@@ -14,7 +14,7 @@ from pinnace.nonadmin.settings.values import fields, is_zero, same, shown
 
 
 def violation(struct: type[Struct], enforced: JSONObject, given: JSONObject, path: str) -> str:
-    """What a spec says against the administrator's will, as the message of a condition; empty if nothing.
+    """The first field that contradicts the administrator, as the message of a condition; empty if none does.
 
     Args:
         path: of the spec, for the message.
@@ -27,7 +27,7 @@ def violation(struct: type[Struct], enforced: JSONObject, given: JSONObject, pat
 
 
 def location_violation(enforced: JSONObject, given: JSONObject) -> str:
-    """The same for a location, whose bucket, prefix and authority stand or fall together."""
+    """The same for a location, whose bucket, prefix and authority are compared together."""
     path = "spec.backupStorageLocationSpec"
     for name, node in fields(BackupStorageLocationSpec).items():
         wanted, wish = enforced.get(name), given.get(name)
@@ -58,7 +58,7 @@ def _shown(name: str, wanted: object) -> str:
 
 
 def filled_in(struct: type[Struct], enforced: JSONObject, given: JSONObject) -> JSONObject:
-    """A copy of a spec with what is prescribed where it says nothing."""
+    """A copy of a spec with the prescribed value of each field that it does not give."""
     filled = present(given)
     for name, node in fields(struct).items():
         wanted = enforced.get(name)

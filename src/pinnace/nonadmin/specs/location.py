@@ -1,4 +1,4 @@
-"""A tenant's storage location: whether it is allowed, and the location's spec that follows. Pure.
+"""The checks of a tenant's storage location, and the spec of the BackupStorageLocation made for it. Pure.
 
 (docs/spec: NAC 6.3, 12.3, 17 A16-A20)
 """
@@ -38,21 +38,21 @@ ALLOWED_CONFIG: Final = {
     "gcp": frozenset({"kmsKeyName"}),
     "azure": frozenset({"resourceGroup", "storageAccount", "subscriptionId", "blockSizeInBytes"}),
 }
-"""Providers that tenants may use, and their settings that reach nothing on the server's side."""
+"""The providers that tenants may use, and their settings that affect only the tenant's store."""
 
 _METADATA_HOSTS: Final = ("metadata", "metadata.google.internal")
 MAX_PREFIX_CHARACTERS: Final = 512
 MIN_VALIDATION_FREQUENCY: Final = Duration.seconds(10)
-"""More often, and the server would do nothing but look at that one location."""
+"""The shortest period of validation: below it, one location would keep the server busy."""
 
 
 def location_spec_of(non_admin_location: JSONObject) -> JSONObject:
-    """What the tenant wrote, without what says nothing; empty if there is nothing to read."""
+    """The spec that the tenant wrote, without nulls; empty if it is not a map."""
     return present(mapping(non_admin_location, "spec", "backupStorageLocationSpec"))
 
 
 def location_problem(non_admin_location: JSONObject, settings: AdminSettings, server_namespace: str) -> str:
-    """Why a location is refused, but for its credentials; empty if it is not. The first check counts."""
+    """Why a location is refused, by the first check that fails; empty if valid. Not for credentials."""
     if text(non_admin_location, "metadata", "namespace") == server_namespace:
         return "NonAdminBackupStorageLocation can not be used in the namespace of the server"
     if not isinstance(mapping(non_admin_location, "spec").get("backupStorageLocationSpec"), dict):
@@ -74,16 +74,16 @@ def location_problem(non_admin_location: JSONObject, settings: AdminSettings, se
         _period_problem(spec, settings)
         or location_violation(settings.location, spec)
         or "; ".join(check_part(BackupStorageLocationSpec, spec, _PREFIX).errors)
-        or _hostile(spec, settings)
+        or _reach_problem(spec, settings)
     )
 
 
 def secret_problem(non_admin_location: JSONObject, secret: JSONObject | None, settings: AdminSettings) -> str:
-    """Why the credentials are refused; empty if they are not."""
+    """Why the credentials are refused; empty if they are valid."""
     spec = location_spec_of(non_admin_location)
     name, key = text(spec, "credential", "name"), text(spec, "credential", "key")
     if "/" in name:
-        return f"{_PREFIX}.credential.name is no name of a Secret"
+        return f"{_PREFIX}.credential.name is not the name of a Secret"
     if secret is None:
         return f'BSL credentials secret not found: Secret "{name}" not found'
     return credentials_problem(
@@ -102,8 +102,8 @@ def _period_problem(spec: JSONObject, settings: AdminSettings) -> str:
     return ""
 
 
-def _hostile(spec: JSONObject, settings: AdminSettings) -> str:
-    """What would let the server act outside the tenant's own bucket."""
+def _reach_problem(spec: JSONObject, settings: AdminSettings) -> str:
+    """Why the spec is refused: it would let the server act outside the tenant's own bucket; empty if not."""
     store, config = mapping(spec, "objectStorage"), mapping(spec, "config")
     bucket, prefix = text(store, "bucket"), text(store, "prefix")
     if text(store, "caCertRef", "name"):
@@ -112,7 +112,7 @@ def _hostile(spec: JSONObject, settings: AdminSettings) -> str:
             "namespace): write the CA bundle into caCert"
         )
     if "/" in bucket or not bucket.isprintable():
-        return f"{_PREFIX}.objectStorage.bucket is no name of a bucket"
+        return f"{_PREFIX}.objectStorage.bucket is not the name of a bucket"
     if not is_plain_prefix(prefix):
         return (
             f"{_PREFIX}.objectStorage.prefix can not be used: it may not begin or end with a slash, "
@@ -140,7 +140,7 @@ def _hostile(spec: JSONObject, settings: AdminSettings) -> str:
 
 
 def is_plain_prefix(prefix: str) -> bool:
-    """Whether a prefix stays below the one that it is put behind. (docs/spec: NAC 17 A19)"""
+    """Whether a prefix stays below the one that it is appended to. (docs/spec: NAC 17 A19)"""
     if not prefix:
         return True
     parts = prefix.split("/")
@@ -153,14 +153,14 @@ def is_plain_prefix(prefix: str) -> bool:
 
 
 def _url_problem(url: str, allowed: Addresses) -> str:
-    """What is wrong with a store's URL. What names resolve to is checked where connections are made."""
+    """What is wrong with a store's URL; empty if nothing. Connections check the resolved addresses."""
     try:
         parts = urlsplit(url)
         host = parts.hostname or ""
     except ValueError:
         host = ""
     if not host or parts.scheme not in ("http", "https") or parts.username is not None:
-        return "is no http or https URL of a store"
+        return "is not an http or https URL of a store"
     try:
         allowed.check_literal(host)
         if host.lower().rstrip(".") in _METADATA_HOSTS:
@@ -175,7 +175,7 @@ def _provider(spec: JSONObject) -> str:
 
 
 def location_spec(non_admin_location: JSONObject, settings: AdminSettings, unique_id: str) -> JSONObject:
-    """The BackupStorageLocation's spec for one that was found valid. (docs/spec: NAC 12.3)"""
+    """The BackupStorageLocation's spec for a location that was found valid. (docs/spec: NAC 12.3)"""
     spec = filled_in(BackupStorageLocationSpec, settings.location, location_spec_of(non_admin_location))
     namespace, prefix = (
         text(non_admin_location, "metadata", "namespace"),

@@ -1,4 +1,4 @@
-"""A tenant's RestoreSpec: whether it is allowed, and the Restore's spec that follows. Pure.
+"""The checks of a tenant's RestoreSpec, and the spec of the Restore that is made for it. Pure.
 
 (docs/spec: NAC 6.2, 6.6, 17 A12-A15)
 """
@@ -38,10 +38,10 @@ def restore_problem(
     settings: AdminSettings,
     server_namespace: str,
 ) -> str:
-    """Why a request is refused; empty if it is not. The first failing check counts.
+    """Why a request is refused, by the first check that fails; empty if it is valid.
 
     Args:
-        non_admin_backup: the NonAdminBackup that it names, in its own namespace.
+        non_admin_backup: the NonAdminBackup that the request names, in its own namespace.
     """
     spec = mapping(non_admin_restore, "spec").get("restoreSpec")
     if text(non_admin_restore, "metadata", "namespace") == server_namespace:
@@ -58,7 +58,7 @@ def restore_problem(
         return f"{_RESTRICTED}.scheduleName is restricted"
     if problem := _backup_problem(spec, non_admin_backup):
         return problem
-    # A modifier is a config map of the server's namespace; a status is nothing that `edit` may write.
+    # A modifier is a config map of the server's namespace; the role `edit` may not write a status.
     for name in ("includedNamespaces", "excludedNamespaces", "namespaceMapping", *_NOT_FOR_TENANTS):
         if spec.get(name) is not None:
             return f"{_RESTRICTED}.{name} is restricted"
@@ -78,7 +78,7 @@ def restore_problem(
 
 
 def _selector_problem(spec: JSONObject, settings: AdminSettings) -> str:
-    """A tenant's label selectors must not get around the administrator's."""
+    """Why the label selectors are refused: a tenant's must not get around the administrator's."""
     filled = decode(RestoreSpec, filled_in(RestoreSpec, settings.restore, present(spec)))
     errors = label_choice_errors(filled.label_selector, filled.or_label_selectors, "restore")
     return f"{_PREFIX}: {'; '.join(errors)}" if errors else ""

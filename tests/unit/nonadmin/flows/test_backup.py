@@ -56,7 +56,7 @@ def end(service: Service, backup: JSONObject, phase: str = "Completed") -> None:
 
 
 @pytest.mark.spec("NAC-020")
-async def test_valid_request_is_created_in_one_pass(service: Service) -> None:
+async def test_a_valid_request_gets_its_backup_in_one_pass(service: Service) -> None:
     service.cluster.add(NON_ADMIN_BACKUPS, "shop", "nightly", spec={"backupSpec": {}})
 
     assert await service.look(NON_ADMIN_BACKUPS, "shop", "nightly") == DONE
@@ -89,7 +89,7 @@ async def test_valid_request_is_created_in_one_pass(service: Service) -> None:
 
 
 @pytest.mark.spec("NAC-021")
-async def test_invalid_request_waits_for_its_user_and_never_is_new_again(service: Service) -> None:
+async def test_an_invalid_request_backs_off_and_is_never_new_again(service: Service) -> None:
     service.cluster.add(
         NON_ADMIN_BACKUPS, "shop", "nightly", spec={"backupSpec": {"includedNamespaces": ["other"]}}
     )
@@ -110,7 +110,7 @@ async def test_invalid_request_waits_for_its_user_and_never_is_new_again(service
 
 
 @pytest.mark.spec("NAC-022")
-async def test_second_pass_writes_nothing(service: Service) -> None:
+async def test_a_second_pass_writes_nothing(service: Service) -> None:
     await made(service)
     before = service.cluster.writes()
 
@@ -197,7 +197,7 @@ async def test_progress_is_mirrored(service: Service) -> None:
 
 
 async def test_a_new_request_takes_four_writes(service: Service) -> None:
-    """Its status with the id, the finalizer, the Backup, what is mirrored of it: in this order."""
+    """The status with the id, the finalizer, the Backup, the mirrored status: in this order."""
     backup = await made(service)
 
     assert service.cluster.writes() == [
@@ -208,7 +208,7 @@ async def test_a_new_request_takes_four_writes(service: Service) -> None:
     ]
 
 
-async def test_an_id_that_was_just_made_is_not_asked_for(service: Service) -> None:
+async def test_a_new_id_is_not_looked_up(service: Service) -> None:
     await made(service)
 
     assert [call for call in service.cluster.calls if call[:2] == ("get", "backups")] == []
@@ -223,7 +223,7 @@ async def test_the_servers_queue_changes_nothing_of_the_request(service: Service
         assert non_admin_backup(service) == before
 
 
-async def test_nulls_in_a_backup_are_no_change(service: Service) -> None:
+async def test_nulls_in_a_backup_cause_no_write(service: Service) -> None:
     backup = await made(service)
     spec = {**backup["spec"], "labelSelector": None, "hooks": {"resources": [{"name": "x", "pre": None}]}}
     service.cluster.change(BACKUPS, SERVER, backup["metadata"]["name"], spec=spec)
@@ -327,7 +327,7 @@ async def test_an_invalid_request_can_be_deleted_for_good(service: Service) -> N
 
 
 @pytest.mark.spec("NAC-029", "NAC-056")
-async def test_deletion_for_good(service: Service) -> None:
+async def test_permanent_deletion_removes_restores_the_backup_and_its_data(service: Service) -> None:
     backup = await made(service)
     await made(service, "other")
     name, uid = backup["metadata"]["name"], backup["metadata"]["uid"]
@@ -350,7 +350,7 @@ async def test_deletion_for_good(service: Service) -> None:
     assert non_admin_backup(service)["metadata"]["deletionTimestamp"]
     assert service.cluster.of(DELETE_REQUESTS) == []
 
-    # Somebody else is quicker with the restore.
+    # The restore is deleted in the meantime.
     service.cluster.before_write = lambda verb, plural, _: (
         service.cluster.remove(NON_ADMIN_RESTORES, "shop", "mine")
         if (verb, plural) == ("delete", "nonadminrestores")
@@ -384,7 +384,7 @@ async def test_deletion_for_good(service: Service) -> None:
 
 
 @pytest.mark.spec("NAC-030")
-async def test_a_deletion_that_failed_is_shown_and_asked_again(service: Service) -> None:
+async def test_a_deletion_that_failed_is_shown_and_requested_again(service: Service) -> None:
     backup = await made(service)
     service.cluster.remove(NON_ADMIN_BACKUPS, "shop", "nightly")
     spec = {"backupSpec": {}, "deleteBackup": True}
@@ -409,7 +409,7 @@ async def test_a_deletion_that_failed_is_shown_and_asked_again(service: Service)
 
 
 @pytest.mark.spec("NAC-032")
-async def test_a_backup_from_storage_is_taken_over_unjudged(service: Service) -> None:
+async def test_a_backup_from_storage_is_taken_over_without_validation(service: Service) -> None:
     backup = await made(service)
     end(service, backup)
     unique_id = non_admin_backup(service)["status"]["veleroBackup"]["nacuuid"]
@@ -427,7 +427,7 @@ async def test_a_backup_from_storage_is_taken_over_unjudged(service: Service) ->
 
 
 @pytest.mark.spec("NAC-032", "NAC-054")
-async def test_a_label_that_names_nothing_makes_nothing(service: Service) -> None:
+async def test_a_label_without_a_backup_leads_to_no_backup(service: Service) -> None:
     label = {"openshift.io/oadp-nab-synced-from-nacuuid": "nothing"}
     spec = {"backupSpec": {"includedNamespaces": ["*"]}}
     service.cluster.add(NON_ADMIN_BACKUPS, "shop", "nightly", metadata={"labels": label}, spec=spec)
@@ -441,7 +441,7 @@ async def test_a_label_that_names_nothing_makes_nothing(service: Service) -> Non
 
 
 @pytest.mark.spec("NAC-032")
-async def test_an_empty_label_is_none(service: Service) -> None:
+async def test_an_empty_label_counts_as_none(service: Service) -> None:
     label = {"openshift.io/oadp-nab-synced-from-nacuuid": ""}
     service.cluster.add(
         NON_ADMIN_BACKUPS, "shop", "nightly", metadata={"labels": label}, spec={"backupSpec": {}}
@@ -453,7 +453,7 @@ async def test_an_empty_label_is_none(service: Service) -> None:
 
 
 @pytest.mark.spec("NAC-054")
-async def test_a_taken_over_backup_that_goes_is_not_made_again(service: Service) -> None:
+async def test_a_taken_over_backup_that_is_gone_is_not_made_again(service: Service) -> None:
     backup = await made(service)
     end(service, backup)
     label = {"openshift.io/oadp-nab-synced-from-nacuuid": backup["metadata"]["name"]}
@@ -472,7 +472,7 @@ async def test_a_taken_over_backup_that_goes_is_not_made_again(service: Service)
     assert service.cluster.of(BACKUPS) == []
 
 
-async def test_what_was_accepted_stays_so_when_its_surroundings_change(service: Service) -> None:
+async def test_an_accepted_request_stays_accepted_until_its_spec_changes(service: Service) -> None:
     await made(service)
     service.settings = type(service.settings)(backup={"ttl": "1h"})
     await service.settle()

@@ -75,7 +75,7 @@ class Lives(RuleBasedStateMachine):
 
     @rule(name=names, victim=names, deletes=st.booleans())
     def steal(self, name: str, victim: str, deletes: bool) -> None:
-        """The bank says that a backup of the shop is its own, found in storage."""
+        """The bank claims a backup of the shop as its own, found in storage."""
         non_admin_backup = self.cluster.peek(NON_ADMIN_BACKUPS, "shop", victim) or {}
         stolen = non_admin_backup.get("status", {}).get("veleroBackup", {}).get("nacuuid")
         if stolen and self.cluster.peek(NON_ADMIN_BACKUPS, "bank", name) is None:
@@ -116,7 +116,7 @@ class Lives(RuleBasedStateMachine):
 
     @rule(tenant=tenants, name=names, resource=st.sampled_from((NON_ADMIN_BACKUPS, NON_ADMIN_RESTORES)))
     def strip(self, tenant: str, name: str, resource: Any) -> None:
-        """Take our finalizer off, and the request away."""
+        """Remove our finalizer, and then the request."""
         obj = self.cluster.peek(resource, tenant, name)
         if obj is not None:
             metadata = {**obj["metadata"], "finalizers": []}
@@ -242,7 +242,7 @@ class Lives(RuleBasedStateMachine):
 
     @invariant()
     def one_request_leads_to_one_backup(self) -> None:
-        """What was shown as queued is never made again, whatever becomes of it."""
+        """A Backup whose request was shown as queued is never made again, even if it is gone."""
         ids = [
             non_admin_backup["status"]["veleroBackup"]["nacuuid"]
             for non_admin_backup in self.cluster.of(NON_ADMIN_BACKUPS)
@@ -259,7 +259,7 @@ class Lives(RuleBasedStateMachine):
                 self.queued.add(non_admin_backup["status"]["veleroBackup"]["nacuuid"])
 
     def teardown(self) -> None:
-        """Let everything come to rest: then delete everything, and nothing may be left."""
+        """Settle, delete everything, and check that nothing is left."""
         asyncio.run(self.service.settle())
         for non_admin_backup in self.cluster.of(NON_ADMIN_BACKUPS):
             if not non_admin_backup["metadata"].get("deletionTimestamp"):
@@ -272,7 +272,7 @@ class Lives(RuleBasedStateMachine):
             asyncio.run(self.service.settle())
             self.serve_deletions_now()
         asyncio.run(self.service.settle())
-        # What was served when its request lost its finalizer waits for the sweep.
+        # An object that was served when its request lost its finalizer waits for the sweep.
         sweep = Collector(self.cluster.client, SERVER, self.service.views, lambda: self.service.settings)
         asyncio.run(sweep.reconcile(KEY))
         assert self.cluster.of(NON_ADMIN_BACKUPS) == []
@@ -339,10 +339,10 @@ _json = st.recursive(
         ({}, {"ttl": "1h", "labelSelector": {"matchLabels": {"a": "b"}}, "hooks": {"resources": []}})
     ),
 )
-def test_nothing_that_a_tenant_writes_is_a_defect(
+def test_any_request_ends_in_a_condition_or_a_retry(
     spec: JSONObject, inner: JSONObject, labels: dict[str, str], missing: bool, enforced: JSONObject
 ) -> None:
-    """Even what no API server would admit ends in a condition or a retry, never in an unforeseen error."""
+    """Even requests that no API server admits end in a condition or a retry, never in another error."""
     from pinnace.nonadmin.objects import NON_ADMIN_DOWNLOADS, NON_ADMIN_LOCATIONS
 
     service = Service(settings=AdminSettings(backup=enforced, restore={}, location={}))

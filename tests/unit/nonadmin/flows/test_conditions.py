@@ -33,7 +33,7 @@ def seen(holds: bool, message: str = "m", kind: str = "Accepted") -> Observation
     return Observation(type=kind, holds=holds, reason="R", message=message)
 
 
-def test_the_time_moves_with_the_status_only() -> None:
+def test_the_transition_time_changes_only_with_the_status() -> None:
     status = with_condition(with_condition({}, seen(True), START), seen(True, kind="Queued"), START)
     again = with_condition(status, seen(True, "other"), LATER)
     assert [each["type"] for each in again["conditions"]] == ["Accepted", "Queued"]

@@ -55,7 +55,7 @@ def copies(service: Service) -> tuple[int, int]:
 
 
 @pytest.mark.spec("NAC-038")
-async def test_without_approval() -> None:
+async def test_without_required_approval_a_location_is_created_at_once() -> None:
     one = service()
     await asked(one)
     assert [kind for kind, _, _ in conditions(non_admin_location(one))] == [
@@ -94,7 +94,7 @@ async def test_without_approval() -> None:
 
 
 @pytest.mark.spec("NAC-039")
-async def test_with_approval() -> None:
+async def test_with_required_approval_a_location_waits_for_the_decision() -> None:
     one = service(approval=True)
     await asked(one)
     assert copies(one) == (0, 0)
@@ -120,7 +120,7 @@ async def test_with_approval() -> None:
 
 
 @pytest.mark.spec("NAC-040")
-async def test_an_edit_after_approval_is_not_taken() -> None:
+async def test_an_edit_after_approval_is_refused() -> None:
     one = service()
     await asked(one)
     before = one.cluster.of(LOCATIONS)
@@ -143,7 +143,7 @@ async def test_an_edit_after_approval_is_not_taken() -> None:
 
 
 @pytest.mark.spec("NAC-041")
-async def test_deletion() -> None:
+async def test_deletion_removes_the_copies_and_the_requests_on_the_location() -> None:
     one = service()
     await asked(one)
     for name, storage in (("on-it", "mine"), ("elsewhere", "")):
@@ -156,7 +156,7 @@ async def test_deletion() -> None:
 
 
 @pytest.mark.spec("NAC-017")
-async def test_a_secret_of_another_namespace_does_not_count() -> None:
+async def test_a_secret_of_another_namespace_is_not_used() -> None:
     one = service()
     for namespace in ("other", SERVER):
         one.cluster.add(SECRETS, namespace, "keys", type="Opaque", data={"cloud": KEYS})
@@ -171,7 +171,7 @@ async def test_a_secret_of_another_namespace_does_not_count() -> None:
 
 
 @pytest.mark.spec("NAC-042")
-async def test_a_secret_that_comes_later() -> None:
+async def test_a_location_waits_for_a_secret_that_comes_later() -> None:
     one = service()
     one.cluster.add(NON_ADMIN_LOCATIONS, "shop", "mine", spec={"backupStorageLocationSpec": SPEC})
     result = await one.look(NON_ADMIN_LOCATIONS, "shop", "mine")
@@ -187,7 +187,7 @@ async def test_a_secret_that_comes_later() -> None:
     assert non_admin_location(one)["status"]["phase"] == "Created"
 
 
-async def test_rotated_keys_and_edits_by_hand() -> None:
+async def test_rotated_keys_are_copied_and_edits_of_the_copies_reverted() -> None:
     one = service()
     await asked(one)
     rotated = KEYS.replace("PWEK", "PWMK")
@@ -207,7 +207,7 @@ async def test_rotated_keys_and_edits_by_hand() -> None:
     )
 
 
-async def test_a_copy_that_is_refused_shows() -> None:
+async def test_a_refused_copy_shows_in_the_conditions() -> None:
     one = service()
 
     def refuse(verb: str, plural: str, _name: str) -> None:
@@ -230,7 +230,7 @@ async def test_a_copy_that_is_refused_shows() -> None:
     assert seconds[-1] == 600
 
 
-async def test_a_request_without_its_status_is_mended() -> None:
+async def test_the_status_of_an_approval_request_is_restored() -> None:
     one = service(approval=True)
     await asked(one)
     one.cluster.change(NON_ADMIN_LOCATION_REQUESTS, SERVER, request(one)["metadata"]["name"], status={})
@@ -270,7 +270,7 @@ async def test_a_secret_of_any_type_is_copied_as_nothing_but_a_key(kind: str) ->
     assert non_admin_location(one)["status"]["phase"] == "Created"
 
 
-async def test_a_copy_that_is_refused_says_why_once() -> None:
+async def test_the_reason_of_a_refused_copy_is_written_once() -> None:
     one = service()
 
     def refuse(verb: str, plural: str, _name: str) -> None:

@@ -32,7 +32,7 @@ async def asked(service: Service, **spec: object) -> None:
 
 
 @pytest.mark.spec("NAC-033")
-async def test_from_the_wish_to_its_end(service: Service) -> None:
+async def test_a_restore_is_created_mirrored_and_completed(service: Service) -> None:
     await asked(service)
     assert non_admin_restore(service)["status"]["phase"] == "Created"
     assert conditions(non_admin_restore(service)) == [
@@ -108,7 +108,7 @@ async def test_a_finished_restore_outlives_its_backup(service: Service) -> None:
 
 
 @pytest.mark.spec("NAC-055")
-async def test_a_deletion_before_there_is_an_id(service: Service) -> None:
+async def test_a_request_without_an_id_can_be_deleted(service: Service) -> None:
     finalizer = "nonadminrestore.oadp.openshift.io/finalizer"
     spec = {"restoreSpec": {"backupName": "nightly"}}
     service.cluster.add(NON_ADMIN_RESTORES, "shop", "back", metadata={"finalizers": [finalizer]}, spec=spec)

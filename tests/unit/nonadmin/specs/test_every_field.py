@@ -106,7 +106,7 @@ def test_the_tables_name_every_field() -> None:
 
 
 def verdict(field: str, given: Any, problem: str, made: Spec) -> str:
-    """What has become of a field."""
+    """How a field was treated."""
     if problem:
         assert NAMED_OTHERWISE.get(field, field) in problem
         return REFUSED

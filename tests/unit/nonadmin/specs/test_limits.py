@@ -7,7 +7,7 @@ import pytest
 from pinnace.api.nonadmin.names import Origin
 from pinnace.api.objects import JSONObject
 from pinnace.kube.errors import ServerFault
-from pinnace.nonadmin.flows.limits import Places, first, is_waiting
+from pinnace.nonadmin.flows.limits import Slots, first, is_waiting
 from pinnace.nonadmin.identity import owner_metadata
 from pinnace.nonadmin.objects import NON_ADMIN_BACKUPS, NON_ADMIN_RESTORES
 from pinnace.nonadmin.settings.admin import AdminSettings
@@ -23,24 +23,24 @@ def made(name: str, namespace: str = "shop", **status: str) -> JSONObject:
     return {"metadata": {"name": name, "namespace": SERVER, **marked}, "status": status}
 
 
-def test_places_are_taken_and_freed() -> None:
-    places, freed = Places(Origin.BACKUP), list[str]()
-    places.on_free(freed.append)
-    places.put(made("one"))
-    places.put(made("one", phase="InProgress"))
-    places.put(made("two"))
-    places.put(made("other", "blog"))
-    places.put({"metadata": {"name": "admins"}})
+def test_slots_are_taken_and_freed() -> None:
+    slots, freed = Slots(Origin.BACKUP), list[str]()
+    slots.on_free(freed.append)
+    slots.put(made("one"))
+    slots.put(made("one", phase="InProgress"))
+    slots.put(made("two"))
+    slots.put(made("other", "blog"))
+    slots.put({"metadata": {"name": "admins"}})
 
-    assert (places.taken("shop"), places.taken("shop", besides="two"), places.taken("none")) == (2, 1, 0)
-    places.put(made("one", phase="FailedValidation"))
-    places.put(made("one", phase="FailedValidation"))
-    places.remove(made("two"))
-    assert (places.taken("shop"), places.taken("blog")) == (0, 1)
+    assert (slots.taken("shop"), slots.taken("shop", besides="two"), slots.taken("none")) == (2, 1, 0)
+    slots.put(made("one", phase="FailedValidation"))
+    slots.put(made("one", phase="FailedValidation"))
+    slots.remove(made("two"))
+    assert (slots.taken("shop"), slots.taken("blog")) == (0, 1)
     assert freed == ["shop", "shop"]
 
 
-def test_the_oldest_go_on_first() -> None:
+def test_the_oldest_waiting_requests_come_first() -> None:
     waiting = [
         {"metadata": {"name": name, "namespace": "shop", "creationTimestamp": f"2030-01-01T00:00:0{second}Z"}}
         for name, second in (("c", 3), ("b", 1), ("a", 1), ("d", 9))
@@ -79,7 +79,7 @@ async def test_a_request_over_the_limit_waits_and_then_continues() -> None:
     assert (len(service.cluster.of(BACKUPS)), len(waiting)) == (4, 3)
 
 
-async def test_a_place_is_kept_while_the_api_server_refuses_and_given_up_with_the_request() -> None:
+async def test_a_slot_is_kept_while_the_api_server_refuses_and_freed_with_the_request() -> None:
     service = Service(settings=AdminSettings(max_unfinished_backups=1))
 
     def refuse(verb: str, plural: str, _name: str) -> None:
@@ -102,7 +102,7 @@ async def test_a_place_is_kept_while_the_api_server_refuses_and_given_up_with_th
     assert len(service.cluster.of(BACKUPS)) == 1
 
 
-async def test_a_request_without_a_place_can_be_deleted() -> None:
+async def test_a_request_without_a_slot_can_be_deleted() -> None:
     service = Service(settings=AdminSettings(max_unfinished_backups=1))
     await back_up(service, "first", "second")
     (late,) = [each for each in service.cluster.of(NON_ADMIN_BACKUPS) if is_waiting(each)]
@@ -111,7 +111,7 @@ async def test_a_request_without_a_place_can_be_deleted() -> None:
     assert len(service.cluster.of(NON_ADMIN_BACKUPS)) == 1
 
 
-async def test_the_name_of_an_own_backup_frees_no_place() -> None:
+async def test_naming_ones_own_backup_frees_no_slot() -> None:
     service = Service(settings=AdminSettings(max_unfinished_backups=1))
     await back_up(service, "first")
     (backup,) = service.cluster.of(BACKUPS)

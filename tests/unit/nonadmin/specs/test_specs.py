@@ -1,4 +1,4 @@
-"""What tenants may ask for, and what follows from it. (docs/spec: NAC 6)"""
+"""The checks of tenants' specs, and the specs made from them. (docs/spec: NAC 6)"""
 
 from typing import Any
 
@@ -53,20 +53,20 @@ OTHERS = (
         (["*"], OTHERS),
     ],
 )
-def test_included_namespaces(given: list[str] | None, text: str) -> None:
+def test_only_the_own_namespace_may_be_included(given: list[str] | None, text: str) -> None:
     assert judged(includedNamespaces=given) == text
 
 
 @pytest.mark.spec("NAC-008")
 @pytest.mark.parametrize("name", ["excludedNamespaces", "volumeSnapshotLocations"])
-def test_lists_that_must_be_absent(name: str) -> None:
+def test_a_restricted_list_is_refused_unless_absent(name: str) -> None:
     for given in (["shop"], []):
         assert judged(**{name: given}) == f"NonAdminBackup spec.backupSpec.{name} is restricted"
     assert judged(**{name: None}) == ""
 
 
 @pytest.mark.spec("NAC-009")
-def test_cluster_resources() -> None:
+def test_cluster_scoped_resources_are_refused() -> None:
     text = "NonAdminBackup spec.backupSpec.includeClusterResources is restricted, can only be set to false"
     assert judged(includeClusterResources=True) == text
     assert judged(includeClusterResources=False) == judged(includeClusterResources=None) == ""
@@ -111,7 +111,7 @@ def created(nacuuid: str = "id-1", phase: str = "Created") -> Spec:
         (StorageChoice(request=created(), location={"status": {"phase": "Available"}}), ""),
     ],
 )
-def test_storage_location(storage: StorageChoice, text: str) -> None:
+def test_a_storage_location_must_be_usable(storage: StorageChoice, text: str) -> None:
     assert backup_problem(non_admin_backup(storageLocation="mine"), storage, AdminSettings(), SERVER) == text
 
 
@@ -197,7 +197,7 @@ def test_every_field_has_an_enforcement_case() -> None:
 
 @pytest.mark.spec("NAC-011", "NAC-059")
 @pytest.mark.parametrize("name", BACKUP_CASES)
-def test_enforcement_of_a_backup(name: str) -> None:
+def test_a_backup_that_contradicts_an_enforced_field_is_refused(name: str) -> None:
     enforced, same, different, shown = BACKUP_CASES[name]
     settings = AdminSettings(backup={name: enforced})
 
@@ -290,7 +290,7 @@ def test_an_empty_spec_is_filled_in() -> None:
 
 
 @pytest.mark.spec("NAC-013")
-def test_own_exclusions_come_first() -> None:
+def test_the_tenants_exclusions_come_first() -> None:
     excluded = backup_spec(non_admin_backup(excludedResources=["secrets"]), NONE, AdminSettings())[
         "excludedResources"
     ]
@@ -335,12 +335,12 @@ RESTRICTED = "NonAdminRestore nonAdminRestore.spec.restoreSpec."
         ({"backupName": "x", "namespaceMapping": {}}, READY, f"{RESTRICTED}namespaceMapping is restricted"),
     ],
 )
-def test_restores(spec: Spec, backup: Spec | None, text: str) -> None:
+def test_a_restore_is_refused_with_the_reason_or_valid(spec: Spec, backup: Spec | None, text: str) -> None:
     assert restore_problem(non_admin_restore(**spec), backup, AdminSettings(), SERVER) == text
 
 
 @pytest.mark.parametrize("name", RESTORE_CASES)
-def test_enforcement_of_a_restore(name: str) -> None:
+def test_a_restore_that_contradicts_an_enforced_field_is_refused(name: str) -> None:
     enforced, same, different, shown = RESTORE_CASES[name]
     settings = AdminSettings(restore={name: enforced})
 
@@ -354,7 +354,7 @@ def test_enforcement_of_a_restore(name: str) -> None:
 
 
 @pytest.mark.spec("NAC-016")
-def test_the_restore_that_follows() -> None:
+def test_the_spec_of_the_restore_that_is_made() -> None:
     settings = AdminSettings(restore={"restorePVs": False})
     assert restore_spec(non_admin_restore(backupName="nightly"), READY, settings, trusted=True) == {
         "backupName": "id-1",
@@ -402,7 +402,7 @@ TOO_LONG = (
 
 
 @pytest.mark.spec("NAC-017")
-def test_locations() -> None:
+def test_a_location_is_refused_with_the_reason_or_valid() -> None:
     prefix = "NonAdminBackupStorageLocation spec.bslSpec.credential"
     assert located() == ""
     assert located(default=True) == "NonAdminBackupStorageLocation cannot be used as a default BSL"
@@ -438,7 +438,7 @@ def test_an_enforced_map_is_shown_in_order() -> None:
 
 
 @pytest.mark.spec("NAC-019")
-def test_prefixes() -> None:
+def test_a_prefix_that_leaves_the_namespace_is_refused() -> None:
     for given, made in (("", "a"), ("foo", "a/foo")):
         assert located(objectStorage={"bucket": "b", "prefix": given}) == ""
         spec = location_spec(
