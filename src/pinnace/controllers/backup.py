@@ -34,6 +34,7 @@ from pinnace.controllers.shared.runs import BACKUP_RUNS, Plan, RunReconciler, fa
 from pinnace.controllers.shared.scope import Scope
 from pinnace.controllers.shared.writes import PASSING_ERRORS
 from pinnace.csi.snapshots import FEATURE, CSIError
+from pinnace.kube.client import ServerVersion
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import KubeError
 from pinnace.kube.resources import (
@@ -57,6 +58,8 @@ log = get_logger(__name__)
 
 NAME: Final = "backup"
 METRICS_PERIOD_SECONDS: Final = 60.0
+VERSION_SECONDS: Final = 60.0
+"""How long the version of the cluster is kept, which each Backup records."""
 FRESH_SECONDS: Final = 10.0
 """How long a location that was read to validate a Backup need not be read again to open its store."""
 
@@ -98,6 +101,8 @@ class BackupWork:
         scheduling: Scheduling | None = None,
     ) -> None:
         self._scheduling = scheduling or Scheduling()
+        self._version: ServerVersion | None = None
+        self._version_until = 0.0
         self._scope = scope
         self._locations = locations
         self._availability = availability or Availability(locations)
@@ -107,8 +112,10 @@ class BackupWork:
     async def plan(self, run: Backup, caveats: Sequence[str] = ()) -> Plan[Backup]:
         """Validate and complete it by what the cluster is and has now. (docs/spec: CTL 3.2)"""
         scope = self._scope
-        discovery = await Discovery.load(scope.client, all_versions=scope.all_versions)
-        assert discovery.server_version is not None
+        version = await self._cluster_version()
+        discovery = await Discovery.load(
+            scope.client, all_versions=scope.all_versions, server_version=version
+        )
         listed = await self._listed(BACKUP_STORAGE_LOCATIONS)
         read_at = self._scheduling.timer.monotonic()
         locations = _decoded(BackupStorageLocation, listed)
@@ -119,7 +126,7 @@ class BackupWork:
             snapshot_locations=_decoded(
                 VolumeSnapshotLocation, await self._listed(VOLUME_SNAPSHOT_LOCATIONS)
             ),
-            server_version=discovery.server_version,
+            server_version=version,
             now=scope.clock(),
         )
         if problem := await self._unavailable(prepared, locations):
@@ -143,6 +150,14 @@ class BackupWork:
         if valid and self._scheduling.namespaces is not None:
             targets = await self._targets(prepared.spec)
         return refused(Plan(begun=prepared, execute=execute, targets=targets), problems)
+
+    async def _cluster_version(self) -> ServerVersion:
+        """The version of the cluster, as it was at most a minute ago."""
+        now = self._scheduling.timer.monotonic()
+        if self._version is None or now >= self._version_until:
+            self._version = await self._scope.client.version()
+            self._version_until = now + VERSION_SECONDS
+        return self._version
 
     async def _targets(self, spec: BackupSpec) -> Targets:
         """The namespaces of a backup that exist now; any, if they may not be listed. (docs/spec: BEY 4.11)"""

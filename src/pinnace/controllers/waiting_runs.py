@@ -4,7 +4,8 @@ Every few seconds those that still wait are looked at together: a Backup becomes
 in Velero 1.18, and both kinds get an annotation with the reason. One that begins at once is never touched,
 and only the first hundred of each kind are: the others stay New. The first three show their exact position
 and what runs before them; those behind show an estimate, so that not all are rewritten each time that one
-begins.
+begins. Objects made for tenants show an estimate when they are among the first three, as the request itself
+shows its position.
 What is shown decides nothing: a server takes an object that is Queued or ReadyToStart like one that is New.
 (docs/spec: BEY 4.11; docs/adr/046)
 """
@@ -14,8 +15,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from pinnace.api.labels import WAITS_FOR
+from pinnace.api.nonadmin.names import Origin
 from pinnace.api.objects import JSONObject, mapping, text
-from pinnace.api.values.queue_positions import NEAR, is_worth_showing
+from pinnace.api.values.queue_positions import NEAR, is_much_lower, is_worth_showing
 from pinnace.api.velero.backup import BackupPhase
 from pinnace.controllers.shared.lanes import Cache
 from pinnace.controllers.shared.namespace_queue import NamespaceQueue
@@ -79,13 +81,15 @@ class WaitingRuns:
             return
         for_worker = self._for_worker()  # once: it looks at all objects
         for position, key in enumerate([*held, *others][:MOST_SHOWN], start=1):
-            if key not in before:
+            of_tenant = _is_of_tenant(waiting[key])
+            if key not in before or (of_tenant and position > NEAR):
                 continue
+            is_exact = position <= NEAR and not of_tenant
             if key in held:
-                other = f"{self._kind} {held[key].name}" if position <= NEAR else f"other {self._kind}s"
+                other = f"{self._kind} {held[key].name}" if is_exact else f"other {self._kind}s"
                 reason = f"{other}, which may work on the same namespaces"
             else:
-                reason = for_worker if position <= NEAR else _FOR_WORKER
+                reason = for_worker if is_exact else _FOR_WORKER
             await self._show(waiting[key], position, reason)
 
     def _waits(self, obj: JSONObject) -> bool:
@@ -107,7 +111,7 @@ class WaitingRuns:
         if text(obj, "metadata", "annotations", WAITS_FOR) != reason:
             metadata["annotations"] = {WAITS_FOR: reason}
         patch: JSONObject = {"metadata": metadata} if metadata else {}
-        if self._has_positions and _is_due(mapping(obj, "status"), position):
+        if self._has_positions and _is_due(obj, position):
             patch["status"] = {"phase": str(BackupPhase.QUEUED), "queuePosition": position}
         if not patch:
             return
@@ -128,12 +132,21 @@ class WaitingRuns:
             self._has_positions = False
 
 
-def _is_due(status: JSONObject, position: int) -> bool:
-    """Whether a Backup that has this status is to show this position."""
+def _is_due(backup: JSONObject, position: int) -> bool:
+    """Whether to write a Backup's position, by what it shows now."""
+    status = mapping(backup, "status")
     shown = status.get("queuePosition")
     if status.get("phase") != BackupPhase.QUEUED or not isinstance(shown, int):
         return True
+    if _is_of_tenant(backup):
+        return is_much_lower(shown, position)
     return is_worth_showing(shown, position) or shown < position <= NEAR
+
+
+def _is_of_tenant(obj: JSONObject) -> bool:
+    """Whether the object was made for a request of self-service, whose status shows the position."""
+    annotations = mapping(obj, "metadata", "annotations")
+    return any(annotations.get(origin.namespace_annotation) for origin in (Origin.BACKUP, Origin.RESTORE))
 
 
 def _created(obj: JSONObject) -> str:

@@ -79,19 +79,26 @@ class Discovery:
         )
 
     @classmethod
-    async def load(cls, client: "KubeClient", *, all_versions: bool = False) -> Self:
+    async def load(
+        cls,
+        client: "KubeClient",
+        *,
+        all_versions: bool = False,
+        server_version: "ServerVersion | None" = None,
+    ) -> Self:
         """Load a snapshot from the server.
 
         Args:
             client: the server's client.
             all_versions: include every version of each resource (feature EnableAPIGroupVersions).
+            server_version: the server's version, if it is known.
 
         Raises:
             KubeError: the server does not answer, or its core group cannot be discovered.
         """
-        server_version = await client.version()
+        version = server_version or await client.version()
         groups = await fetch_groups(client)
-        return cls(groups, server_version=server_version, all_versions=all_versions)
+        return cls(groups, server_version=version, all_versions=all_versions)
 
     def resolve(self, name: str) -> APIResource:
         """The resource that a user names by plural, singular or short name, with or without `.group`.

@@ -10,6 +10,7 @@ import orjson
 from pinnace.api.objects import JSONObject
 from pinnace.controllers.shared.locations import LocationStores
 from pinnace.controllers.shared.scope import Scope
+from pinnace.kube.client import ServerVersion
 from pinnace.kube.errors import ConnectionFailed, KubeError
 from pinnace.kube.resources import APIResource, velero
 from pinnace.runtime.keys import Key
@@ -26,11 +27,13 @@ class FakeCluster(ScriptedAPI[tuple[str, str]]):
 
     Attributes:
         patches: (plural, name, patch) of those that were stored.
+        versions_read: how often the version was asked for.
     """
 
     def __init__(self, clock: FrozenClock | None = None) -> None:
         super().__init__(clock)
         self.patches: list[tuple[str, str, JSONObject]] = []
+        self.versions_read = 0
         self.with_status = {"backupstoragelocations", "downloadrequests", "serverstatusrequests"}
 
     def key(self, resource: APIResource, namespace: str, name: str) -> tuple[str, str]:
@@ -67,6 +70,10 @@ class FakeCluster(ScriptedAPI[tuple[str, str]]):
         changed = await super().patch(resource, name, patch, namespace, subresource=subresource)
         self.patches.append((resource.name, name, copy.deepcopy(patch)))
         return changed
+
+    async def version(self) -> ServerVersion:
+        self.versions_read += 1
+        return ServerVersion(git_version="v1.16.4", major="1", minor="16")
 
     async def request(self, _method: str, _path: str) -> bytes:
         """The discovery document of our API group."""

@@ -9,7 +9,6 @@ from pinnace.api.velero.backup import Backup, BackupSpec
 from pinnace.backup.request import ServerDefaults
 from pinnace.controllers.backup import BackupWork, Scheduling
 from pinnace.controllers.shared.namespace_queue import NamespaceQueue, Targets
-from pinnace.kube.client import ServerVersion
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import Forbidden
 from pinnace.runtime.controller import DONE, Controller, Result
@@ -46,11 +45,8 @@ class Backups:
 
 @pytest.fixture
 def backups(world: World, monkeypatch: pytest.MonkeyPatch) -> Backups:
-    class Served:
-        server_version = ServerVersion(git_version="v1.16.4", major="1", minor="16")
-
-    async def load(*_args: object, **_kwargs: object) -> Served:
-        return Served()
+    async def load(*_args: object, **_kwargs: object) -> Discovery:
+        return Discovery([])
 
     monkeypatch.setattr(Discovery, "load", load)
     return Backups(world)

@@ -10,9 +10,8 @@ from pinnace.aio.timing import SystemTimer
 from pinnace.api.meta import ObjectMeta
 from pinnace.api.velero.backup import Backup
 from pinnace.backup.request import ServerDefaults
-from pinnace.controllers.backup import FRESH_SECONDS, BackupWork, Scheduling
+from pinnace.controllers.backup import FRESH_SECONDS, VERSION_SECONDS, BackupWork, Scheduling
 from pinnace.controllers.restore import ClusterBackups
-from pinnace.kube.client import ServerVersion
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import ConnectionFailed, Forbidden, NotFound
 from pinnace.restore.errors import BackupLookupError
@@ -33,11 +32,8 @@ class StandingTimer(SystemTimer):
 
 @pytest.fixture
 def served(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Served:
-        server_version = ServerVersion(git_version="v1.16.4", major="1", minor="16")
-
-    async def load(*_args: object, **_kwargs: object) -> Served:
-        return Served()
+    async def load(*_args: object, **_kwargs: object) -> Discovery:
+        return Discovery([])
 
     monkeypatch.setattr(Discovery, "load", load)
 
@@ -78,6 +74,21 @@ async def test_a_location_that_cannot_be_read_does_not_stop_the_backups_of_other
     assert plan.begun.status.phase == "InProgress"
     assert plan.begun.spec.storage_location == "good"
     assert plan.execute is not None
+
+
+async def test_the_version_of_the_cluster_is_read_once_a_minute(world: World, served: None) -> None:
+    timer = StandingTimer()
+    world.add_location("default", default=True)
+    work = BackupWork(
+        world.scope, world.locations, defaults=ServerDefaults(), scheduling=Scheduling(timer=timer)
+    )
+
+    for moment, versions_read in ((0.0, 1), (VERSION_SECONDS - 1, 1), (VERSION_SECONDS, 2)):
+        timer.now = moment
+        plan = await work.plan(Backup(metadata=ObjectMeta(name="b1")))
+        assert world.cluster.versions_read == versions_read
+        annotations = plan.begun.metadata.annotations
+        assert annotations["velero.io/source-cluster-k8s-gitversion"] == "v1.16.4"
 
 
 @pytest.mark.parametrize(

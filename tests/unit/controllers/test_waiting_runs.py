@@ -109,6 +109,26 @@ async def test_working_off_a_long_queue_takes_few_writes_and_near_positions_are_
     assert len(scene.world.cluster.writes()) - before <= 6 * MOST_SHOWN
 
 
+async def test_backups_of_tenants_show_an_estimate_when_they_are_near(scene: Scene) -> None:
+    """Their requests show the position, and each write to a Backup looks at its request again."""
+    scene.add("runs", phase="InProgress")
+    names = [f"b{number}" for number in range(1, NEAR + 3)]
+    for minute, name in enumerate(names, start=1):
+        annotations = scene.add(name, minute)["metadata"].setdefault("annotations", {})
+        annotations["openshift.io/oadp-nab-origin-namespace"] = "tenant"
+    await scene.rounds()
+    assert [scene.positions[name] for name in names] == [1, 2, 3, None, None]
+    assert scene.reason("b1") == scene.reason("b3") == "a free worker of the server"
+
+    shown = {}
+    for name in names[:-1]:
+        scene.world.cluster.objects["backups", name]["status"] = {"phase": "Completed"}
+        await scene.rounds(1)
+        shown[name] = [scene.positions[each] for each in names[names.index(name) + 1 :]]
+
+    assert shown == {"b1": [2, 3, 3, None], "b2": [1, 3, 3], "b3": [1, 3], "b4": [1]}
+
+
 async def test_a_backup_that_begins_at_once_is_never_touched(scene: Scene) -> None:
     scene.add("new")
     await scene.rounds(1)

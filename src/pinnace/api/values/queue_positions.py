@@ -18,4 +18,9 @@ def is_worth_showing(shown: int, position: int) -> bool:
     A near position is written at once. A far position is an estimate, and is written when it is at most a
     third of the one shown, so that an object in a queue of hundreds costs a few writes.
     """
-    return position < shown and (position <= NEAR or position * FAR_FACTOR <= shown)
+    return position < shown and (position <= NEAR or is_much_lower(shown, position))
+
+
+def is_much_lower(shown: int, position: int) -> bool:
+    """Whether even an estimate is written again."""
+    return position * FAR_FACTOR <= shown
