@@ -105,7 +105,8 @@ def test_advice_that_is_for_restores_is_not_given_for_backups() -> None:
             "or name those to back up with --include-namespaces",
         ),
         (
-            'Error getting namespace: namespaces "shop" is forbidden: User "ann" cannot get resource "namespaces"',
+            'Error getting namespace: namespaces "shop" is forbidden: User "ann" cannot get resource'
+            ' "namespaces"',
             "backup",
             'Give "ann" the right to get namespaces.',
         ),
