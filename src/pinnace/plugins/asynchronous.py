@@ -11,8 +11,6 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol, runtime_checkable
 
-import msgspec
-
 from pinnace.api.objects import JSONObject
 from pinnace.api.velero.backup import Backup
 from pinnace.api.velero.restore import Restore
@@ -24,7 +22,8 @@ from pinnace.plugins.protocols import (
 )
 
 
-class OperationProgress(msgspec.Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperationProgress:
     """How far an operation is.
 
     Attributes:

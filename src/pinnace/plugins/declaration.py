@@ -1,9 +1,8 @@
 """The plugins that a Python package offers, as the one object that every way of running them starts from."""
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Protocol
-
-import msgspec
 
 from pinnace.plugins.asynchronous import BackupItemActionV2, ItemBlockAction, RestoreItemActionV2
 from pinnace.plugins.errors import DuplicatePlugin, PluginLoadError, describe
@@ -26,7 +25,8 @@ class Named(Protocol):
         ...
 
 
-class Plugins(msgspec.Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plugins:
     """The plugins of a package, each as something to call without arguments: usually the class.
 
     An instance is made for each operation (a backup, a restore, a deletion, an opened location), so that

@@ -10,14 +10,13 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Protocol, runtime_checkable
 
-import msgspec
-
 from pinnace.api.objects import JSONObject
 from pinnace.api.velero.backup import Backup
 from pinnace.api.velero.restore import Restore
 
 
-class ResourceSelector(msgspec.Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResourceSelector:
     """Which items an action wants to see. Empty fields match everything.
 
     Resource names may be short, singular or `plural.group`; they are resolved through discovery.
@@ -31,7 +30,8 @@ class ResourceSelector(msgspec.Struct, frozen=True, kw_only=True):
     label_selector: str = ""
 
 
-class ResourceIdentifier(msgspec.Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResourceIdentifier:
     """Names one object: `group` is empty for core, `namespace` for cluster-scoped objects."""
 
     group: str
@@ -68,7 +68,8 @@ class BackupItemAction(Protocol):
         ...
 
 
-class RestoreItemInput(msgspec.Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestoreItemInput:
     """The input of a restore action: the item as it is now, as it was in the backup, and the Restore."""
 
     item: JSONObject
@@ -182,7 +183,8 @@ class ObjectStorePlugin(Protocol):
         ...
 
 
-class VolumeInfo(msgspec.Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VolumeInfo:
     """The properties needed to make a volume like this one. `iops` is None where the type has none."""
 
     volume_type: str

@@ -1,10 +1,10 @@
 """Waits until the additional items of an item are ready, as an action of version 2 asks. (BEY 5.6)"""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Protocol
 
 import msgspec
-from msgspec.structs import replace
 
 from pinnace.aio.timing import poll
 from pinnace.api.velero.restore import Restore
