@@ -6,11 +6,14 @@ location that does not answer must not keep the others from beginning. (docs/adr
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from pinnace.aio.clock import Clock, LoopClock
-from pinnace.runtime.keys import Key
-from pinnace.runtime.queue import RateLimitedQueue
+
+if TYPE_CHECKING:
+    # Commands load this module for `WorkerSlot`, and have no queue.
+    from pinnace.runtime.keys import Key
+    from pinnace.runtime.queue import RateLimitedQueue
 
 PATIENCE_SECONDS: Final = 2.0
 """A store that answers within this time does not change the order in which runs are worked on."""
@@ -42,7 +45,7 @@ class QueueWorkerSlot(WorkerSlot):
         clock: measures `PATIENCE_SECONDS`; the event loop's if None.
     """
 
-    def __init__(self, queue: RateLimitedQueue[Key], key: Key, *, clock: Clock | None = None) -> None:
+    def __init__(self, queue: "RateLimitedQueue[Key]", key: "Key", *, clock: Clock | None = None) -> None:
         self._queue = queue
         self._key = key
         self._clock = clock or LoopClock()

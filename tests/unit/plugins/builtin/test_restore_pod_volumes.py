@@ -1,5 +1,6 @@
 """The action that lets pods wait for their volumes."""
 
+import asyncio
 import logging
 
 import pytest
@@ -38,6 +39,7 @@ class Cluster:
         self.selectors: list[str] = []
 
     async def get(self, resource: APIResource, name: str, namespace: str | None = None) -> JSONObject:
+        await asyncio.sleep(0)  # as a request, which lets other tasks run
         if self.refuse is not None:
             raise self.refuse
         if name not in self.workloads:
@@ -234,6 +236,19 @@ async def test_image_and_command_are_configured_or_those_of_the_server(
     [container] = await run(cluster, a_pod())
 
     assert (container["image"], container["command"]) == (image, command)
+
+
+async def test_pods_restored_side_by_side_all_get_the_image_of_the_server() -> None:
+    cluster = Cluster(saved("data"))
+    action, restore = WaitForPodVolumes(cluster, "velero", cluster.pod_volume_backups), restore_of()
+
+    async def image() -> str:
+        pod = a_pod()
+        given = RestoreItemInput(item=pod, item_from_backup=a_pod(), restore=restore)
+        [container] = (await action.execute(given)).item["spec"]["initContainers"]
+        return str(container["image"])
+
+    assert await asyncio.gather(image(), image(), image()) == ["registry.example.com/pinnace:v1"] * 3
 
 
 async def test_the_config_map_of_velero_1_10_and_later_is_taken_in_place_of_the_older_one() -> None:

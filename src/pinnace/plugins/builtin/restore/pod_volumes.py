@@ -125,22 +125,24 @@ class WaitForPodVolumes:
         )
 
     async def _default_image(self) -> str:
-        """The image of the server. Raises ActionError."""
-        if self._own_image is None:
-            self._own_image = FALLBACK_IMAGE
-            for resource, name in _WORKLOADS:
-                try:
-                    workload = await self._client.get(resource, name, self._namespace)
-                except NotFound:
-                    continue
-                except KubeError as error:
-                    self._own_image = None
-                    raise ActionError(f"error getting the image of the server: {error}") from error
-                containers = objects(workload, "spec", "template", "spec", "containers")
-                if image := next((text(each, "image") for each in containers), ""):
-                    self._own_image = image
-                    break
-        return self._own_image
+        """The image of the server, looked up once. Raises ActionError."""
+        async with self._lock:
+            if self._own_image is None:
+                self._own_image = await self._image_of_workloads()
+            return self._own_image
+
+    async def _image_of_workloads(self) -> str:
+        for resource, name in _WORKLOADS:
+            try:
+                workload = await self._client.get(resource, name, self._namespace)
+            except NotFound:
+                continue
+            except KubeError as error:
+                raise ActionError(f"error getting the image of the server: {error}") from error
+            containers = objects(workload, "spec", "template", "spec", "containers")
+            if image := next((text(each, "image") for each in containers), ""):
+                return image
+        return FALLBACK_IMAGE
 
 
 def _is_helper(container: object) -> bool:
