@@ -46,13 +46,17 @@ ENVIRONMENT = {
 
 EXIT_CODES = {
     ExitCode.OK: ("done", "done; the backup or restore is Completed"),
-    ExitCode.ERROR: ("an error; `doctor`: a problem; `backup diff`: a difference", "the same"),
+    ExitCode.ERROR: (
+        "an error; `doctor`: a problem; `backup diff`: a difference; `backup verify`: a backup that cannot be"
+        " relied upon; `backup search`: the text is nowhere",
+        "the same",
+    ),
     ExitCode.INVALID_INPUT: (
-        "a question was not answered: nothing was done",
+        "with `create --wait --exit-code`: FailedValidation; a question was not answered: nothing was done",
         "the request is wrong: nothing was done",
     ),
-    ExitCode.PARTIALLY_FAILED: ("with `--wait --exit-code`: PartiallyFailed", "PartiallyFailed"),
-    ExitCode.FAILED: ("with `--wait --exit-code`: Failed", "Failed"),
+    ExitCode.PARTIALLY_FAILED: ("with `create --wait --exit-code`: PartiallyFailed", "PartiallyFailed"),
+    ExitCode.FAILED: ("with `create --wait --exit-code`: Failed", "Failed"),
     ExitCode.INTERRUPTED: ("interrupted by Ctrl-C or SIGTERM", "the same"),
 }
 

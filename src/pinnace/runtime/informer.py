@@ -2,12 +2,13 @@
 
     LISTING ──> WATCHING ──server ends the watch──> WATCHING (goes on where it was)
        │           │ error ──> BACKING_OFF ──> WATCHING (goes on where it was)
-       │           └ 410 Gone ──> BACKING_OFF ──> LISTING
+       │           └ 410 Gone, or it stalled ──> BACKING_OFF ──> LISTING
        └ error ──> BACKING_OFF ──> LISTING
 
 A list replaces the cache: what was missed during a gap, deletions included, comes out as changes. Bookmarks
-move the place to go on from, so that a quiet kind does not need a new list after each watch.
-(docs/spec: CTL 2.1)
+move the place to go on from, so that a quiet kind does not need a new list after each watch. A watch that
+stalled is followed by a list, so that changes are seen even where a proxy holds back every watch.
+(docs/spec: CTL 2.1; docs/adr/011)
 """
 
 import asyncio
@@ -22,7 +23,7 @@ import msgspec
 from pinnace.aio.clock import Clock, LoopClock, Sleeper
 from pinnace.api.objects import JSONObject
 from pinnace.kube.client import KubeClient
-from pinnace.kube.errors import Gone, KubeError
+from pinnace.kube.errors import DeadlineExceeded, Gone, KubeError
 from pinnace.kube.resources import APIResource
 from pinnace.kube.watching import WATCH_SECONDS
 from pinnace.runtime.backoff import RetryDelay
@@ -202,6 +203,8 @@ class Informer:
             try:
                 await (self._list() if step is InformerState.LISTING else self._watch())
             except Gone as caught:  # what happened since is forgotten by the server: only a list can tell
+                error, following = caught, InformerState.LISTING
+            except DeadlineExceeded as caught:  # the next watch may stall as well
                 error, following = caught, InformerState.LISTING
             except KubeError as caught:
                 error, following = caught, step

@@ -203,19 +203,25 @@ class _Run:
             await _cancel(start, stopped)
         if start.cancelled():
             return False
-        start.result()
+        if (error := start.exception()) is not None:
+            # No controller was started, so the next server need not wait until the lease expires.
+            await self._give_up_lease()
+            raise error
         return True
 
     async def _stop_all(self) -> None:
         self._enter(ManagerPhase.STOPPING)
         late = await self._stop_controllers()
         await _cancel(*self._informers)
-        if self._election is not None and self._parts.elector is not None:
-            self._parts.elector.stop()
-            await asyncio.wait((self._election,))
+        await self._give_up_lease()
         await _cancel(*self._services)
         if late:
             raise GracePeriodExceeded(late, self._parts.grace_period_seconds)
+
+    async def _give_up_lease(self) -> None:
+        if self._election is not None and self._parts.elector is not None:
+            self._parts.elector.stop()
+            await asyncio.wait((self._election,))
 
     async def _stop_controllers(self) -> list[str]:
         """Stop them all, wait, cancel those that are late and return their names."""

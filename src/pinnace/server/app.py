@@ -27,6 +27,7 @@ from pinnace.controllers import (
     waiting_runs,
 )
 from pinnace.controllers.deletion import backup_deletion, gc, restore_deletion
+from pinnace.controllers.former_pod_volumes import release_former_pod_volumes
 from pinnace.controllers.former_repositories import move_former_repositories
 from pinnace.controllers.server_status import built_in_plugins
 from pinnace.controllers.shared.parts import Informers, Parts
@@ -185,6 +186,7 @@ class Assembly:
         if options.profiler_address is not None:
             manager.add_service("profiler", ProfilerServer(options.profiler_address))
         manager.add_preparation("orphans", parts.settler.settle_orphans)
+        manager.add_preparation("pod volumes", partial(release_former_pod_volumes, parts.scope))
         for name, make in CONTROLLERS.items():
             if name not in options.disabled_controllers:
                 manager.add_controller(make(parts))

@@ -15,6 +15,8 @@ CANCELED = "it was canceled"
 
 NEW_PHASES = frozenset({"", TransferPhase.NEW})
 """Phases in which no node agent has claimed an object yet."""
+BEGUN_PHASES = frozenset({TransferPhase.ACCEPTED, TransferPhase.PREPARED, TransferPhase.IN_PROGRESS})
+"""Phases in which a node agent has claimed an object; the agents here know only the last one."""
 ENDED_PHASES = frozenset({TransferPhase.COMPLETED, TransferPhase.FAILED, TransferPhase.CANCELED})
 NOT_DONE = frozenset({TransferPhase.FAILED, TransferPhase.CANCELED})
 """Phases that have ended without the volume being saved or restored."""

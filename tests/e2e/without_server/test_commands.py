@@ -173,7 +173,7 @@ async def test_warnings_of_a_restore_are_counted_and_described(
     assert title == "Warnings:"
     assert warning.startswith('  could not restore, configmaps "settings" already exists.')
     assert "--namespace-mappings" in advice
-    assert rest.startswith("All 1 warning: pinnace restore describe r1 --kubeconfig ")
+    assert rest.startswith("The warning in full: pinnace restore describe r1 --kubeconfig ")
     description = (await pinnace("restore", "describe", "r1")).out
     assert f'{world}:  could not restore, configmaps "settings" already exists.' in description
     assert (await client.get(CONFIGMAPS, "settings", world))["data"] == {"key": "changed"}

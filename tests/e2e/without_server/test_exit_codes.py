@@ -43,7 +43,7 @@ async def test_a_forbidden_kind_makes_a_backup_partially_failed(
     assert title == "Errors:"
     assert error.startswith("  Error listing items: secrets is forbidden: User ")
     assert advice.endswith("the right to list secrets, or leave them out with --exclude-resources secrets.")
-    assert rest.startswith("All 1 error: pinnace backup logs b1 --kubeconfig ")
+    assert rest.startswith("The error in full: pinnace backup logs b1 --kubeconfig ")
     assert rest.endswith(f" --location {location}")
     stored = json.loads((location / "backups/b1/velero-backup.json").read_bytes())
     assert (stored["status"]["phase"], stored["status"]["errors"]) == ("PartiallyFailed", 1)
@@ -91,7 +91,7 @@ async def test_a_misspelt_resource_ends_with_2_and_an_empty_selection_is_said(
     assert ", 0 errors, 1 warning." in empty.out
     warning, rest = empty.err.splitlines()
     assert warning.startswith("WARNING: the backup is empty: its filters select no object. Compare included")
-    assert rest.startswith("All 1 warning: pinnace backup logs b2 --kubeconfig ")
+    assert rest.startswith("The warning in full: pinnace backup logs b2 --kubeconfig ")
 
     missing = await pinnace(
         *("backup", "create", "b3", "--include-namespaces", "nosuchns", "--include-resources", "configmaps")

@@ -99,7 +99,7 @@ async def test_the_warnings_of_a_restore_are_shown_if_it_has_no_errors(
     lines = await said(capsys, Stored(obj, results), obj, restore=True)
 
     assert lines[:2] == ["Warnings:", "  odd\\x1b[2J"]
-    assert lines[2].startswith("All 1 warning: pinnace restore describe 'b 1' -n team ")
+    assert lines[2].startswith("The warning in full: pinnace restore describe 'b 1' -n team ")
 
 
 async def test_all_errors_of_a_restore_are_in_the_command_that_is_named(
@@ -136,11 +136,11 @@ async def test_a_damaged_log_is_reported_with_the_command(
     backend = Stored(obj, orjson.dumps([]))
 
     lines = await said(capsys, backend, obj, restore=True)
-    assert [line.split(":")[0] for line in lines] == ["All 1 error"]
+    assert [line.split(":")[0] for line in lines] == ["The error in full"]
 
     backend = Stored(obj, b"{")
     lines = await said(capsys, backend, obj, restore=True)
-    assert [line.split(":")[0] for line in lines] == ["The errors could not be read", "All 1 error"]
+    assert [line.split(":")[0] for line in lines] == ["The errors could not be read", "The error in full"]
 
 
 @pytest.mark.parametrize(

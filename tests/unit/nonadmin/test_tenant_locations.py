@@ -120,6 +120,23 @@ async def test_the_other_locations_of_that_tenant_are_synced(
     assert scene.backups == ["shop-in-b-fast"]
 
 
+async def test_a_tenant_has_a_limit_for_each_round_and_its_other_locations_come_next(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(backup_sync, "TENANT_LOCATION_SECONDS", 60.0)
+    monkeypatch.setattr(backup_sync, "TENANT_SECONDS", 1.0)  # the fast one needs less
+    scene.add("a-slow", "shop")
+    scene.add("b-fast", "shop")
+    scene.locations.slow = frozenset({"a-slow"})
+
+    async with asyncio.timeout(30):
+        await scene.sync.run()
+        assert scene.backups == []
+        await scene.sync.run()
+
+    assert scene.backups == ["shop-in-b-fast"]
+
+
 async def test_the_locations_that_waited_longest_are_synced_first(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:

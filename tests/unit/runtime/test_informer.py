@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from pinnace.api.objects import JSONObject
-from pinnace.kube.errors import ConnectionFailed
+from pinnace.kube.errors import ConnectionFailed, DeadlineExceeded
 from pinnace.kube.resources import CONFIGMAPS
 from pinnace.runtime.errors import CacheSyncTimeout
 from pinnace.runtime.informer import Informer, InformerState, InformerTimes, wait_for_caches
@@ -141,6 +141,22 @@ async def test_cut_watch_continues_where_it_was() -> None:
         await clock.advance(3.2)
         assert client.calls == ["list", "watch 10", "watch 11", "watch 11", "watch 11"]
         assert len(informer.objects()) == 1
+
+
+async def test_changes_are_seen_though_every_watch_stalls() -> None:
+    stall = DeadlineExceeded("the API server did not answer in time")
+    client = ScriptedClient(
+        lists=[[page(10, config_map("a", 1))], [page(12, config_map("a", 1), config_map("b", 12))]],
+        watches=[[stall]],
+    )
+    clock = FakeClock()
+    informer = new_informer(client, clock)
+    journal = Journal(informer)
+    async with running(informer):
+        await clock.advance(3)
+
+        assert journal.lines == ["add a@1", "add b@12"]
+        assert client.calls == ["list", "watch 10", "list", "watch 12"]
 
 
 async def test_list_is_tried_until_it_succeeds_and_its_parts_are_not_shown() -> None:

@@ -235,6 +235,21 @@ async def test_a_preparation_that_fails_ends_the_start_with_its_error() -> None:
     assert phase_of(manager) is ManagerPhase.STOPPED
 
 
+async def test_a_start_that_fails_releases_the_lease() -> None:
+    async def prepare() -> None:
+        raise ValueError("the settings are wrong")
+
+    leases = FakeLeases()
+    manager = Manager(elector=new_elector(leases, "me", FakeClock()))
+    manager.add_preparation("settings", prepare)
+
+    with pytest.raises(ValueError, match="the settings are wrong"):
+        await manager.run(asyncio.Event())
+
+    assert leases.writes == 2
+    assert leases.holder == ""
+
+
 async def test_a_stop_during_start_ends_it() -> None:
     stop = asyncio.Event()
     manager = Manager()

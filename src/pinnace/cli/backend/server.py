@@ -169,7 +169,7 @@ class ServerBackend:
         try:
             async with (
                 asyncio.timeout(options.timeout_seconds),
-                telling_of_absence(self.client, self.namespace, "the download"),
+                self._told_of_absence(),
             ):
                 return await self._signed_url(kind, name)
         except kube_errors.Invalid as error:
@@ -179,9 +179,19 @@ class ServerBackend:
         except TimeoutError as error:
             raise CommandError(
                 f"timed out after {options.timeout_seconds:g}s waiting for the {kind.words} of {name}; "
-                f"is the server in namespace {self.namespace} running? Can it open the storage location "
-                "(`backup-location get`)? (--timeout gives it longer)"
+                f"{self._causes_of_silence} (--timeout gives it longer)"
             ) from error
+
+    def _told_of_absence(self) -> AbstractAsyncContextManager[object]:
+        return telling_of_absence(self.client, self.namespace, "the download")
+
+    @property
+    def _causes_of_silence(self) -> str:
+        """What may be wrong if a download is not answered."""
+        return (
+            f"is the server in namespace {self.namespace} running? Can it open the storage location "
+            "(`backup-location get`)?"
+        )
 
     async def _signed_url(self, kind: DownloadTargetKind, name: str) -> str:
         """Ask the server for a URL and wait for it; the caller holds the deadline."""

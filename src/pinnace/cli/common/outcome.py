@@ -104,7 +104,8 @@ async def say_findings(backend: Backend, settings: Settings, kind: Kind, ended: 
     total = found.get(f"{what}s") or 0
     # Without --details, the description of a restore shows similar errors as one line.
     words = ("logs", name) if kind == BACKUP else ("describe", name, *(["--details"] if total > 1 else []))
-    say(f"All {counted(total, what)}: {command_line(settings, kind.noun, *words)}", err=True)
+    where = f"All {counted(total, what)}" if total > 1 else f"The {what} in full"
+    say(f"{where}: {command_line(settings, kind.noun, *words)}", err=True)
 
 
 async def _is_stored(backend: Backend, kind: Kind, ended: JSONObject) -> bool:

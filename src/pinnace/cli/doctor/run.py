@@ -95,7 +95,7 @@ class _Examination:
                 skipped(check, f"not checked: {error}", "ask with an account that may read this")
             )
         except NotFound as error:
-            self.findings.append(skipped(check, f"not checked, as the cluster does not serve it: {error}"))
+            self.findings.append(skipped(check, f"not checked: {error}"))
         except KubeError as error:
             self.findings.append(
                 problem(check, f"could not be checked: {error}", "is the cluster overloaded? Try again")

@@ -4,6 +4,7 @@ import asyncio
 import secrets
 import sys
 from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import replace
 
 import click
@@ -143,6 +144,17 @@ class TenantBackend(ServerBackend):
     async def absence(self) -> str:
         """Return an empty text: the server is in a namespace that tenants cannot read."""
         return ""
+
+    def _told_of_absence(self) -> AbstractAsyncContextManager[object]:
+        """Return a context that tells nothing: the server's lease is not in the tenant's namespace."""
+        return nullcontext()
+
+    @property
+    def _causes_of_silence(self) -> str:
+        return (
+            "can the server open the storage location (`nonadmin storage-location describe`)? Ask the "
+            "administrator whether it is running."
+        )
 
     async def _location_of(self, kind: DownloadTargetKind, name: str) -> JSONObject:
         """The tenant's own location; the administrator's is in a namespace that tenants cannot read."""

@@ -237,6 +237,11 @@ _REMEDIES: Final[Sequence[_Remedy]] = tuple(
             "restore",
         ),
         (
+            r"Error executing hook: no such container: \"([^\"]+)\"",
+            "The pod and its volumes are saved without this hook: name a container of the pod, not {0}.",
+            "backup",
+        ),
+        (
             r"Error executing hook|(?:pre|post) hook .* failed",
             "Run the command of the hook in the container to see why it fails; with `on-error: Continue` its"
             " pod is saved nevertheless.",

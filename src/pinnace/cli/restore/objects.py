@@ -81,4 +81,5 @@ def _lines(found: RestoredObjects) -> Iterator[str]:
     for kind, titles in found.by_kind.items():
         yield f"\t{kind}:"
         for title, said in sorted(titles.items()):
-            yield f"\t\t- {title}({said})" if said else f"\t\t- {title}"
+            # The API server gives some reasons as a difference of many lines.
+            yield f"\t\t- {title}({' '.join(said.split())})" if said else f"\t\t- {title}"

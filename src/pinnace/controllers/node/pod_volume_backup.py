@@ -31,7 +31,7 @@ from pinnace.runtime.controller import Controller
 from pinnace.runtime.informer import Informer
 from pinnace.runtime.keys import Key
 from pinnace.runtime.logfields import get_logger
-from pinnace.volumes.outcomes import is_new, phase_of
+from pinnace.volumes.outcomes import BEGUN_PHASES, is_new, phase_of
 from pinnace.volumes.pods.host_paths import HostPathError
 from pinnace.volumes.pods.parents import parent_snapshot
 from pinnace.volumes.uploader.access import Repository
@@ -142,9 +142,9 @@ class PodVolumeBackupWork:
             metrics.restic_operation("backup", name, pod_volume.metadata.name, seconds)
 
     async def fail_orphans(self, reconciler: PodVolumeReconciler[PodVolumeBackup]) -> None:
-        """Fail what an agent of another version left InProgress on this node. (docs/spec: CTL-062)"""
+        """Fail what an agent of another version has begun and left on this node. (docs/spec: CTL-062)"""
         for obj in self._backups.objects():
-            if is_of_node(obj, self._scope.node) and phase_of(obj) == TransferPhase.IN_PROGRESS:
+            if is_of_node(obj, self._scope.node) and phase_of(obj) in BEGUN_PHASES:
                 await reconciler.fail_orphan(obj)
 
     async def _save(self, pod_volume: PodVolumeBackup, path: Path, report: Report) -> Saved:

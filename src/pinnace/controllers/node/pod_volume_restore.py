@@ -43,7 +43,7 @@ from pinnace.runtime.controller import Controller
 from pinnace.runtime.informer import Informer
 from pinnace.runtime.keys import Key
 from pinnace.runtime.logfields import get_logger
-from pinnace.volumes.outcomes import is_cancel_wanted, is_new, phase_of
+from pinnace.volumes.outcomes import BEGUN_PHASES, is_cancel_wanted, is_new, phase_of
 from pinnace.volumes.pods.done_file import DoneFileError, is_done, remove_done_files, write_done_file
 from pinnace.volumes.pods.host_paths import CSI_MOUNT, CSI_NOTES, HostPathError, is_migrated
 from pinnace.volumes.uploader.access import Repository
@@ -138,9 +138,9 @@ class PodVolumeRestoreWork:
         """Do nothing: there are no metrics of restores. (docs/spec: SRV 8.2)"""
 
     async def fail_orphans(self, reconciler: PodVolumeReconciler[PodVolumeRestore]) -> None:
-        """Fail what an agent of another version left InProgress on this node. (docs/spec: CTL-062)"""
+        """Fail what an agent of another version has begun and left on this node. (docs/spec: CTL-062)"""
         for obj in self._restores.objects():
-            if phase_of(obj) == TransferPhase.IN_PROGRESS and self._was_ours(obj):
+            if phase_of(obj) in BEGUN_PHASES and self._was_ours(obj):
                 await reconciler.fail_orphan(obj)
 
     async def _fill(

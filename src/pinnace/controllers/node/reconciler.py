@@ -50,9 +50,7 @@ AnyPodVolumeT = TypeVar(
     "AnyPodVolumeT", PodVolumeBackup, PodVolumeRestore, DataUpload, DataDownload, contravariant=True
 )
 
-ORPHAN_MESSAGE: Final = (
-    'get a {kind} with status "InProgress" during the server starting, mark it as "Failed"'
-)
+ORPHAN_MESSAGE: Final = 'get a {kind} with status "{phase}" during the server starting, mark it as "Failed"'
 INTERRUPTED_MESSAGE: Final = (
     "the node agent was stopped before the {kind} had ended; the next one of the node takes it up"
 )
@@ -202,14 +200,15 @@ class PodVolumeReconciler(Generic[PodVolumeT]):
         self.give_up(uid, DELETED_MESSAGE)
 
     async def fail_orphan(self, obj: JSONObject) -> None:
-        """Fail an object that an agent of another version left InProgress; does nothing for others.
+        """Fail an object that an agent of another version has left; does nothing for others.
 
         Call it before the first reconcile only.
         """
         if holder_of(obj):
             return
-        message = ORPHAN_MESSAGE.format(kind=self._resource.kind.lower())
-        log.warning(f"{self._resource.kind} was left InProgress by a former agent", key=str(Key.of(obj)))
+        phase = phase_of(obj)
+        message = ORPHAN_MESSAGE.format(kind=self._resource.kind.lower(), phase=phase)
+        log.warning(f"{self._resource.kind} was left {phase} by a former agent", key=str(Key.of(obj)))
         await self._store(obj["metadata"]["uid"], Key.of(obj), self._failed(message))
 
     async def _take(self, key: Key) -> None:

@@ -50,7 +50,10 @@ AT_ONCE: Final = 8
 TENANTS_SECONDS: Final = 120.0
 """The limit for all tenants' locations together, of which those that waited longest come first."""
 
-TENANT_LOCATION_SECONDS: Final = 30.0
+TENANT_SECONDS: Final = 30.0
+"""The limit for all locations of one tenant in a round, for which the next round of all others waits."""
+
+TENANT_LOCATION_SECONDS: Final = 15.0
 TENANTS_AT_ONCE: Final = 16
 
 
@@ -81,6 +84,8 @@ class BackupSync:
         self._default = default_location
         self._period = period
         self._memories: dict[str, LocationMemory] = {}
+        self._rounds = 0
+        self._last_round: dict[str, int] = {}
 
     async def run(self) -> None:
         """Sync the locations that are due."""
@@ -89,6 +94,8 @@ class BackupSync:
             log.error("There is no backup storage location to sync")
         names = {location.metadata.name for location in locations}
         self._memories = {name: memory for name, memory in self._memories.items() if name in names}
+        self._last_round = {name: number for name, number in self._last_round.items() if name in names}
+        self._rounds += 1
         due = [location for location in locations if self._is_due(location)]
         own = [location for location in due if not tenant_of(location.metadata)]
         of_tenants = defaultdict(list)
@@ -99,7 +106,7 @@ class BackupSync:
             first = 1 if own and own[0].metadata.name == self._default else 0
             await self._begin(group, own[:first])
             await self._begin(group, own[first:])
-            await self._sync_tenants([sorted(each, key=_longest_ago) for each in of_tenants.values()])
+            await self._sync_tenants([sorted(each, key=self._turn) for each in of_tenants.values()])
 
     async def _begin(self, group: asyncio.TaskGroup, locations: Sequence[BackupStorageLocation]) -> None:
         """Begin to sync locations of the administrator; returns when those that come after may begin."""
@@ -120,8 +127,12 @@ class BackupSync:
 
         async def worker() -> None:
             for locations in left:
-                for location in locations:
-                    await self._sync(location, TENANT_LOCATION_SECONDS)
+                try:
+                    async with asyncio.timeout(TENANT_SECONDS):
+                        await self._sync_tenant(locations)
+                except TimeoutError:
+                    tenant = tenant_of(locations[0].metadata)
+                    log.warning("Syncing the locations of a tenant takes long, goes on later", tenant=tenant)
 
         try:
             async with asyncio.timeout(TENANTS_SECONDS), asyncio.TaskGroup() as group:
@@ -129,6 +140,15 @@ class BackupSync:
                     group.create_task(worker())
         except TimeoutError:
             log.warning("Syncing the backups of tenants' locations takes long and will be continued")
+
+    async def _sync_tenant(self, locations: Sequence[BackupStorageLocation]) -> None:
+        for location in locations:
+            self._last_round[location.metadata.name] = self._rounds
+            await self._sync(location, TENANT_LOCATION_SECONDS)
+
+    def _turn(self, location: BackupStorageLocation) -> tuple[int, datetime]:
+        """The sort key for locations of one tenant: those not tried for longest come first."""
+        return self._last_round.get(location.metadata.name, 0), _longest_ago(location)
 
     def _is_due(self, location: BackupStorageLocation) -> bool:
         period = effective_period(location.spec.backup_sync_period, self._period)

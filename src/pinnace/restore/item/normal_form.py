@@ -32,7 +32,7 @@ _JOB_LABELS: Final = (
     "batch.kubernetes.io/job-name",
 )
 _DEFAULT_TOLERATIONS: Final = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
-_HELPER_CONTAINERS: Final = ("restic-wait", "velero-restore-init-")
+_HELPER_CONTAINERS: Final = ("restic-wait", "restore-wait", "velero-restore-init-")
 _PUBLISHED_CONFIG_MAPS: Final = frozenset({"kube-root-ca.crt", "openshift-service-ca.crt"})
 _ENDPOINT_CONTROLLERS: Final = frozenset(
     {"endpoint-controller", "endpointslice-controller.k8s.io", "endpointslicemirroring-controller.k8s.io"}

@@ -12,7 +12,7 @@ from pinnace.api.objects import dump_json
 from pinnace.api.values.times import format_time, utcnow
 from pinnace.cli.main import run
 from pinnace.kube.discovery import Discovery
-from pinnace.kube.errors import ConfigError, Forbidden
+from pinnace.kube.errors import ConfigError, Forbidden, NotFound
 from pinnace.kube.resources import (
     BACKUP_STORAGE_LOCATIONS,
     CONFIGMAPS,
@@ -193,6 +193,18 @@ def test_a_cluster_without_a_server_says_what_is_missing(
     assert found["server"][0]["message"].endswith("it has no Deployment velero")
     assert found["definitions"][0]["message"] == "no definition of velero.io is installed"
     assert found["locations"][0]["message"] == "there is no backup storage location"
+
+
+def test_a_kind_that_is_not_served_is_skipped_with_the_reason_once(
+    cluster: ReviewingCluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    error = NotFound(404, message="404 page not found")
+    cluster.failures[("list", "schedules")] = error
+
+    _, found = report(capsys)
+
+    assert found["schedules"][0]["level"] == "SKIPPED"
+    assert found["schedules"][0]["message"] == f"not checked: {error}"
 
 
 def test_a_forbidden_check_is_skipped_with_the_reason(

@@ -98,6 +98,7 @@ def test_advice_that_is_for_restores_is_not_given_for_backups() -> None:
             "only pods of the level restricted:latest",
         ),
         ("pre hook <from-annotation> failed: command exited with 1", "backup", "`on-error: Continue`"),
+        ('Error executing hook: no such container: "web"', "backup", "name a container of the pod"),
         (
             "Error listing namespaces for the patterns among the included ones: namespaces is forbidden:"
             ' User "ann" cannot list resource "namespaces" in API group "" at the cluster scope',
@@ -111,7 +112,14 @@ def test_advice_that_is_for_restores_is_not_given_for_backups() -> None:
             'Give "ann" the right to get namespaces.',
         ),
     ],
-    ids=["admission policy", "pod security", "hook", "pattern of namespaces", "namespace"],
+    ids=[
+        "admission policy",
+        "pod security",
+        "hook",
+        "container of a hook",
+        "pattern of namespaces",
+        "namespace",
+    ],
 )
 def test_advice_about_a_refusal_is_specific_to_it(text: str, noun: str, advice: str) -> None:
     assert advice in remedy(text, noun)

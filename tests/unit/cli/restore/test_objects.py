@@ -45,6 +45,17 @@ def test_each_object_is_listed_with_its_outcome_and_the_reason() -> None:
     ]
 
 
+def test_a_reason_of_several_lines_is_shown_as_one() -> None:
+    made = Outcomes()
+    made.record(
+        "v1/Pod", ItemKey("pods", "ns", "p"), Outcome.DIFFERENT, "is invalid:\n@@ -1 +1 @@\n-   a\n+   b\n"
+    )
+
+    lines = shown(restored_objects(made.resource_list(), made.details()))
+
+    assert lines[-1] == "- ns/p(different: is invalid: @@ -1 +1 @@ - a + b)"
+
+
 def test_a_tenants_restore_shows_outcomes_without_reasons() -> None:
     made = outcomes()
     found = restored_objects(made.resource_list(), made.details(with_reasons=False))

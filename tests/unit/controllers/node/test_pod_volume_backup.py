@@ -338,12 +338,14 @@ async def test_a_stop_leaves_the_work_to_the_next_agent_and_says_so(world: NodeW
     ("node", "phase", "after"),
     [
         (NODE, "InProgress", "Failed"),
+        (NODE, "Accepted", "Failed"),
+        (NODE, "Prepared", "Failed"),
         ("other", "InProgress", "InProgress"),
         (NODE, "New", "New"),
         (NODE, "Completed", "Completed"),
     ],
 )
-async def test_in_progress_objects_of_an_agent_without_a_name_are_failed(
+async def test_objects_that_an_agent_without_a_name_has_begun_are_failed(
     world: NodeWorld, node: str, phase: str, after: str
 ) -> None:
     world.add_backup(node=node, phase=phase)
@@ -353,9 +355,7 @@ async def test_in_progress_objects_of_an_agent_without_a_name_are_failed(
     status = world.cluster.status("podvolumebackups", "pvb")
     assert status["phase"] == after
     if after == "Failed":
-        text = (
-            'get a podvolumebackup with status "InProgress" during the server starting, mark it as "Failed"'
-        )
+        text = f'get a podvolumebackup with status "{phase}" during the server starting, mark it as "Failed"'
         assert (status["message"], status["completionTimestamp"]) == (text, START)
 
 

@@ -220,6 +220,8 @@ async def test_an_unknown_pod_is_tried_again_while_the_api_server_is_away(world:
     [
         ("p", NODE, "InProgress", "Failed"),
         ("p", None, "InProgress", "Failed"),
+        ("p", None, "Accepted", "Failed"),
+        ("p", None, "Prepared", "Failed"),
         ("gone", NODE, "InProgress", "Failed"),
         ("gone", None, "InProgress", "InProgress"),
         ("far", "other", "InProgress", "InProgress"),
@@ -227,7 +229,7 @@ async def test_an_unknown_pod_is_tried_again_while_the_api_server_is_away(world:
         ("p", NODE, "Completed", "Completed"),
     ],
 )
-async def test_in_progress_objects_of_an_agent_without_a_name_are_failed(
+async def test_objects_that_an_agent_without_a_name_has_begun_are_failed(
     world: NodeWorld, pod: str, noted: str | None, phase: str, after: str
 ) -> None:
     volume_restore = world.add_restore(pod=pod, phase=phase)
@@ -239,7 +241,7 @@ async def test_in_progress_objects_of_an_agent_without_a_name_are_failed(
     status = world.cluster.status("podvolumerestores", "pvr")
     assert status["phase"] == after
     if after == "Failed":
-        assert status["message"].startswith('get a podvolumerestore with status "InProgress"')
+        assert status["message"].startswith(f'get a podvolumerestore with status "{phase}"')
 
 
 async def test_a_volume_that_is_unmounted_while_it_is_filled_fails(world: NodeWorld) -> None:

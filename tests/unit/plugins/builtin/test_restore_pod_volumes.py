@@ -119,6 +119,7 @@ def names(containers: list[JSONObject]) -> list[str]:
         (("a", "b"), ["restic-wait", "a", "b"]),
         (("restic-wait", "a"), ["restic-wait", "a"]),
         (("a", "restic-wait"), ["restic-wait", "a"]),
+        (("restore-wait", "a"), ["restic-wait", "a"]),
         (("restic-wait", "a", "restic-wait"), ["restic-wait", "a"]),
     ],
 )
@@ -132,11 +133,12 @@ async def test_the_container_is_the_first_and_the_only_one_that_waits(
     assert containers[0]["args"] == [UID]
 
 
+@pytest.mark.parametrize("name", ["restic-wait", "restore-wait"])
 @pytest.mark.parametrize("filled", [True, False])
-async def test_the_container_of_an_earlier_restore_is_removed(filled: bool) -> None:
+async def test_the_container_of_an_earlier_restore_is_removed(filled: bool, name: str) -> None:
     cluster = Cluster() if filled else Cluster(saved("data"))
 
-    assert names(await run(cluster, a_pod("a", "restic-wait"), filled=filled)) == ["a"]
+    assert names(await run(cluster, a_pod("a", name), filled=filled)) == ["a"]
     untouched = a_pod()
     assert await run(cluster, untouched, filled=filled) == []
     assert "initContainers" not in untouched["spec"]

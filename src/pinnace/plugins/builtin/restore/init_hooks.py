@@ -18,6 +18,8 @@ from pinnace.plugins.protocols import ResourceSelector, RestoreItemInput, Restor
 
 RESTIC_WAIT: Final = "restic-wait"
 """The container that waits for volume data; if it is first, it stays first."""
+WAIT_CONTAINERS: Final = frozenset({RESTIC_WAIT, "restore-wait"})
+"""Its names: pods that Velero 1.10 and later restored have the other one."""
 
 
 class HookSelector:
@@ -78,7 +80,7 @@ def hook_containers(hooks: RestoreHooks, namespace: str, pod_labels: Mapping[str
 def with_init_containers(existing: list[Any], added: list[JSONObject]) -> list[Any]:
     """The added containers before the pod's own, but behind a leading `restic-wait`."""
     first = existing[0] if existing else None
-    waits = 1 if isinstance(first, dict) and first.get("name") == RESTIC_WAIT else 0
+    waits = 1 if isinstance(first, dict) and first.get("name") in WAIT_CONTAINERS else 0
     return [*existing[:waits], *added, *existing[waits:]]
 
 

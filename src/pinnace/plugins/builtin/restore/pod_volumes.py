@@ -20,7 +20,7 @@ from pinnace.plugins.builtin.restore.helper_container import (
     configured_image,
     helper_container,
 )
-from pinnace.plugins.builtin.restore.init_hooks import RESTIC_WAIT
+from pinnace.plugins.builtin.restore.init_hooks import WAIT_CONTAINERS
 from pinnace.plugins.protocols import ResourceSelector, RestoreItemInput, RestoreItemOutput
 from pinnace.storage.errors import StorageError
 
@@ -146,4 +146,4 @@ class WaitForPodVolumes:
 
 
 def _is_helper(container: object) -> bool:
-    return isinstance(container, dict) and container.get("name") == RESTIC_WAIT
+    return isinstance(container, dict) and container.get("name") in WAIT_CONTAINERS
