@@ -43,7 +43,7 @@ async def test_the_commands_of_the_page_do_what_it_says(
 
     assert "~ spec.replicas: 3 -> 0" in difference
     assert f"- configmaps/prices in {namespace}" in difference
-    assert "exist already, differ, and were left as they are" in restore
+    assert "already there, different, and left unchanged" in restore
     assert f"v1/ConfigMap {namespace}/prices" in restore
     assert "Backup nightly would hold" in backup
     assert "kind: Deployment" in listed

@@ -31,7 +31,7 @@ def test_each_object_is_listed_with_its_outcome_and_the_reason() -> None:
     assert shown(restored_objects(made.resource_list(), made.details())) == [
         "Objects:",
         "Created: 1",
-        "Exist already and are the same: 1",
+        "Already there and the same: 1",
         "Left out: 1",
         "Failed: 1",
         "Resource List:",
