@@ -129,8 +129,8 @@ class LocationBackend:
         if unread:
             noun = plural.removesuffix("s")
             return (
-                f"it has files of {counted(len(unread), noun)} without a record, {_UNRECORDED[plural]}:"
-                f" {first_names(unread, _NAMES_SHOWN)}"
+                f"it has files of {counted(len(unread), noun)} without a readable record,"
+                f" {_UNRECORDED[plural]}: {first_names(unread, _NAMES_SHOWN)}"
             )
         if plural == "backups" and (foreign := await self._foreign()):
             return (

@@ -5,6 +5,7 @@ import base64
 import secrets
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any
 from urllib.parse import urlsplit
 
 from msgspec.structs import replace
@@ -182,7 +183,7 @@ class ServerBackend:
                 f"{self._causes_of_silence} (--timeout gives it longer)"
             ) from error
 
-    def _told_of_absence(self) -> AbstractAsyncContextManager[object]:
+    def _told_of_absence(self) -> AbstractAsyncContextManager[Any]:
         return telling_of_absence(self.client, self.namespace, "the download")
 
     @property

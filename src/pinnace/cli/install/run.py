@@ -255,8 +255,27 @@ async def _send(
             report.close()
         for line in report.summary():
             click.echo(line)
+        await warn_of_stopped(client, others)
         if wait:
             await wait_for_workloads(client, others)
+
+
+async def warn_of_stopped(client: KubeClient, made: list[JSONObject]) -> None:
+    """Print a warning for each Deployment without pods: `install` leaves the number of replicas as it is."""
+    for obj in made:
+        if obj["kind"] != DEPLOYMENTS.kind:
+            continue
+        name, namespace = obj["metadata"]["name"], obj["metadata"]["namespace"]
+        try:
+            live = await client.get(DEPLOYMENTS, name, namespace)
+        except KubeError:
+            continue  # nothing depends on the warning
+        if live["spec"].get("replicas") == 0:
+            click.echo(
+                f"WARNING: Deployment/{name} has 0 replicas, so it does not run. Start it: "
+                f"kubectl -n {namespace} scale deployment/{name} --replicas=1",
+                err=True,
+            )
 
 
 async def _keep_uploader(client: KubeClient, deployment: JSONObject) -> None:

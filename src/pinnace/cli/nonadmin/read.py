@@ -6,6 +6,7 @@ import sys
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import replace
+from typing import Any
 
 import click
 
@@ -145,7 +146,7 @@ class TenantBackend(ServerBackend):
         """Return an empty text: the server is in a namespace that tenants cannot read."""
         return ""
 
-    def _told_of_absence(self) -> AbstractAsyncContextManager[object]:
+    def _told_of_absence(self) -> AbstractAsyncContextManager[Any]:
         """Return a context that tells nothing: the server's lease is not in the tenant's namespace."""
         return nullcontext()
 

@@ -47,7 +47,7 @@ def test_a_restore_without_record_is_named_and_its_log_is_shown(location: Path, 
 
     assert run(["restore", "get"]) == 0
     said = capsys.readouterr().err
-    assert "files of 1 restore without a record, such as those of a restore that a server made" in said
+    assert "files of 1 restore without a readable record, such as those of a restore that a server" in said
     assert "killed: copy" in said
     assert run(["restore", "describe", "copy"]) == 1
     said = capsys.readouterr().err
