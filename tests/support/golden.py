@@ -1,21 +1,29 @@
 """Buckets that real Velero servers wrote (tests/golden), as locations in folders or in an S3 server."""
 
+import re
 import tarfile
 from pathlib import Path
 
 from pinnace.storage.interface import ObjectStore, stream_file
 
 VERSIONS = ("1.6.3", "1.16.2", "1.18.0")
+_EXPIRATION = re.compile(rb'("expiration":\s*")[^"]*')
 _FOLDER = Path(__file__).parents[1] / "golden"
 
 
 def unpack(version: str, folder: Path) -> Path:
-    """Unpack a bucket into `<folder>/bucket`, which is a location as it is. Returns that path."""
+    """Unpack a bucket into `<folder>/bucket`, which is a location as it is. Returns that path.
+
+    Only the expiration of the backups is changed, as servers delete expired ones: some expired two days after
+    they were made.
+    """
     with tarfile.open(_FOLDER / f"velero-{version}.tar.gz") as archive:
         archive.extractall(folder, filter="data")
     bucket = folder / "bucket"
     for leftover in bucket.glob(".*"):  # the S3 server's own, not the program's
         leftover.rmdir()
+    for metadata in bucket.glob("backups/*/velero-backup.json"):
+        metadata.write_bytes(_EXPIRATION.sub(rb"\g<1>2100-01-01T00:00:00Z", metadata.read_bytes()))
     return bucket
 
 

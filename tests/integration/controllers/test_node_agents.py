@@ -1,7 +1,7 @@
 """Several agents of one node on a real API server, and the objects that each works on."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -30,6 +30,9 @@ class Saver:
         self, repository: Repository, source: Source, *, on_progress: OnProgress | None = None
     ) -> Saved:
         return Saved(snapshot="2fa3b4c5")
+
+    async def forget_tagged(self, repository: Repository, tags: Mapping[str, str]) -> None:
+        """Nothing was saved by the former agent."""
 
 
 @asynccontextmanager
