@@ -8,6 +8,7 @@ such failures (a balancer drops a connection, etcd elects a new leader), and one
 or all objects of a namespace.
 """
 
+import asyncio
 from collections.abc import Callable
 from typing import Final
 
@@ -16,9 +17,13 @@ from pinnace.api.codec import merge_patch
 from pinnace.api.objects import JSONObject, copied, dump_json, text
 from pinnace.kube.errors import APIStatusError, KubeError, NotFound
 from pinnace.kube.resources import APIResource
+from pinnace.kube.transport.retrying import is_open
 from pinnace.restore.errors import ItemError
 from pinnace.restore.metadata import reset_metadata
 from pinnace.restore.ports import Target
+
+LOOK_SECONDS: Final = 30.0
+"""How long to look for the object of a create that failed: its attempts have waited for the server."""
 
 _WITH_OWN_CLAIMS: Final = "statefulsets.apps"
 """Its deletion may delete the claims of its pods; orphaned, they stay, and the new object adopts them."""
@@ -52,13 +57,14 @@ class ClusterWriter:
 
         Raises:
             AlreadyExists: it existed before, or another client created it.
-            KubeError: it was refused, or the last attempt failed too.
+            KubeError: it was refused, or the last attempt failed too and created nothing.
         """
         try:
             return await self._client.create_bytes(resource, body, namespace)
-        except APIStatusError as error:
-            # If the lost attempt used up a quota, the next one is refused for the quota.
-            found = await self._found(resource, name, namespace) if error.after_open_attempt else None
+        except KubeError as error:
+            if not _may_have_created(error):
+                raise
+            found = await self._look_for(resource, name, namespace)
             if found is None or not is_ours(found):
                 raise
             return dump_json(found)
@@ -126,8 +132,24 @@ class ClusterWriter:
             return f"the former one could not be created again either: {error}"
         return "the former one was created again"
 
+    async def _look_for(self, resource: APIResource, name: str, namespace: str | None) -> JSONObject | None:
+        """The object of an attempt without an answer; None if there is none, or it cannot be read soon."""
+        try:
+            async with asyncio.timeout(LOOK_SECONDS):
+                return await self._found(resource, name, namespace)
+        except (KubeError, TimeoutError):
+            return None
+
     async def _found(self, resource: APIResource, name: str, namespace: str | None) -> JSONObject | None:
         try:
             return await self._client.get(resource, name, namespace)
         except NotFound:
             return None
+
+
+def _may_have_created(error: KubeError) -> bool:
+    """Whether one of the attempts may have created the object.
+
+    If an earlier attempt used up a quota, the last one is refused for the quota.
+    """
+    return is_open(error) or (isinstance(error, APIStatusError) and error.after_open_attempt)

@@ -8,7 +8,7 @@ import pytest
 
 from pinnace.api.objects import JSONObject
 from pinnace.archive.runlog import RunLog
-from pinnace.kube.errors import AlreadyExists, Forbidden, KubeError
+from pinnace.kube.errors import AlreadyExists, ConnectionFailed, Forbidden, KubeError, NotSent
 from pinnace.kube.resources import CONFIGMAPS, APIResource
 from pinnace.restore.item.writing import ClusterWriter
 from pinnace.restore.ports import Target
@@ -57,6 +57,41 @@ async def test_the_object_of_an_attempt_without_answer_is_found(acts: bool) -> N
     world.acts = acts
     assert (await create(world))["data"] == {"from": "us"}
     assert world.created == [("configmaps", "ns-1", "one")]
+
+
+class SilentWorld(World):
+    """A world as it is behind a client none of whose attempts at a create was answered."""
+
+    acts = True
+
+    async def create_bytes(self, resource: APIResource, body: bytes, namespace: str | None = None) -> bytes:
+        if self.acts:
+            await super().create_bytes(resource, body, namespace)
+        raise ConnectionFailed("the connection was lost")
+
+
+async def test_an_object_is_found_although_no_attempt_was_answered() -> None:
+    assert (await create(SilentWorld()))["data"] == {"from": "us"}
+
+
+async def test_an_attempt_without_answer_that_created_nothing_is_an_error() -> None:
+    world = SilentWorld()
+    world.acts = False
+    with pytest.raises(ConnectionFailed, match="the connection was lost"):
+        await create(world)
+
+
+async def test_an_attempt_without_answer_is_an_error_if_the_object_cannot_be_looked_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = SilentWorld()
+
+    async def get(*_args: object) -> JSONObject:
+        raise NotSent("connection refused")
+
+    monkeypatch.setattr(world, "get", get)
+    with pytest.raises(ConnectionFailed, match="the connection was lost"):
+        await create(world)
 
 
 async def test_an_object_that_was_there_before_is_not_looked_at() -> None:
