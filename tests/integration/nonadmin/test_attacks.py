@@ -263,7 +263,7 @@ LOCATION_ATTACKS: dict[str, tuple[dict[str, Any], str]] = {
     "A16 default": ({"default": True}, "cannot be used as a default BSL"),
     "A18 another namespace's": (
         {"credential": {"name": "kube-system/keys", "key": "cloud"}},
-        "no name of a Secret",
+        "is not the name of a Secret",
     ),
     "A18 none": ({"credential": {"name": "other", "key": "cloud"}}, 'Secret "other" not found'),
     "A19 up": ({"objectStorage": {"bucket": "mine", "prefix": "../other"}}, "prefix"),

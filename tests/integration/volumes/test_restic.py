@@ -233,7 +233,7 @@ async def test_a_volume_none_of_whose_files_can_be_read_is_not_taken_for_an_empt
     (lab.volume / "a.txt").chmod(0)
     restic = Restic(lab.accesses, program=_without_privilege(tmp_path))
 
-    with pytest.raises(FilesUnreadable, match=r"a\.txt.*the files of the volume cannot be read"):
+    with pytest.raises(FilesUnreadable, match=r"(?s)a\.txt.*the files of the volume cannot be read"):
         await restic.back_up(lab.repository, lab.volume, TAGS)
 
     assert await _listed(lab) == {}
