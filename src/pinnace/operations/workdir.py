@@ -7,7 +7,6 @@ killed command. A lock shows whether the process still runs, as the kernel relea
 (docs/spec: CTL 15, SRV 12)
 """
 
-import asyncio
 import fcntl
 import os
 import shutil
@@ -17,6 +16,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from pinnace.aio.blocking import in_thread
 from pinnace.runtime.logfields import get_logger
 
 log = get_logger(__name__)
@@ -33,17 +33,24 @@ async def work_directory(parent: Path | None) -> AsyncIterator[Path]:
         OSError: it cannot be made.
     """
     root = parent or Path(tempfile.gettempdir())
-    await asyncio.to_thread(remove_leftovers, root)
-    path, lock = await asyncio.to_thread(_make, root)
+    made: list[tuple[Path, int]] = []
+    await in_thread(remove_leftovers, root)
     try:
-        yield path
+        # A cancellation while it is made leaves it in `made`.
+        await in_thread(lambda: made.append(_make(root)))
+        yield made[0][0]
     finally:
-        try:
-            await asyncio.to_thread(shutil.rmtree, path, ignore_errors=True)
-        except RuntimeError:  # the limits of this process allow no thread; what is here may hold Secrets
-            shutil.rmtree(path, ignore_errors=True)
-        finally:
-            os.close(lock)
+        for path, lock in made:
+            await _remove(path, lock)
+
+
+async def _remove(path: Path, lock: int) -> None:
+    try:
+        await in_thread(shutil.rmtree, path, ignore_errors=True)
+    except RuntimeError:  # the limits of this process allow no thread; what is here may hold Secrets
+        shutil.rmtree(path, ignore_errors=True)
+    finally:
+        os.close(lock)
 
 
 def remove_leftovers(root: Path) -> None:

@@ -1,14 +1,17 @@
 """The private directory of a server, and what dead servers leave."""
 
+import asyncio
 import fcntl
 import os
 import re
 import stat
+import threading
 from pathlib import Path
 
 import pytest
 
 import pinnace
+from pinnace.operations import workdir
 from pinnace.operations.workdir import remove_leftovers, work_directory
 
 
@@ -34,6 +37,32 @@ async def test_a_work_directory_is_removed_when_the_server_fails(tmp_path: Path)
     with pytest.raises(LookupError):
         await fail()
 
+    assert left(tmp_path) == []
+
+
+async def test_a_work_directory_is_removed_when_the_command_is_interrupted_while_it_is_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, go_on = threading.Event(), threading.Event()
+    make = workdir._make
+
+    def slow(root: Path) -> tuple[Path, int]:
+        begun.set()
+        go_on.wait()
+        return make(root)
+
+    async def work() -> None:
+        async with work_directory(tmp_path):
+            pytest.fail("the command was interrupted")
+
+    monkeypatch.setattr(workdir, "_make", slow)
+    running = asyncio.create_task(work())
+    await asyncio.to_thread(begun.wait)
+    running.cancel()
+    go_on.set()
+
+    with pytest.raises(asyncio.CancelledError):
+        await running
     assert left(tmp_path) == []
 
 
