@@ -1,7 +1,7 @@
 """Runs the unit tests in several processes, each with a share of the files: `python -m hack.unit_tests`.
 
-With pytest-xdist every process loads all tests, which takes as long as running a tenth of them. Here the files
-are dealt out by size. Words of the command line go to pytest, for example `-k name`.
+With pytest-xdist every process loads all tests, which takes as long as running a tenth of them. Here the
+files are dealt out by size. Words of the command line go to pytest, for example `-k name`.
 """
 
 import os
