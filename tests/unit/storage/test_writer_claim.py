@@ -246,10 +246,13 @@ async def test_of_two_processes_that_take_over_one_claim_only_one_writes(
             await super().put(key, body)
 
     stores = [TakesOver(bucket), TakesOver(bucket)]
+    timer = HurriedTimer(factor=10)  # both write the claim at once, and look at it half a second later
     async with asyncio.timeout(60):
         ends = await asyncio.gather(
             *(
-                renewing_store_on(store).put_backup(files_of(f"writer-{number}"))
+                BackupStore(store, Layout(""), location="default", timer=timer).put_backup(
+                    files_of(f"writer-{number}")
+                )
                 for number, store in enumerate(stores)
             ),
             return_exceptions=True,
