@@ -13,8 +13,24 @@ from pathlib import Path
 from typing import IO
 
 FOLDER = Path("tests/unit")
-SHARES_PER_PROCESSOR = 3
-"""Tests also wait for real time and child processes; while some wait, others run."""
+SHARES_PER_PROCESSOR = 2
+"""Tests also wait for child processes; while some wait, others run."""
+
+WAITING = frozenset(
+    FOLDER / name
+    for name in (
+        "cli/location/test_locations.py",
+        "cli/test_waiting.py",
+        "controllers/node/test_resuming.py",
+        "controllers/sync/test_backup_sync.py",
+        "kube/auth/test_exec_plugin.py",
+        "kube/test_discovery.py",
+        "kube/test_exec.py",
+        "nonadmin/test_tenant_locations.py",
+        "storage/test_writer_claim.py",
+    )
+)
+"""Files whose tests mostly wait for real time. They have a share of their own, beside those that compute."""
 
 _NO_TESTS = 5
 """The exit code of pytest when words such as `-k name` select no test of a share."""
@@ -40,11 +56,13 @@ def outcome(codes: Sequence[int]) -> int:
 
 def main(words: Sequence[str]) -> int:
     """Run all shares side by side and print what each says, one after the other."""
-    sizes = [(str(path), path.stat().st_size) for path in FOLDER.rglob("test_*.py")]
+    files = set(FOLDER.rglob("test_*.py"))
+    sizes = [(str(path), path.stat().st_size) for path in files - WAITING]
     number = SHARES_PER_PROCESSOR * (os.cpu_count() or 1)
+    dealt = [sorted(map(str, files & WAITING)), *shares(sizes, number)]
     running: list[tuple[subprocess.Popen[bytes], IO[bytes]]] = []
     try:
-        for share in shares(sizes, number):
+        for share in dealt:
             output: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - closed below
             command = [sys.executable, "-m", "pytest", "-q", "-p", "no:xdist", "-p", "no:cacheprovider"]
             process = subprocess.Popen([*command, *words, *share], stdout=output, stderr=subprocess.STDOUT)

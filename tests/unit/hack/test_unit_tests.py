@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hack.unit_tests import outcome, shares
+from hack.unit_tests import WAITING, outcome, shares
 
 
 @given(st.dictionaries(st.text(), st.integers(0, 10_000)), st.integers(1, 8))
@@ -21,6 +21,10 @@ def test_shares_are_of_about_the_same_size() -> None:
     totals = [sum(sizes[name] for name in share) for share in shares(sizes.items(), 4)]
 
     assert max(totals) - min(totals) < 100
+
+
+def test_the_files_that_wait_exist() -> None:
+    assert [path for path in WAITING if not path.is_file()] == []
 
 
 @pytest.mark.parametrize(
