@@ -9,7 +9,7 @@ from typing import Final
 
 from pinnace.api.objects import JSONObject, listed
 from pinnace.controllers.shared.scope import Scope
-from pinnace.kube.errors import APIStatusError, NotFound
+from pinnace.kube.errors import APIStatusError, Conflict, NotFound
 from pinnace.kube.resources import POD_VOLUME_BACKUPS, POD_VOLUME_RESTORES, APIResource
 from pinnace.runtime.keys import Key
 from pinnace.runtime.logfields import get_logger
@@ -18,26 +18,45 @@ log = get_logger(__name__)
 
 FINALIZER: Final = "velero.io/pod-volume-finalizer"
 
+_ATTEMPTS: Final = 5
+
 
 async def release_former_pod_volumes(scope: Scope) -> None:
-    """Take the finalizer off all objects of the namespace. One that cannot be changed is logged.
+    """Take the finalizer off all objects of the namespace. A refusal is logged, and the server starts.
 
     Only while no agent of Velero can be working.
     """
     for resource in (POD_VOLUME_BACKUPS, POD_VOLUME_RESTORES):
-        for obj in await scope.client.list_all(resource, scope.namespace):
+        try:
+            found = await scope.client.list_all(resource, scope.namespace)
+        except APIStatusError as error:
+            log.warning(f"Cannot look for Velero's finalizer on {resource.kind}s", error=error)
+            continue
+        for obj in found:
             if FINALIZER in listed(obj, "metadata", "finalizers"):
                 await _release(scope, resource, obj)
 
 
 async def _release(scope: Scope, resource: APIResource, obj: JSONObject) -> None:
     key = Key.of(obj)
-    kept = [name for name in listed(obj, "metadata", "finalizers") if name != FINALIZER]
     try:
-        await scope.client.patch(resource, key.name, {"metadata": {"finalizers": kept}}, key.namespace)
+        for _ in range(_ATTEMPTS):
+            try:
+                await scope.client.patch(resource, key.name, _without_finalizer(obj), key.namespace)
+            except Conflict:
+                # An agent of ours may be failing the object at this moment.
+                obj = await scope.client.get(resource, key.name, key.namespace)
+            else:
+                log.info(f"Took Velero's finalizer off a {resource.kind}", key=str(key))
+                return
+        log.warning(f"Cannot take Velero's finalizer off a {resource.kind}: it changes", key=str(key))
     except NotFound:
         return
     except APIStatusError as error:
         log.warning(f"Cannot take Velero's finalizer off a {resource.kind}", key=str(key), error=error)
-    else:
-        log.info(f"Took Velero's finalizer off a {resource.kind}", key=str(key))
+
+
+def _without_finalizer(obj: JSONObject) -> JSONObject:
+    """The patch of the version that was read: a finalizer that is added meanwhile must not be lost."""
+    kept = [name for name in listed(obj, "metadata", "finalizers") if name != FINALIZER]
+    return {"metadata": {"finalizers": kept, "resourceVersion": obj["metadata"]["resourceVersion"]}}

@@ -10,7 +10,10 @@ that it has lost the lease, before another server may begin. (docs/adr/011) (doc
 
 import asyncio
 import enum
+import os
 import random
+import secrets
+import socket
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
@@ -34,6 +37,11 @@ _STANDBY_JITTER = 1.2
 LEASE_SECONDS = 60.0
 RENEWED_PART = 5 / 6
 """After this part of a lease's duration without renewing it, the leader gives up."""
+
+
+def candidate_name() -> str:
+    """A name that no other candidate has, not even the process before a restart of the same container."""
+    return f"{socket.gethostname()}_{os.getpid()}_{secrets.token_hex(4)}"
 
 
 class LeaderState(enum.StrEnum):

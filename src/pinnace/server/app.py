@@ -46,11 +46,10 @@ from pinnace.plugins.errors import PluginError
 from pinnace.plugins.installed import NO_PLUGINS, InstalledPlugins, PluginOptions, find_plugins
 from pinnace.runtime.controller import Controller
 from pinnace.runtime.keys import Key
-from pinnace.runtime.leader import LeaderElector, LeaseTimes
+from pinnace.runtime.leader import LeaderElector, LeaseTimes, candidate_name
 from pinnace.runtime.lease import SERVER_LEASE
 from pinnace.runtime.logfields import get_logger
 from pinnace.runtime.manager import Manager
-from pinnace.server.candidate import candidate_name
 from pinnace.server.checks import StartupError, check_cluster, prepare_restic
 from pinnace.server.monitoring.metrics import ServerMetrics
 from pinnace.server.monitoring.pages import StatusServer

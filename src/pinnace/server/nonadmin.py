@@ -13,10 +13,9 @@ from pinnace.nonadmin.controllers.parts import NonAdminOptions
 from pinnace.nonadmin.manifests import LEASE
 from pinnace.nonadmin.settings.source import SettingsFlags
 from pinnace.runtime.keys import Key
-from pinnace.runtime.leader import LeaderElector
+from pinnace.runtime.leader import LeaderElector, candidate_name
 from pinnace.runtime.logfields import get_logger
 from pinnace.runtime.manager import Manager
-from pinnace.server.candidate import candidate_name
 from pinnace.server.monitoring.pages import StatusServer
 from pinnace.server.signals import stop_on_signals
 

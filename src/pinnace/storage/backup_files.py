@@ -1,6 +1,6 @@
 """What is stored for one backup, as the engine hands it over. (docs/spec: STO 3)"""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from pinnace.api.velero.snapshots import VolumeSnapshot, encode_snapshots
 from pinnace.api.volume_info import VolumeInfo
 from pinnace.storage.encoding import compress, encode_list, encode_object
 from pinnace.storage.errors import StorageError
+from pinnace.storage.interface import stream_file
 from pinnace.storage.layout import Layout
 
 
@@ -98,3 +99,23 @@ def encode_metadata(value: Backup | Restore, read: Mapping[str, Any] | None = No
     encoded = encode_over(value, read or {})
     ordered = {"kind": encoded.pop("kind"), "apiVersion": encoded.pop("apiVersion"), **encoded}
     return orjson.dumps(ordered, option=orjson.OPT_INDENT_2)
+
+
+class CountedFile:
+    """Reads a file in blocks and counts its bytes; `report` is called with the size of each block."""
+
+    def __init__(self, path: Path, report: Callable[[int], None] | None = None) -> None:
+        self.size_bytes = 0
+        self._report = report
+        self._stream = stream_file(path)
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        async for block in self._stream:
+            self.size_bytes += len(block)
+            if self._report is not None:
+                self._report(len(block))
+            yield block
+
+    async def aclose(self) -> None:
+        """Close the file."""
+        await self._stream.aclose()

@@ -24,7 +24,7 @@ from pinnace.api.velero.download_request import DownloadTargetKind
 from pinnace.api.velero.restore import Restore
 from pinnace.api.velero.snapshots import VolumeSnapshot, decode_snapshots
 from pinnace.api.volume_info import RestoredVolumeInfo, VolumeInfo
-from pinnace.storage.backup_files import BackupFiles
+from pinnace.storage.backup_files import BackupFiles, CountedFile
 from pinnace.storage.encoding import (
     decode_list,
     decode_object,
@@ -45,7 +45,7 @@ from pinnace.storage.errors import (
     UnreadableObject,
     combined,
 )
-from pinnace.storage.interface import ObjectStore, RangedStore, read_all, save_stream, stream_file
+from pinnace.storage.interface import ObjectStore, RangedStore, read_all, save_stream
 from pinnace.storage.layout import (
     TOP_LEVEL_DIRECTORIES,
     Layout,
@@ -261,7 +261,7 @@ class BackupStore:
             _logger.warning("The log of backup %s could not be stored: %s", files.name, error)
 
     async def _put_file(self, key: str, path: Path, report: Callable[[int], None] | None = None) -> None:
-        sent = _Counted(path, report)
+        sent = CountedFile(path, report)
         try:
             await self._store.put(key, sent)
         finally:
@@ -587,26 +587,6 @@ class BackupStore:
 
 class _NotConfirmed(StoreUnavailable):
     """A file was stored, but the store did not answer when it was asked for its size."""
-
-
-class _Counted:
-    """Reads a file in blocks and counts its bytes; `report` is called with the size of each block."""
-
-    def __init__(self, path: Path, report: Callable[[int], None] | None = None) -> None:
-        self.size_bytes = 0
-        self._report = report
-        self._stream = stream_file(path)
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        async for block in self._stream:
-            self.size_bytes += len(block)
-            if self._report is not None:
-                self._report(len(block))
-            yield block
-
-    async def aclose(self) -> None:
-        """Close the file."""
-        await self._stream.aclose()
 
 
 def _is_name(name: str) -> bool:

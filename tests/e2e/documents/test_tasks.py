@@ -59,6 +59,7 @@ async def test_the_commands_of_a_page_work_without_a_server(
 
     for block in blocks(page):
         reader.run(block)
+    assert "web" in [each["metadata"]["name"] for each in await client.list_all(CONFIGMAPS, namespace)]
 
 
 @pytest.mark.cluster
