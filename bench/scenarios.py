@@ -13,7 +13,7 @@ from bench import measure
 from bench.cluster import BenchCluster
 from bench.figures import MEBIBYTE, Figure, Rule, Series, Target, Unit
 from bench.generate import SEED
-from bench.in_process import WITHOUT_INDEX
+from bench.in_process import CHECKSUMS_ALONE, WITHOUT_INDEX
 from bench.measure import Sample
 
 PYTHON = sys.executable
@@ -36,6 +36,8 @@ START_TARGET = Target(first=250, aim=120)
 OURS = "pinnace"
 OURS_IN_PROCESS = "pinnace, in process"
 OURS_WITHOUT_INDEX = "without index"
+OURS_CHECKSUMS_ALONE = "checksums alone"
+OURS_ALL = (OURS, OURS_IN_PROCESS, OURS_WITHOUT_INDEX, OURS_CHECKSUMS_ALONE)
 BACKUP_DRY_RUN, RESTORE_DRY_RUN = "backup create --dry-run", "restore create --dry-run"
 
 Samples = Mapping[str, Sequence[Sample]]
@@ -72,7 +74,8 @@ class Bench:
         candidates: dict[str, Candidate] = {OURS: lambda number: self._back_up(f"run-{number}")}
         if floors:
             candidates[OURS_IN_PROCESS] = lambda number: self._back_up(f"inside-{number}", in_process=True)
-            candidates[OURS_WITHOUT_INDEX] = self._without_index
+            candidates[OURS_WITHOUT_INDEX] = lambda number: self._index_replaced(WITHOUT_INDEX, number)
+            candidates[OURS_CHECKSUMS_ALONE] = lambda number: self._index_replaced(CHECKSUMS_ALONE, number)
             candidates |= self._list_floors()
         return self._interleave("backup", candidates, warm_up=floors)
 
@@ -119,8 +122,8 @@ class Bench:
             shutil.rmtree(self.location / "backups" / name)
         return sample
 
-    def _without_index(self, number: int) -> Sample:
-        command = [PYTHON, "-m", "bench.in_process", WITHOUT_INDEX, "--location", str(self.location)]
+    def _index_replaced(self, by: str, number: int) -> Sample:
+        command = [PYTHON, "-m", "bench.in_process", by, "--location", str(self.location)]
         name = f"plain-{number}"
         sample = self._run([*command, "backup", "create", name])
         shutil.rmtree(self.location / "backups" / name)
@@ -212,7 +215,7 @@ def speed_figures(
     Args:
         stricter: floors beyond that of the target, with figures of their own.
     """
-    floors = [name for name in samples if name not in (OURS, OURS_IN_PROCESS, OURS_WITHOUT_INDEX)]
+    floors = [name for name in samples if name not in OURS_ALL]
     plain = [name for name in floors if name not in stricter]
 
     def figure(
@@ -259,16 +262,22 @@ def index_figures(samples: Samples) -> list[Figure]:
     def series(name: str, key: str) -> Series:
         return Series(name=name, values=[sample.json()[key] for sample in samples[name]])
 
-    return [
-        Figure(
+    def figure(what: str, key: str, floor: str, target: Target | None) -> Figure:
+        return Figure(
             name=f"backup with its index, {what}",
             unit=Unit.SECONDS,
             rule=Rule.RATIO,
             ours=series(OURS_IN_PROCESS, key),
-            floors=[series(OURS_WITHOUT_INDEX, key)],
-            target=INDEX_TARGET,
+            floors=[series(floor, key)],
+            target=target,
         )
-        for what, key in (("time", "seconds"), ("CPU", "cpu_seconds"))
+
+    return [
+        figure("time", "seconds", OURS_WITHOUT_INDEX, INDEX_TARGET),
+        figure("CPU", "cpu_seconds", OURS_WITHOUT_INDEX, INDEX_TARGET),
+        # What lies between the two floors no index can save: SHA-256 of each item.
+        figure("time, beyond its checksums", "seconds", OURS_CHECKSUMS_ALONE, None),
+        figure("CPU, beyond its checksums", "cpu_seconds", OURS_CHECKSUMS_ALONE, None),
     ]
 
 

@@ -8,6 +8,7 @@ import resource
 import shutil
 import signal
 import tarfile
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -125,6 +126,37 @@ async def test_full_disk_is_an_error_and_leaves_no_file(tmp_path: Path, small_di
     with pytest.raises(ArchiveWriteError, match=r"writing a\.tar\.gz: .*[Ll]arge"):
         await write_archive(path, [(f"n{number}", noise(600_000)) for number in range(4)])
     assert not path.exists()
+
+
+async def test_no_more_than_two_batches_wait_for_the_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    release, put = threading.Event(), ArchiveWriter._put
+
+    def slow_disk(self: ArchiveWriter, data: bytes) -> None:
+        assert release.wait(20)
+        put(self, data)
+
+    monkeypatch.setattr(ArchiveWriter, "_put", slow_disk)
+    added: list[int] = []
+    async with ArchiveWriter(tmp_path / "a.tar.gz", clock=clock) as archive:
+
+        async def fill() -> None:
+            for number in range(6):
+                archive.add(f"n{number}", noise(writer.BATCH_BYTES))
+                added.append(number)
+                await archive.flush_if_full()
+
+        filling = asyncio.create_task(fill())
+        for _ in range(50):
+            await asyncio.sleep(0)
+        assert added == [0, 1, 2]
+        release.set()
+        await filling
+    with tarfile.open(archive.path) as tar:
+        assert [(info.name, info.size) for info in tar.getmembers()[1:]] == [
+            (f"n{number}", writer.BATCH_BYTES) for number in range(6)
+        ]
 
 
 async def test_full_disk_at_close_is_an_error(tmp_path: Path, small_disk: None) -> None:

@@ -64,9 +64,9 @@ class _RawList(msgspec.Struct, rename="camel"):
 # one. An object of any other form is decoded; one of this form need not be, which saves two thirds of the
 # time for an object.
 _PLAIN_ITEM = re.compile(
-    rb'\{"metadata":\{"name":"([^"\\]*)",(?:"generateName":"[^"\\]*",)?(?:"namespace":"([^"\\]*)",)?'
-    rb'"uid":"[^"\\]*","resourceVersion":"[^"\\]*",(?:"generation":\d+,)?"creationTimestamp":"[^"\\]*"'
-    rb'(?:,"labels":\{([^{}\\]*)\})?(?=,"(?:annotations|ownerReferences|finalizers|managedFields)":|\})'
+    rb'\{"metadata":\{"name":"([^"\\]*+)",(?:"generateName":"[^"]*+",)?(?:"namespace":"([^"\\]*+)",)?'
+    rb'"uid":"[^"]*+","resourceVersion":"[^"]*+",(?:"generation":\d+,)?"creationTimestamp":"[^"]*+"'
+    rb'(?:,"labels":\{([^{}\\]*+)\})?(?=,"(?:annotations|ownerReferences|finalizers|managedFields)":|\})'
 )
 _QUOTATION_MARK = ord('"')
 _NOT_STORED = frozenset({"componentstatuses"})
