@@ -2,8 +2,8 @@
 
 Imports everything that the engines need, then times one run of the command line in this very process. Prints
 one JSON object on the last line; the exit code is the command's. With `--without-index` as the first argument
-the indexes of backups stay empty, which shows their cost. With `--checksums-alone` they stay empty too, but as
-much is hashed as an index has to: the least that any index costs.
+the indexes of backups stay empty, which shows their cost. With `--checksums-alone` they stay empty too, but
+as much is hashed as for an index: the least that any index costs.
 """
 
 import importlib

@@ -19,8 +19,8 @@ import orjson
 # decoding. It cannot go wrong inside of a text: each part is followed by the name of another member, and in
 # a text the quotation mark in front of that name would have a backslash. An item with braces in an
 # annotation, or with members in another order, such as labels that an action has added at the end, does not
-# match. Nor does one with a line break in its labels: the index is made of lines. In a text JSON has none, and
-# looking for the quotation mark alone takes a third of the time.
+# match. Nor does one with a line break in its labels: the index is made of lines. In a text JSON has none,
+# and looking for the quotation mark alone is quicker.
 _TEXT = {b"t": rb'"[^"]*+"'}
 _match_plain = re.compile(
     rb'\{"apiVersion":(%(t)s),"kind":(%(t)s),"metadata":\{"name":%(t)s,(?:"generateName":%(t)s,)?'
