@@ -22,7 +22,7 @@ from bench.figures import MEBIBYTE, Figure, Rule, Series, Target, Unit
 from bench.generate import Generator
 from bench.measure import Sample, run
 from bench.scenarios import PINNACE
-from hack.cluster.s3 import Bucket, S3Server
+from hack.cluster.stores.s3 import Bucket, S3Server
 from pinnace.archive.deflate import inflate
 from pinnace.archive.tarformat import MemberDirectory
 from pinnace.archive.writer import ArchiveWriter

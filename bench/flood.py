@@ -25,7 +25,7 @@ from bench.idle_server import (
     running_server,
 )
 from hack.cluster.control_plane import ControlPlane
-from hack.cluster.s3 import S3Server
+from hack.cluster.stores.s3 import S3Server
 from pinnace.api.objects import JSONObject, text
 from pinnace.kube.client import KubeClient
 from pinnace.kube.config import load_config

@@ -24,7 +24,7 @@ from bench.measure import SampleFailed
 from hack.cluster.control_plane import ControlPlane
 from hack.cluster.faults import RequestHead
 from hack.cluster.proxy import FaultProxy, Upstream
-from hack.cluster.s3 import Bucket, S3Server
+from hack.cluster.stores.s3 import Bucket, S3Server
 from pinnace.api.codec import decode
 from pinnace.api.definitions.crds import crd_manifests
 from pinnace.api.values.times import format_time

@@ -22,7 +22,7 @@ from bench.idle_server import STOP_SECONDS, for_each, request_name, running_serv
 from bench.measure import SampleFailed
 from hack.cluster.control_plane import ControlPlane
 from hack.cluster.proxy import FaultProxy, Upstream
-from hack.cluster.s3 import S3Server
+from hack.cluster.stores.s3 import S3Server
 from pinnace.api.objects import JSONObject, text
 from pinnace.kube.client import KubeClient
 from pinnace.kube.config import load_config

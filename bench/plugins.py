@@ -24,7 +24,7 @@ from pinnace.plugins.asynchronous import BackupItemActionV2
 from pinnace.plugins.errors import PluginError
 from pinnace.plugins.installed import PluginOptions, find_plugins
 from pinnace.plugins.protocols import BackupItemAction
-from tests.support.plugin_programs import SAMPLE_MODULE, put_own
+from tests.support.plugins.programs import SAMPLE_MODULE, put_own
 
 TARGET: Final = Target(first=1e6 / 1_000, aim=1e6 / 3_000)
 """A thousand, and three thousand, objects a second."""

@@ -18,21 +18,22 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import settings
 
-from hack.cluster import binaries, node_requirements
+from hack.cluster import binaries
 from hack.cluster.control_plane import ControlPlane
 from hack.cluster.errors import ClusterError
-from hack.cluster.node_cluster import NodeCluster
-from hack.cluster.node_network import TEST_NETWORK
-from hack.cluster.s3 import Bucket, S3Server
+from hack.cluster.nodes import requirements as node_requirements
+from hack.cluster.nodes.cluster import NodeCluster
+from hack.cluster.nodes.network import TEST_NETWORK
+from hack.cluster.stores.s3 import Bucket, S3Server
 from tests.support.clock import FrozenClock
-from tests.support.connect import Connect
+from tests.support.cluster.connect import Connect
 from tests.support.tasks import cancel, leftover_tasks
 
 if TYPE_CHECKING:
     # Loaded by the fixtures that need it: most tests are of pure code, and quicker without.
-    from hack.cluster.azure_blob import AzureBlobServer
-    from hack.cluster.gcs import GCSServer
     from hack.cluster.proxy import FaultProxy
+    from hack.cluster.stores.azure_blob import AzureBlobServer
+    from hack.cluster.stores.gcs import GCSServer
     from pinnace.kube.client import KubeClient
 
     Server = ControlPlane | S3Server | GCSServer | AzureBlobServer
@@ -242,7 +243,7 @@ async def _fresh_namespace(client: "KubeClient") -> AsyncIterator[str]:
 @pytest.fixture
 async def velero_crds(client: "KubeClient") -> None:
     """Our custom resources are served by the first cluster; they stay there for the tests to come."""
-    from tests.support.crds import ensure_crds
+    from tests.support.cluster.crds import ensure_crds
 
     await ensure_crds(client)
 

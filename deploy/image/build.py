@@ -17,7 +17,7 @@ from deploy.image.root_filesystem import Machine, machine_named, this_machine
 from hack.cluster import binaries
 from hack.cluster.binaries import cache_directory
 from hack.cluster.errors import ClusterError
-from hack.cluster.images import ImageConfig, image_from_tree
+from hack.cluster.nodes.images import ImageConfig, image_from_tree
 
 INPUTS = (
     *("src/pinnace", "pyproject.toml", "hatch_build.py", "README.md", "LICENSE", "requirements"),

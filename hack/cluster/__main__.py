@@ -5,8 +5,11 @@ import sys
 import time
 from collections.abc import Callable
 
-from hack.cluster import azure_blob, binaries, development, node_network, node_requirements
+from hack.cluster import binaries, development
 from hack.cluster.errors import ClusterError
+from hack.cluster.nodes import network as node_network
+from hack.cluster.nodes import requirements as node_requirements
+from hack.cluster.stores import azure_blob
 
 
 def build(*, node: bool, tests: bool) -> int:

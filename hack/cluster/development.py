@@ -18,13 +18,15 @@ from pathlib import Path
 from types import FrameType
 from urllib.parse import urlencode
 
-from hack.cluster import binaries, node_network, node_requirements
+from hack.cluster import binaries
 from hack.cluster.control_plane import ControlPlane
 from hack.cluster.errors import ClusterError, StartFailed
 from hack.cluster.locks import is_locked, try_lock
-from hack.cluster.node_cluster import NodeCluster
+from hack.cluster.nodes import network as node_network
+from hack.cluster.nodes import requirements as node_requirements
+from hack.cluster.nodes.cluster import NodeCluster
 from hack.cluster.processes import resident_bytes
-from hack.cluster.s3 import S3Server
+from hack.cluster.stores.s3 import S3Server
 
 NAME = "pinnace-dev"
 BUCKET = "pinnace"

@@ -46,11 +46,11 @@ from hack.cluster.faults import (
 )
 from hack.cluster.pki import KeyPair
 from hack.cluster.processes import free_port
-from hack.cluster.s3 import S3Server
+from hack.cluster.stores.s3 import S3Server
 
 if TYPE_CHECKING:
-    from hack.cluster.azure_blob import AzureBlobServer
-    from hack.cluster.gcs import GCSServer
+    from hack.cluster.stores.azure_blob import AzureBlobServer
+    from hack.cluster.stores.gcs import GCSServer
 
 CONNECT_TIMEOUT_SECONDS = 10.0
 # Longer than any watch; a silent server must not hold a test for ever.

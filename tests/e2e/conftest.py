@@ -13,7 +13,7 @@ from hack.cluster.proxy import FaultProxy
 from pinnace.kube.client import KubeClient
 from tests.e2e.server_process import ServerProcess
 from tests.e2e.without_server.command import Pinnace
-from tests.support.homes import PASSWORD, Home, NewServer
+from tests.support.servers.homes import PASSWORD, Home, NewServer
 
 
 @pytest.fixture

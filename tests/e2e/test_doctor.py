@@ -6,7 +6,7 @@ from hack.cluster.control_plane import ControlPlane
 from pinnace.kube.client import KubeClient
 from pinnace.kube.resources import SCHEDULES
 from tests.e2e.without_server.command import Pinnace
-from tests.support.homes import Home, NewServer
+from tests.support.servers.homes import Home, NewServer
 
 
 async def test_the_doctor_of_a_server_finds_the_schedule_that_never_runs(

@@ -24,8 +24,8 @@ from pinnace.nonadmin import manifests
 from pinnace.nonadmin.objects import NON_ADMIN_BACKUPS, NON_ADMIN_RESTORES
 from tests.e2e.server_process import ServerProcess
 from tests.e2e.without_server.command import Pinnace
-from tests.support.homes import Home, as_server
-from tests.support.self_service import Tenant, create_object, edit_binding, may_work, signed_in
+from tests.support.servers.homes import Home, as_server
+from tests.support.servers.self_service import Tenant, create_object, edit_binding, may_work, signed_in
 from tests.support.waiting import eventually
 
 WITHOUT_LOCATION = ("--no-default-backup-location", "--use-volume-snapshots=false", "--no-secret")

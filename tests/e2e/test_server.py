@@ -15,12 +15,12 @@ from hack.cluster.control_plane import ControlPlane
 from hack.cluster.faults import Stall, server_fault
 from hack.cluster.processes import free_port
 from hack.cluster.proxy import FaultProxy
-from hack.cluster.s3 import Bucket, S3Server
+from hack.cluster.stores.s3 import Bucket, S3Server
 from pinnace.kube.client import KubeClient
 from pinnace.kube.resources import LEASES, NAMESPACES, velero
 from tests.e2e.server_process import TEXT_LINE, ServerProcess
 from tests.e2e.without_server.command import Pinnace
-from tests.support.homes import ALONE, ORPHAN, PASSWORD, Home, NewServer, names
+from tests.support.servers.homes import ALONE, ORPHAN, PASSWORD, Home, NewServer, names
 from tests.support.waiting import eventually
 from tests.unit.kube.scripted import answer_json, scripted_server
 

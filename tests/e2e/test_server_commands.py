@@ -15,7 +15,7 @@ from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import NotFound
 from pinnace.kube.resources import CLUSTER_ROLE_BINDINGS, CONFIGMAPS, NAMESPACES, SECRETS, velero
 from tests.e2e.without_server.command import Pinnace
-from tests.support.homes import Home, NewServer
+from tests.support.servers.homes import Home, NewServer
 from tests.support.waiting import eventually
 
 ONE_OF = (

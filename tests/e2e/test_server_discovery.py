@@ -13,7 +13,7 @@ import pytest
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import NotFound
 from pinnace.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, APIResource, velero
-from tests.support.homes import ALONE, Home, NewServer
+from tests.support.servers.homes import ALONE, Home, NewServer
 from tests.support.waiting import eventually
 
 

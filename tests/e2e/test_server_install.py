@@ -27,7 +27,7 @@ from pinnace.kube.resources import (
 )
 from tests.e2e.server_process import ServerProcess
 from tests.e2e.without_server.command import Pinnace
-from tests.support.homes import Home, as_server
+from tests.support.servers.homes import Home, as_server
 from tests.support.waiting import eventually
 
 ROLES = APIResource(

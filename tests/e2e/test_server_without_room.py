@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pinnace.kube.resources import velero
-from tests.support.homes import ALONE, Home, NewServer, names
+from tests.support.servers.homes import ALONE, Home, NewServer, names
 
 PAGES = 64
 

@@ -9,12 +9,12 @@ import pytest
 from hack.cluster.control_plane import ControlPlane
 from hack.cluster.faults import Rule, Stall
 from hack.cluster.proxy import FaultProxy
-from hack.cluster.s3 import S3Server
+from hack.cluster.stores.s3 import S3Server
 from pinnace.controllers.shared.settling import INTERRUPTED_REASON as INTERRUPTED
 from pinnace.kube.client import KubeClient
 from pinnace.kube.resources import CONFIGMAPS, NAMESPACES, velero
 from tests.e2e.server_process import ServerProcess
-from tests.support.homes import ALONE, ORPHAN, Home, NewServer, names
+from tests.support.servers.homes import ALONE, ORPHAN, Home, NewServer, names
 from tests.support.waiting import eventually
 
 StartProxy = Callable[[ControlPlane | S3Server], Awaitable[FaultProxy]]

@@ -2,7 +2,7 @@
 
 A store holds immutable byte strings under keys such as `prefix/backups/b1/b1.tar.gz`. It knows nothing
 about backups: `backup_store.py` does. The contract below is kept by every adapter and proved by one
-conformance suite (tests/support/store_conformance.py).
+conformance suite (tests/support/stores/conformance.py).
 """
 
 import os

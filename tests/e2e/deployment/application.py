@@ -3,8 +3,8 @@
 import shutil
 from contextlib import suppress
 
-from hack.cluster.images import BUSYBOX
-from hack.cluster.node_cluster import NodeCluster
+from hack.cluster.nodes.cluster import NodeCluster
+from hack.cluster.nodes.images import BUSYBOX
 from pinnace.api.objects import JSONObject
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import Forbidden, NotFound
@@ -15,8 +15,8 @@ from pinnace.kube.resources import (
     PERSISTENT_VOLUMES,
     PODS,
 )
-from tests.support.namespaces import delete_namespace
-from tests.support.pods import FOREVER, exec_in_pod, wait_ready
+from tests.support.cluster.namespaces import delete_namespace
+from tests.support.cluster.pods import FOREVER, exec_in_pod, wait_ready
 from tests.support.waiting import eventually
 
 WRITE = """

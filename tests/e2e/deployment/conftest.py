@@ -12,18 +12,19 @@ import pytest
 
 from deploy.image import build
 from deploy.image.root_filesystem import BuildError
-from hack.cluster import binaries, node_requirements
+from hack.cluster import binaries
 from hack.cluster.errors import ClusterError
-from hack.cluster.node_cluster import NodeCluster
-from hack.cluster.s3 import Bucket, S3Server
+from hack.cluster.nodes import requirements as node_requirements
+from hack.cluster.nodes.cluster import NodeCluster
+from hack.cluster.stores.s3 import Bucket, S3Server
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import NotFound
 from pinnace.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES
 from tests.e2e.deployment.application import Application
 from tests.e2e.deployment.deployed import Deployed
 from tests.e2e.without_server.command import Pinnace
-from tests.support.csi_cluster import CSICluster, csi_cluster, locate_before
-from tests.support.deployments import TAGS
+from tests.support.cluster.csi_cluster import CSICluster, csi_cluster, locate_before
+from tests.support.cluster.deployments import TAGS
 from tests.support.waiting import eventually
 
 """The same image under two names, to move from one to the other."""

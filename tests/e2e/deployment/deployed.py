@@ -1,6 +1,6 @@
 """An installation on a cluster that runs pods, driven through the command line."""
 
-from hack.cluster.s3 import Bucket
+from hack.cluster.stores.s3 import Bucket
 from pinnace.api.objects import JSONObject
 from pinnace.kube.client import KubeClient
 from pinnace.kube.resources import (

@@ -9,13 +9,13 @@ import stat
 import struct
 from pathlib import Path
 
-from hack.cluster.node_cluster import NodeCluster
+from hack.cluster.nodes.cluster import NodeCluster
 from pinnace.api.objects import JSONObject
 from pinnace.kube.client import KubeClient
 from pinnace.kube.resources import NAMESPACES, PERSISTENT_VOLUME_CLAIMS, PODS
 from tests.e2e.deployment.application import Application
-from tests.support.csi_cluster import CLASS
-from tests.support.pods import busybox_pod, exec_in_pod
+from tests.support.cluster.csi_cluster import CLASS
+from tests.support.cluster.pods import busybox_pod, exec_in_pod
 
 VOLUMES = ("cache", "debit", "credit")
 """An emptyDir, a disk of the node, a volume of a CSI driver; each is mounted at its name."""

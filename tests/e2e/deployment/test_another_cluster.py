@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 
 from deploy.image import build
-from hack.cluster import relay
-from hack.cluster.node_cluster import NodeCluster
+from hack.cluster.nodes import relay
+from hack.cluster.nodes.cluster import NodeCluster
 from hack.cluster.processes import ManagedProcess
 from tests.e2e.deployment.application import Application
 from tests.e2e.deployment.deployed import Deployed
 from tests.e2e.without_server.command import Pinnace
-from tests.support.connect import Connect
-from tests.support.deployments import TAGS
+from tests.support.cluster.connect import Connect
+from tests.support.cluster.deployments import TAGS
 from tests.support.waiting import eventually
 
 

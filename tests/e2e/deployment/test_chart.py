@@ -20,7 +20,7 @@ from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import NotFound
 from pinnace.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, DEPLOYMENTS
 from pinnace.nonadmin import manifests
-from tests.support.connect import Connect
+from tests.support.cluster.connect import Connect
 
 HELM_SECONDS = 180
 IMAGE = "registry.example.com/pinnace:v7"

@@ -7,14 +7,14 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from hack.cluster.node_cluster import NodeCluster
+from hack.cluster.nodes.cluster import NodeCluster
 from pinnace.kube.resources import (
     DEPLOYMENTS,
     SECRETS,
 )
 from tests.e2e.deployment.application import Application
 from tests.e2e.deployment.deployed import Deployed
-from tests.support.deployments import is_confined, process_of
+from tests.support.cluster.deployments import is_confined, process_of
 
 CAP_NET_RAW = 1 << 13
 

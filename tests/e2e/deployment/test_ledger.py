@@ -6,13 +6,13 @@ from contextlib import suppress
 
 import pytest
 
-from hack.cluster.node_cluster import NodeCluster
+from hack.cluster.nodes.cluster import NodeCluster
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import NotFound
 from pinnace.kube.resources import CONFIGMAPS, NAMESPACES, PODS
 from tests.e2e.deployment.deployed import Deployed
 from tests.e2e.deployment.ledger import VOLUMES, Ledger
-from tests.support.csi_cluster import CSICluster
+from tests.support.cluster.csi_cluster import CSICluster
 from tests.support.waiting import eventually
 
 

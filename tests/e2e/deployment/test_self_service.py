@@ -8,7 +8,7 @@ import aiohttp
 import pytest
 import yaml
 
-from hack.cluster.node_cluster import NodeCluster
+from hack.cluster.nodes.cluster import NodeCluster
 from pinnace.kube.client import KubeClient
 from pinnace.kube.config import load_config
 from pinnace.kube.errors import Forbidden
@@ -17,8 +17,8 @@ from pinnace.nonadmin import manifests
 from tests.e2e.deployment.application import Application
 from tests.e2e.deployment.deployed import Deployed
 from tests.e2e.without_server.command import Outcome, Pinnace
-from tests.support.deployments import is_confined, process_of
-from tests.support.self_service import create_object, edit_binding, may_work, user_kubeconfig
+from tests.support.cluster.deployments import is_confined, process_of
+from tests.support.servers.self_service import create_object, edit_binding, may_work, user_kubeconfig
 from tests.support.waiting import eventually
 
 USER = "somebody"

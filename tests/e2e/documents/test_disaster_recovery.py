@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from hack.cluster.control_plane import ControlPlane
-from hack.cluster.s3 import Bucket
+from hack.cluster.stores.s3 import Bucket
 from pinnace.kube.client import KubeClient
 from pinnace.kube.resources import CONFIGMAPS, NAMESPACES, velero
 from tests.e2e.documents.pages import Reader, blocks
 from tests.e2e.server_process import ServerProcess
-from tests.support.connect import Connect
+from tests.support.cluster.connect import Connect
 from tests.support.waiting import eventually
 
 PAGE = "docs/guides/disaster-recovery.md"

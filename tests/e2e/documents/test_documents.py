@@ -6,7 +6,7 @@ import pytest
 
 from hack.cluster.control_plane import ControlPlane
 from tests.e2e.documents.pages import Reader, blocks
-from tests.support import golden
+from tests.support.stores import golden
 
 MIGRATION = "docs/tasks/migrate-from-velero.md"
 PAGES = ("README.md", "docs/tasks/without-a-server.md", MIGRATION)

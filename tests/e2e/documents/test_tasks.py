@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from hack.cluster.control_plane import ControlPlane
-from hack.cluster.s3 import Bucket
+from hack.cluster.stores.s3 import Bucket
 from pinnace.api.objects import JSONObject
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import AlreadyExists

@@ -12,8 +12,8 @@ from hack.cluster.control_plane import ControlPlane
 from hack.cluster.errors import ClusterError
 from hack.cluster.proxy import FaultProxy
 from tests.e2e.server_process import ServerProcess
-from tests.support.plugin_programs import put_own
-from tests.support.plugin_servers import WHOLE_MODULE, PluginServer
+from tests.support.plugins.programs import put_own
+from tests.support.plugins.servers import WHOLE_MODULE, PluginServer
 from tests.support.whole_plugin.actions import FOLDER_VARIABLE
 
 HERE = Path(__file__).parent

@@ -11,9 +11,9 @@ from hack.cluster.faults import Rule, Stall
 from hack.cluster.proxy import FaultProxy
 from tests.e2e.server_process import ServerProcess
 from tests.e2e.without_server.command import Pinnace
-from tests.support.homes import Home
-from tests.support.plugin_programs import SAMPLE_MODULE, put_own, put_script
-from tests.support.plugin_servers import PluginServer
+from tests.support.plugins.programs import SAMPLE_MODULE, put_own, put_script
+from tests.support.plugins.servers import PluginServer
+from tests.support.servers.homes import Home
 from tests.support.waiting import eventually
 
 StartProxy = Callable[[ControlPlane], Awaitable[FaultProxy]]

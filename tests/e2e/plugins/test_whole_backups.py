@@ -25,9 +25,9 @@ from pinnace.kube.resources import (
     velero,
 )
 from tests.e2e.without_server.command import Pinnace
-from tests.support.namespaces import delete_namespace
-from tests.support.plugin_programs import put_own
-from tests.support.plugin_servers import WHOLE_MODULE, PluginServer
+from tests.support.cluster.namespaces import delete_namespace
+from tests.support.plugins.programs import put_own
+from tests.support.plugins.servers import WHOLE_MODULE, PluginServer
 from tests.support.waiting import eventually
 from tests.support.whole_plugin.actions import (
     BACKED_UP,

@@ -12,7 +12,7 @@ from hack.cluster.processes import free_port
 from pinnace.kube.client import KubeClient
 from pinnace.kube.resources import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, CONFIGMAPS, SECRETS
 from tests.e2e.without_server.command import Pinnace
-from tests.support.without_server import ENCODED_PASSWORD, PASSWORD, MakePinnace
+from tests.support.runs.without_server import ENCODED_PASSWORD, PASSWORD, MakePinnace
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from pinnace.kube.client import KubeClient
 from pinnace.kube.resources import CONFIGMAPS
-from tests.support.without_server import MakePinnace
+from tests.support.runs.without_server import MakePinnace
 
 
 async def test_a_backup_is_compared_with_the_cluster(

@@ -13,7 +13,7 @@ import yaml
 from pinnace.kube.client import KubeClient
 from pinnace.kube.resources import CONFIGMAPS, NAMESPACES, SECRETS
 from tests.e2e.without_server.command import Pinnace
-from tests.support.without_server import ENCODED_PASSWORD, MakePinnace, exists, files_in
+from tests.support.runs.without_server import ENCODED_PASSWORD, MakePinnace, exists, files_in
 
 BACKUP_HEADER = "NAME   STATUS      ERRORS   WARNINGS   CREATED"
 

@@ -13,7 +13,7 @@ from hack.cluster.faults import server_fault
 from pinnace.kube.client import KubeClient
 from pinnace.kube.resources import CONFIGMAPS, SECRETS, SERVICE_ACCOUNTS
 from tests.e2e.without_server.command import Outcome, Pinnace
-from tests.support.without_server import MakePinnace, exists, files_in
+from tests.support.runs.without_server import MakePinnace, exists, files_in
 
 READ = ["get", "list"]
 LimitedUser = Callable[..., Awaitable[Path]]

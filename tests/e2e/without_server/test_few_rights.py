@@ -19,7 +19,7 @@ from pinnace.kube.resources import (
     APIResource,
 )
 from tests.e2e.without_server.command import Pinnace
-from tests.support.without_server import MakePinnace
+from tests.support.runs.without_server import MakePinnace
 
 RBAC = "rbac.authorization.k8s.io"
 ROLES = APIResource(group=RBAC, version="v1", name="roles", kind="Role", namespaced=True)

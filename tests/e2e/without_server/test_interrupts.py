@@ -11,13 +11,13 @@ import pytest
 from hack.cluster.control_plane import ControlPlane
 from hack.cluster.faults import Stall
 from hack.cluster.proxy import FaultProxy
-from hack.cluster.s3 import Bucket
+from hack.cluster.stores.s3 import Bucket
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import NotFound
 from pinnace.kube.resources import CONFIGMAPS, NAMESPACES
 from tests.e2e.without_server.command import Outcome, Pinnace, Running
+from tests.support.runs.without_server import MakePinnace, exists, files_in, s3_environ, s3_url, stored
 from tests.support.waiting import PATIENCE_SECONDS
-from tests.support.without_server import MakePinnace, exists, files_in, s3_environ, s3_url, stored
 
 StartProxy = Callable[..., Awaitable[FaultProxy]]
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from pinnace.kube.client import KubeClient
 from pinnace.kube.resources import CONFIGMAPS, NAMESPACES
-from tests.support.without_server import MakePinnace
+from tests.support.runs.without_server import MakePinnace
 
 
 def config_map(name: str, value: str) -> dict[str, object]:

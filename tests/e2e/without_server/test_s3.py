@@ -8,10 +8,10 @@ import pytest
 
 from hack.cluster.faults import s3_error
 from hack.cluster.proxy import FaultProxy
-from hack.cluster.s3 import Bucket, S3Server
+from hack.cluster.stores.s3 import Bucket, S3Server
 from pinnace.kube.client import KubeClient
 from pinnace.kube.resources import NAMESPACES, SECRETS
-from tests.support.without_server import ENCODED_PASSWORD, MakePinnace, s3_environ, s3_url, stored
+from tests.support.runs.without_server import ENCODED_PASSWORD, MakePinnace, s3_environ, s3_url, stored
 
 FILES = {
     *("b1-csi-volumesnapshotcontents.json.gz", "b1-csi-volumesnapshots.json.gz", "b1-logs.gz"),

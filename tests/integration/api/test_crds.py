@@ -21,7 +21,7 @@ from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import AlreadyExists, Invalid, NotFound
 from pinnace.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, velero
 from tests.integration.api.samples import samples
-from tests.support.golden import VERSIONS, unpack
+from tests.support.stores.golden import VERSIONS, unpack
 from tests.support.waiting import eventually
 
 READY_SECONDS = 120.0

@@ -31,7 +31,7 @@ from pinnace.plugins.builtin.backup.actions import backup_actions
 from pinnace.storage.backup_store import BackupStore
 from pinnace.storage.filesystem.store import FilesystemStore
 from pinnace.storage.layout import Layout
-from tests.support.runs import run_context
+from tests.support.runs.context import run_context
 from tests.support.waiting import eventually
 
 

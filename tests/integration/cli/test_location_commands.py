@@ -10,7 +10,7 @@ import pytest
 from pinnace.kube.client import KubeClient
 from pinnace.kube.resources import velero
 from tests.e2e.without_server.command import Pinnace
-from tests.support.command_lines import error, only_line
+from tests.support.runs.command_lines import error, only_line
 
 BACKUP_LOCATIONS, SNAPSHOT_LOCATIONS = velero("backupstoragelocations"), velero("volumesnapshotlocations")
 AWS = ("--provider", "aws", "--bucket", "b")

@@ -10,7 +10,7 @@ import yaml
 from pinnace.kube.client import KubeClient
 from pinnace.kube.resources import velero
 from tests.e2e.without_server.command import Pinnace
-from tests.support.command_lines import error, only_line
+from tests.support.runs.command_lines import error, only_line
 
 SCHEDULES, BACKUPS = velero("schedules"), velero("backups")
 DAILY = ("--schedule", "0 7 * * *")

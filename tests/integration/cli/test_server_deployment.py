@@ -22,7 +22,7 @@ from pinnace.kube.resources import (
     velero,
 )
 from tests.e2e.without_server.command import Pinnace
-from tests.support.command_lines import error, only_line
+from tests.support.runs.command_lines import error, only_line
 from tests.support.waiting import eventually
 
 SECRET = "hunter2hunter2"

@@ -11,7 +11,7 @@ import pytest
 from pinnace.kube.client import KubeClient
 from pinnace.kube.resources import NAMESPACES
 from pinnace.server.app import Assembly
-from tests.support.sites import Serve, Site, StartProxy, running
+from tests.support.servers.sites import Serve, Site, StartProxy, running
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import pytest
 
 from hack.cluster.control_plane import ControlPlane
 from hack.cluster.faults import DropResponse, Stall
-from hack.cluster.s3 import Bucket
+from hack.cluster.stores.s3 import Bucket
 from pinnace.api.values.durations import Duration
 from pinnace.api.values.times import parse_time
 from pinnace.backup.request import ServerDefaults
@@ -20,8 +20,8 @@ from pinnace.kube.discovery import Discovery
 from pinnace.kube.resources import velero
 from pinnace.server.app import Assembly
 from pinnace.server.options import ServerOptions
-from tests.support.connect import Connect
-from tests.support.sites import Serve, Site, StartProxy, counted, counters
+from tests.support.cluster.connect import Connect
+from tests.support.servers.sites import Serve, Site, StartProxy, counted, counters
 from tests.support.waiting import eventually
 
 PATCH = "PATCH"

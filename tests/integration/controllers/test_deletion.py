@@ -7,10 +7,10 @@ import pytest
 
 from hack.cluster.control_plane import ControlPlane
 from hack.cluster.faults import Stall
-from hack.cluster.s3 import Bucket
+from hack.cluster.stores.s3 import Bucket
 from pinnace.kube.errors import NotFound
-from tests.support.connect import Connect
-from tests.support.sites import Serve, Site, StartProxy, counters
+from tests.support.cluster.connect import Connect
+from tests.support.servers.sites import Serve, Site, StartProxy, counters
 
 
 def request_for(backup: dict[str, Any]) -> dict[str, Any]:

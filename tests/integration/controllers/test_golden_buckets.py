@@ -16,8 +16,8 @@ from pinnace.kube.client import KubeClient
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import NotFound
 from pinnace.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, SERVICES
-from tests.support.golden import VERSIONS, unpack
-from tests.support.sites import Serve, Site
+from tests.support.servers.sites import Serve, Site
+from tests.support.stores.golden import VERSIONS, unpack
 from tests.support.waiting import eventually
 
 BACKUP = "from-schedule"

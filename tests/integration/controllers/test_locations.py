@@ -5,11 +5,11 @@ import gzip
 import aiohttp
 import pytest
 
-from hack.cluster.s3 import Bucket
+from hack.cluster.stores.s3 import Bucket
 from pinnace import __version__
 from pinnace.kube.resources import SECRETS, velero
 from pinnace.plugins.kinds import PluginKind
-from tests.support.sites import Serve, Site
+from tests.support.servers.sites import Serve, Site
 
 
 @pytest.mark.spec("CTL-059", "API-018")

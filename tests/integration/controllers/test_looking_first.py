@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from hack.cluster.control_plane import ControlPlane
-from hack.cluster.s3 import Bucket
+from hack.cluster.stores.s3 import Bucket
 from pinnace.api import labels
 from pinnace.api.objects import JSONObject
 from pinnace.api.values.durations import Duration
@@ -18,8 +18,8 @@ from pinnace.kube.errors import KubeError
 from pinnace.kube.resources import CONFIGMAPS, EVENTS, NAMESPACES, PODS, RESTORES, SECRETS, SERVICES, velero
 from pinnace.volumes.uploader.passwords import REPOSITORY_SECRET_NAME, SECRET_KEY
 from tests.e2e.without_server.command import Pinnace
-from tests.support.golden import unpack
-from tests.support.sites import Serve, Site
+from tests.support.servers.sites import Serve, Site
+from tests.support.stores.golden import unpack
 from tests.support.waiting import POLL_SECONDS, eventually
 
 READY = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}

@@ -16,7 +16,7 @@ from pinnace.volumes.uploader.access import Repository
 from pinnace.volumes.uploader.interface import Saved, Source
 from pinnace.volumes.uploader.progress import OnProgress
 from pinnace.volumes.uploaders import Uploaders
-from tests.support.sites import Site
+from tests.support.servers.sites import Site
 from tests.support.waiting import eventually
 
 NODE = "no-such-node"

@@ -29,7 +29,7 @@ from pinnace.volumes.uploader.access import AccessProvider, Repository
 from pinnace.volumes.uploader.locks import RepositoryLocks
 from pinnace.volumes.uploader.output import Progress
 from pinnace.volumes.uploader.passwords import SECRET_KEY, SECRET_NAME
-from tests.support.sites import Serve, Site
+from tests.support.servers.sites import Serve, Site
 from tests.support.waiting import POLL_SECONDS, eventually
 
 ORDERS = {"podvolumebackups": "back_up", "podvolumerestores": "restore"}

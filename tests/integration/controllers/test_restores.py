@@ -16,8 +16,8 @@ from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import NotFound
 from pinnace.kube.resources import CONFIGMAPS, NAMESPACES, velero
 from pinnace.restore.selection.validation import NON_RESTORABLE
-from tests.support.connect import Connect
-from tests.support.sites import Serve, Site, StartProxy, counted, counters
+from tests.support.cluster.connect import Connect
+from tests.support.servers.sites import Serve, Site, StartProxy, counted, counters
 
 SOURCE = "Either a backup or schedule must be specified as a source for the restore, but not both"
 STARTED = "2021-08-11T21:4{}:00Z"

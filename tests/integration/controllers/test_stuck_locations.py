@@ -7,11 +7,11 @@ from contextlib import asynccontextmanager
 import pytest
 
 from hack.cluster.faults import Stall
-from hack.cluster.s3 import Bucket
+from hack.cluster.stores.s3 import Bucket
 from pinnace.controllers import storage_location
 from pinnace.controllers.shared import availability
 from pinnace.kube.resources import SECRETS, velero
-from tests.support.sites import Serve, Site, StartProxy
+from tests.support.servers.sites import Serve, Site, StartProxy
 from tests.support.waiting import eventually
 
 STUCK = 8

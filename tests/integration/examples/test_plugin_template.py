@@ -23,7 +23,7 @@ from pinnace.kube.client import KubeClient
 from pinnace.kube.resources import CONFIGMAPS
 from pinnace.plugins.asynchronous import BackupItemActionV2
 from pinnace.plugins.installed import PluginOptions, find_plugins
-from tests.support.plugin_programs import put_script
+from tests.support.plugins.programs import put_script
 
 CHECKOUT = Path(__file__).parents[3]
 TEMPLATE = CHECKOUT / "examples" / "plugin"

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from hack.cluster.control_plane import ControlPlane
 from hack.cluster.pki import KeyPair
 from hack.cluster.proxy import FaultProxy
-from hack.cluster.s3 import Bucket
+from hack.cluster.stores.s3 import Bucket
 from pinnace.http.requests import RetryPolicy
 from pinnace.kube.client import KubeClient
 from pinnace.kube.config import load_config

@@ -20,7 +20,7 @@ from hack.cluster.faults import (
     s3_error,
 )
 from hack.cluster.proxy import FaultProxy
-from hack.cluster.s3 import Bucket, S3Server
+from hack.cluster.stores.s3 import Bucket, S3Server
 from pinnace.api.objects import JSONObject
 from pinnace.api.velero.backup import Backup, BackupPhase
 from pinnace.http.requests import RetryPolicy
@@ -30,7 +30,7 @@ from pinnace.storage.errors import StorageError, StoreUnavailable
 from pinnace.storage.layout import Layout
 from tests.integration.faults.world import Lab, no_longer_than, stored_keys
 from tests.support.faulty_parts import IMPATIENT_STORE, QUICK_STORE, OpenBucket
-from tests.support.faulty_store import DyingStore
+from tests.support.stores.faulty_store import DyingStore
 
 StartProxy = Callable[[S3Server], Awaitable[FaultProxy]]
 

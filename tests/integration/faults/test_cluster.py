@@ -38,7 +38,7 @@ from tests.integration.faults.world import (
     no_longer_than,
     results_of,
 )
-from tests.support.connect import Connect
+from tests.support.cluster.connect import Connect
 from tests.support.faulty_parts import Reach
 from tests.support.waiting import eventually
 

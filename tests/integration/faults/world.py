@@ -45,7 +45,7 @@ from pinnace.plugins.protocols import BackupItemAction, RestoreItemAction
 from pinnace.restore.runner import RestoreInputs, execute_restore
 from pinnace.restore.selection.validation import validate_and_complete
 from pinnace.storage.backup_store import BackupStore
-from tests.support.runs import run_context
+from tests.support.runs.context import run_context
 from tests.support.waiting import eventually
 
 RUN_SECONDS = 180.0

@@ -12,12 +12,12 @@ from hack.cluster.control_plane import ControlPlane
 from hack.cluster.errors import ClusterError
 from hack.cluster.faults import DropResponse, ExpireContinue, too_many_requests
 from hack.cluster.proxy import FaultProxy
-from hack.cluster.s3 import Bucket, S3Server
+from hack.cluster.stores.s3 import Bucket, S3Server
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import Gone, NotFound
 from pinnace.kube.resources import CONFIGMAPS, NAMESPACES, velero
-from tests.support.connect import Connect
-from tests.support.crds import ensure_crds
+from tests.support.cluster.connect import Connect
+from tests.support.cluster.crds import ensure_crds
 from tests.support.waiting import eventually
 
 StartProxy = Callable[[ControlPlane | S3Server], Awaitable[FaultProxy]]

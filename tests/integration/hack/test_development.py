@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from hack.cluster import binaries, development, node_requirements
+from hack.cluster import binaries, development
+from hack.cluster.nodes import requirements as node_requirements
 
 Command = Callable[..., subprocess.CompletedProcess[str]]
 

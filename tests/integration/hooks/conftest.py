@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from hack.cluster.node_cluster import NodeCluster
+from hack.cluster.nodes.cluster import NodeCluster
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import NotFound
 from pinnace.kube.resources import NAMESPACES
-from tests.support.applications import Application
+from tests.support.cluster.applications import Application
 
 
 @pytest.fixture

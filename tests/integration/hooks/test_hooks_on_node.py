@@ -14,10 +14,10 @@ from pinnace.kube import exec as kube_exec
 from pinnace.kube.errors import CommandTimeout, KubeError, ServerFault
 from pinnace.kube.exec import PROTOCOLS
 from pinnace.kube.resources import PODS
-from tests.support.applications import Application
-from tests.support.crds import ensure_crds
-from tests.support.pods import busybox_pod, exec_in_pod, run_pod
-from tests.support.sites import Site, running
+from tests.support.cluster.applications import Application
+from tests.support.cluster.crds import ensure_crds
+from tests.support.cluster.pods import busybox_pod, exec_in_pod, run_pod
+from tests.support.servers.sites import Site, running
 from tests.support.waiting import eventually
 
 

@@ -28,7 +28,7 @@ from pinnace.kube.config import load_config
 from pinnace.kube.errors import KubeError, NotFound
 from pinnace.kube.resources import PODS
 from pinnace.kube.transport.credentials import Impersonation
-from tests.support.connect import Connect
+from tests.support.cluster.connect import Connect
 from tests.support.waiting import eventually
 
 StartProxy = Callable[[ControlPlane], Awaitable[FaultProxy]]

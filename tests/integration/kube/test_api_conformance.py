@@ -8,8 +8,8 @@ import pytest
 from hack.cluster.control_plane import ControlPlane
 from pinnace.kube.client import KubeClient
 from pinnace.kube.resources import NAMESPACES
-from tests.support.api_conformance import APIConformance
-from tests.support.connect import Connect
+from tests.support.cluster.api_conformance import APIConformance
+from tests.support.cluster.connect import Connect
 
 
 class TestConformance(APIConformance):

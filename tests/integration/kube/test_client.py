@@ -37,7 +37,7 @@ from pinnace.kube.resources import (
     SERVICE_ACCOUNTS,
     APIResource,
 )
-from tests.support.connect import Connect
+from tests.support.cluster.connect import Connect
 from tests.support.waiting import PATIENCE_SECONDS
 
 StartProxy = Callable[[ControlPlane], Awaitable[FaultProxy]]

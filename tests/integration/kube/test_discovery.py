@@ -6,7 +6,7 @@ import pytest
 
 from pinnace.kube.client import KubeClient
 from pinnace.kube.discovery import Discovery
-from tests.support.discovered import documented_discovery
+from tests.support.cluster.discovered import documented_discovery
 
 
 async def _older_form(client: KubeClient) -> Discovery:

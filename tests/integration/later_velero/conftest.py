@@ -11,9 +11,9 @@ from pinnace.controllers.sync import backup_sync
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import NotFound
 from pinnace.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, velero
-from tests.support.connect import Connect
-from tests.support.sites import Serve, Site, running
-from tests.support.velero_definitions import definitions_of_velero_1_18
+from tests.support.cluster.connect import Connect
+from tests.support.cluster.velero_definitions import definitions_of_velero_1_18
+from tests.support.servers.sites import Serve, Site, running
 from tests.support.waiting import eventually
 
 __all__ = ["Serve"]

@@ -8,7 +8,7 @@ import pytest
 from hack.cluster.control_plane import ControlPlane
 from pinnace.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, velero
 from tests.e2e.without_server.command import Pinnace
-from tests.support.sites import Site
+from tests.support.servers.sites import Site
 from tests.support.waiting import eventually
 
 SOON = "* * * * *"

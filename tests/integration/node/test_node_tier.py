@@ -7,14 +7,14 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from hack.cluster.images import ImageConfig, add_busybox, add_program, image_from_tree
-from hack.cluster.node_cluster import NodeCluster
-from hack.cluster.s3 import S3Server
+from hack.cluster.nodes.cluster import NodeCluster
+from hack.cluster.nodes.images import ImageConfig, add_busybox, add_program, image_from_tree
+from hack.cluster.stores.s3 import S3Server
 from pinnace.api.objects import JSONObject
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import APIStatusError
 from pinnace.kube.resources import CONFIGMAPS, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS, SECRETS
-from tests.support.pods import busybox_pod, exec_in_pod, pod_log, run_pod, wait_ended
+from tests.support.cluster.pods import busybox_pod, exec_in_pod, pod_log, run_pod, wait_ended
 from tests.support.waiting import eventually
 
 SERVE_PAGE = "mkdir /www && echo page > /www/index.html && exec httpd -f -p 8080 -h /www"

@@ -11,21 +11,22 @@ from pathlib import Path
 
 import pytest
 
-from hack.cluster import cgroups, node_network
-from hack.cluster.node import Node
-from hack.cluster.node_cluster import NodeCluster
-from hack.cluster.node_init import KERNEL_PARAMETERS
+from hack.cluster.nodes import cgroups
+from hack.cluster.nodes import network as node_network
+from hack.cluster.nodes.cluster import NodeCluster
+from hack.cluster.nodes.init import KERNEL_PARAMETERS
+from hack.cluster.nodes.node import Node
 from pinnace.kube.client import KubeClient
 from pinnace.kube.resources import PODS, SERVICE_ACCOUNTS
-from tests.support.connect import Connect
-from tests.support.pods import busybox_pod, run_pod
+from tests.support.cluster.connect import Connect
+from tests.support.cluster.pods import busybox_pod, run_pod
 
 END_SECONDS = 120.0
 # Prints the network's name, the node's first process and every child, then waits to be killed.
 RUN_A_CLUSTER = """
 import signal, sys
 from pathlib import Path
-from hack.cluster.node_cluster import NodeCluster
+from hack.cluster.nodes.cluster import NodeCluster
 with NodeCluster(Path(sys.argv[1]), name="doomed") as cluster:
     pids = [cluster.nodes[0].pid, *(process.pid for process in cluster.processes.values())]
     print(cluster.network.name, *pids, flush=True)

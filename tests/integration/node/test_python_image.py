@@ -2,13 +2,13 @@
 
 from pathlib import Path
 
-from hack.cluster.images import add_busybox, image_from_tree
-from hack.cluster.node_cluster import NodeCluster
-from hack.cluster.python_image import add_distribution, add_python, python_config
+from hack.cluster.nodes.cluster import NodeCluster
+from hack.cluster.nodes.images import add_busybox, image_from_tree
+from hack.cluster.nodes.python_image import add_distribution, add_python, python_config
 from pinnace import __version__
 from pinnace.kube.client import KubeClient
 from pinnace.kube.resources import PODS
-from tests.support.pods import busybox_pod, pod_log, wait_ended
+from tests.support.cluster.pods import busybox_pod, pod_log, wait_ended
 
 
 async def test_project_runs_in_a_pod_as_an_unprivileged_user(

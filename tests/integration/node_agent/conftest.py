@@ -13,16 +13,16 @@ from pathlib import Path
 import pytest
 
 from hack.cluster import binaries
-from hack.cluster.images import add_busybox, add_program, image_from_tree
-from hack.cluster.node_cluster import NodeCluster
-from hack.cluster.python_image import add_distribution, add_python, python_config
+from hack.cluster.nodes.cluster import NodeCluster
+from hack.cluster.nodes.images import add_busybox, add_program, image_from_tree
+from hack.cluster.nodes.python_image import add_distribution, add_python, python_config
 from pinnace.kube.client import KubeClient
 from pinnace.kube.resources import DEPLOYMENTS, NAMESPACES, SECRETS
 from pinnace.volumes.uploader.passwords import SECRET_KEY, SECRET_NAME
-from tests.support.crds import ensure_crds
-from tests.support.csi_cluster import CSICluster, csi_cluster, locate_before
-from tests.support.node_stages import IMAGE, PASSWORD, Stage
-from tests.support.sites import Site, running
+from tests.support.cluster.crds import ensure_crds
+from tests.support.cluster.csi_cluster import CSICluster, csi_cluster, locate_before
+from tests.support.servers.sites import Site, running
+from tests.support.volumes.node_stages import IMAGE, PASSWORD, Stage
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

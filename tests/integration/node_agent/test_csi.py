@@ -13,10 +13,10 @@ from pinnace.kube.resources import (
     PODS,
 )
 from pinnace.volumes.pods.host_paths import CSI_NOTES
-from tests.support.csi_cluster import CLASS, CSICluster
-from tests.support.node_stages import FILES, Stage
-from tests.support.pods import busybox_pod, exec_in_pod
-from tests.support.sites import FINAL, running
+from tests.support.cluster.csi_cluster import CLASS, CSICluster
+from tests.support.cluster.pods import busybox_pod, exec_in_pod
+from tests.support.servers.sites import FINAL, running
+from tests.support.volumes.node_stages import FILES, Stage
 from tests.support.waiting import eventually
 
 DEVICE = "/dev/disk"

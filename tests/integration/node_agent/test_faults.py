@@ -4,8 +4,8 @@ import asyncio
 from pathlib import Path
 
 from pinnace.api.objects import JSONObject
-from tests.support.node_stages import Stage, volume_pod
-from tests.support.pods import busybox_pod
+from tests.support.cluster.pods import busybox_pod
+from tests.support.volumes.node_stages import Stage, volume_pod
 
 MEBIBYTE = 1 << 20
 

@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from hack.cluster.node_cluster import NodeCluster
-from hack.cluster.s3 import S3Server
+from hack.cluster.nodes.cluster import NodeCluster
+from hack.cluster.stores.s3 import S3Server
 from pinnace.api.objects import JSONObject
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import NotFound
 from pinnace.kube.resources import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, NAMESPACES, PODS
-from tests.support.node_stages import PASSWORD, PINNACE, Stage, volume_pod
-from tests.support.pods import exec_in_pod
-from tests.support.sites import Site
+from tests.support.cluster.pods import exec_in_pod
+from tests.support.servers.sites import Site
+from tests.support.volumes.node_stages import PASSWORD, PINNACE, Stage, volume_pod
 
 COMMAND_SECONDS = 240.0
 

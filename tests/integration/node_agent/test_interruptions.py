@@ -12,7 +12,7 @@ from pinnace.api.objects import JSONObject
 from pinnace.controllers.node.holding import ATTEMPTS_ANNOTATION
 from pinnace.kube.errors import NotFound
 from pinnace.kube.resources import PODS
-from tests.support.node_stages import Stage, volume_pod
+from tests.support.volumes.node_stages import Stage, volume_pod
 from tests.support.waiting import eventually
 
 SAVE = ("backup", "create")

@@ -12,17 +12,17 @@ from typing import Any
 import pytest
 
 from hack.cluster import binaries
-from hack.cluster.node_cluster import NodeCluster
-from hack.cluster.s3 import S3Server
+from hack.cluster.nodes.cluster import NodeCluster
+from hack.cluster.stores.s3 import S3Server
 from pinnace.api.values.durations import Duration
 from pinnace.kube.client import KubeClient
 from pinnace.kube.resources import CONFIGMAPS, SECRETS
 from pinnace.storage.open import open_object_store
 from pinnace.volumes.uploader.passwords import SECRET_KEY, SECRET_NAME
-from tests.support.golden import upload
-from tests.support.node_stages import PASSWORD, Stage, volume_pod
-from tests.support.pods import exec_in_pod
-from tests.support.sites import running
+from tests.support.cluster.pods import exec_in_pod
+from tests.support.servers.sites import running
+from tests.support.stores.golden import upload
+from tests.support.volumes.node_stages import PASSWORD, Stage, volume_pod
 from tests.support.waiting import eventually
 
 SHOW_RESTORED = "cd /data && sha256sum -c big.sum && stat -c %a dir/deep.txt && readlink link"

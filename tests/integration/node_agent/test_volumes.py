@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from hack.cluster.node import Node
+from hack.cluster.nodes.node import Node
 from pinnace.api import labels
 from pinnace.kube.client import KubeClient
 from pinnace.kube.resources import DEPLOYMENTS, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS
-from tests.support.node_stages import FILES, IMAGE, Stage, add_helper_config, volume_pod
-from tests.support.pods import busybox_pod
+from tests.support.cluster.pods import busybox_pod
+from tests.support.volumes.node_stages import FILES, IMAGE, Stage, add_helper_config, volume_pod
 from tests.support.waiting import eventually
 
 

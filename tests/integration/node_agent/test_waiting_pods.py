@@ -8,7 +8,7 @@ import pytest
 
 from pinnace.api.labels import POD_VOLUME_TIMEOUT
 from pinnace.kube.resources import NODES, PODS
-from tests.support.node_stages import Stage, add_helper_config, volume_pod
+from tests.support.volumes.node_stages import Stage, add_helper_config, volume_pod
 from tests.support.waiting import eventually
 
 TIMED_OUT = "timed out waiting for all PodVolumeRestores to complete: "

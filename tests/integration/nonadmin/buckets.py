@@ -6,7 +6,7 @@ import tarfile
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from hack.cluster.s3 import Bucket
+from hack.cluster.stores.s3 import Bucket
 from pinnace.api.nonadmin.names import COMMON_LABELS, Origin
 from pinnace.api.objects import JSONObject
 from pinnace.kube.resources import SECRETS
@@ -14,8 +14,8 @@ from pinnace.nonadmin.objects import NON_ADMIN_LOCATIONS
 from pinnace.storage.encoding import compress, encode_list
 from pinnace.storage.s3.config import parse_s3_config
 from pinnace.storage.s3.store import S3Store
-from tests.support.self_service import LOCATIONS, Server, Tenant
-from tests.support.tenants import unique_id
+from tests.support.servers.self_service import LOCATIONS, Server, Tenant
+from tests.support.servers.tenants import unique_id
 from tests.support.waiting import eventually
 
 RBAC = "rbac.authorization.k8s.io"

@@ -26,7 +26,7 @@ from pinnace.nonadmin.objects import (
 )
 from pinnace.nonadmin.settings.source import SettingsFlags
 from pinnace.runtime.manager import Manager, ManagerPhase
-from tests.support.self_service import (
+from tests.support.servers.self_service import (
     NewTenant,
     Serve,
     Server,

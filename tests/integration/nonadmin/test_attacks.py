@@ -19,7 +19,7 @@ from pinnace.nonadmin.objects import (
     NON_ADMIN_RESTORES,
 )
 from pinnace.runtime.manager import ManagerPhase
-from tests.support.self_service import (
+from tests.support.servers.self_service import (
     BACKUPS,
     DELETE_REQUESTS,
     DOWNLOADS,

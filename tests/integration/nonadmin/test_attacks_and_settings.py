@@ -15,7 +15,7 @@ from pinnace.nonadmin.objects import (
     NON_ADMIN_LOCATIONS,
     NON_ADMIN_RESTORES,
 )
-from tests.support.self_service import (
+from tests.support.servers.self_service import (
     BACKUPS,
     FINISHED,
     LOCATIONS,

@@ -7,7 +7,7 @@ import pytest
 from pinnace.api.values.times import parse_time
 from pinnace.kube.errors import Forbidden, NotFound
 from pinnace.nonadmin.objects import NON_ADMIN_BACKUPS, NON_ADMIN_RESTORES
-from tests.support.self_service import BACKUPS, DELETE_REQUESTS, RESTORES, Serve, Server, Tenant
+from tests.support.servers.self_service import BACKUPS, DELETE_REQUESTS, RESTORES, Serve, Server, Tenant
 from tests.support.waiting import eventually
 
 DONE = {"phase": "Completed", "completionTimestamp": "2030-01-01T00:00:00Z"}

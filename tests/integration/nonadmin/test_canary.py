@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from hack.cluster.s3 import Bucket
+from hack.cluster.stores.s3 import Bucket
 from pinnace.api.nonadmin.hiding import HIDDEN
 from pinnace.api.objects import JSONObject
 from pinnace.api.values.durations import Duration
@@ -41,8 +41,8 @@ from pinnace.nonadmin.objects import (
 from pinnace.storage.s3.config import parse_s3_config
 from pinnace.storage.s3.store import S3Store
 from tests.integration.nonadmin.buckets import RBAC, OwnBucket, config_map
-from tests.support.self_service import Serve, Server, Tenant
-from tests.support.sites import running as running_server
+from tests.support.servers.self_service import Serve, Server, Tenant
+from tests.support.servers.sites import running as running_server
 from tests.support.waiting import eventually
 
 ENDED = ("Completed", "PartiallyFailed", "Failed", "FailedValidation")

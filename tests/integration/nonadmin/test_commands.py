@@ -17,7 +17,15 @@ from pinnace.kube.errors import NotFound
 from pinnace.kube.resources import LEASES
 from pinnace.nonadmin import manifests
 from pinnace.nonadmin.objects import NON_ADMIN_BACKUPS, NON_ADMIN_DOWNLOADS
-from tests.support.self_service import BACKUPS, DOWNLOADS, LOCATIONS, Serve, Server, Tenant, user_kubeconfig
+from tests.support.servers.self_service import (
+    BACKUPS,
+    DOWNLOADS,
+    LOCATIONS,
+    Serve,
+    Server,
+    Tenant,
+    user_kubeconfig,
+)
 from tests.support.waiting import eventually
 
 RUN_SECONDS = 180

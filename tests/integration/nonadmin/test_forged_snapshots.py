@@ -13,9 +13,9 @@ from pinnace.api.objects import JSONObject
 from pinnace.kube.errors import Forbidden
 from pinnace.kube.resources import velero
 from pinnace.nonadmin.objects import NON_ADMIN_BACKUPS, NON_ADMIN_RESTORES
-from tests.support.self_service import Serve, Server, Tenant, create_object
-from tests.support.sites import running as running_server
-from tests.support.snapshot_crds import ensure_snapshot_crds
+from tests.support.cluster.snapshot_crds import ensure_snapshot_crds
+from tests.support.servers.self_service import Serve, Server, Tenant, create_object
+from tests.support.servers.sites import running as running_server
 from tests.support.waiting import eventually
 
 GROUP = "snapshot.storage.k8s.io"

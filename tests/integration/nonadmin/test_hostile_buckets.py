@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 import pytest
 
-from hack.cluster.s3 import Bucket
+from hack.cluster.stores.s3 import Bucket
 from pinnace.api.labels import label_value
 from pinnace.api.nonadmin.names import COMMON_LABELS, TRUST_LABEL, Origin
 from pinnace.api.objects import JSONObject
@@ -34,9 +34,9 @@ from pinnace.kube.resources import (
 )
 from pinnace.nonadmin.objects import NON_ADMIN_BACKUPS, NON_ADMIN_RESTORES
 from tests.integration.nonadmin.buckets import ENDED, RBAC, OwnBucket, hostile_items
-from tests.support.self_service import BACKUPS, RESTORES, NewTenant, Serve, Server, Tenant
-from tests.support.sites import running as running_server
-from tests.support.snapshot_crds import ensure_snapshot_crds
+from tests.support.cluster.snapshot_crds import ensure_snapshot_crds
+from tests.support.servers.self_service import BACKUPS, RESTORES, NewTenant, Serve, Server, Tenant
+from tests.support.servers.sites import running as running_server
 from tests.support.waiting import eventually
 
 POD_VOLUME_BACKUPS = velero("podvolumebackups")

@@ -19,7 +19,7 @@ from pinnace.nonadmin.objects import (
 from pinnace.runtime.logfields import RECORD_ATTRIBUTE
 from pinnace.runtime.manager import Manager, ManagerPhase
 from tests.integration.nonadmin.hostile import NAMES, hostile_acts
-from tests.support.self_service import (
+from tests.support.servers.self_service import (
     BACKUPS,
     FINISHED,
     KEYS,

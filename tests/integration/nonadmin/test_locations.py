@@ -5,7 +5,16 @@ import pytest
 from pinnace.api.values.durations import Duration
 from pinnace.kube.resources import SECRETS
 from pinnace.nonadmin.objects import NON_ADMIN_BACKUPS, NON_ADMIN_LOCATION_REQUESTS, NON_ADMIN_LOCATIONS
-from tests.support.self_service import BACKUPS, FINISHED, LOCATIONS, Serve, Server, Tenant, location, secret
+from tests.support.servers.self_service import (
+    BACKUPS,
+    FINISHED,
+    LOCATIONS,
+    Serve,
+    Server,
+    Tenant,
+    location,
+    secret,
+)
 from tests.support.waiting import eventually
 
 

@@ -23,8 +23,8 @@ from pinnace.kube.resources import (
     velero,
 )
 from pinnace.nonadmin.objects import NON_ADMIN_BACKUPS, NON_ADMIN_RESTORES
-from tests.support.self_service import Serve, Server, Tenant
-from tests.support.sites import running as running_server
+from tests.support.servers.self_service import Serve, Server, Tenant
+from tests.support.servers.sites import running as running_server
 from tests.support.waiting import eventually
 
 RBAC = "rbac.authorization.k8s.io"

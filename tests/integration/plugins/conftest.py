@@ -12,7 +12,7 @@ from pinnace.plugins.calling import Deadlines
 from pinnace.plugins.host.options import ProcessLimits
 from pinnace.plugins.installed import InstalledPlugins, PluginOptions, find_plugins
 from pinnace.plugins.operation import Operation
-from tests.support.plugin_programs import SAMPLE_MODULE, RecordingLog, put_own
+from tests.support.plugins.programs import SAMPLE_MODULE, RecordingLog, put_own
 
 HERE = Path(__file__).parent
 

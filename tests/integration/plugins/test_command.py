@@ -8,8 +8,8 @@ from hack.cluster.control_plane import ControlPlane
 from pinnace.kube.client import KubeClient
 from pinnace.kube.resources import CONFIGMAPS
 from tests.e2e.without_server.command import Pinnace
-from tests.support.plugin_programs import CHECKOUT, put_own, put_script
-from tests.support.plugin_runs import config_map
+from tests.support.plugins.objects import config_map
+from tests.support.plugins.programs import CHECKOUT, put_own, put_script
 
 EVERYTHING = "tests.support.everything_plugin"
 

@@ -28,7 +28,7 @@ from pinnace.plugins.protocols import (
     VolumeInfo,
     VolumeSnapshotter,
 )
-from tests.support.plugin_programs import RecordingLog, pod
+from tests.support.plugins.programs import RecordingLog, pod
 from tests.support.waiting import eventually
 
 SELECTOR = ResourceSelector(

@@ -21,7 +21,7 @@ from pinnace.plugins.operation import Operation
 from pinnace.plugins.protocols import RestoreItemInput
 from tests.support.later_plugin import STARTED
 from tests.support.later_plugin import pod as identifier
-from tests.support.plugin_programs import pod, put_own
+from tests.support.plugins.programs import pod, put_own
 
 BACKUP = Backup(metadata=ObjectMeta(name="b1", namespace="velero"))
 RESTORE = Restore(metadata=ObjectMeta(name="r1", namespace="velero"))

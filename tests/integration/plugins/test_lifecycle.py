@@ -21,7 +21,7 @@ from pinnace.plugins.installed import PluginOptions, find_plugins
 from pinnace.plugins.kinds import PluginId, PluginKind
 from pinnace.plugins.protocol import methods
 from pinnace.plugins.protocol import velero_pb2 as wire
-from tests.support.plugin_programs import CHECKOUT, RecordingLog, pod, put_own, put_script
+from tests.support.plugins.programs import CHECKOUT, RecordingLog, pod, put_own, put_script
 from tests.support.waiting import PATIENCE_SECONDS, eventually
 
 BACKUP = Backup()

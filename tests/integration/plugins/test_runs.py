@@ -20,9 +20,9 @@ from pinnace.plugins.registry import ActionRegistry
 from pinnace.storage.backup_store import BackupStore
 from pinnace.storage.filesystem.store import FilesystemStore
 from pinnace.storage.layout import Layout
-from tests.support.plugin_programs import put_own, put_script
-from tests.support.plugin_runs import config_map
-from tests.support.runs import run_context
+from tests.support.plugins.objects import config_map
+from tests.support.plugins.programs import put_own, put_script
+from tests.support.runs.context import run_context
 from tests.unit.backup.fakes import read_members
 
 EVERYTHING = "tests.support.everything_plugin"

@@ -15,7 +15,7 @@ from pinnace.plugins.installed import InstalledPlugins
 from pinnace.storage.backup_files import BackupFiles, encode_metadata
 from pinnace.storage.errors import StoreConfigError
 from pinnace.storage.interface import ObjectStore
-from tests.support.store_conformance import StoreConformance
+from tests.support.stores.conformance import StoreConformance
 
 
 @pytest.fixture(params=["own program", "compiled program"])

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.plugin_programs import pod, put_own
+from tests.support.plugins.programs import pod, put_own
 
 SELECTOR = {
     "IncludedNamespaces": ["shop"],

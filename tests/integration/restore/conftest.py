@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from pinnace.kube.client import KubeClient
-from tests.support.real_restores import RealRestore
+from tests.support.runs.real_restores import RealRestore
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from pinnace.kube.client import KubeClient
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import AlreadyExists, APIStatusError
 from pinnace.kube.resources import CONFIGMAPS, NAMESPACES, SERVICES, APIResource
-from tests.support.real_restores import RealRestore
+from tests.support.runs.real_restores import RealRestore
 from tests.support.waiting import eventually
 
 RESOURCE_QUOTAS = APIResource(

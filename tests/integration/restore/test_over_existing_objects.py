@@ -9,7 +9,7 @@ from pinnace.api.velero.restore import RestoreStatusSpec
 from pinnace.kube.client import KubeClient
 from pinnace.kube.discovery import Discovery
 from pinnace.restore.modifiers.strategic import MERGE_KEYS, merged
-from tests.support.real_restores import RealRestore
+from tests.support.runs.real_restores import RealRestore
 
 STRATEGIC = "application/strategic-merge-patch+json"
 

@@ -23,7 +23,7 @@ from pinnace.kube.resources import (
     APIResource,
 )
 from pinnace.restore.request import RestoreOptions
-from tests.support.real_restores import RealRestore
+from tests.support.runs.real_restores import RealRestore
 from tests.support.waiting import eventually
 
 ROLE_BINDINGS = APIResource(

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from pinnace.cli.main import run
-from tests.support.golden import unpack
+from tests.support.stores.golden import unpack
 
 
 def test_verify_finds_a_missing_restic_snapshot(

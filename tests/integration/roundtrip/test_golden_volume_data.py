@@ -14,7 +14,7 @@ from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import NotFound
 from pinnace.kube.resources import NAMESPACES, PODS
 from tests.e2e.without_server.command import Pinnace
-from tests.support.golden import files_of, unpack
+from tests.support.stores.golden import files_of, unpack
 
 PASSWORD = "static-passw0rd"
 

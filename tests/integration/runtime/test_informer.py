@@ -17,7 +17,7 @@ from pinnace.runtime import informer as informer_module
 from pinnace.runtime.backoff import RetryDelay
 from pinnace.runtime.informer import Informer, InformerTimes, Selectors
 from pinnace.runtime.keys import Key
-from tests.support.connect import Connect
+from tests.support.cluster.connect import Connect
 from tests.support.waiting import PATIENCE_SECONDS, eventually
 
 OBJECTS = 300

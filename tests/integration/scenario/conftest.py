@@ -8,14 +8,14 @@ import pytest
 
 from hack.cluster.control_plane import ControlPlane
 from hack.cluster.proxy import FaultProxy
-from hack.cluster.s3 import Bucket, S3Server
+from hack.cluster.stores.s3 import Bucket, S3Server
 from pinnace.kube.client import KubeClient
 from pinnace.kube.resources import NAMESPACES
 from pinnace.storage.backup_store import BackupStore
 from pinnace.storage.layout import Layout
-from tests.support.lives import Lives, objects_of
-from tests.support.nursery import Nursery, Order
-from tests.support.sites import Site
+from tests.support.servers.lives import Lives, objects_of
+from tests.support.servers.nursery import Nursery, Order
+from tests.support.servers.sites import Site
 
 StartProxy = Callable[[ControlPlane | S3Server], Awaitable[FaultProxy]]
 

@@ -16,7 +16,7 @@ from pinnace.kube.resources import velero
 from pinnace.runtime.manager import Manager, ManagerPhase
 from pinnace.server.app import Assembly, Clocks
 from pinnace.server.options import ServerOptions
-from tests.support.sites import FINAL, Site
+from tests.support.servers.sites import FINAL, Site
 from tests.support.waiting import eventually
 from tests.unit.runtime.fakes import (
     FakeClock,

@@ -11,15 +11,15 @@ from typing import Any
 import pytest
 
 from hack.cluster.control_plane import ControlPlane
-from hack.cluster.s3 import Bucket
+from hack.cluster.stores.s3 import Bucket
 from pinnace.api.objects import JSONObject
 from pinnace.kube.client import KubeClient
 from pinnace.kube.resources import CONFIGMAPS, NAMESPACES, velero
 from tests.e2e.without_server.command import Pinnace
 from tests.integration.scenario.fleet import Cluster, Time, is_expired, pass_time, serving
-from tests.support.crds import ensure_crds
-from tests.support.lives import keys_in, objects_of
-from tests.support.sites import Site
+from tests.support.cluster.crds import ensure_crds
+from tests.support.servers.lives import keys_in, objects_of
+from tests.support.servers.sites import Site
 
 STEP_MINUTES = 10
 HOURS = 3

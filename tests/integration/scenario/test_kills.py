@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
 
-from hack.cluster.s3 import Bucket
+from hack.cluster.stores.s3 import Bucket
 from pinnace.api.codec import decode
 from pinnace.api.objects import JSONObject
 from pinnace.api.velero.backup import Backup
@@ -16,10 +16,10 @@ from pinnace.kube.errors import NotFound
 from pinnace.kube.resources import CONFIGMAPS, velero
 from pinnace.storage.backup_files import BackupFiles, encode_metadata
 from pinnace.storage.backup_store import BackupStore
-from tests.support.lives import Lives, keys_in
-from tests.support.sites import FINAL, Site
+from tests.support.servers.lives import Lives, keys_in
+from tests.support.servers.sites import FINAL, Site
+from tests.support.servers.write_gate import WriteGate
 from tests.support.waiting import eventually
-from tests.support.write_gate import WriteGate
 
 MOST_WRITES = 60
 EXPIRED = "2021-01-01T00:00:00Z"

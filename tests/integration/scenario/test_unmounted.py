@@ -4,7 +4,7 @@ from pathlib import Path
 
 from pinnace.api.values.times import parse_time
 from tests.integration.scenario.fleet import Cluster, Time, serving
-from tests.support.sites import Site
+from tests.support.servers.sites import Site
 from tests.support.waiting import eventually
 
 

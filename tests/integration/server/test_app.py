@@ -12,7 +12,7 @@ from pinnace.runtime.manager import ManagerPhase
 from pinnace.server.app import Assembly
 from pinnace.server.checks import StartupError, check_cluster
 from pinnace.server.options import ServerOptions
-from tests.support.snapshot_crds import remove_snapshot_crds
+from tests.support.cluster.snapshot_crds import remove_snapshot_crds
 from tests.support.waiting import eventually
 
 

@@ -13,7 +13,7 @@ from pinnace.csi.snapshots import SnapshotKinds
 from pinnace.kube.errors import NotFound
 from pinnace.kube.resources import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, STORAGE_CLASSES
 from tests.integration.snapshots.bench import Bench
-from tests.support.snapshot_controller import ScriptedSnapshots
+from tests.support.cluster.snapshot_controller import ScriptedSnapshots
 from tests.support.waiting import eventually
 
 GROUP = "snapshot.storage.k8s.io"

@@ -28,7 +28,7 @@ from pinnace.runtime.keys import Key
 from pinnace.server.monitoring.metrics import ServerMetrics
 from pinnace.storage.backup_store import BackupStore
 
-PLUGIN_MODULE = "tests.support.folder_snapshotter"
+PLUGIN_MODULE = "tests.support.volumes.folder_snapshotter"
 
 
 class Bench:

@@ -9,9 +9,9 @@ from pinnace.csi.snapshots import SnapshotKinds
 from pinnace.kube.client import KubeClient
 from tests.integration.snapshots.apps import CSIApp, FolderApp
 from tests.integration.snapshots.bench import Bench, make_bench
-from tests.support.csi_cluster import locate_before
-from tests.support.folder_snapshotter import NAME as PROVIDER
-from tests.support.snapshot_crds import ensure_snapshot_crds
+from tests.support.cluster.csi_cluster import locate_before
+from tests.support.cluster.snapshot_crds import ensure_snapshot_crds
+from tests.support.volumes.folder_snapshotter import NAME as PROVIDER
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

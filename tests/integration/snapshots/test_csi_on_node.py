@@ -6,17 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from hack.cluster.node_cluster import NodeCluster
+from hack.cluster.nodes.cluster import NodeCluster
 from pinnace.csi.deletion import StoredSnapshot
 from pinnace.csi.looking import look_up_csi
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import NotFound
 from pinnace.kube.resources import NAMESPACES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, SERVICE_ACCOUNTS
 from tests.integration.snapshots.bench import make_bench
-from tests.support.crds import ensure_crds
-from tests.support.csi_cluster import CLASS, DRIVER, CSICluster, csi_cluster
-from tests.support.namespaces import delete_namespace
-from tests.support.pods import busybox_pod, exec_in_pod, run_pod, wait_ready
+from tests.support.cluster.crds import ensure_crds
+from tests.support.cluster.csi_cluster import CLASS, DRIVER, CSICluster, csi_cluster
+from tests.support.cluster.namespaces import delete_namespace
+from tests.support.cluster.pods import busybox_pod, exec_in_pod, run_pod, wait_ready
 from tests.support.waiting import eventually
 
 FILE = "/data/notes.txt"

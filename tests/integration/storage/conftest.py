@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from hack.cluster import azure_blob
-from hack.cluster.azure_blob import AzureBlobServer
-from hack.cluster.gcs import GCSServer
-from hack.cluster.s3 import Bucket, S3Server
+from hack.cluster.stores import azure_blob
+from hack.cluster.stores.azure_blob import AzureBlobServer
+from hack.cluster.stores.gcs import GCSServer
+from hack.cluster.stores.s3 import Bucket, S3Server
 from pinnace.http.requests import RetryPolicy
 from pinnace.storage.azure.config import parse_azure_config
 from pinnace.storage.azure.store import AzureStore
@@ -19,7 +19,7 @@ from pinnace.storage.gcs.config import parse_gcs_config
 from pinnace.storage.gcs.store import GCSStore
 from pinnace.storage.s3.config import parse_s3_config
 from pinnace.storage.s3.store import S3Store
-from tests.support.stores import OpenStore
+from tests.support.stores.opened import OpenStore
 
 QUICK = RetryPolicy(attempts=3, delay_seconds=0.01, request_seconds=20.0)
 """For a store that does not answer: the default would take half a minute."""

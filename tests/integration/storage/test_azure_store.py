@@ -10,16 +10,15 @@ import aiohttp
 import pytest
 from yarl import URL
 
-from hack.cluster.azure_blob import AzureBlobServer
 from hack.cluster.faults import DropResponse, Respond
 from hack.cluster.proxy import FaultProxy
+from hack.cluster.stores.azure_blob import AzureBlobServer
 from pinnace.clouds.aws.signing import quote_query
 from pinnace.storage.azure import requests
 from pinnace.storage.azure.store import AzureStore
 from pinnace.storage.errors import StorageError, StoreUnavailable
 from pinnace.storage.interface import ObjectStore
-from tests.support.http_store_faults import FalseAnswers, HTTPStoreFaults
-from tests.support.store_conformance import (
+from tests.support.stores.conformance import (
     BrokenBodyError,
     Hanging,
     RangeConformance,
@@ -28,7 +27,8 @@ from tests.support.store_conformance import (
     broken,
     content,
 )
-from tests.support.stores import HASTY
+from tests.support.stores.http_faults import FalseAnswers, HTTPStoreFaults
+from tests.support.stores.opened import HASTY
 
 OpenAzure = Callable[..., AzureStore]
 StartProxy = Callable[[AzureBlobServer], Awaitable[FaultProxy]]

@@ -7,7 +7,7 @@ import aiohttp
 import pytest
 from yarl import URL
 
-from hack.cluster.s3 import Bucket, S3Server
+from hack.cluster.stores.s3 import Bucket, S3Server
 from pinnace.api.meta import ObjectMeta
 from pinnace.api.velero.backup import Backup
 from pinnace.api.velero.download_request import DownloadTargetKind
@@ -18,8 +18,8 @@ from pinnace.storage.errors import InvalidLocation, ObjectNotFound
 from pinnace.storage.layout import Layout
 from pinnace.storage.location_url import location_from_url
 from pinnace.storage.open import open_backup_store
-from tests.support.faulty_store import DyingStore
-from tests.support.stores import OpenStore
+from tests.support.stores.faulty_store import DyingStore
+from tests.support.stores.opened import OpenStore
 
 TARBALL = b"tarball " * 1_200_000
 

@@ -11,13 +11,12 @@ import pytest
 from yarl import URL
 
 from hack.cluster.faults import DropResponse, Respond
-from hack.cluster.gcs import ACCOUNT, GCSServer
 from hack.cluster.proxy import FaultProxy
+from hack.cluster.stores.gcs import ACCOUNT, GCSServer
 from pinnace.storage.errors import StorageError, StoreUnavailable
 from pinnace.storage.gcs.store import GCSStore
 from pinnace.storage.interface import ObjectStore
-from tests.support.http_store_faults import FalseAnswers, HTTPStoreFaults
-from tests.support.store_conformance import (
+from tests.support.stores.conformance import (
     BrokenBodyError,
     Hanging,
     RangeConformance,
@@ -26,7 +25,8 @@ from tests.support.store_conformance import (
     broken,
     content,
 )
-from tests.support.stores import HASTY
+from tests.support.stores.http_faults import FalseAnswers, HTTPStoreFaults
+from tests.support.stores.opened import HASTY
 
 OpenGCS = Callable[..., GCSStore]
 StartProxy = Callable[[GCSServer], Awaitable[FaultProxy]]

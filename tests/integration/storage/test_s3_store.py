@@ -17,7 +17,7 @@ from yarl import URL
 
 from hack.cluster.faults import CutBeforeRequest, CutBody, DropResponse, Respond, Stall
 from hack.cluster.proxy import FaultProxy
-from hack.cluster.s3 import Bucket, S3Server
+from hack.cluster.stores.s3 import Bucket, S3Server
 from pinnace.api.values.times import utcnow
 from pinnace.clouds.aws.credentials import Credentials
 from pinnace.clouds.aws.signing import Signer, signed_headers
@@ -29,8 +29,7 @@ from pinnace.storage.errors import (
     StoreUnavailable,
 )
 from pinnace.storage.interface import ObjectStore
-from tests.support.http_store_faults import FalseAnswers
-from tests.support.store_conformance import (
+from tests.support.stores.conformance import (
     BrokenBodyError,
     Hanging,
     RangeConformance,
@@ -39,7 +38,8 @@ from tests.support.store_conformance import (
     broken,
     content,
 )
-from tests.support.stores import HASTY, OpenStore
+from tests.support.stores.http_faults import FalseAnswers
+from tests.support.stores.opened import HASTY, OpenStore
 from tests.support.waiting import PATIENCE_SECONDS
 
 StartProxy = Callable[[S3Server], Awaitable[FaultProxy]]

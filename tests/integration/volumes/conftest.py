@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from hack.cluster.s3 import Bucket
-from tests.support.volume_labs import Lab, cloud_lab
+from hack.cluster.stores.s3 import Bucket
+from tests.support.volumes.volume_labs import Lab, cloud_lab
 
 
 @pytest.fixture(scope="session")

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from hack.cluster import binaries
-from hack.cluster.s3 import Bucket
+from hack.cluster.stores.s3 import Bucket
 from pinnace.aio.blocking import in_thread
 from pinnace.api import labels
 from pinnace.api.values.times import utcnow
@@ -35,9 +35,9 @@ from pinnace.volumes.uploader.errors import (
     UploaderError,
 )
 from pinnace.volumes.uploader.interface import Source, Target
-from tests.support.golden import upload
-from tests.support.uploader_conformance import FILES, NAME
-from tests.support.volume_labs import PASSWORD, TAGS, Lab, cloud_lab
+from tests.support.stores.golden import upload
+from tests.support.volumes.uploader_conformance import FILES, NAME
+from tests.support.volumes.volume_labs import PASSWORD, TAGS, Lab, cloud_lab
 
 SHOP = Repository(location="default", namespace="shop")
 

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from hack.cluster.s3 import Bucket, S3Server
+from hack.cluster.stores.s3 import Bucket, S3Server
 from pinnace.api.codec import decode
 from pinnace.api.velero.storage_location import BackupStorageLocation
 from pinnace.csi.stored_data import SavedPodVolume
@@ -41,8 +41,8 @@ from pinnace.volumes.uploader.interface import Source, Target
 from pinnace.volumes.uploader.output import Progress
 from pinnace.volumes.uploader.progress import OnProgress
 from pinnace.volumes.uploader.share import ReadShare
-from tests.support.golden import unpack
-from tests.support.volume_labs import PASSWORD, TAGS, Lab, cloud_lab
+from tests.support.stores.golden import unpack
+from tests.support.volumes.volume_labs import PASSWORD, TAGS, Lab, cloud_lab
 from tests.support.waiting import PATIENCE_SECONDS, POLL_SECONDS
 from tests.unit.controllers.fakes import NAMESPACE
 

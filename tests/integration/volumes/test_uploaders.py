@@ -7,8 +7,8 @@ import pytest
 from hack.cluster import binaries
 from pinnace.volumes.kopia.client import Kopia
 from pinnace.volumes.uploader.access import Repository
-from tests.support.uploader_conformance import UploaderConformance, UploaderLab
-from tests.support.volume_labs import Lab
+from tests.support.volumes.uploader_conformance import UploaderConformance, UploaderLab
+from tests.support.volumes.volume_labs import Lab
 
 
 class TestRestic(UploaderConformance):

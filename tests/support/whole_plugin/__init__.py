@@ -5,7 +5,7 @@ config names: objects, snapshots, and one line for each item that a delete actio
 """
 
 from pinnace.plugins import Plugins
-from tests.support.folder_snapshotter import FolderSnapshotter
+from tests.support.volumes.folder_snapshotter import FolderSnapshotter
 from tests.support.whole_plugin.actions import BackupAction, DeleteAction, RestoreAction
 from tests.support.whole_plugin.store import FolderStore
 

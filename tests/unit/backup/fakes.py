@@ -42,7 +42,7 @@ from pinnace.kube.resources import (
 )
 from pinnace.plugins.protocols import BackupItemAction, ResourceIdentifier, ResourceSelector
 from tests.support.clock import FrozenClock
-from tests.support.scripted_api import Call, ScriptedAPI
+from tests.support.cluster.scripted_api import Call, ScriptedAPI
 
 EXTENSIONS_DEPLOYMENTS = APIResource(
     group="extensions", version="v1beta1", name="deployments", kind="Deployment", namespaced=True

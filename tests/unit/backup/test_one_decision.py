@@ -17,9 +17,9 @@ from pinnace.backup.engine import BackupEngine
 from pinnace.kube.resources import CONFIGMAPS
 from pinnace.storage.backup_files import BackupFiles
 from pinnace.storage.errors import StorageError, StoreUnavailable
-from tests.support.backup_runs import Store, prepared
 from tests.support.failing import Break, failing_at
-from tests.support.runs import run_context
+from tests.support.runs.backup_runs import Store, prepared
+from tests.support.runs.context import run_context
 from tests.unit.backup.fakes import FakeCluster, discovery_of
 
 STEPS: dict[str, Break] = {

@@ -17,7 +17,7 @@ from pinnace.kube.resources import CONFIGMAPS, PERSISTENT_VOLUME_CLAIMS, PODS, S
 from pinnace.plugins.builtin.backup.pv import PersistentVolumeAction
 from pinnace.plugins.protocols import BackupItemAction, ResourceSelector
 from pinnace.volumes.policies import VolumePolicies
-from tests.support.backup_runs import FakeSnapshots, bound_pod, claim, pod, volume
+from tests.support.runs.backup_runs import FakeSnapshots, bound_pod, claim, pod, volume
 from tests.unit.backup.fakes import FakeAction, FakeCluster, Outcome, a_backup, related, run_backup
 
 LONG_AGO = "2021-08-11T21:00:00Z"

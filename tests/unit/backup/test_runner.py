@@ -28,10 +28,10 @@ from pinnace.plugins.protocols import BackupItemAction, ResourceIdentifier
 from pinnace.storage.backup_store import BackupStore
 from pinnace.storage.errors import StoreUnavailable
 from pinnace.storage.filesystem.store import FilesystemStore
-from tests.support.backup_runs import FakeSnapshots, Store, bound_pod, prepared
 from tests.support.clock import START, FrozenClock, TickingClock
-from tests.support.runs import run_context
-from tests.support.worker_slots import RecordedSlot
+from tests.support.runs.backup_runs import FakeSnapshots, Store, bound_pod, prepared
+from tests.support.runs.context import run_context
+from tests.support.runs.worker_slots import RecordedSlot
 from tests.unit.backup.fakes import (
     FakeAction,
     FakeCluster,

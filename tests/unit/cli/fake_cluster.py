@@ -12,7 +12,7 @@ from pinnace.api.objects import JSONObject
 from pinnace.kube.client import ServerVersion
 from pinnace.kube.errors import APIStatusError, Conflict, NotFound
 from pinnace.kube.resources import APIResource, velero
-from tests.support.scripted_api import ScriptedAPI
+from tests.support.cluster.scripted_api import ScriptedAPI
 
 Key = tuple[str, str | None, str]
 

@@ -12,7 +12,7 @@ import pytest
 from pinnace.cli.main import run
 from pinnace.kube.errors import NotFound
 from pinnace.kube.resources import BACKUPS, NAMESPACES, RESTORES, SCHEDULES, velero
-from tests.support.indexed_backups import config_map, store
+from tests.support.stores.indexed_backups import config_map, store
 from tests.unit.cli.fake_cluster import FakeCluster, connected
 
 

@@ -15,7 +15,7 @@ from pinnace.kube.errors import ConnectionFailed, KubeError
 from pinnace.kube.resources import APIResource, velero
 from pinnace.runtime.keys import Key
 from tests.support.clock import FrozenClock
-from tests.support.scripted_api import ScriptedAPI
+from tests.support.cluster.scripted_api import ScriptedAPI
 
 NAMESPACE = "velero"
 LOCATIONS = velero("backupstoragelocations")

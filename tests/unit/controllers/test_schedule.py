@@ -16,7 +16,7 @@ from pinnace.kube.errors import Conflict, ConnectionFailed, KubeError, status_er
 from pinnace.kube.resources import SCHEDULES
 from pinnace.runtime.controller import DONE, Result
 from pinnace.runtime.keys import Key
-from tests.support.scripted_api import ignore
+from tests.support.cluster.scripted_api import ignore
 from tests.unit.controllers.creating import Cached, CreatingWorld
 from tests.unit.controllers.fakes import BROKEN, NAMESPACE, fail_always, fail_once, key
 

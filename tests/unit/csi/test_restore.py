@@ -10,7 +10,7 @@ from pinnace.api.objects import JSONObject
 from pinnace.csi.restore import LeaveContent
 from pinnace.plugins.protocols import ResourceSelector, RestoreItemInput, RestoreItemOutput
 from pinnace.restore.request import RestoreOptions
-from tests.support.snapshot_crds import kinds
+from tests.support.cluster.snapshot_crds import kinds
 from tests.unit.restore.world import (
     Harness,
     claim,

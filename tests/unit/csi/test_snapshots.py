@@ -11,7 +11,7 @@ from pinnace.api.values.quantities import size_quantity
 from pinnace.api.velero.backup import Backup
 from pinnace.csi import snapshots as csi
 from pinnace.csi.snapshots import CSIError
-from tests.support.snapshot_crds import kinds
+from tests.support.cluster.snapshot_crds import kinds
 
 DRIVER = "disk.example.io"
 

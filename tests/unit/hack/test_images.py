@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from hack.cluster.images import (
+from hack.cluster.nodes.images import (
     BUSYBOX,
     PAUSE,
     ImageConfig,

@@ -11,12 +11,13 @@ from pathlib import Path
 import pytest
 import yaml
 
-from hack.cluster import cgroups, node_requirements
 from hack.cluster.errors import ClusterError, ProgramUnavailable
 from hack.cluster.locks import claim_name
-from hack.cluster.node_cluster import RELAY
-from hack.cluster.node_config import NodeConfig
-from hack.cluster.node_network import MAXIMUM_NODES, SLOTS, TEST_NETWORK, ClusterNetwork
+from hack.cluster.nodes import cgroups
+from hack.cluster.nodes import requirements as node_requirements
+from hack.cluster.nodes.cluster import RELAY
+from hack.cluster.nodes.config import NodeConfig
+from hack.cluster.nodes.network import MAXIMUM_NODES, SLOTS, TEST_NETWORK, ClusterNetwork
 from hack.cluster.processes import ManagedProcess, free_port, run_command
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="Linux only")

@@ -22,7 +22,7 @@ from pinnace.hooks.backup_running import PodHookRunner
 from pinnace.kube.errors import CommandTimeout, NotFound
 from pinnace.kube.resources import PODS
 from pinnace.plugins.protocols import ResourceSelector
-from tests.support.containers import Behaviour, FakeContainers
+from tests.support.cluster.containers import Behaviour, FakeContainers
 from tests.unit.backup.fakes import FakeAction, FakeCluster, Outcome, a_backup, run_backup, thing
 
 PRE, POST = "pre.hook.backup.velero.io/", "post.hook.backup.velero.io/"

@@ -25,7 +25,7 @@ from pinnace.hooks.restore_running import COMMANDS_AT_ONCE, LOOK_SECONDS, PodExe
 from pinnace.hooks.restore_selection import ExecHookFinder, PodExecHook, pod_wait_seconds
 from pinnace.kube.errors import CommandTimeout, Forbidden, KubeError
 from pinnace.restore.request import Helpers
-from tests.support.containers import Behaviour, FakeContainers
+from tests.support.cluster.containers import Behaviour, FakeContainers
 from tests.unit.restore.world import (
     Harness,
     PatientTimer,

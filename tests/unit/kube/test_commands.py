@@ -7,7 +7,7 @@ import pytest
 from pinnace.api.values.durations import Duration
 from pinnace.kube.commands import KEPT_BYTES, CommandReport, KeptOutput, PodCommand, run_pod_command
 from pinnace.kube.errors import CommandTimeout, Forbidden
-from tests.support.containers import Behaviour, FakeContainers
+from tests.support.cluster.containers import Behaviour, FakeContainers
 
 
 def container(behaviour: Behaviour) -> FakeContainers:

@@ -9,7 +9,7 @@ from pinnace.api.selection.names import IncludesExcludes
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import DeadlineExceeded, InvalidResponse, ServerFault, UnknownResource
 from pinnace.kube.transport.retrying import RetryPolicy
-from tests.support.discovered import documented_discovery, resource, served
+from tests.support.cluster.discovered import documented_discovery, resource, served
 from tests.unit.kube.scripted import (
     ONE_TRY,
     ScriptedServer,

@@ -4,7 +4,7 @@ import pytest
 
 from pinnace.api.values.near import near_names
 from pinnace.kube.unserved import unserved_names
-from tests.support.discovered import documented_discovery, resource, served
+from tests.support.cluster.discovered import documented_discovery, resource, served
 
 DISCOVERY = documented_discovery(
     [

@@ -29,7 +29,7 @@ from pinnace.nonadmin.settings.admin import AdminSettings
 from pinnace.runtime.controller import Result
 from pinnace.runtime.keys import Key
 from tests.support.clock import FrozenClock
-from tests.support.scripted_api import Call, ScriptedAPI, ignore
+from tests.support.cluster.scripted_api import Call, ScriptedAPI, ignore
 
 SERVER = "velero"
 BACKUPS, RESTORES = velero("backups"), velero("restores")

@@ -15,7 +15,7 @@ from pinnace.api.objects import JSONObject
 from pinnace.controllers.sync.synced import Refused, SyncedLocation, backup_object, pod_volume_backup_object
 from pinnace.nonadmin.identity import new_id, owner_metadata
 from pinnace.runtime.keys import Key
-from tests.support.tenants import unique_id
+from tests.support.servers.tenants import unique_id
 
 OWN = unique_id("evil", "x")
 NOW = datetime(2021, 8, 11, tzinfo=UTC)

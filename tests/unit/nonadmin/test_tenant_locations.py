@@ -28,7 +28,7 @@ from pinnace.storage.backup_store import BackupStore
 from pinnace.storage.errors import StorageError
 from pinnace.storage.s3 import requests as s3_requests
 from pinnace.storage.s3.requests import BucketRequests
-from tests.support.tenants import unique_id
+from tests.support.servers.tenants import unique_id
 from tests.unit.controllers.creating import Cached, CreatingWorld
 from tests.unit.controllers.stored import stored_backup
 

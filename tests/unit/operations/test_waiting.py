@@ -17,10 +17,10 @@ from pinnace.operations.waiting import Following, OperationsChanged, finalize_ba
 from pinnace.plugins.installed import NO_PLUGINS
 from pinnace.plugins.item_operations import NO_PLUGIN, TIMED_OUT
 from pinnace.plugins.protocols import ResourceIdentifier
-from tests.support.backup_runs import Store, prepared
 from tests.support.clock import START, FrozenClock
-from tests.support.operators import NAME, Operations
-from tests.support.runs import run_context
+from tests.support.plugins.operators import NAME, Operations
+from tests.support.runs.backup_runs import Store, prepared
+from tests.support.runs.context import run_context
 from tests.unit.backup.fakes import FakeCluster, discovery_of, read_members
 
 WAITING = BackupPhase.WAITING_FOR_PLUGIN_OPERATIONS

@@ -9,7 +9,7 @@ from pinnace.plugins.calling import DEFAULT_DEADLINES
 from pinnace.plugins.host.options import ProcessLimits
 from pinnace.plugins.host.supervisor import MAX_SILENCES
 from pinnace.plugins.testing import plugins_in
-from tests.support.plugin_programs import put_script
+from tests.support.plugins.programs import put_script
 
 GUIDE = (Path(__file__).parents[3] / "docs" / "tasks" / "write-a-plugin.md").read_text()
 

@@ -14,7 +14,7 @@ from pinnace.plugins import get_logger
 from pinnace.plugins.guest.logging import HostFormatter
 from pinnace.plugins.host.output import LINE_BYTES, LineSplitter, PluginLog
 from pinnace.plugins.logs import ProcessLog, parse_line, plugin_lines_to
-from tests.support.plugin_programs import RecordingLog
+from tests.support.plugins.programs import RecordingLog
 
 
 def passed_on(line: str) -> tuple[str, str, dict[str, object]]:

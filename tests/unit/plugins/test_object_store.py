@@ -9,9 +9,9 @@ from pinnace.plugins.errors import PluginGone
 from pinnace.plugins.object_store import PluginStore
 from pinnace.plugins.python.in_process import LocalObjectStore
 from pinnace.storage.errors import ObjectNotFound, StorageError, StoreConfigError, StoreUnavailable
-from tests.support.plugin_programs import RecordingLog
+from tests.support.plugins.programs import RecordingLog
 from tests.support.sample_plugin.stores import MemoryStore
-from tests.support.store_conformance import StoreConformance
+from tests.support.stores.conformance import StoreConformance
 
 
 async def nothing() -> None:

@@ -15,7 +15,7 @@ from pinnace.plugins.testing import (
     run_delete_action,
     run_restore_action,
 )
-from tests.support.plugin_programs import pod, put_own, put_script
+from tests.support.plugins.programs import pod, put_own, put_script
 from tests.support.sample_plugin.actions import BackupAction, DeleteAction, RestoreAction
 from tests.support.sample_plugin.stores import MemoryStore
 

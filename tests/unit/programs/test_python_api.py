@@ -21,7 +21,7 @@ from pinnace.programs._running import (
     translated,
 )
 from pinnace.storage.errors import StoreUnavailable
-from tests.support.indexed_backups import config_map, store
+from tests.support.stores.indexed_backups import config_map, store
 
 
 def test_importing_the_package_loads_nothing_heavy() -> None:

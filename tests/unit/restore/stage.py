@@ -26,8 +26,8 @@ from pinnace.storage.errors import StorageError, StoreUnavailable
 from pinnace.storage.filesystem.store import FilesystemStore
 from pinnace.storage.layout import Layout
 from tests.support.clock import FrozenClock
-from tests.support.runs import run_context
-from tests.support.worker_slots import RecordedSlot
+from tests.support.runs.context import run_context
+from tests.support.runs.worker_slots import RecordedSlot
 from tests.unit.restore.world import Numbers, World, discovery, key_of
 
 

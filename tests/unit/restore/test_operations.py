@@ -13,7 +13,7 @@ from pinnace.operations.waiting import Following, finalized_restore
 from pinnace.plugins.protocols import ResourceIdentifier, RestoreItemOutput
 from pinnace.restore.item.additional import AdditionalItems
 from pinnace.restore.ports import Target
-from tests.support.operators import CopyOnRestore, Operations
+from tests.support.plugins.operators import CopyOnRestore, Operations
 from tests.unit.restore.stage import Stage
 from tests.unit.restore.world import World, configmap, discovery
 

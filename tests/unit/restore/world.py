@@ -31,8 +31,8 @@ from pinnace.restore.outcomes import Outcomes
 from pinnace.restore.request import ClusterAccess, Helpers, RestoreOptions, RestoreRequest
 from pinnace.restore.results import Results
 from tests.support.clock import FrozenClock
-from tests.support.discovered import documented_discovery
-from tests.support.scripted_api import ScriptedAPI, ignore
+from tests.support.cluster.discovered import documented_discovery
+from tests.support.cluster.scripted_api import ScriptedAPI, ignore
 
 ALL_VERBS = ["create", "delete", "get", "list", "patch", "update", "watch"]
 

@@ -18,7 +18,7 @@ from pinnace.server.checks import (
     check_namespace,
     prepare_restic,
 )
-from tests.support.discovered import documented_discovery
+from tests.support.cluster.discovered import documented_discovery
 
 VERBS = ["create", "delete", "get", "list", "patch", "update", "watch"]
 NAMES = [kind.kind for kind in KINDS]

@@ -8,7 +8,7 @@ import pytest
 from pinnace.kube.resources import CONFIGMAPS, NODES
 from pinnace.server.checks import StartupError
 from pinnace.server.node_agent import NodeAgentOptions, with_config_map
-from tests.support.scripted_api import ScriptedAPI
+from tests.support.cluster.scripted_api import ScriptedAPI
 
 OPTIONS = NodeAgentOptions(namespace="velero", node="n1", backup_workers=4, config_map="settings")
 

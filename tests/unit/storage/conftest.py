@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from tests.support.scripted_cloud import Cloud, scripted_cloud
+from tests.support.stores.scripted_cloud import Cloud, scripted_cloud
 
 
 @pytest.fixture

@@ -31,7 +31,7 @@ from pinnace.storage.filesystem.store import FilesystemStore
 from pinnace.storage.interface import Body
 from pinnace.storage.layout import Layout, clean_prefix
 from tests.support.clock import HurriedTimer
-from tests.support.faulty_store import DyingStore, FaultyStore
+from tests.support.stores.faulty_store import DyingStore, FaultyStore
 
 TARBALL = b"tarball " * 1000
 LOG = "-logs.gz"

@@ -17,7 +17,7 @@ from pinnace.storage.filesystem.store import FilesystemStore
 from pinnace.storage.interface import Body
 from pinnace.storage.layout import Layout
 from tests.support.clock import HurriedTimer
-from tests.support.faulty_store import FaultyStore
+from tests.support.stores.faulty_store import FaultyStore
 
 CLAIM = "backups/b1/b1-pinnace-writer.json"
 METADATA = "backups/b1/velero-backup.json"

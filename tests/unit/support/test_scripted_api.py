@@ -3,8 +3,8 @@
 import pytest
 
 from pinnace.kube.client import KubeClient
-from tests.support.api_conformance import APIConformance
-from tests.support.scripted_api import ScriptedAPI
+from tests.support.cluster.api_conformance import APIConformance
+from tests.support.cluster.scripted_api import ScriptedAPI
 
 
 class TestConformance(APIConformance):

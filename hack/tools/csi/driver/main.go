@@ -1,7 +1,7 @@
 // A CSI driver for tests: its volumes and snapshots are folders on the node's disk.
 //
 // It can be mounted by a kubelet, with which it registers, and it takes snapshots, which are copies. It does not
-// provision: the tests make folders and PersistentVolumes themselves (tests/support/csi_cluster.py). A volume in
+// provision: the tests make folders and PersistentVolumes themselves (tests/support/cluster/csi_cluster.py). A volume in
 // Block mode is a loop device of the file `disk` in its folder.
 //
 // Usage: driver NAME NODE DIRECTORY SOCKET REGISTRATION_SOCKET

@@ -32,7 +32,7 @@ from pinnace.kube.resources import (
 from pinnace.plugins.builtin.backup.pod import PodAction
 from pinnace.plugins.builtin.backup.pv import PersistentVolumeAction
 from pinnace.plugins.protocols import BackupItemAction, ResourceIdentifier, ResourceSelector
-from tests.support.backup_runs import FakeSnapshots, bound_pod, pod, volume
+from tests.support.runs.backup_runs import FakeSnapshots, bound_pod, pod, volume
 from tests.unit.backup.fakes import (
     FakeAction,
     FakeCluster,

@@ -11,7 +11,7 @@ from pinnace.cli.common.describing import View
 from pinnace.cli.main import run
 from pinnace.cli.restore.describe import RestoreFacts, describe_restore
 from pinnace.cli.restore.describe_json import restore_as_json
-from tests.support import golden
+from tests.support.stores import golden
 
 DETAILED = View(details=True)
 SNAPSHOT: JSONObject = {

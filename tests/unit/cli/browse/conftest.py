@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import golden
+from tests.support.stores import golden
 
 
 @pytest.fixture

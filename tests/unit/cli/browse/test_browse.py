@@ -9,8 +9,8 @@ import orjson
 import pytest
 
 from pinnace.cli.main import run
-from tests.support.indexed_backups import config_map, secret, store
 from tests.support.large_yaml import read_large_yaml
+from tests.support.stores.indexed_backups import config_map, secret, store
 
 Printed = pytest.CaptureFixture[str]
 

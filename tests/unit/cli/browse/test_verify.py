@@ -12,8 +12,8 @@ import orjson
 import pytest
 
 from pinnace.cli.main import run
-from tests.support import golden
-from tests.support.indexed_backups import config_map, secret, store
+from tests.support.stores import golden
+from tests.support.stores.indexed_backups import config_map, secret, store
 
 Printed = pytest.CaptureFixture[str]
 

@@ -9,7 +9,7 @@ from pinnace.cli.backend.server import ServerBackend
 from pinnace.cli.main import run
 from pinnace.kube.errors import Invalid
 from pinnace.kube.resources import BACKUPS
-from tests.support.indexed_backups import config_map, store
+from tests.support.stores.indexed_backups import config_map, store
 from tests.unit.cli.fake_cluster import FakeCluster, connected
 
 Printed = pytest.CaptureFixture[str]

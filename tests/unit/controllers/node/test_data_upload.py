@@ -14,7 +14,7 @@ from pinnace.controllers.node.holding import ATTEMPTS_ANNOTATION
 from pinnace.controllers.node.moving import Moving
 from pinnace.controllers.node.reconciler import PodVolumeFailed
 from pinnace.volumes.uploader.output import Progress
-from tests.unit.controllers.node_world import SNAPSHOT, FakeRestic
+from tests.unit.controllers.node.world import SNAPSHOT, FakeRestic
 
 
 class Mounted:

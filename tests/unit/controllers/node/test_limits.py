@@ -8,7 +8,7 @@ import pytest
 from pinnace.controllers.node import pod_volume_backup, pod_volume_restore
 from pinnace.controllers.node.parts import Limits
 from tests.unit.controllers.fakes import key
-from tests.unit.controllers.node_world import NodeWorld
+from tests.unit.controllers.node.world import NodeWorld
 
 HELPER = {"initContainers": [{"name": "restic-wait"}], "volumes": [{"name": "data", "emptyDir": {}}]}
 WAITING = {"initContainerStatuses": [{"name": "restic-wait", "state": {"running": {}}}]}

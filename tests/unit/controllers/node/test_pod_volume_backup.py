@@ -17,7 +17,7 @@ from pinnace.volumes.uploader.errors import (
     UnexpectedOutput,
 )
 from tests.unit.controllers.fakes import fail_once, key
-from tests.unit.controllers.node_world import NODE, SNAPSHOT, NodeWorld
+from tests.unit.controllers.node.world import NODE, SNAPSHOT, NodeWorld
 
 START = "2021-08-11T21:43:26Z"
 

@@ -12,7 +12,7 @@ from pinnace.kube.errors import KubeError
 from pinnace.runtime.keys import Key
 from pinnace.volumes.uploader.errors import AccessError, CommandFailed, InvalidSnapshot
 from tests.unit.controllers.fakes import key
-from tests.unit.controllers.node_world import NODE, RESTORE_UID, SNAPSHOT, NodeWorld, waiting
+from tests.unit.controllers.node.world import NODE, RESTORE_UID, SNAPSHOT, NodeWorld, waiting
 
 
 @pytest.fixture

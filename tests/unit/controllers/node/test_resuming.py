@@ -16,7 +16,7 @@ from pinnace.controllers.node.holding import (
     NODE_ANNOTATION,
 )
 from tests.unit.controllers.fakes import NAMESPACE, fail_once
-from tests.unit.controllers.node_world import AGENT, NODE, RESTORE_UID, SNAPSHOT, NodeWorld, waiting
+from tests.unit.controllers.node.world import AGENT, NODE, RESTORE_UID, SNAPSHOT, NodeWorld, waiting
 
 BEGUN = "2021-08-11T21:00:00Z"
 FORMER = "node-agent-former/1"

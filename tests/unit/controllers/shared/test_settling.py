@@ -13,7 +13,7 @@ from pinnace.csi.movement.uploads import CONTENT
 from pinnace.kube.errors import ConnectionFailed, Invalid
 from pinnace.kube.resources import BACKUPS, RESTORES
 from pinnace.storage.backup_files import BackupFiles, encode_metadata
-from tests.support.snapshot_crds import kinds
+from tests.support.cluster.snapshot_crds import kinds
 from tests.unit.controllers.fakes import World, fail_always
 
 IN_PROGRESS = {"phase": "InProgress", "startTimestamp": "2021-08-11T21:40:00Z"}

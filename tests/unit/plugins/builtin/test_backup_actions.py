@@ -24,7 +24,7 @@ from pinnace.plugins.builtin.backup.pod import PodAction
 from pinnace.plugins.builtin.backup.pv import PersistentVolumeAction
 from pinnace.plugins.builtin.backup.service_account import ServiceAccountAction
 from pinnace.plugins.protocols import BackupItemAction
-from tests.support.scripted_api import Call
+from tests.support.cluster.scripted_api import Call
 from tests.unit.backup.fakes import FakeCluster, a_backup, discovery_of, run_backup, thing
 
 CRD_V1BETA1 = msgspec.structs.replace(CUSTOM_RESOURCE_DEFINITIONS, version="v1beta1")

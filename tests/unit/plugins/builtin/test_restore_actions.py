@@ -24,7 +24,7 @@ from pinnace.plugins.builtin.restore.actions import restore_actions
 from pinnace.plugins.builtin.restore.config import ActionError
 from pinnace.plugins.builtin.restore.init_hooks import AddInitContainers
 from pinnace.plugins.protocols import RestoreItemAction, RestoreItemInput, RestoreItemOutput
-from tests.support.discovered import documented_discovery
+from tests.support.cluster.discovered import documented_discovery
 
 DISCOVERY = documented_discovery([])
 

@@ -23,7 +23,7 @@ from pinnace.plugins.python.in_process import (
     LocalRestoreItemAction,
     LocalVolumeSnapshotter,
 )
-from tests.support.plugin_programs import RecordingLog, pod
+from tests.support.plugins.programs import RecordingLog, pod
 from tests.support.sample_plugin.stores import MemoryStore, Snapshotter
 
 BACKUP = Backup()

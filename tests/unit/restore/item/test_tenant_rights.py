@@ -7,7 +7,7 @@ import pytest
 
 from pinnace.restore.item.tenant_rights import TenantRights, is_old_storage
 from pinnace.restore.request import Helpers
-from tests.support.snapshotters import Snapshotter, snapshot
+from tests.support.volumes.snapshotters import Snapshotter, snapshot
 from tests.unit.restore.world import Harness, claim, configmap, discovery, obj, volume
 
 RULES: list[Any] = [

@@ -15,7 +15,7 @@ from pinnace.api.velero.snapshots import VolumeSnapshot
 from pinnace.kube.errors import Forbidden
 from pinnace.restore.request import Helpers, RestoreOptions
 from pinnace.restore.volumes.preparing import PreparedVolumes, VolumeSource, adjust_claim, decide
-from tests.support.snapshotters import Snapshotter, snapshot
+from tests.support.volumes.snapshotters import Snapshotter, snapshot
 from tests.unit.restore.world import (
     Harness,
     claim,

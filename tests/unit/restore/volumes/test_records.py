@@ -14,7 +14,7 @@ from pinnace.csi.movement.objects import MovedVolume
 from pinnace.restore.request import Helpers
 from pinnace.restore.selection.reading import ItemRef
 from pinnace.restore.volumes.records import VolumeRecords
-from tests.support.snapshotters import Snapshotter, snapshot
+from tests.support.volumes.snapshotters import Snapshotter, snapshot
 from tests.unit.restore.world import Harness, claim, pod, volume
 
 CLAIM = ItemRef(

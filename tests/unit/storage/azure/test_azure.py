@@ -35,7 +35,7 @@ from pinnace.storage.azure.requests import parse_page
 from pinnace.storage.azure.store import AzureStore
 from pinnace.storage.errors import StorageError, StoreConfigError
 from pinnace.storage.open import open_object_store
-from tests.support.scripted_cloud import Cloud
+from tests.support.stores.scripted_cloud import Cloud
 
 QUICK = RetryPolicy(attempts=3, delay_seconds=0.0, request_seconds=10.0)
 NOW = datetime(2021, 8, 11, 21, 43, 26, tzinfo=UTC)

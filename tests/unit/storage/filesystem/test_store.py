@@ -18,7 +18,7 @@ from pinnace.storage.filesystem import store as filesystem
 from pinnace.storage.filesystem.spool import SPOOL_DIRECTORY
 from pinnace.storage.filesystem.store import FilesystemStore
 from pinnace.storage.interface import ObjectStore, stream_file
-from tests.support.store_conformance import (
+from tests.support.stores.conformance import (
     BrokenBodyError,
     Hanging,
     RangeConformance,

@@ -28,7 +28,7 @@ from pinnace.storage.gcs.signing import signed_url_google
 from pinnace.storage.gcs.store import GCSStore
 from pinnace.storage.open import open_object_store
 from tests.support.clock import FrozenClock
-from tests.support.scripted_cloud import Cloud
+from tests.support.stores.scripted_cloud import Cloud
 
 QUICK = RetryPolicy(attempts=3, delay_seconds=0.0, request_seconds=10.0)
 NOW = datetime(2021, 8, 11, 21, 43, 26, tzinfo=UTC)

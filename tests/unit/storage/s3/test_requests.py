@@ -16,7 +16,7 @@ from pinnace.storage.s3.config import parse_s3_config
 from pinnace.storage.s3.store import S3Store
 from pinnace.storage.upload import PART_SIZE_BYTES, split_into_parts
 from tests.support.scripted_http import Service
-from tests.support.store_conformance import BrokenBodyError, blocks, broken
+from tests.support.stores.conformance import BrokenBodyError, blocks, broken
 
 QUICK = RetryPolicy(attempts=3, delay_seconds=0.0, request_seconds=10.0)
 EXPIRATION = datetime(2021, 8, 12, 3, 0, tzinfo=UTC)

@@ -8,7 +8,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, generate_private_key
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
-from tests.support.scripted_cloud import Cloud, scripted_cloud
+from tests.support.stores.scripted_cloud import Cloud, scripted_cloud
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from pinnace.http.requests import RetryPolicy
 from pinnace.storage.errors import StorageError, StoreConfigError
 from pinnace.volumes.disks.azure import AzureDiskSnapshotter, azure_tags, check_snapshot_id
 from pinnace.volumes.native.snapshotters import SnapshotError
-from tests.support.scripted_cloud import Cloud, no_pause
+from tests.support.stores.scripted_cloud import Cloud, no_pause
 from tests.unit.volumes.disks.arm_answers import (
     BEGUN,
     OPERATIONS,

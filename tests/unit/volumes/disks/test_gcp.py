@@ -17,7 +17,7 @@ from pinnace.http.requests import RetryPolicy
 from pinnace.storage.errors import StorageError, StoreConfigError
 from pinnace.volumes.disks.gcp import GCESnapshotter, Place, place_of, region_of
 from pinnace.volumes.native.snapshotters import SnapshotError
-from tests.support.scripted_cloud import Cloud, no_pause
+from tests.support.stores.scripted_cloud import Cloud, no_pause
 from tests.unit.volumes.disks.gce_answers import disk, failed, operation, refusal, snapshot
 
 QUICK = RetryPolicy(attempts=3, delay_seconds=0.0, request_seconds=10.0)

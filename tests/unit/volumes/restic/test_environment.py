@@ -7,7 +7,7 @@ import pytest
 from pinnace.volumes.restic.environment import environment
 from pinnace.volumes.uploader.azure import azure_credentials_file
 from pinnace.volumes.uploader.errors import AccessError
-from tests.support.restic_locations import location
+from tests.support.stores.restic_locations import location
 
 FILE = Path("/private/cloud")
 INHERITED = {"PATH": "/bin", "RESTIC_PROGRESS_FPS": "1"}

@@ -13,7 +13,7 @@ from pinnace.volumes.restic.identifiers import (
     without_credentials,
 )
 from pinnace.volumes.uploader.errors import IdentifierError
-from tests.support.restic_locations import location
+from tests.support.stores.restic_locations import location
 
 
 @pytest.mark.spec(

@@ -1,6 +1,0 @@
-"""Helpers of runs with plugins."""
-
-
-def config_map(name: str, wish: str = "", **extra: object) -> dict[str, object]:
-    metadata = {"name": name, "annotations": {"example.io/do": wish}}
-    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, **extra}

@@ -1,0 +1,1 @@
+"""Programs of plugins and their servers. The plugins themselves are the packages beside this folder."""

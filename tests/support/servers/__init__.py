@@ -1,0 +1,1 @@
+"""Servers of Pinnace: controllers in the process of a test, servers as processes, self-service."""

@@ -1,0 +1,1 @@
+"""Stores for backups: what each adapter must do, faults, and buckets that others wrote."""

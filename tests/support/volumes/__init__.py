@@ -1,0 +1,1 @@
+"""Data and snapshots of volumes: snapshotters, uploaders and their conformance suite, nodes with an agent."""

@@ -1,0 +1,274 @@
+"""The behaviour of every Uploader, as one class of tests for restic and kopia.
+
+A subclass gives the fixture `lab`: a VolumeLab whose repository is not made yet.
+"""
+
+import asyncio
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from pinnace.volumes.kopia import client as kopia
+from pinnace.volumes.restic import client as restic
+from pinnace.volumes.uploader.access import Repository
+from pinnace.volumes.uploader.errors import (
+    AccessError,
+    DataDamaged,
+    InvalidSnapshot,
+    RepositoryMissing,
+    UploaderError,
+    WrongPassword,
+)
+from pinnace.volumes.uploader.interface import Source, Target, Uploader
+from pinnace.volumes.uploader.output import Progress
+from pinnace.volumes.uploader.progress import OnProgress
+from pinnace.volumes.uploader.share import ReadShare
+from tests.support.volumes.volume_labs import PASSWORD, TAGS, Lab
+
+FILES = {"a.txt": b"one", "deep/er/b.bin": bytes(range(256)) * 400, "empty": b""}
+NAME = "snapshot-pod-volume/kopia/shop/p/data"
+
+
+@dataclass(frozen=True)
+class UploaderLab:
+    """An uploader, and the lab that it works in."""
+
+    uploader: Uploader
+    repository: Repository
+    lab: Lab
+
+    def source(self, backup: str = "b1", *, parent: str = "") -> Source:
+        return Source(path=self.lab.volume, name=NAME, tags={**TAGS, "backup-uid": backup}, parent=parent)
+
+    def nothing_is_left(self) -> bool:
+        """Whether no private file is left; caches may stay."""
+        return [path for path in self.lab.work.iterdir() if path.name != "cache"] == []
+
+
+class UploaderConformance:
+    """The tests."""
+
+    async def test_what_was_saved_is_restored_over_what_is_there(
+        self, lab: UploaderLab, tmp_path: Path
+    ) -> None:
+        lab.lab.fill(FILES)
+        (lab.lab.volume / "link").symlink_to("a.txt")
+        (lab.lab.volume / "a.txt").chmod(0o640)
+        saved: list[Progress] = []
+        restored: list[Progress] = []
+        await lab.uploader.init(lab.repository)
+
+        made = await lab.uploader.save(lab.repository, lab.source(), on_progress=_into(saved))
+        target = tmp_path / "target"
+        target.mkdir()
+        (target / "kept").write_bytes(b"was there")
+        (target / "a.txt").write_bytes(b"is replaced")
+        place = Target(path=target, size_bytes=made.total_bytes)
+        await lab.uploader.fill(lab.repository, made.snapshot, place, on_progress=_into(restored))
+
+        assert _content(target) == {**FILES, "kept": b"was there"}
+        assert (target / "link").readlink() == Path("a.txt")
+        assert (target / "a.txt").stat().st_mode & 0o777 == 0o640
+        size = sum(len(data) for data in FILES.values())
+        assert saved[-1] == Progress(total_bytes=size, bytes_done=size)
+        assert restored[-1] == Progress(total_bytes=size, bytes_done=size)
+        assert lab.nothing_is_left()
+
+    async def test_the_snapshots_with_all_tags_are_removed_and_no_others(self, lab: UploaderLab) -> None:
+        lab.lab.fill(FILES)
+        await lab.uploader.init(lab.repository)
+        for backup in ("b1", "b1", "b2"):
+            await lab.uploader.save(lab.repository, lab.source(backup))
+        before = await lab.uploader.snapshot_ids(lab.repository)
+
+        await lab.uploader.forget_tagged(lab.repository, {**TAGS, "backup-uid": "b1", "none": "has this"})
+        for too_few in ({}, {"backup-uid": "b1"}, {**TAGS, "pod-uid": ""}, {**TAGS, "backup-uid": ""}):
+            await lab.uploader.forget_tagged(lab.repository, too_few)
+        assert await lab.uploader.snapshot_ids(lab.repository) == before
+        await lab.uploader.forget_tagged(lab.repository, {**TAGS, "backup-uid": "b1"})
+
+        assert len(before) == 3
+        assert len(await lab.uploader.snapshot_ids(lab.repository)) == 1
+        assert lab.nothing_is_left()
+
+    async def test_a_save_that_is_cancelled_at_its_very_end_leaves_no_snapshot(
+        self, lab: UploaderLab, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The snapshot is stored, but no object will refer to it."""
+        for client in (restic, kopia):  # a slow machine needs longer
+            monkeypatch.setattr(client, "UNDO_SECONDS", 60.0)
+        lab.lab.fill(FILES)
+        await lab.uploader.init(lab.repository)
+        told = asyncio.Event()
+
+        async def on_progress(_progress: Progress) -> None:
+            told.set()
+            await asyncio.get_running_loop().create_future()
+
+        saving = asyncio.create_task(lab.uploader.save(lab.repository, lab.source(), on_progress=on_progress))
+        await told.wait()
+        saving.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await saving
+
+        assert await lab.uploader.snapshot_ids(lab.repository) == frozenset()
+        assert lab.nothing_is_left()
+
+    async def test_a_second_snapshot_of_a_volume_and_the_first_are_both_restored(
+        self, lab: UploaderLab, tmp_path: Path
+    ) -> None:
+        lab.lab.fill(FILES)
+        await lab.uploader.init(lab.repository)
+        first = await lab.uploader.save(lab.repository, lab.source())
+        lab.lab.fill({"a.txt": b"two", "new": b"new"})
+
+        second = await lab.uploader.save(lab.repository, lab.source("b2", parent=first.snapshot))
+
+        expected = {first.snapshot: FILES, second.snapshot: {**FILES, "a.txt": b"two", "new": b"new"}}
+        for snapshot, files in expected.items():
+            target = tmp_path / snapshot
+            target.mkdir()
+            await lab.uploader.fill(lab.repository, snapshot, Target(path=target))
+            assert _content(target) == files
+
+    async def test_a_part_of_a_snapshot_is_restored_alone(self, lab: UploaderLab, tmp_path: Path) -> None:
+        lab.lab.fill({"vol_data.json": b"old", "mount/deep/file": b"content"})
+        await lab.uploader.init(lab.repository)
+        made = await lab.uploader.save(lab.repository, lab.source())
+
+        assert await lab.uploader.has_file(lab.repository, made.snapshot, "vol_data.json")
+        assert not await lab.uploader.has_file(lab.repository, made.snapshot, "mount")
+
+    async def test_a_missing_repository_is_distinguished_and_not_made(self, lab: UploaderLab) -> None:
+        with pytest.raises(RepositoryMissing):
+            await lab.uploader.connect(lab.repository)
+        with pytest.raises(UploaderError):
+            await lab.uploader.save(lab.repository, lab.source())
+
+        with pytest.raises(RepositoryMissing):
+            await lab.uploader.connect(lab.repository)
+        assert lab.nothing_is_left()
+
+    async def test_init_of_a_repository_that_is_there_opens_it(self, lab: UploaderLab) -> None:
+        await lab.uploader.init(lab.repository)
+        await lab.uploader.init(lab.repository)
+        await lab.uploader.connect(lab.repository)
+
+    async def test_a_wrong_password_is_distinguished_and_not_shown(self, lab: UploaderLab) -> None:
+        await lab.uploader.init(lab.repository)
+        lab.lab.set_password("not-the-password")
+
+        for call in (lab.uploader.connect, lab.uploader.init):
+            with pytest.raises(WrongPassword) as caught:
+                await call(lab.repository)
+            assert "not-the-password" not in str(caught.value)
+            assert str(lab.lab.work) not in str(caught.value)
+        assert lab.nothing_is_left()
+
+    async def test_a_missing_password_is_an_access_error(self, lab: UploaderLab) -> None:
+        lab.lab.cluster.objects.pop(("secrets", "velero-restic-credentials"))
+        with pytest.raises(AccessError, match="not found in namespace"):
+            await lab.uploader.connect(lab.repository)
+
+    async def test_forgetting_twice_is_success_and_keeps_the_other_snapshot(
+        self, lab: UploaderLab, tmp_path: Path
+    ) -> None:
+        lab.lab.fill(FILES)
+        await lab.uploader.init(lab.repository)
+        first = await lab.uploader.save(lab.repository, lab.source())
+        second = await lab.uploader.save(lab.repository, lab.source("b2", parent=first.snapshot))
+
+        await lab.uploader.forget(lab.repository, first.snapshot)
+        await lab.uploader.forget(lab.repository, first.snapshot)
+        await lab.uploader.unlock(lab.repository)
+        await lab.uploader.maintain(lab.repository)
+
+        target = tmp_path / "target"
+        target.mkdir()
+        with pytest.raises(UploaderError):
+            await lab.uploader.fill(lab.repository, first.snapshot, Target(path=target))
+        await lab.uploader.fill(lab.repository, second.snapshot, Target(path=target))
+        assert _content(target) == FILES
+
+    @pytest.mark.parametrize("hostile", ["--password-command=touch x", "latest", "", "../2fa3"])
+    async def test_what_is_no_snapshot_id_never_reaches_the_program(
+        self, lab: UploaderLab, hostile: str
+    ) -> None:
+        with pytest.raises(InvalidSnapshot):
+            await lab.uploader.forget(lab.repository, hostile)
+        with pytest.raises(InvalidSnapshot):
+            await lab.uploader.fill(lab.repository, hostile, Target(path=lab.lab.volume))
+
+    async def test_a_cancelled_save_leaves_nothing_and_the_next_one_succeeds(
+        self, lab: UploaderLab, tmp_path: Path
+    ) -> None:
+        lab.lab.fill({f"{number}": bytes([number]) * 200_000 for number in range(50)})
+        await lab.uploader.init(lab.repository)
+        began = asyncio.Event()
+
+        async def saving() -> None:
+            began.set()
+            await lab.uploader.save(lab.repository, lab.source())
+
+        task = asyncio.create_task(saving())
+        await began.wait()
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+        assert lab.nothing_is_left()
+        made = await lab.uploader.save(lab.repository, lab.source("b2"))
+        target = tmp_path / "target"
+        target.mkdir()
+        await lab.uploader.fill(lab.repository, made.snapshot, Target(path=target))
+        assert _content(target) == _content(lab.lab.volume)
+
+    @pytest.mark.parametrize("share", ["10%", "1/2"])
+    async def test_a_sound_repository_passes_its_check(self, lab: UploaderLab, share: str) -> None:
+        lab.lab.fill(FILES)
+        await lab.uploader.init(lab.repository)
+        made = await lab.uploader.save(lab.repository, lab.source())
+
+        await lab.uploader.check(lab.repository, [made.snapshot], ReadShare.parse(share))
+
+        assert lab.nothing_is_left()
+
+    async def test_changed_data_is_found_by_reading_it(self, lab: UploaderLab) -> None:
+        lab.lab.fill({"big": random.Random(1).randbytes(300_000)})
+        await lab.uploader.init(lab.repository)
+        made = await lab.uploader.save(lab.repository, lab.source())
+        stored = [path for path in (lab.lab.volume.parent / "bucket").rglob("*") if path.is_file()]
+        largest = max(stored, key=lambda path: path.stat().st_size)
+        largest.chmod(0o600)
+        data = bytearray(largest.read_bytes())
+        data[len(data) // 2] ^= 1
+        largest.write_bytes(data)
+
+        with pytest.raises(DataDamaged):
+            await lab.uploader.check(lab.repository, [made.snapshot], ReadShare.parse("100%"))
+
+        largest.unlink()
+        with pytest.raises(DataDamaged):
+            await lab.uploader.check(lab.repository, [made.snapshot], ReadShare.parse("1%"))
+        assert lab.nothing_is_left()
+
+    async def test_no_secret_is_in_an_error(self, lab: UploaderLab) -> None:
+        with pytest.raises(UploaderError) as caught:
+            await lab.uploader.connect(lab.repository)
+        assert PASSWORD not in str(caught.value)
+
+
+def _content(folder: Path) -> Mapping[str, bytes]:
+    files = (path for path in folder.rglob("*") if path.is_file() and not path.is_symlink())
+    return {str(path.relative_to(folder)): path.read_bytes() for path in files}
+
+
+def _into(reports: list[Progress]) -> OnProgress:
+    async def report(progress: Progress) -> None:
+        reports.append(progress)
+
+    return report

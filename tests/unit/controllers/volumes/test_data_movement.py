@@ -1,0 +1,636 @@
+"""The server's part of DataDownloads and DataUploads, against a cluster in memory. (docs/spec: BEY 6.7)"""
+
+import json
+from datetime import timedelta
+from typing import Any, cast
+
+import pytest
+
+from pinnace.api import labels
+from pinnace.api.objects import JSONObject, text
+from pinnace.api.values.times import format_time
+from pinnace.controllers.data_movement import POD_GONE, Downloads, MovementReconciler, Uploads
+from pinnace.controllers.shared.scope import Scope
+from pinnace.csi.movement.exposing import Exposer
+from pinnace.csi.movement.objects import FINALIZER, TIMEOUT_SECONDS
+from pinnace.csi.movement.preparing import PrepareQueue
+from pinnace.csi.movement.rebinding import FILLED_BY, FORMER_POLICY
+from pinnace.csi.movement.snapshots import MovedSnapshots
+from pinnace.csi.movement.uploads import CONTENT, VOLUME_MODE
+from pinnace.kube.errors import Forbidden
+from pinnace.kube.resources import (
+    CONFIGMAPS,
+    DAEMON_SETS,
+    DATA_DOWNLOADS,
+    DATA_UPLOADS,
+    DEPLOYMENTS,
+    PERSISTENT_VOLUME_CLAIMS,
+    PERSISTENT_VOLUMES,
+    PODS,
+    STORAGE_CLASSES,
+)
+from pinnace.runtime.keys import Key
+from pinnace.volumes.repositories import Repositories
+from tests.support.clock import FrozenClock
+from tests.support.cluster.scripted_api import ScriptedAPI
+from tests.support.cluster.snapshot_crds import kinds
+from tests.unit.controllers.fakes import RecordingMetrics
+
+OURS, SHOP, NODE = "velero", "shop", "node-1"
+AGENT = {"name": "node-agent"}
+AWAITED = {labels.DYNAMIC_PV_RESTORE: "shop.data.1"}
+KINDS = kinds()
+
+
+class Killed(BaseException):
+    """The server died."""
+
+
+class NoRepositories:
+    """Every repository is ready."""
+
+    async def ensure(self, *_names: str, **_options: Any) -> None:
+        return None
+
+
+class Stage:
+    """A cluster with a claim that waits, and what its own controllers and a node agent would do."""
+
+    def __init__(self, tmp_path: Any) -> None:
+        self.clock = FrozenClock()
+        self.api: ScriptedAPI[Any] = ScriptedAPI(self.clock)
+        self.scope = Scope(
+            client=self.api.client,
+            namespace=OURS,
+            metrics=cast(Any, RecordingMetrics()),
+            workdir=tmp_path,
+            clock=self.clock,
+        )
+        self.class_of: JSONObject = {"metadata": {"name": "fast"}}
+        self.api.add_new(STORAGE_CLASSES, "", self.class_of)
+        image = {"spec": {"template": {"spec": {"containers": [{"image": "r/pinnace:1"}]}}}}
+        self.api.add_new(DEPLOYMENTS, OURS, {"metadata": {"name": "velero"}, **image})
+        spec = {
+            "accessModes": ["ReadWriteOnce"],
+            "resources": {"requests": {"storage": "1Gi"}},
+            "storageClassName": "fast",
+        }
+        self.claim = self.api.add_new(
+            PERSISTENT_VOLUME_CLAIMS,
+            SHOP,
+            {"metadata": {"name": "data"}, "spec": {**spec, "selector": {"matchLabels": AWAITED}}},
+        )
+        self.agent_arguments: list[str] = []
+        self.resource = DATA_DOWNLOADS
+        exposer = Exposer(self.scope.client, OURS)
+        self.exposer, self.repositories = exposer, cast(Repositories, NoRepositories())
+        self.kind: Downloads | Uploads = Downloads(self.scope, exposer, self.repositories)
+
+    def add_agents(self) -> None:
+        """The DaemonSet, with a pod on the only node."""
+        containers = [{"image": "r/agent:1", "args": ["node-agent", "server", *self.agent_arguments]}]
+        template = {"spec": {"containers": containers}}
+        spec = {"selector": {"matchLabels": AGENT}, "template": template}
+        self.api.add_new(DAEMON_SETS, OURS, {"metadata": {"name": "node-agent"}, "spec": spec})
+        pod = {"metadata": {"name": "agent", "labels": AGENT}, "spec": {"nodeName": NODE}}
+        self.api.add_new(PODS, OURS, pod)
+        self.set_agent(ready=True)
+
+    def set_agent(self, *, ready: bool) -> None:
+        pod = self.api.peek(PODS, OURS, "agent")
+        assert pod is not None
+        pod["status"] = {"conditions": [{"type": "Ready", "status": str(ready)}]}
+        self.api.store(PODS, OURS, pod)
+
+    def add_download(self, **spec: Any) -> None:
+        target = {"namespace": SHOP, "pvc": "data", "pv": ""}
+        given = {"targetVolume": target, "sourceNamespace": SHOP, "backupStorageLocation": "default", **spec}
+        body = {"kind": "DataDownload", "metadata": {"name": "d"}, "spec": given, "status": {}}
+        self.api.add_new(DATA_DOWNLOADS, OURS, body)
+
+    def add_upload(self) -> None:
+        self.resource = DATA_UPLOADS
+        moved = MovedSnapshots(self.scope.client, KINDS, OURS)
+        self.kind = Uploads(self.scope, self.exposer, self.repositories, moved)
+        content = {
+            "metadata": {"name": "content"},
+            "spec": {
+                "driver": "d",
+                "deletionPolicy": "Retain",
+                "volumeSnapshotRef": {"namespace": SHOP, "name": "snap"},
+            },
+            "status": {"snapshotHandle": "h", "readyToUse": True, "restoreSize": 1 << 30},
+        }
+        self.api.add_new(KINDS.contents, "", content)
+        snapshot = {"metadata": {"name": "snap"}, "status": {"boundVolumeSnapshotContentName": "content"}}
+        self.api.add_new(KINDS.snapshots, SHOP, snapshot)
+        spec = {
+            "csiSnapshot": {"volumeSnapshot": "snap", "storageClass": "fast"},
+            "sourceNamespace": SHOP,
+            "sourcePVC": "data",
+            "backupStorageLocation": "default",
+        }
+        metadata = {"name": "d", "annotations": {CONTENT: "content"}}
+        body = {"kind": "DataUpload", "metadata": metadata, "spec": spec, "status": {}}
+        self.api.add_new(DATA_UPLOADS, OURS, body)
+
+    @property
+    def obj(self) -> JSONObject:
+        found = self.api.peek(self.resource, OURS, "d")
+        assert found is not None
+        return found
+
+    @property
+    def phase(self) -> str:
+        return text(self.obj, "status", "phase")
+
+    def change(self, **status: Any) -> None:
+        obj = self.obj
+        obj["status"] = {**obj["status"], **status}
+        self.api.store(self.resource, OURS, obj)
+
+    async def step(self) -> None:
+        """One pass of a server that knows nothing of those before, and what the cluster does then."""
+        queue = PrepareQueue(self.movements, self.exposer.prepare_queue_length)
+        await MovementReconciler(self.scope, self.exposer, self.kind, queue).reconcile(Key(OURS, "d"))
+        self.cluster_acts()
+
+    def movements(self) -> list[JSONObject]:
+        """As an informer shows them."""
+        return [*self.api.of(DATA_UPLOADS), *self.api.of(DATA_DOWNLOADS)]
+
+    async def until(self, phase: str) -> None:
+        for _ in range(20):
+            if self.phase == phase:
+                return
+            await self.step()
+        raise AssertionError(self.obj)
+
+    async def until_over(self) -> None:
+        """Until nothing is left to do."""
+        for _ in range(40):
+            await self.step()
+            if self.phase in ("Completed", "Failed", "Canceled") and not self.obj["metadata"]["finalizers"]:
+                return
+        raise AssertionError(self.obj)
+
+    def transfer(self, phase: str = "Completed") -> None:
+        self.change(phase=phase, completionTimestamp=format_time(self.clock()))
+
+    def cluster_acts(self) -> None:
+        """Bind claims, start pods, make snapshots ready, delete released volumes."""
+        claim = self.api.peek(PERSISTENT_VOLUME_CLAIMS, OURS, "d")
+        if claim is not None and "volumeName" not in claim["spec"]:
+            claim["spec"]["volumeName"] = "pv"
+            self.api.store(PERSISTENT_VOLUME_CLAIMS, OURS, claim)
+            reference = {"namespace": OURS, "name": "d", "uid": claim["metadata"]["uid"]}
+            spec = {"persistentVolumeReclaimPolicy": "Delete", "claimRef": reference}
+            self.api.add_new(PERSISTENT_VOLUMES, "", {"metadata": {"name": "pv"}, "spec": spec})
+        pod = self.api.peek(PODS, OURS, "d")
+        if pod is not None and "status" not in pod:
+            pod["spec"]["nodeName"], pod["status"] = NODE, {"phase": "Running"}
+            self.api.store(PODS, OURS, pod)
+        volume = self.api.peek(PERSISTENT_VOLUMES, "", "pv")
+        if volume is not None:
+            spec, target = volume["spec"], self.api.peek(PERSISTENT_VOLUME_CLAIMS, SHOP, "data")
+            if target is not None and spec["claimRef"]["uid"] == target["metadata"]["uid"]:
+                target["spec"]["volumeName"], target["status"] = "pv", {"phase": "Bound"}
+                self.api.store(PERSISTENT_VOLUME_CLAIMS, SHOP, target)
+            elif claim is None and spec["persistentVolumeReclaimPolicy"] == "Delete":
+                self.api.remove(PERSISTENT_VOLUMES, "", "pv")
+        made = self.api.peek(KINDS.snapshots, OURS, "d")
+        if made is not None and "status" not in made:
+            made["status"] = {"readyToUse": True, "restoreSize": "1Gi"}
+            self.api.store(KINDS.snapshots, OURS, made)
+
+    def temporary(self) -> list[str]:
+        """What was made in the server's namespace, and the contents of snapshots."""
+        made = (PERSISTENT_VOLUME_CLAIMS, PODS, KINDS.snapshots)
+        found = [kind.kind for kind in made if self.api.peek(kind, OURS, "d") is not None]
+        return found + [obj["metadata"]["name"] for obj in self.api.of(KINDS.contents)]
+
+
+@pytest.fixture
+def stage(tmp_path: Any) -> Stage:
+    return Stage(tmp_path)
+
+
+async def test_a_download_fills_a_new_volume_and_gives_it_to_the_claim(stage: Stage) -> None:
+    stage.add_download()
+    await stage.until("Prepared")
+    assert stage.obj["status"]["node"] == NODE
+    pod = stage.api.peek(PODS, OURS, "d")
+    assert pod is not None
+    assert pod["spec"]["containers"][0]["image"] == "r/pinnace:1"
+
+    stage.transfer()
+    await stage.until_over()
+
+    claim, volume = (
+        stage.api.peek(PERSISTENT_VOLUME_CLAIMS, SHOP, "data"),
+        stage.api.peek(PERSISTENT_VOLUMES, "", "pv"),
+    )
+    assert claim is not None
+    assert volume is not None
+    assert claim["spec"]["volumeName"] == "pv"
+    assert volume["spec"]["persistentVolumeReclaimPolicy"] == "Delete"
+    assert volume["metadata"]["labels"] == AWAITED
+    assert FORMER_POLICY not in volume["metadata"]["annotations"]
+    assert FILLED_BY not in volume["metadata"]["labels"]
+    assert stage.temporary() == []
+
+
+@pytest.mark.parametrize("outcome", ["Completed", "Failed"])
+@pytest.mark.parametrize("what", ["download", "upload"])
+@pytest.mark.parametrize("order", ["before", "after"])
+async def test_a_server_that_dies_at_any_write_is_followed_by_one_that_ends_the_work(
+    tmp_path: Any, outcome: str, what: str, order: str
+) -> None:
+    for number in range(1, 60):
+        stage = Stage(tmp_path)
+        (stage.add_download if what == "download" else stage.add_upload)()
+        left = [number]
+
+        def die(verb: str, *_names: str, left: list[int] = left) -> None:
+            left[0] -= verb in ("create", "patch", "delete")
+            if left[0] == 0:
+                left[0] = -1
+                raise Killed
+
+        setattr(stage.api, order, die)
+        for _ in range(60):
+            try:
+                await stage.step()
+            except Killed:
+                stage.cluster_acts()
+            if stage.phase == "Prepared":
+                stage.transfer(outcome)
+            if stage.phase == outcome and not stage.obj["metadata"]["finalizers"]:
+                break
+        else:
+            raise AssertionError((number, stage.obj))
+        assert stage.temporary() == [], number
+        claim = stage.api.peek(PERSISTENT_VOLUME_CLAIMS, SHOP, "data")
+        assert claim is not None
+        assert ("volumeName" in claim["spec"]) == (outcome == "Completed" and what == "download"), number
+        assert (stage.api.peek(PERSISTENT_VOLUMES, "", "pv") is None) == ("volumeName" not in claim["spec"])
+        if left[0] > 0:
+            return
+    raise AssertionError("there are more writes than were tried")
+
+
+async def test_an_upload_removes_its_snapshot_in_the_end(stage: Stage) -> None:
+    stage.add_upload()
+    await stage.until("Prepared")
+    claim = stage.api.peek(PERSISTENT_VOLUME_CLAIMS, OURS, "d")
+    assert claim is not None
+    assert claim["spec"]["dataSource"]["name"] == "d"
+    assert claim["spec"]["resources"] == {"requests": {"storage": "1Gi"}}
+    second = stage.api.peek(KINDS.contents, "", f"pinnace-{stage.obj['metadata']['uid']}")
+    assert second is not None
+    assert second["spec"]["source"] == {"snapshotHandle": "h"}
+    assert second["spec"]["deletionPolicy"] == "Retain"
+    policies = []
+    stage.api.before = lambda verb, plural, name: (
+        policies.append(stage.api.peek(KINDS.contents, "", name)["spec"]["deletionPolicy"])  # type: ignore[index]
+        if (verb, plural) == ("delete", KINDS.contents.name)
+        else None
+    )
+
+    stage.transfer()
+    await stage.until_over()
+
+    assert policies == ["Retain", "Delete"]
+    assert stage.api.peek(KINDS.snapshots, SHOP, "snap") is None
+    assert stage.temporary() == []
+
+
+async def test_an_upload_stays_completed_though_what_was_made_for_it_cannot_be_removed_yet(
+    stage: Stage,
+) -> None:
+    """Its data is saved: as a Failed one it could not be restored."""
+    stage.add_upload()
+    await stage.until("Prepared")
+    refused = [Forbidden(403, message="not allowed")]
+
+    def refuse(verb: str, plural: str, _name: str) -> None:
+        if (verb, plural) == ("delete", KINDS.contents.name) and refused:
+            raise refused[0]
+
+    stage.api.before = refuse
+    stage.transfer()
+    for _ in range(20):
+        await stage.step()
+    assert stage.phase == "Completed"
+    assert stage.obj["metadata"]["finalizers"] != []
+    refused.clear()
+    await stage.until_over()
+
+    assert stage.phase == "Completed"
+    assert stage.temporary() == []
+
+
+async def test_a_canceled_download_ends_and_leaves_the_claim_as_it_is(stage: Stage) -> None:
+    stage.add_download()
+    await stage.until("Accepted")
+    await stage.step()
+    obj = stage.obj
+    obj["spec"]["cancel"] = True
+    stage.api.store(DATA_DOWNLOADS, OURS, obj)
+
+    await stage.until_over()
+
+    assert stage.phase == "Canceled"
+    assert stage.temporary() == []
+
+
+async def test_what_no_agent_takes_up_fails_in_the_end_and_says_why(stage: Stage) -> None:
+    stage.add_agents()
+    stage.add_download()
+    await stage.until("Prepared")
+    stage.api.remove(PODS, OURS, "agent")
+    await stage.step()
+    reason = f"no node agent runs on the node {NODE}: the DaemonSet velero/node-agent has no pod there"
+    assert stage.obj["status"]["message"].startswith(reason)
+    stage.clock.advance(timedelta(seconds=TIMEOUT_SECONDS + 1))
+
+    await stage.until_over()
+
+    assert stage.phase == "Failed"
+    told = f"no node agent took it up within 30 minutes: {reason}"
+    assert stage.obj["status"]["message"].startswith(told)
+    assert stage.temporary() == []
+
+
+async def test_a_busy_agent_is_waited_for_and_so_is_one_that_restarts(stage: Stage) -> None:
+    stage.add_agents()
+    stage.add_upload()
+    await stage.until("Prepared")
+    stage.clock.advance(timedelta(seconds=TIMEOUT_SECONDS + 1))
+    await stage.step()
+    stage.set_agent(ready=False)
+    await stage.step()
+    assert "is not ready" in stage.obj["status"]["message"]
+    stage.set_agent(ready=True)
+    await stage.step()
+    assert "message" not in stage.obj["status"]
+    stage.clock.advance(timedelta(seconds=TIMEOUT_SECONDS + 1))
+    stage.set_agent(ready=False)
+
+    await stage.step()
+
+    assert stage.phase == "Prepared"
+
+
+async def test_the_pod_is_kept_to_nodes_with_an_agent(stage: Stage) -> None:
+    stage.add_agents()
+    stage.add_upload()
+    await stage.until("Prepared")
+
+    pod = stage.api.peek(PODS, OURS, "d")
+
+    assert pod is not None
+    [term] = pod["spec"]["affinity"]["podAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+    assert term == {"labelSelector": {"matchLabels": AGENT}, "topologyKey": "kubernetes.io/hostname"}
+
+
+@pytest.mark.parametrize(("agent", "minutes"), [("gone", 6), ("deaf", 61)])
+async def test_a_cancel_that_no_agent_obeys_is_forced(stage: Stage, agent: str, minutes: int) -> None:
+    stage.add_agents()
+    stage.add_upload()
+    await stage.until("Prepared")
+    stage.change(phase="InProgress", message="it was canceled, as its Backup b failed: why")
+    obj = stage.obj
+    obj["spec"]["cancel"] = True
+    stage.api.store(DATA_UPLOADS, OURS, obj)
+    if agent == "gone":
+        stage.api.remove(PODS, OURS, "agent")
+    await stage.step()
+    assert stage.phase == "InProgress"
+    stage.clock.advance(timedelta(minutes=minutes))
+
+    await stage.until_over()
+
+    assert stage.phase == "Canceled"
+    assert stage.obj["status"]["message"].startswith("it was canceled, as its Backup b failed: why; ")
+    assert stage.temporary() == []
+
+
+async def test_a_transfer_whose_agent_is_gone_for_good_fails(stage: Stage) -> None:
+    stage.add_agents()
+    stage.add_download()
+    await stage.until("Prepared")
+    stage.change(phase="InProgress")
+    stage.api.remove(PODS, OURS, "agent")
+    await stage.step()
+    stage.clock.advance(timedelta(seconds=TIMEOUT_SECONDS + 1))
+
+    await stage.until_over()
+
+    assert stage.phase == "Failed"
+    assert stage.obj["status"]["message"].startswith("its transfer was interrupted: no node agent runs")
+    assert stage.temporary() == []
+
+
+async def test_an_upload_that_is_canceled_before_it_began_takes_its_snapshot_with_it(stage: Stage) -> None:
+    stage.add_upload()
+    obj = stage.obj
+    obj["spec"]["cancel"] = True
+    obj["metadata"]["finalizers"] = [FINALIZER]  # as `new_upload` makes it
+    stage.api.store(DATA_UPLOADS, OURS, obj)
+
+    await stage.until_over()
+
+    assert stage.phase == "Canceled"
+    assert stage.api.peek(KINDS.snapshots, SHOP, "snap") is None
+    assert stage.temporary() == []
+
+
+async def test_a_lost_node_fails_the_transfer(stage: Stage) -> None:
+    stage.add_download()
+    await stage.until("Prepared")
+    stage.change(phase="InProgress")
+    stage.api.remove(PODS, OURS, "d")
+
+    await stage.until_over()
+
+    assert (stage.phase, stage.obj["status"]["message"]) == ("Failed", POD_GONE)
+
+
+async def test_a_claim_that_was_deleted_fails_the_download(stage: Stage) -> None:
+    stage.add_download()
+    await stage.until("Prepared")
+    stage.api.remove(PERSISTENT_VOLUME_CLAIMS, SHOP, "data")
+    stage.transfer()
+
+    await stage.until_over()
+
+    assert stage.phase == "Failed"
+    assert stage.obj["status"]["message"].startswith("the claim shop/data was deleted")
+    assert stage.temporary() == []
+
+
+async def test_the_first_pod_of_a_claim_decides_where_its_volume_is_made(stage: Stage) -> None:
+    stage.class_of = {"metadata": {"name": "fast"}, "volumeBindingMode": "WaitForFirstConsumer"}
+    stage.api.store(STORAGE_CLASSES, "", stage.class_of)
+    stage.add_download()
+    await stage.until("Accepted")
+    await stage.step()
+    assert stage.temporary() == []
+    claim = stage.claim
+    claim["metadata"]["annotations"] = {labels.SELECTED_NODE: "node-7"}
+    stage.api.store(PERSISTENT_VOLUME_CLAIMS, SHOP, claim)
+
+    await stage.step()
+
+    pod = stage.api.peek(PODS, OURS, "d")
+    assert pod is not None
+    required = pod["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+    assert required["nodeSelectorTerms"][0]["matchFields"][0]["values"] == ["node-7"]
+
+
+async def test_other_movers_are_left_alone(stage: Stage) -> None:
+    stage.add_download(datamover="other")
+
+    await stage.step()
+
+    assert stage.api.writes() == []
+    assert FINALIZER not in (stage.obj["metadata"].get("finalizers") or [])
+
+
+CONFIG = {
+    "loadAffinity": [{"nodeSelector": {"matchLabels": {"pool": "spare"}}}],
+    "backupPVC": {"fast": {"storageClass": "shallow", "readOnly": True, "annotations": {"a": "b"}}},
+    "priorityClassName": "low",
+    "podLabels": {"team": "storage", labels.EXCLUDE_FROM_BACKUP: "false"},
+    "podAnnotations": {"c": "d"},
+    "restorePVC": {"ignoreDelayBinding": True},
+}
+
+
+def configure(stage: Stage, argument: str = "--node-agent-configmap=settings") -> None:
+    stage.agent_arguments = argument.split()
+    stage.add_agents()
+    body = {"metadata": {"name": "settings"}, "data": {"any.json": json.dumps(CONFIG)}}
+    stage.api.add_new(CONFIGMAPS, OURS, body)
+
+
+@pytest.mark.parametrize("argument", ["--node-agent-configmap=settings", "--node-agent-configmap settings"])
+async def test_the_settings_of_node_agents_shape_claim_and_pod_of_a_backup(
+    stage: Stage, argument: str
+) -> None:
+    configure(stage, argument)
+    stage.add_upload()
+    await stage.until("Prepared")
+
+    claim = stage.api.peek(PERSISTENT_VOLUME_CLAIMS, OURS, "d")
+    pod = stage.api.peek(PODS, OURS, "d")
+
+    assert claim is not None
+    assert pod is not None
+    assert (claim["spec"]["storageClassName"], claim["spec"]["accessModes"]) == ("shallow", ["ReadOnlyMany"])
+    assert claim["metadata"]["annotations"] == {"a": "b"}
+    spec = pod["spec"]
+    assert spec["volumes"][0]["persistentVolumeClaim"] == {"claimName": "d", "readOnly": True}
+    assert spec["containers"][0]["volumeMounts"][0]["readOnly"] is True
+    assert spec["priorityClassName"] == "low"
+    assert pod["metadata"]["annotations"] == {"c": "d"}
+    assert pod["metadata"]["labels"] == {"team": "storage", labels.EXCLUDE_FROM_BACKUP: "true"}
+    terms = spec["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+    expression = {"key": "pool", "operator": "In", "values": ["spare"]}
+    assert terms == {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}
+
+
+async def test_a_restore_is_not_shaped_by_the_settings_of_backups_and_need_not_wait_for_a_pod(
+    stage: Stage,
+) -> None:
+    configure(stage)
+    stage.class_of["volumeBindingMode"] = "WaitForFirstConsumer"
+    stage.api.store(STORAGE_CLASSES, "", stage.class_of)
+    stage.add_download()
+    await stage.until("Accepted")
+
+    await stage.step()
+
+    claim = stage.api.peek(PERSISTENT_VOLUME_CLAIMS, OURS, "d")
+    assert claim is not None
+    assert (claim["spec"]["storageClassName"], claim["spec"]["accessModes"]) == ("fast", ["ReadWriteOnce"])
+
+
+async def test_settings_that_cannot_be_read_fail_the_transfer(stage: Stage) -> None:
+    stage.agent_arguments = ["--node-agent-configmap=gone"]
+    stage.add_agents()
+    stage.add_upload()
+
+    await stage.until_over()
+
+    assert stage.phase == "Failed"
+    told = "the ConfigMap velero/gone that --node-agent-configmap names cannot be read: "
+    assert stage.obj["status"]["message"].startswith(told)
+
+
+@pytest.mark.parametrize("what", ["upload", "download"])
+async def test_a_volume_in_block_mode_is_attached_as_a_device(stage: Stage, what: str) -> None:
+    if what == "upload":
+        stage.add_upload()
+        obj = stage.obj
+        obj["metadata"]["annotations"][VOLUME_MODE] = "Block"
+        stage.api.store(DATA_UPLOADS, OURS, obj)
+    else:
+        stage.claim["spec"]["volumeMode"] = "Block"
+        stage.api.store(PERSISTENT_VOLUME_CLAIMS, SHOP, stage.claim)
+        stage.add_download()
+    await stage.until("Prepared")
+
+    claim = stage.api.peek(PERSISTENT_VOLUME_CLAIMS, OURS, "d")
+    pod = stage.api.peek(PODS, OURS, "d")
+
+    assert claim is not None
+    assert pod is not None
+    assert claim["spec"]["volumeMode"] == "Block"
+    [container] = pod["spec"]["containers"]
+    assert container["volumeDevices"] == [{"name": "data", "devicePath": "/dev/volume"}]
+    assert "volumeMounts" not in container
+
+
+@pytest.mark.parametrize(
+    ("length", "other", "accepted"),
+    [
+        (1, "Accepted", False),
+        (1, "Prepared", False),
+        (1, "InProgress", True),
+        (2, "Prepared", True),
+        (0, "Prepared", True),
+    ],
+    ids=["accepted", "prepared", "transferred", "longer", "no limit"],
+)
+async def test_only_as_many_volumes_are_prepared_as_the_settings_say(
+    stage: Stage, length: int, other: str, accepted: bool
+) -> None:
+    config = {"config.json": json.dumps({"loadConcurrency": {"prepareQueueLength": length}})}
+    stage.api.add_new(CONFIGMAPS, OURS, {"metadata": {"name": "settings"}, "data": config})
+    stage.agent_arguments = ["--node-agent-configmap=settings"]
+    stage.add_agents()
+    stage.add_download()
+    upload = {"metadata": {"name": "other"}, "spec": {}, "status": {"phase": other}}
+    stage.api.add_new(DATA_UPLOADS, OURS, upload)
+
+    await stage.step()
+    assert (stage.phase == "Accepted") is accepted
+    stage.api.remove(DATA_UPLOADS, OURS, "other")
+    await stage.until("Prepared")
+
+
+async def test_an_accepted_volume_counts_before_the_watch_shows_it() -> None:
+    async def one() -> int:
+        return 1
+
+    async def store() -> None:
+        return
+
+    objects = [{"metadata": {"uid": uid}, "spec": {}, "status": {}} for uid in ("a", "b")]
+    queue = PrepareQueue(lambda: objects, one)
+
+    assert [await queue.accept(obj, store) for obj in objects] == [True, False]
+    objects[0]["status"] = {"phase": "InProgress"}
+    assert await queue.accept(objects[1], store)
