@@ -14,6 +14,7 @@ from pinnace.kube.client import KubeClient
 @pytest.fixture
 async def stage(client: KubeClient) -> AsyncIterator[Stage]:
     made = Stage(client, application())
+    await made.destroy()  # another test's objects of these names may still be going
     yield made
     await made.destroy()
 

@@ -35,6 +35,7 @@ def assert_same(before: World, after: World) -> None:
 async def shop(client: KubeClient, second_client: KubeClient) -> AsyncIterator[tuple[Stage, Stage]]:
     """The shop in the first cluster, and its empty place in the second."""
     here, there = Stage(client, application()), Stage(second_client, application())
+    await here.destroy()  # another test's objects of these names may still be going
     await here.install()
     yield here, there
     await asyncio.gather(here.destroy(), there.destroy())
