@@ -25,6 +25,9 @@ _GZIP_WINDOW = 31
 _ISAL_LEVEL = 2
 _ZLIB_LEVEL = 2
 
+GZIP_MAGIC = b"\x1f\x8b"
+"""The first two bytes of a gzip member."""
+
 INPUT_CHUNK_BYTES = 64 * 1024
 OUTPUT_CHUNK_BYTES = 1024 * 1024
 """Upper bound of what one step of inflating may produce, so that a bomb cannot fill the memory."""
@@ -89,7 +92,7 @@ def _next_member(rest: bytes, source: BinaryIO) -> bytes:
             return b""
     if len(rest) < 2:
         rest += source.read(INPUT_CHUNK_BYTES)
-    if rest[:2] != b"\x1f\x8b":
+    if rest[:2] != GZIP_MAGIC:
         raise ArchiveError("the gzip stream is followed by data that is not gzip")
     return rest
 

@@ -93,10 +93,10 @@ async def _one_sided(
 
 def one_sided(identity: Identity, obj: JSONObject | None, what: str, rules: Rules) -> Difference:
     """The difference that an object is on one side only."""
+    resource, namespace, name = identity
     if obj is not None:
         obj = obj if rules.all_fields else without_server_fields(obj)
-        obj = obj if rules.show_secrets else masked(obj)
-    resource, namespace, name = identity
+        obj = obj if rules.show_secrets else masked(obj, resource)
     return Difference(
         resource=resource,
         namespace=namespace,
@@ -114,10 +114,10 @@ def compared(identity: Identity, old: JSONObject, new: JSONObject, rules: Rules)
     found = changes(old, new)
     if not found:
         return None
-    if (is_secret(old) or is_secret(new)) and not rules.show_secrets:
-        found = [masked_change(change) for change in found]
-        old, new = masked_pair(old, new)
     resource, namespace, name = identity
+    if (is_secret(old, resource) or is_secret(new, resource)) and not rules.show_secrets:
+        found = [masked_change(change) for change in found]
+        old, new = masked_pair(old, new, resource)
     return Difference(
         resource=resource, namespace=namespace, name=name, what=CHANGED, old=old, new=new, changes=found
     )

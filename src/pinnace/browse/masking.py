@@ -10,18 +10,29 @@ from pinnace.browse.comparing import Change
 HIDDEN: Final = "<hidden>"
 HIDDEN_CHANGED: Final = "<hidden, changed>"
 _FIELDS: Final = ("data", "stringData")
-LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
-"""The annotation in which kubectl keeps the whole object, values of Secrets included."""
+COPIES: Final = frozenset(
+    {
+        "kubectl.kubernetes.io/last-applied-configuration",
+        "banzaicloud.com/last-applied",
+        "kapp.k14s.io/original",
+        "objectset.rio.cattle.io/applied",
+    }
+)
+"""Annotations in which kubectl and other tools keep the whole object, values of Secrets included."""
 
 
-def is_secret(obj: JSONObject) -> bool:
-    """Whether the values of an object are hidden unless a user asks for them."""
-    return str(obj.get("kind")).lower() == "secret"
+def is_secret(obj: JSONObject, resource: str) -> bool:
+    """Whether the values of an object are hidden unless a user asks for them.
+
+    Args:
+        resource: under which it is stored (`plural.group`), as an object may not say what it is.
+    """
+    return str(obj.get("kind")).lower() == "secret" or resource.partition(".")[0] == "secrets"
 
 
-def masked(obj: JSONObject) -> JSONObject:
+def masked(obj: JSONObject, resource: str) -> JSONObject:
     """A Secret with its values hidden; any other object as it is."""
-    if not is_secret(obj):
+    if not is_secret(obj, resource):
         return obj
     hidden = dict(obj)
     for field in _FIELDS:
@@ -29,14 +40,14 @@ def masked(obj: JSONObject) -> JSONObject:
             hidden[field] = _hide(hidden[field], HIDDEN)
     metadata = obj.get("metadata")
     if isinstance(metadata, dict) and isinstance(annotations := metadata.get("annotations"), dict):
-        shown = {key: HIDDEN if key == LAST_APPLIED else value for key, value in annotations.items()}
+        shown = {key: HIDDEN if key in COPIES else value for key, value in annotations.items()}
         hidden["metadata"] = {**metadata, "annotations": shown}
     return hidden
 
 
-def masked_pair(old: JSONObject, new: JSONObject) -> tuple[JSONObject, JSONObject]:
+def masked_pair(old: JSONObject, new: JSONObject, resource: str) -> tuple[JSONObject, JSONObject]:
     """Two versions of a Secret with their values hidden; values that differ are marked as changed."""
-    first, second = masked(old), masked(new)
+    first, second = masked(old, resource), masked(new, resource)
     for field in _FIELDS:
         before, after, shown = old.get(field), new.get(field), second.get(field)
         if isinstance(before, dict) and isinstance(after, dict) and isinstance(shown, dict):
@@ -49,8 +60,9 @@ def masked_pair(old: JSONObject, new: JSONObject) -> tuple[JSONObject, JSONObjec
 
 def masked_change(change: Change) -> Change:
     """A changed field of a Secret with its values hidden."""
-    if change.path.split(".")[0].split("[")[0] not in _FIELDS and LAST_APPLIED not in change.path:
-        return _without_last_applied(change)
+    is_value = change.path.split(".")[0].split("[")[0] in _FIELDS
+    if not is_value and not any(copy in change.path for copy in COPIES):
+        return _without_copies(change)
     shown = HIDDEN if change.is_added else HIDDEN_CHANGED
     return replace(
         change,
@@ -59,10 +71,10 @@ def masked_change(change: Change) -> Change:
     )
 
 
-def _without_last_applied(change: Change) -> Change:
+def _without_copies(change: Change) -> Change:
     def shown(value: Any) -> Any:
         if isinstance(value, dict):
-            return {key: HIDDEN if key == LAST_APPLIED else shown(part) for key, part in value.items()}
+            return {key: HIDDEN if key in COPIES else shown(part) for key, part in value.items()}
         return value
 
     return replace(change, old=shown(change.old), new=shown(change.new))

@@ -8,11 +8,12 @@ from array import array
 from bisect import bisect_right
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 from pinnace.archive.content import Facts, facts_of_foreign
 from pinnace.archive.deflate import (
     CODEC_ERRORS,
+    GZIP_MAGIC,
     INPUT_CHUNK_BYTES,
     OUTPUT_CHUNK_BYTES,
     new_decompressor,
@@ -24,6 +25,13 @@ from pinnace.archive.scan import ArchiveLimits, TarStream
 
 _MAX_PENDING = 10_000
 """The most items that wait for the end of their gzip member. A tarball of Velero is a single member."""
+
+
+class Place(NamedTuple):
+    """Where an item begins: the offset of its gzip member, and its own in the decompressed member."""
+
+    member: int
+    offset: int
 
 
 _Found = tuple[ItemLocation, Facts, int, int]
@@ -72,6 +80,8 @@ class _Members:
                 data = kept or self._file.read(INPUT_CHUNK_BYTES)
                 if kept or not data:
                     break
+            if not data.startswith(GZIP_MAGIC[: len(data)]):
+                raise ArchiveError("the gzip stream is followed by data that is not gzip")
         self.compressed.append(consumed)
         self.starts.append(self.position)
         self.ended = True
@@ -110,6 +120,21 @@ def items_of_tarball(
     with path.open("rb") as file:
         for location, content, _ in _scan(_Members(file), file, limits):
             yield location, content
+
+
+def placed_items(
+    path: Path, *, limits: ArchiveLimits | None = None
+) -> Iterator[tuple[ItemLocation, bytes, Place]]:
+    """Every item with its content and where it lies; all copies, in the order of the tarball.
+
+    Raises:
+        ArchiveError: the tarball is damaged, cut off or hostile.
+    """
+    with path.open("rb") as file:
+        members = _Members(file)
+        for location, content, offset in _scan(members, file, limits):
+            first, _ = members.place(offset, offset + len(content))
+            yield location, content, Place(members.compressed[first], offset - members.starts[first])
 
 
 def has_versions(path: Path, *, limits: ArchiveLimits | None = None) -> bool:

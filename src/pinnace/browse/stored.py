@@ -5,7 +5,7 @@ with the checksum in it; where they differ the index is left aside, as the tarba
 """
 
 import zlib
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from contextlib import AbstractAsyncContextManager, aclosing
 from itertools import groupby, islice
 from pathlib import Path
@@ -51,14 +51,24 @@ class StoredBackup:
         name: the name of the backup.
         files: where its files are read from.
         folder: an existing private folder with room for the tarball, for backups without an index.
-        tell: called with one line about what makes reading slower.
+        tell: called with one line about what makes reading slower, or what is listed doubtful.
+        tarball_bytes: asks for the size of the tarball; its answer is None if that is unknown, and it raises
+            MissingFile if there is no tarball.
     """
 
-    def __init__(self, name: str, files: Files, folder: Path, tell: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        name: str,
+        files: Files,
+        folder: Path,
+        tell: Callable[[str], None],
+        tarball_bytes: Callable[[], Awaitable[int | None]] | None = None,
+    ) -> None:
         self.name = name
         self.files = files
         self._folder = folder
         self._tell = tell
+        self._tarball_bytes = tarball_bytes
         self._tarball: Path | None = None
         self._spool: ArchiveIndex | None = None
         self._without_index = False
@@ -140,6 +150,29 @@ class StoredBackup:
             parser.finish()
         except DamagedIndex as error:
             raise IndexUnusable(self.name, str(error)) from error
+        await self._compare_sizes(parser.tarball_bytes)
+
+    async def _compare_sizes(self, indexed_bytes: int) -> None:
+        """Tell, once, if the index was written for another tarball.
+
+        It is still used: its checksums guard what is read by it, and of a tarball that is cut off it gives
+        access to what is left.
+        """
+        if self._tarball_bytes is None:
+            return
+        try:
+            size_bytes = await self._tarball_bytes()
+        except MissingFile:
+            doubt = "has no tarball: what its index lists cannot be restored"
+        else:
+            if size_bytes is None or size_bytes == indexed_bytes:
+                return
+            doubt = (
+                f"has a tarball of {size_bytes} bytes and the index of one of {indexed_bytes} bytes:"
+                f" what is listed may not be in it (`backup verify {self.name}` says more)"
+            )
+        self._tarball_bytes = None
+        self._tell(f"Backup {self.name} {doubt}.")
 
     async def _member(self, span: Span, needed_bytes: int) -> bytes:
         """The decompressed beginning of a gzip member, up to the end of the last item wanted."""

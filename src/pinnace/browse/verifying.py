@@ -23,7 +23,7 @@ from pinnace.archive.errors import ArchiveError
 from pinnace.archive.item_index import DamagedIndex, Entry, IndexParser
 from pinnace.archive.paths import PREFERRED_SUFFIX, ItemLocation
 from pinnace.browse.errors import BrowseError, MissingFile
-from pinnace.browse.scanning import has_versions, items_of_tarball
+from pinnace.browse.scanning import Place, has_versions, placed_items
 from pinnace.browse.stored import Files, StoredBackup, in_batches
 
 _MAX_SIDE_FILE_BYTES: Final = 256 << 20
@@ -219,6 +219,10 @@ class _Copies:
             self.problems.add(f"{_name(location)}: its copies under its version and without version differ")
 
 
+_Stored = tuple[str, Place]
+"""An item of the tarball as the index should have it: its checksum and its place."""
+
+
 class _Items:
     """The items of the tarball against the index and the resource list."""
 
@@ -258,7 +262,7 @@ class _Items:
     async def _beside_index(self, size_bytes: int) -> Finding:
         """Read tarball and index in step: both have their items in the same order."""
         pending: dict[ItemLocation, Entry] = {}
-        early: dict[ItemLocation, str] = {}
+        early: dict[ItemLocation, _Stored] = {}
         parser = IndexParser()
         missing, damaged = False, ""
         entries = _indexed(self._backup, parser)
@@ -274,11 +278,11 @@ class _Items:
                         missing = True
                     except DamagedIndex as error:
                         damaged = str(error)
-                for location, checksum in batch:
+                for location, stored in batch:
                     if (found := pending.pop(location, None)) is not None:
-                        self._compare(found, checksum)
+                        self._compare(found, stored)
                     elif not missing and not damaged:
-                        early[location] = checksum
+                        early[location] = stored
             if not missing and not damaged:
                 try:
                     async for more in entries:
@@ -298,32 +302,35 @@ class _Items:
             self._index.add(f"it belongs to a tarball of {parser.tarball_bytes} bytes; this has {size_bytes}")
         return self._index.finding("index", f"{parser.items} checksums")
 
-    def _checked(self, tarball: Path) -> Iterator[tuple[ItemLocation, str]]:
-        """Check the items themselves; yields each that an index has, with its checksum. Runs in threads.
+    def _checked(self, tarball: Path) -> Iterator[tuple[ItemLocation, _Stored]]:
+        """Check the items themselves; yields each that an index has, with what it has of it. Runs in threads.
 
         Contents stay in their thread: moving them to another costs as much as the checks.
         """
-        for location, content in items_of_tarball(tarball, all_copies=True):
+        for location, content, place in placed_items(tarball):
             if self._versions and _has_two_copies(location):
                 self._copies.add(location, content)
                 if not location.version_directory:
                     continue  # an equal copy needs no check of its own
             self._item(location, content)
-            yield location, checksum_of(content)
+            yield location, (checksum_of(content), place)
 
     def _match(
-        self, entry: Entry, early: dict[ItemLocation, str], pending: dict[ItemLocation, Entry]
+        self, entry: Entry, early: dict[ItemLocation, _Stored], pending: dict[ItemLocation, Entry]
     ) -> None:
         location = entry.location
-        checksum = early.pop(location, None)
-        if checksum is None:
+        stored = early.pop(location, None)
+        if stored is None:
             pending[location] = entry
         else:
-            self._compare(entry, checksum)
+            self._compare(entry, stored)
 
-    def _compare(self, entry: Entry, checksum: str) -> None:
+    def _compare(self, entry: Entry, stored: _Stored) -> None:
+        checksum, place = stored
         if entry.checksum != checksum:
             self._index.add(f"{_name(entry.location)}: the checksum differs, the item was changed or damaged")
+        elif (entry.span.offset, entry.offset) != place:
+            self._index.add(f"{_name(entry.location)}: the index says that it is elsewhere in the tarball")
 
     def _item(self, location: ItemLocation, content: bytes) -> None:
         api_version: object = ""

@@ -129,7 +129,10 @@ async def _preview(
     try:
         archive = await ArchiveIndex.open(contents.tarball, settings.folder, with_versions=all_versions)
     except ArchiveError as error:
-        raise RestoreFailed(f"error reading backup contents: {error}") from error
+        # A restore does not fail as a whole either: it ends with this error.
+        unread = Results()
+        unread.errors.add_velero(f"error reading backup contents: {error}")
+        return Preview(outcomes=Outcomes(), results=unread)
     notes, outcomes = Notes(), Outcomes()
     engine = RestoreEngine(
         ClusterAccess(

@@ -50,7 +50,7 @@ from pinnace.restore.ports import (
 from pinnace.restore.progress import Progress, ProgressReporter
 from pinnace.restore.request import ClusterAccess, Helpers, RestoreOptions, RestoreRequest
 from pinnace.restore.results import Results, log_results
-from pinnace.restore.selection.chosen import choose
+from pinnace.restore.selection.chosen import choose, meant_instead
 from pinnace.restore.selection.collect import Collector, RestoreFilter, SelectedResource
 from pinnace.restore.selection.left_out import (
     canonical_names,
@@ -522,12 +522,15 @@ def _chosen(
         wanted = decode_chosen(value)
     except ValueError as error:
         raise SetupError(f"annotation {labels.CHOSEN_OBJECTS}: {error}") from error
-    found, missing = choose(wanted, archive, reader, canonical_names(discovery, archive.resources))
+    canonical = canonical_names(discovery, archive.resources)
+    found, missing = choose(wanted, archive, reader, canonical)
     if missing:
-        raise SetupError(
-            f"nothing was restored: the backup does not have {', '.join(map(str, missing))}; names and"
-            " namespaces are those in the backup, see `backup ls`"
-        )
+        # A tenant is not told what else the backup has.
+        is_told = len(missing) == 1 and request.rights is None
+        near = meant_instead(missing[0], archive, canonical) if is_told else ""
+        advice = near or "; names and namespaces are those in the backup, see `backup ls`"
+        names = ", ".join(map(str, missing))
+        raise SetupError(f"nothing was restored: the backup does not have {names}{advice}")
     return found
 
 

@@ -1,11 +1,15 @@
 """Dry runs of restores and backups, compared with the real ones."""
 
+import asyncio
 import json
 from pathlib import Path
+
+import pytest
 
 from pinnace.kube.client import KubeClient
 from pinnace.kube.resources import CONFIGMAPS, NAMESPACES
 from tests.support.runs.without_server import MakePinnace
+from tests.support.stores.indexed_backups import store
 
 
 def config_map(name: str, value: str) -> dict[str, object]:
@@ -61,6 +65,29 @@ async def test_a_dry_run_of_what_is_not_there_is_one_clear_error(
     assert 'backups.velero.io "nosuch" not found' in missing.err
     assert wrong.code == 2
     assert "a dry run prints text, json or yaml" in wrong.err
+
+
+@pytest.mark.parametrize(
+    ("content", "code", "said"),
+    [
+        (None, 1, "the restore would fail: backup b1 has no tarball"),
+        (b"no gzip", 3, "\n  error reading backup contents: "),
+    ],
+    ids=["missing", "damaged"],
+)
+async def test_a_tarball_that_cannot_be_restored_is_foreseen(
+    tmp_path: Path, pinnace_for: MakePinnace, content: bytes | None, code: int, said: str
+) -> None:
+    location = tmp_path / "location"
+    directory = await asyncio.to_thread(store, location, "b1", [])
+    tarball = directory / "b1.tar.gz"
+    tarball.unlink() if content is None else tarball.write_bytes(content)
+    pinnace = pinnace_for(str(location))
+
+    foreseen = await pinnace("restore", "create", "--from-backup", "b1", "--dry-run")
+
+    assert foreseen.code == code
+    assert said in foreseen.out + foreseen.err
 
 
 async def test_what_a_backup_would_hold_is_what_it_then_holds(

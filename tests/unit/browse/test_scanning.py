@@ -1,9 +1,13 @@
 """Reading all items of a tarball, and the index that is written of it."""
 
+import gzip
 import random
 from datetime import UTC, datetime
 from pathlib import Path
 
+import pytest
+
+from pinnace.archive.errors import ArchiveError
 from pinnace.archive.item_index import Entry, IndexParser
 from pinnace.archive.tarformat import MemberDirectory
 from pinnace.archive.writer import ArchiveWriter
@@ -40,3 +44,14 @@ async def test_the_index_of_a_tarball_is_that_of_its_writer(tmp_path: Path) -> N
     assert count == len(contents)
     assert entries(read) == entries(written)
     assert {place.name: content for place, content in items_of_tarball(tarball)} == contents
+
+
+@pytest.mark.parametrize("behind", [b"\x1f", b"\x1fx", b"garbage", b"\0\0garbage"], ids=repr)
+def test_what_follows_the_last_gzip_member_is_named(tmp_path: Path, behind: bytes) -> None:
+    tarball = tmp_path / "b.tar.gz"
+    tarball.write_bytes(gzip.compress(bytes(1024)) + behind)
+
+    with pytest.raises(
+        ArchiveError, match="cut off" if behind == b"\x1f" else "followed by data that is not gzip"
+    ):
+        list(items_of_tarball(tarball))

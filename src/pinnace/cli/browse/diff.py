@@ -61,7 +61,7 @@ def _diff(ctx: click.Context, options: DiffOptions) -> int:
     rules = Rules(
         all_fields=options.all_fields,
         show_secrets=options.show_secrets,
-        read_whole=options.full or form in ("json", "yaml"),
+        read_whole=options.full and form == "table",
     )
 
     async def work(library: Library) -> list[Difference]:

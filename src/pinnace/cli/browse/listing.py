@@ -11,7 +11,14 @@ from pinnace.browse.errors import IndexUnusable
 from pinnace.browse.stored import StoredBackup
 from pinnace.cli.browse.opening import Library, browse, chosen, meant_instead
 from pinnace.cli.browse.options import ListOptions
-from pinnace.cli.browse.rows import DataList, check_format, print_data, print_table, size_text
+from pinnace.cli.browse.rows import (
+    DataList,
+    check_format,
+    in_one_line,
+    print_data,
+    print_table,
+    size_text,
+)
 from pinnace.cli.errors import CommandError
 from pinnace.cli.guard import printable
 
@@ -32,7 +39,10 @@ def list_items(ctx: click.Context, options: ListOptions) -> None:
     async def work(library: Library) -> None:
         backup = await library.open(name)
         if options.summary:
-            _print_summary(await _summary(backup, choice), form)
+            summary = await _summary(backup, choice)
+            if not summary:
+                await _tell_of_nothing(backup, choice)
+            _print_summary(summary, form)
         else:
             await _print_items(backup, choice, form)
 
@@ -57,14 +67,19 @@ async def _print_items(backup: StoredBackup, choice: Choice, form: str) -> None:
         raise CommandError(f"{error}; {advice}") from error
     if not is_streamed:
         found.sort(key=lambda entry: (entry.namespace, entry.resource, entry.name))
-        if not found and choice.name:
-            near = await meant_instead(backup, choice)
-            raise CommandError(f"{choice.kind}/{choice.name} is not in backup {backup.name}{near}")
         if not found:
-            click.echo(f"Nothing in backup {printable(backup.name)} matches.", err=True)
+            await _tell_of_nothing(backup, choice)
     _print(found, form, data)
     if form in _DATA:
         data.end()
+
+
+async def _tell_of_nothing(backup: StoredBackup, choice: Choice) -> None:
+    """Say that nothing is selected, and what may be meant. Raises CommandError if an object was named."""
+    near = await meant_instead(backup, choice) if choice.kind else ""
+    if choice.name:
+        raise CommandError(f"{choice.kind}/{choice.name} is not in backup {backup.name}{near}")
+    click.echo(printable(f"Nothing in backup {backup.name} matches{near or '.'}"), err=True)
 
 
 def _print(entries: Sequence[Entry], form: str, data: DataList) -> None:
@@ -72,7 +87,7 @@ def _print(entries: Sequence[Entry], form: str, data: DataList) -> None:
         data.add(map(_as_data, entries))
     elif form == "name":
         for entry in entries:
-            click.echo(printable(f"{entry.resource}/{entry.name}"))
+            click.echo(in_one_line(f"{entry.resource}/{entry.name}"))
     elif form == "wide":
         print_table(_WIDE_COLUMNS, (_wide_row(entry) for entry in entries))
     else:

@@ -25,6 +25,7 @@ from pinnace.browse.stored import StoredBackup
 from pinnace.cli.backend.interface import Backend, DownloadOptions, FileMissing, PartsUnsupported
 from pinnace.cli.backend.open import open_backend
 from pinnace.cli.browse.options import BrowseOptions
+from pinnace.cli.browse.rows import in_one_line
 from pinnace.cli.common.options import FilterOptions
 from pinnace.cli.common.reading import downloads
 from pinnace.cli.connect import run_async, settings_of
@@ -32,7 +33,7 @@ from pinnace.cli.errors import CommandError, InvalidInput
 from pinnace.cli.guard import complain
 from pinnace.cli.kinds import BACKUP
 from pinnace.operations.workdir import work_directory
-from pinnace.storage.errors import StorageError, StoreUnavailable
+from pinnace.storage.errors import ObjectNotFound, StorageError, StoreUnavailable
 
 if TYPE_CHECKING:
     from pinnace.api.objects import JSONObject
@@ -77,6 +78,15 @@ class BackendFiles(msgspec.Struct, frozen=True):
             # Most likely the index names a part that does not exist. Otherwise reading the whole fails too.
             raise IndexUnusable(self.name, f"a part of the tarball cannot be read: {error}") from error
 
+    async def tarball_bytes(self) -> int | None:
+        """The size of the tarball; None if it cannot be asked for. Raises MissingFile."""
+        try:
+            return await self.backend.tarball_bytes(self.name)
+        except ObjectNotFound as error:
+            raise MissingFile(f"backup {self.name} has no tarball") from error
+        except StorageError:
+            return None
+
 
 class Library(msgspec.Struct):
     """The backups of a server or a location.
@@ -98,7 +108,7 @@ class Library(msgspec.Struct):
         if name not in self._opened:
             await self.backend.object(BACKUP.plural, name)
             files = BackendFiles(self.backend, name, self.options)
-            self._opened[name] = StoredBackup(name, files, self.folder, complain)
+            self._opened[name] = StoredBackup(name, files, self.folder, complain, files.tarball_bytes)
         return self._opened[name]
 
     async def all(self) -> "list[JSONObject]":
@@ -211,7 +221,9 @@ async def only_item(backup: StoredBackup, choice: Choice) -> Entry | None:
                 found.setdefault(entry.identity, entry)
     if len(found) > 1:
         places = ", ".join(sorted(title_of(entry) for entry in found.values())[:10])
-        raise CommandError(f"{choice.kind}/{choice.name} means several objects: {places}; give -n NAMESPACE")
+        namespaces = {entry.namespace for entry in found.values()}
+        how = "give -n NAMESPACE" if len(namespaces) > 1 else "give the type with its group, KIND.GROUP"
+        raise CommandError(f"{choice.kind}/{choice.name} means several objects: {places}; {how}")
     return next(iter(found.values()), None)
 
 
@@ -240,4 +252,5 @@ async def meant_instead(backup: StoredBackup, choice: Choice) -> str:
 
 def title_of(item: "Entry | Difference") -> str:
     """An item as a person names it: `deployments.apps/web in shop`."""
-    return f"{item.resource}/{item.name}" + (f" in {item.namespace}" if item.namespace else "")
+    where = f" in {item.namespace}" if item.namespace else ""
+    return in_one_line(f"{item.resource}/{item.name}{where}")

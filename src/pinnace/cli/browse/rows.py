@@ -25,7 +25,7 @@ def check_format(chosen: str | None, allowed: Sequence[str] = FORMATS) -> str:
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     """Print columns as wide as their widest cell; nothing without rows."""
-    shown = [[cell if cell.isprintable() else _in_one_line(cell) for cell in row] for row in rows]
+    shown = [[in_one_line(cell) for cell in row] for row in rows]
     if not shown:
         return
     widths = [max(map(len, cells)) + 3 for cells in zip(columns, *shown, strict=True)]
@@ -34,8 +34,9 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
         click.echo("\n".join(block))
 
 
-def _in_one_line(cell: str) -> str:
-    return printable(cell).replace("\n", "\\n").replace("\t", "\\t")
+def in_one_line(text: str) -> str:
+    """Text with its control characters, newlines and tabs escaped."""
+    return text if text.isprintable() else printable(text).replace("\n", "\\n").replace("\t", "\\t")
 
 
 def print_data(value: Mapping[str, Any] | Sequence[Any], form: str) -> None:

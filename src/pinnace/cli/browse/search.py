@@ -14,16 +14,17 @@ from pinnace.browse.choosing import Choice
 from pinnace.browse.comparing import member_path
 from pinnace.browse.masking import masked
 from pinnace.browse.stored import StoredBackup
-from pinnace.cli.browse.opening import Library, browse, chosen
+from pinnace.cli.browse.opening import Library, browse, chosen, title_of
 from pinnace.cli.browse.options import SearchOptions
-from pinnace.cli.browse.rows import check_format, print_data, print_table
+from pinnace.cli.browse.rows import check_format, in_one_line, print_data, print_table
 from pinnace.cli.errors import InvalidInput
-from pinnace.cli.guard import printable
+from pinnace.cli.guard import complain, printable
 
 FOUND, NOTHING = 0, 1
 _MAX_DEPTH = 100
 _MAX_PENDING = 5000
 _MAX_HITS = 10_000
+_NAMED = 5
 _AROUND = 60
 
 
@@ -47,25 +48,26 @@ def search(ctx: click.Context, options: SearchOptions) -> int:
         raise InvalidInput("the text to search is empty")
     choice = chosen(options, options, ())
 
-    async def work(library: Library) -> list[Hit]:
+    async def work(library: Library) -> tuple[list[Hit], list[str]]:
         wanted = names or [backup["metadata"]["name"] for backup in await library.all()]
         hits: list[Hit] = []
+        skipped: list[str] = []
         for name in wanted:
             with library.unless_unreadable(name) if options.all else nullcontext():
                 backup = await library.open(name)
-                async with aclosing(_hits(backup, choice, text.lower(), options)) as found:
+                async with aclosing(_hits(backup, choice, text.lower(), options, skipped)) as found:
                     async for hit in found:
                         hits.append(hit)
                         if len(hits) > _MAX_HITS:
                             raise InvalidInput(f"more than {_MAX_HITS} places: search a longer text")
-        return hits
+        return hits, skipped
 
-    hits = browse(ctx, options, work)
+    hits, skipped = browse(ctx, options, work)
     if form in ("json", "yaml"):
         print_data([_as_data(hit) for hit in hits], form)
     elif form == "name":
         for name in dict.fromkeys(f"{hit.backup}: {hit.entry.resource}/{hit.entry.name}" for hit in hits):
-            click.echo(name)
+            click.echo(in_one_line(name))
     else:
         print_table(
             ("BACKUP", "NAMESPACE", "RESOURCE", "NAME", "WHERE", "WHAT"),
@@ -85,11 +87,14 @@ def search(ctx: click.Context, options: SearchOptions) -> int:
         place = "any backup" if options.all else f"backup {printable(names[0])}"
         more = "" if options.content else "; --content looks at all values, not only names and labels"
         click.echo(f"The text was not found in {place}{more}.", err=True)
+    if skipped:
+        more = f" and {len(skipped) - _NAMED} more" if len(skipped) > _NAMED else ""
+        complain(f"Not searched, as they are no JSON that can be read: {', '.join(skipped[:_NAMED])}{more}.")
     return FOUND if hits else NOTHING
 
 
 async def _hits(
-    backup: StoredBackup, choice: Choice, text: str, options: SearchOptions
+    backup: StoredBackup, choice: Choice, text: str, options: SearchOptions, skipped: list[str]
 ) -> AsyncGenerator[Hit, None]:
     pending: list[Entry] = []
     async with aclosing(backup.entries()) as batches:
@@ -105,25 +110,27 @@ async def _hits(
             last = pending[-1].span if pending and len(pending) < _MAX_PENDING else None
             ready = [entry for entry in pending if entry.span != last]
             pending = [entry for entry in pending if entry.span == last]
-            async with aclosing(_in_contents(backup, ready, text, options)) as found:
+            async with aclosing(_in_contents(backup, ready, text, options, skipped)) as found:
                 async for hit in found:
                     yield hit
-    async with aclosing(_in_contents(backup, pending, text, options)) as found:
+    async with aclosing(_in_contents(backup, pending, text, options, skipped)) as found:
         async for hit in found:
             yield hit
 
 
 async def _in_contents(
-    backup: StoredBackup, entries: list[Entry], text: str, options: SearchOptions
+    backup: StoredBackup, entries: list[Entry], text: str, options: SearchOptions, skipped: list[str]
 ) -> AsyncGenerator[Hit, None]:
+    """Search items; those whose content is no JSON are added to `skipped`."""
     async with aclosing(backup.contents(entries)) as contents:
         async for entry, content in contents:
             try:
                 obj = orjson.loads(content)
             except orjson.JSONDecodeError:
-                continue  # `backup verify` names it
+                skipped.append(f"{title_of(entry)} (backup {backup.name})")
+                continue
             if isinstance(obj, dict) and not options.show_secrets:
-                obj = masked(obj)
+                obj = masked(obj, entry.resource)
             for path, value in in_values(obj, text):
                 yield Hit(backup.name, entry, path, value)
 

@@ -22,7 +22,7 @@ def show(ctx: click.Context, options: ShowOptions) -> None:
     async def work(library: Library) -> JSONObject:
         backup = await library.open(name)
         entry = await required_item(backup, choice)
-        return decoded(await backup.content(entry), name, entry)
+        found = decoded(await backup.content(entry), name, entry)
+        return found if options.show_secrets else masked(found, entry.resource)
 
-    found = browse(ctx, options, work)
-    print_data(found if options.show_secrets else masked(found), form)
+    print_data(browse(ctx, options, work), form)

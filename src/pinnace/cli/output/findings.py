@@ -98,9 +98,13 @@ _OBJECT_OF_SERVER = re.compile(
 """`configmaps "settings" already exists`: how an API server names objects."""
 
 
+_NAMES = re.compile(r" \(\d+ to \d+: [^()]*\)")
+"""` (101 to 200: a, b)`: how an error for many objects names a part of them."""
+
+
 def _without_names(finding: Finding) -> str:
-    """The text with the names of its object replaced by `*`, so that it is the same for each object."""
-    text, names = finding.text, set()
+    """The text with the names of its objects replaced by `*`, so that it is the same for each object."""
+    text, names = _NAMES.sub(" (*)", finding.text), set()
     if finding.subject:
         names.add(finding.subject.split(" ")[-1])
     elif found := _OBJECT.search(text):

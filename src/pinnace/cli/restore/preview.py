@@ -129,8 +129,11 @@ def _decoded(obj: JSONObject) -> Backup:
 
 async def _contents(backend: Backend, backup: Backup, folder: Path) -> BackupContents:
     name, tarball = backup.metadata.name, folder / "contents.tar.gz"
-    with tarball.open("wb") as sink:
-        await fetch(backend, DownloadTargetKind.BACKUP_CONTENTS, name, _DOWNLOADS, sink)
+    try:
+        with tarball.open("wb") as sink:
+            await fetch(backend, DownloadTargetKind.BACKUP_CONTENTS, name, _DOWNLOADS, sink)
+    except FileMissing as error:
+        raise CommandError(f"the restore would fail: backup {name} has no tarball") from error
     snapshots = await _optional(backend, DownloadTargetKind.BACKUP_VOLUME_SNAPSHOTS, name)
     infos = await _optional(backend, DownloadTargetKind.BACKUP_VOLUME_INFOS, name)
     operations = await _optional(backend, DownloadTargetKind.BACKUP_ITEM_OPERATIONS, name)
@@ -157,7 +160,7 @@ async def _optional(backend: Backend, kind: DownloadTargetKind, name: str) -> An
     except FileMissing:
         return None
     except ValueError as error:
-        raise CommandError(f"{kind} of backup {name} is damaged: {error}") from error
+        raise CommandError(f"the {kind.words} of backup {name} cannot be read: {error}") from error
 
 
 def _groups(found: Preview) -> Iterator[tuple[str, str, JSONObject]]:

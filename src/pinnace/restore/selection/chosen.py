@@ -4,9 +4,11 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 import orjson
+from msgspec.structs import replace
 
 from pinnace.api.chosen_objects import ChosenObjects, ObjectName
 from pinnace.api.objects import JSONObject, listed, mapping, member, objects, text
+from pinnace.api.values.near import did_you_mean, near_names
 from pinnace.archive.errors import MissingItem
 from pinnace.archive.reader import ArchiveIndex
 from pinnace.restore.errors import ItemError
@@ -21,6 +23,9 @@ _POD_SPECS: Final = (
     ("spec", "jobTemplate", "spec", "template", "spec"),
 )
 """The paths of the pod's spec in a Pod, in a workload and in a CronJob."""
+
+_MOST_COMPARED: Final = 5000
+"""Names that a misspelt one is compared with, as a million would take a minute."""
 
 
 def choose(
@@ -55,6 +60,25 @@ def choose(
             needed += [(canonical(kind), "", name) for kind, name in owners(item)]
         waiting += [each for each in needed if archive.has(*each)]
     return frozenset(found), missing
+
+
+def meant_instead(missing: ObjectName, archive: ArchiveIndex, canonical: Callable[[str], str]) -> str:
+    """`; did you mean ...?` about an object that the archive does not have; empty if no name is similar."""
+    kind = canonical(missing.kind)
+    namespaces = archive.namespaces(kind)
+    near: list[ObjectName]
+    if not namespaces:
+        plurals = [resource.partition(".")[0] for resource in archive.resources]
+        kinds = near_names(missing.kind, plurals) or near_names(missing.kind, archive.resources)
+        near = [replace(missing, kind=each) for each in kinds]
+    elif missing.namespace in namespaces:
+        names = archive.names(kind, missing.namespace)[:_MOST_COMPARED]
+        near = [replace(missing, name=each) for each in near_names(missing.name, names)]
+    else:
+        others = [each for each in namespaces if archive.has(kind, each, missing.name)]
+        others = near_names(missing.namespace, others) or others[:1]
+        near = [replace(missing, namespace=each) for each in others]
+    return did_you_mean(map(str, near))
 
 
 def owners(item: JSONObject) -> Iterator[tuple[str, str]]:

@@ -63,7 +63,8 @@ def not_served(resource: SelectedResource, discovery: Discovery) -> Results:
             continue
         for line in _in_lines(namespace.names):
             what = f"{len(namespace.names)} {resource.group_resource}"
-            results.errors.add(namespace.target, f"error restoring {what} ({line}): {reason}")
+            # The reason comes before the names, as a summary cuts long lines.
+            results.errors.add(namespace.target, f"error restoring {what}: {reason} ({line})")
     return results
 
 

@@ -2,12 +2,15 @@
 
 import gzip
 import json
+import tarfile
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import orjson
 import pytest
 
+from pinnace.browse.masking import COPIES
 from pinnace.cli.main import run
 from tests.support.large_yaml import read_large_yaml
 from tests.support.stores.indexed_backups import config_map, secret, store
@@ -90,6 +93,33 @@ class TestListing:
 
 
 class TestIndex:
+    def test_each_name_is_one_line_without_control_characters(self, location: Path, capsys: Printed) -> None:
+        for name in ("b1", "b2"):
+            store(location, name, [config_map("a\x1b[2J\n+ secrets/b", x=name)])
+        name = "configmaps/a\\x1b[2J\\n+ secrets/b"
+
+        assert printed(capsys, "backup", "ls", "b1", "-o", "name") == f"{name}\n"
+        assert printed(capsys, "backup", "search", "b1", "a", "-o", "name") == f"b1: {name}\n"
+        diff = printed(capsys, "backup", "diff", "b1", "b2", "--name-only", code=1)
+        assert diff == f"~ {name} in shop\n"
+
+    @pytest.mark.parametrize("words", [[], ["--summary"]], ids=["items", "summary"])
+    @pytest.mark.parametrize(
+        ("asked", "end"),
+        [
+            (["configmpas"], "matches; did you mean configmaps?\n"),
+            (["cm", "-n", "shpo"], "matches; did you mean -n shop?\n"),
+            (["-l", "app=b"], "matches.\n"),
+        ],
+        ids=["type", "namespace", "label"],
+    )
+    def test_similar_names_are_suggested_where_nothing_matches(
+        self, location: Path, capsys: Printed, words: list[str], asked: list[str], end: str
+    ) -> None:
+        store(location, "b1", [config_map("a")])
+        assert run(["backup", "ls", "b1", *asked, *words]) == 0
+        assert capsys.readouterr() == ("", f"Nothing in backup b1 {end}")
+
     def test_a_damaged_index_is_left_aside_with_one_line(self, location: Path, capsys: Printed) -> None:
         directory = store(location, "b1", [config_map("a")])
         index = directory / "b1-pinnace-index.json.gz"
@@ -117,6 +147,24 @@ class TestIndex:
 
         assert "x: right" in out
         assert "DISAGREES WITH THE TARBALL" in err
+
+    @pytest.mark.parametrize("command", ["ls", "search"])
+    def test_an_index_of_another_tarball_is_reported(
+        self, location: Path, capsys: Printed, command: str
+    ) -> None:
+        directory = store(location, "b1", [config_map("a")])
+        other = store(location, "b2", [config_map("a"), config_map("b")])
+        tarball = directory / "b1.tar.gz"
+        tarball.write_bytes((other / "b2.tar.gz").read_bytes())
+
+        assert run(["backup", command, "b1", *(["a"] if command == "search" else [])]) == 0
+        err = capsys.readouterr().err
+        assert err.count("\n") == 1
+        assert f"has a tarball of {tarball.stat().st_size} bytes and the index of one of " in err
+
+        tarball.unlink()
+        assert run(["backup", "show", "b1", "cm/b"]) == 1
+        assert capsys.readouterr().err.startswith("Backup b1 has no tarball: ")
 
     def test_offsets_beyond_the_tarball_are_rejected(self, location: Path, capsys: Printed) -> None:
         directory = store(location, "b1", [config_map("a")])
@@ -146,6 +194,36 @@ class TestSecrets:
             run(["backup", *words, "--show-secrets"])
             assert "hunter" in capsys.readouterr().out, words
         assert "<hidden, changed>" in printed(capsys, "backup", "diff", "b1", "b2", code=1)
+
+    def test_what_is_stored_as_a_secret_is_hidden_whatever_it_says_of_itself(
+        self, location: Path, capsys: Printed
+    ) -> None:
+        for name, value in (("b1", "hunter2"), ("b2", "hunter3")):
+            obj = {"apiVersion": "v1", "metadata": {"name": "a", "namespace": "shop"}, "data": {"x": value}}
+            replace_items(store(location, name, []), {"secrets/namespaces/shop/a": orjson.dumps(obj)})
+        for words in (
+            ["show", "b1", "secrets/a"],
+            ["diff", "b1", "b2"],
+            ["diff", "b1", "b2", "--full"],
+            ["search", "b1", "hunter", "--content"],
+        ):
+            run(["backup", *words])
+            assert "hunter" not in capsys.readouterr().out, words
+
+    @pytest.mark.parametrize("annotation", sorted(COPIES))
+    def test_copies_in_annotations_are_hidden(self, location: Path, capsys: Printed, annotation: str) -> None:
+        for name, value in (("b1", "hunter2"), ("b2", "hunter3")):
+            obj = secret("a", password=value)
+            obj["metadata"]["annotations"] = {annotation: f'{{"stringData":{{"password":"{value}"}}}}'}
+            store(location, name, [obj])
+        for words in (
+            ["show", "b1", "secret/a"],
+            ["diff", "b1", "b2"],
+            ["diff", "b1", "b2", "--full"],
+            ["search", "b1", "hunter", "--content"],
+        ):
+            run(["backup", *words])
+            assert "hunter" not in capsys.readouterr().out, words
 
 
 class TestDiff:
@@ -328,3 +406,42 @@ def test_a_damaged_tarball_is_an_error_in_one_line(location: Path, capsys: Print
     err = capsys.readouterr().err
     assert "cannot be read" in err
     assert orjson.dumps(err).count(b"Traceback") == 0
+
+
+def replace_items(directory: Path, items: dict[str, bytes]) -> None:
+    """Give a backup a tarball of its own, without an index: contents by their paths below `resources`."""
+    with tarfile.open(directory / f"{directory.name}.tar.gz", "w:gz") as archive:
+        for path, content in items.items():
+            member = tarfile.TarInfo(f"resources/{path}.json")
+            member.size = len(content)
+            archive.addfile(member, BytesIO(content))
+    (directory / f"{directory.name}-pinnace-index.json.gz").unlink()
+
+
+@pytest.mark.parametrize(
+    ("second", "advice"),
+    [
+        ("deployments.apps/namespaces/blog/web", "give -n NAMESPACE"),
+        ("deployments.example.com/namespaces/shop/web", "give the type with its group, KIND.GROUP"),
+    ],
+    ids=["namespaces", "groups"],
+)
+def test_a_name_of_several_objects_is_refused_with_advice(
+    location: Path, capsys: Printed, second: str, advice: str
+) -> None:
+    directory = store(location, "b1", [])
+    replace_items(directory, {"deployments.apps/namespaces/shop/web": b"{}", second: b"{}"})
+
+    assert run(["backup", "show", "b1", "deployments/web"]) == 1
+
+    assert capsys.readouterr().err.endswith(f"; {advice}\n")
+
+
+def test_search_names_the_items_that_it_could_not_read(location: Path, capsys: Printed) -> None:
+    too_deep = b'{"a":' * 2000 + b'"needle"' + b"}" * 2000
+    directory = store(location, "b1", [])
+    replace_items(directory, {"configmaps/namespaces/shop/deep": too_deep, "pods/namespaces/shop/a": b"{}"})
+
+    assert run(["backup", "search", "b1", "needle", "--content"]) == 1
+
+    assert "can be read: configmaps/deep in shop (backup b1).\n" in capsys.readouterr().err

@@ -182,6 +182,22 @@ def test_files_that_are_missing_or_damaged_are_named(
     assert detail in found[check][1]
 
 
+@pytest.mark.parametrize("place", ["member", "item"])
+def test_an_index_with_a_wrong_place_is_reported(directory: Path, capsys: Printed, place: str) -> None:
+    index = directory / "b1-pinnace-index.json.gz"
+    lines = [json.loads(line) for line in gzip.decompress(index.read_bytes()).splitlines()]
+    if place == "member":
+        lines[1]["member"] += 1
+    else:
+        lines[2][-1] += 512
+    index.write_bytes(gzip.compress(b"\n".join([*map(orjson.dumps, lines), b""])))
+
+    code, found = checks(capsys, "b1")
+
+    assert (code, found["index"][0]) == (1, "BAD")
+    assert "configmaps shop/a: the index says that it is elsewhere in the tarball" in found["index"][1]
+
+
 def test_a_flipped_bit_is_found(directory: Path, capsys: Printed) -> None:
     tarball = directory / "b1.tar.gz"
     data = bytearray(tarball.read_bytes())

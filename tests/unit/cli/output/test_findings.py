@@ -28,6 +28,13 @@ def test_texts_that_differ_in_the_name_of_their_object_are_one_line() -> None:
     assert grouped_texts(served) == [f"{served[0]} (and 725 more like it)"]
 
 
+def test_parts_of_an_error_for_many_objects_are_one_line() -> None:
+    served = "error restoring 700 widgets.example.com: the cluster does not serve widgets.example.com"
+    texts = [f"{served} ({n}01 to {n + 1}00: {', '.join(f'w-{n}{m}' for m in range(100))})" for n in range(7)]
+    assert grouped_texts(texts) == [f"{texts[0]} (and 6 more like it)"]
+    assert grouped_texts(texts, exact=True) == texts
+
+
 def test_texts_that_differ_in_anything_else_stay_apart() -> None:
     texts = ['pods "a" is forbidden: cannot list "pods"', 'pods "a" is forbidden: cannot list "secrets"']
     assert grouped_texts(texts) == texts

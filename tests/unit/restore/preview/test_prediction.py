@@ -179,6 +179,16 @@ async def test_an_immutable_field_is_foreseen_as_a_difference(harness: Harness, 
     assert harness.world.deleted == []
 
 
+async def test_a_tarball_that_cannot_be_read_is_foreseen_as_an_error(
+    harness: Harness, foresee: Foresee
+) -> None:
+    twice = "resources/configmaps/namespaces/shop/a.json"
+    found = await foresee(files={twice: b"{}", f"./{twice}": b"{}"})
+
+    assert found.results.errors.velero == [f"error reading backup contents: {twice}: is twice in the archive"]
+    assert found.outcomes.counts == {}
+
+
 async def test_pod_volumes_and_hooks_are_noted(harness: Harness, foresee: Foresee) -> None:
     hooks = {
         "post.hook.restore.velero.io/command": '["/bin/true"]',

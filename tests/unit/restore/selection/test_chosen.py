@@ -14,6 +14,7 @@ from pinnace.api.chosen_objects import (
     encode_chosen,
     parse_object,
 )
+from pinnace.restore.item.tenant_rights import TenantRights
 from pinnace.restore.selection.chosen import dependencies
 from tests.unit.restore.world import Harness, claim, configmap, deployment, obj, pod, volume
 
@@ -111,6 +112,36 @@ async def test_an_object_that_the_backup_lacks_ends_the_restore_before_it_begins
     [(_, message)] = results.errors.messages()
     assert "the backup does not have secret/ns-1/typo" in message
     assert harness.world.created == []
+
+
+@pytest.mark.parametrize(
+    ("asked", "meant"),
+    [
+        (ObjectName("secret", "ns-1", "her"), "secret/ns-1/here"),
+        (ObjectName("secrte", "ns-1", "here"), "secrets/ns-1/here"),
+        (ObjectName("secret", "ns1", "here"), "secret/ns-1/here"),
+        (ObjectName("secret", "", "here"), "secret/ns-1/here"),
+    ],
+    ids=["name", "kind", "namespace", "without namespace"],
+)
+async def test_a_similar_object_is_suggested(harness: Harness, asked: ObjectName, meant: str) -> None:
+    harness.annotations = {labels.CHOSEN_OBJECTS: encode_chosen(ChosenObjects(objects=(asked,)))}
+
+    results = await harness.restore(secret("here"))
+
+    [(_, message)] = results.errors.messages()
+    assert message == f"nothing was restored: the backup does not have {asked}; did you mean {meant}?"
+
+
+async def test_nothing_is_suggested_to_a_tenant(harness: Harness) -> None:
+    chosen = ChosenObjects(objects=(ObjectName("secret", "ns-1", "her"),))
+    harness.annotations = {labels.CHOSEN_OBJECTS: encode_chosen(chosen)}
+    harness.request_fields = {"rights": TenantRights.of_role({"rules": []})}
+
+    results = await harness.restore(secret("here"))
+
+    [(_, message)] = results.errors.messages()
+    assert "did you mean" not in message
 
 
 def test_claims_of_a_stateful_set_have_the_names_of_its_pods() -> None:
