@@ -8,7 +8,7 @@ import json
 from typing import Any
 
 from pinnace.http.errors import StorageError, StoreUnavailable
-from pinnace.http.requests import RETRIED_STATUSES
+from pinnace.http.requests import RETRIED_STATUSES, status_text
 
 _MAX_TEXT_CHARACTERS = 300
 
@@ -28,7 +28,7 @@ def json_error(what: str, status: int, body: bytes) -> StorageError:
     """The error for an answer with an error status; only code and message are shown."""
     code, message = error_texts(body)
     code = "" if code == str(status) else code
-    text = f"{what}: {message or f'HTTP status {status}'}{f' ({code})' if code else ''}"
+    text = f"{what}: {message or status_text(status)}{f' ({code})' if code else ''}"
     return StoreUnavailable(text) if status in RETRIED_STATUSES else StorageError(text)
 
 

@@ -323,6 +323,10 @@ def reason_of(error: Exception) -> str:
         return "no answer in time"
     if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):
         return TOO_MANY_OPEN
+    if isinstance(error, aiohttp.ClientHttpProxyError):
+        return f"the proxy on the way answers with HTTP status {error.status}"
+    if isinstance(error, aiohttp.ClientResponseError):
+        return "the answer is not HTTP"  # the error quotes the URL, which may hold an authorization
     text = getattr(error, "strerror", None) or str(error) or type(error).__name__
     return str(text).splitlines()[0][:_MAX_TEXT_CHARACTERS]
 
@@ -378,12 +382,19 @@ def error_for(what: str, status: int, body: bytes | str) -> StorageError:
     Only `Code` and `Message` of the body are shown: other elements hold key ids and signed texts.
     """
     code, message = code_and_message(body)
-    text = f"{what}: {message or 'HTTP status ' + str(status)}{f' ({code})' if code else ''}"
+    text = f"{what}: {message or status_text(status)}{f' ({code})' if code else ''}"
     if code == "NoSuchBucket":
         return StoreConfigError(text)
     if status in RETRIED_STATUSES:
         return StoreUnavailable(text)
     return StorageError(text)
+
+
+def status_text(status: int) -> str:
+    """The text for an answer that says nothing but its status."""
+    if 300 <= status < 400:
+        return f"HTTP status {status}, a redirect, which is not followed; is the URL right?"
+    return f"HTTP status {status}"
 
 
 def code_and_message(body: bytes | str) -> tuple[str, str]:

@@ -5,7 +5,7 @@ their parent, and that an item is in the archive only if everything that belongs
 BKP 6, 8, 9.2, 10)
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import orjson
 
@@ -259,7 +259,16 @@ class ItemBackupper:
             return
         except KubeError as error:
             raise ItemFailed([error]) from error
-        if selected_only and not run.scope.labels.matches((item.get("metadata") or {}).get("labels")):
+        labels = (item.get("metadata") or {}).get("labels")
+        if selected_only and not run.scope.labels.matches(labels):
+            return
+        if not forced and _has_exclusion_label(labels):
+            run.log.info(
+                f"An object that another refers to is left out, as it has the label {EXCLUDE_FROM_BACKUP}",
+                resource=wanted.group_resource,
+                namespace=wanted.namespace,
+                name=wanted.name,
+            )
             return
         try:
             await self.back_up(item, resource, forced=forced)
@@ -358,7 +367,9 @@ def kind_of(item: JSONObject) -> str:
 def _is_excluded(item: JSONObject) -> bool:
     """Rules 1 and 5: the label that excludes, and what is being deleted. (docs/spec: BKP 6.1)"""
     metadata = item.get("metadata") or {}
-    labels = metadata.get("labels") or {}
-    return bool(
-        labels.get(EXCLUDE_FROM_BACKUP) == EXCLUDE_FROM_BACKUP_VALUE or metadata.get("deletionTimestamp")
-    )
+    return _has_exclusion_label(metadata.get("labels")) or bool(metadata.get("deletionTimestamp"))
+
+
+def _has_exclusion_label(labels: Mapping[str, str] | None) -> bool:
+    """Whether an object with these labels is left out of every backup."""
+    return labels is not None and labels.get(EXCLUDE_FROM_BACKUP) == EXCLUDE_FROM_BACKUP_VALUE

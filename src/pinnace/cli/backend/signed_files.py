@@ -6,19 +6,24 @@ run.
 
 import asyncio
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from urllib.parse import unquote, urlsplit
 
 import aiohttp
+from yarl import URL
 
 from pinnace.api.values.error_texts import error_text
 from pinnace.cli.backend.interface import DownloadOptions, FileMissing, PartsUnsupported
 from pinnace.cli.errors import CommandError
-from pinnace.http.requests import Reply, reason_of, web_page
+from pinnace.http.requests import Reply, RetryPolicy, reason_of, status_text, web_page
 
 CHUNK_BYTES = 1 << 18
+PROGRESS_BYTES = 1 << 20
+"""A download goes on as long as this much comes in each `SLOW_SECONDS`, as a storage client's does."""
+SLOW_SECONDS = RetryPolicy().upload_seconds
+MOST_REDIRECTS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +59,7 @@ async def _http_file(
     try:
         async with (
             aiohttp.ClientSession(trust_env=True, timeout=timeout, auto_decompress=False) as session,
-            session.get(url, ssl=_tls(trusted), headers=headers) as response,
+            await _answer(session, url, trusted, headers) as response,
         ):
             if response.status == 404:
                 raise FileMissing("file not found")
@@ -62,12 +67,12 @@ async def _http_file(
                 raise PartsUnsupported("the store sends whole files only")
             if response.status != (200 if span is None else 206):
                 body = (await response.content.read(2000)).decode(errors="replace")
-                raise CommandError(f"request failed: {body or f'HTTP status {response.status}'}")
+                raise CommandError(f"request failed: {body or status_text(response.status)}")
             if complaint := web_page(Reply(status=response.status, headers=response.headers, body=b"")):
                 raise CommandError(
                     f"download from {urlsplit(url).netloc} failed: it answered with {complaint}"
                 )
-            yield response.content.iter_chunked(CHUNK_BYTES)
+            yield _blocks(response)
     except aiohttp.ClientConnectorCertificateError as error:
         raise CommandError(
             f"{error.certificate_error}\n\nThe --insecure-skip-tls-verify flag can also be used to accept "
@@ -78,6 +83,61 @@ async def _http_file(
         is_of_system = isinstance(error, aiohttp.ClientOSError | TimeoutError)
         reason = reason_of(error) if is_of_system else type(error).__name__
         raise CommandError(f"download from {urlsplit(url).netloc} failed: {reason}") from error
+
+
+async def _answer(
+    session: aiohttp.ClientSession, url: str, trusted: Trusted, headers: Mapping[str, str]
+) -> aiohttp.ClientResponse:
+    """The answer to a GET, after redirects to the store itself or to its https.
+
+    The store decides where others lead, which could be any service that this machine reaches.
+    """
+    address = URL(url)
+    for _ in range(1 + MOST_REDIRECTS):
+        response = await session.get(address, ssl=_tls(trusted), headers=headers, allow_redirects=False)
+        location = response.headers.get("Location")
+        if response.status not in (301, 302, 303, 307, 308) or location is None:
+            return response
+        response.close()
+        try:
+            target = address.join(URL(location))
+        except ValueError:
+            raise CommandError(f"download from {address.authority} failed: it redirects to no URL") from None
+        is_upgrade = (address.scheme, target.scheme) == ("http", "https")
+        if target.host != address.host or not (is_upgrade or target.origin() == address.origin()):
+            raise CommandError(
+                f"download from {address.authority} failed: it redirects to"
+                f" {target.authority or target.scheme}, which is not followed;"
+                " are s3Url and publicUrl of the location right?"
+            )
+        address = target
+    raise CommandError(f"download from {address.authority} failed: it redirects in circles")
+
+
+async def _blocks(response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
+    """The body. Only the time in which it is waited for counts.
+
+    Raises:
+        CommandError: hardly anything came. Each byte ends a silence, so a store could otherwise hold the
+            command for ever.
+    """
+    loop = asyncio.get_running_loop()
+    slow_bytes, slow_seconds = 0, 0.0
+    while True:
+        began = loop.time()
+        block = await response.content.read(CHUNK_BYTES)
+        if not block:
+            return
+        slow_bytes += len(block)
+        slow_seconds += loop.time() - began
+        if slow_bytes >= PROGRESS_BYTES:
+            slow_bytes, slow_seconds = 0, 0.0
+        elif slow_seconds > SLOW_SECONDS:
+            raise CommandError(
+                f"download from {response.url.authority} failed: it sent only {slow_bytes} bytes in"
+                f" {slow_seconds:.0f} seconds"
+            )
+        yield block
 
 
 def _tls(trusted: Trusted) -> ssl.SSLContext | bool:

@@ -37,6 +37,8 @@ _AMBIGUOUS = re.compile(
 booleans, and octal and sexagesimal numbers; readers of 1.2 know `1e3` and `0o14`."""
 _NEEDS_ESCAPES = re.compile(rf"[\x00-\x08\x0b-\x1f\ufeff]|{_LATE_CONTROLS.pattern}")
 """Control characters, and characters that end a line in only one of the versions."""
+_DEEP_RECURSION = 20_000
+"""Enough calls for 1024 levels, the most that the parsers read; YAML takes three for each level."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -221,6 +223,22 @@ def object_list(objects: Sequence[JSONObject], kind: str | None = None) -> JSONO
 
 def encode(obj: Any, form: str) -> str:
     """JSON indented by two blanks, or YAML with sorted keys and its closing newline."""
+    with _deep_recursion():
+        return _encode(obj, form)
+
+
+@contextmanager
+def _deep_recursion() -> Iterator[None]:
+    """Let the encoders, which recurse, write what the parsers read: up to 1024 levels."""
+    usual = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(usual, _DEEP_RECURSION))
+    try:
+        yield
+    finally:
+        sys.setrecursionlimit(usual)
+
+
+def _encode(obj: Any, form: str) -> str:
     if form == "json":
         text = json.dumps(obj, indent=2, ensure_ascii=False)
         # They occur only in strings; JSON allows them there, but a terminal would obey them.

@@ -242,6 +242,7 @@ async def test_additional_items_are_saved_before_their_parent_if_the_filters_adm
     is_filtered = not included and "labelled" not in case
     assert (outcome.errors, outcome.warnings) == (0, int(is_filtered))
     assert ("are left out by its filters" in outcome.log) == is_filtered
+    assert ("left out, as it has the label" in outcome.log) == ("labelled" in case)
 
 
 async def test_excluded_additional_items_are_one_warning_for_each_kind(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from io import BytesIO
 from pathlib import Path
 from typing import Any, cast
+from urllib.parse import urlsplit
 
 import pytest
 from aiohttp import web
@@ -16,6 +17,7 @@ from aiohttp import web
 from hack.cluster.pki import CertificateAuthority
 from pinnace.api.velero.download_request import OF_VELERO_1_6, DownloadTargetKind
 from pinnace.cli.backend import server as server_backend
+from pinnace.cli.backend import signed_files
 from pinnace.cli.backend.interface import DownloadOptions, FileMissing, fetch
 from pinnace.cli.backend.server import ServerBackend
 from pinnace.cli.backup.download import write_file
@@ -228,6 +230,69 @@ async def test_silence_ends_a_download_but_slowness_does_not() -> None:
             await fetched(url, CONTENTS, options=DownloadOptions(timeout_seconds=0.5))
         steps[1].set()
     assert steps[0].is_set()
+
+
+async def test_a_store_that_hardly_sends_anything_does_not_hold_the_command(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(signed_files, "SLOW_SECONDS", 0.05)
+
+    async def handler(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        while True:
+            await response.write(b"x")
+            await asyncio.sleep(0.01)
+
+    async with serving(handler) as url:
+        with pytest.raises(
+            CommandError, match=r"download from 127\.0\.0\.1:\d+ failed: it sent only \d+ bytes in"
+        ):
+            await fetched(url, CONTENTS)
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+async def test_a_redirect_of_a_store_is_not_followed(status: int) -> None:
+    async def elsewhere(_request: web.Request) -> web.StreamResponse:
+        raise AssertionError("the other service was asked")
+
+    async with serving(elsewhere) as forbidden:
+
+        async def handler(_request: web.Request) -> web.StreamResponse:
+            return web.Response(status=status, headers={"Location": forbidden})
+
+        async with serving(handler) as url:
+            refused = rf"^download from \S+ failed: it redirects to {urlsplit(forbidden).netloc}, which"
+            with pytest.raises(CommandError, match=refused):
+                await fetched(url)
+
+
+@pytest.mark.parametrize(
+    "location", ["https://other.invalid/a", "//other.invalid/a", "ftp://127.0.0.1/a", "file:///etc/passwd"]
+)
+async def test_a_redirect_is_not_followed_to_another_host(location: str) -> None:
+    async def handler(_request: web.Request) -> web.StreamResponse:
+        return web.Response(status=302, headers={"Location": location})
+
+    async with serving(handler) as url:
+        with pytest.raises(CommandError, match="which is not followed"):
+            await fetched(url)
+
+
+async def test_a_redirect_within_a_store_is_followed_but_not_in_circles() -> None:
+    ways = {"secret": "?signature=second", "second": "/file?signature=whole"}
+
+    async def handler(request: web.Request) -> web.StreamResponse:
+        signature = request.query["signature"]
+        if signature == "whole":
+            return web.Response(body=gzip.compress(b"whole"))
+        return web.Response(status=307, headers={"Location": ways[signature]})
+
+    async with serving(handler) as url:
+        assert await fetched(url) == b"whole"
+        ways["second"] = "/file?signature=secret"
+        with pytest.raises(CommandError, match="it redirects in circles"):
+            await fetched(url)
 
 
 async def test_a_damaged_file_is_an_error() -> None:

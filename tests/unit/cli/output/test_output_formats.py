@@ -1,10 +1,13 @@
 """The formats of `-o` and colours, as a user calls them."""
 
+import sys
 from pathlib import Path
 
 import pytest
 
+from pinnace.api.objects import JSONObject
 from pinnace.cli.main import run
+from pinnace.cli.output.printing import encode
 from pinnace.cli.settings import GlobalFlags, resolve_settings
 from pinnace.kube.resources import BACKUPS, velero
 from pinnace.nonadmin.objects import NON_ADMIN_BACKUPS, NON_ADMIN_LOCATIONS, NON_ADMIN_RESTORES
@@ -185,3 +188,14 @@ def test_plugin_get_accepts_templates_and_refuses_wide(
     ]
     assert run([*get, "wide"]) == 1
     assert "plugins have only a name and a kind" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("form", ["json", "yaml"])
+def test_objects_that_are_nested_deeply_are_printed(form: str) -> None:
+    obj: JSONObject = {}
+    for _ in range(1000):
+        obj = {"a": obj}
+    limit = sys.getrecursionlimit()
+
+    assert len(encode(obj, form).splitlines()) >= 1000
+    assert sys.getrecursionlimit() == limit

@@ -1,0 +1,38 @@
+"""The texts about connections that failed."""
+
+import asyncio
+
+import aiohttp
+import pytest
+from multidict import CIMultiDict, CIMultiDictProxy
+from yarl import URL
+
+from pinnace.http.errors import StoreUnavailable
+from pinnace.http.requests import RetryPolicy, new_session, reason_of, send
+
+
+async def test_an_answer_that_is_not_http_does_not_show_the_authorization_in_the_url() -> None:
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"SSH-2.0-OpenSSH_9.2\r\n\r\n")
+        writer.close()
+        await writer.wait_closed()
+
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    async with server, new_session(tls=True) as session:
+        with pytest.raises(StoreUnavailable) as caught:
+            await send(
+                session, "GET", f"http://127.0.0.1:{port}/a?sig=secret", policy=RetryPolicy(attempts=1)
+            )
+
+    assert str(caught.value) == f"cannot reach http://127.0.0.1:{port}: the answer is not HTTP"
+
+
+def test_the_refusal_of_a_proxy_is_called_one_and_shows_no_url() -> None:
+    url, headers = URL("http://store/a?sig=secret"), CIMultiDictProxy[str](CIMultiDict())
+    request = aiohttp.RequestInfo(url, "CONNECT", headers, url)
+
+    reason = reason_of(aiohttp.ClientHttpProxyError(request, (), status=407, message="Authentication"))
+
+    assert reason == "the proxy on the way answers with HTTP status 407"
