@@ -1,6 +1,9 @@
-"""Makes a step of a program fail, for tests of fault injection."""
+"""Makes a step of a program fail, or its disk, for tests of fault injection."""
 
-from collections.abc import Callable
+import resource
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from inspect import iscoroutinefunction
 from typing import Any
 
@@ -28,3 +31,19 @@ def failing_at(owner: Any, name: str, *, after: bool = False) -> Break:
         patch.setattr(owner, name, failing_later if iscoroutinefunction(real) else failing)
 
     return install
+
+
+SMALL_DISK_BYTES = 64 * 1024
+
+
+@contextmanager
+def small_disk() -> Iterator[None]:
+    """No file of this process grows beyond SMALL_DISK_BYTES, which is how a full disk looks to a writer."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (SMALL_DISK_BYTES, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        signal.signal(signal.SIGXFSZ, handler)

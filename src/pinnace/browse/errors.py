@@ -3,6 +3,7 @@
 BrowseError            the text says which backup, why, and what to do
 +-- MissingFile        the backup lacks a file
 +-- NoParts            the file can only be read as a whole
++-- NoRoom             this machine cannot keep a copy of the file, which says nothing about the backup
 +-- IndexUnusable      the index must be left aside; the same work can be done again without it
 """
 
@@ -17,6 +18,10 @@ class MissingFile(BrowseError):
 
 class NoParts(BrowseError):
     """The files of this backup can only be read as a whole."""
+
+
+class NoRoom(BrowseError):
+    """This machine cannot keep a copy of a file. Nothing is known about the backup."""
 
 
 class IndexUnusable(BrowseError):

@@ -22,7 +22,7 @@ from pinnace.archive.errors import ArchiveError, MissingItem
 from pinnace.archive.item_index import DamagedIndex, Entry, IndexParser, Span, entry_of
 from pinnace.archive.paths import ItemLocation
 from pinnace.archive.reader import ArchiveIndex
-from pinnace.browse.errors import BrowseError, IndexUnusable, MissingFile, NoParts
+from pinnace.browse.errors import BrowseError, IndexUnusable, MissingFile, NoParts, NoRoom
 from pinnace.browse.scanning import items_of_tarball
 
 T = TypeVar("T")
@@ -223,7 +223,7 @@ class StoredBackup:
                 raise BrowseError(f"backup {self.name} has no tarball") from error
             except OSError as error:
                 reason = problem_text(self._folder, error)
-                raise BrowseError(f"the tarball of backup {self.name} cannot be stored: {reason}") from error
+                raise NoRoom(f"the tarball of backup {self.name} cannot be stored: {reason}") from error
             self._tarball = path
         return self._tarball
 

@@ -22,7 +22,7 @@ from pinnace.archive.content import checksum_of, facts_of_foreign
 from pinnace.archive.errors import ArchiveError
 from pinnace.archive.item_index import DamagedIndex, Entry, IndexParser
 from pinnace.archive.paths import PREFERRED_SUFFIX, ItemLocation
-from pinnace.browse.errors import BrowseError, MissingFile
+from pinnace.browse.errors import BrowseError, MissingFile, NoRoom
 from pinnace.browse.scanning import Place, has_versions, placed_items
 from pinnace.browse.stored import Files, StoredBackup, in_batches
 
@@ -68,7 +68,10 @@ _SIDE_FILES: Final[Sequence[tuple[DownloadTargetKind, str, type | None, bool]]] 
 
 
 async def verify(backup: StoredBackup, metadata: JSONObject) -> list[Finding]:
-    """Check a backup's metadata, files and items. Errors of the store are raised; all else is a finding."""
+    """Check a backup's metadata, files and items.
+
+    Errors of the store are raised, and NoRoom; all else is a finding.
+    """
     findings = [check_metadata(backup.name, metadata)]
     listed: dict[str, list[str]] | None = None
     for kind, title, content, is_required in _SIDE_FILES:
@@ -243,10 +246,14 @@ class _Items:
             size_bytes = path.stat().st_size
             self._versions = await in_thread(has_versions, path)
             index_finding = await self._beside_index(size_bytes)
+        except NoRoom:
+            raise
         except BrowseError as error:
             return [Finding(check="tarball", result=Result.BAD, detail=str(error))]
-        except (ArchiveError, OSError) as error:
+        except ArchiveError as error:
             return [Finding(check="tarball", result=Result.BAD, detail=f"damaged: {error}")]
+        except OSError as error:
+            raise NoRoom(f"the copy of the tarball of backup {self._backup.name}: {error}") from error
         items = self._items
         findings = [self._tarball.finding("tarball", f"{items} items, {size_bytes} bytes"), index_finding]
         if self._versions:

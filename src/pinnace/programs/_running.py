@@ -15,6 +15,7 @@ from pinnace.api.values.error_texts import cause_of, error_text
 from pinnace.api.velero.backup import Backup, BackupSpec
 from pinnace.api.velero.restore import Restore, RestoreSpec
 from pinnace.api.velero.storage_location import BackupStorageLocation
+from pinnace.browse.errors import NoRoom
 from pinnace.kube.client import KubeClient
 from pinnace.kube.config import load_config
 from pinnace.kube.errors import KubeError
@@ -107,6 +108,8 @@ def translated() -> Iterator[None]:
             raise ClusterError(str(cause)) from error
         if isinstance(cause, StorageError):
             raise LocationError(str(cause)) from error
+        if isinstance(cause, NoRoom):
+            raise PinnaceError(str(cause)) from error
         if isinstance(cause, OSError):
             raise PinnaceError(f"a file of this machine cannot be used: {error_text(cause)}") from error
         if isinstance(cause, PinnaceError) and cause is not error:

@@ -4,9 +4,7 @@ import asyncio
 import errno
 import gzip
 import json
-import resource
 import shutil
-import signal
 import tarfile
 import threading
 from collections.abc import Iterator
@@ -19,6 +17,7 @@ from hypothesis import strategies as st
 from pinnace.archive import deflate, writer
 from pinnace.archive.errors import ArchiveError, ArchiveWriteError
 from pinnace.archive.writer import ArchiveWriter
+from tests.support.failing import small_disk
 from tests.unit.archive.helpers import NOW, clock, run, write_archive
 
 LONG = "resources/customresourcedefinitions.apiextensions.k8s.io/v1-preferredversion/cluster/"
@@ -106,14 +105,9 @@ def test_tarfile_reads_back_what_was_written(tmp_path: Path, members: list[tuple
 
 
 @pytest.fixture
-def small_disk() -> Iterator[None]:
-    """Files of this process cannot grow beyond 64 KiB, which is how a full disk looks to a writer."""
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (64 * 1024, before[1]))
-    yield
-    resource.setrlimit(resource.RLIMIT_FSIZE, before)
-    signal.signal(signal.SIGXFSZ, handler)
+def full_disk() -> Iterator[None]:
+    with small_disk():
+        yield
 
 
 def noise(size: int) -> bytes:
@@ -121,7 +115,7 @@ def noise(size: int) -> bytes:
     return b"".join(hash((size, number)).to_bytes(8, "big", signed=True) for number in range(size // 8))
 
 
-async def test_full_disk_is_an_error_and_leaves_no_file(tmp_path: Path, small_disk: None) -> None:
+async def test_full_disk_is_an_error_and_leaves_no_file(tmp_path: Path, full_disk: None) -> None:
     path = tmp_path / "a.tar.gz"
     with pytest.raises(ArchiveWriteError, match=r"writing a\.tar\.gz: .*[Ll]arge"):
         await write_archive(path, [(f"n{number}", noise(600_000)) for number in range(4)])
@@ -159,7 +153,7 @@ async def test_no_more_than_two_batches_wait_for_the_disk(
         ]
 
 
-async def test_full_disk_at_close_is_an_error(tmp_path: Path, small_disk: None) -> None:
+async def test_full_disk_at_close_is_an_error(tmp_path: Path, full_disk: None) -> None:
     path = tmp_path / "a.tar.gz"
     archive = await ArchiveWriter(path, clock=clock).__aenter__()
     archive.add("n", noise(200_000))  # less than a batch: nothing is written before close

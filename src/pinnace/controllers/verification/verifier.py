@@ -13,6 +13,7 @@ from pinnace.api.nonadmin.names import tenant_of
 from pinnace.api.objects import JSONObject, text
 from pinnace.api.values.times import format_time
 from pinnace.api.velero.backup import Backup, BackupPhase
+from pinnace.browse.errors import NoRoom
 from pinnace.browse.verifying import Finding
 from pinnace.browse.verifying import Result as Outcome
 from pinnace.controllers.shared.availability import Availability
@@ -86,7 +87,8 @@ class BackupVerifier:
             share: how much data of repositories is read; None for none.
 
         Raises:
-            StorageError, KubeError: the location or the cluster cannot be asked now.
+            StorageError, KubeError: the location or the cluster cannot be asked now, or the server has no
+                room for the tarball.
         """
         location = await self.locations.location(location_of(backup))
         name = location.metadata.name
@@ -125,6 +127,8 @@ class BackupVerifier:
                 except StorageError:
                     self.availability.worked(name, well=False)
                     raise
+                except NoRoom as error:
+                    raise StorageError(str(error)) from error
 
     async def note(
         self, backup: Backup, findings: Sequence[Finding], answer: str | None = None

@@ -55,6 +55,7 @@ async def verify_stored(store: BackupStore, name: str, lookup: VolumeLookup, fol
 
     Raises:
         StorageError: the location cannot be read now.
+        NoRoom: this machine cannot keep the tarball.
     """
     try:
         metadata = orjson.loads(await store.get_metadata(name))

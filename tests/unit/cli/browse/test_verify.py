@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import os
 import tarfile
 from collections.abc import Callable
 from io import BytesIO
@@ -12,6 +13,7 @@ import orjson
 import pytest
 
 from pinnace.cli.main import run
+from tests.support.failing import SMALL_DISK_BYTES, small_disk
 from tests.support.stores import golden
 from tests.support.stores.indexed_backups import config_map, secret, store
 
@@ -180,6 +182,18 @@ def test_files_that_are_missing_or_damaged_are_named(
     assert code == 1
     assert found[check][0] == "BAD"
     assert detail in found[check][1]
+
+
+def test_a_full_disk_of_this_machine_makes_no_backup_bad(location: Path, capsys: Printed) -> None:
+    directory = store(location, "b1", [])
+    (directory / "b1.tar.gz").write_bytes(os.urandom(2 * SMALL_DISK_BYTES))
+
+    with small_disk():
+        assert run(["backup", "verify", "b1"]) == 1
+
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("An error occurred: the tarball of backup b1 cannot be stored: ")
 
 
 @pytest.mark.parametrize("place", ["member", "item"])

@@ -14,9 +14,11 @@ from pinnace.api import labels
 from pinnace.api.nonadmin.names import Origin
 from pinnace.api.objects import JSONObject
 from pinnace.api.verification_answer import VerificationAnswer
+from pinnace.browse.errors import NoRoom
 from pinnace.browse.verifying import Finding
 from pinnace.browse.verifying import Result as Outcome
 from pinnace.controllers.shared.availability import Availability
+from pinnace.controllers.verification import verifier
 from pinnace.controllers.verification.requested import RequestReconciler, is_open
 from pinnace.controllers.verification.scheduled import (
     VerificationReconciler,
@@ -303,6 +305,24 @@ def test_a_location_that_cannot_be_used_is_the_answer_and_makes_no_backup_unsoun
 
     assert answer is not None
     assert answer.problem.startswith("location default cannot be used: ")
+    assert labels.VERIFIED not in scene.notes("backups", "b1")
+
+
+def test_a_server_without_room_for_the_tarball_makes_no_backup_unsound(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def no_room(*_: object) -> list[Finding]:
+        raise NoRoom("the tarball of backup b1 cannot be stored: the disk is full")
+
+    monkeypatch.setattr(verifier, "verify_stored", no_room)
+    scene.add_backup("b1")
+    requests = Requests(scene, "b1")
+    requests.ask(**{labels.VERIFY_REQUESTED: "now"})
+
+    answer = requests.run()
+
+    assert answer is not None
+    assert answer.problem == "the tarball of backup b1 cannot be stored: the disk is full"
     assert labels.VERIFIED not in scene.notes("backups", "b1")
 
 
