@@ -9,6 +9,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, 
 from contextlib import AbstractAsyncContextManager, aclosing
 from itertools import groupby, islice
 from pathlib import Path
+from secrets import token_hex
 from typing import Protocol, TypeVar
 
 import orjson
@@ -153,15 +154,16 @@ class StoredBackup:
         await self._compare_sizes(parser.tarball_bytes)
 
     async def _compare_sizes(self, indexed_bytes: int) -> None:
-        """Tell, once, if the index was written for another tarball.
+        """Tell if the index was written for another tarball; asked once.
 
         It is still used: its checksums guard what is read by it, and of a tarball that is cut off it gives
         access to what is left.
         """
         if self._tarball_bytes is None:
             return
+        ask, self._tarball_bytes = self._tarball_bytes, None
         try:
-            size_bytes = await self._tarball_bytes()
+            size_bytes = await ask()
         except MissingFile:
             doubt = "has no tarball: what its index lists cannot be restored"
         else:
@@ -171,7 +173,6 @@ class StoredBackup:
                 f"has a tarball of {size_bytes} bytes and the index of one of {indexed_bytes} bytes:"
                 f" what is listed may not be in it (`backup verify {self.name}` says more)"
             )
-        self._tarball_bytes = None
         self._tell(f"Backup {self.name} {doubt}.")
 
     async def _member(self, span: Span, needed_bytes: int) -> bytes:
@@ -213,18 +214,21 @@ class StoredBackup:
             BrowseError: it is missing, or cannot be stored.
         """
         if self._tarball is None:
-            path = self._folder / f"{len(list(self._folder.iterdir()))}.tar.gz"
+            path = self._folder / f"{token_hex(8)}.tar.gz"
             try:
                 async with self.files.stream(DownloadTargetKind.BACKUP_CONTENTS) as stream:
                     with await in_thread(path.open, "xb") as file:
                         async for block in stream:
                             await in_thread(file.write, block)
+                self._tarball = path
             except MissingFile as error:
                 raise BrowseError(f"backup {self.name} has no tarball") from error
             except OSError as error:
                 reason = problem_text(self._folder, error)
                 raise NoRoom(f"the tarball of backup {self.name} cannot be stored: {reason}") from error
-            self._tarball = path
+            finally:
+                if self._tarball is None:
+                    path.unlink(missing_ok=True)
         return self._tarball
 
     async def _spooled(self, entry: Entry) -> bytes:
@@ -241,10 +245,13 @@ class StoredBackup:
             raise BrowseError(f"the tarball of backup {self.name} cannot be read: {error}") from error
 
     def close(self) -> None:
-        """Free what was decompressed. Can be called twice."""
+        """Remove what is kept of the tarball. It is got again when it is needed again."""
         if self._spool is not None:
             self._spool.close()
             self._spool = None
+        if self._tarball is not None:
+            self._tarball.unlink(missing_ok=True)
+            self._tarball = None
 
     async def _scanned(self) -> AsyncGenerator[list[tuple[ItemLocation, bytes]], None]:
         path = await self.tarball()

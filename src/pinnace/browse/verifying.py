@@ -5,7 +5,7 @@ does not grow with the number of items; only the resource list is in memory as a
 """
 
 import zlib
-from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import aclosing
 from enum import StrEnum
 from hashlib import sha256
@@ -23,11 +23,11 @@ from pinnace.archive.errors import ArchiveError
 from pinnace.archive.item_index import DamagedIndex, Entry, IndexParser
 from pinnace.archive.paths import PREFERRED_SUFFIX, ItemLocation
 from pinnace.browse.errors import BrowseError, MissingFile, NoRoom
+from pinnace.browse.problems import Problems
 from pinnace.browse.scanning import Place, has_versions, placed_items
 from pinnace.browse.stored import Files, StoredBackup, in_batches
 
 _MAX_SIDE_FILE_BYTES: Final = 256 << 20
-_NAMED: Final = 5
 _FINISHED: Final = frozenset({"Completed", "PartiallyFailed"})
 _ITEMS_AT_ONCE_BYTES: Final = 1 << 20
 
@@ -151,27 +151,10 @@ async def _unpacked(files: Files, kind: DownloadTargetKind, *, keep: bool) -> by
     return b"".join(parts)
 
 
-class _Problems:
-    """Problems of one kind: all are counted, the first are named."""
-
-    def __init__(self) -> None:
-        self.count = 0
-        self._named: list[str] = []
-
-    def add(self, text: str) -> None:
-        self.count += 1
-        if len(self._named) < _NAMED:
-            self._named.append(text)
-
-    def add_all(self, texts: Iterable[str]) -> None:
-        for text in texts:
-            self.add(text)
-
-    def finding(self, check: str, detail: str) -> Finding:
-        if not self.count:
-            return Finding(check=check, result=Result.OK, detail=detail)
-        more = f"; and {self.count - len(self._named)} more" if self.count > len(self._named) else ""
-        return Finding(check=check, result=Result.BAD, detail="; ".join(self._named) + more)
+def _finding(problems: Problems, check: str, detail: str) -> Finding:
+    """BAD with the problems, or ok with the detail."""
+    result = Result.BAD if problems.count else Result.OK
+    return Finding(check=check, result=result, detail=str(problems) if problems.count else detail)
 
 
 class _Copies:
@@ -182,7 +165,7 @@ class _Copies:
     """
 
     def __init__(self) -> None:
-        self.problems = _Problems()
+        self.problems = Problems()
         self.count = 0
         self._last: tuple[ItemLocation, bytes] | None = None
         self._single: dict[tuple[str, str, str], tuple[ItemLocation, bytes]] = {}
@@ -206,7 +189,7 @@ class _Copies:
         for location, _ in self._single.values():
             which = "under its version" if not location.version_directory else "without version"
             self.problems.add(f"{_name(location)} has no copy {which}")
-        return self.problems.finding("copies of items", f"{self.count} pairs")
+        return _finding(self.problems, "copies of items", f"{self.count} pairs")
 
     def _keep(self, location: ItemLocation, content: bytes) -> None:
         digest = sha256(content).digest()
@@ -235,7 +218,7 @@ class _Items:
         if listed is not None:
             # Each list is dropped once its set exists, so that all names are in memory once.
             self._listed = {kind: set(listed.pop(kind)) for kind in list(listed)}
-        self._tarball, self._index, self._list = _Problems(), _Problems(), _Problems()
+        self._tarball, self._index, self._list = Problems(), Problems(), Problems()
         self._items = 0
         self._copies = _Copies()
         self._versions = False
@@ -255,7 +238,7 @@ class _Items:
         except OSError as error:
             raise NoRoom(f"the copy of the tarball of backup {self._backup.name}: {error}") from error
         items = self._items
-        findings = [self._tarball.finding("tarball", f"{items} items, {size_bytes} bytes"), index_finding]
+        findings = [_finding(self._tarball, "tarball", f"{items} items, {size_bytes} bytes"), index_finding]
         if self._versions:
             findings.append(self._copies.finding())
         if self._listed is not None:
@@ -263,7 +246,7 @@ class _Items:
                 self._list.add_all(
                     f"{kind} {name} is listed, but not in the tarball" for name in sorted(names)
                 )
-            findings.append(self._list.finding("resource list = content", f"{items} items"))
+            findings.append(_finding(self._list, "resource list = content", f"{items} items"))
         return findings
 
     async def _beside_index(self, size_bytes: int) -> Finding:
@@ -307,7 +290,7 @@ class _Items:
         self._index.add_all(f"{_name(location)} is not in the index" for location in early)
         if parser.tarball_bytes != size_bytes:
             self._index.add(f"it belongs to a tarball of {parser.tarball_bytes} bytes; this has {size_bytes}")
-        return self._index.finding("index", f"{parser.items} checksums")
+        return _finding(self._index, "index", f"{parser.items} checksums")
 
     def _checked(self, tarball: Path) -> Iterator[tuple[ItemLocation, _Stored]]:
         """Check the items themselves; yields each that an index has, with what it has of it. Runs in threads.

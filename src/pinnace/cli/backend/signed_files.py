@@ -94,7 +94,14 @@ async def _answer(
     """
     address = URL(url)
     for _ in range(1 + MOST_REDIRECTS):
-        response = await session.get(address, ssl=_tls(trusted), headers=headers, allow_redirects=False)
+        try:
+            # Each byte of a header ends a silence, as in `_blocks`.
+            async with asyncio.timeout(SLOW_SECONDS):
+                response = await session.get(
+                    address, ssl=_tls(trusted), headers=headers, allow_redirects=False
+                )
+        except TimeoutError as error:
+            raise CommandError(f"download from {address.authority} failed: no answer in time") from error
         location = response.headers.get("Location")
         if response.status not in (301, 302, 303, 307, 308) or location is None:
             return response

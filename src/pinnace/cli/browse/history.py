@@ -92,8 +92,10 @@ async def _steps(library: Library, choice: Choice, rules: Rules) -> list[Step]:
             entry = await only_item(backup, choice)
             if entry is None:
                 # A backup whose filters leave the object out says nothing about it.
+                backup.close()  # there may be no room for all tarballs
                 if before is not None and _covers(found, before[1]):
                     steps.append(Step(name, started, "removed"))
+                    before[0].close()
                     before = None
                 continue
             after = backup, entry
@@ -101,6 +103,8 @@ async def _steps(library: Library, choice: Choice, rules: Rules) -> list[Step]:
             if step is not None:
                 what, fields = step
                 steps.append(Step(name, started, what, fields))
+            if before is not None:
+                before[0].close()
             before = after
     return steps
 

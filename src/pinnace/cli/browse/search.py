@@ -13,6 +13,7 @@ from pinnace.archive.item_index import Entry
 from pinnace.browse.choosing import Choice
 from pinnace.browse.comparing import member_path
 from pinnace.browse.masking import masked
+from pinnace.browse.problems import Problems
 from pinnace.browse.stored import StoredBackup
 from pinnace.cli.browse.opening import Library, browse, chosen, title_of
 from pinnace.cli.browse.options import SearchOptions
@@ -24,7 +25,6 @@ FOUND, NOTHING = 0, 1
 _MAX_DEPTH = 100
 _MAX_PENDING = 5000
 _MAX_HITS = 10_000
-_NAMED = 5
 _AROUND = 60
 
 
@@ -48,10 +48,10 @@ def search(ctx: click.Context, options: SearchOptions) -> int:
         raise InvalidInput("the text to search is empty")
     choice = chosen(options, options, ())
 
-    async def work(library: Library) -> tuple[list[Hit], list[str]]:
+    async def work(library: Library) -> tuple[list[Hit], Problems]:
         wanted = names or [backup["metadata"]["name"] for backup in await library.all()]
         hits: list[Hit] = []
-        skipped: list[str] = []
+        skipped = Problems()
         for name in wanted:
             with library.unless_unreadable(name) if options.all else nullcontext():
                 backup = await library.open(name)
@@ -60,6 +60,7 @@ def search(ctx: click.Context, options: SearchOptions) -> int:
                         hits.append(hit)
                         if len(hits) > _MAX_HITS:
                             raise InvalidInput(f"more than {_MAX_HITS} places: search a longer text")
+                backup.close()  # with --all there may be no room for all tarballs
         return hits, skipped
 
     hits, skipped = browse(ctx, options, work)
@@ -87,14 +88,13 @@ def search(ctx: click.Context, options: SearchOptions) -> int:
         place = "any backup" if options.all else f"backup {printable(names[0])}"
         more = "" if options.content else "; --content looks at all values, not only names and labels"
         click.echo(f"The text was not found in {place}{more}.", err=True)
-    if skipped:
-        more = f" and {len(skipped) - _NAMED} more" if len(skipped) > _NAMED else ""
-        complain(f"Not searched, as they are no JSON that can be read: {', '.join(skipped[:_NAMED])}{more}.")
+    if skipped.count:
+        complain(f"Not searched, as they are no JSON that can be read: {skipped}.")
     return FOUND if hits else NOTHING
 
 
 async def _hits(
-    backup: StoredBackup, choice: Choice, text: str, options: SearchOptions, skipped: list[str]
+    backup: StoredBackup, choice: Choice, text: str, options: SearchOptions, skipped: Problems
 ) -> AsyncGenerator[Hit, None]:
     pending: list[Entry] = []
     async with aclosing(backup.entries()) as batches:
@@ -119,7 +119,7 @@ async def _hits(
 
 
 async def _in_contents(
-    backup: StoredBackup, entries: list[Entry], text: str, options: SearchOptions, skipped: list[str]
+    backup: StoredBackup, entries: list[Entry], text: str, options: SearchOptions, skipped: Problems
 ) -> AsyncGenerator[Hit, None]:
     """Search items; those whose content is no JSON are added to `skipped`."""
     async with aclosing(backup.contents(entries)) as contents:
@@ -127,7 +127,7 @@ async def _in_contents(
             try:
                 obj = orjson.loads(content)
             except orjson.JSONDecodeError:
-                skipped.append(f"{title_of(entry)} (backup {backup.name})")
+                skipped.add(f"{title_of(entry)} (backup {backup.name})")
                 continue
             if isinstance(obj, dict) and not options.show_secrets:
                 obj = masked(obj, entry.resource)

@@ -87,6 +87,7 @@ async def _verified(
         findings = await server.findings(name)
     else:
         findings = await verify(backup, metadata)
+        backup.close()  # with --all there may be no room for all tarballs
         findings += await _volumes(library, name, metadata, options, server)
     if not options.restore:
         return findings

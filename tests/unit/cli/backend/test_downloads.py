@@ -5,7 +5,7 @@ import base64
 import gzip
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from io import BytesIO
 from pathlib import Path
 from typing import Any, cast
@@ -249,6 +249,27 @@ async def test_a_store_that_hardly_sends_anything_does_not_hold_the_command(
             CommandError, match=r"download from 127\.0\.0\.1:\d+ failed: it sent only \d+ bytes in"
         ):
             await fetched(url, CONTENTS)
+
+
+async def test_headers_that_hardly_come_do_not_hold_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(signed_files, "SLOW_SECONDS", 0.05)
+
+    async def drip(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\nX-Name: ")
+        while not reader.at_eof():
+            writer.write(b"x")
+            with suppress(TimeoutError):
+                await asyncio.wait_for(reader.read(1), 0.01)
+        writer.close()
+        hung_up.set()
+
+    hung_up = asyncio.Event()
+    async with await asyncio.start_server(drip, "127.0.0.1", 0) as server:
+        host = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        with pytest.raises(CommandError, match=rf"^download from {host} failed: no answer in time$"):
+            await asyncio.wait_for(fetched(f"http://{host}/file?signature=secret"), 20)
+        await asyncio.wait_for(hung_up.wait(), 20)
 
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])

@@ -12,6 +12,7 @@ from typing import Any
 import orjson
 import pytest
 
+from pinnace.browse.stored import StoredBackup
 from pinnace.cli.main import run
 from tests.support.failing import SMALL_DISK_BYTES, small_disk
 from tests.support.stores import golden
@@ -182,6 +183,31 @@ def test_files_that_are_missing_or_damaged_are_named(
     assert code == 1
     assert found[check][0] == "BAD"
     assert detail in found[check][1]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["verify", "--all"], ["search", "--all", "x", "--content"], ["history", "cm/a"]],
+    ids=["verify", "search", "history"],
+)
+def test_no_more_than_two_tarballs_are_kept_at_once(
+    location: Path, monkeypatch: pytest.MonkeyPatch, words: list[str]
+) -> None:
+    for number in range(5):
+        store(location, f"b{number}", [config_map("a", x=str(number))], index=False, day=number)
+    kept: list[int] = []
+    tarball = StoredBackup.tarball
+
+    async def watched(self: StoredBackup) -> Path:
+        path = await tarball(self)
+        kept.append(len(list(path.parent.glob("*.tar.gz"))))
+        return path
+
+    monkeypatch.setattr(StoredBackup, "tarball", watched)
+    run(words if words[0] == "history" else ["backup", *words])
+
+    assert len(kept) >= 5
+    assert max(kept) <= (2 if words[0] == "history" else 1)
 
 
 def test_a_full_disk_of_this_machine_makes_no_backup_bad(location: Path, capsys: Printed) -> None:
