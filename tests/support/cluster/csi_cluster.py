@@ -184,7 +184,9 @@ async def csi_cluster(cluster: NodeCluster, client: KubeClient, logs: Path) -> A
         "csi-snapshotter": [*inside, programs["csi-snapshotter"], f"--csi-address={SOCKET}", kubeconfig],
         "snapshot-controller": [programs["snapshot-controller"], kubeconfig],
     }
-    with contextlib.ExitStack() as stack:
+    async with contextlib.AsyncExitStack() as stack:
+        # Comes last. As long as the kubelet knows this driver, nobody can see whether it knows the next one.
+        stack.push_async_callback(eventually, lambda: _is_forgotten(client, node.name))
         stack.callback(lambda: _detach(found.disks))
         for name, argv in argvs.items():
             process = ManagedProcess(name, [str(part) for part in argv], log=logs / f"{name}.log")
@@ -202,6 +204,10 @@ async def _is_registered(client: KubeClient, node: str) -> bool:
     except NotFound:
         return False
     return any(driver["name"] == DRIVER for driver in found["spec"].get("drivers") or [])
+
+
+async def _is_forgotten(client: KubeClient, node: str) -> bool:
+    return not await _is_registered(client, node)
 
 
 async def _create_classes(client: KubeClient, kinds: SnapshotKinds) -> None:

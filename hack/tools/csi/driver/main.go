@@ -15,6 +15,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -43,12 +44,31 @@ func main() {
 	csi.RegisterIdentityServer(main, d)
 	csi.RegisterControllerServer(main, controller{driver: d})
 	csi.RegisterNodeServer(main, node{driver: d})
-	registrar := grpc.NewServer()
-	registration.RegisterRegistrationServer(registrar, d)
-	ended := make(chan error)
-	go func() { ended <- main.Serve(listen(d.socket)) }()
-	go func() { ended <- registrar.Serve(listen(os.Args[5])) }()
-	log.Fatal(<-ended)
+	// The kubelet asks the driver as soon as there is a registration socket, and does not ask twice.
+	listener, ended := listen(d.socket), make(chan error)
+	go func() { ended <- main.Serve(listener) }()
+	told := make(chan os.Signal, 1)
+	signal.Notify(told, syscall.SIGTERM)
+	for {
+		d.refused = make(chan struct{}, 1)
+		registrar := grpc.NewServer()
+		registration.RegisterRegistrationServer(registrar, d)
+		listener := listen(os.Args[5])
+		go func() {
+			if err := registrar.Serve(listener); err != nil {
+				ended <- err
+			}
+		}()
+		select {
+		case err := <-ended:
+			log.Fatal(err)
+		case <-told:
+			registrar.Stop() // and removes its socket, by which the kubelet forgets the driver
+			return
+		case <-d.refused:
+			registrar.GracefulStop() // the kubelet looks again at a new socket only
+		}
+	}
 }
 
 func listen(path string) net.Listener {
@@ -66,6 +86,7 @@ type driver struct {
 	csi.UnimplementedIdentityServer
 	registration.UnsafeRegistrationServer
 	name, node, directory, socket string
+	refused                       chan struct{}
 }
 
 func (d *driver) volume(id string) string   { return filepath.Join(d.directory, "volumes", id) }
@@ -99,6 +120,12 @@ func (d *driver) NotifyRegistrationStatus(
 	_ context.Context, told *registration.RegistrationStatus,
 ) (*registration.RegistrationStatusResponse, error) {
 	log.Printf("registered: %v %s", told.PluginRegistered, told.Error)
+	if !told.PluginRegistered {
+		select {
+		case d.refused <- struct{}{}:
+		default: // is being seen to
+		}
+	}
 	return &registration.RegistrationStatusResponse{}, nil
 }
 
