@@ -129,7 +129,7 @@ delete = delete_command(
     "backups",
     short_help="Delete backups and everything that belongs to them.",
     help="Delete backups: with a server by request, with --location at once. A backup is not deleted while"
-    " data of its volumes would be left behind.",
+    " data of its volumes would be left behind. Its restores, their logs and their results go with it.",
     volume_data=_volume_data,
 )
 _BROWSE = "pinnace.cli.browse.commands"

@@ -1,10 +1,11 @@
 """Implements `backup verify`."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import click
 
 from pinnace.api.objects import JSONObject, member
+from pinnace.browse.errors import NoRoom
 from pinnace.browse.verifying import Finding, Result, verify
 from pinnace.cli.backend.location import LocationBackend, UnreadableMetadata
 from pinnace.cli.browse.opening import Library, browse
@@ -13,7 +14,7 @@ from pinnace.cli.browse.requested import VerifyingServer, verifying_server
 from pinnace.cli.browse.rows import check_format, print_data, print_table
 from pinnace.cli.browse.trial import trial_findings
 from pinnace.cli.browse.volumes import check_volume_options, volume_lookup
-from pinnace.cli.errors import CommandError, InvalidInput
+from pinnace.cli.errors import CommandError, InvalidInput, aggregate
 from pinnace.cli.kinds import BACKUP
 
 SOUND, UNSOUND = 0, 1
@@ -28,38 +29,56 @@ def verify_backups(ctx: click.Context, options: VerifyOptions) -> int:
         raise InvalidInput("--include-namespaces is for --restore")
     check_volume_options(ctx, options)
 
-    async def work(library: Library) -> dict[str, list[Finding]]:
+    found: dict[str, list[Finding]] = {}
+
+    async def work(library: Library) -> list[str]:
         names = options.names or await _all_names(library)
         if isinstance(library.backend, LocationBackend):
-            return {name: await _verified(library, name, options) for name in names}
+            return await _verify_each(library, names, options, found)
         async with verifying_server(library.settings, options.read_data) as server:
             if isinstance(server, str) and options.read_data:
                 raise CommandError(f"--read-data needs --location, or a server: {server}")
-            return {name: await _verified(library, name, options, server) for name in names}
+            return await _verify_each(library, names, options, found, server)
 
-    found = browse(ctx, options, work)
-    if form in ("json", "yaml"):
-        print_data([_as_data(name, findings) for name, findings in found.items()], form)
-    else:
-        rows = (
-            (name, finding.check, finding.result, finding.detail)
-            for name, findings in found.items()
-            for finding in findings
-        )
-        print_table(("BACKUP", "CHECK", "RESULT", "DETAILS"), rows)
+    try:
+        without_room = browse(ctx, options, work)
+    finally:
+        if found:  # before an error too: what is known of some backups is not lost with the others
+            _print(found, form)
+    if not found:
+        _print(found, form)
+    if without_room:
+        raise CommandError(aggregate(without_room))
     bad = [name for name, findings in found.items() if any(finding.is_problem for finding in findings)]
     return UNSOUND if bad else SOUND
+
+
+def _print(found: Mapping[str, Sequence[Finding]], form: str) -> None:
+    if form in ("json", "yaml"):
+        print_data([_as_data(name, findings) for name, findings in found.items()], form)
+        return
+    rows = (
+        (name, finding.check, finding.result, finding.detail)
+        for name, findings in found.items()
+        for finding in findings
+    )
+    print_table(("BACKUP", "CHECK", "RESULT", "DETAILS"), rows)
 
 
 def _as_data(name: str, findings: Sequence[Finding]) -> JSONObject:
     return {
         "backup": name,
-        "sound": not any(finding.is_problem for finding in findings),
+        "sound": not any(finding.is_problem or _is_unread(finding) for finding in findings),
         "checks": [
             {"check": finding.check, "result": str(finding.result), "details": finding.detail}
             for finding in findings
         ],
     }
+
+
+def _is_unread(finding: Finding) -> bool:
+    """Whether nothing is known of the backup's objects, because this machine has no room for them."""
+    return finding.check == "tarball" and finding.result == Result.UNCHECKED
 
 
 async def _all_names(library: Library) -> list[str]:
@@ -68,6 +87,24 @@ async def _all_names(library: Library) -> list[str]:
     if isinstance(library.backend, LocationBackend):
         names += await library.backend.unreadable(BACKUP.plural, besides=names)
     return names
+
+
+async def _verify_each(
+    library: Library,
+    names: Sequence[str],
+    options: VerifyOptions,
+    found: dict[str, list[Finding]],
+    server: VerifyingServer | str = "",
+) -> list[str]:
+    """Verify backups into `found`. Returns the errors of those too big for this machine; others may fit."""
+    errors = []
+    for name in names:
+        try:
+            found[name] = await _verified(library, name, options, server)
+        except NoRoom as error:
+            found[name] = [Finding(check="tarball", result=Result.UNCHECKED, detail=str(error))]
+            errors.append(str(error))
+    return errors
 
 
 async def _verified(

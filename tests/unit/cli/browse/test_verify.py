@@ -12,8 +12,10 @@ from typing import Any
 import orjson
 import pytest
 
+from pinnace.api.objects import JSONObject
 from pinnace.browse.stored import StoredBackup
 from pinnace.cli.main import run
+from pinnace.storage.errors import StorageError
 from tests.support.failing import SMALL_DISK_BYTES, small_disk
 from tests.support.stores import golden
 from tests.support.stores.indexed_backups import config_map, secret, store
@@ -31,9 +33,14 @@ def checks(capsys: Printed, *words: str) -> tuple[int, dict[str, tuple[str, str]
 
 @pytest.fixture
 def directory(location: Path) -> Path:
-    made = store(location, "b1", [config_map("a", x="1"), config_map("b"), secret("c")])
-    (made / "b1-volumesnapshots.json.gz").write_bytes(gzip.compress(b"null\n", mtime=0))
-    (made / "b1-logs.gz").write_bytes(gzip.compress(b"a line\n", mtime=0))
+    return _whole(location, "b1", [config_map("a", x="1"), config_map("b"), secret("c")])
+
+
+def _whole(location: Path, name: str, objects: list[JSONObject]) -> Path:
+    """A backup with all files that every backup has."""
+    made = store(location, name, objects)
+    (made / f"{name}-volumesnapshots.json.gz").write_bytes(gzip.compress(b"null\n", mtime=0))
+    (made / f"{name}-logs.gz").write_bytes(gzip.compress(b"a line\n", mtime=0))
     return made
 
 
@@ -218,8 +225,51 @@ def test_a_full_disk_of_this_machine_makes_no_backup_bad(location: Path, capsys:
         assert run(["backup", "verify", "b1"]) == 1
 
     out, err = capsys.readouterr()
-    assert out == ""
+    assert "BAD" not in out
     assert err.startswith("An error occurred: the tarball of backup b1 cannot be stored: ")
+
+
+def test_a_backup_too_big_for_this_machine_does_not_hide_the_others(location: Path, capsys: Printed) -> None:
+    for name in ("b1", "b2", "b3"):
+        directory = _whole(location, name, [config_map("a")])
+        if name == "b2":
+            (directory / "b2.tar.gz").write_bytes(os.urandom(2 * SMALL_DISK_BYTES))
+
+    with small_disk():
+        assert run(["backup", "verify", "--all", "-o", "json"]) == 1
+
+    out, err = capsys.readouterr()
+    found = json.loads(out)
+    tarballs = {
+        each["backup"]: check["result"]
+        for each in found
+        for check in each["checks"]
+        if check["check"] == "tarball"
+    }
+    assert {each["backup"]: each["sound"] for each in found} == {"b1": True, "b2": False, "b3": True}
+    assert tarballs == {"b1": "ok", "b2": "not checked", "b3": "ok"}
+    assert err.startswith("An error occurred: the tarball of backup b2 cannot be stored: ")
+
+
+def test_what_was_found_before_the_store_failed_is_printed(
+    location: Path, monkeypatch: pytest.MonkeyPatch, capsys: Printed
+) -> None:
+    for name in ("b1", "b2"):
+        store(location, name, [config_map("a")])
+    tarball = StoredBackup.tarball
+
+    async def cut(self: StoredBackup) -> Path:
+        if self.name == "b2":
+            raise StorageError("the store is gone")
+        return await tarball(self)
+
+    monkeypatch.setattr(StoredBackup, "tarball", cut)
+
+    assert run(["backup", "verify", "--all", "-o", "json"]) == 1
+
+    out, err = capsys.readouterr()
+    assert [each["backup"] for each in json.loads(out)] == ["b1"]
+    assert "the store is gone" in err
 
 
 @pytest.mark.parametrize("place", ["member", "item"])
