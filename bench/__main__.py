@@ -10,22 +10,19 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from bench import machine, results
-from bench.browse import OBJECTS as BROWSE_OBJECTS
-from bench.browse import measure_browse
-from bench.cluster import BenchCluster
 from bench.figures import Figure, text_table
-from bench.flood import measure_flood
-from bench.generate import Generator
-from bench.idle_server import measure_idle
-from bench.kopia import measure_kopia
-from bench.long_queue import measure_queue
+from bench.floor.cluster import BenchCluster
+from bench.floor.generate import Generator
+from bench.floor.posting import CreateFailed
 from bench.measure import SampleFailed
-from bench.nonadmin import measure_nonadmin
-from bench.plugins import OBJECTS as ITEMS
-from bench.plugins import measure_plugins
-from bench.posting import CreateFailed
-from bench.restic import SIZE_MEBIBYTES, measure_restic
-from bench.scenarios import (
+from bench.scenarios.browse import OBJECTS as BROWSE_OBJECTS
+from bench.scenarios.browse import measure_browse
+from bench.scenarios.flood import measure_flood
+from bench.scenarios.idle_server import measure_idle
+from bench.scenarios.kopia import measure_kopia
+from bench.scenarios.long_queue import measure_queue
+from bench.scenarios.nonadmin import measure_nonadmin
+from bench.scenarios.objects import (
     BACKUP_TARGET,
     PINNACE,
     RESTORE_TARGET,
@@ -37,7 +34,10 @@ from bench.scenarios import (
     memory_figure,
     speed_figures,
 )
-from bench.soak import MINUTES, measure_soak
+from bench.scenarios.plugins import OBJECTS as ITEMS
+from bench.scenarios.plugins import measure_plugins
+from bench.scenarios.restic import SIZE_MEBIBYTES, measure_restic
+from bench.scenarios.soak import MINUTES, measure_soak
 from hack.cluster.errors import ClusterError
 
 SCENARIOS = (

@@ -7,7 +7,7 @@ from pathlib import Path
 import orjson
 import pytest
 
-from bench.generate import GROUP, CreateRequest, Generator
+from bench.floor.generate import GROUP, CreateRequest, Generator
 from examples import report
 from examples.application import application
 from examples.compare import Key, World, compare_worlds

@@ -7,7 +7,7 @@ import pytest
 from bench import results
 from bench.figures import Figure, Rule, Series, Target, Unit, markdown_table, text_table
 from bench.measure import Sample
-from bench.scenarios import OURS, OURS_IN_PROCESS, speed_figures
+from bench.scenarios.objects import OURS, OURS_IN_PROCESS, speed_figures
 
 TARGET = Target(first=1.5, aim=1.1)
 

@@ -6,9 +6,9 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.cluster import COLLECTIONS, as_new
-from bench.floor_create import read_waves, write_waves
-from bench.generate import CreateRequest
+from bench.floor.cluster import COLLECTIONS, as_new
+from bench.floor.create import read_waves, write_waves
+from bench.floor.generate import CreateRequest
 
 REQUESTS = st.builds(
     CreateRequest,

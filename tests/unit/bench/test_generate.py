@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.generate import SHARES, CreateRequest, Generator, _text_pool
+from bench.floor.generate import SHARES, CreateRequest, Generator, _text_pool
 
 
 def everything(generator: Generator) -> list[CreateRequest]:

@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from bench.idle_server import Idle, figures, request_name
+from bench.scenarios.idle_server import Idle, figures, request_name
 from hack.cluster.faults import RequestHead
 
 

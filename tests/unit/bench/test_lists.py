@@ -2,8 +2,8 @@
 
 import pytest
 
-from bench.floor_list import page_url
-from bench.lists import continue_token, list_paths
+from bench.floor.list import page_url
+from bench.floor.lists import continue_token, list_paths
 
 ALL = ["create", "delete", "get", "list", "watch"]
 

@@ -3,7 +3,7 @@
 import pytest
 
 from bench.figures import MEBIBYTE
-from bench.soak import Sample, Soak, slope
+from bench.scenarios.soak import Sample, Soak, slope
 
 
 def test_the_slope_is_that_of_a_line_through_noise() -> None:

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.figures import MEBIBYTE, Figure, Rule, Series, Unit
-from bench.idle_server import (
+from bench.measure import SampleFailed
+from bench.scenarios.idle_server import (
     create_credentials,
     create_location,
     create_object,
@@ -23,7 +24,6 @@ from bench.idle_server import (
     resident_bytes,
     running_server,
 )
-from bench.measure import SampleFailed
 from hack.cluster.control_plane import ControlPlane
 from hack.cluster.stores.s3 import S3Server
 from pinnace.kube.client import KubeClient

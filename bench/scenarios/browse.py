@@ -19,9 +19,9 @@ from typing import Final
 import orjson
 
 from bench.figures import MEBIBYTE, Figure, Rule, Series, Target, Unit
-from bench.generate import Generator
+from bench.floor.generate import Generator
 from bench.measure import Sample, run
-from bench.scenarios import PINNACE
+from bench.scenarios.objects import PINNACE
 from hack.cluster.stores.s3 import Bucket, S3Server
 from pinnace.archive.deflate import inflate
 from pinnace.archive.tarformat import MemberDirectory

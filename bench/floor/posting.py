@@ -5,8 +5,8 @@ from collections.abc import Iterable, Iterator
 
 import aiohttp
 
-from bench.access import Access
-from bench.generate import CreateRequest
+from bench.floor.access import Access
+from bench.floor.generate import CreateRequest
 
 IN_FLIGHT = 32
 REQUEST_SECONDS = 60.0

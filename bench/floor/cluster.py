@@ -14,11 +14,11 @@ from typing import Any, Self
 import aiohttp
 import orjson
 
-from bench.access import Access
-from bench.floor_create import write_waves
-from bench.generate import GROUP, SHARES, CreateRequest, Generator
-from bench.lists import PAGE_ITEMS, continue_token, list_paths
-from bench.posting import create_all, open_session
+from bench.floor.access import Access
+from bench.floor.create import write_waves
+from bench.floor.generate import GROUP, SHARES, CreateRequest, Generator
+from bench.floor.lists import PAGE_ITEMS, continue_token, list_paths
+from bench.floor.posting import create_all, open_session
 from hack.cluster.control_plane import ControlPlane, Options
 
 READY_SECONDS = 60.0

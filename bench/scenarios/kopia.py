@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 from bench.figures import Figure, Rule, Series, Target, Unit
-from bench.generate import SEED
+from bench.floor.generate import SEED
 from hack.cluster import binaries
 from pinnace.kube.client import KubeClient
 from pinnace.kube.resources import SECRETS, APIResource

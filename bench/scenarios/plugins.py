@@ -1,4 +1,4 @@
-"""The cost of an item action in another process: `python -m bench.plugins`, or the scenario `plugins`.
+"""The cost of an item action in another process: `python -m bench.scenarios.plugins` (scenario `plugins`).
 
 Sends 10,000 generated pods through the backup item action of the sample plugin: our own program, and the one
 that Velero's framework was compiled into, with as many items at once as the backup engine takes and with
@@ -129,7 +129,7 @@ def measure_plugins(folder: Path, count: int, runs: int, say: Say) -> list[Figur
 
 def main(arguments: Sequence[str]) -> int:
     """Run it alone."""
-    parser = argparse.ArgumentParser(prog="python -m bench.plugins", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m bench.scenarios.plugins", description=__doc__)
     parser.add_argument("--objects", type=int, default=OBJECTS, help=f"items of a sample ({OBJECTS})")
     parser.add_argument("--runs", type=int, default=5, help="samples of each candidate (5)")
     options = parser.parse_args(arguments)

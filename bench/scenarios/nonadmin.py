@@ -1,4 +1,4 @@
-"""Self-service with many tenants: `python -m bench.nonadmin`, or the scenario `nonadmin`.
+"""Self-service with many tenants: `python -m bench.scenarios.nonadmin`, or the scenario `nonadmin`.
 
 The cost of one change, the time until near queue positions are those of a model, and the cost of serving a
 long queue. The control plane is its own; the backup server is simulated here, so that only self-service is
@@ -425,7 +425,7 @@ def measure_nonadmin(
 
 def main() -> int:
     """Run it alone."""
-    parser = argparse.ArgumentParser(prog="python -m bench.nonadmin", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m bench.scenarios.nonadmin", description=__doc__)
     parser.add_argument("--requests", type=int, default=REQUESTS)
     parser.add_argument("--namespaces", type=int, default=NAMESPACE_COUNT)
     parser.add_argument("--finishes", type=int, default=FINISHES)

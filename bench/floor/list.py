@@ -1,6 +1,6 @@
 """The floor for backup: list every page of every resource and throw the bytes away.
 
-A program of its own: `python -m bench.floor_list ACCESS PATHS CLIENT LANES`; prints one JSON object. LANES
+A program of its own: `python -m bench.floor.list ACCESS PATHS CLIENT LANES`; prints one JSON object. LANES
 resources are listed side by side, each over a connection of its own.
 """
 
@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
-from bench.access import Access
-from bench.lists import PAGE_ITEMS, continue_token
+from bench.floor.access import Access
+from bench.floor.lists import PAGE_ITEMS, continue_token
 
 REQUEST_SECONDS = 60
 Result = tuple[int, int]
@@ -43,7 +43,7 @@ async def _aiohttp_lane(session: Any, queue: Iterator[str]) -> Result:
 
 
 async def _aiohttp(access: Access, paths: list[str], lanes: int) -> Result:
-    from bench.posting import open_session  # pycurl's process shall not pay for the import
+    from bench.floor.posting import open_session  # pycurl's process shall not pay for the import
 
     queue = iter(paths)
     async with open_session(access, lanes) as session, asyncio.TaskGroup() as group:

@@ -1,4 +1,4 @@
-"""The command's work without the start of its process: `python -m bench.in_process ARGUMENTS...`.
+"""The command's work without the start of its process: `python -m bench.scenarios.in_process ARGUMENTS...`.
 
 Imports everything that the engines need, then times one run of the command line in this very process. Prints
 one JSON object on the last line; the exit code is the command's. With `--without-index` as the first argument

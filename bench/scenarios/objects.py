@@ -10,15 +10,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from bench import measure
-from bench.cluster import BenchCluster
 from bench.figures import MEBIBYTE, Figure, Rule, Series, Target, Unit
-from bench.generate import SEED
-from bench.in_process import CHECKSUMS_ALONE, WITHOUT_INDEX
+from bench.floor.cluster import BenchCluster
+from bench.floor.generate import SEED
 from bench.measure import Sample
+from bench.scenarios.in_process import CHECKSUMS_ALONE, WITHOUT_INDEX
 
 PYTHON = sys.executable
 PINNACE = Path(sys.executable).with_name("pinnace")
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 SAMPLE_SECONDS = 1_800.0
 START_SAMPLES = 15
 BACKUP_CLIENTS = (("aiohttp", 1), ("aiohttp", 4), ("pycurl", 1), ("pycurl", 4))
@@ -97,7 +97,7 @@ class Bench:
 
     def _list_floors(self) -> dict[str, Candidate]:
         return {
-            f"{client} x{lanes}": self._floor("bench.floor_list", self.cluster.paths_file, client, lanes)
+            f"{client} x{lanes}": self._floor("bench.floor.list", self.cluster.paths_file, client, lanes)
             for client, lanes in usable_clients(BACKUP_CLIENTS)
         }
 
@@ -110,7 +110,7 @@ class Bench:
             candidates[OURS_IN_PROCESS] = lambda _number: self._restore(in_process=True)
             for client, in_flight in usable_clients(CREATE_CLIENTS):
                 candidates[f"{client} x{in_flight}"] = self._floor(
-                    "bench.floor_create", self.cluster.requests_file, client, in_flight
+                    "bench.floor.create", self.cluster.requests_file, client, in_flight
                 )
         return self._interleave("restore", candidates, warm_up=floors, before=self.cluster.empty)
 
@@ -123,7 +123,7 @@ class Bench:
         return sample
 
     def _index_replaced(self, by: str, number: int) -> Sample:
-        command = [PYTHON, "-m", "bench.in_process", by, "--location", str(self.location)]
+        command = [PYTHON, "-m", "bench.scenarios.in_process", by, "--location", str(self.location)]
         name = f"plain-{number}"
         sample = self._run([*command, "backup", "create", name])
         shutil.rmtree(self.location / "backups" / name)
@@ -138,7 +138,7 @@ class Bench:
         )
 
     def _pinnace(self, *arguments: str, in_process: bool) -> Sample:
-        program: list[str | Path] = [PYTHON, "-m", "bench.in_process"] if in_process else [PINNACE]
+        program: list[str | Path] = [PYTHON, "-m", "bench.scenarios.in_process"] if in_process else [PINNACE]
         return self._run([*program, *arguments])
 
     def _floor(self, module: str, file: Path, client: str, number: int) -> Candidate:

@@ -1,4 +1,4 @@
-"""The cost of a server that has nothing to do: `python -m bench.idle_server`, or the scenario `idle`.
+"""The cost of a server that has nothing to do: `python -m bench.scenarios.idle_server` (scenario `idle`).
 
 There are two hundred finished backups with their files in a bucket, and fifty schedules that are not due.
 Once all of them were reconciled, the CPU time of the process, its memory, and each request to the API server

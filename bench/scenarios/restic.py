@@ -1,4 +1,4 @@
-"""The cost of the node agent around restic: `python -m bench.restic`, or the scenario `restic`.
+"""The cost of the node agent around restic: `python -m bench.scenarios.restic`, or the scenario `restic`.
 
 Volumes of random data are saved and restored by an agent, from the creation of the PodVolumeBackup or
 PodVolumeRestore to its end, and by restic alone with the same repository format, host and cache. Each sample
@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.figures import MEBIBYTE, Figure, Rule, Series, Target, Unit, text_table
-from bench.generate import SEED
+from bench.floor.generate import SEED
 from bench.measure import SampleFailed
 from hack.cluster.control_plane import ControlPlane
 from pinnace.api import labels
@@ -382,7 +382,7 @@ def measure_restic(folder: Path, runs: int, size_mebibytes: int, say: Say) -> li
 
 def main() -> int:
     """Run it alone."""
-    parser = argparse.ArgumentParser(prog="python -m bench.restic", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m bench.scenarios.restic", description=__doc__)
     parser.add_argument("--runs", type=int, default=5, help="samples of each candidate (5)")
     parser.add_argument(
         "--volume-mib", type=int, default=SIZE_MEBIBYTES, help=f"size of the volumes ({SIZE_MEBIBYTES})"

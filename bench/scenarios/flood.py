@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from bench.figures import Figure, Rule, Series, Target, Unit
-from bench.idle_server import (
+from bench.scenarios.idle_server import (
     cpu_seconds,
     create_credentials,
     create_location,

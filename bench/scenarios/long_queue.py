@@ -1,4 +1,4 @@
-"""The API calls for a queue of 500 backups: `python -m bench.long_queue`, or the scenario `queue`.
+"""The API calls for a queue of 500 backups: `python -m bench.scenarios.long_queue`, or the scenario `queue`.
 
 A real server with self-service and one worker for backups. A hundred tenants create their requests at once,
 all of them are served, and a proxy counts the API calls of the whole server from the first request to the end
@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.figures import Figure, Rule, Series, Target, Unit, text_table
-from bench.flood import AT_ONCE, has_ended, prepare_self_service, request_body
-from bench.idle_server import STOP_SECONDS, for_each, request_name, running_server
 from bench.measure import SampleFailed
+from bench.scenarios.flood import AT_ONCE, has_ended, prepare_self_service, request_body
+from bench.scenarios.idle_server import STOP_SECONDS, for_each, request_name, running_server
 from hack.cluster.control_plane import ControlPlane
 from hack.cluster.proxy import FaultProxy, Upstream
 from hack.cluster.stores.s3 import S3Server
@@ -148,7 +148,7 @@ def measure_queue(
 
 def main() -> int:
     """Run it alone."""
-    parser = argparse.ArgumentParser(prog="python -m bench.long_queue", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m bench.scenarios.long_queue", description=__doc__)
     parser.add_argument("--requests", type=int, default=REQUESTS)
     parser.add_argument("--namespaces", type=int, default=NAMESPACE_COUNT)
     given = parser.parse_args()

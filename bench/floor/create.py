@@ -1,6 +1,6 @@
 """The floor for restore: POST ready-made bodies and throw the answers away.
 
-A program of its own: `python -m bench.floor_create ACCESS REQUESTS CLIENT IN_FLIGHT`; prints one JSON object.
+A program of its own: `python -m bench.floor.create ACCESS REQUESTS CLIENT IN_FLIGHT`; prints one JSON object.
 The file of requests has a path, a tab and a body a line; an empty line waits for all before it.
 """
 
@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from bench.access import Access
-from bench.floor_list import curl_handle, wait_seconds
-from bench.generate import CreateRequest
+from bench.floor.access import Access
+from bench.floor.generate import CreateRequest
+from bench.floor.list import curl_handle, wait_seconds
 
 Wave = list[CreateRequest]
 
@@ -46,7 +46,7 @@ def read_waves(path: Path) -> list[Wave]:
 
 
 async def _aiohttp(access: Access, waves: list[Wave], in_flight: int) -> None:
-    from bench.posting import create_all, open_session  # pycurl's process shall not pay for the import
+    from bench.floor.posting import create_all, open_session  # pycurl's process shall not pay for the import
 
     async with open_session(access, in_flight) as session:
         for wave in waves:
