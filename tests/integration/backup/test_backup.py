@@ -227,6 +227,21 @@ async def test_label_selector_and_explicit_resources(
     ]
 
 
+async def test_a_pod_brings_its_priority_class(client: KubeClient, namespace: str, tmp_path: Path) -> None:
+    """As with Velero 1.18.0: another cluster refuses the pod without it."""
+    resource = (await Discovery.load(client)).for_kind("scheduling.k8s.io/v1", "PriorityClass")
+    assert resource is not None
+    await client.create(resource, {"metadata": {"name": namespace}, "value": 5})
+    spec = {"containers": [{"name": "c", "image": "i"}], "priorityClassName": namespace}
+    try:
+        await client.create(PODS, {"metadata": {"name": "pod"}, "spec": spec}, namespace)
+        stored = await back_up(client, tmp_path, included_namespaces=[namespace])
+    finally:
+        await client.delete(resource, namespace)
+
+    assert stored.names(resource) == {namespace}
+
+
 async def test_own_reader_sees_the_whole_backup(client: KubeClient, namespace: str, tmp_path: Path) -> None:
     await fill(client, namespace)
     stored = await back_up(client, tmp_path, included_namespaces=[namespace])

@@ -8,6 +8,9 @@ from pinnace.api.objects import JSONObject
 from pinnace.api.velero.restore import RestoreStatusSpec
 from pinnace.kube.client import KubeClient
 from pinnace.kube.discovery import Discovery
+from pinnace.kube.resources import CLUSTER_ROLE_BINDINGS
+from pinnace.restore.modifiers.modifier import ResourceModifiers
+from pinnace.restore.modifiers.rules import read_rules
 from pinnace.restore.modifiers.strategic import MERGE_KEYS, merged
 from tests.support.runs.real_restores import RealRestore
 
@@ -142,6 +145,49 @@ async def test_a_status_comes_back_through_the_sub_resource(
     assert resource is not None
     stored = await client.get(resource, "job", namespace)
     assert stored["status"]["lastSuccessfulTime"] == "2020-01-01T00:00:00Z"
+
+
+async def test_modifiers_change_objects_that_are_as_in_the_backup(
+    client: KubeClient, restore: RealRestore, namespace: str
+) -> None:
+    """`update` is how objects that exist are modified; Velero 1.18.0 does so too."""
+    rules = """
+version: v1
+resourceModifierRules:
+- conditions: {groupResource: deployments.apps}
+  patches: [{operation: replace, path: /spec/template/spec/containers/0/image, value: "app:2"}]
+"""
+    resource = (await Discovery.load(client)).for_kind("apps/v1", "Deployment")
+    assert resource is not None
+    stored = await client.create(resource, deployment("web", namespace), namespace)
+    modifiers = ResourceModifiers(read_rules({"data": {"rules": rules}}))
+
+    warned = await restore(stored, modifiers=modifiers)
+    updated = await restore(stored, modifiers=modifiers, existing_resource_policy="update")
+
+    assert "the in-cluster version is different" in str(warned.warnings.namespaces[namespace])
+    assert updated.empty
+    found = await client.get(resource, "web", namespace)
+    assert [each["image"] for each in found["spec"]["template"]["spec"]["containers"]] == ["app:2", "side:1"]
+
+
+async def test_a_binding_of_mapped_accounts_is_not_taken_for_the_one_of_the_old_namespace(
+    client: KubeClient, restore: RealRestore, namespace: str
+) -> None:
+    binding: JSONObject = {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "ClusterRoleBinding",
+        "metadata": {"name": f"of-{namespace}"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "view"},
+        "subjects": [{"kind": "ServiceAccount", "name": "sa", "namespace": namespace}],
+    }
+    stored = await client.create(CLUSTER_ROLE_BINDINGS, binding)
+    try:
+        assert (await restore(stored)).empty
+        copied = await restore(stored, namespace_mapping={namespace: f"{namespace}-copy"})
+        assert "the in-cluster version is different" in str(copied.warnings.cluster)
+    finally:
+        await client.delete(CLUSTER_ROLE_BINDINGS, f"of-{namespace}")
 
 
 def of_pod(**spec: Any) -> JSONObject:

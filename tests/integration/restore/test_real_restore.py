@@ -34,6 +34,14 @@ ROLE_BINDINGS = APIResource(
     namespaced=True,
 )
 
+PRIORITY_CLASSES = APIResource(
+    group="scheduling.k8s.io",
+    version="v1",
+    name="priorityclasses",
+    kind="PriorityClass",
+    namespaced=False,
+)
+
 
 def obj(kind: str, name: str, namespace: str = "", *, api_version: str = "v1", **fields: Any) -> JSONObject:
     metadata: JSONObject = {"name": name, "uid": "11111111-0000-4000-8000-000000000000"}
@@ -502,3 +510,27 @@ async def test_a_restore_of_nothing_says_so(restore: RealRestore, namespace: str
     assert elsewhere.errors.count == 0
     assert 'names "nosuchns"' in elsewhere.warnings.velero[0]
     assert elsewhere.warnings.velero[1].startswith("nothing was restored: ")
+
+
+@pytest.mark.parametrize("in_backup", [True, False])
+async def test_a_pod_brings_its_priority_class_into_a_cluster_that_lacks_it(
+    client: KubeClient, restore: RealRestore, target: str, *, in_backup: bool
+) -> None:
+    """Though only one namespace is restored; a class that an old backup lacks is no warning of its own."""
+    name = f"class-{target}"
+    urgent = obj("PriorityClass", name, api_version="scheduling.k8s.io/v1", value=5)
+    pod = obj("Pod", "pod", "src", spec={**POD_SPEC, "priorityClassName": name})
+    if not in_backup:
+        await client.create(PRIORITY_CLASSES, urgent)
+    try:
+        results = await restore(
+            *([urgent] if in_backup else []),
+            pod,
+            included_namespaces=["src"],
+            namespace_mapping={"src": target},
+        )
+
+        assert results.empty
+        assert (await client.get(PODS, "pod", target))["spec"]["priority"] == 5
+    finally:
+        await client.delete(PRIORITY_CLASSES, name)

@@ -19,6 +19,7 @@ from pinnace.kube.client import KubeClient
 from pinnace.kube.discovery import Discovery
 from pinnace.plugins.builtin.restore.actions import restore_actions
 from pinnace.restore.engine import RestoreEngine
+from pinnace.restore.modifiers.modifier import ResourceModifiers
 from pinnace.restore.outcomes import Outcomes
 from pinnace.restore.request import ClusterAccess, RestoreOptions, RestoreRequest
 from pinnace.restore.results import Results
@@ -46,7 +47,11 @@ class RealRestore:
         self._directory = directory
 
     async def __call__(
-        self, *items: JSONObject, options: RestoreOptions | None = None, **spec: Any
+        self,
+        *items: JSONObject,
+        options: RestoreOptions | None = None,
+        modifiers: ResourceModifiers | None = None,
+        **spec: Any,
     ) -> Results:
         """Restore items; the keywords are fields of the Restore's spec."""
         discovery = await Discovery.load(self.client)
@@ -66,7 +71,7 @@ class RealRestore:
         restore = Restore(metadata=metadata, spec=RestoreSpec(backup_name="backup-1", **spec))
         with archive:
             self.outcomes = Outcomes()
-            request = RestoreRequest(restore=restore, backup=Backup())
+            request = RestoreRequest(restore=restore, backup=Backup(), modifiers=modifiers)
             return await engine.run(request, archive, self.outcomes)
 
     async def _archive(self, discovery: Discovery, items: tuple[JSONObject, ...]) -> ArchiveIndex:

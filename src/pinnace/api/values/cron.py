@@ -1,8 +1,10 @@
 """Cron expressions of Schedules: five fields, `@daily` and the like, `@every <duration>`. Pure.
 
-The dialect is that of robfig/cron 1.1's ParseStandard: no seconds, no time zone prefix, no weekday 7; `?` is
+The dialect is that of robfig/cron 1.1's ParseStandard: no seconds, no prefix `TZ=`, no weekday 7; `?` is
 `*`, empty elements of a list are ignored, and so is what follows `*-`. Of day of month and day of week either
 is enough, unless one of them has a `*`: then both must match. (docs/spec: CTL 4.4)
+
+The prefix `CRON_TZ=Europe/Berlin` is of version 3, which Velero 1.18 has: its schedules must go on.
 
 It is more exact in two points. Activations are found by local time, so that clock changes by half an hour, or
 over midnight, are followed exactly. The search covers the calendar's whole cycle instead of five years, so no
@@ -15,6 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta, tzinfo
 from typing import Final, Protocol
+from zoneinfo import ZoneInfo
 
 from pinnace.api.values.digits import is_digits
 from pinnace.api.values.durations import Duration
@@ -135,6 +138,18 @@ class Calendar:
                 yield datetime(day.year, day.month, day.day, hour, minute)
 
 
+@dataclass(frozen=True, slots=True)
+class Zoned:
+    """An expression with a time zone of its own."""
+
+    cron: Cron
+    own: tzinfo
+
+    def next(self, after: datetime, zone: tzinfo = UTC) -> datetime | None:
+        """See Cron; the zone that is given does not matter."""
+        return self.cron.next(after, self.own)
+
+
 def _offset(wall: datetime, zone: tzinfo, fold: int) -> timedelta:
     return wall.replace(tzinfo=zone, fold=fold).utcoffset() or timedelta()
 
@@ -162,6 +177,7 @@ _WEEKDAYS: Final = _Bounds(0, 6, {"sun": 0, "mon": 1, "tue": 2, "wed": 3, "thu":
 
 _FIELD: Final = re.compile(r"[^ \t\n\r\f\v]+")
 _EVERY: Final = "@every "
+_ZONE: Final = "CRON_TZ="
 _DESCRIPTORS: Final = {
     "@yearly": "0 0 1 1 *",
     "@annually": "0 0 1 1 *",
@@ -196,6 +212,14 @@ def parse(text: str) -> Cron:
     Raises:
         CronError: with the text that users of Velero know.
     """
+    if text.startswith(_ZONE):
+        name, _, rest = text.removeprefix(_ZONE).partition(" ")
+        zone = _zone(name)
+        return Zoned(_parse_plain(rest.strip(" ")), zone)
+    return _parse_plain(text)
+
+
+def _parse_plain(text: str) -> Cron:
     if text.startswith("@"):
         if text.startswith(_EVERY):
             return _interval(text)
@@ -217,6 +241,16 @@ def parse(text: str) -> Cron:
         weekdays=weekdays,
         either_day=not (_is_starred(fields[2]) or _is_starred(fields[4])),
     )
+
+
+def _zone(name: str) -> tzinfo:
+    """The time zone of the zone database; none is UTC."""
+    if not name:
+        return UTC
+    try:
+        return ZoneInfo(name)
+    except (OSError, ValueError, KeyError) as error:  # a name that is not known is a KeyError
+        raise CronError(f"provided bad location {name}: unknown time zone {name}") from error
 
 
 _SHORTEST_INTERVAL: Final = timedelta(minutes=1)

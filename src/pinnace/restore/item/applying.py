@@ -56,6 +56,7 @@ class Prepared(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         raw: its bytes in the backup.
         status: the status to write after its creation; None for none.
+        is_modified: whether resource modifiers changed it.
     """
 
     ref: ItemRef
@@ -63,6 +64,7 @@ class Prepared(msgspec.Struct, frozen=True, kw_only=True):
     item: JSONObject
     raw: bytes
     status: JSONObject | None = None
+    is_modified: bool = False
 
     @property
     def namespace(self) -> str | None:
@@ -129,7 +131,11 @@ class Applier:
             raise ItemError(f"error restoring {ref.id}: {error}") from error
         try:
             found = await self.existing.compare(
-                ref, sent.resource, sent.item, partial(_in_target, ref, sent.raw)
+                ref,
+                sent.resource,
+                sent.item,
+                partial(_in_target, ref, sent.raw),
+                is_modified=sent.is_modified,
             )
         except KubeError as problem:
             if not isinstance(error, AlreadyExists):

@@ -43,6 +43,34 @@ def is_same(in_cluster: JSONObject, desired: JSONObject) -> bool:
     return same_json(left, right)
 
 
+def only_leaves_out(desired: JSONObject, backed_up: JSONObject) -> bool:
+    """Whether the first has nothing but what the second has: fields and entries may be missing.
+
+    Objects that are nested too deeply to tell count as such.
+    """
+    try:
+        return _is_part(desired, backed_up)
+    except RecursionError:
+        return True
+
+
+def _is_part(part: object, whole: object) -> bool:
+    if part is None or part == {} or part == []:
+        return True
+    if isinstance(part, dict) and isinstance(whole, dict):
+        return all(_is_part(value, whole.get(key)) for key, value in part.items())
+    if isinstance(part, list) and isinstance(whole, list):
+        remaining = iter(whole)
+        for entry in part:
+            for candidate in remaining:
+                if _is_part(entry, candidate):
+                    break
+            else:
+                return False
+        return True
+    return type(part) is type(whole) and part == whole
+
+
 def _hide_generated_token(secret: JSONObject) -> None:
     """Remove, in place, the fields that the token controller writes: they are no difference."""
     secret.pop("data", None)

@@ -8,7 +8,7 @@ from pinnace.api.objects import JSONObject
 from pinnace.archive.eventlog import EventLog
 from pinnace.kube.errors import KubeError
 from pinnace.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, APIResource
-from pinnace.restore.item.conflicts import comparable, is_same
+from pinnace.restore.item.conflicts import comparable, is_same, only_leaves_out
 from pinnace.restore.item.deciding import Existing
 from pinnace.restore.item.normal_form import is_cluster_managed, normal_forms
 from pinnace.restore.ports import Cluster
@@ -16,6 +16,16 @@ from pinnace.restore.selection.reading import ItemRef
 
 _OWN_SUFFIX: Final = ".k8s.io"
 """The suffix of Kubernetes' own groups, besides those without a dot such as `apps`."""
+
+
+_TIES_ARE_CHANGED: Final = (
+    "persistentvolumes",
+    "persistentvolumeclaims",
+    "pods",
+    "volumesnapshots.snapshot.storage.k8s.io",
+    "volumesnapshotcontents.snapshot.storage.k8s.io",
+)
+"""Kinds in which every restore changes what ties an object to volumes, or adds containers."""
 
 
 class ExistingObjects:
@@ -40,13 +50,20 @@ class ExistingObjects:
         return True
 
     async def compare(
-        self, ref: ItemRef, resource: APIResource, desired: JSONObject, backed_up: Callable[[], JSONObject]
+        self,
+        ref: ItemRef,
+        resource: APIResource,
+        desired: JSONObject,
+        backed_up: Callable[[], JSONObject],
+        *,
+        is_modified: bool = False,
     ) -> Existing:
         """Compare the object whose create call was refused with the existing one.
 
         Args:
             desired: the object as it was sent to the server.
             backed_up: returns the object as the backup has it, in its target namespace.
+            is_modified: whether resource modifiers changed the object.
 
         Raises:
             KubeError: the object does not exist, or could not be read.
@@ -57,13 +74,31 @@ class ExistingObjects:
         own = comparable(found, self._labels)
         if is_cluster_managed(ref.group_resource, own):
             return Existing(in_cluster=found, is_same=True, is_cluster_managed=True)
-        if self._is_same(ref, own, desired) or self._is_same(ref, own, comparable(backed_up(), self._labels)):
+        if self._is_same(ref, own, desired):
+            return Existing(in_cluster=found, is_same=True)
+        if not is_modified and self._is_as_backed_up(ref, own, desired, backed_up):
             return Existing(in_cluster=found, is_same=True)
         if ref.group_resource == "serviceaccounts":
             return Existing(in_cluster=found)
         change = _change(ref, own, desired)
         same = change is not None and await self._would_stay(ref, resource, own, change)
         return Existing(in_cluster=found, is_same=same, change=change)
+
+    def _is_as_backed_up(
+        self, ref: ItemRef, in_cluster: JSONObject, desired: JSONObject, backed_up: Callable[[], JSONObject]
+    ) -> bool:
+        """Whether the object is as the backup has it, and the restore means to have it so.
+
+        It does not if its actions did more than leave out fields: if they mapped the subjects of a binding,
+        or took another image.
+        """
+        original = comparable(backed_up(), self._labels)
+        if not self._is_same(ref, in_cluster, original):
+            return False
+        if ref.group_resource in _TIES_ARE_CHANGED:
+            return True
+        before, after = normal_forms(ref.group_resource, original, desired)
+        return only_leaves_out(after, before)
 
     def _is_same(self, ref: ItemRef, in_cluster: JSONObject, desired: JSONObject) -> bool:
         return is_same(*normal_forms(ref.group_resource, in_cluster, desired))

@@ -10,7 +10,7 @@ import orjson
 from msgspec.structs import replace
 
 from pinnace.api.nonadmin.exclusions import SNAPSHOT_KINDS
-from pinnace.api.objects import JSONObject
+from pinnace.api.objects import JSONObject, same_json
 from pinnace.api.restore_outcomes import Outcome
 from pinnace.api.velero.restore import Restore
 from pinnace.archive.errors import ArchiveError, MissingItem
@@ -44,6 +44,8 @@ from pinnace.restore.volumes.saved_data import VolumeDataKeeper
 _VERSION = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", re.ASCII)
 _MAX_NESTING: Final = 50
 """The limit for additional items of additional items; real chains are three deep."""
+
+_PRIORITY_CLASSES: Final = "priorityclasses.scheduling.k8s.io"
 
 _ODD_CONTENT: Final = (LookupError, TypeError, ValueError, AttributeError, RecursionError, ArchiveError)
 """The errors that code raises on an object that does not have the structure of its kind."""
@@ -251,13 +253,17 @@ class ItemRestorer:
             resource = self._resource_for(ref, prepared)
         if ref.group_resource == "persistentvolumeclaims":
             adjust_claim(prepared, self._volumes.prepared)
-        prepared = self._modified(ref, prepared, results)
+        before = prepared
+        prepared = self._modified(ref, before, results)
+        is_modified = prepared is not before and not same_json(prepared, before)
         if ref.target_namespace:
             prepared["metadata"]["namespace"] = ref.target_namespace
         drop_empty_leftovers(prepared)
         put_labels(prepared, self._labels)
         status = self.kinds.statuses.status_of(ref.group_resource, raw)
-        sent = Prepared(ref=ref, resource=resource, item=prepared, raw=raw, status=status)
+        sent = Prepared(
+            ref=ref, resource=resource, item=prepared, raw=raw, status=status, is_modified=is_modified
+        )
         applied = await self._applier.apply(sent, results)
         kind = f"{resource.api_version}/{resource.kind}"
         self._outcomes.record(kind, ref.key, applied.outcome, applied.reason)
@@ -370,6 +376,10 @@ class ItemRestorer:
             raw = self._reader.read(ref.group_resource, ref.original_namespace, ref.name)
             item = decode(ref, raw)
         except MissingItem as error:
+            if ref.group_resource == _PRIORITY_CLASSES:
+                # Backups made before pods brought theirs; a cluster without it refuses the pod by itself.
+                self._log_skip(ref, "it is not in the backup")
+                return
             message = (
                 f"additional item {ref.id} of {parent.id} is not in the backup: {error.path}: no such file"
             )

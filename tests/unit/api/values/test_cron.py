@@ -44,7 +44,15 @@ def fired(text: str, after: str, count: int, zone: tzinfo = UTC) -> list[str]:
         ("* * * *", "Expected exactly 5 fields, found 4: * * * *"),
         ("0 * * * * *", "Expected exactly 5 fields, found 6: 0 * * * * *"),
         ("TZ=Europe/Paris 0 1 * * *", "Expected exactly 5 fields, found 6: TZ=Europe/Paris 0 1 * * *"),
-        ("CRON_TZ=UTC 0 1 * * *", "Expected exactly 5 fields, found 6: CRON_TZ=UTC 0 1 * * *"),
+        ("CRON_TZ=UTC", "Empty spec string"),
+        ("CRON_TZ=UTC 0 1 * *", "Expected exactly 5 fields, found 4: 0 1 * *"),
+        ("CRON_TZ=UTC CRON_TZ=UTC 0 1 * * *", "Expected exactly 5 fields, found 6: CRON_TZ=UTC 0 1 * * *"),
+        ("CRON_TZ=Nowhere/X 0 1 * * *", "provided bad location Nowhere/X: unknown time zone Nowhere/X"),
+        ("CRON_TZ=../x 0 1 * * *", "provided bad location ../x: unknown time zone ../x"),
+        (
+            "CRON_TZ=/etc/localtime @daily",
+            "provided bad location /etc/localtime: unknown time zone /etc/localtime",
+        ),
         ("   ", "Expected exactly 5 fields, found 0:    "),
         ("60 * * * *", "End of range (60) above maximum (59): 60"),
         ("* 24 * * *", "End of range (24) above maximum (23): 24"),
@@ -313,6 +321,25 @@ moved = st.sampled_from(
         (LORD_HOWE, at("2021-10-02T10:00")),
     ]
 )
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("CRON_TZ=Europe/Berlin 0 3 * * *", "2024-07-01T01:00:00+00:00"),
+        ("CRON_TZ=Asia/Tokyo   @daily", "2024-06-30T15:00:00+00:00"),
+        ("CRON_TZ= 0 3 * * *", "2024-07-01T03:00:00+00:00"),
+        ("CRON_TZ=Europe/Berlin @every 2h", "2024-06-30T14:00:00+00:00"),
+    ],
+)
+def test_an_expression_with_a_time_zone_does_not_follow_the_clock_of_the_server(
+    text: str, expected: str
+) -> None:
+    """As schedules of Velero 1.18 are: a server that refuses them makes no backups any more."""
+    for zone in (UTC, ST_JOHNS):
+        following = read_schedule(text).next(at("2024-06-30T12:00:00"), zone)
+        assert following is not None
+        assert following.isoformat() == expected
 
 
 def matches(cron: Calendar, moment: datetime, zone: tzinfo) -> bool:

@@ -107,6 +107,22 @@ async def test_pod_brings_its_claims(spec: dict[str, Any], claims: list[str]) ->
 
 
 @pytest.mark.parametrize(
+    ("priority", "found"),
+    [
+        ("urgent", ["priorityclasses.scheduling.k8s.io/urgent"]),
+        ("", []),
+        (None, []),
+        # Every cluster has those of Kubernetes itself.
+        ("system-node-critical", []),
+    ],
+)
+async def test_pod_brings_its_priority_class(priority: str | None, found: list[str]) -> None:
+    pod = {"metadata": {"name": "p", "namespace": "ns"}, "spec": {"priorityClassName": priority}}
+    assert await additional(PodAction(), pod) == found
+    assert not (found and PodAction().ignores("ns", "p", msgspec.json.encode(pod)))
+
+
+@pytest.mark.parametrize(
     ("phase", "volume", "found"),
     [
         ("Bound", "pv-1", ["persistentvolumes/pv-1"]),

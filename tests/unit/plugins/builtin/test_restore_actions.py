@@ -154,6 +154,15 @@ class TestVolumesAndClaims:
             ("persistentvolumeclaims", "ns-1", "pvc-2"),
         ]
 
+    @pytest.mark.parametrize(
+        ("name", "found"), [("urgent", ["urgent"]), ("system-node-critical", []), ("", [])]
+    )
+    async def test_the_priority_class_of_a_pod_comes_along(self, name: str, found: list[str]) -> None:
+        output = await run("add-pvc-from-pod", {"spec": {"priorityClassName": name}})
+        assert [(one.group_resource, one.namespace, one.name) for one in output.additional_items] == [
+            ("priorityclasses.scheduling.k8s.io", "", name) for name in found
+        ]
+
     @pytest.mark.spec("RST-072")
     async def test_a_storage_class_is_mapped_if_the_new_one_exists(self) -> None:
         shelf = Shelf([config("velero.io/change-storage-class", {"s1": "s2"})], ("storageclasses/s2",))

@@ -19,11 +19,15 @@ from pinnace.kube.errors import (
     ServerFault,
     TooManyRequests,
 )
-from pinnace.restore.item.conflicts import comparable, is_same, merged_service_account
+from pinnace.plugins.protocols import ResourceSelector, RestoreItemInput, RestoreItemOutput
+from pinnace.restore.item.conflicts import comparable, is_same, merged_service_account, only_leaves_out
 from pinnace.restore.item.deciding import WARNING_DIFFERENT
 from pinnace.restore.item.normal_form import normal_forms
+from pinnace.restore.modifiers.modifier import ResourceModifiers
+from pinnace.restore.modifiers.rules import read_rules
 from tests.unit.restore.world import (
     Harness,
+    claim,
     configmap,
     deployment,
     discovery,
@@ -436,3 +440,127 @@ def test_an_object_is_the_same_as_itself_however_deeply_it_is_nested(levels: int
 
     assert same("x")
     assert not same("y")
+
+
+DIFFERS = "the in-cluster version is different"
+BINDING = obj(
+    "ClusterRoleBinding",
+    "readers",
+    api_version="rbac.authorization.k8s.io/v1",
+    roleRef={"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "reader"},
+    subjects=[{"kind": "ServiceAccount", "name": "sa", "namespace": "ns-1"}],
+)
+
+
+async def test_a_binding_whose_subjects_were_mapped_differs_from_the_one_of_the_old_namespace(
+    harness: Harness,
+) -> None:
+    """The accounts of the copy have no rights by it, which nobody would notice."""
+    harness.world.put(BINDING)
+
+    results = await harness.restore(BINDING, namespace_mapping={"ns-1": "copy"})
+
+    (warning,) = results.warnings.cluster
+    assert DIFFERS in warning
+
+
+async def test_a_binding_whose_subjects_are_elsewhere_stays_the_same(harness: Harness) -> None:
+    harness.world.put(BINDING)
+
+    results = await harness.restore(BINDING, namespace_mapping={"ns-2": "copy"})
+
+    assert not results.warnings.cluster
+
+
+@pytest.mark.parametrize(
+    "patch",
+    ["{operation: replace, path: /data/a, value: new}", "{operation: remove, path: /data/a}"],
+    ids=["changes", "only removes"],
+)
+async def test_what_modifiers_change_is_no_longer_the_same_as_the_backup(
+    harness: Harness, patch: str
+) -> None:
+    rules = f"""
+version: v1
+resourceModifierRules:
+- conditions: {{groupResource: configmaps}}
+  patches: [{patch}]
+"""
+    stored = configmap("cm", data={"a": "1", "b": "2"})
+    modifiers = ResourceModifiers(read_rules({"data": {"rules": rules}}))
+    harness.request_fields = {"modifiers": modifiers}
+    harness.world.put(copy.deepcopy(stored))
+
+    (warning,) = (await harness.restore(stored)).warnings.namespaces["ns-1"]
+    assert DIFFERS in warning
+
+    assert (await harness.restore(stored, existing_resource_policy="update")).empty
+    assert harness.world.item("configmaps", "ns-1", "cm")["data"].get("a") in ("new", None)
+
+
+async def test_an_image_that_was_renamed_differs_from_the_backup(harness: Harness) -> None:
+    containers = [{"name": "web", "image": "old.example.org/web:1"}]
+    stored = deployment("web", spec={"template": {"spec": {"containers": containers}}})
+    names = {"velero.io/plugin-config": "", "velero.io/change-image-name": "RestoreItemAction"}
+    harness.world.put(
+        configmap("names", "velero", labels=names, data={"a": "old.example.org,new.example.org"})
+    )
+    harness.world.put(copy.deepcopy(stored))
+
+    (warning,) = (await harness.restore(stored)).warnings.namespaces["ns-1"]
+
+    assert DIFFERS in warning
+
+
+class Annotate:
+    """An action that writes an annotation."""
+
+    name = "example.org/annotate"
+
+    async def applies_to(self) -> ResourceSelector:
+        return ResourceSelector()
+
+    async def execute(self, given: RestoreItemInput) -> RestoreItemOutput:
+        given.item["metadata"]["annotations"] = {"by": "action"}
+        return RestoreItemOutput(item=given.item)
+
+
+@pytest.mark.parametrize(
+    ("item", "differs"),
+    [
+        (configmap("cm", data={"a": "1"}), True),
+        # Restores tie these to other volumes: an object that is as in the backup is no conflict.
+        (claim("data", spec={"accessModes": ["ReadWriteOnce"]}), False),
+    ],
+    ids=lambda value: value["kind"] if isinstance(value, dict) else None,
+)
+async def test_what_an_action_adds_is_a_difference_unless_every_restore_does(
+    harness: Harness, item: dict[str, Any], *, differs: bool
+) -> None:
+    harness.actions = [Annotate()]
+    harness.world.put(copy.deepcopy(item))
+
+    results = await harness.restore(item)
+
+    assert bool(results.warnings.namespaces) is differs
+
+
+@pytest.mark.parametrize(
+    ("desired", "leaves_out"),
+    [
+        ({"a": 1}, True),
+        ({}, True),
+        ({"a": 1, "new": {}}, True),
+        ({"ports": [{"port": 81}]}, True),
+        ({"ports": [{"port": 80}, {"port": 81}]}, True),
+        ({"a": 2}, False),
+        ({"a": True}, False),
+        ({"new": 1}, False),
+        ({"ports": [{"port": 81}, {"port": 80}]}, False),
+        ({"ports": [{"port": 80, "new": 1}]}, False),
+        ({"ports": {"port": 80}}, False),
+    ],
+)
+def test_what_actions_only_leave_out(desired: dict[str, Any], *, leaves_out: bool) -> None:
+    backed_up = {"a": 1, "ports": [{"port": 80, "nodePort": 30080}, {"port": 81}]}
+    assert only_leaves_out(desired, backed_up) is leaves_out

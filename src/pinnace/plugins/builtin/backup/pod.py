@@ -1,14 +1,21 @@
-"""`velero.io/pod`: a pod brings the claims of its volumes. (docs/spec: BKP 8.3)"""
+"""`velero.io/pod`: a pod brings the claims of its volumes and its priority class.
+
+(docs/spec: BKP 8.3, BEY 4.10)
+"""
 
 from collections.abc import Sequence
 
 from pinnace.api.objects import JSONObject
 from pinnace.api.velero.backup import Backup
+from pinnace.plugins.builtin.priority_classes import priority_class_of
 from pinnace.plugins.protocols import ResourceIdentifier, ResourceSelector
 
 
 class PodAction:
-    """Names the PersistentVolumeClaims that a pod mounts; generic ephemeral volumes are not looked at."""
+    """Names the PersistentVolumeClaims that a pod mounts; generic ephemeral volumes are not looked at.
+
+    And its PriorityClass: a cluster without it refuses the pod.
+    """
 
     name = "velero.io/pod"
 
@@ -16,17 +23,22 @@ class PodAction:
         return ResourceSelector(included_resources=("pods",))
 
     def ignores(self, namespace: str, name: str, raw: bytes) -> bool:
-        """Whether no volume of the pod is a claim."""
-        return b'"persistentVolumeClaim"' not in raw
+        """Whether no volume of the pod is a claim, and it has no priority class."""
+        return b'"persistentVolumeClaim"' not in raw and b'"priorityClassName"' not in raw
 
     async def execute(
         self, item: JSONObject, backup: Backup
     ) -> tuple[JSONObject, Sequence[ResourceIdentifier]]:
         namespace = item["metadata"]["namespace"]
-        volumes = (item.get("spec") or {}).get("volumes") or ()
-        claims = ((volume.get("persistentVolumeClaim") or {}).get("claimName") for volume in volumes)
-        return item, [
+        spec = item.get("spec") or {}
+        claims = (
+            (volume.get("persistentVolumeClaim") or {}).get("claimName")
+            for volume in spec.get("volumes") or ()
+        )
+        needed = [
             ResourceIdentifier(group="", resource="persistentvolumeclaims", namespace=namespace, name=claim)
             for claim in claims
             if claim
         ]
+        needed += priority_class_of(item)
+        return item, needed

@@ -4,6 +4,7 @@
 """
 
 from pinnace.api.objects import JSONObject, mapping, objects, text
+from pinnace.plugins.builtin.priority_classes import priority_class_of
 from pinnace.plugins.protocols import (
     ResourceIdentifier,
     ResourceSelector,
@@ -13,7 +14,10 @@ from pinnace.plugins.protocols import (
 
 
 class AddClaimsOfPod:
-    """Has the claims a pod mounts restored before the pod."""
+    """Has the claims a pod mounts restored before the pod, and the priority class that it names.
+
+    A cluster without the class refuses the pod, also in a restore of one namespace. (docs/spec: BEY 4.10)
+    """
 
     name = "velero.io/add-pvc-from-pod"
 
@@ -22,22 +26,19 @@ class AddClaimsOfPod:
         return ResourceSelector(included_resources=("pods",))
 
     async def execute(self, given: RestoreItemInput) -> RestoreItemOutput:
-        """Leave the pod as it is, name its claims in the namespace they had in the backup."""
+        """Leave the pod as it is, name its claims in the namespace they had in the backup, and its class."""
         namespace = text(given.item_from_backup, "metadata", "namespace")
         claims = [
             text(volume, "persistentVolumeClaim", "claimName")
             for volume in objects(given.item, "spec", "volumes")
         ]
-        return RestoreItemOutput(
-            item=given.item,
-            additional_items=[
-                ResourceIdentifier(
-                    group="", resource="persistentvolumeclaims", namespace=namespace, name=claim
-                )
-                for claim in claims
-                if claim
-            ],
-        )
+        needed = [
+            ResourceIdentifier(group="", resource="persistentvolumeclaims", namespace=namespace, name=claim)
+            for claim in claims
+            if claim
+        ]
+        needed += priority_class_of(given.item)
+        return RestoreItemOutput(item=given.item, additional_items=needed)
 
 
 class FreePod:
