@@ -87,7 +87,7 @@ class ClusterBackups:
 
     async def backups_of_schedule(self, schedule: str) -> Sequence[Backup]:
         """All backups labelled with the schedule's name. Raises BackupLookupError."""
-        client, selector = self._scope.client, f"{labels.SCHEDULE_NAME}={schedule}"
+        client, selector = self._scope.client, f"{labels.SCHEDULE_NAME}={labels.label_value(schedule)}"
         try:
             listed = await client.list_all(BACKUPS, self._scope.namespace, label_selector=selector)
             return [decode(Backup, obj) for obj in listed]

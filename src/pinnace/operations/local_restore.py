@@ -109,7 +109,7 @@ class StoredBackups:
                 continue  # what cannot be read cannot be restored from
             except StorageError as error:
                 raise BackupLookupError(str(error)) from error
-            if backup.metadata.labels.get(labels.SCHEDULE_NAME) == schedule:
+            if backup.metadata.labels.get(labels.SCHEDULE_NAME) == labels.label_value(schedule):
                 backup.metadata.name = name
                 found.append(backup)
         return found

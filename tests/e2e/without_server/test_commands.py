@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from pinnace.api.labels import label_value
 from pinnace.kube.client import KubeClient
 from pinnace.kube.resources import CONFIGMAPS, NAMESPACES, SECRETS
 from tests.e2e.without_server.command import Pinnace
@@ -334,11 +335,16 @@ async def test_a_schedule_is_restored_from_its_newest_backup(
         *("restore", "create", "r2", "--from-schedule", "daily", *mapping, "--allow-partially-failed")
     )
     none = await pinnace("restore", "create", "r3", "--from-schedule", "weekly")
+    long_name = "nightly-" + "x" * 70  # longer than a label's value can be
+    long_label = ("--labels", f"velero.io/schedule-name={label_value(long_name)}")
+    await make(pinnace, "long", world, "--include-resources", "secrets", *long_label)
+    of_long = await pinnace("restore", "create", "r4", "--from-schedule", long_name, *mapping)
 
-    assert (outcome.code, again.code, none.code) == (0, 0, 2)
+    assert (outcome.code, again.code, none.code, of_long.code) == (0, 0, 2, 0)
+    assert of_long.lines[0].startswith("Restoring backup long ")
     assert outcome.lines[0].startswith("Restoring backup new ")
     assert again.lines[0].startswith("Restoring backup new ")
-    assert "No backups found for schedule" in none.err
+    assert "No backups found for the schedule weekly in " in none.err
     shown = json.loads((await pinnace("restore", "get", "r1", "-o", "json")).out)
     assert (shown["spec"]["backupName"], shown["spec"]["scheduleName"]) == ("new", "daily")
     await client.delete(NAMESPACES, target)

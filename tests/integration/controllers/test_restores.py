@@ -12,6 +12,7 @@ import pytest
 
 from hack.cluster.control_plane import ControlPlane
 from hack.cluster.faults import Stall
+from pinnace.api.labels import label_value
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import NotFound
 from pinnace.kube.resources import CONFIGMAPS, NAMESPACES, velero
@@ -141,7 +142,9 @@ async def test_what_is_wrong_with_a_restore_is_said(site: Site, serve: Serve) ->
 async def test_the_backup_of_a_schedule_is_its_newest_success(site: Site, serve: Serve) -> None:
     await site.add_folder()
     await serve()
+    long_name = "nightly-" + "x" * 70  # longer than a label's value can be
     ends = [
+        (long_name, "Completed", 0),
         ("none-completed", "InProgress", 1),
         ("two", "Completed", 1),
         ("two", "Completed", 2),
@@ -153,24 +156,28 @@ async def test_the_backup_of_a_schedule_is_its_newest_success(site: Site, serve:
             "backups",
             f"{schedule}-{minute}",
             spec={"storageLocation": "default"},
-            labels={"velero.io/schedule-name": schedule},
+            labels={"velero.io/schedule-name": label_value(schedule)},
             status={"phase": phase, "startTimestamp": STARTED.format(minute)},
         )
-    schedules = ("nobody", "none-completed", "two", "partial")
+    schedules = ("nobody", "none-completed", "two", "partial", long_name)
     for schedule in schedules:
         await site.create("restores", schedule, spec={"backupName": "", "scheduleName": schedule})
+    no_label = "two,velero.io/schedule-name notin (two)"
+    await site.create("restores", "odd", spec={"backupName": "", "scheduleName": no_label})
 
     found = {schedule: await site.reached("restores", schedule) for schedule in schedules}
 
-    assert found["nobody"]["status"]["validationErrors"] == [
-        "No backups found for schedule",
-        "No completed backups found for schedule",
-    ]
+    for restore in (found["nobody"], await site.reached("restores", "odd")):
+        assert restore["status"]["validationErrors"] == [
+            "No backups found for schedule",
+            "No completed backups found for schedule",
+        ]
     assert found["none-completed"]["status"]["validationErrors"] == [
         "No completed backups found for schedule"
     ]
     assert found["two"]["spec"]["backupName"] == "two-2"
     assert found["partial"]["spec"]["backupName"] == "partial-1"
+    assert found[long_name]["spec"]["backupName"] == f"{long_name}-0"
 
 
 @pytest.mark.spec("CTL-046", "RST-012")

@@ -4,7 +4,6 @@ Backups are read through `BackupLookups`: from the cluster by a server, from the
 a server.
 """
 
-import re
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Final, Protocol
@@ -34,7 +33,6 @@ NON_RESTORABLE: Final = (
 )
 """Never restored; appended to every restore's excluded resources, in this order."""
 
-_LABEL_VALUE = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?", re.ASCII)
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
 
@@ -160,7 +158,7 @@ async def _find_source(
         return spec, None, [problem]
     if spec.schedule_name:
         try:
-            candidates = await _backups_of_schedule(spec.schedule_name, lookups)
+            candidates = await lookups.backups_of_schedule(spec.schedule_name)
         except BackupLookupError:
             return spec, None, ["Unable to list backups for schedule"]
         errors = [] if candidates else ["No backups found for schedule"]
@@ -176,13 +174,6 @@ async def _find_source(
         schedule = backup.metadata.labels.get(labels.SCHEDULE_NAME, "")
         spec = msgspec.structs.replace(spec, schedule_name=schedule)
     return spec, backup, []
-
-
-async def _backups_of_schedule(schedule: str, lookups: BackupLookups) -> Sequence[Backup]:
-    # A name that is no valid label value matches nothing; the API server would refuse the request.
-    if not _LABEL_VALUE.fullmatch(schedule):
-        return ()
-    return await lookups.backups_of_schedule(schedule)
 
 
 def most_recent_completed(backups: Sequence[Backup]) -> Backup | None:

@@ -100,11 +100,6 @@ async def test_a_schedule_without_backups_is_refused() -> None:
     assert done.errors == ("No backups found for schedule", "No completed backups found for schedule")
 
 
-async def test_a_schedule_name_that_is_no_label_value_is_not_looked_up() -> None:
-    done = await validated(unlisted=True, schedule_name="x" * 64)
-    assert done.errors == ("No backups found for schedule", "No completed backups found for schedule")
-
-
 @pytest.mark.spec("RST-007")
 async def test_a_schedule_without_completed_backups_is_refused() -> None:
     done = await validated(scheduled("b", "InProgress"), schedule_name="daily")
