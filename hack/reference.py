@@ -57,7 +57,7 @@ EXIT_CODES = {
     ),
     ExitCode.PARTIALLY_FAILED: ("with `create --wait --exit-code`: PartiallyFailed", "PartiallyFailed"),
     ExitCode.FAILED: ("with `create --wait --exit-code`: Failed", "Failed"),
-    ExitCode.INTERRUPTED: ("interrupted by Ctrl-C or SIGTERM", "the same"),
+    ExitCode.INTERRUPTED: ("interrupted by Ctrl-C or SIGTERM, or the terminal has gone", "the same"),
 }
 
 

@@ -94,7 +94,7 @@ async def test_a_failed_start_is_one_clear_error(
     if case == "namespace":
         arguments, text = (
             ["-n", "nowhere"],
-            'namespace "nowhere" not found: create it or run `pinnace install`',
+            'namespace "nowhere" not found: create it or install the server',
         )
     elif case == "API server":
         url = f"https://127.0.0.1:{free_port()}"

@@ -66,9 +66,10 @@ async def test_a_backup_is_created_listed_described_logged_and_deleted(
     assert (made.code, made.err) == (0, "")
     assert made.lines[0] == 'Backup request "b1" submitted successfully.'
     assert made.lines[1].startswith("Waiting for backup to complete. You may safely press ctrl-c")
+    flags = f"--kubeconfig {command.kubeconfig}"
     assert made.lines[-1] == (
         "Backup completed with status: Completed. You may check for more information using the commands "
-        "`pinnace backup describe b1` and `pinnace backup logs b1`."
+        f"`pinnace backup describe b1 {flags}` and `pinnace backup logs b1 {flags}`."
     )
 
     got = await command("backup", "get", "--show-labels")

@@ -117,5 +117,7 @@ def parse_target(words: Sequence[str]) -> tuple[str, str]:
         raise ValueError("give one KIND or KIND/NAME")
     kind, slash, name = words[0].partition("/")
     if not kind or (slash and not name) or "/" in name:
-        raise ValueError(f'"{words[0]}" is not KIND/NAME')
+        namespace, found, _ = name.partition("/")
+        advice = f"; the namespace is given by itself: -n {namespace}" if kind and namespace and found else ""
+        raise ValueError(f'"{words[0]}" is not KIND/NAME{advice}')
     return kind, name

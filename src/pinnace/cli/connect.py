@@ -1,9 +1,9 @@
 """Opens the cluster that a command works on, and runs the command's coroutine to its end."""
 
 import asyncio
+import re
 import shlex
 import signal
-import sys
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -13,7 +13,7 @@ import click
 from pinnace.api.values.error_texts import cause_of
 from pinnace.cli.errors import CommandError, InvalidInput
 from pinnace.cli.guard import complain, silence_loggers
-from pinnace.cli.settings import GlobalFlags, Settings, resolve_settings
+from pinnace.cli.settings import GlobalFlags, Settings, given_words, resolve_settings
 from pinnace.http.user_agent import user_agent
 from pinnace.kube.errors import AlreadyExists, KubeError, NotFound
 from pinnace.storage.errors import StorageError
@@ -30,11 +30,11 @@ def no_kinds() -> str:
     if context is not None and "nonadmin" in context.command_path.split():
         return (
             "the cluster does not serve the kinds of self-service: an administrator installs them with "
-            f"`{program_name()} install --non-admin`"
+            f"--non-admin (`{program_name()} install --help`)"
         )
     return (
-        "the cluster does not serve the custom resources of the server: install them with "
-        f"`{program_name()} install`, or work without a server with --location"
+        "the cluster does not serve the custom resources of the server: install it "
+        f"(`{program_name()} install --help`), or work without a server with --location"
     )
 
 
@@ -49,7 +49,23 @@ def command_line(settings: Settings, *words: str) -> str:
     return shlex.join([program_name(), *words, *settings.given])
 
 
-_ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_OWN_COMMAND = re.compile(r"`((?:backup|backup-location|nonadmin|restore|schedule) [^`]*)`")
+
+
+def pasteable(text: str) -> str:
+    """The text with its commands completed: texts of lower layers name them as `backup verify NAME`.
+
+    The program is put in front, and behind them the flags by which they find the same objects.
+    """
+    context = click.get_current_context(silent=True)
+    flags = context.find_object(GlobalFlags) if context is not None else None
+    given = given_words(flags) if flags is not None else ()
+    return _OWN_COMMAND.sub(
+        lambda found: f"`{shlex.join([program_name(), *found[1].split(), *given])}`", text
+    )
+
+
+_ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _NOTICE_SECONDS = 1.0
 _NOTICE = "Removing what is unfinished, please wait."
 
@@ -62,9 +78,9 @@ def settings_of(ctx: click.Context) -> Settings:
 def run_async(work: Coroutine[Any, Any, T], *, interrupted: str = "") -> T:
     """Run a command's coroutine, and turn errors of lower layers into messages for the user.
 
-    The first SIGINT or SIGTERM cancels the work, which cleans up after itself. A second one does not cut the
-    clean-up short: it has deadlines of its own, and a notice is printed when it takes long. Then
-    KeyboardInterrupt is raised.
+    The first SIGINT, SIGTERM or SIGHUP (the terminal has gone; not with nohup) cancels the work, which cleans
+    up after itself. A second one does not cut the clean-up short: it has deadlines of its own, and a notice
+    is printed when it takes long. Then KeyboardInterrupt is raised.
 
     Args:
         interrupted: a text to print after that, about what is left and what goes on.
@@ -82,14 +98,16 @@ def run_async(work: Coroutine[Any, Any, T], *, interrupted: str = "") -> T:
             if not ending:
                 ending = True
                 task.cancel()
-                loop.call_later(_NOTICE_SECONDS, lambda: print(_NOTICE, file=sys.stderr))
+                loop.call_later(_NOTICE_SECONDS, complain, _NOTICE)
 
-        for signum in _ENDING_SIGNALS:
+        no_hangup = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+        signals = [one for one in _ENDING_SIGNALS if not (no_hangup and one is signal.SIGHUP)]
+        for signum in signals:
             loop.add_signal_handler(signum, end)
         try:
             done.append(await work)
         finally:
-            for signum in _ENDING_SIGNALS:
+            for signum in signals:
                 loop.remove_signal_handler(signum)
 
     silence_loggers()
@@ -126,7 +144,7 @@ def _advice(error: KubeError | StorageError) -> str:
     if isinstance(error, AlreadyExists):
         return ": choose another name, or delete the existing object first"
     if isinstance(error, NotFound) and str(error).startswith("namespaces "):
-        return f": name another namespace with -n, or create the server's with `{program_name()} install`"
+        return f": name another namespace with -n, or install a server (`{program_name()} install --help`)"
     return ""
 
 

@@ -26,6 +26,8 @@ R = TypeVar("R")
 
 _TRUE = frozenset({"1", "t", "T", "true", "True", "TRUE"})
 _FALSE = frozenset({"0", "f", "F", "false", "False", "FALSE"})
+BOOLEANS = _TRUE | _FALSE
+"""The words that yes-or-no flags and settings know."""
 
 
 class BadFlagValue(click.UsageError):
@@ -160,7 +162,8 @@ class Enum(FlagType):
 
     def parse(self, value: str) -> str:
         if value not in self.words:
-            raise ValueError(f'invalid value: "{value}"')
+            known = " or ".join(filter(None, (", ".join(self.words[:-1]), self.words[-1])))
+            raise ValueError(f'invalid value: "{value}"; write {known}')
         return value
 
 

@@ -15,6 +15,8 @@ TRACEBACK_VARIABLE: Final = "PINNACE_TRACEBACK"
 _STREAMS: Final = ("stdout", "stderr")
 _UNPRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]|[\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 """Control characters except newline and tab, and characters that reorder or break lines of text."""
+_INVISIBLE = re.compile("[\u00a0\u00ad\u1680\u2000-\u200d\u202f\u205f\u2060\u3000\ufeff]")
+"""Characters that look like a blank or like nothing: what is wrong with a text must be seen in the error."""
 
 
 def shows_tracebacks() -> bool:
@@ -32,14 +34,19 @@ def _as_text(found: re.Match[str]) -> str:
     return f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}"
 
 
+def can_redraw(stream: TextIO) -> bool:
+    """Whether the stream is a terminal that knows control characters; that of an editor (`dumb`) does not."""
+    return stream.isatty() and os.environ.get("TERM") != "dumb"
+
+
 def complain(text: str) -> None:
-    """Print an error or a warning to stderr, with control characters escaped.
+    """Print an error or a warning to stderr, with control characters and invisible ones escaped.
 
     If stderr cannot be written to, nothing happens: the exit code tells enough.
     """
     if sys.stderr is not None:
         with suppress(OSError):
-            print(printable(text), file=sys.stderr)
+            print(_INVISIBLE.sub(_as_text, printable(text)), file=sys.stderr)
 
 
 class GuardedStream:

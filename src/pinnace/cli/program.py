@@ -13,7 +13,7 @@ from pathlib import Path
 
 import click
 
-from pinnace.api.values.error_texts import cause_of, error_text
+from pinnace.api.values.error_texts import NO_MORE_THREADS, cause_of, error_text
 from pinnace.cli.errors import CommandError, ExitCode, InvalidInput
 from pinnace.cli.flags import Group
 from pinnace.cli.guard import (
@@ -202,12 +202,23 @@ def _refused_by_the_system(error: BaseException) -> int:
     text = error_text(error)
     if isinstance(error, MemoryError):
         text = "out of memory"
+    if isinstance(error, FileNotFoundError) and error.filename is None and not _has_folder():
+        text = "the current folder does not exist any more; change to another one (cd)"
     limits = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN)
-    if not isinstance(error, OSError) or error.errno in limits:
+    if text != NO_MORE_THREADS and (not isinstance(error, OSError) or error.errno in limits):
         text += "; the limits of this process are too low for this command (see `ulimit -a`)"
     complain(f"An error occurred: {text}")
     _show_traceback(error)
     return ExitCode.ERROR
+
+
+def _has_folder() -> bool:
+    """Whether the folder that relative paths begin at still exists."""
+    try:
+        os.getcwd()
+    except FileNotFoundError:
+        return False
+    return True
 
 
 def _show_traceback(error: BaseException) -> None:

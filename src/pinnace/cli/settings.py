@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from pinnace.api.values.durations import Duration
-from pinnace.api.values.error_texts import error_text
 from pinnace.cli.errors import InvalidInput
 from pinnace.cli.guard import complain
 from pinnace.kube.transport.requests import DEFAULT_PATIENCE_SECONDS
@@ -65,11 +64,12 @@ def load_config_file(path: Path) -> dict[str, Any]:
     try:
         content = json.loads(path.read_bytes())
         if not isinstance(content, dict):
-            raise ValueError(f"{path} must hold one JSON object")
+            raise ValueError("it must hold one JSON object")
     except FileNotFoundError:
         return {}
     except (OSError, ValueError) as error:
-        complain(f"WARNING: Error reading config file: {error_text(error)}")
+        reason = error.strerror if isinstance(error, OSError) else error
+        complain(f"WARNING: Error reading config file: {path} is ignored: {reason}")
         return {}
     return content
 
@@ -96,7 +96,7 @@ def resolve_settings(flags: GlobalFlags, *, environ: Mapping[str, str] | None = 
         features=frozenset(features),
         colour=_colour(flags.colorized, config, environ),
         ca_cert=text("cacert"),
-        given=_given(flags),
+        given=given_words(flags),
         exit_code=_is_true(config.get("exit-code")),
         api_timeout_seconds=_api_timeout_seconds(flags.api_timeout),
     )
@@ -107,7 +107,7 @@ def location_of(flags: GlobalFlags, environ: Mapping[str, str]) -> str | None:
     return (flags.location if flags.location is not None else environ.get("PINNACE_LOCATION")) or None
 
 
-def _given(flags: GlobalFlags) -> tuple[str, ...]:
+def given_words(flags: GlobalFlags) -> tuple[str, ...]:
     """The flags that say where objects are; what the environment says holds for the next command too."""
     words: list[str] = []
     for flag, value in (

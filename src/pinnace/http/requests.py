@@ -327,6 +327,8 @@ def reason_of(error: Exception) -> str:
         return f"the proxy on the way answers with HTTP status {error.status}"
     if isinstance(error, aiohttp.ClientResponseError):
         return "the answer is not HTTP"  # the error quotes the URL, which may hold an authorization
+    if isinstance(error, aiohttp.ClientConnectorSSLError) and "WRONG_VERSION_NUMBER" in str(error):
+        return "the server at this port speaks no TLS: is it http:// and not https://?"
     text = getattr(error, "strerror", None) or str(error) or type(error).__name__
     return str(text).splitlines()[0][:_MAX_TEXT_CHARACTERS]
 

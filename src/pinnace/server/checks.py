@@ -46,7 +46,7 @@ async def check_namespace(client: KubeClient, namespace: str) -> None:
         await client.get(NAMESPACES, namespace)
     except NotFound as error:
         raise StartupError(
-            f'namespace "{namespace}" not found: create it or run `pinnace install`, '
+            f'namespace "{namespace}" not found: create it or install the server (`pinnace install --help`), '
             "or name another with --namespace"
         ) from error
 

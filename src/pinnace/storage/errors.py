@@ -13,6 +13,7 @@ StorageError               the base, which the HTTP layer raises too (http/error
 └── ReadOnlyLocation       the location's access mode forbids the write
 """
 
+import re
 from collections.abc import Iterable
 
 from pinnace.http.errors import StorageError, StoreConfigError, StoreUnavailable
@@ -33,16 +34,27 @@ __all__ = [
 ]
 
 
+_FILE_NAME = re.compile(r"'[^']+'")
+
+
 def combined(errors: Iterable[StorageError]) -> StorageError:
     """One error for several: `[a, c]`, equal ones once, a single one as it is. (docs/spec: STO 5)
+
+    Of those that differ by the name of the file only, the first is named, and how many there are more.
 
     Args:
         errors: at least one error.
     """
-    unique = list({str(error): error for error in errors}.values())
+    unique = {str(error): error for error in errors}
+    alike: dict[str, list[StorageError]] = {}
+    for text, error in unique.items():
+        alike.setdefault(_FILE_NAME.sub("", text, count=1), []).append(error)
     if len(unique) == 1:
-        return unique[0]
-    return StorageError(f"[{', '.join(str(error) for error in unique)}]")
+        return next(iter(unique.values()))
+    texts = [
+        f"{first}{f' (and {len(more)} more like it)' if more else ''}" for first, *more in alike.values()
+    ]
+    return StorageError(texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]")
 
 
 class ObjectNotFound(StorageError):

@@ -76,7 +76,7 @@ class NodeAgents:
         if found is None:
             return (
                 f"no node agent runs on the node {node}, as the namespace {self._namespace} has no DaemonSet"
-                f" {NAMES[0]}: install it with `pinnace install --use-node-agent`"
+                f" {NAMES[0]}: install it (`pinnace install`, with --use-node-agent)"
             )
         here = [pod for pod in pods if text(pod, "spec", "nodeName") == node]
         if any(_is_ready(pod) for pod in here):

@@ -120,7 +120,7 @@ async def test_an_object_that_cannot_be_created_makes_a_restore_partially_failed
     assert (await client.get(CONFIGMAPS, "settings", world))["data"] == {"key": "value of settings"}
     description = (await pinnace("restore", "describe", "r1")).out
     assert f"error restoring secrets/{world}/password: secrets is forbidden" in description
-    assert "Phase:                       PartiallyFailed (run 'pinnace restore logs r1'" in description
+    assert "Phase:                       PartiallyFailed (run 'pinnace restore logs r1 --" in description
     assert (await pinnace("restore", "logs", "r1")).code == 0
 
 

@@ -48,6 +48,7 @@ def assert_interrupted(outcome: Outcome) -> None:
         pytest.param("^/apis$", signal.SIGINT, id="discovery"),
         pytest.param("/configmaps$", signal.SIGINT, id="listing"),
         pytest.param("/configmaps$", signal.SIGTERM, id="listing-terminated"),
+        pytest.param("/configmaps$", signal.SIGHUP, id="listing-without-terminal"),
     ],
 )
 async def test_an_interrupt_while_reading_the_cluster_leaves_no_backup(

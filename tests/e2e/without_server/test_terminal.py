@@ -35,6 +35,19 @@ async def test_a_terminal_gets_a_progress_bar_and_colours(
     await client.delete(NAMESPACES, target)
 
 
+async def test_what_doctor_and_diff_say_is_coloured_on_a_terminal(pinnace: Pinnace, world: str) -> None:
+    flags = ("--include-namespaces", world)
+    assert (await pinnace("backup", "create", "b1", *flags, "--include-resources", "configmaps")).code == 0
+    assert (await pinnace("backup", "create", "b2", *flags)).code == 0
+
+    doctor = await pinnace.on_terminal("doctor")
+    diff = await pinnace.on_terminal("backup", "diff", "b1", "b2")
+
+    assert f"{ESCAPE}[32mOK      {ESCAPE}[0m kubeconfig" in doctor.out
+    assert f"{ESCAPE}[32m+ secrets/" in diff.out
+    assert "\\x1b" not in doctor.out + diff.out
+
+
 @pytest.mark.parametrize("columns", [40, 80, 200])
 async def test_no_line_of_progress_wraps(pinnace: Pinnace, world: str, columns: int) -> None:
     pinnace.environ["PYTHONUNBUFFERED"] = "1"

@@ -229,7 +229,7 @@ async def test_uninstall_waits_until_all_is_gone(
     nothing = await command("backup", "get", "-n", installed)
     assert error(nothing).startswith("the cluster does not serve the custom resources of the server")
     refused = await command("backup", "logs", "x", "-n", installed)
-    assert "`pinnace install`" in error(refused)
+    assert "`pinnace install --help`" in error(refused)
 
 
 async def test_client_settings_name_the_server(client: KubeClient, namespace: str, command: Pinnace) -> None:

@@ -164,7 +164,7 @@ def test_the_text_of_an_error_has_no_python_notation(error: BaseException, text:
         (OSError(errno.ENOENT, os.strerror(errno.ENOENT), "/x"), "/x: No such file or directory"),
         (OSError(errno.EMFILE, os.strerror(errno.EMFILE)), "Too many open files; the limits of this process"),
         (MemoryError(), "out of memory; the limits of this process"),
-        (RuntimeError("can't start new thread"), "can't start new thread; the limits of this process"),
+        (RuntimeError("can't start new thread"), "can't start new thread: raise the limit of processes and"),
         (
             ExceptionGroup("unhandled errors in a TaskGroup", [OSError(errno.ENOSPC, "No space left", "/t")]),
             "/t: No space left",
@@ -183,6 +183,18 @@ def test_errors_of_the_system_are_reported_in_one_line(
     printed = capsys.readouterr().err
     assert printed.startswith(f"An error occurred: {line}")
     assert (printed.count("\n"), "[Errno" in printed, "Traceback" in printed) == (1, False, False)
+
+
+def test_a_current_folder_that_was_deleted_is_named(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+
+    assert program.run(["--location", "./backups", "backup", "get"]) == 1
+
+    assert "the current folder does not exist any more" in capsys.readouterr().err
 
 
 def test_the_traceback_is_shown_when_it_is_asked_for(

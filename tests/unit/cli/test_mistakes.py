@@ -101,7 +101,31 @@ WITH_A_SERVER = [
     Mistake("backup-location describe mian", "did you mean main?"),
     Mistake("backup create b --labels team=a,team=b", "team is given twice, as a and as b"),
     Mistake("server --metrics-address 8085", '"8085" is not an address'),
-    Mistake("backup delete --all", "error reading user input: EOF; nothing was done", 2),
+    Mistake("backup delete --all", "EOF; nothing was done. --confirm answers yes\n", 2),
+    Mistake("uninstall", "EOF; nothing was done. --force answers yes\n", 2),
+    Mistake("client config set exit-code=maybe", "exit-code=maybe is stored, but counts as false", 0),
+    Mistake(
+        "restore create --from-backup shop-nightly --namespace-mappings shop:",
+        '"shop:" lacks a name: write OLD:NEW',
+    ),
+    Mistake("restore create --from-backup shop-nightly --namespace-mappings :shop", '":shop" lacks a name'),
+    Mistake(
+        "restore create --from-backup shop-nightly --namespace-mappings shop:X_Y", 'invalid namespace "X_Y"'
+    ),
+    Mistake(
+        "restore create --from-backup shop-nightly --namespace-mappings shop:s*",
+        "a pattern is not allowed here",
+    ),
+    Mistake("history configmap/shop/settings", "the namespace is given by itself: -n shop"),
+    Mistake(
+        "restore create --from-backup b --existing-resource-policy updte",
+        'invalid value: "updte"; write none, update or recreate',
+    ),
+    Mistake("backup create b -o wide", "Nothing was sent: -o wide only prints. -o name creates", 0),
+    Mistake("schedule create s --schedule @daily -o table", "Nothing was sent: -o table only prints", 0),
+    Mistake("backup create b -l a=b\u00a0c", 'invalid label value "b\\xa0c"'),
+    Mistake("schedule describe -n shop", "No schedules in namespace shop.", 0),
+    Mistake("backup describe -l a=b", "No backups in namespace velero match 'a=b'.", 0),
 ]
 
 
@@ -114,7 +138,7 @@ def test_a_mistake_with_a_server(
 ) -> None:
     monkeypatch.setattr("sys.stdin", None)
 
-    assert run(mistake.words.split()) == mistake.code
+    assert run(mistake.words.split(" ")) == mistake.code
 
     shown = capsys.readouterr()
     assert mistake.text in shown.err
@@ -123,8 +147,11 @@ def test_a_mistake_with_a_server(
 
 
 WITHOUT_A_SERVER = [
+    Mistake("restore create --from-schedule nightly", "No backups found for the schedule nightly", 2),
     Mistake("backup get", "No backups in {location}.", 0),
     Mistake("restore get", "No restores in {location}.", 0),
+    Mistake("backup describe", "No backups in {location}.", 0),
+    Mistake("restore describe -o json", "No restores in {location}.", 0),
     Mistake("backup describe x", "there are no backups in {location}", 1),
     Mistake("backup delete x --confirm", "there are no backups in {location}", 1),
     Mistake("schedule get", "leave out --location", 2),
@@ -143,6 +170,17 @@ def test_a_mistake_without_a_server(
     assert run(["--location", str(location), *mistake.words.split()]) == mistake.code
 
     assert mistake.text.format(location=location) in capsys.readouterr().err
+
+
+def test_a_backup_into_a_location_that_is_unavailable_is_warned_about(
+    cluster: FakeCluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    why = {"phase": "Unavailable", "message": "no such bucket"}
+    cluster.add(velero("backupstoragelocations"), "broken", status=why)
+
+    assert run(["backup", "create", "b", "--storage-location", "broken"]) == 0
+
+    assert "WARNING: storage location broken is Unavailable: no such bucket\n" in capsys.readouterr().err
 
 
 IN_A_BACKUP = [
@@ -267,8 +305,8 @@ def test_creating_in_a_namespace_that_does_not_exist_says_which_flag_names_it(
     cluster.before = refuse
     assert run(["backup", "create", "b", "-n", "velro"]) == 1
     assert capsys.readouterr().err == (
-        'An error occurred: namespaces "velro" not found: name another namespace with -n, or create the '
-        "server's with `pinnace install`\n"
+        'An error occurred: namespaces "velro" not found: name another namespace with -n, or install a '
+        "server (`pinnace install --help`)\n"
     )
 
 

@@ -29,6 +29,20 @@ async def test_an_answer_that_is_not_http_does_not_show_the_authorization_in_the
     assert str(caught.value) == f"cannot reach http://127.0.0.1:{port}: the answer is not HTTP"
 
 
+async def test_https_to_a_port_without_tls_says_so() -> None:
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(1)
+        writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+        writer.close()
+        await writer.wait_closed()
+
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    async with server, new_session(tls=True) as session:
+        with pytest.raises(StoreUnavailable, match=r"speaks no TLS: is it http:// and not https://\?$"):
+            await send(session, "GET", f"https://127.0.0.1:{port}/a", policy=RetryPolicy(attempts=1))
+
+
 def test_the_refusal_of_a_proxy_is_called_one_and_shows_no_url() -> None:
     url, headers = URL("http://store/a?sig=secret"), CIMultiDictProxy[str](CIMultiDict())
     request = aiohttp.RequestInfo(url, "CONNECT", headers, url)

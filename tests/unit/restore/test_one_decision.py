@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from pinnace.api.values.error_texts import NO_MORE_THREADS
 from pinnace.api.velero.restore import RestorePhase
 from pinnace.archive.reader import ArchiveIndex
 from pinnace.archive.runlog import RunLog
@@ -76,5 +77,5 @@ async def test_a_defect_is_in_the_log_of_the_restore(tmp_path: Path, monkeypatch
         failing_at(RestoreEngine, "run")(patch, RuntimeError("can't start new thread"))
         done = await stage.restore()
 
-    assert done.status.failure_reason == "error running restore: can't start new thread"
+    assert done.status.failure_reason == f"error running restore: {NO_MORE_THREADS}"
     assert "can't start new thread" in await stage.log()

@@ -112,7 +112,7 @@ async def test_a_missing_namespace_stops_the_start() -> None:
 
     client = cast("KubeClient", Client())
     await check_namespace(client, "velero")
-    with pytest.raises(StartupError, match='namespace "other" not found: create it or run'):
+    with pytest.raises(StartupError, match='namespace "other" not found: create it or install the server'):
         await check_namespace(client, "other")
 
 

@@ -618,6 +618,17 @@ class TestDeletion:
         with pytest.raises(StorageError, match=r"^same$"):
             await backups.delete_restore("r")
 
+    async def test_errors_that_differ_by_the_file_only_name_the_reason_once(
+        self, backups: BackupStore, faulty: FaultyStore, inner: FilesystemStore
+    ) -> None:
+        for name in "xyz":
+            await inner.put(f"restores/r/{name}", b"")
+        faulty.fault = lambda operation, key: (
+            StorageError(f"cannot delete {key!r}: read-only") if operation == "delete" else None
+        )
+        with pytest.raises(StorageError, match=r"^cannot delete '[^']+': read-only \(and 2 more like it\)$"):
+            await backups.delete_restore("r")
+
     @pytest.mark.spec("BEY-012")
     async def test_unknown_files_too_but_no_other_backup(
         self, backups: BackupStore, inner: FilesystemStore, make_files: MakeFiles

@@ -56,6 +56,13 @@ def namespace_list_errors(includes: Iterable[str], excludes: Iterable[str]) -> l
     return [f"Invalid included/excluded namespace lists: {error}" for error in (*validate(*valid), *problems)]
 
 
+def namespace_problem(name: str) -> str:
+    """Why a text cannot be the name of a namespace; empty if it can."""
+    if not is_glob(name):
+        return _namespace_problem(name)
+    return f'invalid namespace "{name}": a pattern is not allowed here'
+
+
 def _namespace_problem(name: str) -> str:
     """Why a name or pattern cannot be that of a namespace; empty if it can."""
     if forbidden := sorted(_NOT_IN_NAMESPACES.intersection(name)):

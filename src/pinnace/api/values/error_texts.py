@@ -1,6 +1,11 @@
 """Texts of errors for people: never empty, and without Python's own notation."""
 
 import os
+from typing import Final
+
+NO_MORE_THREADS: Final = (
+    "can't start new thread: raise the limit of processes and threads (ulimit -u; in a pod, that of PIDs)"
+)
 
 
 def error_text(error: BaseException) -> str:
@@ -11,6 +16,8 @@ def error_text(error: BaseException) -> str:
     if isinstance(error, BaseExceptionGroup):
         return "; ".join(dict.fromkeys(error_text(member) for member in error.exceptions))
     text = str(error)
+    if isinstance(error, RuntimeError) and text == "can't start new thread":
+        return NO_MORE_THREADS
     if isinstance(error, OSError) and error.strerror and text.startswith("[Errno "):
         return _of_the_system(error)
     if not text or isinstance(error, LookupError | AssertionError):  # a bare key or index says nothing

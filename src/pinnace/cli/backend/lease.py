@@ -26,6 +26,9 @@ FIRST_LOOK_SECONDS: Final = 2.0
 SECOND_LOOK_SECONDS: Final = 10.0
 """Both from the beginning; a living server renews its lease several times in between."""
 
+RENEWAL_SECONDS: Final = 20.0
+"""How far apart looks at a lease are once the work has begun; a server renews it several times in between."""
+
 LONG_AGO: Final = timedelta(minutes=15)
 
 
@@ -74,25 +77,54 @@ async def telling_of_absence(
 async def _tell(
     client: KubeClient, namespace: str, what: str, begun: asyncio.Event, before: Callable[[], None]
 ) -> None:
-    if await _within(FIRST_LOOK_SECONDS, begun):
-        return
+    def say(message: str) -> None:
+        before()
+        click.echo(printable(f"{message} Still waiting."), err=True)
+
     try:
-        first = await _lease(client, namespace)
-        if await _within(SECOND_LOOK_SECONDS - FIRST_LOOK_SECONDS, begun):
-            return
-        second = await _lease(client, namespace)
+        if await _is_absent(client, namespace, begun):
+            say(
+                f"No Pinnace server holds the lease {SERVER_LEASE} in namespace {namespace}, "
+                f"so {what} may never begin. Is the server running, and in that namespace "
+                "(--namespace names another)? "
+                "A Velero server has no such lease."
+            )
+        await begun.wait()
+        await _loss(client, namespace)
     except KubeError:
         return  # without the right to read the lease no message is printed
-    if second is not None and second != first and mapping(second, "spec").get("holderIdentity"):
-        return
-    message = (
-        f"No Pinnace server holds the lease {SERVER_LEASE} in namespace {namespace}, "
-        f"so {what} may never begin. Is the server running, and in that namespace "
-        "(--namespace names another)? "
-        "A Velero server has no such lease. Still waiting."
+    say(
+        f"The server has not renewed its lease {SERVER_LEASE} in namespace {namespace} for "
+        f"{RENEWAL_SECONDS:g} s, so it may have ended. Then {what} ends as Failed when a server runs there "
+        "again."
     )
-    before()
-    click.echo(printable(message), err=True)
+
+
+async def _is_absent(client: KubeClient, namespace: str, begun: asyncio.Event) -> bool:
+    """Whether no server holds the lease, and none has begun either; takes ten seconds."""
+    if await _within(FIRST_LOOK_SECONDS, begun):
+        return False
+    first = await _lease(client, namespace)
+    if await _within(SECOND_LOOK_SECONDS - FIRST_LOOK_SECONDS, begun):
+        return False
+    second = await _lease(client, namespace)
+    return second is None or second == first or not mapping(second, "spec").get("holderIdentity")
+
+
+async def _loss(client: KubeClient, namespace: str) -> None:
+    """Return when the lease, which was renewed before, is not renewed any more.
+
+    A lease that is never renewed says nothing: a server with --leader-elect=false does not use it.
+    """
+    last: JSONObject | None = None
+    looks, is_alive = 0, False
+    while True:
+        await asyncio.sleep(RENEWAL_SECONDS)
+        lease = await _lease(client, namespace)
+        if is_alive and lease == last:
+            return
+        is_alive = looks > 0 and lease is not None and lease != last
+        last, looks = lease, looks + 1
 
 
 async def _within(seconds: float, begun: asyncio.Event) -> bool:

@@ -29,6 +29,7 @@ from pinnace.cli.backend.interface import (
     first_names,
     instead_of,
 )
+from pinnace.cli.connect import pasteable
 from pinnace.cli.errors import CommandError, InvalidInput
 from pinnace.cli.guard import complain
 from pinnace.cli.output.summary import counted
@@ -166,8 +167,11 @@ class LocationBackend:
         if name in names:
             return Unrecorded(
                 f'{plural}.velero.io "{name}" not found; {self.title} has files of that {noun} without its'
-                f" record, {_UNRECORDED[plural]}: `{noun} logs {name}` shows its log if there is one, and"
-                f" `{noun} delete {name}` deletes them"
+                f" record, {_UNRECORDED[plural]}: "
+                + pasteable(
+                    f"`{noun} logs {name}` shows its log if there is one, and `{noun} delete {name}`"
+                    " deletes them"
+                )
             )
         return NotFound(f'{plural}.velero.io "{name}" not found{more}')
 

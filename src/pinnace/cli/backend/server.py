@@ -18,6 +18,7 @@ from pinnace.api.velero.download_request import OF_RESTORES, OF_VELERO_1_6, Down
 from pinnace.api.velero.storage_location import BackupStorageLocationPhase
 from pinnace.cli.backend.interface import DownloadOptions, FileMissing, NotFound, instead_of
 from pinnace.cli.backend.lease import absence, telling_of_absence
+from pinnace.cli.connect import pasteable
 from pinnace.cli.errors import CommandError
 from pinnace.kube import errors as kube_errors
 from pinnace.kube.client import KubeClient
@@ -191,7 +192,7 @@ class ServerBackend:
         """What may be wrong if a download is not answered."""
         return (
             f"is the server in namespace {self.namespace} running? Can it open the storage location "
-            "(`backup-location get`)?"
+            f"({pasteable('`backup-location get`')})?"
         )
 
     async def _signed_url(self, kind: DownloadTargetKind, name: str) -> str:

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from pinnace.api.objects import JSONObject
 from pinnace.cli.backend.lease import telling_of_absence
-from pinnace.cli.connect import program_name
+from pinnace.cli.connect import pasteable
 from pinnace.cli.guard import complain, printable
 from pinnace.cli.output.cells import empty_warning, reasons, status
 from pinnace.cli.output.cells import phase as phase_of
@@ -90,10 +90,10 @@ async def wait_for_end(
     elif ended is None:
         click.echo(f"The {what} was deleted while waiting for it.")
     else:
-        phase, name, program = phase_of(ended), created["metadata"]["name"], program_name()
-        look = f"the commands `{program} {what} describe {name}` and `{program} {what} logs {name}`."
+        phase, name = phase_of(ended), created["metadata"]["name"]
+        look = pasteable(f"the commands `{what} describe {name}` and `{what} logs {name}`.")
         if phase == "FailedValidation":  # such a run has no log
-            look = f"the command `{program} {what} describe {name}`."
+            look = pasteable(f"the command `{what} describe {name}`.")
         click.echo(
             f"{what.capitalize()} completed with status: {phase}. You may check for more information using "
             f"{look}"

@@ -10,7 +10,7 @@ from pinnace.cli.common import outcome
 from pinnace.cli.connect import open_cluster, program_name, run_async, settings_of
 from pinnace.cli.errors import ExitCode, InvalidInput
 from pinnace.cli.kinds import BACKUP
-from pinnace.cli.output.printing import print_objects
+from pinnace.cli.output.printing import print_unsent
 from pinnace.cli.output.tables import backup_table
 from pinnace.cli.settings import Settings
 
@@ -31,7 +31,7 @@ def create(ctx: click.Context, options: BackupCreateOptions) -> int:
     if settings.location is not None or (not output.sends and not options.from_schedule):
         backup = build.requested_backup(options.name, settings.namespace, options)
         if not output.sends:
-            print_objects([encode(backup, unsent=True)], backup_table(), output)
+            print_unsent(encode(backup, unsent=True), backup_table(), output)
             return ExitCode.OK
         from pinnace.cli.backup.local import make_backup
 

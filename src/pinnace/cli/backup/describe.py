@@ -40,7 +40,7 @@ def describe_backup(backup: JSONObject, facts: BackupFacts, view: View) -> str:
     spec, status = cells.spec(backup), cells.status(backup)
     parts.metadata(sheet, backup)
     sheet.line()
-    parts.phase(sheet, backup, f"`{view.program} backup logs {backup['metadata']['name']}`")
+    parts.phase(sheet, backup, f"`{view.command_line('backup', 'logs', backup['metadata']['name'])}`")
     later.fields(sheet, status, later.QUEUE)
     parts.waits_for(sheet, facts.waits_for)
     parts.failure_reason(sheet, backup)

@@ -13,7 +13,7 @@ from pinnace.cli.backend.interface import Backend, DownloadOptions, fetch
 from pinnace.cli.backend.open import open_backend
 from pinnace.cli.backup.options import BackupDownloadOptions
 from pinnace.cli.common.reading import downloads
-from pinnace.cli.connect import run_async, settings_of
+from pinnace.cli.connect import pasteable, run_async, settings_of
 from pinnace.cli.errors import CommandError
 from pinnace.cli.kinds import BACKUP
 
@@ -87,6 +87,7 @@ class _CheckedFile:
         except UnreadableObject as error:
             raise CommandError(
                 f"what was downloaded is not the whole tarball of backup {self._backup}: {error.reason};"
-                f" `backup verify {self._backup}` says whether the stored file is damaged; if it is sound,"
+                f" {pasteable(f'`backup verify {self._backup}`')} says whether the stored file is damaged;"
+                " if it is sound,"
                 " something between here and the store changes what it sends"
             ) from error

@@ -19,7 +19,8 @@ from pinnace.cli.connect import open_cluster
 from pinnace.cli.errors import ExitCode
 from pinnace.cli.guard import complain
 from pinnace.cli.kinds import BACKUP
-from pinnace.cli.output.printing import OutputFlags, print_objects
+from pinnace.cli.output.cells import status
+from pinnace.cli.output.printing import OutputFlags, print_unsent
 from pinnace.cli.output.tables import backup_table
 from pinnace.cli.settings import Settings
 from pinnace.kube.client import KubeClient
@@ -43,7 +44,7 @@ async def submit(
         await _check_locations(client, settings.namespace, options)
         backup = await requested(client, settings.namespace, options)
         if not output.sends:
-            print_objects([backup], backup_table(), output)
+            print_unsent(backup, backup_table(), output)
             return ExitCode.OK
         findings = check_spec("Backup", backup)
         for text in (*findings.errors, *findings.warnings):
@@ -62,10 +63,17 @@ async def submit(
 
 
 async def _check_locations(client: KubeClient, namespace: str, options: BackupCreateOptions) -> None:
-    """Check that the locations exist: a typing error should not become a failed backup. Raises NotFound."""
+    """Check that the locations exist: a typing error should not become a failed backup. Raises NotFound.
+
+    A location that was unavailable when the server looked last may be available when the backup begins: it is
+    a warning.
+    """
     backend = ServerBackend(client, namespace)
     if options.storage_location:
-        await backend.object(BACKUP_STORAGE_LOCATIONS.name, options.storage_location)
+        found = status(await backend.object(BACKUP_STORAGE_LOCATIONS.name, options.storage_location))
+        if found.get("phase") == "Unavailable":
+            why = f": {found['message']}" if found.get("message") else ""
+            complain(f"WARNING: storage location {options.storage_location} is Unavailable{why}")
     for location in options.volume_snapshot_locations:
         await backend.object(VOLUME_SNAPSHOT_LOCATIONS.name, location)
 

@@ -28,6 +28,7 @@ from pinnace.cli.connect import open_cluster, settings_of
 from pinnace.cli.errors import CommandError, InvalidInput
 from pinnace.cli.guard import complain, printable
 from pinnace.cli.kinds import BACKUP
+from pinnace.cli.output.layout import echo_laid_out
 from pinnace.cli.output.printing import encode
 
 SAME, DIFFERENT, TROUBLE = 0, 1, 2
@@ -116,7 +117,7 @@ def _print(text: str, *, colour: bool) -> None:
     lines = printable(text).split("\n")
     if colour:
         lines = [click.style(line, fg=_COLOURS.get(line.lstrip()[:1])) for line in lines]
-    click.echo("\n".join(lines), color=colour or None)
+    echo_laid_out("\n".join(lines) + "\n", colour=colour)
 
 
 def _sign(difference: Difference) -> str:

@@ -19,6 +19,7 @@ from pinnace.cli.browse.rows import (
     print_table,
     size_text,
 )
+from pinnace.cli.connect import pasteable
 from pinnace.cli.errors import CommandError
 from pinnace.cli.guard import printable
 
@@ -63,8 +64,8 @@ async def _print_items(backup: StoredBackup, choice: Choice, form: str) -> None:
         if not is_streamed:
             raise
         # The work cannot be repeated without the index: part of the list is printed.
-        advice = f"the list is not complete; write the index anew with `backup index {backup.name}`"
-        raise CommandError(f"{error}; {advice}") from error
+        advice = pasteable(f"write the index anew with `backup index {backup.name}`")
+        raise CommandError(f"{error}; the list is not complete; {advice}") from error
     if not is_streamed:
         found.sort(key=lambda entry: (entry.namespace, entry.resource, entry.name))
         if not found:

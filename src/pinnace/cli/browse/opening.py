@@ -28,7 +28,7 @@ from pinnace.cli.browse.options import BrowseOptions
 from pinnace.cli.browse.rows import in_one_line
 from pinnace.cli.common.options import FilterOptions
 from pinnace.cli.common.reading import downloads
-from pinnace.cli.connect import run_async, settings_of
+from pinnace.cli.connect import pasteable, run_async, settings_of
 from pinnace.cli.errors import CommandError, InvalidInput
 from pinnace.cli.guard import complain
 from pinnace.cli.kinds import BACKUP
@@ -108,7 +108,7 @@ class Library(msgspec.Struct):
         if name not in self._opened:
             await self.backend.object(BACKUP.plural, name)
             files = BackendFiles(self.backend, name, self.options)
-            self._opened[name] = StoredBackup(name, files, self.folder, complain, files.tarball_bytes)
+            self._opened[name] = StoredBackup(name, files, self.folder, _tell, files.tarball_bytes)
         return self._opened[name]
 
     async def all(self) -> "list[JSONObject]":
@@ -137,12 +137,16 @@ class Library(msgspec.Struct):
             except IndexUnusable as error:
                 self._opened[error.backup].leave_index_aside(error.reason)
             except BrowseError as error:
-                raise CommandError(str(error)) from error
+                raise CommandError(pasteable(str(error))) from error
 
     def close(self) -> None:
         """Free what was decompressed."""
         for backup in self._opened.values():
             backup.close()
+
+
+def _tell(text: str) -> None:
+    complain(pasteable(text))
 
 
 def _age(backup: "JSONObject") -> tuple[str, str]:

@@ -14,7 +14,9 @@ from pinnace.cli.browse.requested import VerifyingServer, verifying_server
 from pinnace.cli.browse.rows import check_format, print_data, print_table
 from pinnace.cli.browse.trial import trial_findings
 from pinnace.cli.browse.volumes import check_volume_options, volume_lookup
+from pinnace.cli.common.get import nothing_found
 from pinnace.cli.errors import CommandError, InvalidInput, aggregate
+from pinnace.cli.guard import complain
 from pinnace.cli.kinds import BACKUP
 
 SOUND, UNSOUND = 0, 1
@@ -33,6 +35,8 @@ def verify_backups(ctx: click.Context, options: VerifyOptions) -> int:
 
     async def work(library: Library) -> list[str]:
         names = options.names or await _all_names(library)
+        if not names:
+            complain(await nothing_found(library.backend, BACKUP, ""))
         if isinstance(library.backend, LocationBackend):
             return await _verify_each(library, names, options, found)
         async with verifying_server(library.settings, options.read_data) as server:

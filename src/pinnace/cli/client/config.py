@@ -9,6 +9,7 @@ from pathlib import Path
 from pinnace.api.objects import JSONObject
 from pinnace.api.values.near import did_you_mean, near_names
 from pinnace.cli.errors import CommandError
+from pinnace.cli.flags import BOOLEANS
 from pinnace.cli.settings import config_path
 from pinnace.cli.usage.values import SETTINGS
 
@@ -80,6 +81,8 @@ def unknown(words: Sequence[str]) -> Iterator[str]:
         if value and key not in SETTINGS:
             near = did_you_mean(near_names(key, SETTINGS))
             yield f"{key} is stored, but no command reads it{near}"
+        elif key == "exit-code" and value and value not in BOOLEANS:
+            yield f"exit-code={value} is stored, but counts as false: write true or false"
 
 
 def _pair(word: str) -> tuple[str, str | None]:

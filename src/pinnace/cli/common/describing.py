@@ -1,6 +1,7 @@
 """The options of descriptions, and the type of the functions that make them."""
 
 import json
+import shlex
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
@@ -17,6 +18,7 @@ class View(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         program: the name of the program in hints, as the user called it.
+        given: the flags by which a command of a hint finds the same objects.
         colour: whether to use colours.
         details: whether to show what has to be downloaded, and each volume.
         csi: whether to show CSI snapshots.
@@ -25,6 +27,7 @@ class View(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     program: str = "pinnace"
+    given: tuple[str, ...] = ()
     colour: bool = False
     details: bool = False
     csi: bool = False
@@ -32,6 +35,10 @@ class View(msgspec.Struct, frozen=True, kw_only=True):
     downloads: DownloadOptions = msgspec.field(
         default_factory=lambda: DownloadOptions(timeout_seconds=DOWNLOAD_TIMEOUT_SECONDS)
     )
+
+    def command_line(self, *words: str) -> str:
+        """A command for the user to paste into the shell."""
+        return shlex.join([self.program, *words, *self.given])
 
 
 Describer = Callable[[Backend, JSONObject, View], Awaitable[str]]

@@ -10,9 +10,9 @@ from pinnace.api.velero.download_request import DownloadTargetKind
 from pinnace.cli.backend.interface import DownloadOptions, FileMissing, NotFound, Unrecorded, fetch
 from pinnace.cli.backend.open import open_backend
 from pinnace.cli.common.describing import DOWNLOAD_TIMEOUT_SECONDS, Describer, View
-from pinnace.cli.common.get import find, settings_for
+from pinnace.cli.common.get import find, nothing_found, settings_for
 from pinnace.cli.common.options import DescribeOptions, LogsOptions, TLSOptions
-from pinnace.cli.connect import program_name, run_async, settings_of
+from pinnace.cli.connect import pasteable, program_name, run_async, settings_of
 from pinnace.cli.errors import InvalidInput, PlainError
 from pinnace.cli.guard import complain
 from pinnace.cli.kinds import BACKUP, KINDS, RESTORE
@@ -59,6 +59,7 @@ def describe(ctx: click.Context, noun: str, options: DescribeOptions, describer:
         )
     settings = settings_for(ctx, kind, "describe")
     view = View(
+        given=settings.given,
         program=program_name(),
         colour=settings.colour,
         details=options.details,
@@ -69,6 +70,8 @@ def describe(ctx: click.Context, noun: str, options: DescribeOptions, describer:
     async def work() -> list[str]:
         async with open_backend(settings) as backend:
             found = await find(backend, kind, options.names, options.selector)
+            if not found:
+                complain(await nothing_found(backend, kind, options.selector))
             one = options.output == "json" and len(found) == 1
             if options.output == "json" and len(found) > 1:
                 complain(f"{len(found)} {kind.plural} are described as text: JSON is for one at a time")
@@ -102,7 +105,7 @@ def logs(ctx: click.Context, noun: str, options: LogsOptions) -> None:
                 text = f'{noun.capitalize()} "{name}" does not exist.'
                 raise PlainError(f"{text} {more[0].upper()}{more[1:]}" if more else text) from error
             if phase(obj) == "FailedValidation":
-                why = "; ".join(reasons(obj)) or f"see `{program_name()} {noun} describe {name}`"
+                why = "; ".join(reasons(obj)) or pasteable(f"see `{noun} describe {name}`")
                 raise PlainError(f'{noun.capitalize()} "{name}" was refused and has no log: {why}')
             if phase(obj) not in _WITH_LOG:
                 raise PlainError(

@@ -103,7 +103,7 @@ def judge_servers(locations: list[JSONObject], probes: dict[str, Probe]) -> list
             problem(
                 CHECK,
                 "there is no backup storage location",
-                "`backup-location create` makes one: backups need it",
+                "make one, backups need it: `backup-location create --help`",
             )
         ]
     findings = [_of_server(location, probes[location["metadata"]["name"]]) for location in locations]
@@ -135,9 +135,7 @@ def _of_server(location: JSONObject, probe: Probe) -> Finding:
         return ok(CHECK, f"the server can use {name}; not written to from here: {probe.untried}")
     if probe.unreachable:
         text = f"the server can use {name}, but it cannot be reached from here: {probe.problem}"
-        return skipped(
-            CHECK, text, "downloads (`backup logs`, `describe --details`) need it reachable from here"
-        )
+        return skipped(CHECK, text, "downloads (logs, details of descriptions) need it reachable from here")
     return judge_probe(name, probe)
 
 

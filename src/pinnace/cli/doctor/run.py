@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -11,7 +11,8 @@ import click
 from pinnace import __version__
 from pinnace.api.values.times import utcnow
 from pinnace.cli.backend.location import LocationBackend
-from pinnace.cli.connect import command_line, program_name, run_async, settings_of
+from pinnace.cli.backend.server import ServerBackend
+from pinnace.cli.connect import command_line, pasteable, program_name, run_async, settings_of
 from pinnace.cli.doctor import (
     clocks,
     credentials,
@@ -26,6 +27,7 @@ from pinnace.cli.doctor import (
 from pinnace.cli.doctor.findings import Finding, Level, ok, problem, skipped
 from pinnace.cli.errors import CommandError, ExitCode
 from pinnace.cli.guard import printable
+from pinnace.cli.output.layout import echo_laid_out
 from pinnace.cli.output.printing import encode
 from pinnace.cli.output.summary import counted
 from pinnace.cli.settings import Settings
@@ -45,14 +47,18 @@ Step = Callable[[], Awaitable[list[Finding]]]
 def examine(ctx: click.Context, namespaces: Sequence[str], form: str | None) -> int:
     """Run all checks and print the findings. Returns the exit code."""
     settings = settings_of(ctx)
-    findings = run_async(_examine(settings, namespaces))
+    findings = [_pasteable(finding) for finding in run_async(_examine(settings, namespaces))]
     problems = [finding for finding in findings if finding.level is Level.PROBLEM]
     if form is not None:
         report = {"healthy": not problems, "findings": [finding.as_json() for finding in findings]}
         click.echo(encode(report, form).rstrip("\n"))
     else:
-        click.echo(_text(findings, colour=settings.colour))
+        echo_laid_out(_text(findings, colour=settings.colour) + "\n", colour=settings.colour)
     return ExitCode.ERROR if problems else ExitCode.OK
+
+
+def _pasteable(finding: Finding) -> Finding:
+    return replace(finding, remedy=pasteable(finding.remedy))
 
 
 _COLOURS = {Level.OK: "green", Level.SKIPPED: "bright_black", Level.WARNING: "yellow", Level.PROBLEM: "red"}
@@ -177,7 +183,7 @@ async def _examine_location(url: str) -> list[Finding]:
             title = location_title(location.location)
             probe = await locations.probe_store(location.store)
     except CommandError as error:
-        remedy = "correct --location; the first `backup create` makes a folder that does not exist"
+        remedy = "correct --location; a folder that does not exist is made by the first backup"
         return [problem(locations.CHECK, str(error), remedy)]
     return [
         locations.judge_probe(title, probe),
@@ -192,9 +198,18 @@ def _clock_of(name: str, probe: locations.Probe, now: datetime | None = None) ->
     return [clocks.judge(f"the store of {name}", probe.store_time, now or utcnow())]
 
 
+async def _missing_namespace(client: "KubeClient", namespace: str) -> Finding | None:
+    """The finding about a namespace that does not exist: all about its server follows from that."""
+    why = await ServerBackend(client, namespace).why_empty("backups")
+    if not why:
+        return None
+    return problem(server.CHECK, why, "name the server's namespace with -n, or install a server")
+
+
 async def _examine_server(client: "KubeClient", settings: Settings, examination: _Examination) -> None:
     """Check the parts that only a server has."""
     namespace = settings.namespace
+    missing = await _missing_namespace(client, namespace)
 
     async def of_definitions() -> list[Finding]:
         install = command_line(settings, "install", "--crds-only")
@@ -242,4 +257,7 @@ async def _examine_server(client: "KubeClient", settings: Settings, examination:
         (repositories.CHECK, of_repositories),
         (schedules.CHECK, of_schedules),
     ):
-        await examination.step(check, work)
+        if missing is None or check == definitions.CHECK:
+            await examination.step(check, work)
+    if missing is not None:
+        examination.findings.append(missing)

@@ -18,7 +18,7 @@ def judge(schedules: list[JSONObject], locations: list[str], now: datetime) -> l
         locations: the names of the backup storage locations that exist.
     """
     if not schedules:
-        return [skipped(CHECK, "there are none", "`schedule create` makes one")]
+        return [skipped(CHECK, "there are none", "`schedule create --help` says how to make one")]
     findings = [found for schedule in schedules for found in _judge(schedule, locations, now)]
     return findings or [ok(CHECK, f"all {len(schedules)} will run")]
 
@@ -27,7 +27,9 @@ def _judge(schedule: JSONObject, locations: list[str], now: datetime) -> list[Fi
     name = f"schedule {schedule['metadata']['name']}"
     spec, status = mapping(schedule, "spec"), mapping(schedule, "status")
     expression = str(spec.get("schedule") or "")
-    remedy = f"delete and create it with another --schedule, or `kubectl edit` {name}"
+    namespace, bare = schedule["metadata"]["namespace"], schedule["metadata"]["name"]
+    edit = f"`kubectl -n {namespace} edit schedules.velero.io {bare}`"
+    remedy = f"delete it and create it with another --schedule, or change it: {edit}"
     try:
         cron = read_schedule(expression)
     except CronError as error:
@@ -45,11 +47,7 @@ def _judge(schedule: JSONObject, locations: list[str], now: datetime) -> list[Fi
             )
         ]
     if spec.get("paused"):
-        return [
-            warning(
-                CHECK, f"{name} is paused", f"`schedule unpause {schedule['metadata']['name']}` resumes it"
-            )
-        ]
+        return [warning(CHECK, f"{name} is paused", f"`schedule unpause {bare}` resumes it")]
     try:
         last = parse_time(str(status.get("lastBackup") or ""))
     except ValueError:

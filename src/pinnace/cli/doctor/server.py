@@ -92,11 +92,19 @@ def _running(facts: ServerFacts) -> Finding:
         version = mapping(facts.answer, "status").get("serverVersion")
         return ok(CHECK, f"a server of version {version} answers in namespace {namespace}")
     status = mapping(facts.deployment or {}, "status")
+    holder = mapping(facts.lease or {}, "spec").get("holderIdentity")
+    if facts.deployment is None and holder:
+        return problem(
+            CHECK,
+            f"{holder} holds the lease in namespace {namespace}, but did not answer within {ANSWER_SECONDS:g}"
+            " seconds",
+            "does that process still run? Its log says what it is doing; if it has ended, start it again",
+        )
     if facts.deployment is None:
         return problem(
             CHECK,
             f"no server answers in namespace {namespace}, and it has no Deployment {DEPLOYMENT}",
-            "install one (`install`), name its namespace (-n), or work without a server (--location)",
+            "install one, name its namespace (-n), or work without a server (--location)",
         )
     if not status.get("readyReplicas"):
         return problem(
@@ -152,9 +160,11 @@ def judge_agents(facts: AgentFacts, namespace: str) -> list[Finding]:
             skipped(
                 AGENTS,
                 f"none are installed in namespace {namespace}: files of volumes are not backed up",
-                "`install --use-node-agent` installs them, if that is wanted",
+                "if they are wanted, install again with the same flags and --use-node-agent",
             )
         ]
+    if not facts.nodes:
+        return [skipped(AGENTS, "the cluster has no node that takes pods", "")]
     lacking = [node for node in facts.nodes if node not in facts.with_agent]
     if lacking:
         return [

@@ -8,6 +8,7 @@ from typing import Final
 import click
 
 from pinnace.api.objects import JSONObject
+from pinnace.cli.guard import can_redraw
 
 DEFINITION: Final = "CustomResourceDefinition"
 
@@ -28,7 +29,7 @@ class Report:
         self._outcomes: dict[str, list[JSONObject]] = {}
         stream = sys.stderr
         self._stream = getattr(stream, "unguarded", stream)
-        self._draws = stream is not None and stream.isatty()
+        self._draws = stream is not None and can_redraw(stream)
 
     def begin(self, obj: JSONObject) -> None:
         """Show that an object is about to be sent."""

@@ -95,10 +95,12 @@ def install(ctx: click.Context, flags: InstallFlags) -> None:
         return
     try:
         keeps_uploader = flags.apply and flags.uploader_type is None
-        run_async(_send(settings, crds, others, merge=flags.apply, wait=flags.wait, keep=keeps_uploader))
+        foreign = run_async(
+            _send(settings, crds, others, merge=flags.apply, wait=flags.wait, keep=keeps_uploader)
+        )
     except CommandError as error:
         raise CommandError(f"Error installing Pinnace: {error}") from error
-    _closing_words(settings, flags)
+    _closing_words(settings, flags, foreign)
 
 
 def _read_files(flags: InstallFlags) -> GivenFiles:
@@ -114,7 +116,12 @@ def _read_files(flags: InstallFlags) -> GivenFiles:
     )
 
 
-def _closing_words(settings: Settings, flags: InstallFlags) -> None:
+def _closing_words(settings: Settings, flags: InstallFlags, foreign: list[str]) -> None:
+    """Print what is there now, and what is not.
+
+    Args:
+        foreign: the workloads that were left as they are and run another image than the flags name.
+    """
     if flags.crds_only:
         click.echo("The custom resource definitions are installed.")
         return
@@ -128,7 +135,11 @@ def _closing_words(settings: Settings, flags: InstallFlags) -> None:
         click.echo("\nNo secret file was specified, no Secret created.\n")
     if flags.no_default_backup_location:
         click.echo("\nNo bucket and provider were specified, no default backup storage location created.\n")
-    if flags.image:
+    if flags.image and foreign:
+        click.echo(
+            f"Still running: {'; '.join(foreign)}. Give --apply, too, to run {flags.image} in their place."
+        )
+    elif flags.image:
         click.echo(
             f"Pinnace is installed. Use 'kubectl logs deployment/velero -n {settings.namespace}' "
             "to view the status."
@@ -235,7 +246,8 @@ async def _send(
     merge: bool,
     wait: bool,
     keep: bool,
-) -> None:
+) -> list[str]:
+    """Send the objects and say what was done. Returns the workloads that were there and run another image."""
     send = _apply if merge else _create
     report = Report(len(crds) + len(others))
     async with open_cluster(settings) as client:
@@ -256,8 +268,31 @@ async def _send(
         for line in report.summary():
             click.echo(line)
         await warn_of_stopped(client, others)
+        foreign = [] if merge else await foreign_workloads(client, others)
         if wait:
             await wait_for_workloads(client, others)
+    return foreign
+
+
+async def foreign_workloads(client: KubeClient, made: list[JSONObject]) -> list[str]:
+    """The workloads that run other images than the wanted ones, such as those of a Velero server."""
+    found = []
+    for obj in made:
+        if obj["kind"] not in (DEPLOYMENTS.kind, DAEMON_SETS.kind):
+            continue
+        metadata = obj["metadata"]
+        try:
+            live = await client.get(RESOURCES[obj["kind"]], metadata["name"], metadata["namespace"])
+        except KubeError:
+            continue  # nothing depends on the text
+        if others := sorted(_images(live) - _images(obj)):
+            found.append(f"{title(obj)} with {', '.join(others)}")
+    return found
+
+
+def _images(workload: JSONObject) -> set[str]:
+    containers = workload["spec"]["template"]["spec"]["containers"]
+    return {str(one.get("image") or "no image") for one in containers}
 
 
 async def warn_of_stopped(client: KubeClient, made: list[JSONObject]) -> None:

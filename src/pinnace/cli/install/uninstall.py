@@ -9,13 +9,15 @@ import click
 from pinnace.api import labels
 from pinnace.api.kinds import KINDS
 from pinnace.api.objects import JSONObject
+from pinnace.cli.backend.interface import first_names
 from pinnace.cli.common.get import server_settings
 from pinnace.cli.connect import open_cluster, run_async
 from pinnace.cli.errors import CommandError, aggregate
 from pinnace.cli.install.finalizers import defined_by, held_by, release_objects
 from pinnace.cli.output.prompt import confirmed
+from pinnace.cli.output.summary import counted
 from pinnace.cli.settings import DEFAULT_NAMESPACE, Settings
-from pinnace.kube.errors import APIStatusError, NotFound
+from pinnace.kube.errors import APIStatusError, KubeError, NotFound
 from pinnace.kube.resources import (
     CLUSTER_ROLE_BINDINGS,
     CLUSTER_ROLES,
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
 
 POLL_SECONDS = 1.0
 LOOKS_BEFORE_HINT = 30
+_NAMESPACES_SHOWN = 5
 SELECTOR = f"{labels.COMPONENT}={labels.COMPONENT_VALUE}"
 
 # Clusters older than 1.16 know only this version, those from 1.22 on no longer do.
@@ -54,7 +57,9 @@ def uninstall(ctx: click.Context, *, wait: bool, force: bool) -> None:
             "access rights, and the custom resource definitions with all Backup, Restore and Schedule "
             "objects of the cluster, those of a Velero server too. What the backup locations hold stays."
         )
-        if not confirmed():
+        if losses := run_async(_losses(settings)):
+            click.echo(f"To be deleted with them: {losses}.")
+        if not confirmed("--force"):
             return
     errors = run_async(_uninstall(settings, wait))
     if errors:
@@ -62,6 +67,23 @@ def uninstall(ctx: click.Context, *, wait: bool, force: bool) -> None:
         click.echo(f'Errors while attempting to uninstall Pinnace: "{text}"', nl=False)
         raise CommandError(text)
     click.echo("Pinnace is uninstalled.")
+
+
+async def _losses(settings: Settings) -> str:
+    """The objects of all namespaces that go with the definitions; empty if there are none, or unknown."""
+    counts: dict[str, int] = {}
+    namespaces: set[str] = set()
+    async with open_cluster(settings) as client:
+        for plural in ("backups", "restores", "schedules"):
+            try:
+                found = await client.list_all(velero(plural))
+            except KubeError:
+                continue  # the question is asked all the same
+            counts[plural.removesuffix("s")] = len(found)
+            namespaces |= {str(obj["metadata"]["namespace"]) for obj in found}
+    parts = [counted(count, noun) for noun, count in counts.items() if count]
+    where = first_names(sorted(namespaces), _NAMESPACES_SHOWN)
+    return f"{', '.join(parts)} in {where}" if parts else ""
 
 
 async def _uninstall(settings: Settings, wait: bool) -> list[str]:

@@ -35,7 +35,7 @@ from pinnace.cli.location.options import (
     BackupLocationGetOptions,
     BackupLocationSetOptions,
 )
-from pinnace.cli.output.printing import print_objects
+from pinnace.cli.output.printing import print_unsent
 from pinnace.cli.settings import Settings
 from pinnace.kube.errors import KubeError
 from pinnace.kube.resources import velero
@@ -56,7 +56,7 @@ def create(ctx: click.Context, options: BackupLocationCreateOptions) -> None:
     _check(options)
     location = requested_location(name, settings.namespace, options)
     if not output.sends:
-        print_objects([encode(location, unsent=True)], BACKUP_LOCATION.table(), output)
+        print_unsent(encode(location, unsent=True), BACKUP_LOCATION.table(), output)
         return
     with output.naming(BACKUP_LOCATION.kind) as named:
         run_async(_submit(settings, location))

@@ -13,7 +13,7 @@ from pinnace.cli.errors import InvalidInput
 from pinnace.cli.kinds import SNAPSHOT_LOCATION
 from pinnace.cli.location.backup import credential_of, credential_patch
 from pinnace.cli.location.options import SnapshotLocationCreateOptions
-from pinnace.cli.output.printing import print_objects
+from pinnace.cli.output.printing import print_unsent
 from pinnace.kube.resources import velero
 
 RESOURCE = velero(SNAPSHOT_LOCATION.plural)
@@ -33,7 +33,7 @@ def create(ctx: click.Context, options: SnapshotLocationCreateOptions) -> None:
         ),
     )
     if not output.sends:
-        print_objects([encode(location, unsent=True)], SNAPSHOT_LOCATION.table(), output)
+        print_unsent(encode(location, unsent=True), SNAPSHOT_LOCATION.table(), output)
         return
 
     async def work() -> None:

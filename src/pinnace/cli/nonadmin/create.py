@@ -14,7 +14,7 @@ from pinnace.api.velero.storage_location import (
 )
 from pinnace.cli.build import backup_spec
 from pinnace.cli.common.options import ObjectFilterOptions
-from pinnace.cli.connect import program_name, run_async
+from pinnace.cli.connect import pasteable, run_async
 from pinnace.cli.errors import InvalidInput
 from pinnace.cli.nonadmin.kinds import KINDS, open_home
 from pinnace.cli.nonadmin.options import (
@@ -23,7 +23,7 @@ from pinnace.cli.nonadmin.options import (
     TenantLocationOptions,
     TenantRestoreOptions,
 )
-from pinnace.cli.output.printing import print_objects
+from pinnace.cli.output.printing import print_unsent
 from pinnace.cli.restore.build import restore_spec
 
 
@@ -90,12 +90,14 @@ def _submit(ctx: click.Context, noun: str, spec: JSONObject, options: RequestOpt
                 "metadata": metadata,
                 "spec": {kind.spec: spec},
             }
-            if output.format:
-                print_objects([body], kind.table(), output)
+            if not output.sends:
+                print_unsent(body, kind.table(), output)
                 return
             await home.client.create(kind.resource, body, home.namespace)
-            program = program_name()
             click.echo(f'Request "{name}" submitted in namespace {home.namespace}.')
-            click.echo(f"Run `{program} nonadmin {noun} describe {name}` to see whether it was accepted.")
+            look = pasteable(f"`nonadmin {noun} describe {name}`")
+            click.echo(f"Run {look} to see whether it was accepted.")
+            named(name)
 
-    run_async(work())
+    with output.naming(kind.resource.kind, kind.resource.group) as named:
+        run_async(work())

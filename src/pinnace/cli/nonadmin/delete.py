@@ -4,6 +4,7 @@ import click
 
 from pinnace.cli.connect import run_async
 from pinnace.cli.errors import CommandError, InvalidInput, aggregate
+from pinnace.cli.guard import printable
 from pinnace.cli.nonadmin.kinds import KINDS, Home, TenantKind, open_home
 from pinnace.cli.nonadmin.options import TenantDeleteOptions
 from pinnace.cli.output.prompt import confirmed
@@ -15,9 +16,13 @@ def delete(ctx: click.Context, noun: str, options: TenantDeleteOptions) -> None:
     kind = KINDS[noun]
     if not options.names:
         raise InvalidInput(f"the name of a {noun} is required")
-    if not options.confirm and not confirmed():
-        return
     for_good = noun == "backup" and not options.keep_data
+    if not options.confirm:
+        click.echo("To be deleted:")
+        for name in dict.fromkeys(options.names):
+            click.echo(printable(f"  {noun} {name}{' with all that is stored' if for_good else ''}"))
+        if not confirmed():
+            return
 
     async def work() -> list[str]:
         async with open_home(ctx) as home:

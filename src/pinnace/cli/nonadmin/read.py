@@ -12,10 +12,10 @@ import click
 
 from pinnace.api.objects import JSONObject, listed, mapping, member, text
 from pinnace.api.velero.download_request import OF_RESTORES, DownloadTargetKind
-from pinnace.cli.backend.interface import DownloadOptions, fetch
+from pinnace.cli.backend.interface import DownloadOptions, fetch, instead_of
 from pinnace.cli.backend.server import POLL_SECONDS, ServerBackend
 from pinnace.cli.common.options import GetOptions, LogsOptions
-from pinnace.cli.connect import command_line, run_async, settings_of
+from pinnace.cli.connect import command_line, pasteable, run_async, settings_of
 from pinnace.cli.errors import CommandError, PlainError
 from pinnace.cli.guard import complain, printable
 from pinnace.cli.nonadmin.kinds import KINDS, Home, TenantKind, open_home
@@ -37,8 +37,25 @@ LOGS = {"backup": DownloadTargetKind.BACKUP_LOG, "restore": DownloadTargetKind.R
 async def _found(home: Home, kind: TenantKind, names: Sequence[str], selector: str = "") -> list[JSONObject]:
     """The named requests, or without names all that match. Raises KubeError for the first that fails."""
     if names:
-        return [await home.client.get(kind.resource, name, home.namespace) for name in names]
+        return [await _named(home, kind, name) for name in names]
     return await home.client.list_all(kind.resource, home.namespace, label_selector=selector)
+
+
+async def _named(home: Home, kind: TenantKind, name: str) -> JSONObject:
+    """The request of that name. Raises KubeError, or CommandError with near names."""
+    try:
+        return await home.client.get(kind.resource, name, home.namespace)
+    except NotFound as error:
+        if not error.reason:
+            raise  # the cluster does not serve the kind
+        found = await home.client.list_all(kind.resource, home.namespace)
+        names = [obj["metadata"]["name"] for obj in found]
+        place = f"namespace {home.namespace}"
+        raise CommandError(f"{error}{instead_of(name, names, kind.resource.name, place)}") from error
+
+
+def _say_none(noun: str, namespace: str) -> None:
+    complain(f"No {noun}s in namespace {namespace}; --namespace looks into another.")
 
 
 def get(ctx: click.Context, noun: str, options: GetOptions) -> None:
@@ -51,7 +68,7 @@ def get(ctx: click.Context, noun: str, options: GetOptions) -> None:
 
     objects, namespace = run_async(work())
     if not objects and output.format in ("table", "wide", "name"):
-        complain(f"No {noun}s in namespace {namespace}; --namespace looks into another.")
+        _say_none(noun, namespace)
     described = {"apiVersion": kind.resource.api_version, "kind": kind.resource.kind}
     shown = [{**described, **obj} for obj in objects]
     if output.format == "name":
@@ -70,7 +87,10 @@ def describe(ctx: click.Context, noun: str, names: Sequence[str]) -> None:
 
     async def work() -> list[JSONObject]:
         async with open_home(ctx) as home:
-            return await _found(home, kind, names)
+            found = await _found(home, kind, names)
+            if not found:
+                _say_none(noun, home.namespace)
+            return found
 
     texts = [describe_request(obj, kind) for obj in run_async(work())]
     if texts:
@@ -153,7 +173,8 @@ class TenantBackend(ServerBackend):
     @property
     def _causes_of_silence(self) -> str:
         return (
-            "can the server open the storage location (`nonadmin storage-location describe`)? Ask the "
+            "can the server open the storage location "
+            f"({pasteable('`nonadmin storage-location describe`')})? Ask the "
             "administrator whether it is running."
         )
 

@@ -12,7 +12,7 @@ import click
 
 from pinnace.api.objects import JSONObject
 from pinnace.cli.flags import boolean, comma_list
-from pinnace.cli.guard import printable
+from pinnace.cli.guard import complain, printable
 from pinnace.cli.output.layout import echo_laid_out
 
 FORMATS = ("table", "json", "yaml")
@@ -67,7 +67,7 @@ class OutputFlags:
         return self.format in (None, "name") and not self.dry_run
 
     @contextmanager
-    def naming(self, kind: str) -> Iterator[Callable[[str], None]]:
+    def naming(self, kind: str, group: str = "velero.io") -> Iterator[Callable[[str], None]]:
         """With `-o name` send all output to stderr until the context ends, and only the name to stdout.
 
         Yields:
@@ -77,7 +77,7 @@ class OutputFlags:
 
         def named(name: str) -> None:
             if self.format == "name":
-                click.echo(f"{kind.lower()}.velero.io/{name}", file=stdout)
+                click.echo(f"{kind.lower()}.{group}/{name}", file=stdout)
 
         if self.format != "name":
             yield named
@@ -188,11 +188,24 @@ class Table:
     wide: Callable[[JSONObject], Sequence[str]] = lambda _obj: ()
 
 
+def _title(obj: JSONObject) -> str:
+    """Kind, group and name, as kubectl takes them: `backup.velero.io/b1`."""
+    group = obj["apiVersion"].partition("/")[0]
+    return f"{obj['kind'].lower()}.{group}/{obj['metadata']['name']}"
+
+
+def print_unsent(obj: JSONObject, table: Table, flags: OutputFlags) -> None:
+    """Print an object instead of sending it; says so if the form is not known for that. (docs/adr/061)"""
+    print_objects([obj], table, replace(flags, single=True))
+    if not flags.dry_run and flags.format not in ("json", "yaml"):
+        complain(f"Nothing was sent: -o {flags.format} only prints. -o name creates, and so does no -o.")
+
+
 def print_objects(objects: Sequence[JSONObject], table: Table, flags: OutputFlags) -> None:
     """Print objects in the chosen form. A list of one prints as that object. (docs/spec: CLI 2.2)"""
     if flags.dry_run and flags.format is None:
         for obj in objects:
-            click.echo(f"{obj['kind'].lower()}.velero.io/{obj['metadata']['name']} created (dry run)")
+            click.echo(f"{_title(obj)} created (dry run)")
     elif flags.format == "jsonpath":
         from pinnace.cli.output.jsonpath import compile_template
 
@@ -208,7 +221,7 @@ def print_objects(objects: Sequence[JSONObject], table: Table, flags: OutputFlag
         echo_laid_out(render_table(objects, own, OutputFlags(format=None)) or printable(_header(own)))
     elif flags.format == "name":
         for obj in objects:
-            click.echo(f"{obj['kind'].lower()}.velero.io/{obj['metadata']['name']}")
+            click.echo(_title(obj))
     elif flags.format in ("json", "yaml"):
         click.echo(encode(objects[0] if len(objects) == 1 else object_list(objects), flags.format))
     else:

@@ -3,8 +3,12 @@
 import sys
 
 
-def confirmed() -> bool:
-    """Ask until the answer is y or n. Raises Refused at the end of the input, where there is no answer."""
+def confirmed(flag: str = "--confirm") -> bool:
+    """Ask until the answer is y or n. Raises Refused at the end of the input, where there is no answer.
+
+    Args:
+        flag: the one of the command that answers yes.
+    """
     while True:
         print("Are you sure you want to continue (Y/N)? ", end="", flush=True)
         line = sys.stdin.readline() if sys.stdin is not None else ""
@@ -12,7 +16,7 @@ def confirmed() -> bool:
             from pinnace.cli.errors import Refused
 
             print()
-            raise Refused("error reading user input: EOF; nothing was done. --confirm or --force answers yes")
+            raise Refused(f"error reading user input: EOF; nothing was done. {flag} answers yes")
         answer = line.strip().lower()
         if answer in ("y", "n"):
             return answer == "y"

@@ -12,6 +12,7 @@ from typing import Final, TextIO
 
 from msgspec.structs import replace
 
+from pinnace.cli.guard import can_redraw
 from pinnace.cli.progress.lines import BLOCKS, PLAIN_BLOCKS, clock, detail_lines, main_line, numbers
 from pinnace.cli.progress.state import Amount, State
 
@@ -84,7 +85,7 @@ class ProgressView:
         # Drawing needs control characters, which the guard of the terminal escapes.
         self._stream: TextIO = getattr(stream, "unguarded", stream)
         self._clock = clock
-        self._redraws = form == "auto" and self._stream.isatty()
+        self._redraws = form == "auto" and can_redraw(self._stream)
         self._blocks = BLOCKS if _can_show(self._stream, BLOCKS) else PLAIN_BLOCKS
         self._done = self._total = 0
         self._started = self._shown = clock()
@@ -135,7 +136,12 @@ class ProgressView:
 
     def _state(self) -> State:
         now = self._clock()
-        known = replace(self._details(self._done, self._total), seconds=now - self._started)
+        known = self._details(self._done, self._total)
+        # The numbers of the whole run come less often than those of the resources in flight.
+        done = max(known.done, sum(kind.done for kind in known.kinds.values()))
+        at_least = known.at_least or done > known.total
+        known = replace(known, done=done, at_least=at_least, total=max(known.total, done))
+        known = replace(known, seconds=now - self._started)
         return self._rates.all_of(known, now)
 
     def _final(self) -> State:

@@ -4,6 +4,7 @@ from pinnace.api import labels
 from pinnace.api.chosen_objects import ChosenObjects, encode_chosen, parse_object
 from pinnace.api.meta import ConfigReference, ObjectMeta
 from pinnace.api.objects import JSONObject
+from pinnace.api.selection.validation import namespace_problem
 from pinnace.api.velero.restore import Restore, RestoreSpec, RestoreStatusSpec, RestoreUploader
 from pinnace.cli.build import check_selectors
 from pinnace.cli.common.options import RestoreContentOptions
@@ -18,7 +19,7 @@ def requested_restore(name: str, namespace: str, options: RestoreCreateOptions) 
     spec.schedule_name = options.from_schedule
     spec.included_namespaces = list(options.include_namespaces)
     spec.excluded_namespaces = list(options.exclude_namespaces)
-    spec.namespace_mapping = dict(options.namespace_mappings)
+    spec.namespace_mapping = _namespace_mapping(options)
     spec.restore_status = _restored_status(options)
     if options.resource_modifier_configmap:
         spec.resource_modifier = ConfigReference(kind="configmap", name=options.resource_modifier_configmap)
@@ -33,6 +34,17 @@ def requested_restore(name: str, namespace: str, options: RestoreCreateOptions) 
     if (chosen := _chosen_objects(options)) is not None:
         metadata.annotations[labels.CHOSEN_OBJECTS] = encode_chosen(chosen)
     return Restore(metadata=metadata, spec=spec)
+
+
+def _namespace_mapping(options: RestoreCreateOptions) -> dict[str, str]:
+    """The new names of namespaces. Raises InvalidInput for what is no name: each object would fail."""
+    for old, new in options.namespace_mappings.items():
+        if not old or not new:
+            raise InvalidInput(f'--namespace-mappings: "{old}:{new}" lacks a name: write OLD:NEW')
+        for name in (old, new):
+            if problem := namespace_problem(name):
+                raise InvalidInput(f"--namespace-mappings: {problem}")
+    return dict(options.namespace_mappings)
 
 
 def restore_spec(options: RestoreContentOptions) -> RestoreSpec:

@@ -16,7 +16,7 @@ from pinnace.cli.common import outcome
 from pinnace.cli.connect import open_cluster, run_async, settings_of
 from pinnace.cli.errors import CommandError, ExitCode, InvalidInput
 from pinnace.cli.kinds import RESTORE
-from pinnace.cli.output.printing import OutputFlags, print_objects
+from pinnace.cli.output.printing import OutputFlags, print_unsent
 from pinnace.cli.output.prompt import confirmed
 from pinnace.cli.output.tables import restore_table
 from pinnace.cli.restore.build import newest, requested_restore
@@ -85,7 +85,7 @@ def _may_recreate(options: RestoreCreateOptions) -> bool:
 
 def print_restore(restore: Restore, output: OutputFlags) -> None:
     """Print a Restore that was never sent."""
-    print_objects([encode(restore, unsent=True)], restore_table(), output)
+    print_unsent(encode(restore, unsent=True), restore_table(), output)
 
 
 async def _submit(settings: Settings, name: str, output: OutputFlags, options: RestoreCreateOptions) -> int:

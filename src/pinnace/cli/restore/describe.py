@@ -37,7 +37,7 @@ def describe_restore(restore: JSONObject, facts: RestoreFacts, view: View) -> st
     spec, status = cells.spec(restore), cells.status(restore)
     parts.metadata(sheet, restore)
     sheet.line()
-    parts.phase(sheet, restore, f"'{view.program} restore logs {restore['metadata']['name']}'")
+    parts.phase(sheet, restore, f"'{view.command_line('restore', 'logs', restore['metadata']['name'])}'")
     parts.waits_for(sheet, facts.waits_for)
     progress = status.get("progress")
     if progress:

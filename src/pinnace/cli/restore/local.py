@@ -1,14 +1,18 @@
 """`restore create` without a server: the same engine, a location by URL."""
 
+from collections import defaultdict
+
 import msgspec
 
 from pinnace.api import labels
 from pinnace.api.codec import encode
+from pinnace.api.objects import JSONObject
+from pinnace.api.values.near import did_you_mean, near_names
 from pinnace.api.velero.backup import BackupPhase
 from pinnace.api.velero.restore import Restore
 from pinnace.cli.backend.location import LocationBackend
 from pinnace.cli.common.outcome import say_findings
-from pinnace.cli.errors import ExitCode
+from pinnace.cli.errors import ExitCode, InvalidInput
 from pinnace.cli.kinds import RESTORE
 from pinnace.cli.local import EXIT_CODES, check_metadata, open_run, say_outcome
 from pinnace.cli.restore.build import newest
@@ -22,8 +26,10 @@ async def make_restore(
     """Make a restore and print how it ended. Returns the exit code."""
     check_metadata(restore.metadata)
     async with open_run(settings, "restore", progress=progress) as (run, view):
-        if allow_partially_failed and restore.spec.schedule_name:
-            restore = await _choose_backup(restore, LocationBackend(run.store, run.location))
+        if restore.spec.schedule_name:
+            backups = await _of_schedule(restore, LocationBackend(run.store, run.location))
+            if allow_partially_failed:
+                restore = _choose_backup(restore, backups)
         finished, recorded = await local_restore.make_restore(run, restore)
         counts = finished.status.progress
         items = counts.items_restored if counts else 0
@@ -34,14 +40,21 @@ async def make_restore(
     return code if recorded else max(code, ExitCode.PARTIALLY_FAILED)
 
 
-async def _choose_backup(restore: Restore, location: LocationBackend) -> Restore:
+async def _of_schedule(restore: Restore, location: LocationBackend) -> list[JSONObject]:
+    """The backups of the schedule. Raises InvalidInput if there are none, with near names."""
+    name, by_schedule = restore.spec.schedule_name, defaultdict[str, list[JSONObject]](list)
+    for backup in await location.objects("backups"):
+        label = (backup["metadata"].get("labels") or {}).get(labels.SCHEDULE_NAME)
+        by_schedule[str(label or "")].append(backup)
+    if labels.label_value(name) not in by_schedule:
+        near = did_you_mean(near_names(name, sorted(by_schedule)))
+        raise InvalidInput(f"No backups found for the schedule {name} in {location.title}{near}")
+    return by_schedule[labels.label_value(name)]
+
+
+def _choose_backup(restore: Restore, backups: list[JSONObject]) -> Restore:
     """Name the newest backup of the schedule, Completed or PartiallyFailed, as source. (CLI 5.1)"""
-    of_schedule = [
-        backup
-        for backup in await location.objects("backups")
-        if (backup["metadata"].get("labels") or {}).get(labels.SCHEDULE_NAME) == restore.spec.schedule_name
-    ]
-    chosen = newest(of_schedule, (BackupPhase.COMPLETED, BackupPhase.PARTIALLY_FAILED))
+    chosen = newest(backups, (BackupPhase.COMPLETED, BackupPhase.PARTIALLY_FAILED))
     if chosen is None:
         return restore
     spec = msgspec.structs.replace(restore.spec, backup_name=chosen["metadata"]["name"], schedule_name="")

@@ -12,7 +12,7 @@ from pinnace.cli.common.get import server_settings
 from pinnace.cli.connect import open_cluster, run_async
 from pinnace.cli.errors import InvalidInput
 from pinnace.cli.kinds import SCHEDULE
-from pinnace.cli.output.printing import print_objects
+from pinnace.cli.output.printing import print_unsent
 from pinnace.cli.schedule.options import ScheduleCreateOptions
 from pinnace.cli.settings import Settings
 from pinnace.kube.resources import BACKUP_STORAGE_LOCATIONS, VOLUME_SNAPSHOT_LOCATIONS, velero
@@ -25,7 +25,7 @@ def create(ctx: click.Context, options: ScheduleCreateOptions) -> None:
     _check_expression(options.schedule)
     schedule = requested_schedule(name, settings.namespace, options)
     if not output.sends:
-        print_objects([encode(schedule, unsent=True)], SCHEDULE.table(), output)
+        print_unsent(encode(schedule, unsent=True), SCHEDULE.table(), output)
         return
     with output.naming(SCHEDULE.kind) as named:
         run_async(_submit(settings, schedule))

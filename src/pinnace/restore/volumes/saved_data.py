@@ -36,8 +36,8 @@ Claim = tuple[str, str]
 _DATA_UPLOADS: Final = "datauploads.velero.io"
 _WITH_VELERO: Final = "restore it with Velero"
 _WITH_NODE_AGENTS: Final = (
-    "restore it with a server that has node agents (`pinnace install --use-node-agent`, then `restore create`"
-    " without --location)"
+    "restore it with a server that has node agents (`pinnace install`, with --use-node-agent; then"
+    " `restore create` without --location)"
 )
 _WITHOUT_DATA: Final = "with --without-volume-data it comes back empty"
 

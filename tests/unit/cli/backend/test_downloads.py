@@ -128,7 +128,7 @@ async def test_a_server_that_never_answers_is_a_timeout_with_advice() -> None:
     assert str(caught.value) == (
         "timed out after 0.05s waiting for the log of b; "
         "is the server in namespace velero running? Can it open the storage location "
-        "(`backup-location get`)? (--timeout gives it longer)"
+        "(`pinnace backup-location get`)? (--timeout gives it longer)"
     )
 
 

@@ -52,7 +52,7 @@ def test_a_restore_without_record_is_named_and_its_log_is_shown(location: Path, 
     assert run(["restore", "describe", "copy"]) == 1
     said = capsys.readouterr().err
     assert "has files of that restore without its record" in said
-    assert "`restore delete copy` deletes them" in said
+    assert "`pinnace restore delete copy` deletes them" in said
     assert "did you mean" not in said
     assert run(["restore", "logs", "copy"]) == 0
     assert capsys.readouterr().out == "what happened\n"

@@ -240,6 +240,7 @@ def held(renewed: str, holder: str = "server-1") -> dict[str, Any]:
 
 
 ABSENT = NotFound(404, message="not found")
+NO_ANSWER = ConnectionFailed("no answer")
 
 
 @pytest.fixture
@@ -277,6 +278,31 @@ async def test_the_lease_is_not_read_once_a_backup_has_begun(capsys: pytest.Capt
     world.looked.set()
     assert await waited(cast("Script", world)) == "Completed"
     assert "No Pinnace server" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("leases", "told"),
+    [
+        ([held("1"), held("2"), held("2")], True),
+        ([held("1"), held("2"), held("3"), NO_ANSWER], False),
+        ([held("1"), held("1"), held("1"), NO_ANSWER], False),
+        ([ABSENT, ABSENT, ABSENT, NO_ANSWER], False),
+        ([Forbidden(403, message="you may not")], False),
+    ],
+    ids=["no longer renewed", "renewed", "without leader election", "of Velero", "not allowed to look"],
+)
+async def test_a_server_that_is_lost_while_it_works_is_reported(
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    leases: list[dict[str, Any] | KubeError],
+    told: bool,
+) -> None:
+    monkeypatch.setattr(lease, "RENEWAL_SECONDS", 0.0)
+    world = Leases("InProgress", *leases)
+
+    assert await waited(cast("Script", world)) == "Completed"
+
+    assert ("so it may have ended. Then the backup ends as Failed" in capsys.readouterr().err) is told
 
 
 FILTERS = (

@@ -53,6 +53,14 @@ def test_a_sound_backup_passes_all_checks(directory: Path, capsys: Printed) -> N
     assert found["copies of items"] == ("ok", "3 pairs")
 
 
+def test_a_location_without_backups_is_said_to_have_none(location: Path, capsys: Printed) -> None:
+    (location / "backups").mkdir(parents=True, exist_ok=True)
+
+    assert run(["backup", "verify", "--all"]) == 0
+
+    assert f"No backups in {location}." in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("version", golden.VERSIONS[1:])
 def test_backups_of_velero_pass_all_checks(
     version: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Printed

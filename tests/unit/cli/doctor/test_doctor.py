@@ -60,6 +60,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> ReviewingCluster
         return _Served()  # type: ignore[return-value]
 
     monkeypatch.setattr(Discovery, "load", discovered)
+    cluster.add(NAMESPACES, "velero")
     return cluster
 
 
@@ -193,6 +194,39 @@ def test_a_cluster_without_a_server_says_what_is_missing(
     assert found["server"][0]["message"].endswith("it has no Deployment velero")
     assert found["definitions"][0]["message"] == "no definition of velero.io is installed"
     assert found["locations"][0]["message"] == "there is no backup storage location"
+
+
+def test_a_namespace_that_does_not_exist_is_the_problem_and_not_what_it_lacks(
+    cluster: ReviewingCluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, found = report(capsys, "-n", "velro")
+
+    assert code == 1
+    assert [one["message"] for one in found["server"]] == [
+        "namespace velro does not exist; did you mean velero?"
+    ]
+    assert "definitions" in found
+    assert {"locations", "schedules", "node agents"}.isdisjoint(found)
+
+
+def test_a_command_of_a_remedy_can_be_pasted(
+    cluster: ReviewingCluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cluster.add(SCHEDULES, "nightly", spec={"schedule": "@daily", "paused": True})
+
+    _, found = report(capsys, "-n", "velero")
+
+    assert found["schedules"][0]["remedy"] == "`pinnace schedule unpause nightly -n velero` resumes it"
+
+
+def test_levels_are_coloured_where_colour_is_wanted(
+    cluster: ReviewingCluster, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CLICOLOR_FORCE", "1")
+
+    run(["doctor"])
+
+    assert "\x1b[32mOK      \x1b[0m kubeconfig" in capsys.readouterr().out
 
 
 def test_a_kind_that_is_not_served_is_skipped_with_the_reason_once(

@@ -172,11 +172,18 @@ def facts(**changes: Any) -> server.ServerFacts:
             {"lease": {"spec": {"holderIdentity": ""}}},
             [(Level.OK, "answers"), (Level.WARNING, "no server holds the lease")],
         ),
-        ({"answer": {}, "deployment": None}, [(Level.PROBLEM, "has no Deployment velero")]),
+        (
+            {"answer": {}, "deployment": None, "lease": None},
+            [(Level.PROBLEM, "has no Deployment velero")],
+        ),
+        (
+            {"answer": {}, "deployment": None},
+            [(Level.PROBLEM, "pod-1 holds the lease in namespace velero, but did not answer within 5")],
+        ),
         ({"answer": {}, "deployment": {"status": {}}}, [(Level.PROBLEM, "has no ready pod")]),
         ({"answer": {}}, [(Level.PROBLEM, "did not answer within 5 seconds")]),
     ],
-    ids=["well", "of-velero", "no-leader", "nowhere", "no-pod", "silent"],
+    ids=["well", "of-velero", "no-leader", "nowhere", "outside", "no-pod", "silent"],
 )
 def test_the_state_of_the_server_is_reported(
     changes: dict[str, Any], expected: list[tuple[Level, str]]
@@ -361,12 +368,26 @@ def test_the_class_of_each_driver_is_reported(facts: dict[str, Any], level: Leve
 def test_a_schedule_that_does_not_run_is_reported(
     spec: dict[str, Any], status: dict[str, Any], level: Level | None, part: str
 ) -> None:
-    schedule = {"metadata": {"name": "nightly"}, "spec": spec, "status": status}
+    schedule = {"metadata": {"name": "nightly", "namespace": "velero"}, "spec": spec, "status": status}
 
     ((found, text),) = seen(schedules.judge([schedule], ["main"], NOW))
 
     assert found is (level or Level.OK)
     assert (part or "all 1 will run") in text
+
+
+def test_the_command_that_mends_a_schedule_can_be_pasted() -> None:
+    schedule = {"metadata": {"name": "nightly", "namespace": "velero"}, "spec": {"schedule": "25h"}}
+
+    (found,) = schedules.judge([schedule], ["main"], NOW)
+
+    assert "`kubectl -n velero edit schedules.velero.io nightly`" in found.remedy
+
+
+def test_a_cluster_without_nodes_has_no_agents_to_look_for() -> None:
+    (found,) = server.judge_agents(server.AgentFacts(daemon_set="node-agent"), "velero")
+
+    assert found.level is Level.SKIPPED
 
 
 @pytest.mark.parametrize(

@@ -142,6 +142,23 @@ def test_nothing_is_deleted_until_the_question_is_answered_with_yes(
     assert "velero" not in left(cluster)
 
 
+def test_the_question_says_what_goes_with_the_definitions(
+    capsys: pytest.CaptureFixture[str], cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(cluster)
+    for name, namespace in (("a", "velero"), ("b", "velero-of-others")):
+        cluster.add(velero("backups"), name, namespace)
+    cluster.add(velero("schedules"), "nightly")
+    cluster.failures[("list", "restores")] = Forbidden(403, message="no")
+    monkeypatch.setattr(sys, "stdin", io.StringIO("n\n"))
+
+    assert run(["uninstall"]) == 0
+
+    said = "To be deleted with them: 2 backups, 1 schedule in velero, velero-of-others.\n"
+    assert said in capsys.readouterr().out
+    assert cluster.writes() == []
+
+
 class Ending:
     """A namespace that is there for some more looks at it."""
 

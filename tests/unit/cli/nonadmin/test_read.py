@@ -44,6 +44,6 @@ async def test_a_tenant_is_not_told_to_look_for_a_server_in_its_own_namespace(
     assert capsys.readouterr().err == ""
     assert str(caught.value) == (
         "timed out after 0.05s waiting for the log of b; can the server open the storage location "
-        "(`nonadmin storage-location describe`)? Ask the administrator whether it is running. "
+        "(`pinnace nonadmin storage-location describe`)? Ask the administrator whether it is running. "
         "(--timeout gives it longer)"
     )

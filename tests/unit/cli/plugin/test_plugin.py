@@ -222,7 +222,7 @@ def test_get_without_a_server_prints_the_error_on_stdout(
     cluster.failures.clear()
     cluster.unserved = {("serverstatusrequests", "v1")}
     assert run(["plugin", "get"]) == 0
-    assert "install them with `pinnace install`" in capsys.readouterr().out
+    assert "install it (`pinnace install --help`)" in capsys.readouterr().out
 
 
 def test_get_from_an_unreachable_cluster_is_an_error(

@@ -49,6 +49,36 @@ def test_a_terminal_gets_lines_that_are_redrawn_not_too_often(clock: FrozenClock
     assert drawn[-1] == f"backup {'█' * 30} 200 of 200 items  200/s  0:01"
 
 
+def test_a_terminal_that_knows_no_control_characters_gets_plain_lines(
+    clock: FrozenClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TERM", "dumb")
+    stream = Terminal()
+    view = ProgressView("backup", stream=stream, clock=clock.monotonic)
+
+    view.update(1, 2)
+    clock.advance(6)
+    view.update(2, 2)
+    view.close()
+
+    assert stream.getvalue() == "backup: 2 of 2 items, 0:06\n"
+
+
+@pytest.mark.parametrize(
+    ("total", "said"), [(0, "1,651 of at least 1,651 items"), (4050, "1,651 of 4,050 items")]
+)
+def test_the_run_has_no_fewer_items_than_its_resources_in_flight(
+    clock: FrozenClock, total: int, said: str
+) -> None:
+    stream = Terminal()
+    state = State(done=0, total=total, kinds={"configmaps": Amount(done=1651, total=4001)})
+    view = ProgressView("restore", details=lambda _d, _t: state, stream=stream, clock=clock.monotonic)
+
+    view.update(0, total)
+
+    assert said in stream.getvalue().split("\n")[0]
+
+
 def test_all_lines_of_the_last_drawing_are_erased(clock: FrozenClock) -> None:
     stream = Terminal()
     state = State(

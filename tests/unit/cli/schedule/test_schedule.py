@@ -512,4 +512,4 @@ def test_a_cluster_without_the_kinds_is_an_error_that_names_install(
     cluster.unserved = {("schedules", "v1")}
     for words in (["get"], ["delete", "s", "--confirm"], ["create", "s", "--schedule", "@daily"]):
         assert run(["schedule", *words]) == 1
-        assert "install them with `pinnace install`" in capsys.readouterr().err
+        assert "install it (`pinnace install --help`)" in capsys.readouterr().err

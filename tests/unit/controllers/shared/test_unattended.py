@@ -82,7 +82,7 @@ async def test_an_installation_without_node_agents_is_reported(scene: Scene) -> 
     status = await scene.look()
 
     assert status["message"].endswith(
-        " has no DaemonSet node-agent: install it with `pinnace install --use-node-agent`"
+        " has no DaemonSet node-agent: install it (`pinnace install`, with --use-node-agent)"
     )
 
 
