@@ -40,6 +40,9 @@ from tests.support.servers.sites import running as running_server
 from tests.support.waiting import eventually
 
 POD_VOLUME_BACKUPS = velero("podvolumebackups")
+PRIORITY_CLASSES = APIResource(
+    group="scheduling.k8s.io", version="v1", name="priorityclasses", kind="PriorityClass", namespaced=False
+)
 ROLE_BINDINGS = APIResource(
     group=RBAC, version="v1", name="rolebindings", kind="RoleBinding", namespaced=True
 )
@@ -350,6 +353,7 @@ async def word(client: KubeClient) -> AsyncIterator[str]:
     for resource, namespace in (
         (CLUSTER_ROLE_BINDINGS, ""),
         (PERSISTENT_VOLUMES, ""),
+        (PRIORITY_CLASSES, ""),
         (CONFIGMAPS, "kube-system"),
     ):
         if await is_there(client, resource, name, namespace):
@@ -404,6 +408,43 @@ async def test_a13_a15_a_tenant_restores_nothing_but_what_it_may_have(
     await tenant.gone(NON_ADMIN_BACKUPS, "of-b1")
     assert await evil.names() == []
     assert await server.all(BACKUPS) == []
+
+
+async def test_a13_a_pod_brings_no_priority_class_from_a_tenants_bucket(
+    server: Server, evil: OwnBucket, start_server: StartServer, word: str
+) -> None:
+    """Else a tenant could preempt everybody: a restored pod brings the class that it names."""
+    tenant, own = evil.tenant, evil.tenant.namespace
+    spec = {"containers": [{"name": "c", "image": "i"}], "priorityClassName": word}
+    items: dict[str, JSONObject] = {
+        f"pods/namespaces/{own}/p": {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": "p", "namespace": own},
+            "spec": spec,
+        },
+        f"{PRIORITY_CLASSES.name}.{PRIORITY_CLASSES.group}/cluster/{word}": {
+            "apiVersion": PRIORITY_CLASSES.api_version,
+            "kind": PRIORITY_CLASSES.kind,
+            "metadata": {"name": word},
+            "value": 1_000_000_000,
+        },
+    }
+    await evil.plant("b1", items=items)
+    await start_server()
+    await tenant.reached(NON_ADMIN_BACKUPS, "of-b1", "Created")
+
+    await tenant.restore("back", backupName="of-b1")
+    ended = await tenant.until(
+        NON_ADMIN_RESTORES,
+        "back",
+        lambda obj: "completionTimestamp" in str((obj.get("status") or {}).get("veleroRestore")),
+    )
+
+    assert not await is_there(server.client, PRIORITY_CLASSES, word, "")
+    # The pod was tried, and the cluster refused it.
+    status = ended["status"]["veleroRestore"]["status"]
+    assert (status["phase"], status["errors"]) == ("PartiallyFailed", 1)
 
 
 @pytest.mark.parametrize("trusted", [False, True], ids=["as it is", "trusted"])
