@@ -41,7 +41,7 @@ def shares(sizes: Iterable[tuple[str, int]], number: int) -> list[list[str]]:
     dealt: list[list[str]] = [[] for _ in range(number)]
     totals = [0] * number
     for name, size in sorted(sizes, key=lambda each: (-each[1], each[0])):
-        smallest = totals.index(min(totals))
+        smallest = min(range(number), key=lambda share: (totals[share], len(dealt[share])))
         dealt[smallest].append(name)
         totals[smallest] += size
     return [sorted(share) for share in dealt if share]

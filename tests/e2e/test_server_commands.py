@@ -302,6 +302,14 @@ async def test_deleting_asks_first(home: Home, command: Pinnace) -> None:
     assert partly.code == 1
     assert partly.err.startswith('An error occurred: backups.velero.io "nope" not found; ')
     assert await requests() == 2
+    for plural, name, spec in (
+        ("backups", "b1", {"storageLocation": "default"}),  # as its server would have written
+        ("backupstoragelocations", "default", {"accessMode": "ReadOnly"}),
+    ):
+        await home.client.patch(velero(plural), name, {"spec": spec}, home.namespace)
+    vain = await command("backup", "delete", "b1", "--confirm")
+    assert (vain.code, await requests()) == (0, 3)
+    assert vain.err.startswith("WARNING: backup b1 will stay: its storage location default is read-only")
     nothing = await command("restore", "delete", "--all", "--confirm")
     assert (nothing.code, nothing.out) == (0, "No restores found\n")
 

@@ -1,12 +1,13 @@
 """The shares in which `make unit` runs the unit tests."""
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from hack.unit_tests import WAITING, outcome, shares
 
 
+@example(sizes={"a": 0, "b": 0}, number=2)  # empty files count too
 @given(st.dictionaries(st.text(), st.integers(0, 10_000)), st.integers(1, 8))
 def test_every_file_is_in_one_share(sizes: dict[str, int], number: int) -> None:
     dealt = shares(sizes.items(), number)

@@ -5,12 +5,14 @@ from typing import Final
 
 from pinnace.api import labels
 from pinnace.api.objects import JSONObject, text
+from pinnace.api.velero.storage_location import BackupStorageLocationAccessMode
 from pinnace.cli.backend.server import ServerBackend
+from pinnace.cli.guard import complain
 from pinnace.cli.kinds import BACKUP, BACKUP_LOCATION, Kind
 from pinnace.cli.output import cells
 from pinnace.cli.output.summary import counted, summary_of
 from pinnace.kube.errors import KubeError, NotFound
-from pinnace.kube.resources import BACKUPS, DELETE_BACKUP_REQUESTS, velero
+from pinnace.kube.resources import BACKUP_STORAGE_LOCATIONS, BACKUPS, DELETE_BACKUP_REQUESTS, velero
 
 _STORED: Final = frozenset({"Completed", "PartiallyFailed"})
 """Phases of Backups whose files are in their location, from where another server can sync them."""
@@ -54,12 +56,28 @@ class ServerDeleter:
         if self._kind == BACKUP:
             request = deletion_request(obj, namespace, force=self._force)
             await client.create(DELETE_BACKUP_REQUESTS, request, namespace)
+            await self._warn_of_read_only(name, text(obj, "spec", "storageLocation"))
             return self._kind.deleted
         with suppress(NotFound):  # another client has deleted it in the meantime
             await client.delete(velero(self._kind.plural), name, namespace)
         if self._kind == BACKUP_LOCATION:
             await self._delete_backups_of(name)
         return self._kind.deleted
+
+    async def _warn_of_read_only(self, backup: str, location: str) -> None:
+        """Say that a request cannot succeed. The server says so too, but only in the request. (CTL 6.2)"""
+        if not location:
+            return
+        client, namespace = self._backend.client, self._backend.namespace
+        try:
+            found = await client.get(BACKUP_STORAGE_LOCATIONS, location, namespace)
+        except KubeError:
+            return  # the request exists all the same
+        if text(found, "spec", "accessMode") == BackupStorageLocationAccessMode.READ_ONLY:
+            complain(
+                f"WARNING: backup {backup} will stay: its storage location {location} is read-only, so the"
+                " server refuses to delete it"
+            )
 
     async def _delete_backups_of(self, location: str) -> None:
         """Delete the Backup objects of a location that is gone: what is stored stays, and is found again.
