@@ -70,20 +70,23 @@ def uninstall(ctx: click.Context, *, wait: bool, force: bool) -> None:
 
 
 async def _losses(settings: Settings) -> str:
-    """The objects of all namespaces that go with the definitions; empty if there are none, or unknown."""
-    counts: dict[str, int] = {}
+    """The objects of all namespaces that go with the definitions, and what could not be counted."""
+    counts: list[str] = []
+    unknown: list[str] = []
     namespaces: set[str] = set()
     async with open_cluster(settings) as client:
         for plural in ("backups", "restores", "schedules"):
             try:
                 found = await client.list_all(velero(plural))
-            except KubeError:
-                continue  # the question is asked all the same
-            counts[plural.removesuffix("s")] = len(found)
+            except NotFound:
+                continue  # there is no such definition
+            except KubeError as error:  # the question is asked all the same
+                unknown.append(f"{plural} that could not be counted ({error})")
+                continue
+            counts += [counted(len(found), plural.removesuffix("s"))] if found else []
             namespaces |= {str(obj["metadata"]["namespace"]) for obj in found}
-    parts = [counted(count, noun) for noun, count in counts.items() if count]
-    where = first_names(sorted(namespaces), _NAMESPACES_SHOWN)
-    return f"{', '.join(parts)} in {where}" if parts else ""
+    where = f" in {first_names(sorted(namespaces), _NAMESPACES_SHOWN)}" if namespaces else ""
+    return "; ".join(filter(None, (", ".join(counts) + where, *unknown)))
 
 
 async def _uninstall(settings: Settings, wait: bool) -> list[str]:
