@@ -89,14 +89,14 @@ async def _tell(
                 "(--namespace names another)? "
                 "A Velero server has no such lease."
             )
-        await begun.wait()
+            await begun.wait()
         await _loss(client, namespace)
     except KubeError:
         return  # without the right to read the lease no message is printed
+    outcome = "ends as Failed" if begun.is_set() else "begins"
     say(
         f"The server has not renewed its lease {SERVER_LEASE} in namespace {namespace} for "
-        f"{RENEWAL_SECONDS:g} s, so it may have ended. Then {what} ends as Failed when a server runs there "
-        "again."
+        f"{RENEWAL_SECONDS:g} s, so it may have ended. Then {what} {outcome} when a server runs there again."
     )
 
 

@@ -305,6 +305,21 @@ async def test_a_server_that_is_lost_while_it_works_is_reported(
     assert ("so it may have ended. Then the backup ends as Failed" in capsys.readouterr().err) is told
 
 
+@pytest.mark.usefixtures("_short_looks")
+async def test_a_server_that_is_lost_before_it_begins_is_reported(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was there when the command looked first, and busy with another backup."""
+    monkeypatch.setattr(lease, "RENEWAL_SECONDS", 0.0)
+    world = Leases("New", *map(held, "12344"))
+
+    assert await waited(cast("Script", world)) == "Completed"
+
+    said = capsys.readouterr().err
+    assert "so it may have ended. Then the backup begins when a server runs there again." in said
+    assert "No Pinnace server" not in said
+
+
 FILTERS = (
     "its filters select no object. Compare included namespaces, included resources and label selector"
     " with what"
