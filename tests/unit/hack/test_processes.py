@@ -13,7 +13,8 @@ from hack.cluster.errors import StartFailed
 from hack.cluster.processes import PORTS, ManagedProcess, free_port, resident_bytes
 
 PYTHON = sys.executable
-WAIT_FOR_SIGNAL = "import signal; print('up', flush=True); signal.pause()"
+# Not signal.pause(), which loses a signal that comes just before it.
+WAIT_FOR_SIGNAL = "import time; print('up', flush=True)\nwhile True: time.sleep(0.01)"
 
 
 def run(tmp_path: Path, program: str, **env: str) -> ManagedProcess:
@@ -73,14 +74,14 @@ def test_deadline_is_reported_and_leaves_the_process(tmp_path: Path) -> None:
 
 
 PARENT = f"""
-import signal, sys
+import sys, time
 from pathlib import Path
 from hack.cluster.processes import ManagedProcess
 log = Path(sys.argv[1])
 child = ManagedProcess("child", [sys.executable, "-c", {WAIT_FOR_SIGNAL!r}], log=log)
 child.wait_ready(lambda: "up" in log.read_text(), timeout_seconds=20)
 print(child.pid, flush=True)
-signal.pause()
+time.sleep(600)  # killed
 """
 
 

@@ -70,7 +70,8 @@ def _flags_of(line: Line) -> GlobalFlags:
 def _in_time() -> Iterator[None]:
     """End the process when its time has passed, even while it waits for a server, a disk or a program."""
     signal.signal(signal.SIGALRM, lambda _number, _frame: os._exit(0))
-    signal.setitimer(signal.ITIMER_REAL, SECONDS)
+    # Repeated, as Python hears of a signal that comes just before a call that blocks only at the next one.
+    signal.setitimer(signal.ITIMER_REAL, SECONDS, SECONDS)
     try:
         yield
     finally:

@@ -99,7 +99,7 @@ async def test_a_process_that_handles_the_signal_may_clean_up(tmp_path: Path) ->
         "path = pathlib.Path(sys.argv[1])\n"
         "try:\n"
         "    path.write_text(f'{os.getpid()} ')\n"
-        "    time.sleep(600)\n"
+        "    while True: time.sleep(0.01)\n"  # one long sleep misses a signal that comes just before it
         "except KeyboardInterrupt:\n"
         "    path.unlink()\n"
     )
