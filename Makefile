@@ -4,7 +4,8 @@ PYTHON := .venv/bin/python
 # Parallel test processes; each has servers of its own, 450 MiB where tests need a cluster, 650 with a node.
 # They wait for servers and pods half of the time, so that it takes three to keep two cores busy.
 JOBS ?= 3
-PYTEST = $(PYTHON) -m pytest -n $(JOBS) --dist loadfile
+IN_PARALLEL = -n $(JOBS) --dist loadfile
+PYTEST = $(PYTHON) -m pytest $(IN_PARALLEL)
 INSTALLED := .venv/.installed
 
 # Scripts of this checkout import `hack` and each other from its root.
@@ -22,7 +23,7 @@ demo: programs ## back up and restore on a real cluster, in about a minute
 	@$(PYTHON) examples/demo.py
 
 test: check test-programs ## check, then all tests; what CI runs
-	@$(PYTEST) tests
+	@$(PYTHON) -m hack.all_tests $(IN_PARALLEL) tests
 
 # Half a minute of mypy on one core, and the rest on the other.
 check: $(INSTALLED) ## lint, formatting, types, layers, parameters, imports of tests, types of the Python API, site
