@@ -9,7 +9,7 @@ import pytest
 from pinnace.http.errors import StoreUnavailable
 from pinnace.http.requests import RetryPolicy, new_session, send, tls_context
 
-SILENCE_SECONDS = 0.2
+SILENCE_SECONDS = 0.5
 HASTY = RetryPolicy(delay_seconds=0.0, silence_seconds=SILENCE_SECONDS, retry_seconds=SILENCE_SECONDS / 2)
 """A silence ends after the time in which another attempt may begin, as with the default policy."""
 

@@ -256,7 +256,7 @@ async def test_a_write_that_could_act_twice_is_not_sent_again_when_cut(server: S
 
 async def test_a_silent_server_meets_the_deadline(server: ScriptedServer) -> None:
     server.on(f"GET {ONE}", server.stall())
-    async with connected(server, timeout_seconds=0.05, retry=RetryPolicy(attempts=2)) as client:
+    async with connected(server, timeout_seconds=0.4, retry=RetryPolicy(attempts=2)) as client:
         with pytest.raises(DeadlineExceeded, match="did not answer in time"):
             await client.get(CONFIGMAPS, "a", "demo")
     assert len(server.seen) == 2

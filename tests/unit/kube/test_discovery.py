@@ -376,7 +376,8 @@ async def test_a_broken_group_is_a_warning(server: ScriptedServer, failure: str)
         "nonsense": answer_bytes(b"{"),
     }
     server.on("GET /apis/metrics.k8s.io/v1beta1", answers[failure])
-    async with connected(server, timeout_seconds=0.3, retry=RetryPolicy(attempts=2)) as client:
+    seconds = 0.5 if failure == "hangs" else 30.0
+    async with connected(server, timeout_seconds=seconds, retry=RetryPolicy(attempts=2)) as client:
         loaded = await Discovery.load(client)
     (warning,) = loaded.warnings
     assert warning.startswith("Failed to discover group: metrics.k8s.io/v1beta1: ")

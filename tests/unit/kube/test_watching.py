@@ -205,7 +205,7 @@ async def test_closing_ends_the_connection(server: ScriptedServer) -> None:
     async with connected(server) as client:
         async with aclosing(client.watch(CONFIGMAPS, "demo", resource_version="4")) as events:
             assert (await anext(events)).type == "ADDED"
-        await asyncio.wait_for(ended.wait(), 5)
+        await asyncio.wait_for(ended.wait(), 30)
 
 
 async def test_watches_take_no_slots(server: ScriptedServer) -> None:

@@ -308,7 +308,7 @@ async def test_items_that_name_each_other_do_not_block(
 ) -> None:
     harness.actions = [Recorder(_edges(pairs))]
 
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         results = await harness.restore(*(configmap(name) for name in "abcd"))
 
     assert results.empty

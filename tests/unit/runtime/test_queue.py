@@ -273,7 +273,7 @@ async def test_workers_are_regained_after_a_shutdown_too() -> None:
     await settle()
     queue.shutdown()
     queue.done("b/1")
-    await asyncio.wait_for(regaining, timeout=10)
+    await asyncio.wait_for(regaining, timeout=30)
 
 
 @pytest.mark.parametrize("granted", [False, True], ids=["while it waits", "just when it has it"])

@@ -63,13 +63,13 @@ async def read(url: str, policy: RetryPolicy) -> int:
 
 async def test_a_service_that_never_stops_dripping_does_not_hold_the_reader() -> None:
     policy = RetryPolicy(silence_seconds=5.0, upload_seconds=0.1)
-    async with dripping(b"x", 0.005) as url, asyncio.timeout(10):
+    async with dripping(b"x", 0.005) as url, asyncio.timeout(30):
         with pytest.raises(StoreUnavailable, match=r"sent only \d+ bytes in \d+ seconds"):
             await read(url, policy)
 
 
 async def test_a_slow_download_that_makes_progress_is_not_given_up() -> None:
     # The whole takes longer than a part may, each MiB far less.
-    policy = RetryPolicy(silence_seconds=5.0, upload_seconds=0.5)
-    async with dripping(bytes(1 << 20), 0.03) as url:
+    policy = RetryPolicy(silence_seconds=5.0, upload_seconds=1.0)
+    async with dripping(bytes(1 << 20), 0.06) as url:
         assert await read(url, policy) == SIZE_BYTES

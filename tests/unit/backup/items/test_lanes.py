@@ -30,7 +30,7 @@ class WaitingCluster(FakeCluster):
         self.most = max(self.most, self._under_way)
         if self._under_way == self.at_once:
             self._enough.set()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             await self._enough.wait()
         self._under_way -= 1
         return await super().get(resource, name, namespace)

@@ -80,7 +80,7 @@ async def test_the_next_page_is_asked_for_before_this_one_is_handed_out(server: 
     server.on(LIST, answer_json(listing(["a"], token="t1")), second)
     async with connected(server) as client, aclosing(client.list_pages(CONFIGMAPS, "demo")) as pages:
         first = await anext(pages)
-        await asyncio.wait_for(asked.wait(), 5)
+        await asyncio.wait_for(asked.wait(), 30)
         assert first.items[0].name == "a"
         assert (await anext(pages)).items[0].name == "b"
 
@@ -213,7 +213,7 @@ async def test_a_cut_that_http_does_not_show_is_an_error(server: ScriptedServer,
 
 async def test_a_page_that_stalls_half_way_meets_the_deadline(server: ScriptedServer) -> None:
     server.on(LIST, answer_chunks(b'{"kind":"ConfigMapList",', then=server.hang))
-    async with connected(server, timeout_seconds=0.05, retry=RetryPolicy(attempts=2)) as client:
+    async with connected(server, timeout_seconds=0.4, retry=RetryPolicy(attempts=2)) as client:
         with pytest.raises(DeadlineExceeded):
             await client.list_all(CONFIGMAPS, "demo")
     assert len(server.seen) == 2
