@@ -235,7 +235,7 @@ async def test_silence_ends_a_download_but_slowness_does_not() -> None:
 async def test_a_store_that_hardly_sends_anything_does_not_hold_the_command(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(signed_files, "SLOW_SECONDS", 0.05)
+    monkeypatch.setattr(signed_files, "SLOW_SECONDS", 0.3)
 
     async def handler(request: web.Request) -> web.StreamResponse:
         response = web.StreamResponse()
@@ -252,7 +252,7 @@ async def test_a_store_that_hardly_sends_anything_does_not_hold_the_command(
 
 
 async def test_headers_that_hardly_come_do_not_hold_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(signed_files, "SLOW_SECONDS", 0.05)
+    monkeypatch.setattr(signed_files, "SLOW_SECONDS", 0.3)
 
     async def drip(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
