@@ -47,8 +47,8 @@ ENVIRONMENT = {
 EXIT_CODES = {
     ExitCode.OK: ("done", "done; the backup or restore is Completed"),
     ExitCode.ERROR: (
-        "an error; `doctor`: a problem; `backup diff`: a difference; `backup verify`: a backup that cannot be"
-        " relied upon; `backup search`: the text is nowhere",
+        "an error; `doctor`: a problem, or no right to check; `backup diff`: a difference; `backup verify`: a"
+        " backup that cannot be relied upon; `backup search`: the text is nowhere",
         "the same",
     ),
     ExitCode.INVALID_INPUT: (

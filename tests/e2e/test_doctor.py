@@ -7,6 +7,7 @@ from pinnace.kube.client import KubeClient
 from pinnace.kube.resources import SCHEDULES
 from tests.e2e.without_server.command import Pinnace
 from tests.support.servers.homes import Home, NewServer
+from tests.support.servers.self_service import user_kubeconfig
 
 
 async def test_the_doctor_of_a_server_finds_the_schedule_that_never_runs(
@@ -33,6 +34,25 @@ async def test_the_doctor_of_a_server_finds_the_schedule_that_never_runs(
     assert (examined.code, examined.err, report["healthy"]) == (1, "", False)
     well = {finding["check"] for finding in report["findings"] if finding["level"] == "OK"}
     assert {"kubeconfig", "credentials", "clocks", "definitions", "server"} <= well
+
+
+async def test_the_doctor_of_a_user_without_rights_says_that_nothing_was_checked(
+    control_plane: ControlPlane, namespace: str, command: Pinnace
+) -> None:
+    command.kubeconfig = user_kubeconfig(control_plane, command.folder, "eve")
+
+    examined = await command("doctor", "-n", namespace)
+    as_data = await command("doctor", "-n", namespace, "-o", "json")
+
+    *_, finding, remedy, _, counts = examined.lines
+    assert examined.code == as_data.code == 1
+    text = f"nothing was checked about the server in namespace {namespace}: deployments.apps"
+    assert finding.startswith(f"PROBLEM  access        {text}")
+    assert "create and get serverstatusrequests.velero.io" in remedy
+    assert counts == "1 problem, 0 warnings, 3 checks passed, 7 skipped (7 for lack of rights)."
+    report = json.loads(as_data.out)
+    assert report["healthy"] is False
+    assert report["findings"][-1]["message"].startswith(text)
 
 
 async def test_the_doctor_without_a_server_is_content_with_a_new_folder(

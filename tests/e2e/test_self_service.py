@@ -1,5 +1,6 @@
 """Self-service inside the server, from `install` to `uninstall`, by a tenant with rights in one namespace."""
 
+import gzip
 import secrets
 from collections.abc import AsyncIterator
 from contextlib import suppress
@@ -17,6 +18,7 @@ from pinnace.kube.resources import (
     CONFIGMAPS,
     CUSTOM_RESOURCE_DEFINITIONS,
     NAMESPACES,
+    PODS,
     APIResource,
     velero,
 )
@@ -28,6 +30,9 @@ from tests.support.servers.homes import Home, as_server
 from tests.support.servers.self_service import Tenant, create_object, edit_binding, may_work, signed_in
 from tests.support.waiting import eventually
 
+PRIORITY_CLASSES = APIResource(
+    group="scheduling.k8s.io", version="v1", name="priorityclasses", kind="PriorityClass", namespaced=False
+)
 WITHOUT_LOCATION = ("--no-default-backup-location", "--use-volume-snapshots=false", "--no-secret")
 
 
@@ -134,3 +139,39 @@ async def test_a_tenant_backs_up_restores_and_deletes(
             await client.get(CUSTOM_RESOURCE_DEFINITIONS, crd["metadata"]["name"])
     # The request that was left had a finalizer, and no controller to remove it.
     assert (await tenant.get(CONFIGMAPS, "prices"))["data"] == {"tea": "3"}
+
+
+async def test_pods_with_a_priority_class_are_backed_up_and_restored_without_a_warning(
+    installed: Home, tenant: Tenant, client: KubeClient, control_plane: ControlPlane, tmp_path: Path
+) -> None:
+    """Self-service leaves the class out of every backup, and the tenant can do nothing about that."""
+    namespace, urgent = installed.namespace, f"urgent-{secrets.token_hex(4)}"
+    await client.create(PRIORITY_CLASSES, {"metadata": {"name": urgent}, "value": 5})
+    container = {"name": "c", "image": "i"}
+    spec = {"automountServiceAccountToken": False, "containers": [container], "priorityClassName": urgent}
+    for name in ("web", "db"):
+        await tenant.client.create(PODS, {"metadata": {"name": name}, "spec": spec}, tenant.namespace)
+    server = ServerProcess(
+        tmp_path,
+        await as_server(client, control_plane, namespace, tmp_path),
+        *("-n", namespace, "--features", "NonAdmin"),
+    )
+    try:
+        await server.start()
+        await server.ready()
+        await tenant.back_up("nightly")
+        backup = await completed(tenant, NON_ADMIN_BACKUPS, "nightly", "veleroBackup")
+        await tenant.client.delete(PODS, "web", tenant.namespace)
+        await tenant.restore("back", backupName="nightly", includedResources=["pods"])
+        restore = await completed(tenant, NON_ADMIN_RESTORES, "back", "veleroRestore")
+        assert await server.stop() == 0
+    finally:
+        await server.kill()
+        await client.delete(PRIORITY_CLASSES, urgent)
+
+    assert "warnings" not in backup["status"]["veleroBackup"]["status"]
+    assert "warnings" not in restore["status"]["veleroRestore"]["status"]
+    assert (await tenant.get(PODS, "web"))["spec"]["priorityClassName"] == urgent
+    told = "object(s) that others in this backup refer to are left out by its filters: [hidden]"
+    (log,) = installed.location.glob(f"backups/{backup['status']['veleroBackup']['name']}/*-logs.gz")
+    assert told in gzip.decompress(log.read_bytes()).decode()

@@ -198,10 +198,11 @@ async def test_logs_of_unfinished_runs_are_refused(home: Home, command: Pinnace)
         }
         await home.client.create(velero("backups"), body, home.namespace)
         outcome = await command("backup", "logs", name)
+        waits = f" It waits for a server: there is none in namespace {home.namespace}." if not phase else ""
         assert (outcome.code, outcome.err) == (
             1,
             f'Logs for backup "{name}" are not available until it\'s finished processing. Please wait until '
-            "the backup has a phase of Completed or Failed and try again.\n",
+            f"the backup has a phase of Completed or Failed and try again.{waits}\n",
         )
     done = {"metadata": {"name": "done"}, "status": {"phase": "Completed"}}
     body = {"apiVersion": "velero.io/v1", "kind": "Backup", **done}

@@ -34,6 +34,7 @@ from pinnace.backup.plan import (
     plan_collection,
 )
 from pinnace.backup.progress import PROGRESS_MESSAGE, ProgressReporter
+from pinnace.backup.request import is_of_tenant
 from pinnace.context import Activity, ProgressSink
 from pinnace.hooks.backup_selection import HookChoice
 from pinnace.kube.discovery import Discovery
@@ -132,7 +133,7 @@ class BackupEngine:
                 await _Collection(run).run()
         count = run.tracker.count
         self._activity.collected = count
-        run.excluded.warn(log)
+        run.excluded.warn(log, of_tenant=is_of_tenant(backup))
         if not count:
             log.warning(NOTHING_SELECTED)
         return EngineResult(

@@ -62,10 +62,15 @@ class ExcludedItems:
         """Remember one; `key` is `namespace/name` or `name`."""
         self._names.setdefault(group_resource, set()).add(key)
 
-    def warn(self, log: RunLog) -> None:
-        """Log what was left out."""
+    def warn(self, log: RunLog, *, of_tenant: bool) -> None:
+        """Log what was left out.
+
+        What self-service leaves out of every backup of a tenant is no warning: the tenant cannot change that.
+        """
         for group_resource, names in sorted(self._names.items()):
-            log.warning(
+            expected = of_tenant and group_resource.partition(".")[0] in ALWAYS_EXCLUDED
+            write = log.info if expected else log.warning
+            write(
                 f"{len(names)} object(s) that others in this backup refer to are left out by its filters:"
                 f" {_some(_shown(group_resource, name) for name in names)}",
                 resource=group_resource,

@@ -114,7 +114,7 @@ def prepare_backup(
     problems += namespace_list_errors(spec.included_namespaces, spec.excluded_namespaces)
     if spec.uploader_config is not None and spec.uploader_config.parallel_files_upload < 0:
         problems.append("uploaderConfig.parallelFilesUpload must not be negative")
-    if spec.snapshot_move_data is None and defaults.snapshot_move_data and not _is_of_tenant(prepared):
+    if spec.snapshot_move_data is None and defaults.snapshot_move_data and not is_of_tenant(prepared):
         spec.snapshot_move_data = True
     problems += movement_errors(spec, "spec")
     problems += label_choice_errors(spec.label_selector, spec.or_label_selectors, "backup")
@@ -138,7 +138,8 @@ def ttl_errors(spec: BackupSpec, path: str) -> list[str]:
     ]
 
 
-def _is_of_tenant(backup: Backup) -> bool:
+def is_of_tenant(backup: Backup) -> bool:
+    """Whether self-service made the Backup for a tenant."""
     return Origin.BACKUP.namespace_annotation in backup.metadata.annotations
 
 

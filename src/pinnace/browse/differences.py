@@ -22,8 +22,9 @@ from pinnace.browse.masking import is_secret, masked, masked_change, masked_pair
 from pinnace.browse.stored import StoredBackup, decoded
 from pinnace.kube.client import KubeClient
 from pinnace.kube.discovery import Discovery
-from pinnace.kube.errors import KubeError, UnknownResource
-from pinnace.kube.lists.pages import Item
+from pinnace.kube.errors import Forbidden, KubeError, UnknownResource
+from pinnace.kube.lists.pages import Item, Page
+from pinnace.kube.resources import APIResource
 
 _PAIRS_AT_ONCE: Final = 1000
 
@@ -143,6 +144,10 @@ class Live(msgspec.Struct, frozen=True, kw_only=True):
     is_selected: "Selected"
 
 
+_MOST_LISTS: Final = 20
+"""The number of lists of a type, each in one namespace, up to which they replace one of the whole cluster."""
+
+
 class Selected:
     """Admits the live objects that a backup with the same filters would have, judged by its namespaces.
 
@@ -163,6 +168,16 @@ class Selected:
         )
         self._namespaces = namespaces
         self._choice = choice
+
+    def listed_namespaces(self, *, namespaced: bool) -> Sequence[str | None]:
+        """The namespaces to list a type in; None is one list of the whole cluster.
+
+        Where only some namespaces count, others are not listed: the user may have no right to, and they may
+        be large.
+        """
+        chosen = sorted(each for each in self._namespaces if each and self._choice.namespaces.matches(each))
+        is_limited = not (self._named.includes_everything and self._choice.namespaces.includes_everything)
+        return chosen if namespaced and is_limited and len(chosen) <= _MOST_LISTS else [None]
 
     def __call__(self, item: Item, entry: Entry) -> bool:
         """Whether a live object, described by `entry`, counts as added."""
@@ -203,10 +218,9 @@ async def _with_resource(
         for identity in sorted(entries):
             yield one_sided(identity, None, REMOVED, rules)
         return
-    pages = live.client.list_pages(served)
     seen: set[Identity] = set()  # a list that had to be started again has objects twice
     try:
-        async with aclosing(pages):
+        async with aclosing(_pages(live, served)) as pages:
             async for page in pages:
                 differing: dict[Identity, tuple[Entry, JSONObject]] = {}
                 for item in page.items:
@@ -224,12 +238,22 @@ async def _with_resource(
                 for identity, (_, now) in differing.items():
                     if (difference := compared(identity, before[identity], now, rules)) is not None:
                         yield difference
+    except Forbidden as error:
+        advice = f"--exclude-resources {resource} leaves them out"
+        raise BrowseError(f"cannot list {resource} in the cluster: {error}; {advice}") from error
     except KubeError as error:
         raise BrowseError(f"cannot list {resource} in the cluster: {error}") from error
     left = list(entries.values())
     async with aclosing(_one_sided(backup, left, REMOVED, rules)) as removed:
         async for difference in removed:
             yield difference
+
+
+async def _pages(live: Live, resource: APIResource) -> AsyncGenerator[Page, None]:
+    for namespace in live.is_selected.listed_namespaces(namespaced=resource.namespaced):
+        async with aclosing(live.client.list_pages(resource, namespace)) as pages:
+            async for page in pages:
+                yield page
 
 
 def _live_entry(resource: str, item: Item) -> Entry:

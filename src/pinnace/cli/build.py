@@ -41,6 +41,8 @@ def requested_backup(name: str, namespace: str, options: BackupSpecOptions) -> B
 
 def backup_spec(options: BackupContentOptions) -> BackupSpec:
     """The spec without the fields that only administrators set. Raises InvalidInput."""
+    check_not_negative("--csi-snapshot-timeout", options.csi_snapshot_timeout)
+    check_not_negative("--item-operation-timeout", options.item_operation_timeout)
     spec = BackupSpec(
         included_resources=list(options.include_resources),
         excluded_resources=list(options.exclude_resources),
@@ -101,6 +103,12 @@ def backup_from_schedule(
         )
     )
     return encode(backup, unsent=True) | {"spec": copy.deepcopy(template)}
+
+
+def check_not_negative(flag: str, duration: Duration | None) -> None:
+    """Refuse a limit that would be over at once; 0 means the server's default. Raises InvalidInput."""
+    if duration is not None and duration < Duration():
+        raise InvalidInput(f"{flag} must not be negative")
 
 
 def check_selectors(options: ObjectFilterOptions) -> None:

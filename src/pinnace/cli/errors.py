@@ -51,5 +51,9 @@ class InvalidInput(CommandError):
 
 
 def aggregate(errors: list[str]) -> str:
-    """Several errors as one text: the only one as it is, more as `[e1, e2]`. (docs/spec: CLI 1.7)"""
-    return errors[0] if len(errors) == 1 else f"[{', '.join(errors)}]"
+    """Several errors as one text: the only one as it is, more as `[e1, e2]`. (docs/spec: CLI 1.7)
+
+    An error that several steps met, such as an expired token, is named once.
+    """
+    distinct = list(dict.fromkeys(errors))
+    return distinct[0] if len(distinct) == 1 else f"[{', '.join(distinct)}]"

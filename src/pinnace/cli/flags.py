@@ -122,6 +122,21 @@ class DurationFlag(FlagType):
             raise ValueError(f"{error}; write for example 90m, 72h, 30d or 2w") from None
 
 
+class WaitFlag(DurationFlag):
+    """How long a command waits: a duration longer than 0.
+
+    Other programs read 0 as "for ever" or as "not at all", depending on the flag; so it is refused.
+    """
+
+    name = "wait"
+
+    def parse(self, value: str) -> Any:
+        duration = super().parse(value)
+        if duration.nanoseconds <= 0:
+            raise ValueError("it must be longer than 0; for a long wait write for example 24h")
+        return duration
+
+
 _WITH_DAYS = re.compile(r"[+-]?(?:[0-9]{1,6}[wd])+(?:[0-9.]+[a-zµ]+)*")
 _DAYS = re.compile(r"([0-9]{1,6})([wd])")
 
@@ -331,7 +346,7 @@ def _global_options() -> list[click.Option]:
         option(
             "api_timeout",
             "--api-timeout",
-            type=DurationFlag(),
+            type=WaitFlag(),
             help="How long to wait for an API server that went away, before a request fails; default 5m.",
         ),
         option(

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from pinnace.api.values.durations import Duration
-from pinnace.cli.errors import InvalidInput
 from pinnace.cli.guard import complain
 from pinnace.kube.transport.requests import DEFAULT_PATIENCE_SECONDS
 
@@ -98,7 +97,9 @@ def resolve_settings(flags: GlobalFlags, *, environ: Mapping[str, str] | None = 
         ca_cert=text("cacert"),
         given=given_words(flags),
         exit_code=_is_true(config.get("exit-code")),
-        api_timeout_seconds=_api_timeout_seconds(flags.api_timeout),
+        api_timeout_seconds=flags.api_timeout.total_seconds()
+        if flags.api_timeout
+        else DEFAULT_PATIENCE_SECONDS,
     )
 
 
@@ -123,14 +124,6 @@ def given_words(flags: GlobalFlags) -> tuple[str, ...]:
 
 def _is_true(value: object) -> bool:
     return value is True or value in ("1", "t", "T", "true", "True", "TRUE")
-
-
-def _api_timeout_seconds(flag: Duration | None) -> float:
-    if flag is None:
-        return DEFAULT_PATIENCE_SECONDS
-    if flag <= Duration():
-        raise InvalidInput("--api-timeout must be positive")
-    return flag.total_seconds()
 
 
 def _colour(flag: bool | None, config: dict[str, Any], environ: Mapping[str, str]) -> bool:

@@ -7,7 +7,9 @@ followed: they would send requests, and signatures, to other hosts.
 import asyncio
 import contextlib
 import errno
+import os
 import random
+import re
 import socket
 import ssl
 from collections.abc import Awaitable, Callable, Mapping
@@ -15,6 +17,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from io import BytesIO
 from types import TracebackType
+from typing import Final
 from xml.etree import ElementTree
 
 import aiohttp
@@ -30,6 +33,7 @@ _MAX_BODY_BYTES = 16 << 20
 _MAX_TEXT_CHARACTERS = 300
 _UNSENT_BYTES = 128 << 10
 RETRIED_STATUSES = frozenset({429, 500, 502, 503, 504})
+_ERROR_NUMBERS: Final = re.compile(r"\[Errno ([0-9]+)\]")
 _REDIRECTIONS = frozenset({302, 303, 307})
 
 
@@ -330,6 +334,9 @@ def reason_of(error: Exception) -> str:
     if isinstance(error, aiohttp.ClientConnectorSSLError) and "WRONG_VERSION_NUMBER" in str(error):
         return "the server at this port speaks no TLS: is it http:// and not https://?"
     text = getattr(error, "strerror", None) or str(error) or type(error).__name__
+    if "Connect call failed" in text:  # asyncio's words, once for each address of the host
+        numbers = [int(number) for number in _ERROR_NUMBERS.findall(text)] or [getattr(error, "errno", 0)]
+        return ", ".join(dict.fromkeys(os.strerror(number) for number in numbers if number)) or text
     return str(text).splitlines()[0][:_MAX_TEXT_CHARACTERS]
 
 

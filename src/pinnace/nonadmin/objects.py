@@ -27,6 +27,9 @@ NON_ADMIN_LOCATIONS: Final = _RESOURCES["nonadminbackupstoragelocations"]
 NON_ADMIN_LOCATION_REQUESTS: Final = _RESOURCES["nonadminbackupstoragelocationrequests"]
 NON_ADMIN_DOWNLOADS: Final = _RESOURCES["nonadmindownloadrequests"]
 
+NOT_USED: Final = "NonAdminBackupStorageLocationNotUsed"
+"""The condition of a request for a file that is not in a location of the tenant. (NAC 13)"""
+
 MAX_SPEC_BYTES: Final = 1 << 18
 """256 KiB: far more than an honest spec needs, and several times less than an API server stores."""
 

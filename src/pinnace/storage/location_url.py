@@ -61,6 +61,7 @@ AZURE_PARAMETERS = (
 _CA_PARAMETER = "caCertFile"
 _SCHEMES = {AWS_PROVIDER: "s3", GCP_PROVIDER: "gs", AZURE_PROVIDER: "azblob"}
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
+_SHORT_SCHEME = re.compile(r"(s3|gs|azblob):", re.IGNORECASE)
 
 
 def location_title(location: BackupStorageLocation) -> str:
@@ -86,6 +87,8 @@ def location_from_url(url: str, *, name: str = "default", namespace: str = "vele
     match = _SCHEME.match(url)
     scheme = match[1].lower() if match is not None else ""
     if scheme == "":
+        if (short := _SHORT_SCHEME.match(url)) is not None:
+            raise InvalidLocation(f"a URL has two slashes, as in {short[1].lower()}://bucket/prefix")
         spec = _directory_spec(Path(url))
     elif scheme == "file":
         spec = _directory_spec(_file_path(urlsplit(url)))

@@ -120,7 +120,7 @@ async def test_a_debug_bundle_is_made_of_a_server_whose_node_is_gone(
     started = await _pod_that_lost_its_node(client, namespace)
 
     unknown = await command("debug", "--output", "nothing.tar.gz", "--backup", "nope")
-    assert error(unknown) == 'backups.velero.io "nope" not found'
+    assert error(unknown) == f'backups.velero.io "nope" not found; namespace {namespace} has b'
     made = await command("debug", "--output", "bundle.tar.gz", "--verbose")
 
     assert made.code == 0

@@ -85,6 +85,18 @@ class FakeCluster(ScriptedAPI[Key]):
             found["status"] = {"phase": "Processed", "serverVersion": "v1.6.3", "plugins": self.plugins}
         return found
 
+    async def create(
+        self,
+        resource: APIResource,
+        body: JSONObject | bytes,
+        namespace: str | None = None,
+        *,
+        dry_run: bool = False,
+        field_manager: str = "",
+    ) -> JSONObject:
+        """No field managers are kept."""
+        return await super().create(resource, body, namespace, dry_run=dry_run)
+
     async def request(self, method: str, path: str, *, params: Mapping[str, str], accept: str = "") -> bytes:
         """Only logs of pods are asked for by path."""
         pod = unquote(path).removesuffix("/log").rpartition("/")[2]

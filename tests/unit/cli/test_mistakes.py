@@ -7,11 +7,15 @@ from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
+import click
 import pytest
 
+from pinnace.cli.common.reading import sentence
+from pinnace.cli.flags import DurationFlag, WaitFlag
 from pinnace.cli.main import run
-from pinnace.kube.errors import NotFound
-from pinnace.kube.resources import BACKUPS, NAMESPACES, RESTORES, SCHEDULES, velero
+from pinnace.cli.program import cli
+from pinnace.kube.errors import Forbidden, NotFound
+from pinnace.kube.resources import BACKUPS, DEPLOYMENTS, NAMESPACES, RESTORES, SCHEDULES, velero
 from tests.support.stores.indexed_backups import config_map, store
 from tests.unit.cli.fake_cluster import FakeCluster, connected
 
@@ -37,6 +41,7 @@ class Mistake:
     code: int = 1
 
 
+LONGER_THAN_0 = "it must be longer than 0; for a long wait write for example 24h"
 WITH_A_SERVER = [
     Mistake(
         "backup describe shop-nigthly",
@@ -88,6 +93,12 @@ WITH_A_SERVER = [
     Mistake(
         "backup create b --ttl -1h", "--ttl must not be negative: such a backup would be deleted at once"
     ),
+    Mistake("backup create b --csi-snapshot-timeout -1h", "--csi-snapshot-timeout must not be negative"),
+    Mistake("backup create b --item-operation-timeout -1h", "--item-operation-timeout must not be negative"),
+    Mistake(
+        "restore create --from-backup shop-nightly --item-operation-timeout -1h",
+        "--item-operation-timeout must not be negative",
+    ),
     Mistake("backup create b -l a==b=c", "selector"),
     Mistake("backup create b c", "accepts at most 1 arg(s), received 2"),
     Mistake("backup create b --include-namespaces shop --exclude-namespaces shop", "shop"),
@@ -126,6 +137,18 @@ WITH_A_SERVER = [
     Mistake("backup create b -l a=b\u00a0c", 'invalid label value "b\\xa0c"'),
     Mistake("schedule describe -n shop", "No schedules in namespace shop.", 0),
     Mistake("backup describe -l a=b", "No backups in namespace velero match 'a=b'.", 0),
+    *(
+        Mistake(words, f"flag: {LONGER_THAN_0}")
+        for words in (
+            "backup logs shop-nightly --timeout 0",
+            "restore logs shop-restored --timeout=-1m",
+            "backup download shop-nightly --timeout 0s",
+            "nonadmin backup logs x --timeout 0",
+            "version --timeout 0",
+            "plugin get --timeout -5s",
+            "backup get --api-timeout 0",
+        )
+    ),
 ]
 
 
@@ -146,6 +169,65 @@ def test_a_mistake_with_a_server(
     assert cluster.writes() == []
 
 
+@pytest.mark.parametrize("noun", ["backup", "restore"])
+def test_what_is_created_without_a_server_is_warned_of(
+    noun: str, cluster: FakeCluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = ["--from-backup", "shop-nightly"] if noun == "restore" else []
+
+    assert run([noun, "create", "first", *source]) == 0
+    waits = f"WARNING: the {noun} waits for a server: there is none in namespace velero.\n"
+    assert capsys.readouterr().err == waits
+
+    cluster.add(DEPLOYMENTS, "velero", status={"availableReplicas": 1})
+    assert run([noun, "create", "second", *source]) == 0
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize(
+    ("command", "advises"),
+    [("backup logs shop-nightly --timeout 50ms", True), ("backup describe shop-nightly", False)],
+)
+def test_only_a_command_with_that_flag_advises_a_longer_timeout(
+    command: str,
+    advises: bool,
+    cluster: FakeCluster,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("pinnace.cli.common.reading.DOWNLOAD_TIMEOUT_SECONDS", 0.05)
+    cluster.named(BACKUPS, "shop-nightly")["status"] = {"phase": "Completed"}
+
+    run([*command.split(), *([] if advises else ["--details"])])
+
+    shown = capsys.readouterr()
+    assert "timed out after 0.05s waiting for the " in shown.out + shown.err
+    assert ("--timeout gives it longer" in shown.out + shown.err) == advises
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("did you mean b?", "Did you mean b?"),
+        ("s3://bucket has b", "s3://bucket has b"),
+        ("/backups has b", "/backups has b"),
+    ],
+)
+def test_a_sentence_begins_with_a_capital_and_urls_stay_as_they_are(text: str, shown: str) -> None:
+    assert sentence(text) == shown
+
+
+def test_the_log_of_a_backup_that_cannot_begin_says_what_it_waits_for(
+    cluster: FakeCluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cluster.add(BACKUPS, "early", status={"phase": "New"})
+
+    assert run(["backup", "logs", "early"]) == 1
+
+    waits = "It waits for a server: there is none in namespace velero.\n"
+    assert capsys.readouterr().err.endswith(f"and try again. {waits}")
+
+
 WITHOUT_A_SERVER = [
     Mistake("restore create --from-schedule nightly", "No backups found for the schedule nightly", 2),
     Mistake("backup get", "No backups in {location}.", 0),
@@ -156,6 +238,7 @@ WITHOUT_A_SERVER = [
     Mistake("backup delete x --confirm", "there are no backups in {location}", 1),
     Mistake("schedule get", "leave out --location", 2),
     Mistake("backup create b --storage-location main", "--storage-location needs a server", 2),
+    Mistake("backup verify b --restore --ready-timeout 0", LONGER_THAN_0, 2),
 ]
 
 
@@ -172,15 +255,71 @@ def test_a_mistake_without_a_server(
     assert mistake.text.format(location=location) in capsys.readouterr().err
 
 
-def test_a_backup_into_a_location_that_is_unavailable_is_warned_about(
-    cluster: FakeCluster, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        ("backup create b --storage-location broken", "storage location broken"),
+        ("backup create b", "storage location broken, the default,"),
+        ("backup create b --from-schedule nightly", "storage location broken, the default,"),
+        ("backup create b --from-schedule weekly", "storage location broken"),
+        ("schedule create s --schedule @daily --storage-location broken", "storage location broken"),
+        ("schedule create s --schedule @daily", "storage location broken, the default,"),
+    ],
+)
+def test_a_backup_or_schedule_with_a_location_that_is_unavailable_is_warned_about(
+    words: str, named: str, cluster: FakeCluster, capsys: pytest.CaptureFixture[str]
 ) -> None:
     why = {"phase": "Unavailable", "message": "no such bucket"}
-    cluster.add(velero("backupstoragelocations"), "broken", status=why)
+    cluster.add(velero("backupstoragelocations"), "broken", spec={"default": True}, status=why)
+    cluster.add(SCHEDULES, "weekly", spec={"template": {"storageLocation": "broken"}})
 
-    assert run(["backup", "create", "b", "--storage-location", "broken"]) == 0
+    assert run(words.split()) == 0
 
-    assert "WARNING: storage location broken is Unavailable: no such bucket\n" in capsys.readouterr().err
+    assert f"WARNING: {named} is Unavailable: no such bucket\n" in capsys.readouterr().err
+
+
+def test_without_a_marked_default_the_location_of_that_name_is_the_one_that_is_warned_about(
+    cluster: FakeCluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cluster.add(velero("backupstoragelocations"), "default", status={"phase": "Unavailable"})
+
+    assert run(["backup", "create", "b"]) == 0
+
+    assert "WARNING: storage location default, the default, is Unavailable\n" in capsys.readouterr().err
+
+
+def test_a_user_who_may_not_list_locations_can_create_a_backup_in_the_default_one(
+    cluster: FakeCluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cluster.failures["list", "backupstoragelocations"] = Forbidden(403, reason="Forbidden")
+
+    assert run(["backup", "create", "b"]) == 0
+
+    assert "locations" not in capsys.readouterr().err
+
+
+def test_every_flag_that_limits_a_wait_refuses_0() -> None:
+    """A limit that a server keeps may be 0 for "its default"; a wait of this command may not."""
+    waits: set[str] = set()
+    others: set[str] = set()
+
+    def look(command: click.Command, path: str) -> None:
+        for param in command.params:
+            if isinstance(param.type, DurationFlag):
+                flag = f"{path} {param.opts[0]}"
+                (waits if isinstance(param.type, WaitFlag) else others).add(flag)
+        if isinstance(command, click.Group):
+            context = click.Context(command)
+            for name in command.list_commands(context):
+                found = command.get_command(context, name)
+                assert found is not None
+                look(found, f"{path} {name}".strip())
+
+    look(cli, "")
+    assert [
+        flag for flag in others if flag.endswith((" --timeout", " --ready-timeout", " --api-timeout"))
+    ] == []
+    assert {"version --timeout", "plugin get --timeout", "backup verify --ready-timeout"} <= waits
 
 
 IN_A_BACKUP = [
@@ -200,6 +339,7 @@ IN_A_BACKUP = [
     Mistake("backup diff nightly", "give two backups, or one backup and --cluster", 2),
     Mistake("backup diff nightly weekly", "{location} has nightly", 2),
     Mistake("backup logs weekly", 'Backup "weekly" does not exist. {location} has nightly'),
+    Mistake("restore logs x", 'Restore "x" does not exist. There are no restores in {location}'),
     Mistake("backup download nightly -o /proc/none/x", "open /proc/none/x: No such file or directory"),
     Mistake("backup create Nightly", 'invalid value "Nightly": must be lower case', 2),
     Mistake(
@@ -233,6 +373,10 @@ ELSEWHERE = [
     Mistake("--location s4://bucket backup get", "unknown scheme 's4' in the location", 2),
     Mistake("--location s3://bucket?regio=x backup get", "unknown parameters [regio] in the S3 URL", 2),
     Mistake("--location s3:// backup get", "--location", 2),
+    Mistake("--location {folder}/.config/none backup get", "or create it if the location is new\n", 2),
+    Mistake("--location s3:bucket backup get", "a URL has two slashes, as in s3://bucket/prefix", 2),
+    Mistake("--location GS:/bucket backup get", "a URL has two slashes, as in gs://bucket/prefix", 2),
+    Mistake("--location azblob://c backup get", "in a URL, as ?NAME=VALUE: see `pinnace help locations`", 2),
     Mistake("--location s3://bucket?region=x backup get", "{folder}/none, which AWS_SHARED_CREDENTIALS_FILE"),
     Mistake("--kubeconfig {folder}/file backup get", "{folder}/file: is not a kubeconfig"),
     Mistake("--kubeconfig {folder}/yaml backup get", "{folder}/yaml: is not valid YAML (line 2)"),

@@ -1,6 +1,7 @@
 """The texts about connections that failed."""
 
 import asyncio
+import errno
 
 import aiohttp
 import pytest
@@ -50,3 +51,18 @@ def test_the_refusal_of_a_proxy_is_called_one_and_shows_no_url() -> None:
     reason = reason_of(aiohttp.ClientHttpProxyError(request, (), status=407, message="Authentication"))
 
     assert reason == "the proxy on the way answers with HTTP status 407"
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        OSError(errno.ECONNREFUSED, "Connect call failed ('127.0.0.1', 1)"),
+        OSError(
+            "Multiple exceptions: [Errno 111] Connect call failed ('::1', 1, 0, 0), "
+            "[Errno 111] Connect call failed ('127.0.0.1', 1)"
+        ),
+    ],
+    ids=["one address", "several addresses"],
+)
+def test_a_refused_connection_is_called_refused(error: OSError) -> None:
+    assert reason_of(error) == "Connection refused"

@@ -7,6 +7,7 @@ from typing import Any
 import orjson
 import pytest
 
+from pinnace.plugins.builtin.priority_classes import priority_class_of
 from pinnace.plugins.protocols import (
     ResourceIdentifier,
     ResourceSelector,
@@ -197,6 +198,16 @@ async def test_an_additional_item_that_is_not_in_the_backup_is_one_warning(harne
     assert namespace == "ns-1", "the original namespace of the missing item"
     assert "resources/secrets/namespaces/ns-1/gone.json" in message
     assert harness.world.created_of("configmaps") == ["m1/a"]
+
+
+async def test_a_priority_class_that_is_not_in_the_backup_is_no_warning(harness: Harness) -> None:
+    """Backups of Velero and of tenants have none, and a cluster without it refuses the pod."""
+    harness.actions = [Recorder(naming(*priority_class_of({"spec": {"priorityClassName": "urgent"}})))]
+
+    results = await harness.restore(pod("p"))
+
+    assert results.empty
+    assert harness.world.created_of("pods") == ["ns-1/p"]
 
 
 async def test_an_additional_item_that_does_not_decode_is_reported_and_the_item_continues(

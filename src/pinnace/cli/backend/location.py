@@ -29,7 +29,7 @@ from pinnace.cli.backend.interface import (
     first_names,
     instead_of,
 )
-from pinnace.cli.connect import pasteable
+from pinnace.cli.connect import pasteable, program_name
 from pinnace.cli.errors import CommandError, InvalidInput
 from pinnace.cli.guard import complain
 from pinnace.cli.output.summary import counted
@@ -86,7 +86,10 @@ class LocationBackend:
             location = location_from_url(url, namespace=namespace)
             store = open_backup_store(location, create=create)
         except StorageError as error:
-            raise InvalidInput(f"--location: {error}") from error
+            # Texts about a setting that is missing speak of the config of an object, which no URL has.
+            lacks_setting = "://" in url and " config" in str(error)
+            more = f"; in a URL, as ?NAME=VALUE: see `{program_name()} help locations`"
+            raise InvalidInput(f"--location: {error}{more if lacks_setting else ''}") from error
         async with store:
             yield cls(store, location)
 

@@ -8,6 +8,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 from urllib.parse import urlsplit
 
+import click
 from msgspec.structs import replace
 
 from pinnace.api import labels
@@ -27,6 +28,7 @@ from pinnace.kube.resources import (
     NAMESPACES,
     SECRETS,
     VOLUME_SNAPSHOT_CONTENTS,
+    APIResource,
     velero,
 )
 
@@ -38,6 +40,13 @@ URL_KEPT_SECONDS = 300.0
 """How long parts of a file are read by one signed URL, which is valid for twice as long."""
 
 
+def _longer() -> str:
+    """The advice to wait longer, if the running command has a flag for that."""
+    context = click.get_current_context(silent=True)
+    params = context.command.params if context is not None else []
+    return " (--timeout gives it longer)" if any("--timeout" in each.opts for each in params) else ""
+
+
 class ServerBackend:
     """Reads the objects of one server's namespace."""
 
@@ -46,27 +55,34 @@ class ServerBackend:
         self.namespace = namespace
         self._urls: dict[tuple[str, str], tuple[float, str]] = {}
         self._bundles: dict[str, str] = {}
+        self._unanswered: dict[str, str] = {}
 
     async def object(self, plural: str, name: str) -> JSONObject:
+        return await self.named(velero(plural), name)
+
+    async def named(self, resource: APIResource, name: str) -> JSONObject:
+        """The object of that name, of any kind. Raises KubeError, and NotFound with similar names."""
         try:
-            return await self.client.get(velero(plural), name, self.namespace)
+            return await self.client.get(resource, name, self.namespace)
         except kube_errors.NotFound as error:
             if not error.reason:
                 raise  # the cluster does not serve the kind
-            raise NotFound(f"{error}{await self._instead_of(plural, name)}") from error
+            raise NotFound(f"{error}{await self.instead_of(resource, name)}") from error
 
     @property
     def title(self) -> str:
         """The place of the objects, as messages name it."""
         return f"namespace {self.namespace}"
 
-    async def _instead_of(self, plural: str, name: str) -> str:
+    async def instead_of(self, resource: APIResource, name: str) -> str:
+        """The end of a message that an object was not found: similar names; empty if they cannot be read."""
         try:
-            names = [obj["metadata"]["name"] for obj in await self.objects(plural)]
+            found = await self.client.list_all(resource, self.namespace)
         except kube_errors.KubeError:
             return ""
-        reason = "" if names else await self.why_empty(plural)
-        return instead_of(name, names, plural, self.title) + (f": {reason}" if reason else "")
+        names = [obj["metadata"]["name"] for obj in found]
+        reason = "" if names else await self.why_empty(resource.name)
+        return instead_of(name, names, resource.name, self.title) + (f": {reason}" if reason else "")
 
     async def remark(self) -> str:
         return ""  # the server itself looks at its locations
@@ -168,6 +184,9 @@ class ServerBackend:
         return base64.b64decode(encoded, validate=True).decode("ascii")
 
     async def _url(self, kind: DownloadTargetKind, name: str, options: DownloadOptions) -> str:
+        if name in self._unanswered:
+            # A description needs several files of an object; none of the others would be answered either.
+            raise CommandError(self._unanswered[name])
         try:
             async with (
                 asyncio.timeout(options.timeout_seconds),
@@ -179,10 +198,11 @@ class ServerBackend:
                 raise
             raise FileMissing(f"the server does not offer the {kind.words} for download") from error
         except TimeoutError as error:
-            raise CommandError(
+            self._unanswered[name] = (
                 f"timed out after {options.timeout_seconds:g}s waiting for the {kind.words} of {name}; "
-                f"{self._causes_of_silence} (--timeout gives it longer)"
-            ) from error
+                f"{self._causes_of_silence}{_longer()}"
+            )
+            raise CommandError(self._unanswered[name]) from error
 
     def _told_of_absence(self) -> AbstractAsyncContextManager[Any]:
         return telling_of_absence(self.client, self.namespace, "the download")

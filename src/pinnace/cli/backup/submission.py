@@ -9,27 +9,23 @@ import click
 
 from pinnace.api.codec import encode
 from pinnace.api.definitions.spec_fields import check_spec
-from pinnace.api.objects import JSONObject
+from pinnace.api.objects import JSONObject, text
 from pinnace.api.values.times import utcnow
 from pinnace.cli import build
 from pinnace.cli.backend.server import ServerBackend
 from pinnace.cli.backup.options import BackupCreateOptions
 from pinnace.cli.common import outcome
+from pinnace.cli.common.chosen_locations import check_locations, warn_of_unavailable
+from pinnace.cli.common.waiting import warn_of_absence
 from pinnace.cli.connect import open_cluster
 from pinnace.cli.errors import ExitCode
 from pinnace.cli.guard import complain
 from pinnace.cli.kinds import BACKUP
-from pinnace.cli.output.cells import status
 from pinnace.cli.output.printing import OutputFlags, print_unsent
 from pinnace.cli.output.tables import backup_table
 from pinnace.cli.settings import Settings
 from pinnace.kube.client import KubeClient
-from pinnace.kube.resources import (
-    BACKUP_STORAGE_LOCATIONS,
-    BACKUPS,
-    SCHEDULES,
-    VOLUME_SNAPSHOT_LOCATIONS,
-)
+from pinnace.kube.resources import BACKUPS, SCHEDULES
 
 
 async def submit(
@@ -41,14 +37,16 @@ async def submit(
         named: told the name of the Backup that was sent.
     """
     async with open_cluster(settings) as client:
-        await _check_locations(client, settings.namespace, options)
+        backend = ServerBackend(client, settings.namespace)
+        await check_locations(backend, options.storage_location, options.volume_snapshot_locations)
         backup = await requested(client, settings.namespace, options)
         if not output.sends:
             print_unsent(backup, backup_table(), output)
             return ExitCode.OK
+        await warn_of_unavailable(backend, text(backup, "spec", "storageLocation"))
         findings = check_spec("Backup", backup)
-        for text in (*findings.errors, *findings.warnings):
-            complain(f"WARNING: {text}")
+        for finding in (*findings.errors, *findings.warnings):
+            complain(f"WARNING: {finding}")
         resource = BACKUPS
         created = await client.create(resource, backup, settings.namespace)
         if options.from_schedule:
@@ -59,23 +57,8 @@ async def submit(
         if options.wait:
             return await outcome.wait(client, settings, BACKUP, created, options)
         outcome.say_where_to_look(settings, BACKUP, name)
+        await warn_of_absence(backend, BACKUP.noun)
         return ExitCode.OK
-
-
-async def _check_locations(client: KubeClient, namespace: str, options: BackupCreateOptions) -> None:
-    """Check that the locations exist: a typing error should not become a failed backup. Raises NotFound.
-
-    A location that was unavailable when the server looked last may be available when the backup begins: it is
-    a warning.
-    """
-    backend = ServerBackend(client, namespace)
-    if options.storage_location:
-        found = status(await backend.object(BACKUP_STORAGE_LOCATIONS.name, options.storage_location))
-        if found.get("phase") == "Unavailable":
-            why = f": {found['message']}" if found.get("message") else ""
-            complain(f"WARNING: storage location {options.storage_location} is Unavailable{why}")
-    for location in options.volume_snapshot_locations:
-        await backend.object(VOLUME_SNAPSHOT_LOCATIONS.name, location)
 
 
 async def requested(client: KubeClient, namespace: str, options: BackupCreateOptions) -> JSONObject:

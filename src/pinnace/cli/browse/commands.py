@@ -18,7 +18,7 @@ from pinnace.cli.common.commands import (
     filter_options,
     names_argument,
 )
-from pinnace.cli.flags import Command, DurationFlag, boolean, check_arguments, comma_list, takes
+from pinnace.cli.flags import Command, WaitFlag, boolean, check_arguments, comma_list, takes
 
 SECRETS = boolean("--show-secrets", help="Show the values of Secrets, which are hidden otherwise.")
 
@@ -176,7 +176,7 @@ def history(ctx: click.Context, options: HistoryOptions) -> None:
 @comma_list("--include-namespaces", help="With --restore: only these namespaces of the backup.")
 @click.option(
     "--ready-timeout",
-    type=DurationFlag(),
+    type=WaitFlag(),
     default="5m0s",
     show_default=True,
     help="With --restore: how long pods may take to be ready; with a server also how long the restore may.",

@@ -6,7 +6,7 @@ import click
 
 from pinnace import __version__
 from pinnace.api.values.digits import is_digits
-from pinnace.cli.flags import Command, DurationFlag, boolean
+from pinnace.cli.flags import Command, WaitFlag, boolean
 from pinnace.cli.output.printing import data_format, encode
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 @click.command("version", cls=Command, short_help="Print the version of the client and of the server.")
 @boolean("--client-only", help="Do not ask the server.")
 @click.option(
-    "--timeout", type=DurationFlag(), default="5s", show_default=True, help="How long to wait for the server."
+    "--timeout", type=WaitFlag(), default="5s", show_default=True, help="How long to wait for the server."
 )
 @data_format
 @click.pass_context

@@ -15,6 +15,7 @@ from pinnace.cli.flags import (
     Group,
     OrSelectorFlag,
     SelectorFlag,
+    WaitFlag,
     boolean,
     check_arguments,
     comma_list,
@@ -195,7 +196,7 @@ def download_options(what: str) -> Decorator:
     return all_of(
         click.option(
             "--timeout",
-            type=DurationFlag(),
+            type=WaitFlag(),
             default="1m0s",
             show_default=True,
             help=f"How long to wait for {what}.",

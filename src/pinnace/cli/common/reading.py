@@ -12,6 +12,7 @@ from pinnace.cli.backend.open import open_backend
 from pinnace.cli.common.describing import DOWNLOAD_TIMEOUT_SECONDS, Describer, View
 from pinnace.cli.common.get import find, nothing_found, settings_for
 from pinnace.cli.common.options import DescribeOptions, LogsOptions, TLSOptions
+from pinnace.cli.common.waiting import waits_for
 from pinnace.cli.connect import pasteable, program_name, run_async, settings_of
 from pinnace.cli.errors import InvalidInput, PlainError
 from pinnace.cli.guard import complain
@@ -85,6 +86,11 @@ def describe(ctx: click.Context, noun: str, options: DescribeOptions, describer:
         echo_laid_out("\n\n\n".join(texts) + "\n", colour=settings.colour)
 
 
+def sentence(text: str) -> str:
+    """The text with a capital at its beginning, which a path or URL keeps as it is."""
+    return text if "/" in text.split()[0] else f"{text[0].upper()}{text[1:]}"
+
+
 def logs(ctx: click.Context, noun: str, options: LogsOptions) -> None:
     """Stream the log of a finished object to stdout. Raises PlainError. (docs/spec: CLI 4.5)"""
     settings, (name,) = settings_of(ctx), options.names
@@ -103,14 +109,16 @@ def logs(ctx: click.Context, noun: str, options: LogsOptions) -> None:
             except NotFound as error:
                 more = str(error).partition(" not found; ")[2]
                 text = f'{noun.capitalize()} "{name}" does not exist.'
-                raise PlainError(f"{text} {more[0].upper()}{more[1:]}" if more else text) from error
+                raise PlainError(f"{text} {sentence(more)}" if more else text) from error
             if phase(obj) == "FailedValidation":
                 why = "; ".join(reasons(obj)) or pasteable(f"see `{noun} describe {name}`")
                 raise PlainError(f'{noun.capitalize()} "{name}" was refused and has no log: {why}')
             if phase(obj) not in _WITH_LOG:
+                reason = await waits_for(backend, obj)
                 raise PlainError(
                     f'Logs for {noun} "{name}" are not available until it\'s finished processing. '
                     f"Please wait until the {noun} has a phase of Completed or Failed and try again."
+                    + (f" It waits for {reason}." if reason else "")
                 )
             await fetch(backend, _LOGS[noun], name, download, sys.stdout.buffer)
 

@@ -6,6 +6,7 @@ from typing import Final
 from pinnace.api.labels import WAITS_FOR
 from pinnace.api.objects import JSONObject, text
 from pinnace.cli.backend.interface import Backend
+from pinnace.cli.guard import complain
 from pinnace.cli.output import cells
 
 NOT_BEGUN: Final = frozenset({"New", "Queued", "ReadyToStart"})
@@ -18,6 +19,12 @@ async def waits_for(backend: Backend, obj: JSONObject) -> str:
         return ""
     # A reason that a server noted is out of date once that server is gone.
     return await backend.absence() or text(obj, "metadata", "annotations", WAITS_FOR)
+
+
+async def warn_of_absence(backend: Backend, what: str) -> None:
+    """Warn that no server will do what was just asked for: that the object was created looks like success."""
+    if missing := await backend.absence():
+        complain(f"WARNING: the {what} waits for {missing}.")
 
 
 async def notes(backend: Backend, kind: str, objects: Sequence[JSONObject]) -> list[str]:

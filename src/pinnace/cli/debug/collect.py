@@ -80,8 +80,8 @@ class Collector:
             )
 
     async def named(self, plural: str, name: str) -> JSONObject:
-        """The object of that name. Raises KubeError if it does not exist."""
-        return await self._client.get(velero(plural), name, self._namespace)
+        """The object of that name. Raises NotFound with similar names, and KubeError."""
+        return await ServerBackend(self._client, self._namespace).object(plural, name)
 
     async def versions(self) -> None:
         """The versions of client, server and cluster."""

@@ -18,7 +18,8 @@ def command(ctx: click.Context, /, include_namespaces: list[str] | None, output_
     repositories and schedules. Beside that file, the only thing written is a ServerStatusRequest, which the
     server removes.
 
-    The exit code is 0 if there is no problem (warnings are none) and 1 if there is one.
+    The exit code is 0 if there is no problem (warnings are none). It is 1 if there is one, or if nothing
+    about the server (with --location: the cluster) could be checked for lack of rights.
     """
     from pinnace.cli.doctor import run as doctor
 

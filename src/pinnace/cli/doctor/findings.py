@@ -1,6 +1,7 @@
 """The findings of the doctor: one line each, with its remedy. Pure."""
 
 import enum
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pinnace.api.objects import JSONObject
@@ -23,12 +24,14 @@ class Finding:
         check: the subject, one word or two.
         text: what was found, about which object.
         remedy: what to do; empty when all is well.
+        refused: whether a right to read was missing, so that the check was not made.
     """
 
     level: Level
     check: str
     text: str
     remedy: str = ""
+    refused: bool = False
 
     def as_json(self) -> JSONObject:
         """The finding as `-o json` prints it."""
@@ -44,6 +47,38 @@ def ok(check: str, text: str) -> Finding:
 def skipped(check: str, text: str, remedy: str = "") -> Finding:
     """The check was not made, or does not concern this cluster; the text says why."""
     return Finding(Level.SKIPPED, check, text, remedy)
+
+
+_NOT_CHECKED = "not checked: "
+
+
+def refused(check: str, error: str) -> Finding:
+    """The check was not made, as this user may not read what it needs."""
+    remedy = "ask with an account that may read this"
+    return Finding(Level.SKIPPED, check, f"{_NOT_CHECKED}{error}", remedy, refused=True)
+
+
+def judge_refusals(
+    found: Sequence[Finding], needed: Sequence[str], *, about: str, rights: str
+) -> list[Finding]:
+    """A problem if no needed check was made: without it, a user without rights would see no problem at all.
+
+    Args:
+        needed: the checks of which one must have been made, the most useful first.
+        about: what they are about.
+        rights: what the most useful one has to be allowed to do.
+    """
+    of_needed = [finding for finding in found if finding.check in needed]
+    if not of_needed or not all(finding.refused for finding in of_needed):
+        return []
+    first = min(of_needed, key=lambda finding: needed.index(finding.check))
+    return [
+        problem(
+            "access",
+            f"nothing was checked about {about}: {first.text.removeprefix(_NOT_CHECKED)}",
+            f"use an account with more rights; the check {first.check} alone needs to {rights}",
+        )
+    ]
 
 
 def warning(check: str, text: str, remedy: str) -> Finding:

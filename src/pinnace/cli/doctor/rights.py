@@ -16,6 +16,8 @@ from pinnace.kube.client import KubeClient
 from pinnace.kube.resources import APIResource
 
 CHECK = "rights"
+RIGHTS = "create selfsubjectaccessreviews.authorization.k8s.io and get /api and /apis"
+"""What this check has to be allowed to do, as every user is by default."""
 BACKUP_VERBS = ("list", "get")
 RESTORE_VERBS = ("create", "patch", "get")
 _NEVER_WRITTEN = frozenset({"events", "nodes", "componentstatuses"})

@@ -24,7 +24,7 @@ from pinnace.cli.doctor import (
     server,
     snapshots,
 )
-from pinnace.cli.doctor.findings import Finding, Level, ok, problem, skipped
+from pinnace.cli.doctor.findings import Finding, Level, judge_refusals, ok, problem, refused, skipped
 from pinnace.cli.errors import CommandError, ExitCode
 from pinnace.cli.guard import printable
 from pinnace.cli.output.layout import echo_laid_out
@@ -74,10 +74,12 @@ def _text(findings: Sequence[Finding], *, colour: bool) -> str:
         if finding.remedy and finding.level is not Level.OK:
             lines.append(f"{'':8} {'':<{width}}  -> {_one_line(finding.remedy)}")
     counts = {level: sum(finding.level is level for finding in findings) for level in Level}
+    lacking = sum(finding.refused for finding in findings)
     lines.append("")
     lines.append(
         f"{counted(counts[Level.PROBLEM], 'problem')}, {counted(counts[Level.WARNING], 'warning')}, "
-        f"{counted(counts[Level.OK], 'check')} passed, {counts[Level.SKIPPED]} skipped."
+        f"{counted(counts[Level.OK], 'check')} passed, {counts[Level.SKIPPED]} skipped"
+        + (f" ({lacking} for lack of rights)." if lacking else ".")
     )
     return "\n".join(lines)
 
@@ -97,9 +99,7 @@ class _Examination:
         try:
             self.findings += await work()
         except Forbidden as error:
-            self.findings.append(
-                skipped(check, f"not checked: {error}", "ask with an account that may read this")
-            )
+            self.findings.append(refused(check, str(error)))
         except NotFound as error:
             self.findings.append(skipped(check, f"not checked: {error}"))
         except KubeError as error:
@@ -114,10 +114,18 @@ async def _examine(settings: Settings, namespaces: Sequence[str]) -> list[Findin
     async with _cluster(settings, found) as client:
         if client is not None:
             await _examine_cluster(client, settings, namespaces, examination)
+            found += judge_refusals(found, [rights.CHECK], about="the cluster", rights=rights.RIGHTS)
         if settings.location is not None:
             found += await _examine_location(settings.location)
         elif client is not None:
             await _examine_server(client, settings, examination)
+            namespace = settings.namespace
+            found += judge_refusals(
+                found,
+                _OF_SERVER,
+                about=f"the server in namespace {namespace}",
+                rights=f"{server.RIGHTS} in namespace {namespace}",
+            )
     return found
 
 
@@ -134,7 +142,12 @@ async def _cluster(settings: Settings, findings: list[Finding]) -> AsyncIterator
         findings += credentials.judge(await credentials.read_expiries(config), config.user, utcnow())
     except KubeError as error:
         findings.append(
-            problem(check, str(error), "name a kubeconfig (--kubeconfig, KUBECONFIG) and a context in it")
+            problem(
+                check,
+                str(error),
+                "mend what is named here, or use another kubeconfig (--kubeconfig, KUBECONFIG) or context "
+                "(--kubecontext)",
+            )
         )
         yield None
         return
@@ -196,6 +209,16 @@ def _clock_of(name: str, probe: locations.Probe, now: datetime | None = None) ->
     if probe.store_time is None:
         return []  # a folder, a store that signs no URLs, or one that could not be used: said already
     return [clocks.judge(f"the store of {name}", probe.store_time, now or utcnow())]
+
+
+_OF_SERVER = (
+    server.CHECK,
+    locations.CHECK,
+    definitions.CHECK,
+    server.AGENTS,
+    repositories.CHECK,
+    schedules.CHECK,
+)
 
 
 async def _missing_namespace(client: "KubeClient", namespace: str) -> Finding | None:

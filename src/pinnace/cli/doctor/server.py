@@ -12,6 +12,10 @@ from pinnace.kube.resources import DAEMON_SETS, DEPLOYMENTS, LEASES, NODES, PODS
 from pinnace.runtime.lease import SERVER_LEASE
 
 CHECK = "server"
+RIGHTS = (
+    "get deployments.apps, create and get serverstatusrequests.velero.io, and get leases.coordination.k8s.io"
+)
+"""What the check of the server has to be allowed to do in its namespace."""
 AGENTS = "node agents"
 ANSWER_SECONDS = 5.0
 DEPLOYMENT = "velero"

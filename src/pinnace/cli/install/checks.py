@@ -128,14 +128,18 @@ def _check_locations(flags: InstallFlags) -> str | None:
 def snapshots_warning(flags: InstallFlags) -> str | None:
     """A warning about a volume snapshot location that Velero accepts but that cannot work, or None."""
     is_made = flags.use_volume_snapshots and not flags.crds_only
-    needs_region = is_made and bool(flags.provider) and qualified_provider(flags.provider) == AWS_PROVIDER
-    if not needs_region or flags.snapshot_location_config.get("region"):
+    if not is_made or not lacks_region(flags.provider, flags.snapshot_location_config):
         return None
     return (
         "the volume snapshot location has no region, so backups with persistent volumes will be "
         "PartiallyFailed. Add --snapshot-location-config region=REGION, or --use-volume-snapshots=false if "
         "no volume is a disk of AWS"
     )
+
+
+def lacks_region(provider: str, config: Mapping[str, str]) -> bool:
+    """Whether a volume snapshot location needs a region and has none."""
+    return bool(provider) and qualified_provider(provider) == AWS_PROVIDER and not config.get("region")
 
 
 def _check_plugins(flags: InstallFlags) -> str | None:

@@ -9,7 +9,7 @@ from pinnace.api.definitions.crd_merge import fields_beyond, superset
 from pinnace.api.objects import JSONObject
 from pinnace.api.values.quantities import resource_requirements
 from pinnace.api.velero.pod_volume import KOPIA
-from pinnace.cli.connect import need_no_location, open_cluster, run_async, settings_of
+from pinnace.cli.connect import command_line, need_no_location, open_cluster, run_async, settings_of
 from pinnace.cli.errors import CommandError, InvalidInput
 from pinnace.cli.install import resources as make
 from pinnace.cli.install.access import ALL_RIGHTS, RBAC
@@ -17,6 +17,7 @@ from pinnace.cli.install.apply import MANAGER, apply, print_overruled
 from pinnace.cli.install.checks import FILESYSTEM, check, location_of, snapshots_warning
 from pinnace.cli.install.finalizers import defined_by
 from pinnace.cli.install.flags import GivenFiles, InstallFlags
+from pinnace.cli.install.live import Live, read_live
 from pinnace.cli.install.options import InstallOptions
 from pinnace.cli.install.report import (
     APPLIED,
@@ -95,12 +96,12 @@ def install(ctx: click.Context, flags: InstallFlags) -> None:
         return
     try:
         keeps_uploader = flags.apply and flags.uploader_type is None
-        foreign = run_async(
+        live = run_async(
             _send(settings, crds, others, merge=flags.apply, wait=flags.wait, keep=keeps_uploader)
         )
     except CommandError as error:
         raise CommandError(f"Error installing Pinnace: {error}") from error
-    _closing_words(settings, flags, foreign)
+    _closing_words(settings, flags, live)
 
 
 def _read_files(flags: InstallFlags) -> GivenFiles:
@@ -116,12 +117,10 @@ def _read_files(flags: InstallFlags) -> GivenFiles:
     )
 
 
-def _closing_words(settings: Settings, flags: InstallFlags, foreign: list[str]) -> None:
-    """Print what is there now, and what is not.
-
-    Args:
-        foreign: the workloads that were left as they are and run another image than the flags name.
-    """
+def _closing_words(settings: Settings, flags: InstallFlags, live: Live) -> None:
+    """Print what is there now, what is not, and what is not known."""
+    # Applied workloads have the wanted images, apart from containers that others have added.
+    foreign = [] if flags.apply else live.foreign()
     if flags.crds_only:
         click.echo("The custom resource definitions are installed.")
         return
@@ -136,8 +135,17 @@ def _closing_words(settings: Settings, flags: InstallFlags, foreign: list[str]) 
     if flags.no_default_backup_location:
         click.echo("\nNo bucket and provider were specified, no default backup storage location created.\n")
     if flags.image and foreign:
+        unknown = f" Could not read {'; '.join(live.unread)}." if live.unread else ""
         click.echo(
             f"Still running: {'; '.join(foreign)}. Give --apply, too, to run {flags.image} in their place."
+            f"{unknown}"
+        )
+    elif flags.image and live.unread:
+        doctor = command_line(settings, "doctor")
+        click.echo(
+            "WARNING: everything was sent, but it is not known what runs now: could not read "
+            f"{'; '.join(live.unread)}. `{doctor}` looks again; it needs an account that may read them.",
+            err=True,
         )
     elif flags.image:
         click.echo(
@@ -246,9 +254,10 @@ async def _send(
     merge: bool,
     wait: bool,
     keep: bool,
-) -> list[str]:
-    """Send the objects and say what was done. Returns the workloads that were there and run another image."""
+) -> Live:
+    """Send the objects and say what was done. Returns the workloads as they are now."""
     send = _apply if merge else _create
+    sent = []
     report = Report(len(crds) + len(others))
     async with open_cluster(settings) as client:
         try:
@@ -263,54 +272,26 @@ async def _send(
                 if obj["kind"] == DAEMON_SETS.kind and not await _replaces(client, obj, merge=merge):
                     continue
                 report.done(obj, await send(client, obj))
+                sent.append(obj)
         finally:
             report.close()
         for line in report.summary():
             click.echo(line)
-        await warn_of_stopped(client, others)
-        foreign = [] if merge else await foreign_workloads(client, others)
+        live = await read_live(client, sent)
+        _warn_of_stopped(live)
         if wait:
-            await wait_for_workloads(client, others)
-    return foreign
+            await wait_for_workloads(client, sent)
+    return live
 
 
-async def foreign_workloads(client: KubeClient, made: list[JSONObject]) -> list[str]:
-    """The workloads that run other images than the wanted ones, such as those of a Velero server."""
-    found = []
-    for obj in made:
-        if obj["kind"] not in (DEPLOYMENTS.kind, DAEMON_SETS.kind):
-            continue
-        metadata = obj["metadata"]
-        try:
-            live = await client.get(RESOURCES[obj["kind"]], metadata["name"], metadata["namespace"])
-        except KubeError:
-            continue  # nothing depends on the text
-        if others := sorted(_images(live) - _images(obj)):
-            found.append(f"{title(obj)} with {', '.join(others)}")
-    return found
-
-
-def _images(workload: JSONObject) -> set[str]:
-    containers = workload["spec"]["template"]["spec"]["containers"]
-    return {str(one.get("image") or "no image") for one in containers}
-
-
-async def warn_of_stopped(client: KubeClient, made: list[JSONObject]) -> None:
-    """Print a warning for each Deployment without pods: `install` leaves the number of replicas as it is."""
-    for obj in made:
-        if obj["kind"] != DEPLOYMENTS.kind:
-            continue
-        name, namespace = obj["metadata"]["name"], obj["metadata"]["namespace"]
-        try:
-            live = await client.get(DEPLOYMENTS, name, namespace)
-        except KubeError:
-            continue  # nothing depends on the warning
-        if live["spec"].get("replicas") == 0:
-            click.echo(
-                f"WARNING: Deployment/{name} has 0 replicas, so it does not run. Start it: "
-                f"kubectl -n {namespace} scale deployment/{name} --replicas=1",
-                err=True,
-            )
+def _warn_of_stopped(live: Live) -> None:
+    for workload in live.stopped():
+        name, namespace = workload["metadata"]["name"], workload["metadata"]["namespace"]
+        click.echo(
+            f"WARNING: Deployment/{name} has 0 replicas, so it does not run. Start it: "
+            f"kubectl -n {namespace} scale deployment/{name} --replicas=1",
+            err=True,
+        )
 
 
 async def _keep_uploader(client: KubeClient, deployment: JSONObject) -> None:

@@ -1,20 +1,28 @@
 """Implements `snapshot-location create|set`. (docs/spec: CLI 7.5)"""
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import click
 
 from pinnace.api.codec import encode
 from pinnace.api.meta import ObjectMeta
+from pinnace.api.objects import text
 from pinnace.api.velero.snapshot_location import VolumeSnapshotLocation, VolumeSnapshotLocationSpec
 from pinnace.cli.common.get import server_settings
 from pinnace.cli.connect import open_cluster, run_async
 from pinnace.cli.errors import InvalidInput
+from pinnace.cli.guard import complain
+from pinnace.cli.install.checks import lacks_region
 from pinnace.cli.kinds import SNAPSHOT_LOCATION
 from pinnace.cli.location.backup import credential_of, credential_patch
 from pinnace.cli.location.options import SnapshotLocationCreateOptions
 from pinnace.cli.output.printing import print_unsent
+from pinnace.kube.errors import KubeError
 from pinnace.kube.resources import velero
+
+if TYPE_CHECKING:
+    from pinnace.kube.client import KubeClient
 
 RESOURCE = velero(SNAPSHOT_LOCATION.plural)
 
@@ -36,14 +44,39 @@ def create(ctx: click.Context, options: SnapshotLocationCreateOptions) -> None:
         print_unsent(encode(location, unsent=True), SNAPSHOT_LOCATION.table(), output)
         return
 
-    async def work() -> None:
+    async def work() -> list[str]:
         async with open_cluster(settings) as client:
             await client.create(RESOURCE, encode(location), settings.namespace)
+            return await _of_provider(client, settings.namespace, options.provider)
 
     with output.naming(SNAPSHOT_LOCATION.kind) as named:
-        run_async(work())
+        alike = run_async(work())
         named(name)
         click.echo(f'Snapshot volume location "{name}" configured successfully.')
+    if lacks_region(options.provider, options.config):
+        complain(
+            "WARNING: it has no region, so backups with persistent volumes will be PartiallyFailed. "
+            f"Delete it (`kubectl -n {settings.namespace} delete {RESOURCE.group_resource} {name}`), "
+            "and create it again with --config region=REGION."
+        )
+    if len(alike) > 1:
+        complain(
+            f"WARNING: provider {options.provider} has {len(alike)} snapshot locations now: "
+            f"{', '.join(alike)}. Backups, those of schedules too, must choose one with "
+            "--volume-snapshot-locations. Others are refused, unless the server has a default (its flag "
+            "--default-volume-snapshot-locations)."
+        )
+
+
+async def _of_provider(client: "KubeClient", namespace: str, provider: str) -> list[str]:
+    """The names of all locations of a provider; empty if they cannot be read."""
+    try:
+        found = await client.list_all(RESOURCE, namespace)
+    except KubeError:
+        return []  # only a warning depends on it
+    return sorted(
+        text(each, "metadata", "name") for each in found if text(each, "spec", "provider") == provider
+    )
 
 
 def change(ctx: click.Context, name: str, credential: Mapping[str, str]) -> None:

@@ -2,13 +2,14 @@
 
 import click
 
+from pinnace.cli.backend.server import ServerBackend
 from pinnace.cli.connect import run_async
 from pinnace.cli.errors import CommandError, InvalidInput, aggregate
 from pinnace.cli.guard import printable
 from pinnace.cli.nonadmin.kinds import KINDS, Home, TenantKind, open_home
 from pinnace.cli.nonadmin.options import TenantDeleteOptions
 from pinnace.cli.output.prompt import confirmed
-from pinnace.kube.errors import KubeError
+from pinnace.kube.errors import KubeError, NotFound
 
 
 def delete(ctx: click.Context, noun: str, options: TenantDeleteOptions) -> None:
@@ -46,6 +47,11 @@ async def _delete(home: Home, kind: TenantKind, noun: str, name: str, *, for_goo
         else:
             await home.client.delete(kind.resource, name, home.namespace)
             click.echo(f'Deletion of {noun} "{name}" was asked for.')
+    except NotFound as error:
+        if not error.reason:
+            raise  # the cluster does not serve the kind
+        backend = ServerBackend(home.client, home.namespace)
+        return f"{error}{await backend.instead_of(kind.resource, name)}"
     except KubeError as error:
         return str(error)
     return ""

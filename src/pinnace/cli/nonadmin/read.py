@@ -12,7 +12,7 @@ import click
 
 from pinnace.api.objects import JSONObject, listed, mapping, member, text
 from pinnace.api.velero.download_request import OF_RESTORES, DownloadTargetKind
-from pinnace.cli.backend.interface import DownloadOptions, fetch, instead_of
+from pinnace.cli.backend.interface import DownloadOptions, fetch
 from pinnace.cli.backend.server import POLL_SECONDS, ServerBackend
 from pinnace.cli.common.options import GetOptions, LogsOptions
 from pinnace.cli.connect import command_line, pasteable, run_async, settings_of
@@ -28,6 +28,7 @@ from pinnace.nonadmin.objects import (
     NON_ADMIN_DOWNLOADS,
     NON_ADMIN_LOCATIONS,
     NON_ADMIN_RESTORES,
+    NOT_USED,
 )
 
 FINISHED = frozenset({"Completed", "PartiallyFailed", "Failed"})
@@ -35,23 +36,11 @@ LOGS = {"backup": DownloadTargetKind.BACKUP_LOG, "restore": DownloadTargetKind.R
 
 
 async def _found(home: Home, kind: TenantKind, names: Sequence[str], selector: str = "") -> list[JSONObject]:
-    """The named requests, or without names all that match. Raises KubeError for the first that fails."""
+    """The named requests, or without names all that match. Raises the error of the first that fails."""
     if names:
-        return [await _named(home, kind, name) for name in names]
+        backend = TenantBackend(home.client, home.namespace)
+        return [await backend.named(kind.resource, name) for name in names]
     return await home.client.list_all(kind.resource, home.namespace, label_selector=selector)
-
-
-async def _named(home: Home, kind: TenantKind, name: str) -> JSONObject:
-    """The request of that name. Raises KubeError, or CommandError with near names."""
-    try:
-        return await home.client.get(kind.resource, name, home.namespace)
-    except NotFound as error:
-        if not error.reason:
-            raise  # the cluster does not serve the kind
-        found = await home.client.list_all(kind.resource, home.namespace)
-        names = [obj["metadata"]["name"] for obj in found]
-        place = f"namespace {home.namespace}"
-        raise CommandError(f"{error}{instead_of(name, names, kind.resource.name, place)}") from error
 
 
 def _say_none(noun: str, namespace: str) -> None:
@@ -159,6 +148,18 @@ def logs(ctx: click.Context, noun: str, options: LogsOptions) -> None:
     run_async(work())
 
 
+def _refusal(request: JSONObject) -> str:
+    """Why a download was refused."""
+    conditions = listed(request, "status", "conditions")
+    if any(text(each, "type") == NOT_USED for each in conditions):
+        return (
+            "it is in the administrator's storage location, from which tenants download nothing: ask the "
+            "administrator for it. Logs can be read of backups into a storage location of your own "
+            f"({pasteable('`nonadmin storage-location create --help`')})"
+        )
+    return "; ".join(text(each, "message") for each in conditions)
+
+
 class TenantBackend(ServerBackend):
     """Fetches files by NonAdminDownloadRequests in the tenant's own namespace. (docs/spec: NAC 13)"""
 
@@ -205,8 +206,7 @@ class TenantBackend(ServerBackend):
         try:
             while not (url := text(seen, "status", "velero", "status", "downloadURL")):
                 if text(seen, "status", "phase") == "BackingOff":
-                    reasons = [text(each, "message") for each in listed(seen, "status", "conditions")]
-                    raise CommandError(f"the log of {name} cannot be downloaded: {'; '.join(reasons)}")
+                    raise CommandError(f"the log of {name} cannot be downloaded: {_refusal(seen)}")
                 await asyncio.sleep(POLL_SECONDS)
                 seen = await self.client.get(NON_ADMIN_DOWNLOADS, own, self.namespace)
             return url

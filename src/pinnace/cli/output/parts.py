@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from pinnace.api import labels
 from pinnace.api.objects import JSONObject
 from pinnace.cli.output import cells
 from pinnace.cli.output.cells import COLOURS, RED
@@ -22,7 +23,10 @@ def metadata(sheet: Sheet, obj: JSONObject) -> None:
     sheet.field("Name", sheet.paint(meta["name"], _BOLD))
     sheet.field("Namespace", meta.get("namespace") or "")
     sheet.mapping("Labels", meta.get("labels"))
-    sheet.mapping("Annotations", meta.get("annotations"))
+    annotations = meta.get("annotations") or {}
+    # The answer is for the command that asked, in JSON; what it says in short is another annotation.
+    shown = {name: value for name, value in annotations.items() if name != labels.VERIFICATION_ANSWER}
+    sheet.mapping("Annotations", shown)
 
 
 def phase(sheet: Sheet, obj: JSONObject, more: str) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 from pinnace.cli.common.commands import group_of
-from pinnace.cli.flags import Command, DurationFlag, Enum, check_arguments, takes
+from pinnace.cli.flags import Command, Enum, WaitFlag, check_arguments, takes
 from pinnace.cli.output.printing import OutputOptions
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class PluginGetOptions(OutputOptions):
 
 @click.command("get", cls=Command, short_help="List the plugins of the server.")
 @click.option(
-    "--timeout", type=DurationFlag(), default="5s", show_default=True, help="How long to wait for the server."
+    "--timeout", type=WaitFlag(), default="5s", show_default=True, help="How long to wait for the server."
 )
 @click.option(
     "-o",

@@ -6,7 +6,7 @@ from pinnace.api.meta import ConfigReference, ObjectMeta
 from pinnace.api.objects import JSONObject
 from pinnace.api.selection.validation import namespace_problem
 from pinnace.api.velero.restore import Restore, RestoreSpec, RestoreStatusSpec, RestoreUploader
-from pinnace.cli.build import check_selectors
+from pinnace.cli.build import check_not_negative, check_selectors
 from pinnace.cli.common.options import RestoreContentOptions
 from pinnace.cli.errors import InvalidInput
 from pinnace.cli.restore.options import RestoreCreateOptions
@@ -48,7 +48,8 @@ def _namespace_mapping(options: RestoreCreateOptions) -> dict[str, str]:
 
 
 def restore_spec(options: RestoreContentOptions) -> RestoreSpec:
-    """The spec without the fields that only administrators set."""
+    """The spec without the fields that only administrators set. Raises InvalidInput."""
+    check_not_negative("--item-operation-timeout", options.item_operation_timeout)
     spec = RestoreSpec(
         backup_name=options.from_backup,
         included_resources=list(options.include_resources),

@@ -13,6 +13,7 @@ from pinnace.cli.backend.server import ServerBackend
 from pinnace.cli.build import stamped_name
 from pinnace.cli.client.server_status import answered, ask_server, is_ours
 from pinnace.cli.common import outcome
+from pinnace.cli.common.waiting import warn_of_absence
 from pinnace.cli.connect import open_cluster, run_async, settings_of
 from pinnace.cli.errors import CommandError, ExitCode, InvalidInput
 from pinnace.cli.kinds import RESTORE
@@ -102,6 +103,7 @@ async def _submit(settings: Settings, name: str, output: OutputFlags, options: R
         if options.wait:
             return await outcome.wait(client, settings, RESTORE, created, options)
         outcome.say_where_to_look(settings, RESTORE, name)
+        await warn_of_absence(ServerBackend(client, settings.namespace), RESTORE.noun)
         return ExitCode.OK
 
 

@@ -8,6 +8,7 @@ from pinnace.api.meta import ObjectMeta
 from pinnace.api.velero.schedule import Schedule, ScheduleSpec
 from pinnace.cli import build
 from pinnace.cli.backend.server import ServerBackend
+from pinnace.cli.common.chosen_locations import check_locations, warn_of_unavailable
 from pinnace.cli.common.get import server_settings
 from pinnace.cli.connect import open_cluster, run_async
 from pinnace.cli.errors import InvalidInput
@@ -15,7 +16,7 @@ from pinnace.cli.kinds import SCHEDULE
 from pinnace.cli.output.printing import print_unsent
 from pinnace.cli.schedule.options import ScheduleCreateOptions
 from pinnace.cli.settings import Settings
-from pinnace.kube.resources import BACKUP_STORAGE_LOCATIONS, VOLUME_SNAPSHOT_LOCATIONS, velero
+from pinnace.kube.resources import velero
 
 
 def create(ctx: click.Context, options: ScheduleCreateOptions) -> None:
@@ -86,11 +87,9 @@ def _verification(options: ScheduleCreateOptions) -> dict[str, str]:
 
 
 async def _submit(settings: Settings, schedule: Schedule) -> None:
-    """Create it if its locations exist: a misspelt name would become a series of failed backups."""
+    """Create it if its locations exist."""
     async with open_cluster(settings) as client:
         template, backend = schedule.spec.template, ServerBackend(client, settings.namespace)
-        if template.storage_location:
-            await backend.object(BACKUP_STORAGE_LOCATIONS.name, template.storage_location)
-        for location in template.volume_snapshot_locations:
-            await backend.object(VOLUME_SNAPSHOT_LOCATIONS.name, location)
+        await check_locations(backend, template.storage_location, template.volume_snapshot_locations)
+        await warn_of_unavailable(backend, template.storage_location)
         await client.create(velero(SCHEDULE.plural), encode(schedule), settings.namespace)

@@ -154,6 +154,7 @@ VALUES: Final[dict[str, Value]] = {
 
 _TYPES: Final[dict[str, Value]] = {
     "duration": Value("DURATION", like="90s, 10m, 4h"),
+    "wait": Value("DURATION", like="90s, 10m, 4h; longer than 0"),
     "labelSelector": Value("SELECTOR", like="app=web,tier!=db"),
     "orLabelSelector": Value("SELECTORS"),
     "mapStringString": Value("KEY=VALUE,..."),

@@ -30,6 +30,7 @@ from pinnace.nonadmin.flows.steps import (
 from pinnace.nonadmin.identity import is_own_backup, origin_key, owner_metadata, tenant_of_location
 from pinnace.nonadmin.objects import (
     NON_ADMIN_DOWNLOADS,
+    NOT_USED,
     is_being_deleted,
     velero_body,
 )
@@ -45,9 +46,8 @@ LONGEST_RETRY_SECONDS: Final = 3600.0
 """The delays of a request that names an object that does not exist. Its creation queues the request too."""
 
 
-_NOT_USED: Final = "NonAdminBackupStorageLocationNotUsed"
 _MESSAGES: Final = {
-    _NOT_USED: "backup does not use nonadminbackupstoragelocation, recreate nadr to process",
+    NOT_USED: "backup does not use nonadminbackupstoragelocation, recreate nadr to process",
     "NonAdminBackupNotAvailable": "cannot get nonadminbackup",
     "NonAdminRestoreNotAvailable": "cannot get nonadminrestore",
 }
@@ -96,8 +96,8 @@ def next_download_step(non_admin_download: JSONObject, facts: DownloadFacts, mem
         return DONE if gone else Delete(resource=NON_ADMIN_DOWNLOADS, obj=non_admin_download)
     if text(answer, "downloadURL"):
         return Finish(after_seconds=UNKNOWN_EXPIRY_SECONDS if expires is None else expires + 1.0)
-    if condition(mapping(non_admin_download, "status"), _NOT_USED):
-        return Finish(refusal=_MESSAGES[_NOT_USED])
+    if condition(mapping(non_admin_download, "status"), NOT_USED):
+        return Finish(refusal=_MESSAGES[NOT_USED])
     if facts.download is not None:
         return _answered(non_admin_download, facts.download, facts)
     return _asked(non_admin_download, facts)
@@ -173,7 +173,7 @@ def _retry_seconds(non_admin_download: JSONObject, now: datetime, first_seconds:
 
 
 def _not_used(non_admin_download: JSONObject, facts: DownloadFacts) -> Step:
-    return WriteStatus(status=_refused(non_admin_download, _NOT_USED, facts))
+    return WriteStatus(status=_refused(non_admin_download, NOT_USED, facts))
 
 
 def _refused(non_admin_download: JSONObject, kind: str, facts: DownloadFacts) -> JSONObject:

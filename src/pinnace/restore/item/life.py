@@ -16,6 +16,7 @@ from pinnace.api.velero.restore import Restore
 from pinnace.archive.errors import ArchiveError, MissingItem
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.resources import APIResource
+from pinnace.plugins.builtin.priority_classes import OFTEN_MISSING
 from pinnace.plugins.item_operations import StartedOperations
 from pinnace.plugins.logs import plugin_lines_to
 from pinnace.plugins.protocols import ResourceIdentifier, RestoreItemInput, RestoreItemOutput
@@ -44,8 +45,6 @@ from pinnace.restore.volumes.saved_data import VolumeDataKeeper
 _VERSION = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", re.ASCII)
 _MAX_NESTING: Final = 50
 """The limit for additional items of additional items; real chains are three deep."""
-
-_PRIORITY_CLASSES: Final = "priorityclasses.scheduling.k8s.io"
 
 _ODD_CONTENT: Final = (LookupError, TypeError, ValueError, AttributeError, RecursionError, ArchiveError)
 """The errors that code raises on an object that does not have the structure of its kind."""
@@ -376,8 +375,7 @@ class ItemRestorer:
             raw = self._reader.read(ref.group_resource, ref.original_namespace, ref.name)
             item = decode(ref, raw)
         except MissingItem as error:
-            if ref.group_resource == _PRIORITY_CLASSES:
-                # Backups made before pods brought theirs; a cluster without it refuses the pod by itself.
+            if ref.group_resource in OFTEN_MISSING:
                 self._log_skip(ref, "it is not in the backup")
                 return
             message = (

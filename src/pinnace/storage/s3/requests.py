@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
+from typing import Final
 from urllib.parse import unquote_plus
 from xml.etree import ElementTree
 
@@ -165,8 +166,17 @@ class BucketRequests:
             raise not_an_answer(url, reply, page, what=what)
         # This answer has no body to say what is missing. A refusal to show the bucket means that it exists.
         if (await self._send(Request(method="HEAD", url=f"{self.url}/", what=what))).status == 404:
-            raise StoreConfigError(f"{what}: there is no bucket {self.bucket!r}")
+            raise await self._no_bucket(what)
         return None
+
+    async def _no_bucket(self, what: str) -> StorageError:
+        """The error for a bucket that HEAD does not find: some stores answer so to unknown access keys."""
+        request = Request(method="GET", url=f"{self.url}/?list-type=2&max-keys=1", what=what)
+        reply = await self._send(request)
+        code, _ = code_and_message(reply.body)
+        if reply.status == 404 and code in ("", "NoSuchBucket"):
+            return StoreConfigError(f"{what}: there is no bucket {self.bucket!r}")
+        return error_for(what, reply.status, reply.body)
 
     def source(self, key: str) -> Source:
         """Where an object is read from."""
@@ -410,6 +420,9 @@ def _parse_page(root: ElementTree.Element, what: str) -> tuple[ListPage, str]:
     return ListPage(keys=keys, prefixes=prefixes), token if more else ""
 
 
+_NAME_REGION: Final = "give it as region in the location's config, in a URL as ?region=REGION"
+
+
 async def find_bucket_region(
     bucket: str,
     session: aiohttp.ClientSession,
@@ -427,10 +440,10 @@ async def find_bucket_region(
         try:
             reply = await send(session, "HEAD", f"{url}/{quote_key(bucket)}", policy=policy)
         except StoreUnavailable as error:
-            problem = error
+            problem = problem or error
             continue
         if region := reply.headers.get("x-amz-bucket-region"):
             return region
     if problem is not None:
-        raise StoreUnavailable(f"unable to determine bucket's region: {problem}") from problem
-    raise StoreConfigError("unable to determine bucket's region")
+        raise StoreUnavailable(f"unable to determine bucket's region: {problem}; {_NAME_REGION}") from problem
+    raise StoreConfigError(f"unable to determine bucket's region; {_NAME_REGION}")

@@ -158,7 +158,7 @@ def test_files_that_the_store_lacks_are_reported(
     ("words", "text"),
     [
         (["--backup", "missing"], 'backups.velero.io "missing" not found'),
-        (["--restore", "missing"], 'restores.velero.io "missing" not found'),
+        (["--restore", "missing"], 'restores.velero.io "missing" not found; namespace velero has '),
         (["-n", "elsewhere"], "no server found in namespace elsewhere"),
     ],
 )

@@ -257,3 +257,61 @@ def test_a_forbidden_check_is_skipped_with_the_reason(
             "remedy": "ask with an account that may read this",
         }
     ]
+
+
+NO_RIGHT = Forbidden(403, reason="Forbidden", message="eve may not")
+READ = (
+    ("list", "csidrivers"),
+    ("get", "namespaces"),
+    ("list", "customresourcedefinitions"),
+    ("get", "deployments"),
+    ("get", "daemonsets"),
+    ("list", "backupstoragelocations"),
+    ("list", "schedules"),
+    ("list", "backuprepositories"),
+    ("list", "resticrepositories"),
+)
+
+
+def test_without_any_right_nothing_is_checked_and_that_is_a_problem(
+    cluster: ReviewingCluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cluster.failures |= dict.fromkeys(READ, NO_RIGHT)
+
+    code, found = report(capsys)
+
+    assert code == 1
+    assert [finding["level"] for finding in found["schedules"] + found["server"]] == ["SKIPPED", "SKIPPED"]
+    (access,) = found["access"]
+    assert access["level"] == "PROBLEM"
+    assert access["message"] == "nothing was checked about the server in namespace velero: eve may not"
+    assert "the check server alone needs to get deployments.apps, create and get" in access["remedy"]
+
+
+def test_one_check_that_could_be_made_is_enough_and_the_others_are_counted(
+    cluster: ReviewingCluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cluster.failures |= dict.fromkeys(READ[:-2], NO_RIGHT)
+
+    assert run(["doctor"]) == 0
+
+    shown = capsys.readouterr().out
+    assert "access" not in shown
+    assert "7 skipped (6 for lack of rights).\n" in shown
+
+
+def test_without_a_server_a_user_whose_rights_cannot_be_asked_for_has_a_problem(
+    cluster: ReviewingCluster,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    async def refused(_client: object) -> Discovery:
+        raise NO_RIGHT
+
+    monkeypatch.setattr(Discovery, "load", refused)
+
+    code, found = report(capsys, "--location", str(tmp_path))
+
+    assert code == 1
+    assert found["access"][0]["message"] == "nothing was checked about the cluster: eve may not"

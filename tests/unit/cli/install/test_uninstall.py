@@ -261,16 +261,16 @@ def test_every_step_runs_and_errors_are_reported_at_the_end(
     assert set(DEFINITIONS).isdisjoint(left(cluster))
 
 
-@pytest.mark.parametrize(("verb", "count"), [("list", 1), ("delete", 2)])
-def test_definitions_that_cannot_be_deleted_are_errors(
-    capsys: pytest.CaptureFixture[str], cluster: FakeCluster, verb: str, count: int
+@pytest.mark.parametrize("verb", ["list", "delete"])
+def test_definitions_that_cannot_be_deleted_are_an_error_that_is_named_once(
+    capsys: pytest.CaptureFixture[str], cluster: FakeCluster, verb: str
 ) -> None:
     fill(cluster)
     key = (verb, "customresourcedefinitions")
     cluster.failures[key] = Forbidden(403, reason="Forbidden", message="you may not")
 
     assert run(["uninstall", "--force"]) == 1
-    assert capsys.readouterr().err.count("you may not") == count
+    assert capsys.readouterr().err == "An error occurred: you may not\n"
 
 
 def test_an_unreachable_cluster_is_one_error_and_nothing_is_written(

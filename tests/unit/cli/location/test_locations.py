@@ -332,6 +332,40 @@ def test_create_sends_a_snapshot_location(capsys: pytest.CaptureFixture[str], cl
     )
 
 
+@pytest.mark.usefixtures("cluster")
+@pytest.mark.parametrize(
+    ("words", "warns"),
+    [("--provider aws", True), ("--provider aws --config region=r", False), ("--provider gcp", False)],
+)
+def test_a_snapshot_location_of_aws_without_a_region_is_warned_of(
+    words: str, warns: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["snapshot-location", "create", "v", *words.split()]) == 0
+
+    assert capsys.readouterr().err == (
+        "WARNING: it has no region, so backups with persistent volumes will be PartiallyFailed. Delete it "
+        "(`kubectl -n velero delete volumesnapshotlocations.velero.io v`), and create it again with "
+        "--config region=REGION.\n"
+        if warns
+        else ""
+    )
+
+
+def test_a_second_snapshot_location_of_a_provider_is_warned_of(
+    capsys: pytest.CaptureFixture[str], cluster: FakeCluster
+) -> None:
+    """From then on, the server refuses backups that choose none."""
+    cluster.add(SNAPSHOT_LOCATIONS, "first", spec={"provider": "gcp"})
+    cluster.add(SNAPSHOT_LOCATIONS, "other", spec={"provider": "azure"})
+
+    assert run(["snapshot-location", "create", "v", "--provider", "gcp"]) == 0
+    assert "provider gcp has 2 snapshot locations now: first, v. Backups, " in capsys.readouterr().err
+
+    cluster.failures["list", "volumesnapshotlocations"] = Forbidden(403, reason="Forbidden")
+    assert run(["snapshot-location", "create", "w", "--provider", "gcp"]) == 0
+    assert capsys.readouterr().err == ""
+
+
 def test_set_changes_the_credential_of_a_snapshot_location_and_nothing_else(
     capsys: pytest.CaptureFixture[str], cluster: FakeCluster
 ) -> None:

@@ -5,6 +5,8 @@ from pathlib import Path
 import pytest
 
 from pinnace.cli.main import run
+from pinnace.kube.errors import Forbidden
+from pinnace.kube.resources import NAMESPACES
 from pinnace.nonadmin.objects import NON_ADMIN_BACKUPS
 from tests.unit.cli.fake_cluster import FakeCluster, connected
 
@@ -18,12 +20,39 @@ def cluster(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeCluster:
     return cluster
 
 
-@pytest.mark.parametrize("verb", ["get", "describe", "logs"])
+@pytest.mark.parametrize("verb", ["get", "describe", "logs", "delete --confirm"])
 @pytest.mark.usefixtures("cluster")
 def test_a_name_that_does_not_exist_is_answered_with_near_names(verb: str, capsys: Printed) -> None:
-    assert run(["nonadmin", "backup", verb, "weakly", "-n", "shop"]) == 1
+    assert run(["nonadmin", "backup", *verb.split(), "weakly", "-n", "shop"]) == 1
 
-    assert "did you mean weekly?" in capsys.readouterr().err
+    assert '"weakly" not found; did you mean weekly?' in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("verb", ["get", "describe", "logs", "delete --confirm"])
+def test_a_namespace_that_does_not_exist_is_named(verb: str, cluster: FakeCluster, capsys: Printed) -> None:
+    cluster.add(NAMESPACES, "shop")
+
+    assert run(["nonadmin", "backup", *verb.split(), "weekly", "-n", "shpo"]) == 1
+
+    assert "namespace shpo does not exist; did you mean shop?" in capsys.readouterr().err
+
+
+def test_a_tenant_who_may_not_list_gets_the_plain_answer(cluster: FakeCluster, capsys: Printed) -> None:
+    cluster.failures["list", "nonadminbackups"] = Forbidden(403, reason="Forbidden")
+
+    assert run(["nonadmin", "backup", "describe", "weakly", "-n", "shop"]) == 1
+
+    assert capsys.readouterr().err.endswith('"weakly" not found\n')
+
+
+def test_a_deletion_where_self_service_is_not_installed_says_so(
+    cluster: FakeCluster, capsys: Printed
+) -> None:
+    cluster.unserved = {("nonadminbackups", "v1alpha1")}
+
+    assert run(["nonadmin", "backup", "delete", "weekly", "-n", "shop", "--confirm"]) == 1
+
+    assert "the cluster does not serve the kinds of self-service" in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("cluster")

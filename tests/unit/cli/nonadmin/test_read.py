@@ -16,10 +16,13 @@ from pinnace.kube.resources import APIResource
 
 
 class SilentCluster:
-    """Keeps download requests and never answers them; has no Lease."""
+    """Keeps download requests, answers them by a status at most, and has no Lease."""
+
+    def __init__(self, status: dict[str, Any] | None = None) -> None:
+        self.status = status or {}
 
     async def create(self, _resource: object, body: dict[str, Any], _namespace: str) -> dict[str, Any]:
-        return body
+        return {**body, "status": self.status}
 
     async def get(self, resource: APIResource, name: str, _namespace: str = "") -> dict[str, Any]:
         if resource.name == "leases":
@@ -44,6 +47,29 @@ async def test_a_tenant_is_not_told_to_look_for_a_server_in_its_own_namespace(
     assert capsys.readouterr().err == ""
     assert str(caught.value) == (
         "timed out after 0.05s waiting for the log of b; can the server open the storage location "
-        "(`pinnace nonadmin storage-location describe`)? Ask the administrator whether it is running. "
-        "(--timeout gives it longer)"
+        "(`pinnace nonadmin storage-location describe`)? Ask the administrator whether it is running."
     )
+
+
+@pytest.mark.parametrize(
+    ("condition", "text"),
+    [
+        (
+            {"type": "NonAdminBackupStorageLocationNotUsed", "message": "recreate nadr to process"},
+            "it is in the administrator's storage location, from which tenants download nothing: ask the "
+            "administrator for it. Logs can be read of backups into a storage location of your own "
+            "(`pinnace nonadmin storage-location create --help`)",
+        ),
+        ({"type": "Other", "message": "cannot get nonadminbackup"}, "cannot get nonadminbackup"),
+    ],
+)
+async def test_a_refused_download_says_why_and_what_to_do(condition: dict[str, str], text: str) -> None:
+    cluster = SilentCluster({"phase": "BackingOff", "conditions": [condition]})
+    backend = TenantBackend(cast("KubeClient", cluster), "shop")
+
+    with pytest.raises(CommandError) as caught:
+        await fetch(
+            backend, DownloadTargetKind.BACKUP_LOG, "b", DownloadOptions(timeout_seconds=5.0), BytesIO()
+        )
+
+    assert str(caught.value) == f"the log of b cannot be downloaded: {text}"

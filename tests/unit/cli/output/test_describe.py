@@ -467,3 +467,16 @@ def test_csi_snapshots_are_read_from_the_cluster(
     out, err = capsys.readouterr()
     assert ("CSI Volume Snapshots:  1 included" in out) == (served is not None)
     assert err.startswith("error getting VolumeSnapshotContent objects for backup b: ") == (served is None)
+
+
+def test_the_answer_to_a_verification_is_not_shown_but_its_result_is() -> None:
+    backup = nginx_backup()
+    backup["metadata"]["annotations"] |= {
+        "pinnace.io/verified": "2021-08-12T00:00:00Z sound",
+        "pinnace.io/verification-answer": '{"checks":[]}',
+    }
+
+    shown = describe_backup(backup, BackupFacts(), PLAIN)
+
+    assert "pinnace.io/verified=2021-08-12T00:00:00Z sound" in shown
+    assert "verification-answer" not in shown

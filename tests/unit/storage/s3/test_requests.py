@@ -63,7 +63,8 @@ class TestRegion:
         assert [path for _, path, *_ in service.asked] == ["/aws/bucket", "/cn/bucket"]
 
     async def test_an_unknown_bucket_is_an_error(self, open_store: OpenStore) -> None:
-        with pytest.raises(StoreConfigError, match=r"^unable to determine bucket's region$"):
+        advice = r"; give it as region in the location's config, in a URL as \?region=REGION"
+        with pytest.raises(StoreConfigError, match=rf"^unable to determine bucket's region{advice}$"):
             await open_store().exists("a")
 
     async def test_no_answer(self, service: Service, open_store: OpenStore) -> None:
@@ -106,6 +107,28 @@ class TestRequests:
         for call in (store.put("a", b""), store.exists("a"), store.list_keys("")):
             with pytest.raises(StorageError, match="cannot get AWS credentials"):
                 await call
+
+    @pytest.mark.parametrize(
+        ("answer", "text"),
+        [
+            (b"", "there is no bucket 'bucket'"),
+            (b"<Error><Code>NoSuchBucket</Code></Error>", "there is no bucket 'bucket'"),
+            (
+                b"<Error><Code>NoSuchUser</Code><Message>no such key</Message></Error>",
+                r"no such key \(NoSuchUser\)",
+            ),
+        ],
+        ids=["nothing said", "no bucket", "no user"],
+    )
+    async def test_a_store_that_answers_404_to_an_unknown_access_key_is_not_taken_to_lack_the_bucket(
+        self, service: Service, open_store: OpenStore, answer: bytes, text: str
+    ) -> None:
+        service.on("HEAD", "/bucket/a", (404, b""))
+        service.on("HEAD", "/bucket/", (404, b""))
+        service.on("GET", "/bucket/", (404, answer))
+
+        with pytest.raises(StorageError, match=f"^cannot look for 'a': {text}$"):
+            await open_store(s3Url=service.url, region="x", s3ForcePathStyle="true").exists("a")
 
     async def test_temporary_credentials_sign_everything(
         self, service: Service, open_store: OpenStore, monkeypatch: pytest.MonkeyPatch

@@ -1,0 +1,41 @@
+"""Checks the locations of a Backup, or of a Schedule's template, before it is sent to a server."""
+
+from collections.abc import Sequence
+
+from pinnace.api.objects import mapping, text
+from pinnace.api.velero.storage_location import BackupStorageLocationPhase
+from pinnace.backup.request import ServerDefaults
+from pinnace.cli.backend.server import ServerBackend
+from pinnace.cli.guard import complain
+from pinnace.kube.errors import KubeError
+from pinnace.kube.resources import BACKUP_STORAGE_LOCATIONS, VOLUME_SNAPSHOT_LOCATIONS
+
+
+async def check_locations(backend: ServerBackend, storage: str, snapshots: Sequence[str]) -> None:
+    """Check that the named locations exist: a misspelt name would become failed backups. Raises NotFound."""
+    if storage:
+        await backend.object(BACKUP_STORAGE_LOCATIONS.name, storage)
+    for each in snapshots:
+        await backend.object(VOLUME_SNAPSHOT_LOCATIONS.name, each)
+
+
+async def warn_of_unavailable(backend: ServerBackend, storage: str) -> None:
+    """Warn if the server could not use the storage location when it looked last.
+
+    It is not an error: the location may be available when a backup begins.
+
+    Args:
+        storage: the name; empty for the default location.
+    """
+    try:
+        found = await backend.objects(BACKUP_STORAGE_LOCATIONS.name)
+    except KubeError:
+        return  # only a warning depends on it
+    by_name = {text(each, "metadata", "name"): each for each in found}
+    marked = (name for name, each in by_name.items() if mapping(each, "spec").get("default"))
+    name = storage or next(marked, ServerDefaults().storage_location)
+    state = mapping(by_name.get(name), "status")
+    if state.get("phase") == BackupStorageLocationPhase.UNAVAILABLE:
+        why = f": {state['message']}" if state.get("message") else ""
+        called = f"storage location {name}" if storage else f"storage location {name}, the default,"
+        complain(f"WARNING: {called} is Unavailable{why}")
