@@ -25,8 +25,7 @@ class HookRunner(Protocol):
         """Run one hook in a container of the pod, its output to the log, with the hook's timeout.
 
         Raises:
-            HookDefective: there is no such container, or no command.
-            HookFailed: the command failed.
+            HookFailed: there is no such container, no command, or the command failed.
         """
         ...
 

@@ -5,7 +5,7 @@ from pinnace.api.pod_hooks import container_names
 from pinnace.api.velero.backup import HookErrorMode
 from pinnace.archive.runlog import RunLog
 from pinnace.hooks.backup_selection import PodHook
-from pinnace.hooks.errors import HookDefective, HookFailed
+from pinnace.hooks.errors import HookFailed
 from pinnace.kube.commands import NO_COMMAND, Executor, PodCommand, run_pod_command
 
 
@@ -21,11 +21,10 @@ class PodHookRunner:
         The pod's phase is not checked: in a pod that does not run, the command fails.
 
         Raises:
-            HookDefective: no such container, or no command.
-            HookFailed: the command failed or took too long.
+            HookFailed: no such container, no command, or the command failed or took too long.
         """
         if not hook.exec.command:
-            raise HookDefective(NO_COMMAND)
+            raise HookFailed(NO_COMMAND)
         metadata = pod.get("metadata") or {}
         command = PodCommand(
             namespace=metadata.get("namespace", ""),
@@ -34,11 +33,11 @@ class PodHookRunner:
             command=hook.exec.command,
             timeout=hook.exec.timeout,
         )
-        log = log.child(hookContainer=command.container)
+        # Velero's guide says to look for `hookCommand`, which finds the output as well.
+        log = log.child(hookContainer=command.container, hookCommand=str(command.command))
         log.info(
-            "Running hook",
-            hookCommand=str(command.command),
-            hookOnError=hook.exec.on_error or HookErrorMode.FAIL.value,
+            "running exec hook",
+            hookOnError=hook.exec.on_error or HookErrorMode.CONTINUE.value,
             hookTimeout=str(command.effective_timeout or "none"),
         )
         report = await run_pod_command(self._executor, command)
@@ -52,8 +51,8 @@ def _container(wanted: str, pod: JSONObject) -> str:
     names = container_names(pod)
     if wanted:
         if wanted not in names:
-            raise HookDefective(f'no such container: "{wanted}"')
+            raise HookFailed(f'no such container: "{wanted}"')
         return wanted
     if not names:
-        raise HookDefective("the pod has no container to run the hook in")
+        raise HookFailed("the pod has no container to run the hook in")
     return names[0]

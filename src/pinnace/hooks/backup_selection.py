@@ -43,8 +43,6 @@ class PodHook(msgspec.Struct, frozen=True, kw_only=True):
     exec: ExecHook
     warnings: Sequence[str] = ()
     """Problems of the annotations that do not keep the hook from running."""
-    is_suspect: bool = False
-    """Whether an annotation's command looks like a JSON array of strings but is not valid."""
 
 
 class _SpecHooks(msgspec.Struct, frozen=True, kw_only=True):
@@ -132,10 +130,9 @@ def _annotated(prefix: str, command: str, annotations: Mapping[str, str]) -> Pod
         except ValueError:
             warnings.append(f"Unable to parse hook timeout {text!r}, using the default")
     if on_error not in ("", HookErrorMode.CONTINUE, HookErrorMode.FAIL):
-        warnings.append(f"Unknown error mode {on_error!r} of a hook, using {HookErrorMode.FAIL}")
+        warnings.append(f"Unknown error mode {on_error!r} of a hook, using {HookErrorMode.CONTINUE}")
     words = parse_command(command)
-    is_suspect = command.startswith("[") and words == [command]
-    if is_suspect:
+    if command.startswith("[") and words == [command]:
         warnings.append("The hook's command is not a JSON array of strings, running it as one word")
     return PodHook(
         source="annotation",
@@ -147,5 +144,4 @@ def _annotated(prefix: str, command: str, annotations: Mapping[str, str]) -> Pod
             timeout=timeout,
         ),
         warnings=warnings,
-        is_suspect=is_suspect,
     )

@@ -1,9 +1,8 @@
 """The errors of hooks.
 
 HookError
-├── HookFailed     a hook could not be run, or its command failed
-│   └── HookDefective  the hook itself is wrong, so that nothing was run
-└── InvalidHooks   the hooks of a Restore are not valid
+├── HookFailed    a hook could not be run, or its command failed
+└── InvalidHooks  the hooks of a Restore are not valid
 """
 
 
@@ -13,10 +12,6 @@ class HookError(Exception):
 
 class HookFailed(HookError):
     """A hook could not be run, or its command failed."""
-
-
-class HookDefective(HookFailed):
-    """The hook itself is wrong, so that nothing was run: no such container, or no command."""
 
 
 class InvalidHooks(HookError):

@@ -87,7 +87,7 @@ class PodExecHooks:
         return self._common.counts
 
     async def run(self, pod: JSONObject, hooks: Sequence[PodExecHook], log: EventLog) -> list[str]:
-        """Wait for the pod's containers and run their hooks; return errors of those that must succeed."""
+        """Wait for the pod's containers and run their hooks; return an error for each that failed."""
         work = _PodWork(self._common, pod, log)
         await work.run(hooks)
         return work.errors
@@ -110,7 +110,7 @@ class _PodWork:
         self._wait_seconds: float | None = None
 
     async def run(self, hooks: Sequence[PodExecHook]) -> None:
-        """Run all hooks; failures are logged and, for hooks that must succeed, added to `errors`."""
+        """Run all hooks; failures are logged and added to `errors`."""
         self._common.counts.attempted += len(hooks)
         self._sort(hooks)
         if not self._pending:
@@ -229,7 +229,8 @@ class _PodWork:
         )
         fields = self._fields(hook)
         timeout = str(command.effective_timeout or "none")
-        self._log.info("Running hook", hookCommand=str(list(hook.command)), hookTimeout=timeout, **fields)
+        fields["hookCommand"] = str(list(hook.command))
+        self._log.info("running exec hook", hookTimeout=timeout, **fields)
         report = await run_pod_command(self._common.executor, command)
         if report.outputs:
             self._log.info("Output of hook", **report.outputs, **fields)
@@ -237,14 +238,13 @@ class _PodWork:
             self._failed(hook, f"{what} failed: {report.failure}")
 
     def _failed(self, hook: PodExecHook, text: str, *, is_defective: bool = False) -> None:
-        """Log and count a failure; if the hook must succeed, add a restore error and cancel all hooks.
+        """Log and count a failure, and add it to the errors of the restore. (docs/spec: BEY 4.9)
 
-        A defective hook is always an error of the restore, but does not end the others. (docs/spec: BEY 4.9)
+        A hook that must succeed also cancels all hooks, unless it is defective.
         """
         self._common.counts.failed += 1
         self._log.error(text, **self._fields(hook))
-        if hook.must_succeed or is_defective:
-            self.errors.append(f"pod {self._namespace}/{self._name}: {text}")
+        self.errors.append(f"pod {self._namespace}/{self._name}: {text}")
         if hook.must_succeed and not is_defective:
             self._common.fail()
 

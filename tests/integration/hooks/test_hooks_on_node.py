@@ -103,23 +103,27 @@ async def test_hooks_run_around_a_pod_and_their_output_is_in_the_log(application
 
 
 @pytest.mark.spec("BKP-057")
-async def test_a_pod_whose_hook_fails_is_left_out(application: Application) -> None:
-    await application.run_pod(busybox_pod("a"), **around_backup(pre_command=shell("echo why >&2; exit 3")))
+async def test_a_pod_whose_pre_hook_must_succeed_and_fails_is_left_out(application: Application) -> None:
+    must_succeed = around_backup(pre_command=shell("echo why >&2; exit 3"), pre_on_error="Fail")
+    await application.run_pod(busybox_pod("a"), **must_succeed)
     await application.run_pod(
         busybox_pod("b"), **around_backup(pre_command="/bin/false", pre_on_error="Continue")
     )
     await application.run_pod(busybox_pod("c"))
+    await application.run_pod(
+        busybox_pod("d"), **around_backup(post_command="/bin/false", post_on_error="Fail")
+    )
 
     log = await application.back_up()
 
     assert application.backup["phase"] == "PartiallyFailed"
-    assert application.backup["errors"] == 3
+    assert application.backup["errors"] == 5
     assert "command terminated with exit code 3" in log
     assert 'stderr="why\\n"' in log
-    assert application.saved_pods() == ["b", "c"]
+    assert application.saved_pods() == ["b", "c", "d"]
     await application.restore()
     assert application.restored["phase"] == "Completed"
-    await application.compare("b", "c")
+    await application.compare("b", "c", "d")
 
 
 async def test_a_hook_that_hangs_times_out(application: Application) -> None:

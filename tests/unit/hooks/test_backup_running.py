@@ -67,10 +67,11 @@ async def test_the_output_of_a_hook_and_its_settings_are_logged(tmp_path: Path) 
     containers = FakeContainers({"freeze": Behaviour(stdout=[b"frozen\n"], stderr=[b"slowly"])})
     outcome = await back_up(tmp_path, containers, pod("p"), backup=with_hooks(pre=[hook("freeze", "/data")]))
     assert containers.ran == ["ns/p/app: freeze /data"]
-    (running,) = [line for line in outcome.log.splitlines() if "Running hook" in line]
+    (running,) = [line for line in outcome.log.splitlines() if "running exec hook" in line]
     for part in ("hookPhase=pre", "hookSource=backupSpec", "hookType=exec", "hookName=group", "name=p"):
         assert part in running
     (output,) = [line for line in outcome.log.splitlines() if "Output of hook" in line]
+    assert all("hookCommand=\"['freeze', '/data']\"" in line for line in (running, output))
     assert "level=info" in output
     assert 'stdout="frozen\\n"' in output
     assert "stderr=slowly" in output
@@ -91,7 +92,8 @@ async def test_a_failure_keeps_the_output_and_names_the_hook(
 ) -> None:
     says = Behaviour(code=behaviour.code, error=behaviour.error, stderr=[b"because"])
     containers = FakeContainers({"bad": says})
-    outcome = await back_up(tmp_path, containers, pod("p"), backup=with_hooks(post=[hook("bad")]))
+    backup = with_hooks(pre=[hook("bad", on_error="Fail")])
+    outcome = await back_up(tmp_path, containers, pod("p"), backup=backup)
     assert outcome.items == []
     assert outcome.errors == 2
     assert "stderr=because" in outcome.log
@@ -99,7 +101,25 @@ async def test_a_failure_keeps_the_output_and_names_the_hook(
     assert "Error executing hook" in executing
     assert text in executing
     assert "Error backing up item" in backing_up
-    assert f"post hook group failed: {text}" in backing_up
+    assert f"pre hook group failed: {text}" in backing_up
+
+
+async def test_a_post_hook_that_fails_keeps_the_pod_and_ends_its_phase(tmp_path: Path) -> None:
+    containers = FakeContainers({"bad": Behaviour(code=1)})
+    backup = with_hooks(post=[hook("bad", on_error="Fail"), hook("never")])
+    outcome = await back_up(tmp_path, containers, pod("p"), backup=backup)
+    assert containers.ran == ["ns/p/app: bad"]
+    assert (outcome.items, outcome.errors) == (["pods/ns/p"], 2)
+    assert "Error running post hooks for pod" in outcome.log
+
+
+async def test_a_hook_without_an_error_mode_is_an_error_and_the_next_one_runs(tmp_path: Path) -> None:
+    containers = FakeContainers({"bad": Behaviour(code=1)})
+    backup = with_hooks(pre=[hook("bad"), hook("next")], post=[hook("bad"), hook("thaw")])
+    outcome = await back_up(tmp_path, containers, pod("p"), backup=backup)
+    assert [line.partition(": ")[2] for line in containers.ran] == ["bad", "next", "bad", "thaw"]
+    assert (outcome.items, outcome.errors) == (["pods/ns/p"], 2)
+    assert "hookOnError=Continue" in outcome.log
 
 
 @pytest.mark.spec("API-025")
@@ -199,12 +219,14 @@ async def test_an_invalid_timeout_in_an_annotation_is_a_warning(
 
 
 @pytest.mark.spec("API-023")
-@pytest.mark.parametrize(("on_error", "kept"), [("Continue", True), ("Fail", False), ("bogus", False)])
+@pytest.mark.parametrize(
+    ("on_error", "kept"), [("Continue", True), ("Fail", False), ("bogus", True), ("", True)]
+)
 async def test_the_error_mode_in_an_annotation_decides_whether_the_pod_is_saved(
     tmp_path: Path, on_error: str, kept: bool
 ) -> None:
     containers = FakeContainers({"bad": Behaviour(code=1)})
-    fields = annotated(POST, command="bad", on_error=on_error)
+    fields = annotated(PRE, command="bad", on_error=on_error)
     outcome = await back_up(tmp_path, containers, pod("p", **fields))
     assert bool(outcome.items) is kept
     assert "hookName=<from-annotation>" in outcome.log.replace('"', "")

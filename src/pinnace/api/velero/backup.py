@@ -47,7 +47,7 @@ class ExecHook(Struct, rename="camel", kw_only=True):
     Attributes:
         container: The container to run in; the pod's first one when empty.
         command: The command and its arguments.
-        on_error: Continue or Fail; Fail when empty.
+        on_error: Continue or Fail; Continue when empty.
         timeout: How long the command may take; 30s when zero.
     """
 

@@ -1,8 +1,8 @@
 """The item pipeline: hooks, actions with their additional items, volumes, archive.
 
 The order of the steps and the effect of each failure guarantee that additional items are complete before
-their parent, and that an item is in the archive only if everything that belongs to it was saved. (docs/spec:
-BKP 6, 8, 9.2, 10)
+their parent, and that an item is in the archive only if everything that belongs to it was saved. A pod is in
+it nevertheless if only a post hook or the content of volumes failed. (docs/spec: BKP 6, 8, 9.2, 10)
 """
 
 from collections.abc import Mapping, Sequence
@@ -125,9 +125,11 @@ class ItemBackupper:
             errors += await self._snapshot(changed)
         if volumes:
             errors += await self._pods.back_up_volumes(original, volumes)
-        errors += await self._post_hooks(is_pod, changed)
+        failed_hooks = await self._post_hooks(is_pod, changed)
         if errors:
-            raise ItemFailed(errors)
+            raise ItemFailed([*errors, *failed_hooks])
+        for error in failed_hooks:
+            self._pods.report_post_hook(error, changed)
         await self._write(changed, identity, resource, api_version)
         return True
 

@@ -14,8 +14,9 @@ from pinnace.backup.collaborators import (
 from pinnace.backup.errors import BackupError, ItemFailed
 from pinnace.backup.items.context import RunContext
 from pinnace.hooks.backup_selection import HookPhase, PodHook
-from pinnace.hooks.errors import HookDefective, HookFailed
+from pinnace.hooks.errors import HookFailed
 from pinnace.kube.errors import KubeError
+from pinnace.volumes.errors import PodVolumeBackupFailed
 from pinnace.volumes.selection import claims_of, is_running, may_be_saved, pod_volumes, wanted_volumes
 
 _OUR_ANNOTATIONS = b"backup.velero.io/"
@@ -68,8 +69,7 @@ class PodWork:
     async def run_hooks(self, phase: HookPhase, pod: JSONObject) -> None:
         """Run the hooks of a phase in order. (docs/spec: BKP 7.3)
 
-        A defective hook is an error of the backup, but the pod and its volumes are still saved, unless the
-        hook has the error mode `Fail` explicitly.
+        A hook that fails is an error of the backup. Without an error mode it goes on like `Continue`.
 
         Raises:
             ItemFailed: a hook failed whose mode is Fail; the rest was not run.
@@ -95,9 +95,7 @@ class PodWork:
         except HookFailed as error:
             self._run.hook_counts.failed += 1
             log.error("Error executing hook", error=error)
-            is_defective = hook.is_suspect or isinstance(error, HookDefective)
-            default = HookErrorMode.CONTINUE if is_defective else HookErrorMode.FAIL
-            if (hook.exec.on_error or default) == HookErrorMode.FAIL:
+            if hook.exec.on_error == HookErrorMode.FAIL:
                 text = f"{phase.value} hook {hook.name} failed: {error}"
                 raise ItemFailed([BackupError(text)]) from error
         finally:
@@ -124,11 +122,26 @@ class PodWork:
         self._run.claims.release(pod, volumes)
 
     async def back_up_volumes(self, pod: JSONObject, volumes: Sequence[str]) -> Sequence[BaseException]:
-        """Save the chosen volumes and return the errors."""
+        """Save the chosen volumes and return the errors that leave the pod out.
+
+        A volume whose PodVolumeBackup failed is only logged as an error: that object is in the backup, so
+        that a restore of the pod warns of the volume and brings back the others.
+        """
         backupper = self._run.collaborators.pod_volumes
         if backupper is None:
             return ()
-        return await backupper.back_up(pod, volumes, self._run.log.child(**_fields(pod)))
+        log = self._run.log.child(**_fields(pod))
+        errors = []
+        for error in await backupper.back_up(pod, volumes, log):
+            if isinstance(error, PodVolumeBackupFailed):
+                log.error(str(error))
+            else:
+                errors.append(error)
+        return errors
+
+    def report_post_hook(self, error: BaseException, pod: JSONObject) -> None:
+        """Log the failure of a post hook whose pod is in the backup."""
+        self._run.log.error("Error running post hooks for pod", error=error, **_fields(pod))
 
     async def _wanted_volumes(self, pod: JSONObject) -> list[str]:
         """The volumes to save by the resource policies, else by annotations and default. (BEY 4.7)"""

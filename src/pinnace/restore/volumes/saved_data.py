@@ -298,7 +298,7 @@ class VolumeDataKeeper(msgspec.Struct):
         for volume, backup in unsaved.items():
             status = backup.status
             why = f": {status.message}" if status.message else ""
-            results.warnings.add(
+            (results.warnings if self.accepted else results.errors).add(
                 ref.target_namespace,
                 f"the data of volume {volume} of {ref.id} is not restored: it was not saved, its"
                 f" PodVolumeBackup is {status.phase or TransferPhase.NEW}{why}",

@@ -17,15 +17,12 @@ from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import KubeError
 from pinnace.kube.resources import POD_VOLUME_BACKUPS
 from pinnace.volumes.creating import create_generated
+from pinnace.volumes.errors import PodVolumeBackupFailed, PodVolumeError
 from pinnace.volumes.outcomes import CANCELED, NOT_DONE, message_of, phase_of
 from pinnace.volumes.pods.canceling import cancel_all
 from pinnace.volumes.pods.pod_claims import PodVolume, VolumeError, find_volume, read_pod_volume
 from pinnace.volumes.pods.pod_volume_run import PodVolumeRun
 from pinnace.volumes.repositories import RepositoryUnavailable, not_ready
-
-
-class PodVolumeError(Exception):
-    """A volume was not saved or not restored; the text is Velero's."""
 
 
 class PodVolumeBackups:
@@ -151,7 +148,7 @@ class PodVolumeBackups:
             elif obj is not None and self._outcomes.has_ended(name):
                 self._ended.append(obj)
                 if phase_of(obj) in NOT_DONE:
-                    errors.append(PodVolumeError(f"pod volume backup failed: {message_of(obj)}"))
+                    errors.append(PodVolumeBackupFailed(f"pod volume backup failed: {message_of(obj)}"))
                 elif obj["status"].get("snapshotID") and (message := obj["status"].get("message")):
                     log.warning(f"Volume {obj['spec']['volume']}: {message}", podVolumeBackup=name)
         return errors

@@ -32,6 +32,7 @@ from pinnace.kube.resources import (
 from pinnace.plugins.builtin.backup.pod import PodAction
 from pinnace.plugins.builtin.backup.pv import PersistentVolumeAction
 from pinnace.plugins.protocols import BackupItemAction, ResourceIdentifier, ResourceSelector
+from pinnace.volumes.errors import PodVolumeBackupFailed
 from tests.support.runs.backup_runs import FakeSnapshots, bound_pod, pod, volume
 from tests.unit.backup.fakes import (
     FakeAction,
@@ -396,6 +397,16 @@ async def test_failing_pod_volume_leaves_the_pod_out(tmp_path: Path) -> None:
     assert (outcome.items, outcome.errors) == ([], 2)
 
 
+async def test_a_failed_pod_volume_backup_keeps_the_pod_and_its_other_volumes(tmp_path: Path) -> None:
+    saver = FakePodVolumes(PodVolumeBackupFailed("pod volume backup failed: no room"))
+    cluster = FakeCluster().put(PODS, pod("ns/p", "c"))
+    outcome = await run_backup(
+        tmp_path, cluster, a_backup(**RESTIC), collaborators=Collaborators(pod_volumes=saver)
+    )
+    assert (outcome.items, outcome.errors) == (["pods/ns/p"], 1)
+    assert "pod volume backup failed: no room" in outcome.log
+
+
 @pytest.mark.spec("PVL-010")
 async def test_pod_that_does_not_run_keeps_its_claims_free(tmp_path: Path) -> None:
     cluster = FakeCluster().put(PODS, pod("ns/p", "c", status={"phase": "Pending"}))
@@ -439,9 +450,13 @@ async def test_hooks_run_around_each_pod(tmp_path: Path) -> None:
 @pytest.mark.spec("BKP-057")
 @pytest.mark.parametrize(
     ("on_error", "items", "errors"),
-    [("Fail", ["pods/ns-2/b"], 2), ("", ["pods/ns-2/b"], 2), ("Continue", ["pods/ns-1/a", "pods/ns-2/b"], 1)],
+    [
+        ("Fail", ["pods/ns-2/b"], 2),
+        ("", ["pods/ns-1/a", "pods/ns-2/b"], 1),
+        ("Continue", ["pods/ns-1/a", "pods/ns-2/b"], 1),
+    ],
 )
-async def test_a_failing_pre_hook_leaves_the_pod_out_unless_its_mode_is_continue(
+async def test_a_failing_pre_hook_leaves_the_pod_out_if_its_mode_is_fail(
     tmp_path: Path, on_error: str, items: list[str], errors: int
 ) -> None:
     runner = FakeHooks("bad")
@@ -457,7 +472,7 @@ async def test_post_hooks_run_after_a_failing_action_and_count_too(tmp_path: Pat
     outcome = await run_backup(
         tmp_path,
         cluster,
-        a_backup(hooks=hooks(pre=["freeze"], post=["thaw"])),
+        a_backup(hooks=hooks(pre=["freeze"], post=["thaw"], on_error="Fail")),
         actions=[FakeAction(error=RuntimeError("no"))],
         collaborators=Collaborators(hooks=runner),
     )

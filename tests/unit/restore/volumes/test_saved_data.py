@@ -176,26 +176,29 @@ async def test_a_pod_volume_of_another_uploader_is_an_error_and_its_pod_is_left_
         ("Completed", "volume was empty so no snapshot was taken", None),
     ],
 )
-async def test_a_volume_that_was_not_saved_is_a_warning_of_its_pod(
-    harness: Harness, phase: str, message: str, reason: str | None
+@pytest.mark.parametrize("accepted", [False, True], ids=["error", "accepted"])
+async def test_a_volume_that_was_not_saved_is_an_error_of_its_pod_which_is_created(
+    harness: Harness, phase: str, message: str, reason: str | None, accepted: bool
 ) -> None:
     harness.helpers = Helpers(pod_volume_restorer=Filler())
     unsaved = saved(uploader="kopia", snapshot="")
     unsaved.status.phase, unsaved.status.message = phase, message
     harness.request_fields = {"pod_volume_backups": [unsaved, saved("logs", uploader="kopia")]}
 
+    harness.annotations = {labels.WITHOUT_VOLUME_DATA: "true"} if accepted else {}
     results = await harness.restore(db())
 
     told = (
         "the data of volume data of pods/ns-1/db is not restored: it was not saved, its PodVolumeBackup is "
     )
     expected = {"ns-1": [told + reason]} if reason is not None else {}
-    assert results.warnings.namespaces == expected
-    assert results.errors.count == 0
+    where, other = (results.warnings, results.errors) if accepted else (results.errors, results.warnings)
+    assert where.namespaces == expected
+    assert other.count == 0
     assert harness.world.created_of("pods") == ["ns-1/db"]
 
     again = await harness.restore(db())
-    assert "it was not saved" not in str(again.warnings)
+    assert "it was not saved" not in f"{again.warnings}{again.errors}"
 
 
 async def test_settings_of_the_uploader_are_one_warning_where_restic_saved_volumes(harness: Harness) -> None:

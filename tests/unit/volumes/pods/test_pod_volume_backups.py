@@ -12,6 +12,7 @@ from pinnace.api.meta import ObjectMeta
 from pinnace.api.objects import JSONObject
 from pinnace.api.values.durations import Duration
 from pinnace.api.velero.backup import Backup, BackupSpec, BackupUploader
+from pinnace.volumes.errors import PodVolumeBackupFailed
 from pinnace.volumes.pods.pod_volume_backups import PodVolumeBackups
 from pinnace.volumes.pods.timeouts import Timeout, parse_timeout
 from tests.unit.controllers.fakes import NAMESPACE, fail_once
@@ -190,6 +191,7 @@ async def test_a_failed_pod_volume_backup_is_an_error_and_recorded(scene: PodVol
 
     [error] = await work.back_up(a_pod(empty_dir("data")), ["data"], scene.log)
 
+    assert isinstance(error, PodVolumeBackupFailed)
     assert str(error) == "pod volume backup failed: no room"
     assert len(work.pod_volume_backups) == 1
 
