@@ -6,6 +6,7 @@ from pathlib import Path
 from pinnace.api.objects import JSONObject
 from tests.support.cluster.pods import busybox_pod
 from tests.support.volumes.node_stages import Stage, volume_pod
+from tests.support.waiting import eventually
 
 MEBIBYTE = 1 << 20
 
@@ -32,6 +33,36 @@ async def test_a_store_that_goes_away_during_a_save_fails_the_volume(stage: Stag
     assert pod_volume["message"].startswith("error running restic backup, stderr=")
     assert cut_off["status"]["phase"] == "PartiallyFailed"
     assert again["status"]["phase"] == "Completed"
+
+
+async def test_the_other_volumes_of_a_pod_come_back_when_one_was_not_saved(stage: Stage) -> None:
+    """As with Velero 1.18: the pod stays in the backup. Its restore says which volume is empty."""
+    await stage.run_pod(volume_pod("p", "kept", "lost"), "kept,lost")
+    await stage.fill("p", "echo one > /kept/file; echo two > /lost/file")
+    before = await stage.content("p", "kept")
+    with stage.agent():
+        stage.hold("backup")
+        await stage.begin_backup()
+        await eventually(lambda: exist(stage, "kept", "lost"))
+        lost = (await stage.pod_volumes("podvolumebackups"))["lost"]["metadata"]["name"]
+        kind = stage.kind("podvolumebackups")
+        await stage.client.patch(kind, lost, {"spec": {"cancel": True}}, stage.site.namespace)
+        stage.release()
+        backup = await stage.site.reached("backups", "b")
+        await stage.delete_app()
+        restore = await stage.restore()
+        await stage.pod("p")
+        after = await stage.content("p", "kept")
+        files = await stage.listing("p", "/lost")
+
+    assert (backup["status"]["phase"], backup["status"]["errors"]) == ("PartiallyFailed", 1)
+    assert (restore["status"]["phase"], restore["status"]["errors"]) == ("PartiallyFailed", 1)
+    assert after == before
+    assert files == []
+
+
+async def exist(stage: Stage, *volumes: str) -> bool:
+    return set(volumes) <= set(await stage.pod_volumes("podvolumebackups"))
 
 
 async def test_a_full_disk_fails_a_volume_and_the_next_restore_succeeds(stage: Stage) -> None:

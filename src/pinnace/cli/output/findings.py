@@ -247,9 +247,20 @@ _REMEDIES: Final[Sequence[_Remedy]] = tuple(
         ),
         (
             r"Error executing hook|(?:pre|post) hook .* failed",
-            "Run the command of the hook in the container to see why it fails; with `on-error: Continue` its"
-            " pod is saved nevertheless.",
+            "Run the command of the hook in the container to see why it fails. Its pod is saved, unless a pre"
+            " hook has `on-error: Fail`.",
             "backup",
+        ),
+        (
+            r"Hook .* in container .* (?:failed|not executed|expired)",
+            "Its pod is restored: run the command of the hook in the container yourself, where it is needed.",
+            "restore",
+        ),
+        (
+            r"is not restored: it was not saved",
+            "This backup cannot bring it back, another may: `backup describe` lists the volumes that a backup"
+            " has. With --without-volume-data it is a warning.",
+            "restore",
         ),
         (
             r"failed calling webhook \"([^\"]+)\"",

@@ -104,7 +104,18 @@ def test_advice_that_is_for_restores_is_not_given_for_backups() -> None:
             "restore",
             "only pods of the level restricted:latest",
         ),
-        ("pre hook <from-annotation> failed: command exited with 1", "backup", "`on-error: Continue`"),
+        ("pre hook <from-annotation> failed: command exited with 1", "backup", "`on-error: Fail`"),
+        (
+            "pod shop/db: Hook import in container db failed: command terminated with exit code 1",
+            "restore",
+            "Its pod is restored",
+        ),
+        (
+            "the data of volume data of pods/shop/db is not restored: it was not saved, its PodVolumeBackup"
+            " is Failed: no room",
+            "restore",
+            "another may",
+        ),
         ('Error executing hook: no such container: "web"', "backup", "name a container of the pod"),
         (
             "Error listing namespaces for the patterns among the included ones: namespaces is forbidden:"
@@ -123,6 +134,8 @@ def test_advice_that_is_for_restores_is_not_given_for_backups() -> None:
         "admission policy",
         "pod security",
         "hook",
+        "hook of a restore",
+        "volume that was not saved",
         "container of a hook",
         "pattern of namespaces",
         "namespace",
