@@ -4,9 +4,11 @@ Words of the command line go to pytest.
 """
 
 import json
+import signal
 import subprocess
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 FAILURES = 3
@@ -18,13 +20,12 @@ _FAILED = 1
 
 def main(words: Sequence[str]) -> int:
     """Run the tests in the current folder. Returns the exit code of pytest's last run."""
-    pytest = [sys.executable, "-m", "pytest"]
-    code = subprocess.call([*pytest, "--cache-clear", *words])
+    code = _pytest("--cache-clear", *words)
     failed = last_failed() if code == _FAILED else []
     if not 0 < len(failed) <= FAILURES:
         return code
     _say("failed, and run once more, alone", failed)
-    code = subprocess.call([*pytest, *failed])
+    code = _pytest(*failed)
     if code == 0:
         _say(
             "passed the second time only: a race in the test or in the program, which has to be found", failed
@@ -36,6 +37,16 @@ def last_failed() -> list[str]:
     """The tests that failed or could not be set up in the last run that began with an empty cache."""
     path = Path(".pytest_cache/v/cache/lastfailed")
     return sorted(json.loads(path.read_text())) if path.exists() else []
+
+
+def _pytest(*words: str) -> int:
+    """Run pytest, which ends what its tests have started also when this process is interrupted or ended."""
+    with subprocess.Popen([sys.executable, "-m", "pytest", *words]) as process:
+        signal.signal(signal.SIGINT, lambda _number, _frame: None)  # pytest gets it too
+        signal.signal(signal.SIGTERM, lambda _number, _frame: process.terminate())
+        while True:
+            with suppress(subprocess.TimeoutExpired):
+                return process.wait(1.0)  # one long wait may miss a signal
 
 
 def _say(what: str, tests: Sequence[str]) -> None:

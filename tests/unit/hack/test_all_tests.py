@@ -1,11 +1,15 @@
 """`make test` runs a few tests that failed once more, and says so. (ADR 072)"""
 
+import asyncio
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from tests.support.waiting import eventually
 
 PASSES = "def test_passes(): pass\n"
 FAILS = "def test_fails(): assert False\n"
@@ -19,19 +23,34 @@ def test_flaky():
 """
 
 
-def run(folder: Path, tests: str, root: Path) -> tuple[int, str]:
+LONG = """
+import pathlib, time
+def test_long():
+    try:
+        pathlib.Path("begun").touch()
+        while True: time.sleep(0.01)
+    finally:
+        pathlib.Path("cleaned").touch()
+"""
+
+
+def start(folder: Path, tests: str, root: Path) -> subprocess.Popen[str]:
     (folder / "test_some.py").write_text(tests)
     (folder / "pytest.ini").touch()
-    ended = subprocess.run(
+    return subprocess.Popen(
         [sys.executable, str(root / "hack/all_tests.py"), "-q"],
         cwd=folder,
         env={**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_ADDOPTS": ""},
-        capture_output=True,
+        stdout=subprocess.PIPE,
         text=True,
-        check=False,
-        timeout=60,
+        start_new_session=True,
     )
-    return ended.returncode, ended.stdout
+
+
+def run(folder: Path, tests: str, root: Path) -> tuple[int, str]:
+    with start(folder, tests, root) as process:
+        output, _ = process.communicate(timeout=60)
+    return process.returncode, output
 
 
 @pytest.mark.parametrize("earlier", [False, True], ids=["clean", "after a failure of a test that is gone"])
@@ -76,3 +95,27 @@ def test_nothing_else_is_run_again(
 
     assert ended == code
     assert "once more" not in output
+
+
+async def test_an_interrupt_lets_the_tests_clean_up(tmp_path: Path, pytestconfig: pytest.Config) -> None:
+    with start(tmp_path, LONG, pytestconfig.rootpath) as process:
+        await eventually(lambda: _exists(tmp_path / "begun"))
+        os.killpg(process.pid, signal.SIGINT)  # as a terminal does
+        output, _ = process.communicate(timeout=60)
+
+    assert process.returncode == 2
+    assert "KeyboardInterrupt" in output
+    assert (tmp_path / "cleaned").exists()
+
+
+async def test_a_run_that_is_ended_ends_its_tests(tmp_path: Path, pytestconfig: pytest.Config) -> None:
+    with start(tmp_path, LONG, pytestconfig.rootpath) as process:
+        await eventually(lambda: _exists(tmp_path / "begun"))
+        process.terminate()
+        process.communicate(timeout=60)  # the end of the output: no process has it open any more
+
+    assert process.returncode != 0
+
+
+async def _exists(path: Path) -> bool:
+    return await asyncio.to_thread(path.exists)
