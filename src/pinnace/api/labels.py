@@ -46,6 +46,9 @@ POD_SNAPSHOT_PREFIX: Final = "snapshot.velero.io/"
 
 # CSI snapshots (docs/spec: SRV 18.2): on claims, on snapshots, and a label of VolumeSnapshotClasses.
 VOLUME_SNAPSHOT_NAME: Final = "velero.io/volume-snapshot-name"
+DATA_UPLOAD_NAME: Final = "velero.io/data-upload-name"
+"""Annotation of a stored claim: `namespace/name` of the DataUpload that has its data. Without it, Velero
+restores the claim empty."""
 CSI_SNAPSHOT_HANDLE: Final = "velero.io/csi-volumesnapshot-handle"
 CSI_DRIVER_NAME: Final = "velero.io/csi-driver-name"
 CSI_DELETION_POLICY: Final = "velero.io/csi-vsc-deletion-policy"

@@ -34,6 +34,8 @@ class DataMovementInfo(Struct, rename="camel", kw_only=True):
     uploader_type: str = ""
     snapshot_handle: str = ""
     operation_id: str = field(name="operationID", default="")
+    size: int = 0
+    incremental_size: int = 0
     phase: str = field(name="Phase", default="")
 
 

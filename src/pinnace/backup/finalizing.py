@@ -34,11 +34,13 @@ class UpdatedItems(msgspec.Struct, kw_only=True):
     Attributes:
         files: path in the tarball to content.
         listed: kind to keys, as in the resource list.
+        objects: the items as they are in the backup now.
         errors: why an item could not be updated; each counts as an error of the backup.
     """
 
     files: dict[str, bytes] = msgspec.field(default_factory=dict)
     listed: dict[str, set[str]] = msgspec.field(default_factory=dict)
+    objects: dict[ResourceIdentifier, JSONObject] = msgspec.field(default_factory=dict)
     errors: list[str] = msgspec.field(default_factory=list)
 
 
@@ -102,6 +104,7 @@ class Finalizer(msgspec.Struct, frozen=True, kw_only=True):
         for head in item_heads(self.discovery, resource.group_resource, item.get("apiVersion", "")):
             found.files[head + file] = data
         kind = kind_key(item.get("apiVersion", ""), item.get("kind", ""))
+        found.objects[identifier] = item
         found.listed.setdefault(kind, set()).add(item_key(namespace, name))
         return additional
 

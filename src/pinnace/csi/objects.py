@@ -144,9 +144,13 @@ class TakenSnapshots:
 
     @property
     def counts(self) -> tuple[int, int]:
-        """How many snapshots were begun, and how many are ready."""
-        taken = self._made.values()
-        return len(taken), sum(each.is_ready or each.is_moved for each in taken)
+        """How many snapshots were begun to stay, and how many are ready.
+
+        Those whose data is moved are left out, as Velero 1.18 does: their operations are counted, and a move
+        that fails is no snapshot that was taken.
+        """
+        staying = [taken for taken in self._made.values() if not taken.is_moved]
+        return len(staying), sum(taken.is_ready for taken in staying)
 
     @property
     def volume_infos(self) -> Sequence[VolumeInfo]:

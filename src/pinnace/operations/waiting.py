@@ -32,6 +32,7 @@ from pinnace.backup.errors import FatalBackupError
 from pinnace.backup.finalizing import Finalizer, UpdatedItems
 from pinnace.backup.items.actions import resolve_actions
 from pinnace.context import RunContext
+from pinnace.operations.moved_volumes import with_outcomes
 from pinnace.plugins.asynchronous import AnyBackupItemAction, BackupItemActionV2, RestoreItemActionV2
 from pinnace.plugins.item_operations import (
     ItemOperation,
@@ -185,6 +186,7 @@ async def finalize_backup(
     ended = _ended(backup, len(updated.errors), context.clock())
     for error in updated.errors:
         _logger.error("A backup could not be finalized as a whole: %s", error)
+    await _put_volume_infos(context.store, name, operations, updated)
     try:
         with temporary_folder(context.workdir, "finalize-") as directory:
             contents = await _rewritten(context, name, updated, directory)
@@ -347,6 +349,20 @@ async def _resource_list(store: BackupStore, name: str, updated: UpdatedItems) -
     for kind, keys in updated.listed.items():
         listed[kind] = sorted({*listed.get(kind, ()), *keys})
     return listed
+
+
+async def _put_volume_infos(
+    store: BackupStore, name: str, operations: Sequence[ItemOperation], updated: UpdatedItems
+) -> None:
+    """Add to the records of volumes what became of moved data."""
+    try:
+        before = await store.read_volume_infos(name)
+    except UnreadableObject as error:
+        _logger.warning("The records of the volumes of a backup stay as they are: %s", error)
+        return
+    after = with_outcomes(before, operations, updated.objects)
+    if after != before:
+        await store.put_volume_infos(name, after)
 
 
 async def _results(store: BackupStore, name: str, errors: Sequence[str]) -> dict[str, object] | None:

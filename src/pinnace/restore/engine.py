@@ -411,7 +411,9 @@ class RestoreEngine:
         for resource in await collector.collect(names):
             run.selected += resource.count
             reason = run.items.refusal(resource.group_resource, is_namespaced=resource.is_namespaced)
-            if reason is not None:
+            if needless := run.items.needless(resource.group_resource):
+                self._note(run, resource, Outcome.SKIPPED, needless)
+            elif reason is not None:
                 self._report(run, withheld(resource, reason))
                 self._note(run, resource, Outcome.REFUSED, reason)
             elif resource.is_served:

@@ -403,6 +403,12 @@ class BackupStore:
         except DecodeError as error:
             raise UnreadableObject(key, str(error)) from error
 
+    async def put_volume_infos(self, backup: str, infos: Sequence[VolumeInfo]) -> None:
+        """Store what became of the volumes of a backup, which is finished only after them."""
+        self._check_writable(f"write backup {backup}")
+        body = await in_thread(encode_list, [encode(info) for info in infos])
+        await self._put(self._layout.target("BackupVolumeInfos", backup), body)
+
     async def read_item_operations(self, backup: str) -> list[JSONObject]:
         """The operations of Velero 1.11 and later, not checked; none if the file is missing. (BEY 3.8)"""
         return await self._read_list(self._layout.target("BackupItemOperations", backup))

@@ -1,5 +1,8 @@
 """Volumes of a CSI driver are saved file by file: the kubelet mounts them one level deeper than others."""
 
+import gzip
+import json
+
 import pytest
 
 from pinnace.api import labels
@@ -106,8 +109,14 @@ async def test_moved_data_comes_back_after_namespace_and_snapshot_are_gone(
             assert attempts(uploads) == ["1", "2"], "the one that waited, and the one that had begun"
             assert backup["status"]["phase"] == "Completed", backup["status"]
             assert backup["status"]["backupItemOperationsCompleted"] == len(uploads) == 2
+            assert not backup["status"].get("csiVolumeSnapshotsAttempted"), "as with Velero 1.18"
             assert csi_storage.snapshots() == []
             assert await left_over(stage, csi_storage) == []
+            moved = [info["snapshotDataMovementInfo"] for info in volume_infos(stage)]
+            assert {each["snapshotHandle"] for each in moved} == {
+                each["status"]["snapshotID"] for each in uploads
+            }
+            assert all(each["size"] > 0 and each["Phase"] == "Completed" for each in moved)
         await stage.delete_app()
         # kopia restores a folder, and shows the file of a volume in Block mode.
         stage.hold("restore", "show")
@@ -120,6 +129,7 @@ async def test_moved_data_comes_back_after_namespace_and_snapshot_are_gone(
             restore = await ended(stage, "restores", "r")
 
             assert restore["status"]["phase"] == "Completed", restore["status"]
+            assert restore["status"].get("warnings", 0) == 0, restore["status"]
             downloads = await stage.client.list_all(DATA_DOWNLOADS, stage.site.namespace)
             assert attempts(downloads) == ["1", "2"]
             saved = {each["status"]["snapshotID"] for each in uploads}
@@ -138,6 +148,13 @@ async def uploads_of(stage: Stage, backup: str) -> list[JSONObject]:
     """The DataUploads of a backup."""
     selector = f"{labels.BACKUP_NAME}={backup}"
     return await stage.client.list_all(DATA_UPLOADS, stage.site.namespace, label_selector=selector)
+
+
+def volume_infos(stage: Stage) -> list[JSONObject]:
+    """The records of the volumes of the backup."""
+    [path] = stage.folder.glob("bucket-*/backups/b/b-volumeinfo.json.gz")
+    found: list[JSONObject] = json.loads(gzip.decompress(path.read_bytes()))
+    return found
 
 
 def attempts(movements: list[JSONObject]) -> list[str]:

@@ -186,6 +186,23 @@ async def test_only_an_action_can_force_items_into_a_backup(tmp_path: Path, is_o
     assert bool(stored["metadata"]["annotations"]) is not is_of_action
 
 
+async def test_an_action_can_force_items_though_the_user_has_its_mark(tmp_path: Path) -> None:
+    """Velero leaves it on each claim that it restores from a snapshot."""
+    mark = {"backup.velero.io/must-include-additional-items": "true"}
+    cluster = FakeCluster().add(CONFIGMAPS, "ns/m", annotations=dict(mark)).add(SECRETS, "ns/s")
+
+    def change(item: JSONObject) -> JSONObject:
+        item["metadata"].setdefault("annotations", {}).update(mark)
+        return item
+
+    action = FakeAction(additional=lambda _item: [related(SECRETS, "ns/s")], change=change)
+    outcome = await run_backup(
+        tmp_path, cluster, a_backup(included_resources=["configmaps"]), actions=[action]
+    )
+    assert outcome.items == ["secrets/ns/s", "configmaps/ns/m"]
+    assert outcome.item("resources/configmaps/namespaces/ns/m.json")["metadata"]["annotations"] == mark
+
+
 @pytest.mark.parametrize("is_of_action", [True, False])
 async def test_only_an_action_can_leave_its_item_out_of_a_backup(tmp_path: Path, is_of_action: bool) -> None:
     marks = {

@@ -159,6 +159,8 @@ class ItemBackupper:
             # Only an action can say either: a user could put any object into a backup by an annotation, and
             # one that an application copies into its objects would take them out of every backup.
             users = set(mapping(item, "metadata", "annotations"))
+            # Claims that a later Velero restored have this one, which must not hide what the action says.
+            of_user = mapping(item, "metadata", "annotations").pop(MUST_INCLUDE_ADDITIONAL_ITEMS, None)
             item, additional = await self._execute(action, item, resource, namespace, name)
             if SKIP_FROM_BACKUP not in users and is_to_be_skipped(item):
                 self._run.log.info(
@@ -168,7 +170,9 @@ class ItemBackupper:
                     name=name,
                 )
                 return None
-            forced = MUST_INCLUDE_ADDITIONAL_ITEMS not in users and must_include(item)
+            forced = must_include(item)
+            if of_user is not None:
+                item["metadata"].setdefault("annotations", {})[MUST_INCLUDE_ADDITIONAL_ITEMS] = of_user
             for identifier in additional:
                 await self._back_up_additional(identifier, forced=forced)
         for resolved in self._run.actions.blocks_for(resource.group_resource):

@@ -101,6 +101,7 @@ class MoveClaim:
         Raises:
             CSIError, KubeError: the snapshot could not be taken, or no DataUpload be created.
         """
+        mapping(item, "metadata", "annotations").pop(labels.DATA_UPLOAD_NAME, None)  # of an earlier backup
         if not backup.spec.snapshot_move_data:
             changed, more = await self._snapshots.execute(item, backup)
             return BackupItemOutput(item=changed, additional_items=more)
@@ -117,6 +118,8 @@ class MoveClaim:
         operation = operation_id(backup.metadata.uid, item["metadata"]["uid"])
         self._taken.moved(found["metadata"]["namespace"], found["metadata"]["name"], operation)
         csi.annotate_claim(item, found["metadata"]["name"], backup.metadata.name)
+        name = f"{self._following.namespace}/{made['metadata']['name']}"
+        item["metadata"]["annotations"][labels.DATA_UPLOAD_NAME] = name
         upload = ResourceIdentifier(
             group=DATA_UPLOADS.group,
             resource=DATA_UPLOADS.name,

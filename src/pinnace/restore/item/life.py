@@ -15,7 +15,7 @@ from pinnace.api.restore_outcomes import Outcome
 from pinnace.api.velero.restore import Restore
 from pinnace.archive.errors import ArchiveError, MissingItem
 from pinnace.kube.discovery import Discovery
-from pinnace.kube.resources import APIResource
+from pinnace.kube.resources import DATA_UPLOADS, APIResource
 from pinnace.plugins.builtin.priority_classes import OFTEN_MISSING
 from pinnace.plugins.item_operations import StartedOperations
 from pinnace.plugins.logs import plugin_lines_to
@@ -198,12 +198,21 @@ class ItemRestorer:
         if not ref.original_namespace and not filters.admits_cluster_scoped:
             self._skip(ref, kind, "cluster-scoped resources are excluded")
             return False
+        if needless := self.needless(ref.group_resource):
+            self._skip(ref, kind, needless)
+            return False
         reason = self.refusal(ref.group_resource, is_namespaced=bool(ref.target_namespace))
         if reason is not None:
             results.warnings.add(ref.target_namespace, f"{ref.id} was not restored: {reason}")
             self._outcomes.record(kind, ref.key, Outcome.REFUSED, reason)
             return False
         return True
+
+    def needless(self, group_resource: str) -> str:
+        """Why a kind is left out without a warning; empty if it is not."""
+        if group_resource == DATA_UPLOADS.group_resource and self._volume_data.moved:
+            return "it is the record of moved data, which is restored with its claim"
+        return ""
 
     def refusal(self, group_resource: str, *, is_namespaced: bool) -> str | None:
         """Why a kind is not restored, or None if it may be."""

@@ -25,6 +25,9 @@ _BY_CONTROLLERS: Final = frozenset(
 )
 """Annotations that controllers of the cluster write."""
 
+_OF_BACKUPS: Final = frozenset({labels.BACKUP_NAME, labels.DATA_UPLOAD_NAME, labels.VOLUME_SNAPSHOT_NAME})
+"""Annotations of stored claims, written by the backup that took a snapshot of the volume. (SRV 18.2)"""
+
 _JOB_LABELS: Final = (
     "controller-uid",
     "batch.kubernetes.io/controller-uid",
@@ -67,7 +70,7 @@ def normal_forms(
     copy = _with_own_metadata if rule is None else copied
     pair = copy(in_cluster), copy(desired)
     for item in pair:
-        _drop_annotations(item)
+        _drop_notes(item)
         _drop_empty(item.get("metadata"), ("labels", "annotations"))
     if rule is not None:
         rule(*pair)
@@ -140,6 +143,10 @@ def _job(*pair: JSONObject) -> None:
 def _claim(found: JSONObject, desired: JSONObject) -> None:
     if "volumeName" not in _mapping(desired, "spec"):
         _mapping(found, "spec").pop("volumeName", None)
+    # A restore of moved data gives the new claim a selector, for the time until its volume is filled.
+    if labels.DYNAMIC_PV_RESTORE in _mapping(found, "spec", "selector", "matchLabels"):
+        _mapping(found, "spec").pop("selector")
+        _mapping(desired, "spec").pop("selector", None)
 
 
 def _volume(found: JSONObject, desired: JSONObject) -> None:
@@ -167,10 +174,11 @@ _RULES: Final[dict[str, Callable[[JSONObject, JSONObject], None]]] = {
 }
 
 
-def _drop_annotations(item: JSONObject) -> None:
+def _drop_notes(item: JSONObject) -> None:
     annotations = _mapping(item, "metadata", "annotations")
-    for name in _BY_CONTROLLERS & annotations.keys():
+    for name in (_BY_CONTROLLERS | _OF_BACKUPS) & annotations.keys():
         del annotations[name]
+    _mapping(item, "metadata", "labels").pop(labels.VOLUME_SNAPSHOT_NAME, None)
 
 
 def _drop_empty(holder: object, fields: Iterable[str]) -> None:

@@ -14,7 +14,7 @@ import msgspec
 import orjson
 
 from pinnace.api import labels
-from pinnace.api.objects import JSONObject, text
+from pinnace.api.objects import JSONObject, mapping, text
 from pinnace.api.pod_volume_catalogue import UPLOADERS, PodVolumeCatalogue, uploader_of
 from pinnace.api.velero.pod_volume import RESTIC, PodVolumeBackup
 from pinnace.api.velero.restore import Restore
@@ -262,6 +262,10 @@ class VolumeDataKeeper(msgspec.Struct):
     async def prepare_claim(self, ref: ItemRef, claim: JSONObject, exists: Exists, results: Results) -> None:
         """Change a claim whose data is lost, in place, so that it stays unbound and no pod uses it."""
         key = (ref.original_namespace, ref.name)
+        if labels.DYNAMIC_PV_RESTORE in mapping(claim, "spec", "selector", "matchLabels"):
+            if await exists():
+                return
+            _stop_waiting(claim)
         if key in self.moved and not await exists():
             _forget_volume(claim)
             wait_for_data(self.restore, ref, claim)
@@ -392,6 +396,14 @@ def _claim_of(pod: JSONObject, volume: str) -> str:
     return claim_name(pod, source) if source is not None else ""
 
 
+def _stop_waiting(claim: JSONObject) -> None:
+    """Remove, in place, what an earlier restore of moved data left: no driver provides for a selector."""
+    selector = mapping(claim, "spec", "selector")
+    selector["matchLabels"].pop(labels.DYNAMIC_PV_RESTORE)
+    if not any(selector.values()):
+        claim["spec"].pop("selector")
+
+
 def _forget_volume(claim: JSONObject) -> None:
     """Remove, in place, all references of a claim to a volume or a snapshot."""
     clear_binding_info(claim)
@@ -402,3 +414,4 @@ def _forget_volume(claim: JSONObject) -> None:
         found = claim["metadata"].get(group)
         if isinstance(found, dict):
             found.pop(labels.VOLUME_SNAPSHOT_NAME, None)
+            found.pop(labels.DATA_UPLOAD_NAME, None)

@@ -316,6 +316,23 @@ async def test_a_node_port_that_the_restore_keeps_is_compared(harness: Harness) 
     assert results.warnings.count == 1
 
 
+def test_what_backups_and_restores_of_volumes_note_on_a_claim_makes_no_difference() -> None:
+    notes = {"velero.io/volume-snapshot-name": "s", "velero.io/backup-name": "b"}
+    stored = obj("PersistentVolumeClaim", "c", "ns-1", spec={"storageClassName": "s"})
+    stored["metadata"]["labels"] = {"velero.io/volume-snapshot-name": "s", "app": "db"}
+    stored["metadata"]["annotations"] = notes | {"velero.io/data-upload-name": "velero/b-1", "mine": "1"}
+    live = copy.deepcopy(stored)
+    live["metadata"] |= {"labels": {"app": "db"}, "annotations": {"mine": "1"}}
+    live["spec"]["selector"] = {"matchLabels": {"velero.io/dynamic-pv-restore": "ns-1.c.x"}}
+
+    same = normal_forms("persistentvolumeclaims", live, stored)
+    live["metadata"]["annotations"]["mine"] = "2"
+    different = normal_forms("persistentvolumeclaims", live, stored)
+
+    assert same[0] == same[1]
+    assert different[0] != different[1]
+
+
 async def test_defaults_of_a_newer_server_make_no_difference(harness: Harness) -> None:
     def with_defaults(item: Any) -> Any:
         return item | {"spec": {"strategy": "RollingUpdate", **item["spec"]}}

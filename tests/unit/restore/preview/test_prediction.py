@@ -142,6 +142,9 @@ async def test_data_that_node_agents_restore_is_foreseen_only_with_a_server(
     else:
         assert noted == []
     assert preview.results.errors.count == (0 if by_server else 2)
+    # The record of moved data is not missed where the data is restored.
+    refused = [text for texts in preview.results.warnings.namespaces.values() for text in texts]
+    assert any("datauploads.velero.io" in text for text in refused) is not by_server
 
 
 @pytest.mark.parametrize("ask_server", [False, True], ids=["cluster", "server"])

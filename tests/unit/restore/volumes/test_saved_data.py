@@ -1,5 +1,6 @@
 """Volume data that cannot be restored: an error for each volume, and no pod starts without it."""
 
+import copy
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -144,10 +145,35 @@ async def test_a_claim_without_its_data_names_no_volume_or_snapshot_of_the_old_c
     spec = {"volumeName": "pv-data", "dataSource": source, "dataSourceRef": source}
     harness.request_fields = {"volume_infos": [moved()]}
 
-    results = await harness.restore(claim("data", spec=spec))
+    old = claim("data", spec=spec)
+    notes = {"velero.io/data-upload-name": "velero/b-x", "velero.io/volume-snapshot-name": "old"}
+    old["metadata"]["annotations"] = {"who": "me", **notes}
+
+    results = await harness.restore(old)
 
     assert results.errors.count == 1
-    assert harness.world.item("persistentvolumeclaims", "ns-1", "data")["spec"] == {"selector": UNBOUND}
+    made = harness.world.item("persistentvolumeclaims", "ns-1", "data")
+    assert made["spec"] == {"selector": UNBOUND}
+    assert made["metadata"]["annotations"] == {"who": "me"}
+
+
+@pytest.mark.parametrize("exists", [False, True])
+@pytest.mark.parametrize("own", [{}, {"disk": "fast"}])
+async def test_a_claim_does_not_wait_for_the_volume_of_an_earlier_restore_of_moved_data(
+    harness: Harness, own: dict[str, str], exists: bool
+) -> None:
+    """Once bound, it keeps the selector, with which no driver makes a volume for it."""
+    old = claim("data", spec={"selector": {"matchLabels": {"velero.io/dynamic-pv-restore": "x", **own}}})
+    if exists:
+        harness.world.put(obj("Namespace", "ns-1"))
+        harness.world.put(copy.deepcopy(old))
+
+    results = await harness.restore(old)
+
+    assert (results.errors.count, results.warnings.count) == (0, 0)
+    if not exists:
+        made = harness.world.item("persistentvolumeclaims", "ns-1", "data")
+        assert made["spec"].get("selector") == ({"matchLabels": own} if own else None)
 
 
 @pytest.mark.spec("KOP-009")

@@ -1,0 +1,63 @@
+"""What became of the volumes of a backup whose data was moved: the records get the outcome. Pure.
+
+They are stored before the data is moved, and are what `backup describe` shows. (docs/spec: BEY 3.6, 6.7)
+"""
+
+from collections.abc import Mapping, Sequence
+
+from msgspec.structs import replace
+
+from pinnace.api.codec import DecodeError, decode
+from pinnace.api.objects import JSONObject
+from pinnace.api.velero.data_movement import DataUpload, DataUploadStatus
+from pinnace.api.volume_info import VolumeInfo
+from pinnace.kube.resources import DATA_UPLOADS
+from pinnace.plugins.item_operations import ItemOperation
+from pinnace.plugins.protocols import ResourceIdentifier
+
+
+def with_outcomes(
+    infos: Sequence[VolumeInfo],
+    operations: Sequence[ItemOperation],
+    objects: Mapping[ResourceIdentifier, JSONObject],
+) -> list[VolumeInfo]:
+    """The records, in which those of moved data say what the operations came to.
+
+    Args:
+        operations: all have ended.
+        objects: what was read again after them.
+    """
+    by_id = {operation.operation_id: operation for operation in operations}
+    return [_with_outcome(info, by_id, objects) for info in infos]
+
+
+def _with_outcome(
+    info: VolumeInfo,
+    operations: Mapping[str, ItemOperation],
+    objects: Mapping[ResourceIdentifier, JSONObject],
+) -> VolumeInfo:
+    moved = info.snapshot_data_movement_info
+    operation = operations.get(moved.operation_id) if moved is not None else None
+    if moved is None or operation is None:
+        return info
+    uploads = [
+        objects[item]
+        for item in operation.post_items
+        if item.group_resource == DATA_UPLOADS.group_resource and item in objects
+    ]
+    try:
+        status = decode(DataUpload, uploads[0]).status if uploads else DataUploadStatus()
+    except DecodeError:  # the cluster's own definition may allow anything
+        status = DataUploadStatus()
+    return replace(
+        info,
+        result="failed" if operation.error else "succeeded",
+        completion_timestamp=status.completion_timestamp,
+        snapshot_data_movement_info=replace(
+            moved,
+            snapshot_handle=status.snapshot_id,
+            size=status.progress.total_bytes,
+            incremental_size=status.incremental_bytes,
+            phase=status.phase,
+        ),
+    )

@@ -1,0 +1,77 @@
+"""Claims whose data is moved into the location: what the backup keeps of them."""
+
+from typing import Any
+
+import pytest
+
+from pinnace.api import labels
+from pinnace.api.meta import ObjectMeta
+from pinnace.api.objects import JSONObject
+from pinnace.api.velero.backup import Backup, BackupSpec
+from pinnace.csi.movement.uploads import FollowUploads, MoveClaim
+from pinnace.plugins.protocols import ResourceIdentifier
+
+SNAPSHOT = {
+    "metadata": {"namespace": "shop", "name": "velero-data-1"},
+    "spec": {"volumeSnapshotClassName": "folders"},
+}
+CONTENT = {"metadata": {"name": "snapcontent-1"}, "spec": {"driver": "folders.example.io"}}
+
+
+class World:
+    """Stands for the client, the action that takes snapshots, and the record of taken ones."""
+
+    def __init__(self, *, takes: bool = True) -> None:
+        self.takes = takes
+        self.created: list[JSONObject] = []
+
+    async def take(self, item: JSONObject, backup: Backup) -> JSONObject | None:
+        return SNAPSHOT if self.takes else None
+
+    async def wait_and_keep(self, snapshot: JSONObject) -> tuple[JSONObject, JSONObject]:
+        return SNAPSHOT, CONTENT
+
+    def moved(self, namespace: str, name: str, operation: str) -> None:
+        pass
+
+    async def create(self, resource: object, body: JSONObject, namespace: str) -> JSONObject:
+        self.created.append(body)
+        return {**body, "metadata": {**body["metadata"], "name": "b1-x"}}
+
+
+async def move(world: World, annotations: JSONObject) -> tuple[JSONObject, Any]:
+    anything: Any = world
+    following = FollowUploads(client=anything, namespace="server")
+    action = MoveClaim(anything, anything, anything, following)
+    claim = {
+        "metadata": {"namespace": "shop", "name": "data", "uid": "u2", "annotations": annotations},
+        "spec": {"storageClassName": "folders"},
+    }
+    backup = Backup(
+        metadata=ObjectMeta(name="b1", namespace="server", uid="u1"),
+        spec=BackupSpec(snapshot_move_data=True, storage_location="default"),
+    )
+    output = await action.execute(claim, backup)
+    found: JSONObject = output.item["metadata"]["annotations"]
+    return found, output
+
+
+@pytest.mark.spec("KOP-010")
+async def test_the_stored_claim_names_its_data_upload() -> None:
+    """Velero 1.18.0 restores the data of claims with this annotation only, and others empty."""
+    annotations, output = await move(World(), {"who": "me"})
+
+    assert annotations[labels.DATA_UPLOAD_NAME] == "server/b1-x"
+    assert annotations["who"] == "me"
+    assert output.post_operation_items == [
+        ResourceIdentifier(group="velero.io", resource="datauploads", namespace="server", name="b1-x")
+    ]
+
+
+async def test_a_claim_that_is_not_moved_does_not_name_the_upload_of_an_earlier_backup() -> None:
+    old = {"who": "me", labels.DATA_UPLOAD_NAME: "server/b0-x"}
+
+    annotations, output = await move(World(takes=False), old)
+
+    assert annotations == {"who": "me"}
+    assert output.operation_id == ""
