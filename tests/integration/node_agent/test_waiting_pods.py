@@ -61,6 +61,7 @@ async def test_an_unscheduled_pod_is_waited_for_and_reported(
 
     await stage.begin_restore()
     await eventually(told)
+    await eventually(lambda: has_pod_volume(stage))  # the warning may come before
     assert (await stage.pod_volumes("podvolumerestores"))["data"].get("status", {}).get("phase", "") == ""
     await cordon(stage, False)
 
