@@ -18,6 +18,8 @@ SHOWN: Final = 5
 """How many distinct errors are shown at the end of a run."""
 _SUBJECTS_SHOWN = 3
 _TEXT_CHARACTERS = 600
+_SEARCHED_CHARACTERS: Final = 4000
+"""How much of a text is searched for advice: patterns with several gaps take hours on a long hostile one."""
 _DISTINCT = 10_000
 """How many distinct texts are kept at most, so that a hostile file does not fill the memory."""
 
@@ -252,7 +254,7 @@ _REMEDIES: Final[Sequence[_Remedy]] = tuple(
             "backup",
         ),
         (
-            r"Hook .* in container .* (?:failed|not executed|expired)",
+            r"Hook .{1,300}? in container \S+ (?:failed|expired|in pod \S+ not executed)",
             "Its pod is restored: run the command of the hook in the container yourself, where it is needed.",
             "restore",
         ),
@@ -295,7 +297,7 @@ _REMEDIES: Final[Sequence[_Remedy]] = tuple(
 def remedy(text: str, noun: str) -> str:
     """Advice about an error of a `backup` or a `restore`; empty if there is none."""
     for each in _REMEDIES:
-        if each.of in ("", noun) and (found := each.pattern.search(text)):
+        if each.of in ("", noun) and (found := each.pattern.search(text, 0, _SEARCHED_CHARACTERS)):
             return each.advice.format(*found.groups())
     return ""
 

@@ -145,6 +145,22 @@ def test_advice_about_a_refusal_is_specific_to_it(text: str, noun: str, advice: 
     assert advice in remedy(text, noun)
 
 
+@pytest.mark.parametrize("noun", ["backup", "restore"])
+@pytest.mark.parametrize(
+    "part", ["Hook  in container ", "pre hook ", 'failed calling webhook "x', "is forbidden "]
+)
+def test_a_long_hostile_error_does_not_hold_the_command(part: str, noun: str) -> None:
+    remedy(part * 20_000, noun)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["failed: exit 1", "expired before executing", "in pod shop/db not executed: context canceled"],
+)
+def test_each_way_in_which_a_hook_of_a_restore_fails_has_advice(text: str) -> None:
+    assert "is restored" in remedy(f"pod shop/db: Hook import all in container db {text}", "restore")
+
+
 def test_the_same_advice_is_printed_once() -> None:
     texts = ["Error executing hook: exit 1", "pre hook freeze failed: exit 1"]
     lines = report([Finding(text=text) for text in texts], "backup")
