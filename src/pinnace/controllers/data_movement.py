@@ -34,7 +34,7 @@ from pinnace.csi.movement.objects import (
     phase,
 )
 from pinnace.csi.movement.preparing import PrepareQueue
-from pinnace.csi.movement.rebinding import drop_filled, rebind, target_claim
+from pinnace.csi.movement.rebinding import drop_filled, rebind, target_claim, why_unsettled
 from pinnace.csi.movement.snapshots import MovedSnapshots
 from pinnace.csi.movement.uploads import is_for_us
 from pinnace.csi.snapshots import SnapshotKinds
@@ -129,11 +129,16 @@ class Downloads:
         return await self.exposer.node(movement, claim_like(target), on_node=on_node)
 
     async def completed(self, movement: JSONObject) -> bool:
-        """Bind the claim to the volume."""
-        return await rebind(self.scope.client, self.exposer, movement)
+        """Bind the claim to the volume. Raises MovementError if that takes too long."""
+        if await rebind(self.scope.client, self.exposer, movement):
+            return True
+        ended = text(movement, "status", "completionTimestamp")
+        if ended and self.scope.clock() - parse_time(ended) > timedelta(seconds=SETTLE_SECONDS):
+            raise MovementError(await why_unsettled(self.scope.client, movement))
+        return False
 
     async def removed(self, movement: JSONObject) -> bool:
-        """Delete the volume, unless the claim has it."""
+        """Delete the volume, unless the claim has it or still waits for it."""
         if not await self.exposer.remove(movement):
             return False
         await drop_filled(self.scope.client, movement)
@@ -294,10 +299,6 @@ class MovementReconciler:
         if not has_finalizer(obj):
             return DONE
         if now == TransferPhase.COMPLETED and not await self._kind.completed(obj):
-            ended = text(obj, "status", "completionTimestamp")
-            late = ended and self._scope.clock() - parse_time(ended) > timedelta(seconds=SETTLE_SECONDS)
-            if late:
-                raise MovementError("the data was restored, but its claim was not bound in time")
             return Result.after(POLL_SECONDS)
         try:
             if not await self._kind.removed(obj):

@@ -1,9 +1,13 @@
 """Gives a volume that was filled through a temporary claim to the claim that waits for it.
 
     temporary claim bound ──> volume kept (Retain, marked) ──> pod and temporary claim deleted
-        ──> volume names the target claim, with its former policy ──> target claim bound
+        ──> volume names the target claim ──> volume and target claim Bound ──> volume has its former policy
 
-Every step is decided by the objects that exist, so that another server can continue after one that died.
+The policy stays Retain until the volume is Bound: provisioners delete every volume that is Released with the
+policy Delete, and this one is Released from the deletion of the temporary claim to the binding of the target.
+
+Every step is decided by the objects that exist, so that another server can continue after one that died. The
+former policy is noted on the volume until the last step, which removes the note and the mark.
 """
 
 from typing import Final
@@ -49,31 +53,73 @@ async def rebind(client: KubeClient, exposer: Exposer, movement: JSONObject) -> 
     volume = await _filled(client, movement)
     bound = text(target, "spec", "volumeName")
     if volume is None:
-        if bound and text(target, "status", "phase") == "Bound":
+        if bound and is_bound(target):
             return True  # the last step was done, and its answer lost
         raise MovementError("the volume that was filled is gone")
     name = volume["metadata"]["name"]
+    if volume["metadata"].get("deletionTimestamp"):
+        raise MovementError(f"the volume that was filled, {name}, is being deleted")
     if bound and bound != name:
         raise MovementError(f"the claim was bound to another volume meanwhile: {bound}")
     if text(volume, "spec", "claimRef", "uid") != target["metadata"]["uid"]:
         await client.patch(PERSISTENT_VOLUMES, name, _given_to(target, volume))
         return False
-    if text(target, "status", "phase") != "Bound":
+    if not (bound and is_bound(target) and is_bound(volume)):
         return False
-    await client.patch(PERSISTENT_VOLUMES, name, {"metadata": {"labels": {FILLED_BY: None}}})
+    await client.patch(PERSISTENT_VOLUMES, name, _settled(volume, _former_policy(volume)))
     return True
 
 
+async def why_unsettled(client: KubeClient, movement: JSONObject) -> str:
+    """Where the restored data is, as long as its claim is not bound to its volume."""
+    volume = await _filled(client, movement)
+    name = text(volume or {}, "metadata", "name")
+    return (
+        f"the data was restored, but its claim was not bound in time: the PersistentVolume {name} has it,"
+        " with the reclaim policy Retain; the events of the claim say why it is not bound"
+    )
+
+
 async def drop_filled(client: KubeClient, movement: JSONObject) -> None:
-    """Delete a volume that has lost its temporary claim and has not reached the target."""
+    """End the way of a volume whose temporary claim is gone and that has not reached its target.
+
+    A volume that no claim can get is deleted. One that was given to a claim that still waits for it may be
+    bound at any time, and stays with its data and the policy Retain.
+
+    Raises:
+        Conflict: the volume has just changed; try again.
+    """
     volume = await _filled(client, movement)
     if volume is None:
         return
-    name, former = volume["metadata"]["name"], _former_policy(volume)
-    if text(volume, "spec", "claimRef", "namespace") == movement["metadata"]["namespace"]:
-        await client.patch(PERSISTENT_VOLUMES, name, {"spec": {"persistentVolumeReclaimPolicy": "Delete"}})
-    elif former:
-        await client.patch(PERSISTENT_VOLUMES, name, {"spec": {"persistentVolumeReclaimPolicy": former}})
+    owner, former = mapping(volume, "spec", "claimRef"), _former_policy(volume)
+    if _is_temporary(movement, owner):
+        policy = "Delete"
+    elif await _is_awaited(client, movement, volume):
+        policy = former if is_bound(volume) else "Retain"
+    else:
+        policy = former  # its claim has given it up again
+    await client.patch(PERSISTENT_VOLUMES, volume["metadata"]["name"], _settled(volume, policy))
+
+
+def is_bound(obj: JSONObject) -> bool:
+    """Whether a claim or a volume is in the phase Bound."""
+    return text(obj, "status", "phase") == "Bound"
+
+
+async def _is_awaited(client: KubeClient, movement: JSONObject, volume: JSONObject) -> bool:
+    """Whether the target claim, to which the volume was given, still exists and has no other volume."""
+    try:
+        target = await target_claim(client, movement)
+    except MovementError:
+        return False
+    is_owner = target["metadata"]["uid"] == text(volume, "spec", "claimRef", "uid")
+    return is_owner and text(target, "spec", "volumeName") in ("", volume["metadata"]["name"])
+
+
+def _is_temporary(movement: JSONObject, owner: JSONObject) -> bool:
+    metadata = movement["metadata"]
+    return (text(owner, "namespace"), text(owner, "name")) == (metadata["namespace"], metadata["name"])
 
 
 async def _keep(client: KubeClient, name: str, uid: str) -> None:
@@ -106,9 +152,10 @@ def _given_to(target: JSONObject, volume: JSONObject) -> JSONObject:
     wanted = mapping(target, "spec", "selector", "matchLabels")
     own_labels = {key: value for key, value in wanted.items() if key == labels.DYNAMIC_PV_RESTORE}
     return {
-        "metadata": {"labels": own_labels, "annotations": {FORMER_POLICY: None}},
+        "metadata": {"labels": own_labels, "resourceVersion": volume["metadata"]["resourceVersion"]},
         "spec": {
-            "persistentVolumeReclaimPolicy": _former_policy(volume) or "Delete",
+            # Stated again, as somebody may have changed it: the volume is Released now.
+            "persistentVolumeReclaimPolicy": "Retain",
             "claimRef": {
                 "apiVersion": "v1",
                 "kind": "PersistentVolumeClaim",
@@ -118,6 +165,18 @@ def _given_to(target: JSONObject, volume: JSONObject) -> JSONObject:
                 "resourceVersion": None,
             },
         },
+    }
+
+
+def _settled(volume: JSONObject, policy: str) -> JSONObject:
+    """The last patch of a volume, valid only for the state that was read: its policy, and no marks."""
+    return {
+        "metadata": {
+            "labels": {FILLED_BY: None},
+            "annotations": {FORMER_POLICY: None},
+            "resourceVersion": volume["metadata"]["resourceVersion"],
+        },
+        "spec": {"persistentVolumeReclaimPolicy": policy or "Delete"},
     }
 
 

@@ -9,7 +9,7 @@ import pytest
 from pinnace.api import labels
 from pinnace.api.objects import JSONObject, text
 from pinnace.api.values.times import format_time
-from pinnace.controllers.data_movement import POD_GONE, Downloads, MovementReconciler, Uploads
+from pinnace.controllers.data_movement import POD_GONE, SETTLE_SECONDS, Downloads, MovementReconciler, Uploads
 from pinnace.controllers.shared.scope import Scope
 from pinnace.csi.movement.exposing import Exposer
 from pinnace.csi.movement.objects import FINALIZER, TIMEOUT_SECONDS
@@ -81,6 +81,8 @@ class Stage:
             {"metadata": {"name": "data"}, "spec": {**spec, "selector": {"matchLabels": AWAITED}}},
         )
         self.agent_arguments: list[str] = []
+        self.policy = "Delete"
+        self.binds = True
         self.resource = DATA_DOWNLOADS
         exposer = Exposer(self.scope.client, OURS)
         self.exposer, self.repositories = exposer, cast(Repositories, NoRepositories())
@@ -181,27 +183,51 @@ class Stage:
         """Bind claims, start pods, make snapshots ready, delete released volumes."""
         claim = self.api.peek(PERSISTENT_VOLUME_CLAIMS, OURS, "d")
         if claim is not None and "volumeName" not in claim["spec"]:
-            claim["spec"]["volumeName"] = "pv"
+            claim["spec"]["volumeName"], claim["status"] = "pv", {"phase": "Bound"}
             self.api.store(PERSISTENT_VOLUME_CLAIMS, OURS, claim)
             reference = {"namespace": OURS, "name": "d", "uid": claim["metadata"]["uid"]}
-            spec = {"persistentVolumeReclaimPolicy": "Delete", "claimRef": reference}
-            self.api.add_new(PERSISTENT_VOLUMES, "", {"metadata": {"name": "pv"}, "spec": spec})
+            spec = {"persistentVolumeReclaimPolicy": self.policy, "claimRef": reference}
+            body = {"metadata": {"name": "pv"}, "spec": spec, "status": {"phase": "Bound"}}
+            self.api.add_new(PERSISTENT_VOLUMES, "", body)
         pod = self.api.peek(PODS, OURS, "d")
         if pod is not None and "status" not in pod:
             pod["spec"]["nodeName"], pod["status"] = NODE, {"phase": "Running"}
             self.api.store(PODS, OURS, pod)
-        volume = self.api.peek(PERSISTENT_VOLUMES, "", "pv")
-        if volume is not None:
-            spec, target = volume["spec"], self.api.peek(PERSISTENT_VOLUME_CLAIMS, SHOP, "data")
-            if target is not None and spec["claimRef"]["uid"] == target["metadata"]["uid"]:
-                target["spec"]["volumeName"], target["status"] = "pv", {"phase": "Bound"}
-                self.api.store(PERSISTENT_VOLUME_CLAIMS, SHOP, target)
-            elif claim is None and spec["persistentVolumeReclaimPolicy"] == "Delete":
-                self.api.remove(PERSISTENT_VOLUMES, "", "pv")
+        self.provisioner_acts()
+        self.volume_is_bound_or_released()
+        self.provisioner_acts()
         made = self.api.peek(KINDS.snapshots, OURS, "d")
         if made is not None and "status" not in made:
             made["status"] = {"readyToUse": True, "restoreSize": "1Gi"}
             self.api.store(KINDS.snapshots, OURS, made)
+
+    def provisioner_acts(self) -> None:
+        """Delete a volume that is seen Released with the policy Delete, as all external provisioners do."""
+        volume = self.api.peek(PERSISTENT_VOLUMES, "", "pv")
+        if volume is None or text(volume, "spec", "persistentVolumeReclaimPolicy") != "Delete":
+            return
+        if text(volume, "status", "phase") == "Released":
+            self.api.remove(PERSISTENT_VOLUMES, "", "pv")
+
+    def volume_is_bound_or_released(self) -> None:
+        """Take one step of the controller of volumes: the volume is Bound before its claim is."""
+        volume = self.api.peek(PERSISTENT_VOLUMES, "", "pv")
+        if volume is None:
+            return
+        owner = volume["spec"]["claimRef"]
+        claim = self.api.peek(PERSISTENT_VOLUME_CLAIMS, owner["namespace"], owner["name"])
+        if claim is None or claim["metadata"]["uid"] != owner["uid"]:
+            self.set_phase(volume, "Released")
+        elif text(volume, "status", "phase") != "Bound":
+            if self.binds:
+                self.set_phase(volume, "Bound")
+        elif text(claim, "status", "phase") != "Bound":
+            claim["spec"]["volumeName"], claim["status"] = "pv", {"phase": "Bound"}
+            self.api.store(PERSISTENT_VOLUME_CLAIMS, owner["namespace"], claim)
+
+    def set_phase(self, volume: JSONObject, phase: str) -> None:
+        if text(volume, "status", "phase") != phase:
+            self.api.store(PERSISTENT_VOLUMES, "", {**volume, "status": {"phase": phase}})
 
     def temporary(self) -> list[str]:
         """What was made in the server's namespace, and the contents of snapshots."""
@@ -215,7 +241,10 @@ def stage(tmp_path: Any) -> Stage:
     return Stage(tmp_path)
 
 
-async def test_a_download_fills_a_new_volume_and_gives_it_to_the_claim(stage: Stage) -> None:
+@pytest.mark.found("V15")
+@pytest.mark.parametrize("policy", ["Delete", "Retain"])
+async def test_a_download_fills_a_new_volume_and_gives_it_to_the_claim(stage: Stage, policy: str) -> None:
+    stage.policy = policy
     stage.add_download()
     await stage.until("Prepared")
     assert stage.obj["status"]["node"] == NODE
@@ -233,13 +262,99 @@ async def test_a_download_fills_a_new_volume_and_gives_it_to_the_claim(stage: St
     assert claim is not None
     assert volume is not None
     assert claim["spec"]["volumeName"] == "pv"
-    assert volume["spec"]["persistentVolumeReclaimPolicy"] == "Delete"
+    assert volume["spec"]["persistentVolumeReclaimPolicy"] == policy
     assert volume["metadata"]["labels"] == AWAITED
     assert FORMER_POLICY not in volume["metadata"]["annotations"]
     assert FILLED_BY not in volume["metadata"]["labels"]
     assert stage.temporary() == []
 
 
+@pytest.mark.found("V15")
+async def test_a_filled_volume_is_kept_until_it_is_bound_to_its_claim(stage: Stage) -> None:
+    stage.binds = False
+    stage.add_download()
+    await stage.until("Prepared")
+    stage.transfer()
+    for _ in range(20):
+        await stage.step()
+
+    volume = stage.api.peek(PERSISTENT_VOLUMES, "", "pv")
+
+    assert volume is not None
+    assert (volume["status"]["phase"], volume["spec"]["persistentVolumeReclaimPolicy"]) == (
+        "Released",
+        "Retain",
+    )
+    assert volume["spec"]["claimRef"]["uid"] == stage.claim["metadata"]["uid"]
+    assert FINALIZER in stage.obj["metadata"]["finalizers"], "the operation has not ended"
+    stage.binds = True
+    await stage.until_over()
+    volume = stage.api.peek(PERSISTENT_VOLUMES, "", "pv")
+    assert volume is not None
+    assert volume["spec"]["persistentVolumeReclaimPolicy"] == "Delete"
+
+
+@pytest.mark.found("V15")
+async def test_a_filled_volume_whose_claim_is_not_bound_in_time_is_kept_and_named(stage: Stage) -> None:
+    stage.binds = False
+    stage.add_download()
+    await stage.until("Prepared")
+    stage.transfer()
+    for _ in range(20):
+        await stage.step()
+    stage.clock.advance(timedelta(seconds=SETTLE_SECONDS + 1))
+
+    await stage.until_over()
+    stage.cluster_acts()
+
+    assert stage.phase == "Failed"
+    assert "the PersistentVolume pv has it" in stage.obj["status"]["message"]
+    volume = stage.api.peek(PERSISTENT_VOLUMES, "", "pv")
+    assert volume is not None
+    assert volume["spec"]["persistentVolumeReclaimPolicy"] == "Retain"
+    assert stage.temporary() == []
+
+
+@pytest.mark.parametrize(("policy", "stays"), [("Delete", False), ("Retain", True)])
+@pytest.mark.found("V15")
+async def test_a_volume_whose_claim_was_deleted_after_it_got_it_goes_the_way_of_its_policy(
+    stage: Stage, policy: str, stays: bool
+) -> None:
+    stage.policy, stage.binds = policy, False
+    stage.add_download()
+    await stage.until("Prepared")
+    stage.transfer()
+    for _ in range(20):
+        await stage.step()
+    stage.api.remove(PERSISTENT_VOLUME_CLAIMS, SHOP, "data")
+
+    await stage.until_over()
+    stage.cluster_acts()
+
+    assert stage.phase == "Failed"
+    assert (stage.api.peek(PERSISTENT_VOLUMES, "", "pv") is not None) is stays
+
+
+@pytest.mark.found("V15")
+async def test_a_claim_in_the_namespace_of_the_server_keeps_its_volume_too(stage: Stage) -> None:
+    """It is told from the temporary claim by its name."""
+    stage.binds = False
+    spec = {**stage.claim["spec"]}
+    stage.api.add_new(PERSISTENT_VOLUME_CLAIMS, OURS, {"metadata": {"name": "data"}, "spec": spec})
+    stage.add_download(targetVolume={"namespace": OURS, "pvc": "data", "pv": ""})
+    await stage.until("Prepared")
+    stage.transfer()
+    for _ in range(20):
+        await stage.step()
+    stage.clock.advance(timedelta(seconds=SETTLE_SECONDS + 1))
+
+    await stage.until_over()
+    stage.cluster_acts()
+
+    assert stage.api.peek(PERSISTENT_VOLUMES, "", "pv") is not None
+
+
+@pytest.mark.found("V15")
 @pytest.mark.parametrize("outcome", ["Completed", "Failed"])
 @pytest.mark.parametrize("what", ["download", "upload"])
 @pytest.mark.parametrize("order", ["before", "after"])
@@ -273,7 +388,11 @@ async def test_a_server_that_dies_at_any_write_is_followed_by_one_that_ends_the_
         claim = stage.api.peek(PERSISTENT_VOLUME_CLAIMS, SHOP, "data")
         assert claim is not None
         assert ("volumeName" in claim["spec"]) == (outcome == "Completed" and what == "download"), number
-        assert (stage.api.peek(PERSISTENT_VOLUMES, "", "pv") is None) == ("volumeName" not in claim["spec"])
+        volume = stage.api.peek(PERSISTENT_VOLUMES, "", "pv")
+        assert (volume is None) == ("volumeName" not in claim["spec"]), number
+        if volume is not None:
+            assert volume["spec"]["persistentVolumeReclaimPolicy"] == "Delete", number
+            assert FORMER_POLICY not in volume["metadata"]["annotations"], number
         if left[0] > 0:
             return
     raise AssertionError("there are more writes than were tried")
