@@ -90,7 +90,9 @@ class SnapshotClaim:
         return ResourceSelector(included_resources=("persistentvolumeclaims",))
 
     async def execute(self, item: JSONObject, backup: Backup) -> Answer:
-        """Create the snapshot and annotate the claim with it; nothing for claims that need none.
+        """Create the snapshot and annotate the claim with it.
+
+        A claim that needs none loses what an earlier backup noted on it.
 
         Raises:
             CSIError, KubeError: the snapshot that the claim needs could not be taken.
@@ -98,6 +100,7 @@ class SnapshotClaim:
         fields = _fields(item)
         snapshot = await self.take(item, backup)
         if snapshot is None:
+            csi.forget_snapshot(item)
             return item, NOTHING_MORE
         # The filters of the backup are for snapshots of users; this one is the volume's data. (BEY 4.4)
         item["metadata"].setdefault("annotations", {})[labels.MUST_INCLUDE_ADDITIONAL_ITEMS] = "true"

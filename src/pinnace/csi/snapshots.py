@@ -12,7 +12,7 @@ from typing import Final, Self
 import msgspec
 
 from pinnace.api import labels
-from pinnace.api.objects import JSONObject
+from pinnace.api.objects import JSONObject, mapping, text
 from pinnace.api.values.quantities import parse_quantity, size_quantity
 from pinnace.api.values.times import parse_time
 from pinnace.api.velero.backup import Backup
@@ -39,6 +39,8 @@ _OF_THE_OLD_CLAIM: Final = (
 )
 """Annotations of a claim about its old volume; all others are the user's. (docs/spec: SRV 18.2, defect c)"""
 
+_OF_THE_BACKUP: Final = (labels.VOLUME_SNAPSHOT_NAME, labels.DATA_UPLOAD_NAME, labels.BACKUP_NAME)
+"""Annotations of a stored claim that say what its backup saved, which is not true of a later backup."""
 
 _NOTES: Final = frozenset(
     {
@@ -168,6 +170,17 @@ def annotate_claim(claim: JSONObject, snapshot: str, backup: str) -> None:
     metadata["labels"] = {**labels_of(claim), **short}
 
 
+def forget_snapshot(claim: JSONObject) -> None:
+    """Remove, in place, what an earlier backup noted on a claim, as a restore would trust it.
+
+    The label with the backup's name stays: a restore puts it on every object.
+    """
+    annotations, own_labels = mapping(claim, "metadata", "annotations"), mapping(claim, "metadata", "labels")
+    for name in _OF_THE_BACKUP:
+        annotations.pop(name, None)
+    own_labels.pop(labels.VOLUME_SNAPSHOT_NAME, None)
+
+
 def remove_annotations(snapshot: JSONObject) -> None:
     """Remove, in place, annotations that a user wrote: a restore would trust them.
 
@@ -217,13 +230,22 @@ def secret_named_by(obj: JSONObject, prefix: str) -> tuple[str, str] | None:
 def snapshot_of_claim(claim: JSONObject, backup: str) -> str:
     """The snapshot that a backup made of a stored claim; empty if it made none.
 
-    A claim that was restored from a snapshot keeps the annotation, which then names another backup.
+    A claim that was restored from a snapshot keeps what was noted on it, by which it then names another
+    backup. Later versions overwrite the labels only, and leave older annotations beside them. (BEY 6.6)
     """
-    notes = annotations_of(claim)
-    if notes.get(labels.BACKUP_NAME, backup) != backup:
-        return ""
-    # Later versions leave a label only. (docs/spec: BEY 6.6)
-    return notes.get(labels.VOLUME_SNAPSHOT_NAME) or labels_of(claim).get(labels.VOLUME_SNAPSHOT_NAME) or ""
+    notes, marks = annotations_of(claim), labels_of(claim)
+    noted, marked = notes.get(labels.BACKUP_NAME), marks.get(labels.BACKUP_NAME)
+    by_note, by_mark = notes.get(labels.VOLUME_SNAPSHOT_NAME), marks.get(labels.VOLUME_SNAPSHOT_NAME)
+    is_marked = marked in (backup, labels.label_value(backup))
+    if noted == backup or (noted is None and (is_marked or marked is None)):
+        return by_note or by_mark or ""
+    return by_mark or by_note or "" if is_marked else ""
+
+
+def source_snapshot(claim: JSONObject) -> str:
+    """The VolumeSnapshot that a claim is made of; empty if it is made of none."""
+    sources = (mapping(claim, "spec", key) for key in ("dataSource", "dataSourceRef"))
+    return next((text(each, "name") for each in sources if each.get("kind") == "VolumeSnapshot"), "")
 
 
 def provision_from(claim: JSONObject, snapshot: JSONObject) -> None:
@@ -232,7 +254,8 @@ def provision_from(claim: JSONObject, snapshot: JSONObject) -> None:
     Raises:
         CSIError: the size of the snapshot or the claim is not valid.
     """
-    kept = {name: value for name, value in annotations_of(claim).items() if name not in _OF_THE_OLD_CLAIM}
+    old = {*_OF_THE_OLD_CLAIM, *_OF_THE_BACKUP}
+    kept = {name: value for name, value in annotations_of(claim).items() if name not in old}
     claim["metadata"]["annotations"] = kept
     spec = claim["spec"]
     notes = annotations_of(snapshot)

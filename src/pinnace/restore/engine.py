@@ -307,7 +307,6 @@ class RestoreEngine:
     def _new_volumes(
         self, request: RestoreRequest, pod_volumes: PodVolumeCatalogue, volume_data: VolumeDataKeeper
     ) -> VolumePreparer:
-        wanted = request.restore.spec.restore_pvs is not False
         return VolumePreparer(
             self._target,
             restore=request.restore,
@@ -315,9 +314,7 @@ class RestoreEngine:
             saved=SavedVolumes(
                 snapshots=request.snapshots,
                 pod_volumes=pod_volumes,
-                claims_with_data=frozenset(volume_data.lost)
-                | frozenset(volume_data.moved)
-                | (frozenset(volume_data.can.csi_claims) if wanted else frozenset()),
+                claims_with_data=volume_data.claims_with_new_volumes,
             ),
             restorer=self._helpers.volume_restorer,
         )

@@ -10,10 +10,12 @@ import pytest
 from pinnace.api import labels
 from pinnace.api.objects import JSONObject
 from pinnace.csi import objects as csi_objects
+from pinnace.csi.snapshots import FEATURE
 from pinnace.kube.errors import NotFound
 from pinnace.kube.resources import (
     BACKUPS,
     NAMESPACES,
+    PERSISTENT_VOLUME_CLAIMS,
     PERSISTENT_VOLUMES,
 )
 from pinnace.operations.snapshots import create_contents
@@ -136,7 +138,8 @@ async def test_a_snapshot_that_exists_is_left_alone(csi_app: CSIApp) -> None:
     assert await _names(csi_app) == before
 
 
-async def test_without_the_wish_for_volumes_no_snapshot_is_used(csi_app: CSIApp) -> None:
+@pytest.mark.found("S1")
+async def test_without_the_wish_for_volumes_neither_snapshot_nor_old_volume_is_used(csi_app: CSIApp) -> None:
     await csi_app.bench.back_up("b1", **csi_app.of())
     await csi_app.lose()
     await eventually(lambda: _has_contents(csi_app, 0))
@@ -146,7 +149,53 @@ async def test_without_the_wish_for_volumes_no_snapshot_is_used(csi_app: CSIApp)
     assert status["phase"] == "Completed", await csi_app.bench.results("r1")
     assert await csi_app.snapshots() == []
     assert await csi_app.contents() == []
-    assert "dataSource" not in (await csi_app.claim())["spec"]
+    assert {"dataSource", "volumeName"}.isdisjoint((await csi_app.claim())["spec"])
+    with pytest.raises(NotFound):  # two clusters would use one disk
+        await csi_app.client.get(PERSISTENT_VOLUMES, csi_app.named("data"))
+
+
+@pytest.mark.found("S1")
+async def test_a_copy_without_volumes_beside_the_original_does_not_name_its_volume(csi_app: CSIApp) -> None:
+    await csi_app.bench.back_up("b1", **csi_app.of())
+    other = f"{csi_app.namespace}-copy"
+    try:
+        mapping = {csi_app.namespace: other}
+        status = await csi_app.bench.restore("r1", "b1", restorePVs=False, namespaceMapping=mapping)
+
+        assert status["phase"] == "Completed", await csi_app.bench.results("r1")
+        assert "volumeName" not in (await csi_app.claim(namespace=other))["spec"]
+    finally:
+        await csi_app.client.delete(NAMESPACES, other)
+
+
+@pytest.mark.found("V20")
+@pytest.mark.parametrize(
+    "features", [frozenset[str](), frozenset({FEATURE})], ids=["saved with it off", "on"]
+)
+async def test_what_an_earlier_restore_left_on_a_claim_does_not_stop_the_next(
+    csi_app: CSIApp, features: frozenset[str]
+) -> None:
+    """The labels are those that Velero 1.18 leaves; the snapshot that they name is long gone."""
+    left = {
+        labels.BACKUP_NAME: "v-plain",
+        labels.RESTORE_NAME: "r0",
+        labels.VOLUME_SNAPSHOT_NAME: "velero-imm-686b5",
+    }
+    patch = {"metadata": {"labels": left}}
+    await csi_app.client.patch(PERSISTENT_VOLUME_CLAIMS, "data", patch, csi_app.namespace)
+    with_feature = csi_app.bench.scope
+    csi_app.bench.scope = replace(with_feature, features=features)
+    status = await csi_app.bench.back_up("b1", **csi_app.of(snapshotVolumes=False))
+    assert status["phase"] == "Completed"
+    claim = await csi_app.stored(f"persistentvolumeclaims/namespaces/{csi_app.namespace}/data")
+    assert (labels.VOLUME_SNAPSHOT_NAME in claim["metadata"]["labels"]) is not bool(features)
+    await csi_app.lose()
+    csi_app.bench.scope = with_feature
+
+    status = await csi_app.bench.restore("r1", "b1")
+
+    assert (status["phase"], status.get("errors", 0)) == ("Completed", 0), await csi_app.bench.results("r1")
+    assert labels.VOLUME_SNAPSHOT_NAME not in (await csi_app.claim())["metadata"]["labels"]
 
 
 async def test_with_the_feature_off_the_claim_is_an_error_and_stays_unbound(csi_app: CSIApp) -> None:

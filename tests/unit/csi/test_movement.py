@@ -68,8 +68,14 @@ async def test_the_stored_claim_names_its_data_upload() -> None:
     ]
 
 
-async def test_a_claim_that_is_not_moved_does_not_name_the_upload_of_an_earlier_backup() -> None:
-    old = {"who": "me", labels.DATA_UPLOAD_NAME: "server/b0-x"}
+@pytest.mark.found("V20")
+async def test_a_claim_that_is_not_moved_names_nothing_of_an_earlier_backup() -> None:
+    old = {
+        "who": "me",
+        labels.DATA_UPLOAD_NAME: "server/b0-x",
+        labels.VOLUME_SNAPSHOT_NAME: "velero-data-0",
+        labels.BACKUP_NAME: "b0",
+    }
 
     annotations, output = await move(World(takes=False), old)
 

@@ -34,12 +34,14 @@ def snapshot(*, backup: str = "backup-1", handle: str = "snap-1", of: str = "dat
     )
 
 
+@pytest.mark.found("S1")
 @pytest.mark.parametrize(
     ("features", "restore_pvs", "item", "restored"),
     [
         ({"EnableCSI"}, None, snapshot(), False),
         (set(), None, snapshot(), False),
-        ({"EnableCSI"}, False, snapshot(), True),
+        ({"EnableCSI"}, False, snapshot(), False),
+        (set(), False, snapshot(), False),
         ({"EnableCSI"}, None, snapshot(backup="another"), True),
         ({"EnableCSI"}, None, snapshot(handle=""), True),
         ({"EnableCSI"}, None, snapshot(of="other"), True),
@@ -48,6 +50,7 @@ def snapshot(*, backup: str = "backup-1", handle: str = "snap-1", of: str = "dat
         "a snapshot of it",
         "a snapshot that cannot be restored from",
         "no volumes wanted",
+        "no volumes wanted, and the feature is off",
         "another backup's",
         "never made",
         "of another claim",

@@ -198,6 +198,7 @@ def test_an_invalid_size_is_an_error() -> None:
         csi.provision_from(claim(), restored("big"))
 
 
+@pytest.mark.found("V20")
 @pytest.mark.parametrize(
     ("notes", "marks", "found"),
     [
@@ -206,14 +207,50 @@ def test_an_invalid_size_is_an_error() -> None:
         ({labels.VOLUME_SNAPSHOT_NAME: "s", labels.BACKUP_NAME: "older"}, {}, ""),
         ({labels.VOLUME_SNAPSHOT_NAME: "s"}, {}, "s"),
         ({}, {labels.VOLUME_SNAPSHOT_NAME: "s"}, "s"),
+        ({}, {labels.VOLUME_SNAPSHOT_NAME: "s", labels.BACKUP_NAME: "b1"}, "s"),
+        ({}, {labels.VOLUME_SNAPSHOT_NAME: "s", labels.BACKUP_NAME: "older"}, ""),
+        (
+            {labels.VOLUME_SNAPSHOT_NAME: "s"},
+            {labels.VOLUME_SNAPSHOT_NAME: "s", labels.BACKUP_NAME: "older"},
+            "",
+        ),
+        (
+            {labels.VOLUME_SNAPSHOT_NAME: "old", labels.BACKUP_NAME: "older"},
+            {labels.VOLUME_SNAPSHOT_NAME: "s", labels.BACKUP_NAME: "b1"},
+            "s",
+        ),
+        ({labels.VOLUME_SNAPSHOT_NAME: "old", labels.BACKUP_NAME: "older"}, {labels.BACKUP_NAME: "b2"}, ""),
+        ({labels.VOLUME_SNAPSHOT_NAME: "s", labels.BACKUP_NAME: "b1"}, {labels.BACKUP_NAME: "b2"}, "s"),
     ],
-    ids=["no note", "noted", "noted by another backup", "noted without a backup", "labelled"],
+    ids=[
+        "no note",
+        "noted",
+        "noted by another backup",
+        "noted without a backup",
+        "labelled",
+        "labelled by this backup",
+        "labelled by another backup",
+        "labelled by another backup and noted without one",
+        "labelled over the note of another backup",
+        "noted and labelled by others",
+        "noted, and labelled by a restore",
+    ],
 )
 def test_the_snapshot_of_a_claim_is_that_of_its_backup(
     notes: JSONObject, marks: JSONObject, found: str
 ) -> None:
     item = {"metadata": {"name": "data", "annotations": notes, "labels": marks}}
     assert csi.snapshot_of_claim(item, "b1") == found
+
+
+@pytest.mark.found("V20")
+def test_a_restored_claim_keeps_no_note_of_the_backup_that_it_came_from() -> None:
+    notes = {labels.VOLUME_SNAPSHOT_NAME: "s", labels.BACKUP_NAME: "b1", labels.DATA_UPLOAD_NAME: "velero/b1"}
+    item = claim(metadata={"annotations": {**notes, "mine": "kept"}})
+
+    csi.provision_from(item, restored())
+
+    assert item["metadata"]["annotations"] == {"mine": "kept"}
 
 
 def stored_snapshot(**notes: str) -> JSONObject:

@@ -107,6 +107,7 @@ class MoveClaim:
             return BackupItemOutput(item=changed, additional_items=more)
         snapshot = await self._snapshots.take(item, backup)
         if snapshot is None:
+            csi.forget_snapshot(item)
             return BackupItemOutput(item=item)
         found, content = await self._taken.wait_and_keep(snapshot)
         body = new_upload(backup, item, found, content)

@@ -12,7 +12,7 @@ import msgspec
 
 from pinnace.aio.timing import poll
 from pinnace.api import labels
-from pinnace.api.objects import JSONObject, text
+from pinnace.api.objects import JSONObject, mapping, text
 from pinnace.api.pod_volume_catalogue import PodVolumeCatalogue
 from pinnace.api.velero.backup import Backup
 from pinnace.api.velero.restore import Restore
@@ -167,10 +167,11 @@ class VolumePreparer:
             has_csi_snapshot=self._has_csi_snapshot(spec),
         )
         if snapshot is not None:
-            return await self._from_snapshot(ref, volume, snapshot)
+            return await self._from_snapshot(ref, volume, snapshot, results)
         if source is VolumeSource.AS_IT_IS:
             self._remap_claim(spec)
             clear_binding_info(volume)
+            await self._warn_of_old_storage(ref, volume, results)
             return volume
         self._log.info(
             "Dynamically re-provisioning persistent volume", name=ref.name, reason=source.name.lower()
@@ -197,6 +198,31 @@ class VolumePreparer:
         if found is None:
             results.warnings.add(ref.target_namespace, f"{ref.id} was not restored: {why}; {what}")
 
+    async def _warn_of_old_storage(self, ref: ItemRef, volume: JSONObject, results: Results) -> None:
+        """Warn of a volume that comes back though none is wanted, and of one that another claim has."""
+        claim = volume["spec"].get("claimRef") or {}
+        is_mapped = bool(claim) and claim.get("namespace") in self._mapping.values()
+        if self._is_asked_for and not is_mapped:
+            return
+        try:
+            found = await _get_or_none(self._client, PERSISTENT_VOLUMES, ref.name)
+        except KubeError:
+            found = None  # a needless warning is better than none
+        if found is None:
+            if not self._is_asked_for:
+                results.warnings.add(ref.target_namespace, _of_old_storage(ref, volume))
+            return
+        user = mapping(found, "spec", "claimRef")
+        wanted = text(claim, "namespace"), text(claim, "name")
+        has_it = text(user, "namespace"), text(user, "name")
+        if is_mapped and text(found, "status", "phase") == "Bound" and has_it != wanted:
+            results.warnings.add(
+                ref.target_namespace,
+                f"claim {'/'.join(wanted)} cannot be bound: its volume {ref.name} exists and belongs to claim"
+                f" {'/'.join(has_it)}, and the backup has no data of which a copy could be made. To get a new"
+                " and empty volume, delete the claim and create it without volumeName",
+            )
+
     def _has_pod_volume_backup(self, ref: ItemRef, spec: JSONObject) -> bool:
         claim = spec.get("claimRef") or {}
         backups = self._pod_volumes.of_claim(claim.get("namespace", ""), claim.get("name", ""))
@@ -212,14 +238,16 @@ class VolumePreparer:
         claim = spec.get("claimRef") or {}
         return (claim.get("namespace", ""), claim.get("name", "")) in self._claims_with_data
 
-    async def _from_snapshot(self, ref: ItemRef, volume: JSONObject, snapshot: VolumeSnapshot) -> JSONObject:
+    async def _from_snapshot(
+        self, ref: ItemRef, volume: JSONObject, snapshot: VolumeSnapshot, results: Results
+    ) -> JSONObject:
         """Case A of the table."""
         rename = await self._must_rename(ref, volume["spec"])
         self._remap_claim(volume["spec"])
         if not rename and not await self._is_wanted(ref):
             return volume
         clear_binding_info(volume)
-        volume = await self._make_volume(ref, volume, snapshot)
+        volume = await self._make_volume(ref, volume, snapshot, results)
         new_name = volume["metadata"]["name"]
         if new_name == ref.name and rename:
             new_name = f"velero-clone-{self._new_uuid()}"
@@ -288,13 +316,12 @@ class VolumePreparer:
             return _InCluster.TERMINATING
         return _InCluster.IN_USE
 
-    async def _make_volume(self, ref: ItemRef, volume: JSONObject, snapshot: VolumeSnapshot) -> JSONObject:
-        """The volume made from its snapshot; unchanged if volumes are not restored."""
+    async def _make_volume(
+        self, ref: ItemRef, volume: JSONObject, snapshot: VolumeSnapshot, results: Results
+    ) -> JSONObject:
+        """The volume made from its snapshot; unchanged, with a warning, if volumes are not restored."""
         if not self._wants_volumes:
-            self._log.warning(
-                "Restoring a persistent volume that points at the original storage: volumes are not restored",
-                name=ref.name,
-            )
+            results.warnings.add(ref.target_namespace, _of_old_storage(ref, volume))
             return volume
         try:
             if self._restorer is None:
@@ -321,6 +348,16 @@ async def _get_or_none(
         return await client.get(resource, name, namespace or None)
     except NotFound:
         return None
+
+
+def _of_old_storage(ref: ItemRef, volume: JSONObject) -> str:
+    """The warning of a volume that points at the storage it had in the old cluster."""
+    driver, handle = text(volume, "spec", "csi", "driver"), text(volume, "spec", "csi", "volumeHandle")
+    storage = f"its old storage, {handle} of {driver}" if driver else "its old storage"
+    return (
+        f"{ref.id} comes back without its data from a snapshot, and points at {storage}. If something else"
+        " still uses that storage, delete the claim and the volume before a pod starts"
+    )
 
 
 def _is_deleting(item: JSONObject) -> bool:

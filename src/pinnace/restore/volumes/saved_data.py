@@ -24,6 +24,7 @@ from pinnace.archive.errors import ArchiveError
 from pinnace.archive.reader import ArchiveIndex
 from pinnace.csi.movement.objects import MovedVolume
 from pinnace.csi.movement.stored import NotMoved, moved_volumes
+from pinnace.csi.snapshots import SNAPSHOTS, forget_snapshot, snapshot_of_claim, source_snapshot
 from pinnace.restore.metadata import clear_binding_info
 from pinnace.restore.results import Results
 from pinnace.restore.selection.reading import ItemRef
@@ -34,6 +35,7 @@ Claim = tuple[str, str]
 """Namespace in the backup, and name."""
 
 _DATA_UPLOADS: Final = "datauploads.velero.io"
+_SOURCES: Final = ("dataSource", "dataSourceRef")
 _WITH_VELERO: Final = "restore it with Velero"
 _WITH_NODE_AGENTS: Final = (
     "restore it with a server that has node agents (`pinnace install`, with --use-node-agent; then"
@@ -101,7 +103,7 @@ def lost_claims(
                         advice="restore the snapshot with the tools of the storage system",
                     )
         moved = _moved_volumes(saved, archive)
-        for claim in _moved_claims(saved, archive):
+        for claim in _moved_claims(saved, archive, restore.spec.backup_name):
             loss = _moved_loss(moved.get(claim), can)
             if loss is not None:
                 found[claim] = loss
@@ -123,6 +125,18 @@ def lost_claims(
             if loss is not None:
                 found[(backup.spec.pod.namespace, name)] = loss
     return {claim: loss for claim, loss in found.items() if claim[1]}
+
+
+def snapshotted_claims(
+    saved: SavedData, archive: ArchiveIndex, restore: Restore, can: Abilities
+) -> frozenset[Claim]:
+    """The claims whose data is in CSI snapshots or was moved, whether or not it can be restored.
+
+    Their old volumes are never restored: two clusters would use one disk.
+    """
+    of_infos = {info.claim for info in saved.infos if info.backup_method == BackupMethod.CSI_SNAPSHOT}
+    found = of_infos.union(can.csi_claims, _moved_claims(saved, archive, restore.spec.backup_name))
+    return frozenset(claim for claim in found if claim[1])
 
 
 def restorable_moved(
@@ -188,9 +202,12 @@ def _csi_is_off(handle: str) -> DataLoss:
     )
 
 
-def _moved_claims(saved: SavedData, archive: ArchiveIndex) -> Iterable[Claim]:
+def _moved_claims(saved: SavedData, archive: ArchiveIndex, backup: str) -> Iterable[Claim]:
     yield from moved_claims(saved.infos, saved.operations)
     for upload in _stored(archive, _DATA_UPLOADS):
+        maker = mapping(upload, "metadata", "labels").get(labels.BACKUP_NAME)
+        if maker is not None and maker != labels.label_value(backup):
+            continue  # a backup of the server's namespace has those of other backups too
         spec = upload.get("spec")
         if isinstance(spec, dict) and spec.get("sourcePVC"):
             yield str(spec.get("sourceNamespace") or ""), str(spec["sourcePVC"])
@@ -242,6 +259,12 @@ class VolumeDataKeeper(msgspec.Struct):
     restore: Restore
     moved: dict[Claim, MovedVolume] = msgspec.field(default_factory=dict)
     """The moved data that is restored."""
+    snapshotted: frozenset[Claim] = frozenset()
+    """The result of `snapshotted_claims`."""
+    has_records: bool = False
+    """Whether the backup has a record of each volume whose data it has."""
+    brings_snapshot: Callable[[str, str], bool] = lambda _namespace, _name: True
+    """Whether a VolumeSnapshot of the backup is restored, by its namespace and name."""
     is_tuned: bool = False
     """Whether the restore has settings for the uploader, of which restic has none."""
     _handled: set[Claim] = msgspec.field(default_factory=set)
@@ -257,7 +280,24 @@ class VolumeDataKeeper(msgspec.Struct):
         lost = lost_claims(saved, archive, restore, can)
         wanted = restore.spec.restore_pvs is not False
         moved = restorable_moved(saved, archive, lost) if can.moved_data and wanted else {}
-        return cls(lost, saved.pod_volumes, can, accepted, restore, moved, is_tuned=is_tuned)
+        snapshotted = snapshotted_claims(saved, archive, restore, can)
+        return cls(
+            lost,
+            saved.pod_volumes,
+            can,
+            accepted,
+            restore,
+            moved,
+            snapshotted,
+            has_records=bool(saved.infos),
+            brings_snapshot=partial(_brings_snapshot, archive, restore.spec.backup_name),
+            is_tuned=is_tuned,
+        )
+
+    @property
+    def claims_with_new_volumes(self) -> frozenset[Claim]:
+        """The claims that must not be bound to their old volumes."""
+        return self.snapshotted.union(self.lost)
 
     async def prepare_claim(self, ref: ItemRef, claim: JSONObject, exists: Exists, results: Results) -> None:
         """Change a claim whose data is lost, in place, so that it stays unbound and no pod uses it."""
@@ -265,10 +305,24 @@ class VolumeDataKeeper(msgspec.Struct):
         if labels.DYNAMIC_PV_RESTORE in mapping(claim, "spec", "selector", "matchLabels"):
             if await exists():
                 return
-            _stop_waiting(claim)
+            _stop_waiting(claim, labels.DYNAMIC_PV_RESTORE)
+        if labels.AWAITS_VOLUME_DATA in mapping(claim, "spec", "selector", "matchLabels"):
+            if await exists():
+                return
+            self._warn_of_waiting(ref, claim, results)
+        if self._is_of_another_backup(key, claim):
+            if await exists():
+                return
+            forget_snapshot(claim)
+            if self._is_made_of_nothing(key, claim):
+                for name in _SOURCES:
+                    claim["spec"].pop(name, None)
         if key in self.moved and not await exists():
             _forget_volume(claim)
             wait_for_data(self.restore, ref, claim)
+            return
+        if key in self.snapshotted and self.restore.spec.restore_pvs is False and not await exists():
+            _forget_volume(claim)  # the user wants no volumes: the claim gets a new and empty one
             return
         loss = self.lost.get(key)
         if loss is None or await exists():
@@ -287,6 +341,40 @@ class VolumeDataKeeper(msgspec.Struct):
             f" created with a selector that keeps it unbound, so that nothing starts on an empty volume:"
             f" {loss.advice}, or delete the claim and restore again; {_WITHOUT_DATA}",
         )
+
+    def _warn_of_waiting(self, ref: ItemRef, claim: JSONObject, results: Results) -> None:
+        """Warn of a claim that was waiting for its data already when it was saved."""
+        why = "an earlier restore could not bring its data back, and so the backup has none"
+        if self.accepted:
+            _stop_waiting(claim, labels.AWAITS_VOLUME_DATA)
+            results.warnings.add(ref.target_namespace, f"{ref.id} comes back empty: {why}")
+        else:
+            results.warnings.add(
+                ref.target_namespace,
+                f"{ref.id} stays unbound: {why}. Restore it from the backup that has its data;"
+                f" {_WITHOUT_DATA}",
+            )
+
+    def _is_of_another_backup(self, key: Claim, claim: JSONObject) -> bool:
+        """Whether a claim names a snapshot that is not the data that this backup has of its volume.
+
+        Restores and other tools leave such names on claims. They would hide the data of pod volumes.
+        """
+        if key in self.snapshotted or key in self.lost:
+            return False
+        has_marks = any(
+            labels.VOLUME_SNAPSHOT_NAME in mapping(claim, "metadata", group)
+            for group in ("labels", "annotations")
+        )
+        if self.pod_volumes.of_claim(*key):
+            return has_marks or self._is_made_of_nothing(key, claim)
+        is_ours = bool(has_marks and snapshot_of_claim(claim, self.restore.spec.backup_name))
+        return has_marks and (self.has_records or not is_ours)
+
+    def _is_made_of_nothing(self, key: Claim, claim: JSONObject) -> bool:
+        """Whether a claim is made of a VolumeSnapshot that does not come back, and so could not be made."""
+        source = source_snapshot(claim)
+        return bool(source) and not self.brings_snapshot(key[0], source)
 
     async def admits_pod(self, ref: ItemRef, pod: JSONObject, exists: Exists, results: Results) -> bool:
         """Whether a pod is created; one that would start without the data of a volume is left out."""
@@ -396,10 +484,10 @@ def _claim_of(pod: JSONObject, volume: str) -> str:
     return claim_name(pod, source) if source is not None else ""
 
 
-def _stop_waiting(claim: JSONObject) -> None:
-    """Remove, in place, what an earlier restore of moved data left: no driver provides for a selector."""
+def _stop_waiting(claim: JSONObject, label: str) -> None:
+    """Remove, in place, what an earlier restore left: no driver provides for a selector."""
     selector = mapping(claim, "spec", "selector")
-    selector["matchLabels"].pop(labels.DYNAMIC_PV_RESTORE)
+    selector["matchLabels"].pop(label)
     if not any(selector.values()):
         claim["spec"].pop("selector")
 
@@ -407,11 +495,15 @@ def _stop_waiting(claim: JSONObject) -> None:
 def _forget_volume(claim: JSONObject) -> None:
     """Remove, in place, all references of a claim to a volume or a snapshot."""
     clear_binding_info(claim)
-    spec = claim["spec"]
-    for key in ("volumeName", "dataSource", "dataSourceRef"):
-        spec.pop(key, None)
-    for group in ("labels", "annotations"):
-        found = claim["metadata"].get(group)
-        if isinstance(found, dict):
-            found.pop(labels.VOLUME_SNAPSHOT_NAME, None)
-            found.pop(labels.DATA_UPLOAD_NAME, None)
+    for key in ("volumeName", *_SOURCES):
+        claim["spec"].pop(key, None)
+    forget_snapshot(claim)
+
+
+def _brings_snapshot(archive: ArchiveIndex, backup: str, namespace: str, name: str) -> bool:
+    """Whether a backup has a VolumeSnapshot that is its own or a user's, not left by an earlier restore."""
+    found = _read(archive, SNAPSHOTS, namespace, name)
+    if found is None:
+        return False
+    maker = mapping(found, "metadata", "labels").get(labels.BACKUP_NAME)
+    return maker in (None, labels.label_value(backup))

@@ -157,6 +157,44 @@ async def test_a_retained_volume_follows_its_claim_into_a_mapped_namespace(harne
     assert claim_ref == {"namespace": "m1", "name": "pvc-1"}
 
 
+@pytest.mark.found("S1")
+async def test_a_retained_volume_that_comes_back_though_none_is_wanted_is_a_warning(harness: Harness) -> None:
+    csi = {"driver": "disks.example.io", "volumeHandle": "vol-1"}
+    saved = claimed(spec={"csi": csi})
+
+    results = await harness.restore(saved, restore_pvs=False)
+
+    (told,) = (text for _, text in results.warnings.messages())
+    assert "persistentvolumes/pv-1 comes back" in told
+    assert "points at its old storage, vol-1 of disks.example.io" in told
+    assert (await harness.restore(saved, restore_pvs=False)).empty  # it is there already
+
+
+@pytest.mark.found("S1")
+@pytest.mark.parametrize(
+    ("phase", "user", "is_told"),
+    [("Bound", "ns-1", True), ("Bound", "copy", False), ("Available", "ns-1", False)],
+    ids=["used by its claim", "used by the copy", "free"],
+)
+async def test_a_copy_of_a_claim_that_can_never_be_bound_is_a_warning(
+    harness: Harness, phase: str, user: str, is_told: bool
+) -> None:
+    there = volume("pv-1", spec={"claimRef": {"namespace": user, "name": "pvc-1"}}, status={"phase": phase})
+    harness.world.put(there)
+
+    results = await harness.restore(
+        claimed(), claim("pvc-1", spec={"volumeName": "pv-1"}), namespace_mapping={"ns-1": "copy"}
+    )
+
+    told = [text for _, text in results.warnings.messages() if "cannot be bound" in text]
+    assert [
+        text.startswith(
+            "claim copy/pvc-1 cannot be bound: its volume pv-1 exists and belongs to claim ns-1/pvc-1"
+        )
+        for text in told
+    ] == [True] * is_told
+
+
 @pytest.mark.spec("RST-079")
 @pytest.mark.parametrize("policy", ["Delete", "Retain"])
 async def test_a_volume_with_a_snapshot_is_made_from_it(harness: Harness, policy: str) -> None:
@@ -306,10 +344,13 @@ async def test_volumes_that_are_not_wanted_are_not_made(harness: Harness, by: st
 
     results = await harness.restore(claimed(), restore_pvs=False if by == "restore" else None)
 
-    assert results.empty
+    assert results.errors.count == 0
+    (told,) = (text for _, text in results.warnings.messages())
+    assert told.startswith(
+        "persistentvolumes/pv-1 comes back without its data from a snapshot, and points at"
+    )
     assert maker.made == []
     assert harness.world.created_of("persistentvolumes") == ["pv-1"]
-    assert harness.log.warnings == 1
 
 
 @pytest.mark.spec("RST-086")

@@ -3,6 +3,7 @@
 import copy
 from collections.abc import Mapping
 from pathlib import Path
+from typing import cast
 
 import orjson
 import pytest
@@ -14,7 +15,10 @@ from pinnace.api.pod_volume_catalogue import PodVolumeCatalogue, SavedSnapshot, 
 from pinnace.api.velero.pod_volume import PodVolumeBackup, PodVolumeBackupSpec, PodVolumeBackupStatus
 from pinnace.api.velero.restore import RestoreUploader
 from pinnace.api.volume_info import CSISnapshotInfo, PodVolumeInfo, VolumeInfo
+from pinnace.csi.restore import ProvisionClaim
+from pinnace.kube.client import KubeClient
 from pinnace.restore.request import Helpers, RestoreOptions
+from tests.support.cluster.snapshot_crds import kinds
 from tests.unit.restore.world import Harness, claim, obj, pod, volume
 
 UNBOUND = {"matchLabels": {labels.AWAITS_VOLUME_DATA: "true"}}
@@ -291,13 +295,51 @@ async def test_existing_claims_and_pods_are_left_alone(harness: Harness) -> None
     assert results.errors.count == 0
 
 
-async def test_a_restore_that_leaves_volumes_out_wants_no_moved_data(harness: Harness) -> None:
-    harness.request_fields = {"volume_infos": [moved()]}
+@pytest.mark.found("S1")
+@pytest.mark.parametrize(
+    ("fields", "files"),
+    [
+        ({"volume_infos": [moved()]}, {}),
+        ({"item_operations": [OPERATION]}, {}),
+        ({}, UPLOAD_FILE),
+        (
+            {
+                "volume_infos": [
+                    VolumeInfo(pvc_namespace="ns-1", pvc_name="data", backup_method="CSISnapshot")
+                ]
+            },
+            {},
+        ),
+    ],
+    ids=["moved, by its record", "moved, by its operation", "moved, by its DataUpload", "CSI snapshot"],
+)
+@pytest.mark.parametrize("spec", [{}, {"namespace_mapping": {"ns-1": "copy"}}], ids=["in place", "mapped"])
+@pytest.mark.parametrize("without", ["nothing", "the volume"])
+async def test_a_restore_without_volumes_brings_no_old_volume_back(
+    harness: Harness, fields: JSONObject, files: dict[str, bytes], spec: JSONObject, without: str
+) -> None:
+    harness.request_fields = fields
+    old = bound()
+    old["spec"]["dataSource"] = {"apiGroup": "snapshot.storage.k8s.io", "kind": "VolumeSnapshot", "name": "x"}
+    volumes = [volume_of()] if without == "nothing" else []
 
-    results = await harness.restore(bound(), restore_pvs=False)
+    results = await harness.restore(old, *volumes, restore_pvs=False, files=files, **spec)
 
     assert results.errors.count == 0
-    assert "selector" not in harness.world.item("persistentvolumeclaims", "ns-1", "data")["spec"]
+    assert harness.world.created_of("persistentvolumes") == []
+    namespace = "copy" if spec else "ns-1"
+    made = harness.world.item("persistentvolumeclaims", namespace, "data")["spec"]
+    assert made.keys().isdisjoint({"volumeName", "dataSource", "selector"})
+
+
+async def test_the_upload_of_another_backup_says_nothing_about_a_claim(harness: Harness) -> None:
+    """A backup of the server's namespace holds the DataUploads of others."""
+    stored = {**UPLOAD, "metadata": {"labels": {labels.BACKUP_NAME: "another"}}}
+
+    results = await harness.restore(bound(), files={next(iter(UPLOAD_FILE)): orjson.dumps(stored)})
+
+    assert results.errors.count == 0
+    assert harness.world.item("persistentvolumeclaims", "ns-1", "data")["spec"]["volumeName"] == "pv-data"
 
 
 def csi_info(handle: str = "snap-1") -> VolumeInfo:
@@ -382,3 +424,91 @@ async def test_volumes_saved_from_pods_come_back_alike_with_and_without_volume_i
 
     assert results[0] == results[1]
     assert results[0][3] == [{"of-data": SavedSnapshot("abc", uploader="kopia")}]
+
+
+STALE = {labels.BACKUP_NAME: "earlier", labels.VOLUME_SNAPSHOT_NAME: "velero-data-686b5"}
+MADE_OF = {"apiGroup": "snapshot.storage.k8s.io", "kind": "VolumeSnapshot", "name": "older"}
+
+
+def stale_claim(marks: JSONObject, notes: JSONObject) -> JSONObject:
+    """As an earlier restore leaves it."""
+    spec = {"volumeName": "pv-data", "dataSource": MADE_OF, "dataSourceRef": MADE_OF}
+    return claim("data", labels={"app": "db", **marks}, annotations={"mine": "kept", **notes}, spec=spec)
+
+
+@pytest.mark.found("V20")
+@pytest.mark.parametrize(
+    ("marks", "notes"),
+    [
+        (STALE, {}),
+        ({}, STALE),
+        (STALE, STALE),
+        ({**STALE, labels.BACKUP_NAME: "backup-1"}, {}),
+        ({}, {labels.VOLUME_SNAPSHOT_NAME: "velero-data-686b5"}),
+        ({}, {}),
+    ],
+    ids=["labels", "annotations", "both", "a backup of the same name", "no backup's name", "source only"],
+)
+async def test_the_data_of_a_pod_volume_comes_back_whatever_an_earlier_restore_left_on_its_claim(
+    harness: Harness, marks: JSONObject, notes: JSONObject
+) -> None:
+    harness.options = RestoreOptions(features={"EnableCSI"})
+    harness.actions = [ProvisionClaim(cast(KubeClient, harness.world), kinds())]
+    harness.helpers = Helpers(pod_volume_restorer=Filler())
+    data = saved("of-data", "kopia", **{labels.PVC_NAME: "data"})
+    harness.request_fields = {"pod_volume_backups": [data]}
+
+    results = await harness.restore(volume_of(), stale_claim(marks, notes), db("data"))
+
+    assert results.errors.count == 0, results.errors.namespaces
+    made = harness.world.item("persistentvolumeclaims", "ns-1", "data")
+    assert made["spec"].keys().isdisjoint({"volumeName", "dataSource", "dataSourceRef"})
+    assert labels.VOLUME_SNAPSHOT_NAME not in made["metadata"]["labels"]
+    assert made["metadata"]["annotations"] == {"mine": "kept"}
+    assert harness.world.created_of("pods") == ["ns-1/db"]
+
+
+@pytest.mark.found("V20")
+async def test_a_snapshot_that_comes_back_stays_the_source_of_its_claim(harness: Harness) -> None:
+    users = obj("VolumeSnapshot", "older", "ns-1", api_version="snapshot.storage.k8s.io/v1")
+    harness.request_fields = {"pod_volume_backups": [saved("of-data", "kopia", **{labels.PVC_NAME: "data"})]}
+    harness.helpers = Helpers(pod_volume_restorer=Filler())
+
+    await harness.restore(users, stale_claim({}, {}), db("data"))
+
+    made = harness.world.item("persistentvolumeclaims", "ns-1", "data")
+    assert made["spec"]["dataSource"] == MADE_OF
+
+
+@pytest.mark.found("V20")
+async def test_a_claim_marked_for_a_snapshot_that_the_backup_lacks_is_an_error(harness: Harness) -> None:
+    """An old backup without records of its volumes: nothing else says where the data is."""
+    harness.options = RestoreOptions(features={"EnableCSI"})
+    harness.actions = [ProvisionClaim(cast(KubeClient, harness.world), kinds())]
+
+    results = await harness.restore(stale_claim({**STALE, labels.BACKUP_NAME: "backup-1"}, {}))
+
+    (error,) = results.errors.namespaces["ns-1"]
+    assert "the VolumeSnapshot ns-1/velero-data-686b5, which the claim is to be restored from" in error
+
+
+@pytest.mark.found("V20")
+@pytest.mark.parametrize(
+    ("accepted", "told", "spec"),
+    [
+        (False, "stays unbound: an earlier restore could not", {"selector": UNBOUND}),
+        (True, "comes back empty", {}),
+    ],
+    ids=["kept", "accepted"],
+)
+async def test_a_claim_that_was_waiting_for_its_data_when_it_was_saved_is_a_warning(
+    harness: Harness, accepted: bool, told: str, spec: JSONObject
+) -> None:
+    if accepted:
+        harness.annotations = {labels.WITHOUT_VOLUME_DATA: "true"}
+
+    results = await harness.restore(claim("data", spec={"selector": copy.deepcopy(UNBOUND)}))
+
+    (warning,) = results.warnings.namespaces["ns-1"]
+    assert warning.startswith(f"persistentvolumeclaims/ns-1/data {told}")
+    assert harness.world.item("persistentvolumeclaims", "ns-1", "data")["spec"] == spec
