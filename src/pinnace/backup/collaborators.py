@@ -30,6 +30,19 @@ class HookRunner(Protocol):
         ...
 
 
+class VolumesInFlight(Protocol):
+    """Volumes of a pod that a node agent was asked to save."""
+
+    @property
+    def errors(self) -> Sequence[Exception]:
+        """The errors of the volumes for which nobody could be asked; each counts once."""
+        ...
+
+    async def ended(self) -> Sequence[Exception]:
+        """Wait until the agent is done with all of them, and return the errors. Called once."""
+        ...
+
+
 class PodVolumeBackupper(Protocol):
     """Saves the content of pod volumes."""
 
@@ -38,8 +51,8 @@ class PodVolumeBackupper(Protocol):
         """The PodVolumeBackup objects that ended, for the file of the backup."""
         ...
 
-    async def back_up(self, pod: JSONObject, volumes: Sequence[str], log: RunLog) -> Sequence[Exception]:
-        """Save volumes of a running pod; returns the errors, each of which counts once."""
+    async def request(self, pod: JSONObject, volumes: Sequence[str], log: RunLog) -> VolumesInFlight:
+        """Ask the node agent of a running pod to save volumes of it, and do not wait for it."""
         ...
 
 

@@ -3,7 +3,7 @@
 import asyncio
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, aclosing, nullcontext
+from contextlib import aclosing
 from datetime import datetime
 from typing import Any
 
@@ -179,12 +179,20 @@ class _Collection:
         self._items = ItemBackupper(run)
         self._lists = CompleteLists(run.client, run.log)
         self._taken: set[str] = set()
-        self._hooked = asyncio.Lock()
+        self._following = asyncio.TaskGroup()
         self._to_come: dict[object, int] = {}
         self._occupied: set[str] = set()
         self._begun: set[str] = set()
 
     async def run(self) -> None:
+        """Collect everything, and wait for the volumes that node agents still save then."""
+        try:
+            async with self._following:
+                await self._collect_all()
+        except BaseExceptionGroup as failures:
+            raise failures.exceptions[0] from failures
+
+    async def _collect_all(self) -> None:
         run = self._run
         plan = plan_collection(run.discovery.resources, run.scope, run.discovery.preferred)
         for resource in plan.unresolved:
@@ -372,9 +380,8 @@ class _Collection:
         run = self._run
         namespace, name = identity_of(item)
         try:
-            async with self._hook_lock(item, resource):
-                if await self._items.back_up(item, resource):
-                    self._taken.add(resource.group_resource)
+            if await self._items.back_up(item, resource, following=self._following):
+                self._taken.add(resource.group_resource)
         except ItemFailed as failure:
             run.report(failure, resource.group_resource, namespace, name)
         self._to_come[lane] -= 1
@@ -389,11 +396,6 @@ class _Collection:
         )
         run.progress.update(done, total)
         run.activity.processed(resource.group_resource)
-
-    def _hook_lock(self, item: JSONObject, resource: APIResource) -> AbstractAsyncContextManager[None]:
-        """A lock for pods with hooks, which freeze and thaw: they are processed one after the other."""
-        runs_hooks = resource.group_resource == PODS and self._run.collaborators.hooks is not None
-        return self._hooked if runs_hooks and self._run.hooks.any_for(item) else nullcontext()
 
     async def _fetch_namespaces(self, planned: PlannedResource) -> None:
         """Back up the namespaces that the filters include by name. (docs/spec: BKP 5.4)"""

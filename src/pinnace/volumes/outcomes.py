@@ -33,7 +33,7 @@ class Outcomes:
         self._wait_for_sync = wait_for_sync
         self._seen: dict[str, JSONObject] = {}
         self._deleted: set[str] = set()
-        self._waiters: set[asyncio.Future[None]] = set()
+        self._waiting: dict[str, set[_Waiter]] = {}
 
     async def wait_for_sync(self) -> None:
         """Wait until the watch has begun; the deadline is the caller's."""
@@ -41,25 +41,32 @@ class Outcomes:
 
     def seen(self, obj: JSONObject) -> None:
         """Record the current state of an object."""
-        self._seen[obj["metadata"]["name"]] = obj
-        self._wake()
+        name = obj["metadata"]["name"]
+        self._seen[name] = obj
+        self._wake(name)
 
     def gone(self, obj: JSONObject) -> None:
         """Record a deletion; an object that had ended before keeps its outcome."""
         name = obj["metadata"]["name"]
         if not _is_final(self._seen.get(name)):
             self._deleted.add(name)
-        self._wake()
+        self._wake(name)
 
     async def ended(self, names: Collection[str]) -> None:
-        """Wait until all of these have ended or are deleted; the deadline is the caller's."""
-        while not all(self.has_ended(name) for name in names):
-            waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._waiters.add(waiter)
-            try:
-                await waiter
-            finally:
-                self._waiters.discard(waiter)
+        """Wait until each of these has ended or was deleted; the deadline is the caller's.
+
+        An event costs only those who wait for its object: thousands of pods may wait at the same time.
+        """
+        waiter = _Waiter({name for name in names if not self.has_ended(name)})
+        if not waiter.missing:
+            return
+        for name in waiter.missing:
+            self._waiting.setdefault(name, set()).add(waiter)
+        try:
+            await waiter.done.wait()
+        finally:
+            for name in waiter.missing:
+                self._waiting[name].discard(waiter)
 
     def has_ended(self, name: str) -> bool:
         """Whether the object has ended or was deleted."""
@@ -73,10 +80,20 @@ class Outcomes:
         """Whether the object was deleted before it had ended."""
         return name in self._deleted
 
-    def _wake(self) -> None:
-        for waiter in self._waiters:
-            if not waiter.done():
-                waiter.set_result(None)
+    def _wake(self, name: str) -> None:
+        if self.has_ended(name):
+            for waiter in self._waiting.pop(name, ()):
+                waiter.missing.discard(name)
+                if not waiter.missing:
+                    waiter.done.set()
+
+
+class _Waiter:
+    """Who waits for objects, and for which of them still."""
+
+    def __init__(self, missing: set[str]) -> None:
+        self.missing = missing
+        self.done = asyncio.Event()
 
 
 def phase_of(obj: JSONObject | None) -> str:

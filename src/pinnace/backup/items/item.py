@@ -2,10 +2,13 @@
 
 The order of the steps and the effect of each failure guarantee that additional items are complete before
 their parent, and that an item is in the archive only if everything that belongs to it was saved. A pod is in
-it nevertheless if only a post hook or the content of volumes failed. (docs/spec: BKP 6, 8, 9.2, 10)
+it nevertheless if only a post hook or the content of volumes failed: it is written as soon as its node agent
+has been asked for them, and the next pod does not wait. (docs/spec: BKP 6, 8, 9.2, 10, ADR 081)
 """
 
+import asyncio
 from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack
 
 import orjson
 
@@ -20,6 +23,7 @@ from pinnace.api.resource_policies import VolumeAction
 from pinnace.archive.errors import ArchiveError
 from pinnace.archive.paths import item_file, item_scope
 from pinnace.archive.tarformat import MemberDirectory
+from pinnace.backup.collaborators import VolumesInFlight
 from pinnace.backup.errors import BackupError, ItemFailed
 from pinnace.backup.items.context import RunContext
 from pinnace.backup.items.pod_work import PodWork
@@ -46,6 +50,7 @@ class ItemBackupper:
     def __init__(self, run: RunContext) -> None:
         self._run = run
         self._pods = PodWork(run)
+        self._hooked = asyncio.Lock()
         self._renamed_from: set[str] = set()
         self._renamed_to: set[str] = set()
 
@@ -66,11 +71,21 @@ class ItemBackupper:
             (plain if is_ignored and not (is_pods and self._pods.wants(raw)) else others).append(item)
         return plain, others
 
-    async def back_up(self, item: JSONObject, resource: APIResource, *, forced: bool = False) -> bool:
+    async def back_up(
+        self,
+        item: JSONObject,
+        resource: APIResource,
+        *,
+        forced: bool = False,
+        following: asyncio.TaskGroup | None = None,
+    ) -> bool:
         """Pass an item through the pipeline, unless a rule leaves it out. (docs/spec: BKP 6.1, 6.3)
 
         Args:
             forced: whether the item is taken although the filters leave it out.
+            following: takes over the rest of a pod, its volumes and then its post hooks, while the caller
+                goes on to the next one. Without it the rest is awaited here, as an item is complete before
+                the one that names it.
 
         Returns:
             Whether it is in the backup, now or already.
@@ -89,7 +104,7 @@ class ItemBackupper:
         if self._run.log.writes_debug:
             trace_item(self._run.log, resource.group_resource, namespace, name)
         try:
-            is_taken = await self._take(item, resource)
+            is_taken = await self._take(item, resource, following)
         except ItemFailed:
             self._run.tracker.leave_out(kind, key)
             raise
@@ -97,47 +112,73 @@ class ItemBackupper:
             self._run.tracker.leave_out(kind, key)
         return is_taken
 
-    async def _take(self, item: JSONObject, resource: APIResource) -> bool:
+    async def _take(
+        self, item: JSONObject, resource: APIResource, following: asyncio.TaskGroup | None
+    ) -> bool:
         """Back up an item; False if an action left it out. Raises ItemFailed."""
-        is_pod = resource.group_resource == PODS
-        if is_pod:
-            self._pods.warn_of_undone_work(item)
-            await self._pods.run_hooks(HookPhase.PRE, item)
-        volumes = await self._pods.choose_volumes(item) if is_pod else []
-        # Actions may change the dict they are given; volumes are saved from the pod as it is in the cluster.
-        original = orjson.loads(dump_json(item)) if volumes else item
+        if resource.group_resource == PODS:
+            return await self._take_pod(item, resource, following)
         identity, api_version = identity_of(item), item.get("apiVersion", "")
-        try:
-            changed = await self._run_actions(item, resource)
-        except ItemFailed as failure:
-            self._pods.release_volumes(original, volumes)
-            errors = [*failure.errors, *await self._post_hooks(is_pod, item)]
-            raise ItemFailed(errors) from failure
+        changed = await self._run_actions(item, resource)
         if changed is None:
-            self._pods.release_volumes(original, volumes)
-            if errors := [*await self._post_hooks(is_pod, item)]:
-                raise ItemFailed(errors)
             return False
-        if is_pod:
-            await self._pods.report_unsaved_volumes(changed)
-        errors = []
-        if resource.group_resource == PERSISTENT_VOLUMES:
-            errors += await self._snapshot(changed)
-        if volumes:
-            errors += await self._pods.back_up_volumes(original, volumes)
-        failed_hooks = await self._post_hooks(is_pod, changed)
-        if errors:
-            raise ItemFailed([*errors, *failed_hooks])
-        for error in failed_hooks:
-            self._pods.report_post_hook(error, changed)
+        if resource.group_resource == PERSISTENT_VOLUMES and (errors := await self._snapshot(changed)):
+            raise ItemFailed(errors)
         await self._write(changed, identity, resource, api_version)
         return True
 
-    async def _post_hooks(self, is_pod: bool, item: JSONObject) -> Sequence[BaseException]:
-        if not is_pod:
-            return ()
+    async def _take_pod(
+        self, pod: JSONObject, resource: APIResource, following: asyncio.TaskGroup | None
+    ) -> bool:
+        """Back up a pod: it is in the archive before its volumes are saved, which may take hours.
+
+        Pods with hooks freeze and thaw, so that one of them is complete before the next one is frozen. A pod
+        that another item names does not wait for its turn: that item may have it.
+        """
+        async with AsyncExitStack() as held:
+            if following is not None and self._pods.has_hooks(pod):
+                await held.enter_async_context(self._hooked)
+            self._pods.warn_of_undone_work(pod)
+            await self._pods.run_hooks(HookPhase.PRE, pod)
+            volumes = await self._pods.choose_volumes(pod)
+            # Actions may change the dict they are given; volumes are saved from the cluster's pod.
+            original = orjson.loads(dump_json(pod)) if volumes else pod
+            identity, api_version = identity_of(pod), pod.get("apiVersion", "")
+            try:
+                changed = await self._run_actions(pod, resource)
+            except ItemFailed as failure:
+                self._pods.release_volumes(original, volumes)
+                raise ItemFailed([*failure.errors, *await self._post_hooks(pod)]) from failure
+            if changed is None:
+                self._pods.release_volumes(original, volumes)
+                if errors := await self._post_hooks(pod):
+                    raise ItemFailed(errors)
+                return False
+            await self._pods.report_unsaved_volumes(changed)
+            in_flight = await self._pods.request_volumes(original, volumes)
+            if in_flight is not None and in_flight.errors:
+                await self._pods.volumes_saved(original, in_flight)
+                raise ItemFailed([*in_flight.errors, *await self._post_hooks(changed)])
+            await self._write(changed, identity, resource, api_version)
+            rest = self._rest_of_pod(changed, in_flight, held.pop_all())
+        if following is None or in_flight is None:
+            await rest
+        else:
+            following.create_task(rest)
+        return True
+
+    async def _rest_of_pod(
+        self, pod: JSONObject, in_flight: VolumesInFlight | None, held: AsyncExitStack
+    ) -> None:
+        """What is left to do for a pod in the archive; `held` ends with it."""
+        async with held:
+            await self._pods.volumes_saved(pod, in_flight)
+            for error in await self._post_hooks(pod):
+                self._pods.report_post_hook(error, pod)
+
+    async def _post_hooks(self, pod: JSONObject) -> Sequence[BaseException]:
         try:
-            await self._pods.run_hooks(HookPhase.POST, item)
+            await self._pods.run_hooks(HookPhase.POST, pod)
         except ItemFailed as failure:
             return failure.errors
         return ()

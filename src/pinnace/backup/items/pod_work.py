@@ -8,15 +8,12 @@ from collections.abc import Sequence
 from pinnace.api.objects import JSONObject
 from pinnace.api.resource_policies import VolumeAction
 from pinnace.api.velero.backup import HookErrorMode
-from pinnace.backup.collaborators import (
-    HookRunner,
-)
+from pinnace.backup.collaborators import HookRunner, VolumesInFlight
 from pinnace.backup.errors import BackupError, ItemFailed
 from pinnace.backup.items.context import RunContext
 from pinnace.hooks.backup_selection import HookPhase, PodHook
 from pinnace.hooks.errors import HookFailed
 from pinnace.kube.errors import KubeError
-from pinnace.volumes.errors import PodVolumeBackupFailed
 from pinnace.volumes.selection import claims_of, is_running, may_be_saved, pod_volumes, wanted_volumes
 
 _OUR_ANNOTATIONS = b"backup.velero.io/"
@@ -121,23 +118,38 @@ class PodWork:
         """Forget the claims of a pod that fails before its volumes are saved."""
         self._run.claims.release(pod, volumes)
 
-    async def back_up_volumes(self, pod: JSONObject, volumes: Sequence[str]) -> Sequence[BaseException]:
-        """Save the chosen volumes and return the errors that leave the pod out.
+    async def request_volumes(self, pod: JSONObject, volumes: Sequence[str]) -> VolumesInFlight | None:
+        """Ask the node agent to save the chosen volumes; None if nothing is to be saved.
 
-        A volume whose PodVolumeBackup failed is only logged as an error: that object is in the backup, so
-        that a restore of the pod warns of the volume and brings back the others.
+        The errors of what was returned leave the pod out.
         """
         backupper = self._run.collaborators.pod_volumes
-        if backupper is None:
-            return ()
-        log = self._run.log.child(**_fields(pod))
-        errors = []
-        for error in await backupper.back_up(pod, volumes, log):
-            if isinstance(error, PodVolumeBackupFailed):
-                log.error(str(error))
-            else:
-                errors.append(error)
-        return errors
+        if backupper is None or not volumes:
+            return None
+        return await backupper.request(pod, volumes, self._run.log.child(**_fields(pod)))
+
+    async def volumes_saved(self, pod: JSONObject, in_flight: VolumesInFlight | None) -> None:
+        """Wait until the node agent is done with the volumes of a pod, and log the errors.
+
+        A volume that failed does not leave the pod out: its PodVolumeBackup is in the backup, so that a
+        restore of the pod warns of the volume and brings back the others.
+        """
+        if in_flight is None:
+            return
+        waits, text = (
+            self._run.activity.waiting,
+            "the volumes of pod {namespace}/{name}".format(**_fields(pod)),
+        )
+        waits.append(text)
+        try:
+            for error in await in_flight.ended():
+                self._run.log.error(str(error), **_fields(pod))
+        finally:
+            waits.remove(text)
+
+    def has_hooks(self, pod: JSONObject) -> bool:
+        """Whether this run executes hooks in the pod."""
+        return self._run.collaborators.hooks is not None and self._run.hooks.any_for(pod)
 
     def report_post_hook(self, error: BaseException, pod: JSONObject) -> None:
         """Log the failure of a post hook whose pod is in the backup."""

@@ -88,7 +88,10 @@ class PodVolumes:
         unattended = Unattended(self._scope, POD_VOLUME_BACKUPS)
         async with self._watched(POD_VOLUME_BACKUPS, selector, unattended) as (_, outcomes):
             volumes = PodVolumeBackups(self._scope.client, backup, self._run(outcomes, timeout))
-            yield volumes
+            try:
+                yield volumes
+            finally:
+                await volumes.close()
             await volumes.cancel_unfinished("has ended")
 
     @asynccontextmanager

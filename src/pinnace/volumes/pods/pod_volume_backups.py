@@ -1,10 +1,12 @@
 """The server's side of saving pod volumes: creates PodVolumeBackups, which node agents process, and waits.
 
-Each volume has a PodVolumeBackup; those of a pod run at the same time. An error affects its volume only: the
-others are saved, and created PodVolumeBackups are waited for. (docs/spec: PVL 5.1-5.2, BKP 9.2-9.3)
+Each volume has a PodVolumeBackup. The engine asks for those of all pods and waits afterwards, so that the
+agents of all nodes work at the same time; each limits how much it does at once. An error affects its volume
+only: the others are saved, and created PodVolumeBackups are waited for. (docs/spec: PVL 5.1-5.2, BKP 9.2-9.3)
 """
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack
 
 from pinnace.api import API_VERSION, labels
 from pinnace.api.objects import JSONObject
@@ -25,6 +27,26 @@ from pinnace.volumes.pods.pod_volume_run import PodVolumeRun
 from pinnace.volumes.repositories import RepositoryUnavailable, not_ready
 
 
+class VolumesInFlight:
+    """Volumes of a pod that a node agent was asked to save.
+
+    Attributes:
+        errors: of the volumes for which nobody could be asked; each counts once.
+    """
+
+    def __init__(
+        self,
+        errors: Sequence[Exception] = (),
+        ended: Callable[[], Awaitable[Sequence[Exception]]] | None = None,
+    ) -> None:
+        self.errors = errors
+        self._ended = ended
+
+    async def ended(self) -> Sequence[Exception]:
+        """Wait until the agent is done with all of them, and return the errors. Call it once."""
+        return await self._ended() if self._ended is not None else ()
+
+
 class PodVolumeBackups:
     """Saves the volumes of the pods of one backup."""
 
@@ -42,6 +64,7 @@ class PodVolumeBackups:
         self._timeout = run.timeout
         self._uploader = run.uploader
         self._created: list[str] = []
+        self._held: set[AsyncExitStack] = set()
         self._ended: list[JSONObject] = []
         self._has_warned = False
 
@@ -50,15 +73,18 @@ class PodVolumeBackups:
         """The PodVolumeBackups that ended, in their final state."""
         return self._ended
 
-    async def back_up(self, pod: JSONObject, volumes: Sequence[str], log: RunLog) -> Sequence[Exception]:
-        """Save volumes of a running pod; returns the errors, each of which counts once."""
+    async def request(self, pod: JSONObject, volumes: Sequence[str], log: RunLog) -> VolumesInFlight:
+        """Ask the node agent of a running pod to save volumes of it.
+
+        Their repository stays shared, so that nothing removes data from it, until they have ended or `close`.
+        """
         if problem := self._timeout.take_problem():
             log.error(f"{problem}; the server's timeout is used")
         try:
             async with self._timeout.limit():
                 await self._outcomes.wait_for_sync()
         except TimeoutError:
-            return [PodVolumeError("timed out waiting for caches to sync")]
+            return VolumesInFlight([PodVolumeError("timed out waiting for caches to sync")])
         try:
             async with self._timeout.limit():
                 namespace, location = pod["metadata"]["namespace"], self._backup.spec.storage_location
@@ -66,44 +92,70 @@ class PodVolumeBackups:
                     namespace, location, uploader=self._uploader, initialize=True
                 )
         except RepositoryUnavailable as error:
-            return [error]
+            return VolumesInFlight([error])
         except TimeoutError:
-            return [PodVolumeError(not_ready(self._uploader))]
+            return VolumesInFlight([PodVolumeError(not_ready(self._uploader))])
         if uploader_settings(self._backup) and is_restic(repository) and not self._has_warned:
             self._has_warned = True
             log.warning(
                 "uploaderConfig.parallelFilesUpload has no effect: restic chooses itself how many files it"
                 " reads at once"
             )
-        return await self._back_up_in(repository, pod, volumes, log)
+        return await self._request_in(repository, pod, volumes, log)
+
+    async def close(self) -> None:
+        """Give the repositories back whose volumes nobody waited for, as the backup was cut short."""
+        for held in list(self._held):
+            await held.aclose()
+        self._held.clear()
 
     async def cancel_unfinished(self, reason: str) -> None:
         """Cancel the PodVolumeBackups that have not ended: the backup would not list their snapshots."""
-        names = [name for name in self._created if not self._outcomes.has_ended(name)]
+        await self._cancel([name for name in self._created if not self._outcomes.has_ended(name)], reason)
+
+    async def _cancel(self, names: Sequence[str], reason: str) -> None:
         metadata = self._backup.metadata
         message = f"{CANCELED}, as its Backup {metadata.name} {reason}"
         await cancel_all(self._client, POD_VOLUME_BACKUPS, metadata.namespace, names, message)
 
-    async def _back_up_in(
+    async def _request_in(
         self, repository: BackupRepository, pod: JSONObject, volumes: Sequence[str], log: RunLog
-    ) -> Sequence[Exception]:
+    ) -> VolumesInFlight:
         errors: list[Exception] = []
         names: list[str] = []
+        held = AsyncExitStack()
         try:
-            async with self._timeout.shared(self._locks, repository.metadata.name):
-                for volume in volumes:
-                    try:
-                        name = await self._create(repository, pod, volume, log)
-                    except (VolumeError, KubeError) as error:
-                        errors.append(error)
-                    else:
-                        names += [name] if name else []
-                async with self._timeout.limit():
-                    await self._outcomes.ended(names)
+            await held.enter_async_context(self._timeout.shared(self._locks, repository.metadata.name))
+        except TimeoutError:
+            return VolumesInFlight([PodVolumeError(not_ready(self._uploader))])
+        self._held.add(held)
+        for volume in volumes:
+            try:
+                name = await self._create(repository, pod, volume, log)
+            except (VolumeError, KubeError) as error:
+                errors.append(error)
+            else:
+                names += [name] if name else []
+
+        async def ended() -> Sequence[Exception]:
+            try:
+                return await self._ended_ones(names, log)
+            finally:
+                self._held.discard(held)
+                await held.aclose()
+
+        return VolumesInFlight(errors, ended)
+
+    async def _ended_ones(self, names: Sequence[str], log: RunLog) -> Sequence[Exception]:
+        errors: list[Exception] = []
+        try:
+            async with self._timeout.limit():
+                await self._outcomes.ended(names)
         except TimeoutError:
             self._log_unfinished(names, log)
             errors.append(PodVolumeError("timed out waiting for all PodVolumeBackups to complete"))
-            await self.cancel_unfinished("did not wait for it any longer")
+            late = [name for name in names if not self._outcomes.has_ended(name)]
+            await self._cancel(late, "did not wait for it any longer")
         return [*errors, *self._collect(names, log)]
 
     async def _create(
@@ -136,16 +188,21 @@ class PodVolumeBackups:
         return name
 
     def _collect(self, names: Sequence[str], log: RunLog) -> list[Exception]:
-        """Keep the PodVolumeBackups that ended, and return the errors. (docs/spec: PVL 5.2)
+        """Keep the PodVolumeBackups, and return the errors. (docs/spec: PVL 5.2)
 
-        A snapshot with a message lacks something, which is a warning.
+        A snapshot with a message lacks something, which is a warning. A PodVolumeBackup that was deleted or
+        has not ended is kept as Failed: the pod is in the backup, and its restore names the volume that stays
+        empty.
         """
         errors: list[Exception] = []
         for name in names:
             obj = self._outcomes.last_seen(name)
             if self._outcomes.is_deleted(name):
                 errors.append(PodVolumeError(f"pod volume backup failed: {name} was deleted"))
-            elif obj is not None and self._outcomes.has_ended(name):
+                self._ended.append(_failed(obj, "it was deleted before it ended"))
+            elif not self._outcomes.has_ended(name):
+                self._ended.append(_failed(obj, "it did not end in time"))
+            elif obj is not None:
                 self._ended.append(obj)
                 if phase_of(obj) in NOT_DONE:
                     errors.append(PodVolumeBackupFailed(f"pod volume backup failed: {message_of(obj)}"))
@@ -208,6 +265,15 @@ def new_pod_volume_backup(
             **uploader_fields(repository),
         },
         "status": {"progress": {}},
+    }
+
+
+def _failed(obj: JSONObject | None, message: str) -> JSONObject:
+    """The record of a PodVolumeBackup that has no outcome of its own."""
+    record = obj or {}
+    return {
+        **record,
+        "status": {**(record.get("status") or {}), "phase": str(TransferPhase.FAILED), "message": message},
     }
 
 

@@ -33,6 +33,7 @@ from pinnace.plugins.builtin.backup.pod import PodAction
 from pinnace.plugins.builtin.backup.pv import PersistentVolumeAction
 from pinnace.plugins.protocols import BackupItemAction, ResourceIdentifier, ResourceSelector
 from pinnace.volumes.errors import PodVolumeBackupFailed
+from pinnace.volumes.pods.pod_volume_backups import VolumesInFlight
 from tests.support.runs.backup_runs import FakeSnapshots, bound_pod, pod, volume
 from tests.unit.backup.fakes import (
     FakeAction,
@@ -66,10 +67,15 @@ class FakePodVolumes:
         self.pods: list[JSONObject] = []
         self.pod_volume_backups: Sequence[JSONObject] = ()
 
-    async def back_up(self, pod: JSONObject, volumes: Sequence[str], log: RunLog) -> Sequence[Exception]:
+    async def request(self, pod: JSONObject, volumes: Sequence[str], log: RunLog) -> VolumesInFlight:
         self.saved += [f"{pod['metadata']['name']}/{name}" for name in volumes]
         self.pods.append(pod)
-        return self.errors
+        failed = [error for error in self.errors if isinstance(error, PodVolumeBackupFailed)]
+
+        async def ended() -> Sequence[Exception]:
+            return failed
+
+        return VolumesInFlight([error for error in self.errors if error not in failed], ended)
 
 
 SNAPSHOTS = {"volume_snapshot_locations": ["default"]}

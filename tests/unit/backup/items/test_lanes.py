@@ -1,6 +1,7 @@
 """Items with actions are processed several at a time, unless their order matters."""
 
 import asyncio
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,8 @@ from pinnace.archive.writer import ArchiveWriter
 from pinnace.backup.collaborators import Collaborators
 from pinnace.hooks.backup_selection import PodHook
 from pinnace.kube.resources import CLUSTER_ROLES, PODS, SERVICE_ACCOUNTS, APIResource
-from tests.unit.backup.fakes import FakeAction, FakeCluster, related, run_backup
+from pinnace.volumes.pods.pod_volume_backups import VolumesInFlight
+from tests.unit.backup.fakes import FakeAction, FakeCluster, related, run_backup, thing
 
 
 class WaitingCluster(FakeCluster):
@@ -92,3 +94,82 @@ async def test_a_broken_archive_is_raised_unchanged(tmp_path: Path, monkeypatch:
     with pytest.raises(ArchiveWriteError, match="no space left"):
         await run_backup(tmp_path, cluster)
     assert not (tmp_path / "contents.tar.gz").exists()
+
+
+class SlowAgent:
+    """Saves no volume until all pods were asked for, and notes what happens to each pod."""
+
+    def __init__(self, pods: int) -> None:
+        self.events: list[str] = []
+        self.pod_volume_backups: Sequence[JSONObject] = ()
+        self._to_come = pods
+        self._all = asyncio.Event()
+
+    async def request(self, pod: JSONObject, volumes: Sequence[str], log: RunLog) -> VolumesInFlight:
+        name = pod["metadata"]["name"]
+        self.events.append(f"{name}: asked")
+        self._to_come -= 1
+        if not self._to_come:
+            self._all.set()
+
+        async def ended() -> Sequence[Exception]:
+            async with asyncio.timeout(30):
+                await self._all.wait()
+            self.events.append(f"{name}: saved")
+            return ()
+
+        return VolumesInFlight((), ended)
+
+    async def run(self, hook: PodHook, pod: JSONObject, log: RunLog) -> None:
+        self.events.append(f"{pod['metadata']['name']}: {hook.exec.command[0]}")
+
+
+def pods_with_data(*names: str, annotations: dict[str, str] | None = None) -> list[JSONObject]:
+    return [
+        thing(
+            PODS,
+            name,
+            "ns",
+            annotations={"backup.velero.io/backup-volumes": "data", **(annotations or {})},
+            spec={"nodeName": f"node-{name}", "volumes": [{"name": "data", "emptyDir": {}}]},
+            status={"phase": "Running"},
+        )
+        for name in names
+    ]
+
+
+@pytest.mark.found("E-F8")
+async def test_the_agents_of_all_pods_are_asked_before_the_first_one_is_done(tmp_path: Path) -> None:
+    agent = SlowAgent(pods=5)
+    cluster = FakeCluster().put(PODS, *pods_with_data(*"abcde"))
+    outcome = await run_backup(tmp_path, cluster, collaborators=Collaborators(pod_volumes=agent))
+    assert agent.events[:5] == [f"{name}: asked" for name in "abcde"]
+    assert sorted(agent.events[5:]) == [f"{name}: saved" for name in "abcde"]
+    assert (outcome.items, outcome.errors) == ([f"pods/ns/{name}" for name in "abcde"], 0)
+
+
+@pytest.mark.found("E-F8")
+async def test_a_pod_is_thawed_after_its_volumes_are_saved_and_before_the_next_is_frozen(
+    tmp_path: Path,
+) -> None:
+    agent = SlowAgent(pods=1)
+    frozen = {**HOOKED, "post.hook.backup.velero.io/command": "thaw"}
+    cluster = FakeCluster().put(PODS, *pods_with_data("a", "b", annotations=frozen), *pods_with_data("c"))
+    collaborators = Collaborators(pod_volumes=agent, hooks=agent)
+    outcome = await run_backup(tmp_path, cluster, collaborators=collaborators)
+    steps = [event for event in agent.events if not event.startswith("c")]
+    assert steps == [f"{pod}: {step}" for pod in "ab" for step in ("freeze", "asked", "saved", "thaw")]
+    assert (outcome.items, outcome.errors) == ([f"pods/ns/{name}" for name in "abc"], 0)
+
+
+async def test_a_defect_of_who_saves_volumes_ends_the_backup(tmp_path: Path) -> None:
+    class Broken(SlowAgent):
+        async def request(self, pod: JSONObject, volumes: Sequence[str], log: RunLog) -> VolumesInFlight:
+            async def ended() -> Sequence[Exception]:
+                raise RuntimeError("a defect")
+
+            return VolumesInFlight((), ended)
+
+    cluster = FakeCluster().put(PODS, *pods_with_data("a", "b"))
+    with pytest.raises(RuntimeError, match="a defect"):
+        await run_backup(tmp_path, cluster, collaborators=Collaborators(pod_volumes=Broken(2)))

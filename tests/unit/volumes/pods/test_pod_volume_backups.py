@@ -1,7 +1,7 @@
 """Creating PodVolumeBackups, waiting for them and collecting their results."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import msgspec
@@ -12,6 +12,7 @@ from pinnace.api.meta import ObjectMeta
 from pinnace.api.objects import JSONObject
 from pinnace.api.values.durations import Duration
 from pinnace.api.velero.backup import Backup, BackupSpec, BackupUploader
+from pinnace.archive.runlog import RunLog
 from pinnace.volumes.errors import PodVolumeBackupFailed
 from pinnace.volumes.pods.pod_volume_backups import PodVolumeBackups
 from pinnace.volumes.pods.timeouts import Timeout, parse_timeout
@@ -31,6 +32,14 @@ def scene(tmp_path: Path) -> Iterator[PodVolumeScene]:
         yield made
 
 
+async def back_up(
+    work: PodVolumeBackups, pod: JSONObject, volumes: list[str], log: RunLog
+) -> Sequence[Exception]:
+    """Ask for the volumes and wait for them."""
+    asked = await work.request(pod, volumes, log)
+    return [*asked.errors, *await asked.ended()]
+
+
 def backups(scene: PodVolumeScene, timeout: Timeout | None = None) -> PodVolumeBackups:
     return PodVolumeBackups(
         scene.cluster.client,
@@ -42,7 +51,7 @@ def backups(scene: PodVolumeScene, timeout: Timeout | None = None) -> PodVolumeB
 async def test_one_pod_volume_backup_for_each_volume_and_ended_ones_are_kept(scene: PodVolumeScene) -> None:
     work = backups(scene)
 
-    errors = await work.back_up(a_pod(empty_dir("one"), empty_dir("two")), ["one", "two"], scene.log)
+    errors = await back_up(work, a_pod(empty_dir("one"), empty_dir("two")), ["one", "two"], scene.log)
 
     assert errors == []
     assert [obj["spec"]["volume"] for obj in work.pod_volume_backups] == ["one", "two"]
@@ -53,7 +62,7 @@ async def test_a_setting_that_restic_does_not_know_is_one_warning(scene: PodVolu
     spec = msgspec.structs.replace(BACKUP.spec, uploader_config=BackupUploader(parallel_files_upload=4))
     work = PodVolumeBackups(scene.cluster.client, msgspec.structs.replace(BACKUP, spec=spec), scene.run(None))
     for name in ("one", "two"):
-        await work.back_up(a_pod(empty_dir(name)), [name], scene.log)
+        await back_up(work, a_pod(empty_dir(name)), [name], scene.log)
 
     assert scene.log.warnings == 1
     settings = [obj["spec"]["uploaderSettings"] for obj in scene.cluster.all_of(PLURAL)]
@@ -65,7 +74,7 @@ async def test_the_pod_volume_backup_of_a_volume(scene: PodVolumeScene) -> None:
     scene.cluster.put("persistentvolumeclaims", "shop", "claim", spec={"volumeName": "pv"})
     scene.cluster.put("persistentvolumes", "", "pv", spec={"csi": {}})
 
-    await backups(scene).back_up(a_pod(claimed("data", "claim")), ["data"], scene.log)
+    await back_up(backups(scene), a_pod(claimed("data", "claim")), ["data"], scene.log)
 
     [obj] = scene.cluster.all_of(PLURAL)
     metadata = obj["metadata"]
@@ -115,7 +124,7 @@ async def test_a_long_name_is_shortened_only_in_the_label(scene: PodVolumeScene)
     )
     work = PodVolumeBackups(scene.cluster.client, backup, scene.run())
 
-    await work.back_up(a_pod(empty_dir("data")), ["data"], scene.log)
+    await back_up(work, a_pod(empty_dir("data")), ["data"], scene.log)
 
     [obj] = scene.cluster.all_of(PLURAL)
     assert obj["metadata"]["labels"]["velero.io/backup-name"] == (
@@ -125,7 +134,7 @@ async def test_a_long_name_is_shortened_only_in_the_label(scene: PodVolumeScene)
 
 
 async def test_a_volume_without_claim_has_no_label_of_a_claim(scene: PodVolumeScene) -> None:
-    await backups(scene).back_up(a_pod(empty_dir("data")), ["data"], scene.log)
+    await back_up(backups(scene), a_pod(empty_dir("data")), ["data"], scene.log)
 
     [obj] = scene.cluster.all_of(PLURAL)
     assert "annotations" not in obj["metadata"]
@@ -137,7 +146,7 @@ async def test_a_generic_ephemeral_volume_is_its_claim(scene: PodVolumeScene) ->
     scene.cluster.put("persistentvolumeclaims", "shop", "p-scratch", spec={})
     pod = a_pod({"name": "scratch", "ephemeral": {}})
 
-    assert await backups(scene).back_up(pod, ["scratch"], scene.log) == []
+    assert await back_up(backups(scene), pod, ["scratch"], scene.log) == []
 
     [obj] = scene.cluster.all_of(PLURAL)
     assert obj["metadata"]["annotations"] == {"velero.io/pvc-name": "p-scratch"}
@@ -145,7 +154,7 @@ async def test_a_generic_ephemeral_volume_is_its_claim(scene: PodVolumeScene) ->
 
 @pytest.mark.spec("PVL-007")
 async def test_a_volume_that_the_pod_does_not_have_is_a_warning(scene: PodVolumeScene) -> None:
-    assert await backups(scene).back_up(a_pod(empty_dir("one")), ["other", "one"], scene.log) == []
+    assert await back_up(backups(scene), a_pod(empty_dir("one")), ["other", "one"], scene.log) == []
 
     assert [obj["spec"]["volume"] for obj in scene.cluster.all_of(PLURAL)] == ["one"]
     assert (scene.log.warnings, scene.log.errors) == (1, 0)
@@ -163,7 +172,7 @@ async def test_host_paths_are_left_out(scene: PodVolumeScene) -> None:
         *(claimed(name, name) for name in ("on-host", "unbound", "bound")),
     ]
 
-    errors = await backups(scene).back_up(a_pod(*volumes), [v["name"] for v in volumes], scene.log)
+    errors = await back_up(backups(scene), a_pod(*volumes), [v["name"] for v in volumes], scene.log)
 
     assert errors == []
     assert [obj["spec"]["volume"] for obj in scene.cluster.all_of(PLURAL)] == ["unbound", "bound"]
@@ -176,7 +185,7 @@ async def test_an_error_concerns_only_its_volume(scene: PodVolumeScene) -> None:
     volumes = [claimed("a", "no-claim"), claimed("b", "lost"), empty_dir("c")]
     work = backups(scene)
 
-    errors = await work.back_up(a_pod(*volumes), ["a", "b", "c"], scene.log)
+    errors = await back_up(work, a_pod(*volumes), ["a", "b", "c"], scene.log)
 
     assert [str(error).partition(": ")[0] for error in errors] == [
         "error getting persistent volume claim for volume",
@@ -189,7 +198,7 @@ async def test_a_failed_pod_volume_backup_is_an_error_and_recorded(scene: PodVol
     scene.answer = lambda _obj: {"phase": "Failed", "message": "no room"}
     work = backups(scene)
 
-    [error] = await work.back_up(a_pod(empty_dir("data")), ["data"], scene.log)
+    [error] = await back_up(work, a_pod(empty_dir("data")), ["data"], scene.log)
 
     assert isinstance(error, PodVolumeBackupFailed)
     assert str(error) == "pod volume backup failed: no room"
@@ -199,17 +208,19 @@ async def test_a_failed_pod_volume_backup_is_an_error_and_recorded(scene: PodVol
 async def test_a_pod_volume_backup_that_is_deleted_meanwhile_is_an_error(scene: PodVolumeScene) -> None:
     scene.answer = silent
     work = backups(scene)
-    task = asyncio.create_task(work.back_up(a_pod(empty_dir("data")), ["data"], scene.log))
+    task = asyncio.create_task(back_up(work, a_pod(empty_dir("data")), ["data"], scene.log))
     await scene.created.wait()
 
     scene.outcomes.gone(scene.cluster.all_of(PLURAL)[0])
 
     [error] = await task
     assert str(error).endswith("was deleted")
-    assert work.pod_volume_backups == []
+    [record] = work.pod_volume_backups
+    assert record["status"]["phase"] == "Failed", "a restore must name the volume that stays empty"
+    assert record["status"]["message"] == "it was deleted before it ended"
 
 
-async def test_pod_volume_backups_that_end_too_late_are_one_error_and_not_recorded(
+async def test_pod_volume_backups_that_end_too_late_are_one_error_and_recorded_as_failed(
     scene: PodVolumeScene,
 ) -> None:
     scene.answer = lambda obj: None if obj["spec"]["volume"] == "late" else {"phase": "Completed"}
@@ -217,13 +228,14 @@ async def test_pod_volume_backups_that_end_too_late_are_one_error_and_not_record
     pod = a_pod(empty_dir("late"), empty_dir("done"))
 
     errors = [
-        *await work.back_up(pod, ["late", "done"], scene.log),
-        *await work.back_up(pod, ["late"], scene.log),
+        *await back_up(work, pod, ["late", "done"], scene.log),
+        *await back_up(work, pod, ["late"], scene.log),
     ]
 
     text = "timed out waiting for all PodVolumeBackups to complete"
     assert [str(error) for error in errors] == [text, text]
-    assert [obj["spec"]["volume"] for obj in work.pod_volume_backups] == ["done"]
+    recorded = sorted((obj["spec"]["volume"], obj["status"]["phase"]) for obj in work.pod_volume_backups)
+    assert recorded == [("done", "Completed"), ("late", "Failed"), ("late", "Failed")]
     assert len(scene.cluster.all_of(PLURAL)) == 3
 
 
@@ -238,7 +250,7 @@ async def test_pod_volume_backups_that_end_too_late_are_canceled(scene: PodVolum
     scene.answer = answer
     work = backups(scene, scene.timeout(0.0))
 
-    await work.back_up(a_pod(empty_dir("new"), empty_dir("begun")), ["new", "begun"], scene.log)
+    await back_up(work, a_pod(empty_dir("new"), empty_dir("begun")), ["new", "begun"], scene.log)
 
     made = {obj["spec"]["volume"]: obj for obj in scene.cluster.all_of(PLURAL)}
     assert [made[volume]["spec"].get("cancel") for volume in phases] == [True, True]
@@ -263,7 +275,7 @@ async def test_a_pod_volume_backup_that_is_claimed_while_it_is_canceled_gets_spe
             obj["metadata"]["resourceVersion"] = "of the claim"
 
     scene.cluster.before = claim
-    await work.back_up(a_pod(empty_dir("data")), ["data"], scene.log)
+    await back_up(work, a_pod(empty_dir("data")), ["data"], scene.log)
 
     [obj] = scene.cluster.all_of(PLURAL)
     assert (obj["status"]["phase"], obj["spec"]["cancel"]) == ("InProgress", True)
@@ -276,7 +288,7 @@ async def test_a_watch_that_does_not_begin_is_an_error(scene: PodVolumeScene) ->
     scene.outcomes._wait_for_sync = never
     work = backups(scene, scene.timeout(0.0))
 
-    [error] = await work.back_up(a_pod(empty_dir("data")), ["data"], scene.log)
+    [error] = await back_up(work, a_pod(empty_dir("data")), ["data"], scene.log)
 
     assert str(error) == "timed out waiting for caches to sync"
     assert scene.cluster.all_of(PLURAL) == []
@@ -287,7 +299,7 @@ async def test_without_repository_no_pod_volume_backup_is_created(scene: PodVolu
     repository["status"] = {"phase": "NotReady", "message": "m"}
     repository["metadata"]["annotations"] = {labels.INITIALIZE_REPOSITORY: "true"}
 
-    [error] = await backups(scene).back_up(a_pod(empty_dir("data")), ["data"], scene.log)
+    [error] = await back_up(backups(scene), a_pod(empty_dir("data")), ["data"], scene.log)
 
     assert str(error) == "restic repository is not ready: m"
     assert scene.cluster.all_of(PLURAL) == []
@@ -297,7 +309,7 @@ async def test_without_repository_no_pod_volume_backup_is_created(scene: PodVolu
 async def test_a_pod_shares_the_repository_until_its_volumes_are_done(scene: PodVolumeScene) -> None:
     scene.answer = silent
     work = backups(scene)
-    task = asyncio.create_task(work.back_up(a_pod(empty_dir("data")), ["data"], scene.log))
+    task = asyncio.create_task(back_up(work, a_pod(empty_dir("data")), ["data"], scene.log))
     await scene.created.wait()
     prune = asyncio.create_task(_prune(scene))
     await asyncio.sleep(0)
@@ -310,6 +322,38 @@ async def test_a_pod_shares_the_repository_until_its_volumes_are_done(scene: Pod
     await prune
 
 
+async def test_a_backup_that_is_cut_short_gives_the_repository_back(scene: PodVolumeScene) -> None:
+    scene.answer = silent
+    work = backups(scene)
+    await work.request(a_pod(empty_dir("data")), ["data"], scene.log)
+    prune = asyncio.create_task(_prune(scene))
+    await asyncio.sleep(0)
+    assert not prune.done()
+
+    await work.close()
+
+    await prune
+
+
+@pytest.mark.found("E-F8")
+async def test_the_volumes_of_a_second_pod_are_asked_for_before_those_of_the_first_are_saved(
+    scene: PodVolumeScene,
+) -> None:
+    scene.answer = silent
+    work = backups(scene)
+    pods = [a_pod(empty_dir("data"), name=name) for name in ("p", "q")]
+
+    first, second = [await work.request(pod, ["data"], scene.log) for pod in pods]
+
+    one, two = scene.cluster.all_of(PLURAL)
+    waiting = [asyncio.create_task(asked.ended()) for asked in (first, second)]
+    scene.outcomes.seen({**two, "status": {"phase": "Completed"}})
+    assert await waiting[1] == []
+    assert not waiting[0].done()
+    scene.outcomes.seen({**one, "status": {"phase": "Completed"}})
+    assert await waiting[0] == []
+
+
 async def _prune(scene: PodVolumeScene) -> None:
     async with scene.locks.exclusive("repo"):
         return
@@ -320,7 +364,7 @@ async def test_a_timeout_that_cannot_be_read_is_one_error_of_the_backup(scene: P
     work = backups(scene, timeout)
 
     for _ in range(2):
-        assert await work.back_up(a_pod(empty_dir("data")), ["data"], scene.log) == []
+        assert await back_up(work, a_pod(empty_dir("data")), ["data"], scene.log) == []
 
     assert scene.log.errors == 1
 
@@ -348,7 +392,7 @@ async def test_a_snapshot_that_lacks_files_is_a_warning_of_the_backup(scene: Pod
 
     scene.answer = lacking
 
-    errors = await backups(scene).back_up(a_pod(empty_dir("one")), ["one"], scene.log)
+    errors = await back_up(backups(scene), a_pod(empty_dir("one")), ["one"], scene.log)
 
     assert errors == []
     assert scene.log.warnings == 1
