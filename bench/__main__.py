@@ -36,6 +36,7 @@ from bench.scenarios.objects import (
 )
 from bench.scenarios.plugins import OBJECTS as ITEMS
 from bench.scenarios.plugins import measure_plugins
+from bench.scenarios.pod_volumes import measure_pod_volumes
 from bench.scenarios.restic import SIZE_MEBIBYTES, measure_restic
 from bench.scenarios.soak import MINUTES, measure_soak
 from hack.cluster.errors import ClusterError
@@ -44,8 +45,8 @@ SCENARIOS = (
     *("backup", "restore", "memory", "dry-run", "start", "idle"),
     *("restic", "kopia", "plugins", "nonadmin", "browse"),
 )
-LONG = ("soak", "flood", "queue")
-"""Scenarios that take so long that they run only when they are named."""
+LONG = ("soak", "flood", "queue", "pod-volumes")
+"""Scenarios that take long, or need a node and root, so that they run only when they are named."""
 
 WITHOUT_OBJECTS = frozenset({"start", "idle", "restic", "kopia", "plugins", "nonadmin", "browse", *LONG})
 """Scenarios that need no cluster with generated objects."""
@@ -150,6 +151,8 @@ def main(arguments: Sequence[str]) -> int:
                 figures += measure_restic(Path(folder) / "restic", options.runs, options.volume_mib, say)
             if "kopia" in options.only:
                 figures += measure_kopia(Path(folder) / "kopia", options.runs, options.volume_mib, say)
+            if "pod-volumes" in options.only:
+                figures += measure_pod_volumes(Path(folder) / "pod-volumes", options.runs, say)
             if "plugins" in options.only:
                 figures += measure_plugins(Path(folder) / "plugins", ITEMS, options.runs, say)
             if "nonadmin" in options.only:

@@ -15,6 +15,7 @@ from pinnace.api.volume_info import VolumeInfo
 from pinnace.archive.runlog import RunLog
 from pinnace.hooks.backup_selection import PodHook
 from pinnace.plugins.asynchronous import ItemBlockAction
+from pinnace.volumes.pods.in_flight import VolumesInFlight
 from pinnace.volumes.policies import VolumePolicies
 
 
@@ -27,19 +28,6 @@ class HookRunner(Protocol):
         Raises:
             HookFailed: there is no such container, no command, or the command failed.
         """
-        ...
-
-
-class VolumesInFlight(Protocol):
-    """Volumes of a pod that a node agent was asked to save."""
-
-    @property
-    def errors(self) -> Sequence[Exception]:
-        """The errors of the volumes for which nobody could be asked; each counts once."""
-        ...
-
-    async def ended(self) -> Sequence[Exception]:
-        """Wait until the agent is done with all of them, and return the errors. Called once."""
         ...
 
 

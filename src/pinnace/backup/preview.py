@@ -9,6 +9,7 @@ from pinnace.archive.paths import ITEM_SUFFIX, parse_item_path
 from pinnace.archive.runlog import RunLog
 from pinnace.archive.tarformat import MemberDirectory
 from pinnace.hooks.backup_selection import PodHook
+from pinnace.volumes.pods.in_flight import VolumesInFlight
 
 
 @dataclass(slots=True)
@@ -79,11 +80,11 @@ class NotedPodVolumes:
     def __init__(self, notes: BackupNotes) -> None:
         self._notes = notes
 
-    async def back_up(self, pod: JSONObject, volumes: Sequence[str], log: RunLog) -> Sequence[Exception]:
+    async def request(self, pod: JSONObject, volumes: Sequence[str], log: RunLog) -> VolumesInFlight:
         """Note the volumes of a pod."""
         title = f"{text(pod, 'metadata', 'namespace')}/{text(pod, 'metadata', 'name')}"
         self._notes.volumes += [(f"{title}/{volume}", "from its files") for volume in volumes]
-        return ()
+        return VolumesInFlight()
 
 
 class NotedSnapshots:

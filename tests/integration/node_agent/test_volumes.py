@@ -142,6 +142,38 @@ async def second_node(stage: Stage) -> Any:
     await stage.client.request("DELETE", f"/api/v1/nodes/{node.name}")
 
 
+@pytest.mark.found("E-F8")
+@pytest.mark.parametrize("uploader", ["kopia"])
+async def test_the_agents_of_two_nodes_save_volumes_at_the_same_time(
+    stage: Stage, second_node: Node, uploader: str
+) -> None:
+    nodes = {"a": stage.cluster.nodes[0], "b": second_node}
+    for name, node in nodes.items():
+        await stage.run_pod(volume_pod(name, f"data-{name}", nodeName=node.name), f"data-{name}")
+        await stage.fill(name, f"echo {name} > /data-{name}/file")
+    before = {name: await stage.content(name, f"data-{name}") for name in nodes}
+    stage.hold("create")
+
+    async def both_are_saved() -> bool:
+        found = await stage.pod_volumes("podvolumebackups")
+        return [(obj.get("status") or {}).get("phase") for obj in found.values()] == ["InProgress"] * 2
+
+    with stage.agent(nodes["a"]), stage.agent(nodes["b"]):
+        await stage.begin_backup()
+        await eventually(both_are_saved)
+        await stage.held()
+        stage.release()
+        backup = await stage.site.reached("backups", "b")
+        assert backup["status"]["phase"] == "Completed"
+        await stage.delete_app()
+        restore = await stage.restore()
+
+        assert restore["status"]["phase"] == "Completed"
+        for name in nodes:
+            await stage.pod(name)
+            assert await stage.content(name, f"data-{name}") == before[name]
+
+
 @pytest.mark.spec("PVL-010", "PVL-040", "PVL-063")
 async def test_all_volumes_of_two_nodes_are_restored_into_another_namespace(
     stage: Stage, second_node: Node

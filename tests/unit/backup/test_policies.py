@@ -16,7 +16,7 @@ from pinnace.kube.errors import status_error
 from pinnace.kube.resources import CONFIGMAPS, PERSISTENT_VOLUME_CLAIMS, PODS, SECRETS
 from pinnace.plugins.builtin.backup.pv import PersistentVolumeAction
 from pinnace.plugins.protocols import BackupItemAction, ResourceSelector
-from pinnace.volumes.pods.pod_volume_backups import VolumesInFlight
+from pinnace.volumes.pods.in_flight import VolumesInFlight
 from pinnace.volumes.policies import VolumePolicies
 from tests.support.runs.backup_runs import FakeSnapshots, bound_pod, claim, pod, volume
 from tests.unit.backup.fakes import FakeAction, FakeCluster, Outcome, a_backup, related, run_backup

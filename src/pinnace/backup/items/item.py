@@ -23,7 +23,6 @@ from pinnace.api.resource_policies import VolumeAction
 from pinnace.archive.errors import ArchiveError
 from pinnace.archive.paths import item_file, item_scope
 from pinnace.archive.tarformat import MemberDirectory
-from pinnace.backup.collaborators import VolumesInFlight
 from pinnace.backup.errors import BackupError, ItemFailed
 from pinnace.backup.items.context import RunContext
 from pinnace.backup.items.pod_work import PodWork
@@ -37,6 +36,7 @@ from pinnace.plugins.asynchronous import AnyBackupItemAction, BackupItemOutput, 
 from pinnace.plugins.item_operations import ItemOperation
 from pinnace.plugins.logs import plugin_lines_to
 from pinnace.plugins.protocols import ResourceIdentifier
+from pinnace.volumes.pods.in_flight import VolumesInFlight
 
 Identity = tuple[str, str]
 

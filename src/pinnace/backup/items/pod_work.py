@@ -8,12 +8,13 @@ from collections.abc import Sequence
 from pinnace.api.objects import JSONObject
 from pinnace.api.resource_policies import VolumeAction
 from pinnace.api.velero.backup import HookErrorMode
-from pinnace.backup.collaborators import HookRunner, VolumesInFlight
+from pinnace.backup.collaborators import HookRunner
 from pinnace.backup.errors import BackupError, ItemFailed
 from pinnace.backup.items.context import RunContext
 from pinnace.hooks.backup_selection import HookPhase, PodHook
 from pinnace.hooks.errors import HookFailed
 from pinnace.kube.errors import KubeError
+from pinnace.volumes.pods.in_flight import VolumesInFlight
 from pinnace.volumes.selection import claims_of, is_running, may_be_saved, pod_volumes, wanted_volumes
 
 _OUR_ANNOTATIONS = b"backup.velero.io/"

@@ -5,7 +5,7 @@ agents of all nodes work at the same time; each limits how much it does at once.
 only: the others are saved, and created PodVolumeBackups are waited for. (docs/spec: PVL 5.1-5.2, BKP 9.2-9.3)
 """
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from contextlib import AsyncExitStack
 
 from pinnace.api import API_VERSION, labels
@@ -22,29 +22,10 @@ from pinnace.volumes.creating import create_generated
 from pinnace.volumes.errors import PodVolumeBackupFailed, PodVolumeError
 from pinnace.volumes.outcomes import CANCELED, NOT_DONE, message_of, phase_of
 from pinnace.volumes.pods.canceling import cancel_all
+from pinnace.volumes.pods.in_flight import VolumesInFlight
 from pinnace.volumes.pods.pod_claims import PodVolume, VolumeError, find_volume, read_pod_volume
 from pinnace.volumes.pods.pod_volume_run import PodVolumeRun
 from pinnace.volumes.repositories import RepositoryUnavailable, not_ready
-
-
-class VolumesInFlight:
-    """Volumes of a pod that a node agent was asked to save.
-
-    Attributes:
-        errors: of the volumes for which nobody could be asked; each counts once.
-    """
-
-    def __init__(
-        self,
-        errors: Sequence[Exception] = (),
-        ended: Callable[[], Awaitable[Sequence[Exception]]] | None = None,
-    ) -> None:
-        self.errors = errors
-        self._ended = ended
-
-    async def ended(self) -> Sequence[Exception]:
-        """Wait until the agent is done with all of them, and return the errors. Call it once."""
-        return await self._ended() if self._ended is not None else ()
 
 
 class PodVolumeBackups:

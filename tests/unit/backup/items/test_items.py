@@ -33,7 +33,7 @@ from pinnace.plugins.builtin.backup.pod import PodAction
 from pinnace.plugins.builtin.backup.pv import PersistentVolumeAction
 from pinnace.plugins.protocols import BackupItemAction, ResourceIdentifier, ResourceSelector
 from pinnace.volumes.errors import PodVolumeBackupFailed
-from pinnace.volumes.pods.pod_volume_backups import VolumesInFlight
+from pinnace.volumes.pods.in_flight import VolumesInFlight
 from tests.support.runs.backup_runs import FakeSnapshots, bound_pod, pod, volume
 from tests.unit.backup.fakes import (
     FakeAction,

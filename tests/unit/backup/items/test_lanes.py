@@ -13,7 +13,7 @@ from pinnace.archive.writer import ArchiveWriter
 from pinnace.backup.collaborators import Collaborators
 from pinnace.hooks.backup_selection import PodHook
 from pinnace.kube.resources import CLUSTER_ROLES, PODS, SERVICE_ACCOUNTS, APIResource
-from pinnace.volumes.pods.pod_volume_backups import VolumesInFlight
+from pinnace.volumes.pods.in_flight import VolumesInFlight
 from tests.unit.backup.fakes import FakeAction, FakeCluster, related, run_backup, thing
 
 
