@@ -74,6 +74,11 @@ WAITS_FOR: Final = "pinnace.io/waits-for"
 ITEM_OPERATIONS: Final = "pinnace.io/item-operations"
 """Annotation of a Backup or Restore that waits for operations of plugins: a digest of their list, by which a
 server knows that the list in the location is the one that it stored. (ADR 054)"""
+VOLUME_PATCHES: Final = "pinnace.io/volume-patches"
+"""Annotation of a Restore whose volumes get reclaim policy and labels back after its operations: a digest of
+their list in the location. (ADR 073)"""
+FINALIZING_SINCE: Final = "pinnace.io/finalizing-since"
+"""Annotation of such a Restore: when its operations had ended."""
 SIZE_BYTES: Final = "pinnace.io/size-bytes"
 """Annotation of a Backup: the size of its tarball, so that lists can show it without asking the store."""
 INITIALIZE_REPOSITORY: Final = "pinnace.io/initialize"

@@ -35,13 +35,9 @@ from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import Conflict, NotFound
 from pinnace.kube.resources import BACKUPS, RESTORES, APIResource
 from pinnace.operations.backup import BackupOperation
-from pinnace.operations.waiting import (
-    UNFINISHED,
-    WAITING,
-    Following,
-    OperationsChanged,
-    finalized_restore,
-)
+from pinnace.operations.finalizing_restores import POLL_SECONDS as FINALIZE_POLL_SECONDS
+from pinnace.operations.finalizing_restores import OperationsChanged, finalize_restore
+from pinnace.operations.waiting import UNFINISHED, WAITING, Following
 from pinnace.plugins.operation import Operation
 from pinnace.runtime.controller import DONE, Controller, Reconcile, Result
 from pinnace.runtime.keys import Key
@@ -134,7 +130,8 @@ class OperationsReconciler(Generic[RunT]):
             after = await self._step(run)
         except (CannotFollow, OperationsChanged, ReadOnlyLocation) as error:
             after = _given_up(run, str(error), self._scope)
-        if after != run:
+        changed = after != run
+        if changed:
             try:
                 stored = await claim(self._scope.client, self._resource, run, after)
             except (Conflict, NotFound):
@@ -143,7 +140,7 @@ class OperationsReconciler(Generic[RunT]):
         if after.status.phase in WAITING:
             return Result.after(self._settings.poll_seconds)
         if after.status.phase in UNFINISHED:
-            return Result.after(0)
+            return Result.after(0 if changed else FINALIZE_POLL_SECONDS)
         log.info(f"{self._resource.kind} ended", phase=after.status.phase)
         self._steps.ended(after)
         return DONE
@@ -205,10 +202,15 @@ class BackupSteps:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestoreSteps:
-    """The steps of Restores."""
+    """The steps of Restores.
+
+    Attributes:
+        volumes_seconds: how long volumes that get settings may take to be bound.
+    """
 
     scope: Scope
     work: RestoreWork
+    volumes_seconds: float
 
     async def location(self, run: Restore) -> str:
         """The location of its backup. Raises CannotFollow."""
@@ -224,8 +226,10 @@ class RestoreSteps:
         return await following.restore(run)
 
     async def finalize(self, store: BackupStore, plugins: Operation, run: Restore) -> Restore:
-        """End it: nothing is left to do."""
-        return finalized_restore(run, self.scope.clock())
+        """Give late volumes their settings, and end it when none is left."""
+        return await finalize_restore(
+            self.scope.client, store, run, self.scope.clock(), timeout_seconds=self.volumes_seconds
+        )
 
     def ended(self, run: Restore) -> None:
         """Count the outcome."""
@@ -267,7 +271,9 @@ def restores_controller(parts: Parts) -> Controller:
         parts.scope,
         parts.locations,
         RESTORE_RUNS,
-        RestoreSteps(scope=parts.scope, work=work),
+        RestoreSteps(
+            scope=parts.scope, work=work, volumes_seconds=parts.options.restore.resource_timeout_seconds
+        ),
         settings=_settings(parts),
         in_flight=set(),
     )

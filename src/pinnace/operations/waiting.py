@@ -19,27 +19,31 @@ import msgspec
 from pinnace.aio.blocking import finish
 from pinnace.aio.temporary import problem_text, temporary_folder
 from pinnace.aio.timing import SystemTimer, Timer
-from pinnace.api.labels import ITEM_OPERATIONS
 from pinnace.api.objects import JSONObject
 from pinnace.api.values.durations import Duration
 from pinnace.api.values.error_texts import error_text
 from pinnace.api.values.times import utcnow
 from pinnace.api.velero.backup import ITEM_OPERATION_TIMEOUT, Backup, BackupPhase
-from pinnace.api.velero.restore import Restore, RestorePhase
+from pinnace.api.velero.restore import Restore
 from pinnace.archive.errors import ArchiveError
 from pinnace.archive.rewriting import rewrite_archive
 from pinnace.backup.errors import FatalBackupError
 from pinnace.backup.finalizing import Finalizer, UpdatedItems
 from pinnace.backup.items.actions import resolve_actions
 from pinnace.context import RunContext
+from pinnace.operations.finalizing_restores import (
+    POLL_SECONDS as FINALIZE_POLL_SECONDS,
+)
+from pinnace.operations.finalizing_restores import (
+    finalize_restore,
+    verified_operations,
+)
 from pinnace.operations.moved_volumes import with_outcomes
 from pinnace.plugins.asynchronous import AnyBackupItemAction, BackupItemActionV2, RestoreItemActionV2
 from pinnace.plugins.item_operations import (
     ItemOperation,
     OperationCounts,
     Operators,
-    decode_operations,
-    digest_of,
     encode_operations,
 )
 from pinnace.plugins.logs import LogSink, ProcessLog
@@ -71,10 +75,6 @@ UNFINISHED: Final = WAITING | FINALIZING
 """Phases of Backups and Restores alike, which have the same names in both."""
 
 
-class OperationsChanged(Exception):
-    """The file of operations is missing or was changed, so that they cannot be followed any more."""
-
-
 class Following(msgspec.Struct, frozen=True, kw_only=True):
     """Follows the operations of one backup or restore, one look at a time.
 
@@ -104,7 +104,7 @@ class Following(msgspec.Struct, frozen=True, kw_only=True):
             OperationsChanged: the file is not the one that was stored.
         """
         name = backup.metadata.name
-        before = _verified(backup, await self.store.read_item_operations(name))
+        before = verified_operations(backup, await self.store.read_item_operations(name))
         operators = Operators(backup, _by_name(self._backup_actions()), self.log)
         limit = _limit(backup.spec.item_operation_timeout, self.timeout)
         after = await _advanced(operators, before, self.clock(), limit, cancel)
@@ -128,7 +128,7 @@ class Following(msgspec.Struct, frozen=True, kw_only=True):
     async def restore(self, restore: Restore, *, cancel: str = "") -> Restore:
         """As `backup`, for a Restore. Raises StorageError, OperationsChanged."""
         name = restore.metadata.name
-        before = _verified(restore, await self.store.read_restore_item_operations(name))
+        before = verified_operations(restore, await self.store.read_restore_item_operations(name))
         operators = Operators(restore, _by_name(self._restore_actions()), self.log)
         limit = _limit(restore.spec.item_operation_timeout, self.timeout)
         after = await _advanced(operators, before, self.clock(), limit, cancel)
@@ -175,7 +175,7 @@ async def finalize_backup(
         OperationsChanged: the file of operations is not the one that was stored.
     """
     name = backup.metadata.name
-    operations = _verified(backup, await context.store.read_item_operations(name))
+    operations = verified_operations(backup, await context.store.read_item_operations(name))
     errors = [
         f"operation {operation.operation_id} for {operation.item.group_resource} "
         f"{operation.item.namespace}/{operation.item.name}: {operation.error}"
@@ -202,13 +202,6 @@ async def finalize_backup(
         problem = problem_text(context.workdir, error) if isinstance(error, OSError) else error_text(error)
         raise StorageError(f"backup {name!r} could not be finalized: {problem}") from error
     return ended
-
-
-def finalized_restore(restore: Restore, now: datetime) -> Restore:
-    """The Restore with its terminal phase: nothing is left to do when its operations have ended."""
-    phase = RestorePhase.PARTIALLY_FAILED if restore.status.errors else RestorePhase.COMPLETED
-    status = msgspec.structs.replace(restore.status, phase=phase, completion_timestamp=now)
-    return msgspec.structs.replace(restore, status=status)
 
 
 async def wait_for_backup(
@@ -262,18 +255,11 @@ async def wait_for_restore(context: RunContext, restore: Restore, *, timer: Time
         stopping = following.restore(restore, cancel="the command was interrupted")
         await finish(stopping, limit_seconds=_CANCEL_SECONDS)
         raise
-    return finalized_restore(restore, context.clock()) if restore.status.phase in FINALIZING else restore
-
-
-def _verified(about: Backup | Restore, found: Sequence[dict[str, object]]) -> list[ItemOperation]:
-    """The operations of a file. Raises OperationsChanged."""
-    try:
-        operations = decode_operations(found)
-    except ValueError as error:
-        raise OperationsChanged(str(error)) from error
-    if digest_of(operations) != about.metadata.annotations.get(ITEM_OPERATIONS):
-        raise OperationsChanged("the list of item operations in the location is not the one that was stored")
-    return operations
+    while restore.status.phase in FINALIZING:
+        restore = await finalize_restore(context.client, context.store, restore, context.clock())
+        if restore.status.phase in FINALIZING:
+            await timer.sleep(FINALIZE_POLL_SECONDS)
+    return restore
 
 
 def _by_name(actions: Sequence[_NamedT]) -> dict[str, _NamedT]:

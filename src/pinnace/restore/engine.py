@@ -167,10 +167,11 @@ class RestoreEngine:
             await asyncio.wait([reporting])
             await reporter.publish(len(run.claims), len(run.claims))
         self._report(run, run.follow_ups.pod_results())
-        patched = Results()
-        for namespace, problem in await run.volume_patches.run():
+        patched, looked = Results(), await run.volume_patches.look()
+        for namespace, problem in looked.problems:
             patched.errors.add(namespace, problem)
         self._report(run, patched)
+        run.outcomes.unpatched += [each.wanted for each in looked.unbound]
         return run.results
 
     async def _set_up(self, request: RestoreRequest, archive: ArchiveIndex) -> "_Begun":
@@ -216,9 +217,6 @@ class RestoreEngine:
         volume_patches = VolumePatches(
             self._client,
             request.volume_infos if is_administrators and not self._is_simulated else (),
-            self._timer,
-            self._log,
-            timeout_seconds=self._options.resource_timeout_seconds,
         )
         follow_ups = FollowUps(
             definitions=Definitions(self._client, self._timer, self._options.resource_timeout_seconds),

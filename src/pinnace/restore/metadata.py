@@ -10,8 +10,8 @@ KEPT_METADATA: Final = ("name", "namespace", "labels", "annotations")
 BINDING_ANNOTATIONS: Final = (
     labels.PV_BIND_COMPLETED,
     labels.PV_BOUND_BY_CONTROLLER,
-    labels.PV_PROVISIONED_BY,
 )
+"""Annotations of the old binding. `provisioned-by` stays, as it names who may delete the volume."""
 
 
 def reset_metadata(item: JSONObject) -> None:

@@ -12,6 +12,7 @@ from pinnace.api.objects import JSONObject
 from pinnace.api.restore_outcomes import ACTIONS, Outcome
 from pinnace.api.volume_info import RestoredVolumeInfo
 from pinnace.restore.selection.reading import ItemKey
+from pinnace.restore.volumes.patches import WantedPatch
 
 _Entry = tuple[Outcome, str]
 _LATER_WINS = frozenset({Outcome.SKIPPED, Outcome.REFUSED})
@@ -25,6 +26,8 @@ class Outcomes:
         self._shared: dict[_Entry, _Entry] = {}
         self.volumes: list[RestoredVolumeInfo] = []
         """The volumes that were filled. (docs/spec: BEY 3.7)"""
+        self.unpatched: list[WantedPatch] = []
+        """The claims that were not bound at the end, and the settings that their volumes are to get."""
 
     def record(self, kind: str, key: ItemKey, outcome: Outcome, reason: str = "") -> None:
         """Record the outcome of an object.

@@ -15,7 +15,7 @@ import msgspec
 from pinnace.aio.blocking import finish
 from pinnace.aio.gc_thresholds import raised_gc_thresholds
 from pinnace.aio.temporary import problem_text, temporary_folder
-from pinnace.api.labels import ITEM_OPERATIONS
+from pinnace.api.labels import ITEM_OPERATIONS, VOLUME_PATCHES
 from pinnace.api.values.error_texts import error_text
 from pinnace.api.velero.backup import Backup
 from pinnace.api.velero.pod_volume import PodVolumeBackup
@@ -45,6 +45,7 @@ from pinnace.restore.ports import ProgressSink
 from pinnace.restore.request import ClusterAccess, Helpers, RestoreOptions, RestoreRequest
 from pinnace.restore.results import Results
 from pinnace.restore.selection.api_versions import FEATURE
+from pinnace.restore.volumes.patches import WantedPatch, digest_of_patches, encode_patches, problem_of
 from pinnace.storage.backup_store import BackupStore
 from pinnace.storage.errors import StorageError
 
@@ -88,10 +89,10 @@ async def execute_restore(
         backup: the backup to restore from.
 
     Returns:
-        A copy of the restore with its terminal phase, counts, times and progress; if actions have started
-        operations, its phase is WaitingForPluginOperations, or that with PartiallyFailed. Cancellation is
-        raised and leaves no file behind; created objects stay in the cluster, and the restore can be run
-        again.
+        A copy of the restore with its terminal phase, counts, times and progress. If actions have started
+        operations, its phase is WaitingForPluginOperations, if only volumes are still to get settings, it is
+        Finalizing; or that with PartiallyFailed. Cancellation is raised and leaves no file behind; created
+        objects stay in the cluster, and the restore can be run again.
     """
     recorder = _ProgressRecorder(context)
     try:
@@ -106,9 +107,9 @@ async def execute_restore(
         return _finished(restore, RestorePhase.FAILED, context, recorder, reason=reason)
     except Exception as error:  # noqa: BLE001 - a defect: the restore must not look as if it still ran
         return _finished(restore, RestorePhase.FAILED, context, recorder, reason=_defect(error))
-    if run.started.operations:
+    if run.started.operations or run.outcomes.unpatched:
         restored = _finished(restore, RestorePhase.COMPLETED, context, recorder, results=results)
-        return _waiting(restored, run.started.operations)
+        return _waiting(restored, run.started.operations, run.outcomes.unpatched)
     phase = RestorePhase.PARTIALLY_FAILED if results.errors.count else RestorePhase.COMPLETED
     return _finished(restore, phase, context, recorder, results=results)
 
@@ -163,6 +164,7 @@ class _Run(msgspec.Struct, frozen=True):
                 if problem is not None:
                     results.errors.add_velero(problem)
                 await self._upload_operations(store, results)
+                await self._upload_volume_patches(store, results)
                 await _upload_results(store, name, results, log, context.log.hide_results)
                 await self._upload_outcomes(store, log)
             finally:
@@ -203,6 +205,19 @@ class _Run(msgspec.Struct, frozen=True):
             results.errors.add_velero(problem)
             await self._cancel_operations("their list could not be stored")
             operations.clear()
+
+    async def _upload_volume_patches(self, store: BackupStore, results: Results) -> None:
+        """Store the settings that volumes are still to get; if that fails, each is an error."""
+        wanted = self.outcomes.unpatched
+        if not wanted:
+            return
+        try:
+            await store.put_restore_volume_patches(self.restore.metadata.name, encode_patches(wanted))
+        except StorageError as error:
+            for each in wanted:
+                reason = f"the list of such volumes could not be uploaded to backup storage: {error}"
+                results.errors.add(each.namespace, problem_of(each, reason))
+            wanted.clear()
 
     async def _cancel_operations(self, reason: str) -> None:
         if not self.started.operations:
@@ -389,17 +404,27 @@ def _finished(
     return msgspec.structs.replace(restore, status=status)
 
 
-def _waiting(restore: Restore, operations: Sequence[ItemOperation]) -> Restore:
-    """The Restore while its operations are running: without a completion timestamp. (BEY 5.6)"""
-    phase = RestorePhase.WAITING_FOR_PLUGIN_OPERATIONS
-    if restore.status.errors:
-        phase = RestorePhase.WAITING_FOR_PLUGIN_OPERATIONS_PARTIALLY_FAILED
+def _waiting(
+    restore: Restore, operations: Sequence[ItemOperation], unpatched: Sequence[WantedPatch]
+) -> Restore:
+    """The Restore while something is left to do: without a completion timestamp. (BEY 5.6, 5.7)"""
+    phases = RestorePhase
+    whole, part = phases.FINALIZING, phases.FINALIZING_PARTIALLY_FAILED
+    if operations:
+        whole, part = (
+            phases.WAITING_FOR_PLUGIN_OPERATIONS,
+            phases.WAITING_FOR_PLUGIN_OPERATIONS_PARTIALLY_FAILED,
+        )
     status = msgspec.structs.replace(
         restore.status,
-        phase=phase,
+        phase=part if restore.status.errors else whole,
         completion_timestamp=None,
         restore_item_operations_attempted=len(operations),
     )
-    annotations = {**restore.metadata.annotations, ITEM_OPERATIONS: digest_of(operations)}
-    metadata = msgspec.structs.replace(restore.metadata, annotations=annotations)
+    notes = {ITEM_OPERATIONS: digest_of(operations)}
+    if unpatched:
+        notes[VOLUME_PATCHES] = digest_of_patches(unpatched)
+    metadata = msgspec.structs.replace(
+        restore.metadata, annotations={**restore.metadata.annotations, **notes}
+    )
     return msgspec.structs.replace(restore, metadata=metadata, status=status)

@@ -550,6 +550,15 @@ class BackupStore:
         body = await in_thread(encode_list, operations)
         await self._put(self._layout.target("RestoreItemOperations", restore), body)
 
+    async def read_restore_volume_patches(self, restore: str) -> list[JSONObject]:
+        """The settings that volumes of a restore are to get, not checked; none if the file is missing."""
+        return await self._read_list(self._layout.target("RestoreVolumePatches", restore))
+
+    async def put_restore_volume_patches(self, restore: str, patches: Sequence[Mapping[str, Any]]) -> None:
+        """Store the settings that volumes of a restore are to get when they exist. (ADR 073)"""
+        body = await in_thread(encode_list, patches)
+        await self._put(self._layout.target("RestoreVolumePatches", restore), body)
+
     async def put_restore_metadata(self, restore: str, metadata: bytes) -> None:
         """Store the Restore object, for use without a server, where no cluster keeps it."""
         await self._put(self._layout.restore_metadata(restore), metadata)

@@ -32,6 +32,7 @@ _RESTORE_FILES = {
     "RestoreItemOperations": "restore-{}-itemoperations.json.gz",
     "RestoreVolumeInfo": "{}-volumeinfo.json.gz",
     "RestoreOutcomes": "restore-{}-pinnace-outcomes.json.gz",
+    "RestoreVolumePatches": "restore-{}-pinnace-volume-patches.json.gz",
 }
 
 

@@ -1,5 +1,7 @@
 """Restores over a cluster that has changed, and strategic patches. (docs/spec: BEY 5.1-5.3)"""
 
+import json
+import shlex
 from typing import Any
 
 import pytest
@@ -8,11 +10,12 @@ from pinnace.api.objects import JSONObject
 from pinnace.api.velero.restore import RestoreStatusSpec
 from pinnace.kube.client import KubeClient
 from pinnace.kube.discovery import Discovery
-from pinnace.kube.resources import CLUSTER_ROLE_BINDINGS
+from pinnace.kube.resources import CLUSTER_ROLE_BINDINGS, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES
 from pinnace.restore.modifiers.modifier import ResourceModifiers
 from pinnace.restore.modifiers.rules import read_rules
 from pinnace.restore.modifiers.strategic import MERGE_KEYS, merged
 from tests.support.runs.real_restores import RealRestore
+from tests.support.waiting import eventually
 
 STRATEGIC = "application/strategic-merge-patch+json"
 
@@ -246,3 +249,79 @@ async def test_the_merge_keys_are_those_that_the_api_server_publishes(client: Ku
     }
     by_parent = {("ports", "containerPort"), ("ports", "port"), ("imagePullSecrets", "name")}
     assert published == set(MERGE_KEYS.items()) | by_parent
+
+
+def lost_volume(name: str, policy: str) -> JSONObject:
+    return {
+        "apiVersion": "v1",
+        "kind": "PersistentVolume",
+        "metadata": {"name": name},
+        "spec": {
+            "capacity": {"storage": "1Gi"},
+            "accessModes": ["ReadWriteMany"],
+            "persistentVolumeReclaimPolicy": policy,
+            "storageClassName": "static",
+            "nfs": {"server": "192.0.2.1", "path": f"/{name}"},
+        },
+    }
+
+
+def claim_of(volume: str, namespace: str) -> JSONObject:
+    spec = {
+        "accessModes": ["ReadWriteMany"],
+        "resources": {"requests": {"storage": "1Gi"}},
+        "storageClassName": "static",
+        "volumeName": volume,
+    }
+    return obj("PersistentVolumeClaim", "data", namespace, spec=spec)
+
+
+@pytest.mark.found("O22b")
+@pytest.mark.parametrize("reclaim", ["Retain", "Recycle"])
+@pytest.mark.parametrize("policy", ["none", "update"])
+async def test_a_claim_gets_back_the_volume_that_its_deletion_has_released(
+    client: KubeClient, restore: RealRestore, namespace: str, policy: str, reclaim: str
+) -> None:
+    """By the command in the warning, or by the policy; a second restore leaves the live claim alone."""
+    name = f"{namespace}-{reclaim.lower()}-{policy}"
+    await client.create(PERSISTENT_VOLUMES, lost_volume(name, reclaim))
+    await client.create(PERSISTENT_VOLUME_CLAIMS, claim_of(name, namespace), namespace)
+
+    async def phase() -> str:
+        found: str = (await client.get(PERSISTENT_VOLUMES, name)).get("status", {}).get("phase", "")
+        return found
+
+    async def is_bound() -> bool:
+        claim = await client.get(PERSISTENT_VOLUME_CLAIMS, "data", namespace)
+        return claim.get("status", {}).get("phase") == "Bound" and await phase() == "Bound"
+
+    async def is_lost() -> bool:
+        return await phase() in ("Released", "Failed")
+
+    await eventually(is_bound)
+    backup = [
+        await client.get(PERSISTENT_VOLUMES, name),
+        await client.get(PERSISTENT_VOLUME_CLAIMS, "data", namespace),
+    ]
+    await client.patch(PERSISTENT_VOLUME_CLAIMS, "data", {"metadata": {"finalizers": None}}, namespace)
+    await client.delete(PERSISTENT_VOLUME_CLAIMS, "data", namespace)
+    await eventually(is_lost)
+
+    results = await restore(*backup, existing_resource_policy=policy)
+
+    assert results.errors.count == 0
+    if policy == "none":
+        [warning] = results.warnings.cluster
+        command = shlex.split(warning.partition("until it is freed: ")[2])
+        assert command[:4] == ["kubectl", "patch", "persistentvolume", name]
+        await client.patch(PERSISTENT_VOLUMES, name, json.loads(command[-1]))
+    else:
+        assert results.warnings.count == 0
+        assert restore.outcomes.resource_list()["v1/PersistentVolume"] == [f"{name}(updated)"]
+    await eventually(is_bound)
+    before = await client.get(PERSISTENT_VOLUMES, name)
+    again = await restore(*backup, existing_resource_policy=policy)
+    assert again.errors.count == again.warnings.count == 0
+    after = await client.get(PERSISTENT_VOLUMES, name)
+    assert after["spec"]["claimRef"] == before["spec"]["claimRef"]
+    assert await is_bound()

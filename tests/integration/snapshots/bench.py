@@ -7,10 +7,12 @@ from typing import Any
 from pinnace.api.codec import decode
 from pinnace.api.nonadmin.names import Origin
 from pinnace.api.objects import JSONObject
+from pinnace.api.velero.backup import ITEM_OPERATION_TIMEOUT
 from pinnace.api.velero.storage_location import BackupStorageLocation
 from pinnace.backup.request import ServerDefaults
 from pinnace.controllers.backup import BackupWork
 from pinnace.controllers.deletion.backup_deletion import BackupDeletionReconciler
+from pinnace.controllers.item_operations import OperationSettings, OperationsReconciler, RestoreSteps
 from pinnace.controllers.restore import RestoreWork
 from pinnace.controllers.shared.locations import LocationStores
 from pinnace.controllers.shared.runs import BACKUP_RUNS, RESTORE_RUNS, RunReconciler
@@ -23,10 +25,12 @@ from pinnace.kube.errors import NotFound
 from pinnace.kube.resources import BACKUPS, DELETE_BACKUP_REQUESTS, RESTORES, APIResource, velero
 from pinnace.plugins.installed import PluginOptions, find_plugins
 from pinnace.restore.request import RestoreOptions
+from pinnace.runtime.controller import DONE
 from pinnace.runtime.informer import Informer
 from pinnace.runtime.keys import Key
 from pinnace.server.monitoring.metrics import ServerMetrics
 from pinnace.storage.backup_store import BackupStore
+from tests.support.waiting import eventually
 
 PLUGIN_MODULE = "tests.support.volumes.folder_snapshotter"
 
@@ -69,6 +73,19 @@ class Bench:
         options = RestoreOptions(features=self.scope.features, terminating_timeout_seconds=30)
         work = RestoreWork(self.scope, self.locations, options=options)
         await RunReconciler(self.scope, RESTORE_RUNS, work, self._settler).reconcile(self._key(name))
+        finishing = OperationsReconciler(
+            self.scope,
+            self.locations,
+            RESTORE_RUNS,
+            RestoreSteps(scope=self.scope, work=work, volumes_seconds=60.0),
+            settings=OperationSettings(poll_seconds=1.0, timeout=ITEM_OPERATION_TIMEOUT),
+            in_flight=set(),
+        )
+
+        async def has_ended() -> bool:
+            return await finishing.reconcile(self._key(name)) == DONE
+
+        await eventually(has_ended)
         return await self.status(RESTORES, name)
 
     async def delete(self, name: str, backup: str) -> list[str]:

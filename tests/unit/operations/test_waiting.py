@@ -13,7 +13,8 @@ from pinnace.api.values.durations import Duration
 from pinnace.api.velero.backup import Backup, BackupPhase
 from pinnace.backup.runner import execute_backup
 from pinnace.kube.resources import CONFIGMAPS, PODS
-from pinnace.operations.waiting import Following, OperationsChanged, finalize_backup, wait_for_backup
+from pinnace.operations.finalizing_restores import OperationsChanged
+from pinnace.operations.waiting import Following, finalize_backup, wait_for_backup
 from pinnace.plugins.installed import NO_PLUGINS
 from pinnace.plugins.item_operations import NO_PLUGIN, TIMED_OUT
 from pinnace.plugins.protocols import ResourceIdentifier

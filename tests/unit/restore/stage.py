@@ -19,6 +19,7 @@ from pinnace.kube.errors import Forbidden
 from pinnace.plugins.installed import NO_PLUGINS
 from pinnace.plugins.protocols import RestoreItemAction
 from pinnace.restore.errors import RestoreFailed
+from pinnace.restore.request import RestoreOptions
 from pinnace.restore.runner import RestoreInputs, execute_restore
 from pinnace.storage.backup_files import BackupFiles
 from pinnace.storage.backup_store import BackupStore
@@ -72,6 +73,8 @@ class Stage:
         self.plugins = NO_PLUGINS
         self.fail_backups = False
         self.fail_reopening = False
+        self.options = RestoreOptions()
+        self.spec = RestoreSpec(backup_name="backup-1")
         self.slot = RecordedSlot()
         self.reopened: BackupStore | None = None
         self._directory = directory
@@ -88,9 +91,9 @@ class Stage:
         await self.store.put_backup(BackupFiles(name="backup-1", metadata=b"{}", contents=path))
 
     async def restore(self) -> Restore:
-        spec = RestoreSpec(backup_name="backup-1")
         status = RestoreStatus(phase=RestorePhase.IN_PROGRESS, start_timestamp=self.clock())
-        restore = Restore(metadata=ObjectMeta(name="restore-1", namespace="velero"), spec=spec, status=status)
+        metadata = ObjectMeta(name="restore-1", namespace="velero")
+        restore = Restore(metadata=metadata, spec=self.spec, status=status)
 
         plugins = self.plugins.operation()
 
@@ -124,7 +127,7 @@ class Stage:
                 plugins=plugins,
                 worker_slot=self.slot,
             ),
-            RestoreInputs(actions=actions, pod_volume_backups=pod_volume_backups),
+            RestoreInputs(actions=actions, pod_volume_backups=pod_volume_backups, options=self.options),
         )
 
     async def log(self) -> str:

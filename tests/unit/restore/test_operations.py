@@ -9,7 +9,8 @@ import pytest
 from pinnace.api.meta import ObjectMeta
 from pinnace.api.velero.restore import Restore, RestorePhase
 from pinnace.archive.runlog import RunLog
-from pinnace.operations.waiting import Following, finalized_restore
+from pinnace.operations.finalizing_restores import finalize_restore
+from pinnace.operations.waiting import Following
 from pinnace.plugins.protocols import ResourceIdentifier, RestoreItemOutput
 from pinnace.restore.item.additional import AdditionalItems
 from pinnace.restore.ports import Target
@@ -51,10 +52,12 @@ async def test_a_restore_with_operations_waits_and_then_ends(stage: Stage) -> No
     restore = await following.restore(restore)
 
     assert restore.status.phase == RestorePhase.FINALIZING_PARTIALLY_FAILED
-    status = finalized_restore(restore, stage.clock()).status
+    status = (await finalize_restore(stage.world, stage.store, restore, stage.clock())).status  # type: ignore[arg-type]
     assert (status.phase, status.errors) == (RestorePhase.PARTIALLY_FAILED, 1)
     assert (status.restore_item_operations_completed, status.restore_item_operations_failed) == (1, 1)
     assert status.completion_timestamp == stage.clock()
+    told = (await stage.results())["errors"]["namespaces"]["ns-1"]
+    assert told == ["operation op-b for configmaps ns-1/b: broken, plugin: example.io/copy"]
 
 
 async def test_operations_of_a_restore_that_failed_are_cancelled(stage: Stage) -> None:

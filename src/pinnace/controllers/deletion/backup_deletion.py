@@ -36,7 +36,8 @@ from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import Conflict, KubeError, NotFound
 from pinnace.kube.resources import BACKUP_STORAGE_LOCATIONS, BACKUPS, DELETE_BACKUP_REQUESTS, RESTORES
 from pinnace.operations.deletion import DeleteOperation, Snapshots, summary
-from pinnace.operations.waiting import UNFINISHED, WAITING, Following, OperationsChanged
+from pinnace.operations.finalizing_restores import OperationsChanged
+from pinnace.operations.waiting import UNFINISHED, WAITING, Following
 from pinnace.plugins.errors import PluginError
 from pinnace.plugins.operation import Operation
 from pinnace.runtime.controller import DONE, Controller, Result, Resync

@@ -22,6 +22,7 @@ from pinnace.aio.timing import SystemTimer, Timer, poll
 from pinnace.api import labels
 from pinnace.api.meta import LabelSelector, LabelSelectorRequirement, ObjectMeta
 from pinnace.api.objects import JSONObject, mapping, text
+from pinnace.api.values.times import parse_time
 from pinnace.api.velero.restore import Restore, RestorePhase, RestoreSpec
 from pinnace.browse.verifying import Finding, Result
 from pinnace.csi.snapshots import SNAPSHOTS, SnapshotKinds
@@ -341,12 +342,13 @@ class Trial:
         Returns:
             The others, which were there before, and may keep a copy of the data.
         """
-        scratch, found = set(self.mapping.values()), list[str]()
+        scratch = {each["metadata"]["name"]: each for each in await self._made()}
+        found = list[str]()
         for volume in await self.client.list_all(PERSISTENT_VOLUMES):
-            if text(volume, "spec", "claimRef", "namespace") not in scratch:
+            namespace = scratch.get(text(volume, "spec", "claimRef", "namespace"))
+            if namespace is None:
                 continue
-            provisioned = "pv.kubernetes.io/provisioned-by" in mapping(volume, "metadata", "annotations")
-            if not provisioned:
+            if not is_provisioned_for(namespace, volume):
                 found.append(
                     f"PersistentVolume {volume['metadata']['name']}, which a claim of the trial took"
                 )
@@ -355,6 +357,13 @@ class Trial:
                 with suppress(NotFound, Conflict):
                     await self.client.patch(PERSISTENT_VOLUMES, volume["metadata"]["name"], patch)
         return found
+
+
+def is_provisioned_for(namespace: JSONObject, volume: JSONObject) -> bool:
+    """Whether a volume was made for a claim in a namespace, not taken by it: it is not older."""
+    provisioned = labels.PV_PROVISIONED_BY in mapping(volume, "metadata", "annotations")
+    made = [parse_time(text(each, "metadata", "creationTimestamp")) for each in (namespace, volume)]
+    return provisioned and made[0] <= made[1]
 
 
 async def _to_its_end(request: Coroutine[Any, Any, JSONObject]) -> None:

@@ -4,6 +4,8 @@
     ---------------------------------------------------------------------------------------
     is being deleted         error                error              error
     same                     unchanged            labels set         labels set
+    volume of a live claim   left alone, warning  labels, warning    labels, warning
+    volume of a lost claim   left alone, warning  freed, patched     freed, patched
     ServiceAccount, differs  entries added        entries added      entries added
     differs                  left alone, warning  patched            patched
       patch refused          -                    labels set,        deleted and created anew; with
@@ -51,6 +53,18 @@ class Step(Enum):
     RECREATION = auto()
 
 
+class LostClaim(msgspec.Struct, frozen=True, kw_only=True):
+    """The claim of a volume that is gone, so that no claim can be bound to the volume.
+
+    Attributes:
+        title: namespace and name.
+        remedy: the command that frees the volume.
+    """
+
+    title: str
+    remedy: str
+
+
 class Existing(msgspec.Struct, frozen=True, kw_only=True):
     """An object that exists in the cluster already, compared with what a restore would have created.
 
@@ -60,6 +74,8 @@ class Existing(msgspec.Struct, frozen=True, kw_only=True):
         is_same: whether the restore would not change it.
         is_cluster_managed: whether controllers of the cluster write it; then the restore does not change it.
         change: the JSON merge patch to the backed-up version; None if it cannot be made.
+        live_claim: of a volume that is bound to another claim than the backup says, which would lose it.
+        lost_claim: of a volume whose claim is gone.
     """
 
     in_cluster: JSONObject
@@ -67,6 +83,8 @@ class Existing(msgspec.Struct, frozen=True, kw_only=True):
     is_same: bool = False
     is_cluster_managed: bool = False
     change: JSONObject | None = None
+    live_claim: str = ""
+    lost_claim: LostClaim | None = None
 
 
 class Decision(msgspec.Struct, frozen=True, kw_only=True):
@@ -100,12 +118,26 @@ def decide(
         return Decision(step=Step.LABELS if labelled else Step.NOTHING, outcome=Outcome.UNCHANGED)
     if resource.group_resource == "serviceaccounts":
         return Decision(step=Step.ENTRIES, outcome=Outcome.UPDATED, reason="entries were added")
+    if found.live_claim:
+        text = f"it exists and is bound to the claim {found.live_claim}, so it was left as it is"
+        step = Step.LABELS if labelled else Step.NOTHING
+        return Decision(step=step, outcome=Outcome.DIFFERENT, reason=text, warning=text)
     if policy != ExistingResourcePolicy.NONE:
-        return Decision(step=Step.PATCH, outcome=Outcome.UPDATED)
+        return Decision(step=Step.PATCH, outcome=Outcome.UPDATED, reason=_freed(found.lost_claim))
+    if found.lost_claim is not None:
+        text = (
+            f"it exists, but its claim {found.lost_claim.title} is gone, and no claim can be bound to it"
+            f" until it is freed: {found.lost_claim.remedy}"
+        )
+        return Decision(step=Step.NOTHING, outcome=Outcome.DIFFERENT, reason=text, warning=text)
     reason = "it exists and differs from the backed-up version"
     # The refusal may name a quota or a webhook: without it, the name would have been taken all the same.
     warning = WARNING_DIFFERENT.format(error=refusal)
     return Decision(step=Step.NOTHING, outcome=Outcome.DIFFERENT, reason=reason, warning=warning)
+
+
+def _freed(lost: LostClaim | None) -> str:
+    return f"its claim {lost.title} was gone, and it was freed" if lost is not None else ""
 
 
 def decide_after_refused_patch(

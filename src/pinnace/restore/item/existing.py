@@ -4,13 +4,14 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from pinnace.api.codec import merge_patch
-from pinnace.api.objects import JSONObject
+from pinnace.api.objects import JSONObject, mapping
 from pinnace.archive.eventlog import EventLog
 from pinnace.kube.errors import KubeError
 from pinnace.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, APIResource
 from pinnace.restore.item.conflicts import comparable, is_same, only_leaves_out
-from pinnace.restore.item.deciding import Existing
+from pinnace.restore.item.deciding import Existing, LostClaim
 from pinnace.restore.item.normal_form import is_cluster_managed, normal_forms
+from pinnace.restore.item.volume_ties import Tie, claim_title, freeing, freeing_command, tie_of
 from pinnace.restore.ports import Cluster
 from pinnace.restore.selection.reading import ItemRef
 
@@ -72,6 +73,12 @@ class ExistingObjects:
         if found["metadata"].get("deletionTimestamp") is not None:
             return Existing(in_cluster=found, is_terminating=True)
         own = comparable(found, self._labels)
+        if ref.group_resource == "persistentvolumes":
+            tie = await tie_of(self._client, found)
+            if tie is Tie.LOST:
+                return self._lost(ref, found, own, desired)
+            if tie is Tie.LIVE and _is_for_another(found, desired):
+                return Existing(in_cluster=found, live_claim=claim_title(found))
         if is_cluster_managed(ref.group_resource, own):
             return Existing(in_cluster=found, is_same=True, is_cluster_managed=True)
         if self._is_same(ref, own, desired):
@@ -83,6 +90,15 @@ class ExistingObjects:
         change = _change(ref, own, desired)
         same = change is not None and await self._would_stay(ref, resource, own, change)
         return Existing(in_cluster=found, is_same=same, change=change)
+
+    def _lost(self, ref: ItemRef, found: JSONObject, own: JSONObject, desired: JSONObject) -> Existing:
+        """A volume whose claim is gone: it differs, though all but the uid of the claim may be the same."""
+        change = _change(ref, own, desired)
+        if change is not None:
+            spec = {**mapping(change, "spec"), **freeing(desired)["spec"]}
+            change = {**change, "spec": spec}
+        lost = LostClaim(title=claim_title(found), remedy=freeing_command(ref.name, desired))
+        return Existing(in_cluster=found, change=change, lost_claim=lost)
 
     def _is_as_backed_up(
         self, ref: ItemRef, in_cluster: JSONObject, desired: JSONObject, backed_up: Callable[[], JSONObject]
@@ -138,6 +154,11 @@ class ExistingObjects:
         except KubeError:
             return False
         return True
+
+
+def _is_for_another(volume: JSONObject, desired: JSONObject) -> bool:
+    """Whether the backup has a volume for another claim than that of the existing one."""
+    return bool(mapping(desired, "spec", "claimRef")) and claim_title(volume) != claim_title(desired)
 
 
 def _change(ref: ItemRef, in_cluster: JSONObject, desired: JSONObject) -> JSONObject | None:

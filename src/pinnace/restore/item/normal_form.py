@@ -15,6 +15,7 @@ from pinnace.restore.metadata import BINDING_ANNOTATIONS
 _BY_CONTROLLERS: Final = frozenset(
     {
         *BINDING_ANNOTATIONS,
+        labels.PV_PROVISIONED_BY,
         labels.SELECTED_NODE,
         "autoscaling.alpha.kubernetes.io/conditions",
         "autoscaling.alpha.kubernetes.io/current-metrics",

@@ -7,7 +7,13 @@ import pytest
 from pinnace.kube.client import KubeClient
 from pinnace.kube.discovery import Discovery
 from pinnace.operations.verification.restorers import error_texts
-from pinnace.operations.verification.trial import TRIED, Restorer, Trial, modifier_rules
+from pinnace.operations.verification.trial import (
+    TRIED,
+    Restorer,
+    Trial,
+    is_provisioned_for,
+    modifier_rules,
+)
 from pinnace.restore.modifiers.modifier import ResourceModifiers
 from pinnace.restore.modifiers.rules import read_rules
 
@@ -70,6 +76,23 @@ def test_scratch_namespaces_have_names_of_their_own_that_are_valid() -> None:
     assert scratch["shop"] == "pinnace-verify-abc123-2-shop"
     assert len(set(scratch.values())) == len(names)
     assert all(len(name) <= 63 for name in scratch.values())
+
+
+@pytest.mark.found("U2")
+@pytest.mark.parametrize(
+    ("annotation", "made", "is_ours"),
+    [
+        ("pv.kubernetes.io/provisioned-by", "2026-01-01T00:00:07Z", True),
+        ("pv.kubernetes.io/provisioned-by", "2025-12-31T23:59:59Z", False),
+        ("other", "2026-01-01T00:00:07Z", False),
+    ],
+    ids=["provisioned for it", "provisioned for somebody else before", "static"],
+)
+def test_only_volumes_made_for_a_trial_go_with_it(annotation: str, made: str, is_ours: bool) -> None:
+    """Restored volumes have the annotation too."""
+    namespace = {"metadata": {"creationTimestamp": "2026-01-01T00:00:00Z"}}
+    volume = {"metadata": {"creationTimestamp": made, "annotations": {annotation: "d"}}}
+    assert is_provisioned_for(namespace, volume) is is_ours
 
 
 def test_the_errors_of_a_restore_are_reported_with_their_namespaces() -> None:
