@@ -149,7 +149,9 @@ PROGRAMS = {
         Program(
             "csi-snapshotter", "github.com/kubernetes-csi/external-snapshotter/v8/cmd/csi-snapshotter", CSI
         ),
+        Program("csi-attacher", "github.com/kubernetes-csi/external-attacher/v4/cmd/csi-attacher", CSI),
         Program("csi-folder-driver", "pinnace.local/hack/tools/csi/driver", CSI),
+        Program("csi-folder-provisioner", "pinnace.local/hack/tools/csi/provisioner", CSI),
         Program("helm", "helm.sh/helm/v3/cmd/helm", HELM),
         Program("fake-gcs-server", "github.com/fsouza/fake-gcs-server", GCS),
         Program("kopia", "github.com/kopia/kopia", KOPIA),
@@ -160,7 +162,13 @@ SCHEDULER = ("kube-scheduler",)
 NODE = (*SCHEDULER, "kubelet")  # further programs of a cluster with nodes
 S3_SERVER = ("versitygw",)
 PLUGIN_TOOLS = ("plugin-sample", "plugin-host", "later-plugin")
-CSI_TOOLS = ("snapshot-controller", "csi-snapshotter", "csi-folder-driver")  # CSI volumes with snapshots
+CSI_TOOLS = (  # CSI volumes with snapshots
+    "snapshot-controller",
+    "csi-snapshotter",
+    "csi-attacher",
+    "csi-folder-driver",
+    "csi-folder-provisioner",
+)
 CHART_TOOLS = ("helm",)
 GCS_SERVER = ("fake-gcs-server",)
 UPLOADER = ("kopia",)  # restic is a package of the distribution

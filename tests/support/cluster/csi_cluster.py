@@ -1,16 +1,17 @@
-"""CSI on a test's node: a driver of folders, the real snapshot controller and its sidecar, and a provisioner.
+"""CSI on a test's node: a driver of folders, its provisioner, and the real sidecars and snapshot controller.
 
-The provisioner is the test's own: it makes folders and persistent volumes for claims, from snapshots too. The
-kubelet mounts them through the driver; snapshots are taken by the project's own controllers for CSI.
+The provisioner is made of the library that external-provisioner is made of: it deletes what is Released with
+the policy Delete, and refuses what all provisioners refuse. The kubelet mounts volumes through the driver.
+Snapshots are taken by the project's own controllers for CSI.
 """
 
-import asyncio
 import contextlib
 import json
 import os
 import shutil
 import subprocess
 from collections.abc import AsyncIterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -26,22 +27,10 @@ from pinnace.api.objects import JSONObject
 from pinnace.csi.snapshots import SnapshotKinds
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import AlreadyExists, NotFound
-from pinnace.kube.resources import (
-    PERSISTENT_VOLUME_CLAIMS,
-    PERSISTENT_VOLUMES,
-    STORAGE_CLASSES,
-    APIResource,
-)
+from pinnace.kube.resources import STORAGE_CLASSES, APIResource
 from tests.support.cluster.snapshot_crds import ensure_snapshot_crds
-from tests.support.waiting import POLL_SECONDS, eventually
+from tests.support.waiting import eventually
 
-DRIVER = "folders.example.io"
-CLASS = "folders"
-BLOCK_BYTES = 1 << 20
-"""The size of a volume in Block mode."""
-DIRECTORY = "/var/lib/csi-folders"
-SOCKET = f"/var/lib/kubelet/plugins/{CLASS}/csi.sock"
-REGISTRATION = f"/var/lib/kubelet/plugins_registry/{CLASS}-reg.sock"
 CSI_DRIVERS = APIResource(
     group="storage.k8s.io", version="v1", name="csidrivers", kind="CSIDriver", namespaced=False
 )
@@ -50,66 +39,71 @@ CSI_NODES = APIResource(
 )
 
 
-class CSICluster:
-    """The parts as they run on one node.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CSIDriver:
+    """How a driver of a test behaves.
 
     Attributes:
-        disks: the names of the volumes in Block mode.
+        name: also the name of the storage class, which makes volumes at once, and of the snapshot class.
+        attach: volumes are attached to a node before they are mounted there, as disks are.
+        hide_sizes: the size of snapshots is not reported, which CSI allows.
     """
 
-    def __init__(self, client: KubeClient, node: Node, kinds: SnapshotKinds) -> None:
+    name: str = "folders"
+    attach: bool = False
+    hide_sizes: bool = False
+
+    @property
+    def driver(self) -> str:
+        """The name of the CSIDriver."""
+        return f"{self.name}.example.io"
+
+    @property
+    def late_class(self) -> str:
+        """The storage class with WaitForFirstConsumer."""
+        return f"{self.name}-late"
+
+    @property
+    def directory(self) -> str:
+        """Where the node has volumes and snapshots."""
+        return f"/var/lib/csi-{self.name}"
+
+    @property
+    def socket(self) -> str:
+        """The socket of the driver, in the node's mounts."""
+        return f"/var/lib/kubelet/plugins/{self.name}/csi.sock"
+
+
+FOLDERS = CSIDriver()
+DISKS = CSIDriver(name="disks", attach=True)
+SILENT = CSIDriver(name="silent", hide_sizes=True)
+CLASS, DRIVER = FOLDERS.name, FOLDERS.driver
+
+
+class CSICluster:
+    """The parts as they run on one node."""
+
+    def __init__(self, client: KubeClient, node: Node, kinds: SnapshotKinds, driver: CSIDriver) -> None:
         self.client = client
         self.kinds = kinds
-        self.disks: list[str] = []
-        self._directory = node.root / DIRECTORY.lstrip("/")
+        self.driver = driver
+        self._directory = node.root / driver.directory.lstrip("/")
 
     def snapshots(self) -> list[str]:
         """The snapshots that the storage has."""
-        return sorted(os.listdir(self._directory / "snapshots"))
+        return self._listed("snapshots")
 
-    async def provision(self) -> None:
-        """Make volumes for claims of the class, for ever."""
-        while True:
-            for claim in await self.client.list_all(PERSISTENT_VOLUME_CLAIMS):
-                spec, phase = claim["spec"], (claim.get("status") or {}).get("phase")
-                # As the provisioners of drivers do: none makes a volume for a claim with a selector.
-                is_open = "volumeName" not in spec and "selector" not in spec
-                if spec.get("storageClassName") == CLASS and phase == "Pending" and is_open:
-                    await self._provision(claim)
-            await asyncio.sleep(POLL_SECONDS)
+    def volumes(self) -> list[str]:
+        """The volumes that the storage has, by their handles."""
+        return self._listed("volumes")
 
-    async def _provision(self, claim: JSONObject) -> None:
-        name = f"pvc-{claim['metadata']['uid']}"
-        with contextlib.suppress(NotFound):
-            await self.client.get(PERSISTENT_VOLUMES, name)
-            return  # it exists already; the claim is being bound
-        folder = self._directory / "volumes" / name
-        if source := claim["spec"].get("dataSource"):
-            handle = await self._ready_snapshot(source["name"], claim["metadata"]["namespace"])
-            if handle is None:
-                return
-            await asyncio.to_thread(_copy, self._directory / "snapshots" / handle, folder)
-        else:
-            await asyncio.to_thread(folder.mkdir)
-            if claim["spec"].get("volumeMode") == "Block":
-                await asyncio.to_thread((folder / "disk").write_bytes, bytes(BLOCK_BYTES))
-        if claim["spec"].get("volumeMode") == "Block":
-            self.disks.append(name)
-        await self.client.create(PERSISTENT_VOLUMES, _volume(name, claim))
+    def disks(self) -> list[str]:
+        """The volumes in Block mode."""
+        return [name for name in self.volumes() if (self._directory / "volumes" / name / "disk").exists()]
 
-    async def _ready_snapshot(self, name: str, namespace: str) -> str | None:
-        snapshot = await self.client.get(self.kinds.snapshots, name, namespace)
-        status = snapshot.get("status") or {}
-        if not status.get("readyToUse"):
-            return None
-        content = await self.client.get(self.kinds.contents, status["boundVolumeSnapshotContentName"])
-        handle: str = content["status"]["snapshotHandle"]
-        return handle
-
-
-def _copy(source: Path, target: Path) -> None:
-    """Copy with links, modes and owners, as a snapshot of a disk has them."""
-    subprocess.run(["cp", "-a", source, target], check=True)
+    def _listed(self, what: str) -> list[str]:
+        folder = self._directory / what
+        return sorted(os.listdir(folder)) if folder.exists() else []
 
 
 def _detach(disks: list[str]) -> None:
@@ -135,28 +129,6 @@ def _identity(path: str) -> tuple[str, int]:
     return f"{os.major(found.st_dev)}:{os.minor(found.st_dev)}", found.st_ino
 
 
-def _volume(name: str, claim: JSONObject) -> JSONObject:
-    metadata, spec = claim["metadata"], claim["spec"]
-    return {
-        "apiVersion": "v1",
-        "kind": "PersistentVolume",
-        "metadata": {"name": name},
-        "spec": {
-            "capacity": {"storage": spec["resources"]["requests"]["storage"]},
-            "accessModes": spec["accessModes"],
-            "storageClassName": CLASS,
-            "volumeMode": spec.get("volumeMode", "Filesystem"),
-            "persistentVolumeReclaimPolicy": "Delete",
-            "claimRef": {
-                "apiVersion": "v1",
-                "kind": "PersistentVolumeClaim",
-                **{key: metadata[key] for key in ("namespace", "name", "uid")},
-            },
-            "csi": {"driver": DRIVER, "volumeHandle": name},
-        },
-    }
-
-
 def locate_before(session: pytest.Session) -> None:
     """Build the programs before the first test starts, if a test asks for the fixture `csi_storage`.
 
@@ -170,55 +142,73 @@ def locate_before(session: pytest.Session) -> None:
 
 
 @contextlib.asynccontextmanager
-async def csi_cluster(cluster: NodeCluster, client: KubeClient, logs: Path) -> AsyncIterator[CSICluster]:
+async def csi_cluster(
+    cluster: NodeCluster, client: KubeClient, logs: Path, driver: CSIDriver = FOLDERS
+) -> AsyncIterator[CSICluster]:
     """Everything that CSI volumes with snapshots need, as long as the context lasts."""
     programs, node = binaries.locate(binaries.CSI_TOOLS), cluster.nodes[0]
-    found = CSICluster(client, node, await ensure_snapshot_crds(client))
-    await _create_classes(client, found.kinds)
+    found = CSICluster(client, node, await ensure_snapshot_crds(client), driver)
+    await _create_classes(client, found.kinds, driver)
     kubeconfig = f"--kubeconfig={cluster.control_plane.kubeconfig}"
     # In the node's mounts, where the sockets and the kubelet are, but in this machine's network.
     inside = [shutil.which("nsenter") or "nsenter", f"--target={node.pid}", "--mount", "--"]
-    driver = [DRIVER, node.name, DIRECTORY, SOCKET, REGISTRATION]
+    sidecar = [f"--csi-address={driver.socket}", kubeconfig]
     argvs = {
-        "csi-folder-driver": [*inside, programs["csi-folder-driver"], *driver],
-        "csi-snapshotter": [*inside, programs["csi-snapshotter"], f"--csi-address={SOCKET}", kubeconfig],
+        "csi-folder-driver": [*inside, programs["csi-folder-driver"], *_arguments(driver, node)],
+        "csi-folder-provisioner": [*inside, programs["csi-folder-provisioner"], *sidecar],
+        "csi-snapshotter": [*inside, programs["csi-snapshotter"], *sidecar],
         "snapshot-controller": [programs["snapshot-controller"], kubeconfig],
     }
+    if driver.attach:
+        argvs["csi-attacher"] = [*inside, programs["csi-attacher"], *sidecar]
     async with contextlib.AsyncExitStack() as stack:
         # Comes last. As long as the kubelet knows this driver, nobody can see whether it knows the next one.
-        stack.push_async_callback(eventually, lambda: _is_forgotten(client, node.name))
-        stack.callback(lambda: _detach(found.disks))
+        stack.push_async_callback(eventually, lambda: _is_forgotten(client, node.name, driver))
+        stack.callback(lambda: _detach(found.disks()))
         for name, argv in argvs.items():
             process = ManagedProcess(name, [str(part) for part in argv], log=logs / f"{name}.log")
             stack.callback(process.stop)
-        await eventually(lambda: _is_registered(client, node.name))
-        async with asyncio.TaskGroup() as group:
-            provisioner = group.create_task(found.provision())
-            yield found
-            provisioner.cancel()
+        await eventually(lambda: _is_registered(client, node.name, driver))
+        yield found
 
 
-async def _is_registered(client: KubeClient, node: str) -> bool:
+def _arguments(driver: CSIDriver, node: Node) -> list[str]:
+    return [
+        f"-name={driver.driver}",
+        f"-node={node.name}",
+        f"-directory={driver.directory}",
+        f"-socket={driver.socket}",
+        f"-registration=/var/lib/kubelet/plugins_registry/{driver.name}-reg.sock",
+        *(["-attach"] if driver.attach else []),
+        *(["-hide-sizes"] if driver.hide_sizes else []),
+    ]
+
+
+async def _is_registered(client: KubeClient, node: str, driver: CSIDriver) -> bool:
     try:
         found = await client.get(CSI_NODES, node)
     except NotFound:
         return False
-    return any(driver["name"] == DRIVER for driver in found["spec"].get("drivers") or [])
+    return any(each["name"] == driver.driver for each in found["spec"].get("drivers") or [])
 
 
-async def _is_forgotten(client: KubeClient, node: str) -> bool:
-    return not await _is_registered(client, node)
+async def _is_forgotten(client: KubeClient, node: str, driver: CSIDriver) -> bool:
+    return not await _is_registered(client, node, driver)
 
 
-async def _create_classes(client: KubeClient, kinds: SnapshotKinds) -> None:
+async def _create_classes(client: KubeClient, kinds: SnapshotKinds, driver: CSIDriver) -> None:
+    def storage_class(name: str, binding: str) -> JSONObject:
+        return {"metadata": {"name": name}, "provisioner": driver.driver, "volumeBindingMode": binding}
+
     for resource, body in (
-        (CSI_DRIVERS, {"metadata": {"name": DRIVER}, "spec": {"attachRequired": False}}),
-        (STORAGE_CLASSES, {"metadata": {"name": CLASS}, "provisioner": DRIVER}),
+        (CSI_DRIVERS, {"metadata": {"name": driver.driver}, "spec": {"attachRequired": driver.attach}}),
+        (STORAGE_CLASSES, storage_class(driver.name, "Immediate")),
+        (STORAGE_CLASSES, storage_class(driver.late_class, "WaitForFirstConsumer")),
         (
             kinds.classes,
             {
-                "metadata": {"name": CLASS, "labels": {labels.CSI_SNAPSHOT_CLASS: ""}},
-                "driver": DRIVER,
+                "metadata": {"name": driver.name, "labels": {labels.CSI_SNAPSHOT_CLASS: ""}},
+                "driver": driver.driver,
                 "deletionPolicy": "Delete",
             },
         ),

@@ -1,15 +1,18 @@
 // A CSI driver for tests: its volumes and snapshots are folders on the node's disk.
 //
-// It can be mounted by a kubelet, with which it registers, and it takes snapshots, which are copies. It does not
-// provision: the tests make folders and PersistentVolumes themselves (tests/support/cluster/csi_cluster.py). A volume in
-// Block mode is a loop device of the file `disk` in its folder.
+// It makes and deletes volumes and snapshots, which are copies, and a kubelet, with which it registers, mounts them. A
+// volume in Block mode is a loop device of the file `disk` in its folder. It is as strict as drivers of real disks: it
+// refuses a volume smaller than its snapshot, deletes no volume that is attached or mounted, and with -attach mounts
+// none that was not attached. The provisioner beside it, csi-snapshotter and csi-attacher call it.
 //
-// Usage: driver NAME NODE DIRECTORY SOCKET REGISTRATION_SOCKET
+// Usage: driver -name NAME -node NODE -directory DIRECTORY -socket SOCKET -registration SOCKET [-attach] [-hide-sizes]
 package main
 
 import (
 	"context"
 	"errors"
+	"flag"
+	"fmt"
 	"io/fs"
 	"log"
 	"net"
@@ -17,6 +20,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -30,12 +34,22 @@ import (
 	registration "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
 )
 
+// Volumes are as large as asked for or larger, as with disks that come in whole units.
+const unit = 4 << 20
+
 func main() {
-	if len(os.Args) != 6 {
-		log.Fatal("usage: driver NAME NODE DIRECTORY SOCKET REGISTRATION_SOCKET")
-	}
-	d := &driver{name: os.Args[1], node: os.Args[2], directory: os.Args[3], socket: os.Args[4]}
-	for _, folder := range []string{d.volume(""), d.snapshot(""), filepath.Dir(d.socket)} {
+	d := &driver{}
+	flag.StringVar(&d.name, "name", "", "name of the driver")
+	flag.StringVar(&d.node, "node", "", "name of the node")
+	flag.StringVar(&d.directory, "directory", "", "where volumes and snapshots are")
+	flag.StringVar(&d.socket, "socket", "", "socket of the driver")
+	registrations := flag.String("registration", "", "socket on which the kubelet is told of the driver")
+	flag.BoolVar(&d.attach, "attach", false, "volumes must be attached to a node before they are mounted there")
+	flag.BoolVar(&d.hideSizes, "hide-sizes", false, "do not report the size of snapshots, which is optional in CSI")
+	flag.Parse()
+	for _, folder := range []string{
+		d.volume(""), d.snapshot(""), d.size(""), d.attached(""), filepath.Dir(d.socket),
+	} {
 		if err := os.MkdirAll(folder, 0o755); err != nil {
 			log.Fatal(err)
 		}
@@ -53,7 +67,7 @@ func main() {
 		d.refused = make(chan struct{}, 1)
 		registrar := grpc.NewServer()
 		registration.RegisterRegistrationServer(registrar, d)
-		listener := listen(os.Args[5])
+		listener := listen(*registrations)
 		go func() {
 			if err := registrar.Serve(listener); err != nil {
 				ended <- err
@@ -86,12 +100,33 @@ type driver struct {
 	csi.UnimplementedIdentityServer
 	registration.UnsafeRegistrationServer
 	name, node, directory, socket string
+	attach, hideSizes             bool
 	refused                       chan struct{}
 }
 
 func (d *driver) volume(id string) string   { return filepath.Join(d.directory, "volumes", id) }
 func (d *driver) disk(id string) string     { return filepath.Join(d.volume(id), "disk") }
 func (d *driver) snapshot(id string) string { return filepath.Join(d.directory, "snapshots", id) }
+func (d *driver) size(id string) string     { return filepath.Join(d.directory, "sizes", id) }
+func (d *driver) attached(id string) string { return filepath.Join(d.directory, "attached", id) }
+
+// topology is where volumes can be used: a label of the node, which the kubelet sets.
+func (d *driver) topology() *csi.Topology {
+	return &csi.Topology{Segments: map[string]string{d.name + "/node": d.node}}
+}
+
+// sizeOf is the size of a volume or snapshot in bytes.
+func (d *driver) sizeOf(id string) (int64, error) {
+	written, err := os.ReadFile(d.size(id))
+	if err != nil {
+		return 0, status.Errorf(codes.NotFound, "there is no %s: %v", id, err)
+	}
+	return strconv.ParseInt(string(written), 10, 64)
+}
+
+func (d *driver) setSize(id string, bytes int64) error {
+	return os.WriteFile(d.size(id), []byte(strconv.FormatInt(bytes, 10)), 0o600)
+}
 
 func (d *driver) GetPluginInfo(context.Context, *csi.GetPluginInfoRequest) (*csi.GetPluginInfoResponse, error) {
 	return &csi.GetPluginInfoResponse{Name: d.name, VendorVersion: "1"}, nil
@@ -100,9 +135,15 @@ func (d *driver) GetPluginInfo(context.Context, *csi.GetPluginInfoRequest) (*csi
 func (d *driver) GetPluginCapabilities(
 	context.Context, *csi.GetPluginCapabilitiesRequest,
 ) (*csi.GetPluginCapabilitiesResponse, error) {
-	service := &csi.PluginCapability_Service{Type: csi.PluginCapability_Service_CONTROLLER_SERVICE}
-	capability := &csi.PluginCapability{Type: &csi.PluginCapability_Service_{Service: service}}
-	return &csi.GetPluginCapabilitiesResponse{Capabilities: []*csi.PluginCapability{capability}}, nil
+	var capabilities []*csi.PluginCapability
+	for _, kind := range []csi.PluginCapability_Service_Type{
+		csi.PluginCapability_Service_CONTROLLER_SERVICE,
+		csi.PluginCapability_Service_VOLUME_ACCESSIBILITY_CONSTRAINTS,
+	} {
+		service := &csi.PluginCapability_Service{Type: kind}
+		capabilities = append(capabilities, &csi.PluginCapability{Type: &csi.PluginCapability_Service_{Service: service}})
+	}
+	return &csi.GetPluginCapabilitiesResponse{Capabilities: capabilities}, nil
 }
 
 func (d *driver) Probe(context.Context, *csi.ProbeRequest) (*csi.ProbeResponse, error) {
@@ -137,11 +178,145 @@ type controller struct {
 func (c controller) ControllerGetCapabilities(
 	context.Context, *csi.ControllerGetCapabilitiesRequest,
 ) (*csi.ControllerGetCapabilitiesResponse, error) {
-	kind := csi.ControllerServiceCapability_RPC_CREATE_DELETE_SNAPSHOT
-	rpc := &csi.ControllerServiceCapability_Rpc{Rpc: &csi.ControllerServiceCapability_RPC{Type: kind}}
-	return &csi.ControllerGetCapabilitiesResponse{
-		Capabilities: []*csi.ControllerServiceCapability{{Type: rpc}},
-	}, nil
+	kinds := []csi.ControllerServiceCapability_RPC_Type{
+		csi.ControllerServiceCapability_RPC_CREATE_DELETE_VOLUME,
+		csi.ControllerServiceCapability_RPC_CREATE_DELETE_SNAPSHOT,
+	}
+	if c.attach {
+		kinds = append(kinds, csi.ControllerServiceCapability_RPC_PUBLISH_UNPUBLISH_VOLUME)
+	}
+	var capabilities []*csi.ControllerServiceCapability
+	for _, kind := range kinds {
+		rpc := &csi.ControllerServiceCapability_Rpc{Rpc: &csi.ControllerServiceCapability_RPC{Type: kind}}
+		capabilities = append(capabilities, &csi.ControllerServiceCapability{Type: rpc})
+	}
+	return &csi.ControllerGetCapabilitiesResponse{Capabilities: capabilities}, nil
+}
+
+// CreateVolume makes a folder, empty or as a snapshot was; one that is there already is the answer to a repeated call.
+func (c controller) CreateVolume(
+	_ context.Context, request *csi.CreateVolumeRequest,
+) (*csi.CreateVolumeResponse, error) {
+	if err := checkID(request.Name); err != nil {
+		return nil, err
+	}
+	if !c.isReachable(request.AccessibilityRequirements) {
+		return nil, status.Errorf(codes.ResourceExhausted, "volumes are on the node %s only", c.node)
+	}
+	size, source := request.GetCapacityRange().GetRequiredBytes(), ""
+	if request.VolumeContentSource != nil {
+		snapshot := request.VolumeContentSource.GetSnapshot().GetSnapshotId()
+		if err := checkID(snapshot); err != nil {
+			return nil, err
+		}
+		smallest, err := c.sizeOf(snapshot)
+		if err != nil {
+			return nil, err
+		}
+		if size < smallest {
+			return nil, status.Errorf(
+				codes.OutOfRange, "%d bytes are less than the %d of the snapshot %s", size, smallest, snapshot,
+			)
+		}
+		source = c.snapshot(snapshot)
+	}
+	size = max(1, (size+unit-1)/unit) * unit
+	answer := &csi.CreateVolumeResponse{Volume: &csi.Volume{
+		VolumeId:           request.Name,
+		CapacityBytes:      size,
+		ContentSource:      request.VolumeContentSource,
+		AccessibleTopology: []*csi.Topology{c.topology()},
+	}}
+	if _, err := os.Stat(c.volume(request.Name)); err == nil {
+		return answer, nil
+	}
+	unfinished := c.volume("." + request.Name)
+	if err := os.RemoveAll(unfinished); err != nil {
+		return nil, err
+	}
+	if err := copied(source, unfinished); err != nil {
+		return nil, err
+	}
+	for _, capability := range request.VolumeCapabilities {
+		if capability.GetBlock() == nil {
+			continue
+		}
+		disk, err := os.OpenFile(filepath.Join(unfinished, "disk"), os.O_CREATE|os.O_WRONLY, 0o600)
+		if err != nil {
+			return nil, err
+		}
+		if err := errors.Join(disk.Truncate(size), disk.Close()); err != nil {
+			return nil, err
+		}
+	}
+	if err := c.setSize(request.Name, size); err != nil {
+		return nil, err
+	}
+	return answer, os.Rename(unfinished, c.volume(request.Name))
+}
+
+func (c controller) isReachable(asked *csi.TopologyRequirement) bool {
+	if len(asked.GetRequisite()) == 0 {
+		return true
+	}
+	for _, topology := range asked.Requisite {
+		if topology.Segments[c.name+"/node"] == c.node {
+			return true
+		}
+	}
+	return false
+}
+
+// DeleteVolume deletes a folder, unless the volume is in use. One that is gone is the answer to a repeated call.
+func (c controller) DeleteVolume(
+	_ context.Context, request *csi.DeleteVolumeRequest,
+) (*csi.DeleteVolumeResponse, error) {
+	if err := checkID(request.VolumeId); err != nil {
+		return nil, err
+	}
+	if _, err := os.Stat(c.attached(request.VolumeId)); err == nil {
+		return nil, status.Errorf(codes.FailedPrecondition, "%s is attached", request.VolumeId)
+	}
+	mounts, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		return nil, err
+	}
+	devices, err := attached(c.disk(request.VolumeId))
+	if err != nil {
+		return nil, err
+	}
+	if len(devices) > 0 || strings.Contains(string(mounts), "/volumes/"+request.VolumeId+" ") {
+		return nil, status.Errorf(codes.FailedPrecondition, "%s is mounted", request.VolumeId)
+	}
+	if err := os.RemoveAll(c.volume(request.VolumeId)); err != nil {
+		return nil, err
+	}
+	log.Printf("deleted the volume %s", request.VolumeId)
+	return &csi.DeleteVolumeResponse{}, os.RemoveAll(c.size(request.VolumeId))
+}
+
+func (c controller) ControllerPublishVolume(
+	_ context.Context, request *csi.ControllerPublishVolumeRequest,
+) (*csi.ControllerPublishVolumeResponse, error) {
+	if err := checkID(request.VolumeId); err != nil {
+		return nil, err
+	}
+	if _, err := os.Stat(c.volume(request.VolumeId)); err != nil {
+		return nil, status.Errorf(codes.NotFound, "there is no volume %s", request.VolumeId)
+	}
+	if request.NodeId != c.node {
+		return nil, status.Errorf(codes.NotFound, "there is no node %s", request.NodeId)
+	}
+	return &csi.ControllerPublishVolumeResponse{}, os.WriteFile(c.attached(request.VolumeId), nil, 0o600)
+}
+
+func (c controller) ControllerUnpublishVolume(
+	_ context.Context, request *csi.ControllerUnpublishVolumeRequest,
+) (*csi.ControllerUnpublishVolumeResponse, error) {
+	if err := checkID(request.VolumeId); err != nil {
+		return nil, err
+	}
+	return &csi.ControllerUnpublishVolumeResponse{}, os.RemoveAll(c.attached(request.VolumeId))
 }
 
 // CreateSnapshot copies a volume; one of that name that is there already is the answer to a repeated call.
@@ -152,22 +327,33 @@ func (c controller) CreateSnapshot(
 		return nil, err
 	}
 	target := c.snapshot(request.Name)
+	size, err := c.sizeOf(request.SourceVolumeId)
+	if err != nil {
+		return nil, err
+	}
 	if _, err := os.Stat(target); errors.Is(err, fs.ErrNotExist) {
 		unfinished := c.snapshot("." + request.Name)
 		if err := os.RemoveAll(unfinished); err != nil {
 			return nil, err
 		}
-		if err := os.CopyFS(unfinished, os.DirFS(c.volume(request.SourceVolumeId))); err != nil {
+		if err := copied(c.volume(request.SourceVolumeId), unfinished); err != nil {
+			return nil, err
+		}
+		if err := c.setSize(request.Name, size); err != nil {
 			return nil, err
 		}
 		if err := os.Rename(unfinished, target); err != nil {
 			return nil, err
 		}
 	}
+	reported := size
+	if c.hideSizes {
+		reported = 0
+	}
 	return &csi.CreateSnapshotResponse{Snapshot: &csi.Snapshot{
 		SnapshotId:     request.Name,
 		SourceVolumeId: request.SourceVolumeId,
-		SizeBytes:      1 << 20,
+		SizeBytes:      reported,
 		CreationTime:   timestamppb.New(time.Now()),
 		ReadyToUse:     true,
 	}}, nil
@@ -179,7 +365,8 @@ func (c controller) DeleteSnapshot(
 	if err := checkID(request.SnapshotId); err != nil {
 		return nil, err
 	}
-	return &csi.DeleteSnapshotResponse{}, os.RemoveAll(c.snapshot(request.SnapshotId))
+	err := errors.Join(os.RemoveAll(c.snapshot(request.SnapshotId)), os.RemoveAll(c.size(request.SnapshotId)))
+	return &csi.DeleteSnapshotResponse{}, err
 }
 
 type node struct {
@@ -188,7 +375,7 @@ type node struct {
 }
 
 func (n node) NodeGetInfo(context.Context, *csi.NodeGetInfoRequest) (*csi.NodeGetInfoResponse, error) {
-	return &csi.NodeGetInfoResponse{NodeId: n.node}, nil
+	return &csi.NodeGetInfoResponse{NodeId: n.node, AccessibleTopology: n.topology()}, nil
 }
 
 func (n node) NodeGetCapabilities(
@@ -202,6 +389,12 @@ func (n node) NodePublishVolume(
 ) (*csi.NodePublishVolumeResponse, error) {
 	if err := checkID(request.VolumeId); err != nil {
 		return nil, err
+	}
+	if _, err := os.Stat(n.attached(request.VolumeId)); n.attach && err != nil {
+		return nil, status.Errorf(codes.FailedPrecondition, "%s is not attached", request.VolumeId)
+	}
+	if _, err := os.Stat(n.volume(request.VolumeId)); err != nil {
+		return nil, status.Errorf(codes.NotFound, "there is no volume %s", request.VolumeId)
 	}
 	source, err := n.volume(request.VolumeId), os.MkdirAll(filepath.Dir(request.TargetPath), 0o755)
 	if err != nil {
@@ -235,6 +428,17 @@ func (n node) NodeUnpublishVolume(
 		return nil, err
 	}
 	return &csi.NodeUnpublishVolumeResponse{}, os.RemoveAll(request.TargetPath)
+}
+
+// copied makes a folder with all that is in another, links, modes and owners included; an empty one of none.
+func copied(source, target string) error {
+	if source == "" {
+		return os.Mkdir(target, 0o755)
+	}
+	if output, err := exec.Command("cp", "-a", source, target).CombinedOutput(); err != nil {
+		return fmt.Errorf("copying %s: %w: %s", source, err, output)
+	}
+	return nil
 }
 
 // attach makes a loop device of the file of a volume in Block mode; one that was made before is used again.
