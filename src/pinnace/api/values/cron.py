@@ -1,10 +1,9 @@
 """Cron expressions of Schedules: five fields, `@daily` and the like, `@every <duration>`. Pure.
 
-The dialect is that of robfig/cron 1.1's ParseStandard: no seconds, no prefix `TZ=`, no weekday 7; `?` is
-`*`, empty elements of a list are ignored, and so is what follows `*-`. Of day of month and day of week either
-is enough, unless one of them has a `*`: then both must match. (docs/spec: CTL 4.4)
-
-The prefix `CRON_TZ=Europe/Berlin` is of version 3, which Velero 1.18 has: its schedules must go on.
+The dialect is that of robfig/cron 3's ParseStandard, which Velero has since 1.15: no seconds, no weekday 7; `?`
+is `*`, empty elements of a list are ignored, and so is what follows `*-`. Of day of month and day of week either
+is enough, unless one of them has a `*` without a step: then both must match. The prefixes `TZ=Europe/Berlin` and
+`CRON_TZ=Europe/Berlin` name a time zone. (docs/spec: CTL 4.4, BEY 7.1)
 
 It is more exact in two points. Activations are found by local time, so that clock changes by half an hour, or
 over midnight, are followed exactly. The search covers the calendar's whole cycle instead of five years, so no
@@ -177,7 +176,9 @@ _WEEKDAYS: Final = _Bounds(0, 6, {"sun": 0, "mon": 1, "tue": 2, "wed": 3, "thu":
 
 _FIELD: Final = re.compile(r"[^ \t\n\r\f\v]+")
 _EVERY: Final = "@every "
-_ZONE: Final = "CRON_TZ="
+_ZONES: Final = ("TZ=", "CRON_TZ=")
+_OWN_ZONE: Final = "Local"
+"""Names the zone that a schedule without a prefix has too."""
 _DESCRIPTORS: Final = {
     "@yearly": "0 0 1 1 *",
     "@annually": "0 0 1 1 *",
@@ -212,10 +213,10 @@ def parse(text: str) -> Cron:
     Raises:
         CronError: with the text that users of Velero know.
     """
-    if text.startswith(_ZONE):
-        name, _, rest = text.removeprefix(_ZONE).partition(" ")
-        zone = _zone(name)
-        return Zoned(_parse_plain(rest.strip(" ")), zone)
+    if text.startswith(_ZONES):
+        name, _, rest = text.partition("=")[2].partition(" ")
+        cron = _parse_plain(rest.strip(" "))
+        return cron if name == _OWN_ZONE else Zoned(cron, _zone(name))
     return _parse_plain(text)
 
 
@@ -276,8 +277,12 @@ def _field(text: str, bounds: _Bounds) -> Sequence[int]:
 
 
 def _is_starred(text: str) -> bool:
-    """Whether an element is `*` or `?`, with or without something behind it."""
-    return any(element.split("/")[0].split("-")[0] in ("*", "?") for element in text.split(","))
+    """Whether an element is `*` or `?` with no step but 1: such a field restricts nothing by itself."""
+    for element in text.split(","):
+        span, _, step = element.partition("/")
+        if span.split("-")[0] in ("*", "?") and (not step or _number(step) == 1):
+            return True
+    return False
 
 
 def _element(text: str, bounds: _Bounds) -> range:

@@ -43,7 +43,8 @@ def fired(text: str, after: str, count: int, zone: tzinfo = UTC) -> list[str]:
     [
         ("* * * *", "Expected exactly 5 fields, found 4: * * * *"),
         ("0 * * * * *", "Expected exactly 5 fields, found 6: 0 * * * * *"),
-        ("TZ=Europe/Paris 0 1 * * *", "Expected exactly 5 fields, found 6: TZ=Europe/Paris 0 1 * * *"),
+        ("TZ=UTC", "Empty spec string"),
+        ("TZ=Nowhere/X 0 1 * * *", "provided bad location Nowhere/X: unknown time zone Nowhere/X"),
         ("CRON_TZ=UTC", "Empty spec string"),
         ("CRON_TZ=UTC 0 1 * *", "Expected exactly 5 fields, found 4: 0 1 * *"),
         ("CRON_TZ=UTC CRON_TZ=UTC 0 1 * * *", "Expected exactly 5 fields, found 6: CRON_TZ=UTC 0 1 * * *"),
@@ -183,12 +184,16 @@ def test_an_interval_counts_from_the_last_time_in_whole_seconds() -> None:
     assert Interval(timedelta(days=99 * 365)).next(at("9990-01-01")) is None
 
 
+@pytest.mark.found("L1")
 @pytest.mark.spec("CTL-024")
 @pytest.mark.parametrize(
     ("text", "days"),
     [
         ("0 0 1 * 1", ["08-02", "08-09", "08-16", "08-23", "08-30", "09-01", "09-06"]),
-        ("0 0 */2 * 1", ["08-09", "08-23", "09-13", "09-27"]),
+        ("0 0 */2 * 1", ["08-02", "08-03", "08-05", "08-07", "08-09", "08-11"]),
+        ("0 0 1 * */2", ["08-03", "08-05", "08-07", "08-08", "08-10"]),
+        ("0 0 */1,5 * 1", ["08-02", "08-09"]),
+        ("0 0 ?/3 * 5", ["08-04", "08-06", "08-07", "08-10"]),
         ("0 0 1 * */1", ["09-01", "10-01"]),
         ("0 0 13 * ?", ["08-13", "09-13"]),
         ("0 0 ? * 5", ["08-06", "08-13"]),
@@ -213,7 +218,8 @@ def test_day_of_month_and_day_of_week(text: str, days: list[str]) -> None:
         ("59 23 31 12 *", "2021-12-31T23:59", "2022-12-31T23:59"),
         ("* * * * *", "2021-08-11T23:59:30", "2021-08-12T00:00"),
         ("0 0 29 2 *", "2096-03-01T00:00", "2104-02-29T00:00"),
-        ("0 0 29 2 */6", "2044-03-01T00:00", "2048-02-29T00:00"),
+        ("0 0 29 2 */1", "2044-03-01T00:00", "2048-02-29T00:00"),
+        ("0 0 29 2 */6", "2044-03-01T00:00", "2045-02-04T00:00"),
     ],
 )
 def test_the_next_time(text: str, after: str, following: str) -> None:
@@ -323,10 +329,12 @@ moved = st.sampled_from(
 )
 
 
+@pytest.mark.found("U6", "O36")
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
         ("CRON_TZ=Europe/Berlin 0 3 * * *", "2024-07-01T01:00:00+00:00"),
+        ("TZ=Europe/Berlin 0 3 * * *", "2024-07-01T01:00:00+00:00"),
         ("CRON_TZ=Asia/Tokyo   @daily", "2024-06-30T15:00:00+00:00"),
         ("CRON_TZ= 0 3 * * *", "2024-07-01T03:00:00+00:00"),
         ("CRON_TZ=Europe/Berlin @every 2h", "2024-06-30T14:00:00+00:00"),
@@ -340,6 +348,27 @@ def test_an_expression_with_a_time_zone_does_not_follow_the_clock_of_the_server(
         following = read_schedule(text).next(at("2024-06-30T12:00:00"), zone)
         assert following is not None
         assert following.isoformat() == expected
+
+
+@pytest.mark.parametrize("prefix", ["TZ=Local", "CRON_TZ=Local"])
+def test_the_zone_local_is_that_of_the_server(prefix: str) -> None:
+    following = read_schedule(f"{prefix} 0 3 * * *").next(at("2024-06-30T12:00:00"), ST_JOHNS)
+
+    assert following == read_schedule("0 3 * * *").next(at("2024-06-30T12:00:00"), ST_JOHNS)
+
+
+@pytest.mark.found("L1")
+@pytest.mark.parametrize(
+    ("text", "days"),
+    [
+        ("0 3 */2 * 1", ["12-03", "12-05", "12-07", "12-09", "12-11"]),
+        ("0 2 1 * */2", ["12-03", "12-05", "12-06", "12-08", "12-10"]),
+        ("0 3 */10 * 1-5", ["12-02", "12-03", "12-04", "12-07"]),
+    ],
+)
+def test_a_step_in_a_day_field_makes_it_one_of_two_ways_to_match(text: str, days: list[str]) -> None:
+    """The days that robfig/cron 3.0.1 gives from 1 December 2026, 12:00."""
+    assert [time[5:10] for time in fired(text, "2026-12-01T12:00", len(days))] == days
 
 
 def matches(cron: Calendar, moment: datetime, zone: tzinfo) -> bool:
