@@ -13,13 +13,13 @@ from typing import Final
 
 from pinnace.aio.clock import Clock, LoopClock
 from pinnace.api.objects import JSONObject, listed, mapping, text
+from pinnace.api.pod_hooks import is_ended
 from pinnace.api.values.times import format_time
 from pinnace.api.velero.backup import BackupPhase
 from pinnace.api.velero.foreign_phases import is_foreign
 from pinnace.controllers.shared.lanes import Cache
 from pinnace.controllers.shared.parts import Parts
 from pinnace.controllers.shared.scope import Scope
-from pinnace.controllers.shared.waiting_pods import is_ended
 from pinnace.kube.errors import Conflict, Forbidden, NotFound
 from pinnace.kube.resources import BACKUPS, PODS, RESTORES, APIResource
 from pinnace.runtime.controller import Controller, Resync

@@ -16,9 +16,7 @@ class PodHookRunner:
         self._executor = executor
 
     async def run(self, hook: PodHook, pod: JSONObject, log: RunLog) -> None:
-        """Run one hook, and log its output even if it fails.
-
-        The pod's phase is not checked: in a pod that does not run, the command fails.
+        """Run one hook, and log its output even if it fails. In a pod that does not run yet, it fails.
 
         Raises:
             HookFailed: no such container, no command, or the command failed or took too long.

@@ -13,7 +13,7 @@ import msgspec
 
 from pinnace.aio.timing import SystemTimer, Timer, wait_for
 from pinnace.api.objects import JSONObject, listed, mapping, member, objects, text
-from pinnace.api.pod_hooks import container_names
+from pinnace.api.pod_hooks import container_names, is_ended
 from pinnace.api.values.durations import Duration
 from pinnace.archive.eventlog import EventLog
 from pinnace.hooks.counts import HookCounts
@@ -172,8 +172,7 @@ class _PodWork:
             return "a restore hook failed"
         if self._state is None:
             return "the pod was deleted"
-        phase = (self._state.get("status") or {}).get("phase")
-        return f"the pod is {phase}" if phase in ("Succeeded", "Failed") else None
+        return f"the pod is {text(self._state, 'status', 'phase')}" if is_ended(self._state) else None
 
     def _waited_for(self) -> str:
         """The phase of the pod, and the reasons in its status why it does not run."""

@@ -27,7 +27,7 @@ async def test_a_schedule_is_created_listed_described_and_deleted(
         "metadata": {"creationTimestamp": None, "name": "daily", "namespace": namespace},
         "spec": {
             "schedule": "0 7 * * *",
-            "template": {"hooks": {}, "includedNamespaces": ["*"], "ttl": "720h0m0s"},
+            "template": {"hooks": {}, "includedNamespaces": ["*"], "ttl": "0s"},
             "useOwnerReferencesInBackup": False,
         },
         "status": {},

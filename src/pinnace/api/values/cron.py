@@ -1,9 +1,9 @@
 """Cron expressions of Schedules: five fields, `@daily` and the like, `@every <duration>`. Pure.
 
-The dialect is that of robfig/cron 3's ParseStandard, which Velero has since 1.15: no seconds, no weekday 7; `?`
-is `*`, empty elements of a list are ignored, and so is what follows `*-`. Of day of month and day of week either
-is enough, unless one of them has a `*` without a step: then both must match. The prefixes `TZ=Europe/Berlin` and
-`CRON_TZ=Europe/Berlin` name a time zone. (docs/spec: CTL 4.4, BEY 7.1)
+The dialect is that of robfig/cron 3's ParseStandard, which Velero has since 1.15: no seconds, no weekday 7;
+`?` is `*`, empty elements of a list are ignored, and so is what follows `*-`. Of day of month and day of week
+either is enough, unless one of them has a `*` without a step: then both must match. The prefixes
+`TZ=Europe/Berlin` and `CRON_TZ=Europe/Berlin` name a time zone. (docs/spec: CTL 4.4, BEY 7.1)
 
 It is more exact in two points. Activations are found by local time, so that clock changes by half an hour, or
 over midnight, are followed exactly. The search covers the calendar's whole cycle instead of five years, so no

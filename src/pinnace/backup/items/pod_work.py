@@ -6,6 +6,7 @@
 from collections.abc import Sequence
 
 from pinnace.api.objects import JSONObject
+from pinnace.api.pod_hooks import is_ended
 from pinnace.api.resource_policies import VolumeAction
 from pinnace.api.velero.backup import HookErrorMode
 from pinnace.backup.collaborators import HookRunner
@@ -30,7 +31,7 @@ class PodWork:
     def warn_of_undone_work(self, pod: JSONObject) -> None:
         """Log a warning for a pod whose hooks are not run."""
         hooks = [hook for phase in HookPhase for hook in self._run.hooks.for_pod(phase, pod)]
-        if hooks and self._run.collaborators.hooks is None:
+        if hooks and self._run.collaborators.hooks is None and not is_ended(pod):
             self._warn(pod, f"{len(hooks)} backup hook(s) of this pod are not run: this backup runs no hooks")
 
     async def report_unsaved_volumes(self, pod: JSONObject) -> None:
@@ -67,7 +68,8 @@ class PodWork:
     async def run_hooks(self, phase: HookPhase, pod: JSONObject) -> None:
         """Run the hooks of a phase in order. (docs/spec: BKP 7.3)
 
-        A hook that fails is an error of the backup. Without an error mode it goes on like `Continue`.
+        A hook that fails is an error of the backup. Without an error mode it goes on like `Continue`. In a
+        pod that has ended nothing can run: its hooks count as attempted, and not as failed.
 
         Raises:
             ItemFailed: a hook failed whose mode is Fail; the rest was not run.
@@ -77,6 +79,12 @@ class PodWork:
             return
         hooks = self._run.hooks.for_pod(phase, pod)
         self._run.hook_counts.attempted += len(hooks)
+        if hooks and is_ended(pod):
+            # Every Job leaves such pods: they are no reason to call the backup incomplete.
+            self._run.log.info(
+                f"The {phase.value} hooks of this pod are not run, as it has ended", **_fields(pod)
+            )
+            return
         for hook in hooks:
             await self._run_hook(runner, phase, hook, pod)
 
@@ -150,7 +158,8 @@ class PodWork:
 
     def has_hooks(self, pod: JSONObject) -> bool:
         """Whether this run executes hooks in the pod."""
-        return self._run.collaborators.hooks is not None and self._run.hooks.any_for(pod)
+        runs = self._run.collaborators.hooks is not None and not is_ended(pod)
+        return runs and self._run.hooks.any_for(pod)
 
     def report_post_hook(self, error: BaseException, pod: JSONObject) -> None:
         """Log the failure of a post hook whose pod is in the backup."""

@@ -42,8 +42,9 @@ if TYPE_CHECKING:
 @click.command("create", cls=Command, short_help="Create a backup.")
 @names_argument("[NAME]")
 @click.option(
-    "--ttl", type=DurationFlag(), default="720h0m0s", show_default=True, help="How long to keep the backup."
-)
+    "--ttl", type=DurationFlag(), default="0s",
+    help="How long to keep the backup; if not given as the server says, or 720h.",
+)  # fmt: skip
 @filter_options("back up")
 @scoped_filter_options("back up")
 @labels_option("Backup")

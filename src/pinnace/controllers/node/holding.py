@@ -12,10 +12,10 @@ from enum import Enum, auto
 from typing import Final
 
 from pinnace.api.objects import JSONObject, mapping
+from pinnace.api.pod_hooks import is_ended
 from pinnace.api.values.digits import is_digits
 from pinnace.api.velero.transfers import TransferPhase
 from pinnace.controllers.node.scope import NodeScope
-from pinnace.controllers.shared.waiting_pods import is_ended
 from pinnace.controllers.shared.writes import PASSING_ERRORS
 from pinnace.kube.errors import Conflict, KubeError, NotFound
 from pinnace.kube.resources import PODS, APIResource

@@ -12,6 +12,7 @@ from pinnace.aio.blocking import in_thread
 from pinnace.api import labels
 from pinnace.api.codec import DecodeError, decode
 from pinnace.api.objects import JSONObject
+from pinnace.api.pod_hooks import is_ended
 from pinnace.api.values.digits import is_digits
 from pinnace.api.values.times import parse_time
 from pinnace.api.velero.pod_volume import RESTIC, PodVolumeBackup
@@ -24,7 +25,7 @@ from pinnace.controllers.node.resuming import take_up_left
 from pinnace.controllers.node.saving import discard, save_held, status_of
 from pinnace.controllers.node.scope import NodeScope
 from pinnace.controllers.node.volumes import NodeVolumes
-from pinnace.controllers.shared.waiting_pods import is_ended, is_ending
+from pinnace.controllers.shared.waiting_pods import is_ending
 from pinnace.kube.resources import POD_VOLUME_BACKUPS
 from pinnace.runtime.cache import IndexFunction
 from pinnace.runtime.controller import Controller

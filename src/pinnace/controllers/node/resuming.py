@@ -4,9 +4,9 @@ from collections.abc import Callable
 from typing import Protocol
 
 from pinnace.api.objects import JSONObject
+from pinnace.api.pod_hooks import is_ended
 from pinnace.controllers.node.holding import pod_of_holder
 from pinnace.controllers.node.parts import NodeParts
-from pinnace.controllers.shared.waiting_pods import is_ended
 from pinnace.runtime.controller import Controller, KeyMapping, own_key
 from pinnace.runtime.informer import Informer
 

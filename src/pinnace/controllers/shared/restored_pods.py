@@ -13,6 +13,7 @@ from typing import Final
 
 from pinnace.aio.timing import SystemTimer, Timer, wait_for
 from pinnace.api.objects import JSONObject, text
+from pinnace.api.pod_hooks import is_ended
 from pinnace.api.pod_volume_catalogue import SavedSnapshot
 from pinnace.api.values.times import format_time
 from pinnace.api.velero.transfers import TransferPhase
@@ -21,7 +22,6 @@ from pinnace.controllers.shared.unattended import Unattended
 from pinnace.controllers.shared.waiting_pods import (
     POD_INDEX,
     WAIT_CONTAINER,
-    is_ended,
     is_ending,
     is_waiting,
     pod_gone,

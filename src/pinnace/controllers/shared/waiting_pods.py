@@ -4,11 +4,10 @@ from collections.abc import Iterable
 from typing import Final
 
 from pinnace.api import labels
-from pinnace.api.objects import JSONObject, text
+from pinnace.api.objects import JSONObject
 
 POD_INDEX: Final = "pod"
 WAIT_CONTAINER: Final = "restic-wait"
-_ENDED_PHASES: Final = frozenset({"Succeeded", "Failed"})
 
 
 def pod_gone(namespace: str, name: str) -> str:
@@ -47,8 +46,3 @@ def has_waited(pod: JSONObject) -> bool:
 def is_ending(pod: JSONObject) -> bool:
     """Whether a pod is being deleted, and its volumes with it."""
     return pod["metadata"].get("deletionTimestamp") is not None
-
-
-def is_ended(pod: JSONObject) -> bool:
-    """Whether the containers of a pod have ended for good."""
-    return text(pod, "status", "phase") in _ENDED_PHASES

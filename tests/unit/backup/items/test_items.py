@@ -9,7 +9,13 @@ import pytest
 
 from pinnace.api.meta import LabelSelector, LabelSelectorRequirement
 from pinnace.api.objects import JSONObject
-from pinnace.api.velero.backup import BackupHooks, BackupResourceHook, BackupResourceHookSpec, ExecHook
+from pinnace.api.velero.backup import (
+    BackupHooks,
+    BackupResourceHook,
+    BackupResourceHookSpec,
+    ExecHook,
+    HookStatus,
+)
 from pinnace.archive.runlog import RunLog
 from pinnace.backup.collaborators import (
     Collaborators,
@@ -453,6 +459,25 @@ async def test_hooks_run_around_each_pod(tmp_path: Path) -> None:
     assert outcome.items == ["pods/ns-1/a", "pods/ns-2/b"]
 
 
+@pytest.mark.found("X1")
+@pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
+@pytest.mark.parametrize("has_runner", [True, False])
+async def test_the_hooks_of_a_pod_that_has_ended_are_attempted_and_do_not_fail(
+    tmp_path: Path, phase: str, has_runner: bool
+) -> None:
+    """Every Job leaves such pods; nothing can run in them."""
+    runner = FakeHooks("freeze", "thaw")
+    cluster = FakeCluster().put(PODS, pod("ns/done", status={"phase": phase}))
+    backup = a_backup(hooks=hooks(pre=["freeze"], post=["thaw"], on_error="Fail"))
+    collaborators = Collaborators(hooks=runner if has_runner else None)
+    outcome = await run_backup(tmp_path, cluster, backup, collaborators=collaborators)
+    assert (runner.ran, outcome.items) == ([], ["pods/ns/done"])
+    assert (outcome.errors, outcome.warnings) == (0, 0)
+    if has_runner:
+        assert outcome.result.hooks == HookStatus(hooks_attempted=2, hooks_failed=0)
+        assert "The pre hooks of this pod are not run, as it has ended" in outcome.log
+
+
 @pytest.mark.spec("BKP-057")
 @pytest.mark.parametrize(
     ("on_error", "items", "errors"),
@@ -514,7 +539,8 @@ async def test_hooks_not_run_are_a_warning_and_volumes_not_saved_are_errors(
     )
     cluster = FakeCluster().put(PODS, running, ended)
     outcome = await run_backup(tmp_path, cluster, a_backup(hooks=hooks(post=["thaw"])))
-    assert (outcome.warnings, outcome.errors) == (3, 2)
+    # The hook of the pod that has ended could not run with any server.
+    assert (outcome.warnings, outcome.errors) == (2, 2)
     assert "2 backup hook(s) of this pod are not run" in outcome.log
     for name in ("vol-c", "vol-d"):
         assert f"The data of volume {name} is not saved: only the node agents of a server save" in outcome.log

@@ -259,7 +259,10 @@ def test_modules_that_an_answer_does_not_need_are_not_loaded(tmp_path: Path) -> 
         "print(heavy & set(sys.modules))",
         tmp_path,
     )
-    assert shown == "words\n--ttl\tHow long to keep the backup\nset()\n"
+    assert (
+        shown
+        == "words\n--ttl\tHow long to keep the backup; if not given as the server says, or 720h\nset()\n"
+    )
 
 
 def test_a_failure_is_silent(tmp_path: Path) -> None:

@@ -85,7 +85,7 @@ def test_output_prints_without_sending(capsys: pytest.CaptureFixture[str], clust
         "metadata": {"creationTimestamp": None, "name": "s", "namespace": "velero"},
         "spec": {
             "schedule": "0 7 * * *",
-            "template": {"hooks": {}, "includedNamespaces": ["*"], "ttl": "720h0m0s"},
+            "template": {"hooks": {}, "includedNamespaces": ["*"], "ttl": "0s"},
             "useOwnerReferencesInBackup": False,
         },
         "status": {},

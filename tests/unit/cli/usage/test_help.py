@@ -55,7 +55,7 @@ def test_flags_are_listed_in_sections_and_global_ones_once(capsys: pytest.Captur
 def test_the_value_of_a_flag_is_a_word_with_examples(capsys: pytest.CaptureFixture[str]) -> None:
     text = " ".join(shown(capsys, "schedule", "create", "--help").split())
     for expected in (
-        "--ttl DURATION How long to keep the backup (such as 72h, 30d, 2w). [default: 720h0m0s]",
+        "--ttl DURATION How long to keep the backup; if not given as the server says, or 720h",
         "--include-namespaces NAMESPACE,... Namespaces to back up, '*' for all.",
         "--selector SELECTOR Back up only objects that match this label selector (such as app=web,tier!=db).",
         "--storage-location LOCATION ",

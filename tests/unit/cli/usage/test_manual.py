@@ -30,7 +30,7 @@ def test_a_page_has_the_text_of_the_help() -> None:
     page = PAGES["pinnace-backup-create.1"]
     assert page.startswith('.TH PINNACE\\-BACKUP\\-CREATE 1 "2026-11-22" "pinnace v1.2.3" "Pinnace Manual"\n')
     assert ".SH NAME\npinnace\\-backup\\-create \\- Create a backup\n" in page
-    assert ".B \\-\\-ttl DURATION\nHow long to keep the backup (such as 72h, 30d, 2w).  [default" in page
+    assert ".B \\-\\-ttl DURATION\nHow long to keep the backup; if not given as the server says" in page
     assert "pinnace backup create shop \\-\\-include\\-namespaces shop \\-\\-ttl 30d" in page
     assert "kubeconfig" not in page.partition(".SH EXAMPLES")[0]
     assert ".B \\-\\-kubeconfig FILE" in PAGES["pinnace.1"]
