@@ -79,7 +79,10 @@ class StringSlice(FlagType):
 
 
 class KeyValueMap(FlagType):
-    """`k=v,k2=v2`, split at the first separator; repeating the flag adds to it (multiple=True)."""
+    """`k=v,k2=v2`, split at the first separator; repeating the flag adds to it (multiple=True).
+
+    An entry in double quotes is read whole, so that its value may have commas: `k=v,"k2=a,b"`.
+    """
 
     name = "mapStringString"
 
@@ -88,7 +91,7 @@ class KeyValueMap(FlagType):
 
     def parse(self, value: str) -> dict[str, str]:
         result: dict[str, str] = {}
-        for entry in value.split(","):
+        for entry in _entries(value):
             key, found, item = entry.partition(self.separator)
             if not found:
                 raise ValueError(_not_of_this_form(entry, self.separator))
@@ -96,6 +99,16 @@ class KeyValueMap(FlagType):
                 raise ValueError(f"{key} is given twice, as {result[key]} and as {item}")
             result[key] = item
         return result
+
+
+def _entries(value: str) -> list[str]:
+    """The entries of a comma list. Raises ValueError for a quote that does not end."""
+    if '"' not in value:
+        return value.split(",")
+    try:
+        return next(csv.reader([value], strict=True))
+    except csv.Error as error:
+        raise ValueError(f"a double quote is not closed, or text follows it: {value} ({error})") from None
 
 
 def _not_of_this_form(entry: str, separator: str) -> str:
@@ -106,6 +119,20 @@ def _not_of_this_form(entry: str, separator: str) -> str:
     if found and key and value:
         return f"{text}: write {key}{separator}{value}, with {separator!r} instead of {other!r}"
     return f"{text}: write KEY{separator}VALUE" if entry else text
+
+
+class ObjectName(FlagType):
+    """The name of an object that the command needs, without blanks around it.
+
+    An empty name comes from an unset variable of a script; taking it for "not given" would do something else.
+    """
+
+    name = "name"
+
+    def parse(self, value: str) -> str:
+        if not (name := value.strip()):
+            raise ValueError("it is empty: write a name, or leave the flag out (is a variable unset?)")
+        return name
 
 
 class DurationFlag(FlagType):

@@ -33,7 +33,8 @@ FLAGS = {
     "--schedule-skip-immediately --service-account-name --pod-labels --keep-latest-maintenance-jobs "
     "--maintenance-job-cpu-request --maintenance-job-mem-request --maintenance-job-cpu-limit "
     "--maintenance-job-mem-limit --backup-repository-configmap --repo-maintenance-job-configmap "
-    "--node-agent-configmap --item-block-worker-count --concurrent-backups --server-priority-class-name "
+    "--node-agent-configmap --csi-snapshot-early-frequent-polling "
+    "--item-block-worker-count --concurrent-backups --server-priority-class-name "
     "--node-agent-priority-class-name",
     "server": "--client-qps --client-burst --client-page-size --fs-backup-timeout "
     "--default-repo-maintain-frequency --garbage-collection-frequency --item-operation-sync-frequency "

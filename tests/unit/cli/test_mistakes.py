@@ -111,6 +111,8 @@ WITH_A_SERVER = [
     Mistake("--namespace", "flag needs an argument: --namespace"),
     Mistake("backup-location describe mian", "did you mean main?"),
     Mistake("backup create b --labels team=a,team=b", "team is given twice, as a and as b"),
+    Mistake('backup create b --annotations "k=v', "a double quote is not closed"),
+    Mistake("backup create b --from-schedule=", "leave the flag out (is a variable unset?)"),
     Mistake("server --metrics-address 8085", '"8085" is not an address'),
     Mistake("backup delete --all", "EOF; nothing was done. --confirm answers yes\n", 2),
     Mistake("uninstall", "EOF; nothing was done. --force answers yes\n", 2),

@@ -7,7 +7,17 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from pinnace.cli.flags import Command, boolean, comma_list, key_values, string_slice, takes
+from pinnace.cli.flags import (
+    Command,
+    KeyValueMap,
+    ObjectName,
+    boolean,
+    comma_list,
+    key_values,
+    string_slice,
+    takes,
+)
+from pinnace.cli.main import run
 from pinnace.cli.program import cli
 
 
@@ -79,6 +89,49 @@ def test_repeated_flags_add_up_or_replace() -> None:
         Lists(labels={"a": "1", "b": "3"}, locations=["x", "y", "z"], kinds=["q"]),
         Lists(labels={}, locations=[], kinds=[]),
     ]
+
+
+@pytest.mark.found("U9")
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        ('k1=v1,"k2=a=b,c=d"', {"k1": "v1", "k2": "a=b,c=d"}),
+        ('"k=a ""quoted"" word"', {"k": 'a "quoted" word'}),
+        ('k={"a":1}', {"k": '{"a":1}'}),
+        ("k=two\nlines,l=one", {"k": "two\nlines", "l": "one"}),
+    ],
+)
+def test_an_entry_in_quotes_is_read_whole(text: str, values: dict[str, str]) -> None:
+    assert KeyValueMap().parse(text) == values
+
+
+@pytest.mark.found("U9")
+@pytest.mark.parametrize("text", ['"k=v', 'a=b,"k=v', '"k=v"x,a=b'])
+def test_a_quote_that_does_not_end_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="a double quote is not closed, or text follows it"):
+        KeyValueMap().parse(text)
+
+
+@pytest.mark.found("S9", "S12")
+def test_the_name_of_a_schedule_is_trimmed_and_not_empty(capsys: pytest.CaptureFixture[str]) -> None:
+    """An unset variable of a script must not back up the whole cluster."""
+    assert ObjectName().parse(" daily ") == "daily"
+    for words in (["--from-schedule", ""], ["--from-schedule", " "], ["--from-schedule="]):
+        assert run(["backup", "create", "b", *words]) == 1
+        assert "leave the flag out (is a variable unset?)" in capsys.readouterr().err
+
+
+@pytest.mark.found("X5")
+def test_every_list_has_the_short_flag_of_label_columns() -> None:
+    for command in commands(cli):
+        columns = [param for param in command.params if "--label-columns" in param.opts]
+        assert all("-L" in param.opts for param in columns)
+    with click.Context(cli) as ctx:
+        group = cli.get_command(ctx, "backup")
+        assert isinstance(group, click.Group)
+        get = group.get_command(ctx, "get")
+    assert get is not None
+    assert any("-L" in param.opts for param in get.params)
 
 
 def commands(group: click.Group) -> Iterator[click.Command]:

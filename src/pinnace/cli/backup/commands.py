@@ -26,6 +26,7 @@ from pinnace.cli.common.refused import OF_BACKUPS, refusing
 from pinnace.cli.flags import (
     Command,
     DurationFlag,
+    ObjectName,
     boolean,
     check_arguments,
     optional_boolean,
@@ -73,7 +74,10 @@ if TYPE_CHECKING:
 @operation_timeout_option()
 @movement_options
 @wait_options()
-@click.option("--from-schedule", default="", help="Use a schedule's template; the other filters are ignored.")
+@click.option(
+    "--from-schedule", type=ObjectName(), default=None, callback=lambda _ctx, _param, name: name or "",
+    help="Use a schedule's template; the other filters are ignored.",
+)  # fmt: skip
 @counted_create_flags
 @refusing(OF_BACKUPS)
 @takes(BackupCreateOptions)

@@ -68,10 +68,17 @@ def describe_backup(backup: JSONObject, facts: BackupFacts, view: View) -> str:
 
 def _results(sheet: Sheet, status: JSONObject, results: JSONObject, *, exact: bool) -> None:
     """The stored messages, or their numbers if they are not stored."""
-    for title in ("Errors", "Warnings"):
-        number, kept = status.get(title.lower()) or 0, results.get(title.lower())
-        if number and isinstance(kept, dict):
-            result_block(sheet, title, kept, exact=exact)
+    numbers = {title: status.get(title.lower()) or 0 for title in ("Errors", "Warnings")}
+    blocks = {
+        title: kept
+        for title, number in numbers.items()
+        if number and isinstance(kept := results.get(title.lower()), dict)
+    }
+    for title, number in numbers.items():
+        if title in blocks:
+            result_block(sheet, title, blocks[title], exact=exact)
+        elif blocks:
+            sheet.line(f"{title}:  {number}")  # without a tab: a column of its own would widen the block's
         else:
             sheet.field(title, number)
 

@@ -91,6 +91,13 @@ OF_INSTALL: Final = (
         instead=_LEAVE_OUT,
     ),
     Refused(
+        name="--csi-snapshot-early-frequent-polling",
+        same=(True,),
+        switch=True,
+        why="a snapshot is looked at after a quarter of a second, and then less and less often",
+        instead=_LEAVE_OUT,
+    ),
+    Refused(
         name="--item-block-worker-count",
         same=("1",),
         why="items are always backed up side by side",

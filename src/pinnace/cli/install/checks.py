@@ -152,7 +152,7 @@ def _check_plugins(flags: InstallFlags) -> str | None:
 
 def _check_restic(flags: InstallFlags, files: GivenFiles) -> str | None:
     if flags.default_volumes_to_restic and not flags.use_restic:
-        return "--use-restic is required when using --default-volumes-to-restic"
+        return "--use-node-agent is required when using --default-volumes-to-fs-backup"
     if flags.restic_password_file and not files.restic_password.strip():
         return "--restic-password-file is empty: it must hold the password of the restic repositories"
     for flag, value in _needing_node_agent(flags).items():

@@ -90,7 +90,7 @@ def output_flags(function: Callable[..., Any]) -> Callable[..., Any]:
     """Add `-o`, `--label-columns` and `--show-labels` to a command."""
     for decorate in (
         click.option("-o", "--output", "output_format", metavar="FORMAT", help=OUTPUT_HELP),
-        comma_list("--label-columns", help="Labels to show as columns."),
+        comma_list("-L", "--label-columns", help="Labels to show as columns."),
         boolean("--show-labels", help="Show all labels in the last column."),
     ):
         function = decorate(function)

@@ -371,7 +371,7 @@ REFUSED = [
     (["--provider", "alibabacloud", "--bucket", "b", "--no-secret"], "--plugins flag is required"),
     (
         [*AWS, "--no-secret", *SERVER, "--default-volumes-to-restic"],
-        "--use-restic is required when using --default-volumes-to-restic",
+        "--use-node-agent is required when using --default-volumes-to-fs-backup",
     ),
     (
         [*AWS, "--no-secret", *SERVER, "--default-restic-prune-frequency", "-1h"],

@@ -437,6 +437,21 @@ def test_unreadable_results_are_shown_as_an_error() -> None:
     assert lines[completed + 3] == "Errors:  <error getting errors: file not found>"
 
 
+@pytest.mark.found("X7")
+@pytest.mark.parametrize(("errors", "warnings"), [(1, 0), (0, 1), (1, 1)])
+def test_messages_are_indented_by_two_columns(errors: int, warnings: int) -> None:
+    backup = nginx_backup()
+    backup["status"] |= {"errors": errors, "warnings": warnings}
+    result = {"velero": ["m"], "cluster": [], "namespaces": {}}
+    kept = {"errors": result if errors else {}, "warnings": result if warnings else {}}
+    lines = describe_backup(backup, BackupFacts(results=kept), PLAIN).splitlines()
+    assert [line for line in lines if line.strip() == "Velero:   m"] == ["  Velero:   m"] * (
+        errors + warnings
+    )
+    for title, number in (("Errors", errors), ("Warnings", warnings)):
+        assert (f"{title}:" if number else f"{title}:  0") in lines
+
+
 def test_colour_is_used_for_name_and_phase() -> None:
     text = describe_backup(nginx_backup(), BackupFacts(), View(colour=True))
     assert "\x1b[1mnginx-backup\x1b[0m" in text
