@@ -17,6 +17,9 @@ UPLOADERS: Final = (RESTIC, KOPIA)
 """The programs whose snapshots are restored."""
 
 
+_WRITTEN_BY_THE_KUBELET: Final = ("projected", "downwardAPI")
+
+
 class SavedSnapshot(msgspec.Struct, frozen=True):
     """A snapshot of a volume.
 
@@ -56,8 +59,8 @@ class PodVolumeCatalogue:
     def snapshots(self, pod: JSONObject, original_namespace: str) -> dict[str, SavedSnapshot]:
         """Volume name to the snapshot of restic or kopia, for the volumes of a pod that have one.
 
-        Projected volumes never count. If the backup has no PodVolumeBackup for the pod, the annotations of
-        very old backups are read instead. Of several backups of one volume the last one counts.
+        Volumes that the kubelet writes never count. If the backup has no PodVolumeBackup for the pod, the
+        annotations of very old backups are read instead. Of several backups of one volume the last counts.
         """
         saved = self._saved(pod, original_namespace)
         if not saved:
@@ -77,11 +80,15 @@ class PodVolumeCatalogue:
 
     def _saved(self, pod: JSONObject, original_namespace: str) -> dict[str, PodVolumeBackup]:
         volumes = pod.get("spec", {}).get("volumes") or []
-        projected = {volume.get("name") for volume in volumes if volume.get("projected") is not None}
+        written = {
+            volume.get("name")
+            for volume in volumes
+            if any(volume.get(kind) is not None for kind in _WRITTEN_BY_THE_KUBELET)
+        }
         return {
             backup.spec.volume: backup
             for backup in self.of_pod(original_namespace, pod["metadata"]["name"])
-            if backup.status.snapshot_id and backup.spec.volume not in projected
+            if backup.status.snapshot_id and backup.spec.volume not in written
         }
 
 

@@ -271,10 +271,11 @@ def pod_volume_backup(volume: str = "data", snapshot_id: str = "snap", name: str
         ([pod_volume_backup(name="other")], {}, {}),
         ([pod_volume_backup(), pod_volume_backup(snapshot_id="later")], {}, {"data": "later"}),
         ([pod_volume_backup()], {"spec": {"volumes": [{"name": "data", "projected": {}}]}}, {}),
+        ([pod_volume_backup()], {"spec": {"volumes": [{"name": "data", "downwardAPI": {}}]}}, {}),
         ([], {"annotations": {"snapshot.velero.io/old": "id", "x": "y"}}, {"old": "id"}),
         ([pod_volume_backup()], {"annotations": {"snapshot.velero.io/old": "id"}}, {"data": "snap"}),
     ],
-    ids=["one", "empty", "other-pod", "twice", "projected", "annotation", "annotation-loses"],
+    ids=["one", "empty", "other-pod", "twice", "projected", "downward-api", "annotation", "annotation-loses"],
 )
 def test_the_snapshots_of_a_pods_volumes_are_found(
     backups: Any, fields: Any, expected: dict[str, str]

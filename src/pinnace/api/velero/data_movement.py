@@ -12,7 +12,8 @@ from pinnace.api.fields import NULLABLE, REQUIRED, Int64
 from pinnace.api.meta import ObjectMeta
 from pinnace.api.velero.transfers import DataMovementSpec, SavedStatus, TransferStatus
 
-BUILT_IN_MOVERS: Final = frozenset({"", "velero"})
+BUILT_IN_MOVER: Final = "velero"
+BUILT_IN_MOVERS: Final = frozenset({"", BUILT_IN_MOVER})
 """The values of `datamover` that select the server's own data mover."""
 
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from pinnace.api.objects import JSONObject, listed, mapping, objects, text
+from pinnace.api.velero.data_movement import BUILT_IN_MOVER
 from pinnace.cli.backup.describe import BackupFacts
 from pinnace.cli.common.describing import View
 from pinnace.cli.output import cells, described, volume_infos
@@ -58,7 +59,7 @@ def _spec(spec: JSONObject) -> JSONObject:
         "storageLocation": text(spec, "storageLocation"),
         "veleroNativeSnapshotPVs": cells.tristate(spec.get("snapshotVolumes")),
         "veleroSnapshotMoveData": cells.tristate(spec.get("snapshotMoveData")),
-        "dataMover": text(spec, "datamover") or "velero",
+        "dataMover": text(spec, "datamover") or BUILT_IN_MOVER,
         "TTL": cells.duration(spec.get("ttl")),
         "CSISnapshotTimeout": cells.duration(spec.get("csiSnapshotTimeout")),
         "hooks": {
@@ -196,7 +197,7 @@ def _movement(info: JSONObject, operations: Sequence[JSONObject]) -> JSONObject:
     return {
         **({"message": errors[0]} if errors else {}),
         "operationID": text(moved, "operationID"),
-        "dataMover": text(moved, "dataMover") or "velero",
+        "dataMover": text(moved, "dataMover") or BUILT_IN_MOVER,
         "uploaderType": text(moved, "uploaderType"),
         "result": text(info, "result"),
         "size": moved.get("size") or 0,

@@ -1,7 +1,7 @@
 """The parts of `describe -o json` that backups and restores share. Pure. (docs/spec: BEY 8.3)"""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from pinnace.api.objects import JSONObject, listed, mapping, text
 from pinnace.cli.output import cells
@@ -62,13 +62,18 @@ def times(status: JSONObject) -> JSONObject:
     }
 
 
+_PHASE_KEYS: Final = {"InProgress": "In Progress"}
+"""Keys of Velero's that are not the phase itself."""
+
+
 def pod_volumes(volumes: Sequence[JSONObject], *, details: bool) -> Any:
     """Volumes of pods by uploader and phase: their numbers, or with details their pods and names."""
     if not volumes:
         return "<none included>"
     phases: dict[str, Any] = {}
     for volume in volumes:
-        spec, phase = cells.spec(volume), cells.phase(volume) or "New"
+        phase = _PHASE_KEYS.get(cells.phase(volume), cells.phase(volume)) or "New"
+        spec = cells.spec(volume)
         if not details:
             phases[phase] = phases.get(phase, 0) + 1
             continue

@@ -15,8 +15,7 @@ _SCHEDULED_NAME = re.compile(r"^(.*)-([0-9]{14})$")
 def backup_table(clock: Callable[[], datetime] = utcnow) -> Table:
     """NAME, STATUS, ERRORS, WARNINGS, CREATED, EXPIRES, STORAGE LOCATION, SELECTOR.
 
-    Before the last, QUEUE POSITION if a server has queued one (docs/spec: BEY 8.1), and SIZE if one has noted
-    it.
+    Before the last, QUEUE POSITION if a server has queued one, as Velero has it (docs/spec: BEY 8.1).
     """
     now = clock()
 
@@ -32,7 +31,6 @@ def backup_table(clock: Callable[[], datetime] = utcnow) -> Table:
             cells.expires(backup, now),
             spec.get("storageLocation") or "",
             str(status.get("queuePosition") or ""),
-            cells.tarball_size(backup),
             cells.selector(spec.get("labelSelector")),
         ]
 
@@ -46,14 +44,13 @@ def backup_table(clock: Callable[[], datetime] = utcnow) -> Table:
             "EXPIRES",
             "STORAGE LOCATION",
             "QUEUE POSITION",
-            "SIZE",
             "SELECTOR",
         ),
         row=row,
         sort=sort_backups,
-        optional=frozenset({"QUEUE POSITION", "SIZE"}),
-        wide_columns=("ITEMS", "DURATION", "AGE"),
-        wide=lambda backup: _wide(backup, "itemsBackedUp", now),
+        optional=frozenset({"QUEUE POSITION"}),
+        wide_columns=("SIZE", "ITEMS", "DURATION", "AGE"),
+        wide=lambda backup: [cells.tarball_size(backup), *_wide(backup, "itemsBackedUp", now)],
     )
 
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from pinnace.api.objects import JSONObject, mapping, text
+from pinnace.api.velero.data_movement import BUILT_IN_MOVER
 from pinnace.api.volume_info import BackupMethod
 from pinnace.cli.output.layout import Sheet
 
@@ -70,7 +71,8 @@ def csi_snapshots(
         sheet.line(f"\t{claim_of(info)}:")
         if info.get("snapshotDataMoved") is True:
             sheet.line("\t\tData Movement:")
-            _fields(sheet, mapping(info, "snapshotDataMovementInfo"), _MOVED)
+            moved = mapping(info, "snapshotDataMovementInfo")
+            _fields(sheet, {**moved, "dataMover": moved.get("dataMover") or BUILT_IN_MOVER}, _MOVED)
         else:
             sheet.line("\t\tSnapshot:")
             _fields(sheet, mapping(info, "csiSnapshotInfo"), _SNAPSHOT)

@@ -119,7 +119,11 @@ def decide(
     if resource.group_resource == "serviceaccounts":
         return Decision(step=Step.ENTRIES, outcome=Outcome.UPDATED, reason="entries were added")
     if found.live_claim:
-        text = f"it exists and is bound to the claim {found.live_claim}, so it was left as it is"
+        text = (
+            f"it exists and is bound to the claim {found.live_claim}, so it was left as it is, and the"
+            " restored claim cannot be bound to it; to get a new and empty volume, delete the restored claim"
+            " and create it without volumeName"
+        )
         step = Step.LABELS if labelled else Step.NOTHING
         return Decision(step=step, outcome=Outcome.DIFFERENT, reason=text, warning=text)
     if policy != ExistingResourcePolicy.NONE:

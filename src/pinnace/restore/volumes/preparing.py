@@ -12,7 +12,7 @@ import msgspec
 
 from pinnace.aio.timing import poll
 from pinnace.api import labels
-from pinnace.api.objects import JSONObject, mapping, text
+from pinnace.api.objects import JSONObject, text
 from pinnace.api.pod_volume_catalogue import PodVolumeCatalogue
 from pinnace.api.velero.backup import Backup
 from pinnace.api.velero.restore import Restore
@@ -199,29 +199,15 @@ class VolumePreparer:
             results.warnings.add(ref.target_namespace, f"{ref.id} was not restored: {why}; {what}")
 
     async def _warn_of_old_storage(self, ref: ItemRef, volume: JSONObject, results: Results) -> None:
-        """Warn of a volume that comes back though none is wanted, and of one that another claim has."""
-        claim = volume["spec"].get("claimRef") or {}
-        is_mapped = bool(claim) and claim.get("namespace") in self._mapping.values()
-        if self._is_asked_for and not is_mapped:
+        """Warn of a volume that comes back though none is wanted, unless it is there already."""
+        if self._is_asked_for:
             return
         try:
             found = await _get_or_none(self._client, PERSISTENT_VOLUMES, ref.name)
         except KubeError:
             found = None  # a needless warning is better than none
         if found is None:
-            if not self._is_asked_for:
-                results.warnings.add(ref.target_namespace, _of_old_storage(ref, volume))
-            return
-        user = mapping(found, "spec", "claimRef")
-        wanted = text(claim, "namespace"), text(claim, "name")
-        has_it = text(user, "namespace"), text(user, "name")
-        if is_mapped and text(found, "status", "phase") == "Bound" and has_it != wanted:
-            results.warnings.add(
-                ref.target_namespace,
-                f"claim {'/'.join(wanted)} cannot be bound: its volume {ref.name} exists and belongs to claim"
-                f" {'/'.join(has_it)}, and the backup has no data of which a copy could be made. To get a new"
-                " and empty volume, delete the claim and create it without volumeName",
-            )
+            results.warnings.add(ref.target_namespace, _of_old_storage(ref, volume))
 
     def _has_pod_volume_backup(self, ref: ItemRef, spec: JSONObject) -> bool:
         claim = spec.get("claimRef") or {}

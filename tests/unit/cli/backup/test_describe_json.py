@@ -40,7 +40,7 @@ SNAPSHOT = {
     "spec": {"PersistentVolumeName": "pv", "volumeType": "gp2", "volumeAZ": "z", "volumeIOPS": None},
     "status": {"providerSnapshotID": "snap-1", "phase": "Completed"},
 }
-POD_VOLUME = {
+POD_VOLUME: JSONObject = {
     "spec": {"pod": {"namespace": "a", "name": "p"}, "volume": "data", "uploaderType": "kopia"},
     "status": {"phase": "Completed"},
 }
@@ -74,6 +74,14 @@ def test_a_backup_of_1_6_has_the_error_in_place_of_its_resource_list_and_the_mis
     assert hook["preExecHook"] == [
         {"container": "c", "command": "sh -c", "onError:": "Fail", "onError": "Fail", "timeout": "30s"}
     ]
+
+
+@pytest.mark.found("S12")
+@pytest.mark.parametrize("details", [True, False])
+def test_the_key_of_volumes_in_progress_is_that_of_velero(details: bool) -> None:
+    running = {**POD_VOLUME, "status": {**POD_VOLUME["status"], "phase": "InProgress"}}
+    volumes = described(View(details=details), pod_volume_backups=[running])["status"]["backupVolumes"]
+    assert "In Progress" in volumes["podVolumeBackups"]["podVolumeBackupsDetails"]
 
 
 def test_lists_are_joined_and_unset_fields_are_shown() -> None:

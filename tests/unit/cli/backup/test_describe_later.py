@@ -96,6 +96,7 @@ def test_a_backup_of_1_17_without_filters_says_which_cluster_scoped_objects_it_l
     assert ("Velero 1.17" in line) is (namespaces == ["*"])
 
 
+@pytest.mark.found("S12")
 def test_csi_snapshots_are_told_from_moved_data_and_volumes_without_data_are_named() -> None:
     skipped = {"pvName": "pv", "skipped": True, "skippedReason": "volumeSnapshot: no snapshotter;"}
 
@@ -112,6 +113,7 @@ def test_csi_snapshots_are_told_from_moved_data_and_volumes_without_data_are_nam
         "shop/moved:",
         "Data Movement:",
         "Operation ID: du-1",
+        "Data Mover: velero",
         "Uploader Type: kopia",
         "Snapshot ID: k",
     ]

@@ -100,7 +100,7 @@ async def test_the_volume_of_a_live_claim_is_unchanged(harness: Harness, policy:
     assert outcome_of(harness.outcomes, "v1/PersistentVolume", "pv") == "unchanged"
 
 
-@pytest.mark.found("O22b")
+@pytest.mark.found("O22b", "S1")
 @pytest.mark.parametrize("policy", ["none", "update", "recreate"])
 async def test_a_live_claim_never_loses_its_volume_to_a_restored_one(harness: Harness, policy: str) -> None:
     """Under a mapping the restore asks for it in favour of the claim in the other namespace."""
@@ -113,6 +113,7 @@ async def test_a_live_claim_never_loses_its_volume_to_a_restored_one(harness: Ha
 
     [text] = results.warnings.cluster
     assert "bound to the claim ns-1/data" in text
+    assert "create it without volumeName" in text
     assert (owner(harness)["namespace"], owner(harness)["uid"]) == ("ns-1", "old")
     assert outcome_of(harness.outcomes, "v1/PersistentVolume", "pv") == "different"
 

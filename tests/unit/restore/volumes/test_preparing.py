@@ -170,31 +170,6 @@ async def test_a_retained_volume_that_comes_back_though_none_is_wanted_is_a_warn
     assert (await harness.restore(saved, restore_pvs=False)).empty  # it is there already
 
 
-@pytest.mark.found("S1")
-@pytest.mark.parametrize(
-    ("phase", "user", "is_told"),
-    [("Bound", "ns-1", True), ("Bound", "copy", False), ("Available", "ns-1", False)],
-    ids=["used by its claim", "used by the copy", "free"],
-)
-async def test_a_copy_of_a_claim_that_can_never_be_bound_is_a_warning(
-    harness: Harness, phase: str, user: str, is_told: bool
-) -> None:
-    there = volume("pv-1", spec={"claimRef": {"namespace": user, "name": "pvc-1"}}, status={"phase": phase})
-    harness.world.put(there)
-
-    results = await harness.restore(
-        claimed(), claim("pvc-1", spec={"volumeName": "pv-1"}), namespace_mapping={"ns-1": "copy"}
-    )
-
-    told = [text for _, text in results.warnings.messages() if "cannot be bound" in text]
-    assert [
-        text.startswith(
-            "claim copy/pvc-1 cannot be bound: its volume pv-1 exists and belongs to claim ns-1/pvc-1"
-        )
-        for text in told
-    ] == [True] * is_told
-
-
 @pytest.mark.spec("RST-079")
 @pytest.mark.parametrize("policy", ["Delete", "Retain"])
 async def test_a_volume_with_a_snapshot_is_made_from_it(harness: Harness, policy: str) -> None:
