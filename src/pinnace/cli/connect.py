@@ -4,8 +4,10 @@ import asyncio
 import re
 import shlex
 import signal
+import traceback
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -117,6 +119,14 @@ def run_async(work: Coroutine[Any, Any, T], *, interrupted: str = "") -> T:
         if interrupted:
             complain(interrupted)
         raise KeyboardInterrupt from None
+    except (KeyboardInterrupt, SystemExit) as error:
+        if place := _foreign_place(error):
+            raise CommandError(
+                f"this process ends, as {type(error).__name__} was raised at {place}, in a task that nothing"
+                " of Pinnace awaits. A plugin that runs in this process may have started it; run the plugin"
+                " as a program, and its end is one failed call"
+            ) from error
+        raise
     except Exception as error:  # an error in a group is handled like a single one; others are raised
         if done:
             return done[
@@ -137,6 +147,13 @@ def run_async(work: Coroutine[Any, Any, T], *, interrupted: str = "") -> T:
     finally:
         work.close()  # if no loop could be started, it was never awaited
     return done[0]
+
+
+def _foreign_place(error: BaseException) -> str:
+    """The place in the code that raised the error itself; empty for the interruption that asyncio raises."""
+    *_, (frame, line) = traceback.walk_tb(error.__traceback__)
+    file = Path(frame.f_code.co_filename)
+    return "" if file.parent == Path(asyncio.__file__).parent else f"{file}:{line}"
 
 
 def _advice(error: KubeError | StorageError) -> str:

@@ -1,4 +1,7 @@
-"""Calls of plugins in this process: their deadlines, the checks of their answers, and their errors."""
+"""Calls of plugins' code: their deadlines, the checks of their answers, and their errors.
+
+The host calls plugins of its own process by `GuardedCaller`; a plugin's program calls them by `contained`.
+"""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
@@ -7,7 +10,7 @@ from typing import Final, TypeVar, TypeVarTuple
 import msgspec
 
 from pinnace.api.objects import JSONObject
-from pinnace.plugins.errors import PluginCallError, describe
+from pinnace.plugins.errors import PluginCallError, PluginPanic, describe
 from pinnace.plugins.logs import LogSink, plugin_lines_to
 from pinnace.plugins.protocols import ResourceIdentifier
 
@@ -31,6 +34,60 @@ class Deadlines(msgspec.Struct, frozen=True, kw_only=True):
 
 
 DEFAULT_DEADLINES: Final = Deadlines()
+
+_END_SECONDS: Final = 5.0
+"""How long cancelled code of a plugin may take to end before its caller goes on without it."""
+
+
+async def contained(function: Callable[[*Ts], Awaitable[ResultT]], *args: *Ts) -> ResultT:
+    """Call a plugin's code in a task of its own, so that it cannot end or cancel the caller's task.
+
+    Raises:
+        PluginPanic: it cancelled itself, or raised what is no Exception.
+        Exception: what else it raised.
+        asyncio.CancelledError: the caller was cancelled; the plugin's code was too.
+    """
+    caller = asyncio.current_task()
+    assert caller is not None
+    cancellations = caller.cancelling()
+    call = asyncio.create_task(_outcome(function, args))
+    try:
+        await asyncio.wait((call,))
+    finally:
+        if not call.done():
+            call.cancel()
+            await asyncio.wait((call,), timeout=_END_SECONDS)
+    if caller.cancelling() > cancellations:
+        raise asyncio.CancelledError
+    if call.cancelled():
+        raise PluginPanic("it cancelled itself")
+    outcome = call.result()
+    if isinstance(outcome, _Raised):
+        raise outcome.error
+    return outcome
+
+
+class _Raised(msgspec.Struct, frozen=True):
+    error: Exception
+
+
+async def _outcome(function: Callable[[*Ts], Awaitable[ResultT]], args: tuple[*Ts]) -> "ResultT | _Raised":
+    """The answer or the error: a task that raises SystemExit or KeyboardInterrupt ends the event loop."""
+    try:
+        return await function(*args)
+    except asyncio.CancelledError:
+        raise
+    except Exception as error:  # noqa: BLE001 - foreign code; the caller gets it
+        return _Raised(error)
+    except BaseException as error:  # noqa: BLE001 - as above
+        return _Raised(_panic(error))
+
+
+def _panic(error: BaseException) -> PluginPanic:
+    """The error as one that fails a call only."""
+    panic = PluginPanic(describe(error))
+    panic.__cause__ = error
+    return panic.with_traceback(error.__traceback__)
 
 
 class MeteredBody:
@@ -77,21 +134,24 @@ class GuardedCaller:
 
     async def question(self, function: Callable[[*Ts], Awaitable[ResultT]], *args: *Ts) -> ResultT:
         """Call a function that should answer at once. Raises PluginCallError."""
-        return await self._call(function, args, asyncio.timeout(self._deadlines.question))
+        return await self._call(contained, (function, *args), asyncio.timeout(self._deadlines.question))
 
     async def work(self, function: Callable[[*Ts], Awaitable[ResultT]], *args: *Ts) -> ResultT:
         """Call a function that may take long. Raises PluginCallError."""
-        return await self._call(function, args, asyncio.timeout(self._deadlines.work))
+        return await self._call(contained, (function, *args), asyncio.timeout(self._deadlines.work))
 
     async def transfer(
         self, body: MeteredBody, function: Callable[[*Ts], Awaitable[ResultT]], *args: *Ts
     ) -> ResultT:
         """Call a function that reads a body, as long as it goes on reading. Raises PluginCallError."""
         body.deadline = asyncio.timeout(self._deadlines.block)
-        return await self._call(function, args, body.deadline)
+        return await self._call(contained, (function, *args), body.deadline)
 
     async def blocks(self, open_stream: Callable[[], AsyncIterator[bytes]]) -> AsyncGenerator[bytes, None]:
-        """Iterate a stream of the plugin, with a deadline for each block. Raises PluginCallError."""
+        """Iterate a stream of the plugin, with a deadline for each block. Raises PluginCallError.
+
+        The stream is read in the caller's task: time-outs inside a generator belong to one task.
+        """
         stream: AsyncIterator[bytes] | None = None
 
         async def following() -> bytes | None:
@@ -113,16 +173,18 @@ class GuardedCaller:
         self, function: Callable[[*Ts], Awaitable[ResultT]], args: tuple[*Ts], deadline: asyncio.Timeout
     ) -> ResultT:
         task = asyncio.current_task()
+        assert task is not None
+        cancellations = task.cancelling()
         try:
             with plugin_lines_to(self._sink, self._plugin):
                 async with deadline:
                     return await function(*args)
         except asyncio.CancelledError as error:
-            if task is not None and task.cancelling():
+            if task.cancelling() > cancellations:
                 raise
             # Raised by the plugin itself: passed on, it would silently end the calling task.
             raise PluginCallError(self._plugin, "it cancelled itself") from error
-        except (Exception, SystemExit) as error:
+        except BaseException as error:
             # Foreign code: whatever it raises fails this call only.
             reason = "it did not answer in time" if deadline.expired() else describe(error)
             raise PluginCallError(self._plugin, reason) from error

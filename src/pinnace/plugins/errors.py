@@ -7,8 +7,10 @@ PluginError                what a plugin may raise itself; its text is for the o
 ├── PluginNotFound         no plugin of that kind and name
 ├── DuplicatePlugin        two plugins of one kind have the same name
 ├── SettingsUnreadable     the ConfigMap of an item action cannot be read
+├── PluginPanic            a plugin's code raised what would end its process or its caller's task
 └── PluginCallError        a call failed, inside the plugin or on the way to it
     └── PluginGone         the plugin's process is not there to answer
+        └── PluginCrashed  the process ended during the call
 """
 
 import msgspec
@@ -16,6 +18,18 @@ import msgspec
 
 class PluginError(Exception):
     """Base of the errors of this package. Plugins raise it with texts that operators see unchanged."""
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Pickle text and attributes, whatever arguments a subclass takes: pools of processes send errors."""
+        return _as_it_was, (type(self), self.args, vars(self))
+
+
+def _as_it_was(
+    kind: type[PluginError], args: tuple[object, ...], attributes: dict[str, object]
+) -> PluginError:
+    error = kind.__new__(kind, *args)
+    vars(error).update(attributes)
+    return error
 
 
 class PluginNameError(PluginError, ValueError):
@@ -40,6 +54,10 @@ class DuplicatePlugin(PluginError, ValueError):
 
 class SettingsUnreadable(PluginError):
     """The ConfigMaps with the settings of an item action cannot be listed. (docs/spec: PLG 9)"""
+
+
+class PluginPanic(PluginError):
+    """A plugin's code cancelled itself, or raised what is no Exception: SystemExit, KeyboardInterrupt."""
 
 
 class Origin(msgspec.Struct, frozen=True, kw_only=True):
@@ -68,6 +86,18 @@ class PluginCallError(PluginError):
 
 class PluginGone(PluginCallError):
     """The plugin's process ended, or cannot be started any more; a later call may find a new one."""
+
+
+class PluginCrashed(PluginGone):
+    """The plugin's process ended during the call.
+
+    Attributes:
+        was_killed: whether the host killed it, as another call was not answered.
+    """
+
+    def __init__(self, plugin: str, reason: str, *, was_killed: bool) -> None:
+        super().__init__(plugin, reason)
+        self.was_killed = was_killed
 
 
 def describe(error: BaseException) -> str:

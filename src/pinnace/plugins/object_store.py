@@ -6,7 +6,7 @@ from contextlib import aclosing, asynccontextmanager
 from datetime import timedelta
 from typing import TypeVar
 
-from pinnace.plugins.errors import PluginError, PluginGone
+from pinnace.plugins.errors import PluginCrashed, PluginError, PluginGone
 from pinnace.plugins.protocols import ObjectStorePlugin
 from pinnace.storage.errors import ObjectNotFound, StorageError, StoreConfigError, StoreUnavailable
 from pinnace.storage.interface import Body, check_key, check_prefix
@@ -42,6 +42,15 @@ class PluginStore:
         """Store an object; what the body raises comes through unchanged."""
         check_key(key)
         plugin = await self._configured()
+        try:
+            await self._send(plugin, key, body)
+        except StoreUnavailable as error:
+            # The process may have ended for another call, and bytes can be sent again.
+            if not isinstance(body, bytes) or not isinstance(error.__cause__, PluginCrashed):
+                raise
+            await self._send(plugin, key, body)
+
+    async def _send(self, plugin: ObjectStorePlugin, key: str, body: Body) -> None:
         async with aclosing(_stream(body)) as stream:
             await _translated(plugin.put_object(self._bucket, key, stream))
 

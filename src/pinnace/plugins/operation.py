@@ -15,7 +15,7 @@ from pinnace.plugins.asynchronous import AnyBackupItemAction, ItemBlockAction
 from pinnace.plugins.calling import Deadlines
 from pinnace.plugins.configuration import ConfigReader
 from pinnace.plugins.declaration import Named
-from pinnace.plugins.errors import PluginNotFound
+from pinnace.plugins.errors import PluginCallError, PluginNotFound, describe
 from pinnace.plugins.host.options import LaunchOptions
 from pinnace.plugins.kinds import SUPERSEDES, FoundPlugin, PluginId, PluginKind, qualified_name
 from pinnace.plugins.logs import LogSink
@@ -156,7 +156,10 @@ class Operation:
         return PROXIES[plugin.kind](plugin.name, self._supervisor(program))
 
     def _local(self, plugin: PluginId) -> Any:
-        instance: Any = self._python[plugin]()
+        try:
+            instance: Any = self._python[plugin]()
+        except BaseException as error:  # foreign code; whatever it raises, the process goes on
+            raise PluginCallError(plugin.name, f"it cannot be made: {describe(error)}") from error
         deadlines: Deadlines = self._options.deadlines
         read_config = partial(self._configs.read, plugin)
         match plugin.kind:

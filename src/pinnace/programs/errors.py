@@ -43,3 +43,7 @@ class RunFailed(PinnaceError):
         reason = result.failure_reason or "its log says why"
         super().__init__(f"{kind} {result.name} failed: {reason}")
         self.result: BackupResult | RestoreResult = result
+
+    def __reduce__(self) -> tuple[type["RunFailed"], tuple[BackupResult | RestoreResult]]:
+        """Pickle by the result: pools of processes send errors to their callers."""
+        return type(self), (self.result,)

@@ -8,19 +8,23 @@ import sys
 from datetime import timedelta
 from pathlib import Path
 
+import orjson
 import pytest
 
+from pinnace.api.codec import encode
 from pinnace.api.velero.backup import Backup
 from pinnace.plugins.calling import Deadlines
 from pinnace.plugins.errors import DuplicatePlugin, PluginCallError, PluginError, PluginGone, PluginStartError
 from pinnace.plugins.host.actions import RemoteBackupItemAction
 from pinnace.plugins.host.options import LaunchOptions, ProcessLimits
-from pinnace.plugins.host.stores import RemoteObjectStore
+from pinnace.plugins.host.stores import RemoteObjectStore, RemoteVolumeSnapshotter
 from pinnace.plugins.host.supervisor import MAX_FAILURES, MAX_SILENCES, Supervisor
 from pinnace.plugins.installed import PluginOptions, find_plugins
 from pinnace.plugins.kinds import PluginId, PluginKind
+from pinnace.plugins.object_store import PluginStore
 from pinnace.plugins.protocol import methods
 from pinnace.plugins.protocol import velero_pb2 as wire
+from pinnace.storage.errors import ObjectNotFound
 from tests.support.plugins.programs import CHECKOUT, RecordingLog, pod, put_own, put_script
 from tests.support.waiting import PATIENCE_SECONDS, eventually
 
@@ -274,18 +278,127 @@ async def test_of_two_stores_of_one_name_the_last_configuration_counts(tmp_path:
         await running.close()
 
 
-async def test_items_at_once_survive_a_crash_among_them(tmp_path: Path) -> None:
+@pytest.mark.found("P1")
+async def test_a_crash_among_items_at_once_fails_only_the_item_that_caused_it(tmp_path: Path) -> None:
     running = supervisor(put_own(tmp_path), RecordingLog())
     action = RemoteBackupItemAction("example.io/backup", running)
     try:
         await action.applies_to()
-        wishes = ["crash" if number == 20 else "change" for number in range(40)]
+        guilty = {20, 33}
+        wishes = ["crash" if number in guilty else "change" for number in range(40)]
         calls = (action.execute(pod(wish), BACKUP) for wish in wishes)
         outcomes = await asyncio.gather(*calls, return_exceptions=True)
 
-        assert isinstance(outcomes[20], PluginGone)
-        assert all(not isinstance(one, BaseException) or isinstance(one, PluginGone) for one in outcomes)
+        failed = {number for number, one in enumerate(outcomes) if isinstance(one, BaseException)}
+        assert failed == guilty
+        for number in guilty:
+            assert isinstance(outcomes[number], PluginGone)
+            assert "exit code 3), for the second time, while it did nothing else" in str(outcomes[number])
         assert await action.execute(pod(), BACKUP) == (pod(), [])
+    finally:
+        await running.close()
+
+
+@pytest.mark.found("P1")
+@pytest.mark.parametrize("is_first", [True, False], ids=["first call", "later call"])
+async def test_a_process_that_ends_once_fails_no_call(tmp_path: Path, is_first: bool) -> None:
+    """As one that the kernel kills for want of memory: the next process answers."""
+    running = supervisor(put_own(tmp_path), RecordingLog())
+    action = RemoteBackupItemAction("example.io/backup", running)
+    wish = f"crash once {tmp_path}/crashed"
+    try:
+        if not is_first:
+            await action.applies_to()
+
+        outcomes = await asyncio.gather(*(action.execute(pod(wish), BACKUP) for _ in range(5)))
+
+        assert outcomes == [(pod(wish), [])] * 5
+        assert (tmp_path / "crashed").exists()
+    finally:
+        await running.close()
+
+
+@pytest.mark.found("P1")
+async def test_calls_of_a_process_that_is_killed_for_another_call_are_repeated(tmp_path: Path) -> None:
+    running = supervisor(put_own(tmp_path), RecordingLog(), launch(work=1.0))
+    action = RemoteBackupItemAction("example.io/backup", running)
+    innocent = wire.ExecuteRequest(
+        plugin="example.io/backup",
+        item=orjson.dumps(pod(f"hang once {tmp_path}/hung")),
+        backup=orjson.dumps(encode(BACKUP)),
+    )
+    try:
+        await action.applies_to()
+        plugin = PluginId(PluginKind.BACKUP_ITEM_ACTION, "example.io/backup")
+        patient = asyncio.create_task(running.question(plugin, methods.BACKUP_EXECUTE, innocent))
+
+        async def is_in_flight() -> bool:
+            return (tmp_path / "hung").exists()
+
+        await eventually(is_in_flight)
+        with pytest.raises(PluginCallError, match="no answer to Execute within 1s"):
+            await action.execute(pod("hang"), BACKUP)
+
+        assert orjson.loads((await patient).item)["kind"] == "Pod"
+    finally:
+        await running.close()
+
+
+@pytest.mark.found("P1")
+async def test_a_program_that_only_crashes_is_given_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pinnace.plugins.host.supervisor.MAX_CRASHES", 4)
+    program = put_own(tmp_path)
+    program.write_text(program.read_text().replace("#!/bin/sh\n", f"#!/bin/sh\necho $$ >> {tmp_path}/pids\n"))
+    running = supervisor(program, RecordingLog())
+    action = RemoteBackupItemAction("example.io/backup", running)
+    try:
+        for wish in (
+            "crash",
+            "",
+            "crash",
+            "crash",
+        ):  # each crash is seen twice, an answer begins the count again
+            outcome = await asyncio.gather(action.execute(pod(wish), BACKUP), return_exceptions=True)
+            assert isinstance(outcome[0], PluginGone) == (wish == "crash")
+
+        with pytest.raises(PluginGone, match="is given up: it crashed 4 times without an answer in between"):
+            await action.execute(pod(), BACKUP)
+        assert len(started_pids(tmp_path)) == 6
+    finally:
+        await running.close()
+
+
+@pytest.mark.found("P1")
+async def test_a_store_reads_and_writes_although_its_process_ends_once(tmp_path: Path) -> None:
+    running = supervisor(put_own(tmp_path), RecordingLog())
+    store = PluginStore(RemoteObjectStore(MEMORY, running), {"bucket": "b"}, running.close)
+    try:
+        read, written = f"crash-once {tmp_path}/read", f"crash-once {tmp_path}/written"
+        await store.put(written, b"content")
+        async with store.get(written) as stream:
+            assert [block async for block in stream] == [b"content"]
+        with pytest.raises(ObjectNotFound):
+            async with store.get(read):
+                pass
+        assert (tmp_path / "read").exists()
+    finally:
+        await store.close()
+
+
+@pytest.mark.found("P1")
+async def test_a_snapshot_is_taken_again_and_the_one_that_may_be_lost_is_named(tmp_path: Path) -> None:
+    log = RecordingLog()
+    running = supervisor(put_own(tmp_path), log)
+    disks = RemoteVolumeSnapshotter("example.io/snapshots", running)
+    volume = f"crash-once {tmp_path}/crashed"
+    try:
+        await disks.init({"region": "north"})
+
+        assert await disks.create_snapshot(volume, "az", {}) == f"snapshot north {volume} az "
+        (text,) = [text for text in log.messages("warning") if "repeated" in text]
+        assert f"there may be a snapshot of volume {volume} that no backup knows" in text
     finally:
         await running.close()
 

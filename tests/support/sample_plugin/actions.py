@@ -3,6 +3,7 @@
 import asyncio
 import os
 from collections.abc import Sequence
+from pathlib import Path
 
 from pinnace.api.objects import JSONObject
 from pinnace.plugins import (
@@ -33,8 +34,28 @@ def wish_of(item: JSONObject) -> str:
     return wish
 
 
+def is_first(marker: str) -> bool:
+    """Whether the file `marker` was not there; it is from now on."""
+    if Path(marker).exists():
+        return False
+    Path(marker).touch()
+    return True
+
+
+def crash_once(marker: str) -> None:
+    """End the process, unless it was done before, which the file `marker` shows."""
+    if is_first(marker):
+        os._exit(3)
+
+
 async def misbehave(item: JSONObject) -> None:
     """Do what the item's annotation says, except changes of the item."""
+    match wish_of(item).split():
+        case ["crash", "once", marker]:
+            crash_once(marker)
+        case ["hang", "once", marker]:
+            if is_first(marker):
+                await asyncio.Event().wait()
     match wish_of(item):
         case "fail":
             raise PluginError("it broke")

@@ -5,6 +5,13 @@ from datetime import timedelta
 
 from pinnace.api.objects import JSONObject
 from pinnace.plugins import PluginError, VolumeInfo
+from tests.support.sample_plugin.actions import crash_once
+
+
+def obey(name: str) -> None:
+    """End the process once, if the name of an object or a volume says so."""
+    if name.startswith("crash-once "):
+        crash_once(name.removeprefix("crash-once "))
 
 
 class MemoryStore:
@@ -27,6 +34,7 @@ class MemoryStore:
         return self._buckets.setdefault(bucket, {})
 
     async def put_object(self, bucket: str, key: str, body: AsyncIterator[bytes]) -> None:
+        obey(key)
         if key == "refuse":
             raise PluginError("the object is refused")
         objects = self._objects_of(bucket)
@@ -36,6 +44,7 @@ class MemoryStore:
         return key in self._objects_of(bucket)
 
     async def get_object(self, bucket: str, key: str) -> AsyncIterator[bytes]:
+        obey(key)
         if key not in self._objects_of(bucket):
             raise PluginError("key not found")
         data = self._objects_of(bucket)[key]
@@ -80,6 +89,7 @@ class Snapshotter:
         return VolumeInfo(volume_type="disk")
 
     async def create_snapshot(self, volume_id: str, volume_az: str, tags: Mapping[str, str]) -> str:
+        obey(volume_id)
         pairs = ",".join(f"{key}={value}" for key, value in sorted(tags.items()))
         return f"snapshot {self._config.get('region', '')} {volume_id} {volume_az} {pairs}"
 

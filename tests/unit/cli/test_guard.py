@@ -225,6 +225,21 @@ def test_an_error_in_a_group_is_reported_like_a_single_one() -> None:
         run_async(work())
 
 
+@pytest.mark.found("P14")
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), SystemExit(0)], ids=["interrupt", "exit"])
+def test_an_end_that_foreign_code_brought_about_is_said_with_its_place(error: BaseException) -> None:
+    async def end() -> None:
+        raise error
+
+    async def work() -> None:
+        ending = asyncio.create_task(end())
+        await asyncio.wait((ending,))
+
+    place = rf"{type(error).__name__} was raised at .*test_guard\.py:\d+"
+    with pytest.raises(CommandError, match=place):
+        run_async(work())
+
+
 def test_a_loop_that_cannot_be_created_closes_the_coroutine(monkeypatch: pytest.MonkeyPatch) -> None:
     async def work() -> None:
         raise AssertionError("never begun")

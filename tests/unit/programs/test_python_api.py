@@ -2,6 +2,7 @@
 
 import asyncio
 import gzip
+import pickle
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +12,10 @@ import orjson
 import pytest
 
 import pinnace
+import pinnace.plugins
 from pinnace.kube.errors import ConnectionFailed
+from pinnace.plugins.errors import Origin, PluginCallError, PluginCrashed
+from pinnace.plugins.host.calls import PluginTimeout
 from pinnace.programs._running import (
     Reports,
     backup_request,
@@ -127,6 +131,43 @@ def test_a_run_that_ended_failed_is_an_exception_with_its_result() -> None:
         Reports(None).check(result)
 
     assert caught.value.result is result
+
+
+_RESULTS: list[Any] = [
+    pinnace.BackupResult(name="b", phase=pinnace.Phase.FAILED, items=1, errors=1, warnings=0),
+    pinnace.RestoreResult(name="r", backup="b", phase=pinnace.Phase.FAILED, items=1, errors=1, warnings=0),
+]
+
+
+def _examples(kind: type[BaseException]) -> list[BaseException]:
+    if issubclass(kind, pinnace.RunFailed):
+        return [kind(result) for result in _RESULTS]
+    if issubclass(kind, PluginTimeout):
+        return [kind("example.io/p", "Execute", 3.0)]
+    if issubclass(kind, PluginCrashed):
+        return [kind("example.io/p", "exit code 3", was_killed=True)]
+    if issubclass(kind, PluginCallError):
+        origin = Origin(file="a.py", line=3, function="f")
+        return [kind("example.io/p", "it broke", origin=origin)]
+    return [kind("a text")]
+
+
+def _public_errors() -> set[type[BaseException]]:
+    """Every error that the API or the package for authors of plugins names, and what is derived from it."""
+    named = [getattr(module, name) for module in (pinnace, pinnace.plugins) for name in module.__all__]
+    errors = [each for each in named if isinstance(each, type) and issubclass(each, BaseException)]
+    for kind in errors:
+        errors += kind.__subclasses__()
+    return {kind for kind in errors if kind.__module__.startswith("pinnace.")}
+
+
+@pytest.mark.found("P4")
+@pytest.mark.parametrize("kind", sorted(_public_errors(), key=str))
+def test_a_public_error_comes_back_from_another_process_as_it_was(kind: type[BaseException]) -> None:
+    for error in _examples(kind):
+        found = pickle.loads(pickle.dumps(error))
+
+        assert (type(found), str(found), vars(found)) == (kind, str(error), vars(error))
 
 
 def test_a_phase_of_another_version_becomes_unknown() -> None:

@@ -2,7 +2,8 @@
 
 import asyncio
 import traceback
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from contextlib import aclosing
 from typing import Any, NoReturn
 
 import grpc
@@ -10,7 +11,8 @@ import grpc.aio
 from google.protobuf.any_pb2 import Any as AnyMessage
 from google.protobuf.empty_pb2 import Empty as GoogleEmpty
 
-from pinnace.plugins.errors import PluginError, describe
+from pinnace.plugins.calling import contained
+from pinnace.plugins.errors import PluginError, PluginPanic, describe
 from pinnace.plugins.guest.instances import Instances
 from pinnace.plugins.guest.later import LaterActionServices
 from pinnace.plugins.guest.services import ActionServices, SnapshotterServices, StoreServices
@@ -117,8 +119,8 @@ class PluginServer(grpc.GenericRpcHandler):
     ) -> None:
         async def handle(request: methods.RequestT, context: Any) -> methods.ResponseT:
             try:
-                return await answer(request)
-            except (Exception, SystemExit) as error:  # noqa: BLE001 - foreign code; the host gets it
+                return await contained(answer, request)
+            except Exception as error:  # noqa: BLE001 - foreign code; the host gets it
                 await _abort(context, error)
 
         self._add(grpc.unary_unary_rpc_method_handler, method, handle)
@@ -130,8 +132,8 @@ class PluginServer(grpc.GenericRpcHandler):
     ) -> None:
         async def handle(requests: AsyncIterator[methods.RequestT], context: Any) -> methods.ResponseT:
             try:
-                return await answer(_whole(requests, context))
-            except (Exception, SystemExit) as error:  # noqa: BLE001 - foreign code; the host gets it
+                return await contained(answer, _whole(requests, context))
+            except Exception as error:  # noqa: BLE001 - foreign code; the host gets it
                 await _abort(context, error)
 
         self._add(grpc.stream_unary_rpc_method_handler, method, handle)
@@ -139,13 +141,17 @@ class PluginServer(grpc.GenericRpcHandler):
     def _download(
         self,
         method: Method[methods.RequestT, methods.ResponseT],
-        answer: Callable[[methods.RequestT], AsyncIterator[methods.ResponseT]],
+        answer: Callable[[methods.RequestT], AsyncGenerator[methods.ResponseT, None]],
     ) -> None:
-        async def handle(request: methods.RequestT, context: Any) -> AsyncIterator[methods.ResponseT]:
+        async def send(request: methods.RequestT, context: Any) -> None:
+            async with aclosing(answer(request)) as responses:
+                async for response in responses:
+                    await context.write(response)
+
+        async def handle(request: methods.RequestT, context: Any) -> None:
             try:
-                async for response in answer(request):
-                    yield response
-            except (Exception, SystemExit) as error:  # noqa: BLE001 - foreign code; the host gets it
+                await contained(send, request, context)
+            except Exception as error:  # noqa: BLE001 - foreign code; the host gets it
                 await _abort(context, error)
 
         self._add(grpc.unary_stream_rpc_method_handler, method, handle)
@@ -174,11 +180,11 @@ async def _whole(requests: AsyncIterator[methods.RequestT], context: Any) -> Asy
         raise PluginError("the host cancelled the call") from error
 
 
-async def _abort(context: Any, error: BaseException) -> NoReturn:
-    """Answer with an error: UNKNOWN and its text, ABORTED for one that would end the process. (PLG 8)"""
+async def _abort(context: Any, error: Exception) -> NoReturn:
+    """Answer with an error: UNKNOWN and its text, ABORTED for a panic. (PLG 8)"""
     text = describe(error)[:_TEXT_LENGTH]
     code = grpc.StatusCode.UNKNOWN
-    if isinstance(error, SystemExit):
+    if isinstance(error, PluginPanic):
         code, text = grpc.StatusCode.ABORTED, f"plugin panicked: {text}"
     number, _ = code.value
     status = support.Status(code=number, message=text, details=[_stack_detail(error)])

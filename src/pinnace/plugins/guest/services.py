@@ -1,6 +1,6 @@
 """Answers each method of the protocol by a call of a Python plugin. (PLG 6, 7)"""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing
 from datetime import timedelta
 from typing import Any, Generic, TypeVar
@@ -147,7 +147,7 @@ class StoreServices:
         exists = await self._find(request.plugin).object_exists(request.bucket, request.key)
         return wire.ObjectExistsResponse(exists=exists)
 
-    async def get_object(self, request: wire.GetObjectRequest) -> AsyncIterator[wire.Bytes]:
+    async def get_object(self, request: wire.GetObjectRequest) -> AsyncGenerator[wire.Bytes, None]:
         async for block in self._find(request.plugin).get_object(request.bucket, request.key):
             for start in range(0, len(block), methods.BLOCK_BYTES):
                 yield wire.Bytes(data=block[start : start + methods.BLOCK_BYTES])

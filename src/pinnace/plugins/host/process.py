@@ -202,10 +202,15 @@ class PluginProcess:
         except ChildProcessError:
             return True  # it was already waited for; the loop will be notified
 
-    async def how_it_ended(self) -> str:
-        """How the process ended, for an error text."""
+    @property
+    def was_killed(self) -> bool:
+        """Whether the host killed the process."""
+        return self._killed
+
+    async def how_it_ended(self, *, within_seconds: float | None = None) -> str:
+        """How the process ended, for an error text; its end is awaited for so long, or for a moment."""
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(self._limits.notice):
+            async with asyncio.timeout(self._limits.notice if within_seconds is None else within_seconds):
                 await self._exited.wait()
         code = self._process.returncode
         if code is None:

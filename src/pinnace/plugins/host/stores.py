@@ -118,7 +118,13 @@ class RemoteVolumeSnapshotter(_Initialised):
             volumeAZ=volume_az,
             iops=iops or 0,
         )
-        return (await self._supervisor.work(self._id, methods.CREATE_VOLUME, request)).volumeID
+        answer = await self._supervisor.work(
+            self._id,
+            methods.CREATE_VOLUME,
+            request,
+            leaves_behind=f"a volume from snapshot {snapshot_id} that nothing uses",
+        )
+        return answer.volumeID
 
     async def get_volume_info(self, volume_id: str, volume_az: str) -> VolumeInfo:
         """Type and speed of a volume."""
@@ -131,7 +137,13 @@ class RemoteVolumeSnapshotter(_Initialised):
         request = wire.CreateSnapshotRequest(
             plugin=self.name, volumeID=volume_id, volumeAZ=volume_az, tags=tags
         )
-        return (await self._supervisor.work(self._id, methods.CREATE_SNAPSHOT, request)).snapshotID
+        answer = await self._supervisor.work(
+            self._id,
+            methods.CREATE_SNAPSHOT,
+            request,
+            leaves_behind=f"a snapshot of volume {volume_id} that no backup knows",
+        )
+        return answer.snapshotID
 
     async def delete_snapshot(self, snapshot_id: str) -> None:
         """Delete a snapshot."""

@@ -1,21 +1,23 @@
 """Keeps a plugin's process there to be called: starts it at the first call, and again after a crash.
 
-One supervisor stands for one program in one operation. (docs/spec: PLG 10)
+One supervisor stands for one program in one operation. Calls that a crash interrupted are repeated one at a
+time on the new process, so that only the call on which it crashes again fails. (PLG 10; docs/adr/080)
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 from pinnace.plugins.calling import MeteredBody
-from pinnace.plugins.errors import PluginCallError, PluginError, PluginGone
+from pinnace.plugins.errors import PluginCallError, PluginCrashed, PluginError, PluginGone
 from pinnace.plugins.host.calls import PluginTimeout
 from pinnace.plugins.host.handshake import plugin_arguments
 from pinnace.plugins.host.options import LaunchOptions
 from pinnace.plugins.host.output import PluginLog
 from pinnace.plugins.host.process import PluginProcess
+from pinnace.plugins.host.turns import Turns
 from pinnace.plugins.kinds import PluginId, PluginKind
 from pinnace.plugins.logs import LogSink
 from pinnace.plugins.protocol.methods import (
@@ -27,11 +29,19 @@ from pinnace.plugins.protocol.methods import (
 )
 from pinnace.plugins.protocol.velero_pb2 import ObjectStoreInitRequest, VolumeSnapshotterInitRequest
 
+ResultT = TypeVar("ResultT")
+
 MAX_FAILURES: Final = 11
 """After so many failures in a row to start, a program is given up. (docs/spec: PLG 10)"""
 
 MAX_SILENCES: Final = 3
 """After so many calls in a row without an answer in time, a program is given up."""
+
+MAX_CRASHES: Final = 100
+"""After so many crashes with no answer in between, a program is given up: each costs a start, about a second.
+
+It is that many as a program may crash on each object of a kind, and do well with the next kind.
+"""
 
 
 class Supervisor:
@@ -51,8 +61,11 @@ class Supervisor:
         self._lock = asyncio.Lock()
         self._configs: dict[PluginId, Mapping[str, str]] = {}
         self._called: set[PluginId] = set()
+        self._turns = Turns()
         self._failures = 0
         self._silences = 0
+        self._crashes = 0
+        self._crashed: PluginProcess | None = None
         self._closed = False
 
     @property
@@ -67,15 +80,27 @@ class Supervisor:
         return await self._call(plugin, method, request, self.deadlines.question)
 
     async def work(
-        self, plugin: PluginId, method: Method[RequestT, ResponseT], request: RequestT
+        self,
+        plugin: PluginId,
+        method: Method[RequestT, ResponseT],
+        request: RequestT,
+        *,
+        leaves_behind: str = "",
     ) -> ResponseT:
-        """Call a method that may take long. Raises PluginError."""
-        return await self._call(plugin, method, request, self.deadlines.work)
+        """Call a method that may take long. Raises PluginError.
+
+        Args:
+            leaves_behind: what the call makes at a provider, and may have made already when it is repeated.
+        """
+        return await self._call(plugin, method, request, self.deadlines.work, leaves_behind)
 
     async def init(self, plugin: PluginId, config: Mapping[str, str]) -> None:
         """Configure a plugin, now and after every restart; the last configuration counts. (PLG-028)"""
-        async with self._watched(plugin) as process:
+
+        async def send(process: PluginProcess) -> None:
             await self._send_init(process, plugin, config)
+
+        await self._answered(plugin, send, self.deadlines.question)
         self._configs[plugin] = dict(config)
 
     async def upload(
@@ -101,11 +126,20 @@ class Supervisor:
         self, plugin: PluginId, method: Method[RequestT, ResponseT], request: RequestT
     ) -> AsyncGenerator[ResponseT, None]:
         """Call a method that answers with a stream. Raises PluginError."""
-        async with self._watched(plugin) as process:
-            stream = process.connection.download(plugin.name, method, request, self.deadlines.block)
-            async with aclosing(stream):
-                async for response in stream:
-                    yield response
+        has_begun = is_repeated = False
+        while True:
+            try:
+                async with self._watched(plugin) as process:
+                    stream = process.connection.download(plugin.name, method, request, self.deadlines.block)
+                    async with aclosing(stream):
+                        async for response in stream:
+                            has_begun = True
+                            yield response
+                return
+            except PluginCrashed:
+                if has_begun or is_repeated:
+                    raise
+                is_repeated = True
 
     async def close(self) -> None:
         """End the process; nothing can be called any more. Idempotent."""
@@ -121,19 +155,53 @@ class Supervisor:
         method: Method[RequestT, ResponseT],
         request: RequestT,
         deadline_seconds: float,
+        leaves_behind: str = "",
     ) -> ResponseT:
-        if not (self._is_up and plugin in self._called):
-            async with self._watched(plugin) as process:
-                return await process.connection.unary(plugin.name, method, request, deadline_seconds)
-        # A shorter way, with the same effect, for the thousands of calls after the first.
-        assert self._process is not None
-        process = self._process
+        async def ask(process: PluginProcess) -> ResponseT:
+            return await process.connection.unary(plugin.name, method, request, deadline_seconds)
+
+        return await self._answered(plugin, ask, deadline_seconds, leaves_behind)
+
+    async def _answered(
+        self,
+        plugin: PluginId,
+        call: Callable[[PluginProcess], Awaitable[ResultT]],
+        deadline_seconds: float,
+        leaves_behind: str = "",
+    ) -> ResultT:
+        """The answer to a call, which is repeated once, alone, if the process ends meanwhile."""
+        loop = asyncio.get_running_loop()
+        began = loop.time()
         try:
-            answer = await process.connection.unary(plugin.name, method, request, deadline_seconds)
+            if self._turns.are_free and self._is_up and plugin in self._called:
+                # A shorter way, with the same effect, for the thousands of calls after the first.
+                assert self._process is not None
+                with self._turns.running():
+                    return await self._judged_call(plugin, self._process, call)
+            async with self._turns.together(), self._watched(plugin) as process:
+                return await call(process)
+        except PluginCrashed as error:
+            if error.was_killed and loop.time() - began > deadline_seconds / 2:
+                raise  # it may well be one that hangs, as the call for which the process was killed
+            level, made = ("warning", f"; there may be {leaves_behind}") if leaves_behind else ("info", "")
+            self._log.own(level, f"{error}; the call is repeated alone, on a new process{made}")
+        try:
+            async with self._turns.alone(), self._watched(plugin) as process:
+                return await call(process)
+        except PluginCrashed as error:
+            raise PluginGone(
+                plugin.name, f"{error.reason}, for the second time, while it did nothing else"
+            ) from error
+
+    async def _judged_call(
+        self, plugin: PluginId, process: PluginProcess, call: Callable[[PluginProcess], Awaitable[ResultT]]
+    ) -> ResultT:
+        try:
+            answer = await call(process)
         except PluginCallError as error:
             await self._judge(plugin, process, error)
             raise
-        self._silences = 0
+        self._silences = self._crashes = 0
         return answer
 
     @asynccontextmanager
@@ -162,10 +230,15 @@ class Supervisor:
         except PluginCallError as error:
             await self._judge(plugin, process, error)
             raise
-        self._silences = 0
+        self._silences = self._crashes = 0
 
     async def _judge(self, plugin: PluginId, process: PluginProcess, error: PluginCallError) -> None:
-        """Kill a process that did not answer in time. Raises PluginGone for one that ended by itself."""
+        """Kill a process that did not answer in time.
+
+        Raises:
+            PluginCrashed: the process ended during the call.
+            PluginGone: the process runs and cannot be reached.
+        """
         if isinstance(error, PluginTimeout):
             # It hangs, or holds what other calls wait for: the next call starts another one. Calls that were
             # in flight at the same time do not count again.
@@ -174,9 +247,15 @@ class Supervisor:
                 process.kill()
             return
         if isinstance(error, PluginGone):
-            how = await process.how_it_ended()
-            raise PluginGone(plugin.name, f"{error.reason} ({self.program}: {how})") from error
-        self._silences = 0
+            how = await process.how_it_ended(within_seconds=self._options.limits.stop)
+            reason = f"{error.reason} ({self.program}: {how})"
+            if not process.has_exited:
+                raise PluginGone(plugin.name, reason) from error
+            if not process.was_killed and process is not self._crashed:  # once for all calls in flight
+                self._crashed = process
+                self._crashes += 1
+            raise PluginCrashed(plugin.name, reason, was_killed=process.was_killed) from error
+        self._silences = self._crashes = 0
         if (origin := error.origin) is not None:
             where = f"{origin.file}:{origin.line} {origin.function}"
             self._log.own("debug", f"{error}; raised at {where}")
@@ -202,6 +281,11 @@ class Supervisor:
         if self._silences >= MAX_SILENCES:
             raise PluginGone(
                 plugin.name, f"{self.program} is given up: {MAX_SILENCES} calls in a row were not answered"
+            )
+        if self._crashes >= MAX_CRASHES:
+            raise PluginGone(
+                plugin.name,
+                f"{self.program} is given up: it crashed {MAX_CRASHES} times without an answer in between",
             )
         await self._discard()
         try:

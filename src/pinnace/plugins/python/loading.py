@@ -11,6 +11,7 @@ What cannot be loaded is an error: a backup made without a plugin that is instal
 was asked for.
 """
 
+import asyncio
 import importlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
@@ -84,7 +85,7 @@ def _import(name: str) -> object:
 def _checked(origin: str, load: Callable[[], object]) -> Plugins:
     try:
         found = load()
-    except (Exception, SystemExit) as error:
+    except (Exception, SystemExit, asyncio.CancelledError) as error:
         # Foreign code runs when it is imported: whatever it raises, the operator must learn where it was.
         raise PluginLoadError(f"{origin} cannot be loaded: {describe(error)}") from error
     if not isinstance(found, Plugins):
