@@ -21,6 +21,8 @@ from pinnace.plugins.builtin.restore.actions import restore_actions
 from pinnace.restore.engine import RestoreEngine
 from pinnace.restore.modifiers.modifier import ResourceModifiers
 from pinnace.restore.outcomes import Outcomes
+from pinnace.restore.preview.cluster import SimulatedCluster
+from pinnace.restore.preview.kept import KeptObjects
 from pinnace.restore.request import ClusterAccess, RestoreOptions, RestoreRequest
 from pinnace.restore.results import Results
 from tests.support.clock import FrozenClock
@@ -51,18 +53,34 @@ class RealRestore:
         *items: JSONObject,
         options: RestoreOptions | None = None,
         modifiers: ResourceModifiers | None = None,
+        is_dry_run: bool = False,
         **spec: Any,
     ) -> Results:
         """Restore items; the keywords are fields of the Restore's spec."""
+        if is_dry_run:
+            with KeptObjects(self._directory) as kept:
+                simulated: Any = SimulatedCluster(self.client, kept, ask_server=False)
+                return await self._run(simulated, items, options, modifiers, spec)
+        return await self._run(self.client, items, options, modifiers, spec)
+
+    async def _run(
+        self,
+        client: KubeClient,
+        items: tuple[JSONObject, ...],
+        options: RestoreOptions | None,
+        modifiers: ResourceModifiers | None,
+        spec: dict[str, Any],
+    ) -> Results:
         discovery = await Discovery.load(self.client)
         archive = await self._archive(discovery, items)
         engine = RestoreEngine(
             ClusterAccess(
-                client=self.client,
+                client=client,
                 discovery=discovery,
                 load_discovery=lambda: Discovery.load(self.client),
+                is_simulated=client is not self.client,
             ),
-            actions=restore_actions(self.client, discovery, "default"),
+            actions=restore_actions(client, discovery, "default"),
             log=RunLog(None, fields={}),
             progress=self.progress,
             options=options,

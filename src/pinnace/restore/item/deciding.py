@@ -72,7 +72,7 @@ class Existing(msgspec.Struct, frozen=True, kw_only=True):
         in_cluster: its current state.
         is_terminating: whether it is being deleted.
         is_same: whether the restore would not change it.
-        is_cluster_managed: whether controllers of the cluster write it; then the restore does not change it.
+        is_cluster_managed: whether the cluster writes it for itself; then the restore does not change it.
         change: the JSON merge patch to the backed-up version; None if it cannot be made.
         live_claim: of a volume that is bound to another claim than the backup says, which would lose it.
         lost_claim: of a volume whose claim is gone.

@@ -8,9 +8,10 @@ from pinnace.api.objects import JSONObject, mapping
 from pinnace.archive.eventlog import EventLog
 from pinnace.kube.errors import KubeError
 from pinnace.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, APIResource
+from pinnace.restore.item.cluster_managed import is_cluster_managed
 from pinnace.restore.item.conflicts import comparable, is_same, only_leaves_out
 from pinnace.restore.item.deciding import Existing, LostClaim
-from pinnace.restore.item.normal_form import is_cluster_managed, normal_forms
+from pinnace.restore.item.normal_form import normal_forms
 from pinnace.restore.item.volume_ties import Tie, claim_title, freeing, freeing_command, tie_of
 from pinnace.restore.ports import Cluster
 from pinnace.restore.selection.reading import ItemRef
@@ -79,7 +80,7 @@ class ExistingObjects:
                 return self._lost(ref, found, own, desired)
             if tie is Tie.LIVE and _is_for_another(found, desired):
                 return Existing(in_cluster=found, live_claim=claim_title(found))
-        if is_cluster_managed(ref.group_resource, own):
+        if is_cluster_managed(ref.group_resource, own, desired):
             return Existing(in_cluster=found, is_same=True, is_cluster_managed=True)
         if self._is_same(ref, own, desired):
             return Existing(in_cluster=found, is_same=True)

@@ -37,24 +37,7 @@ _JOB_LABELS: Final = (
 )
 _DEFAULT_TOLERATIONS: Final = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 _HELPER_CONTAINERS: Final = ("restic-wait", "restore-wait", "velero-restore-init-")
-_PUBLISHED_CONFIG_MAPS: Final = frozenset({"kube-root-ca.crt", "openshift-service-ca.crt"})
-_ENDPOINT_CONTROLLERS: Final = frozenset(
-    {"endpoint-controller", "endpointslice-controller.k8s.io", "endpointslicemirroring-controller.k8s.io"}
-)
-_MANAGED_BY: Final = ("endpoints.kubernetes.io/managed-by", "endpointslice.kubernetes.io/managed-by")
-_ENDPOINTS_CHANGED: Final = "endpoints.kubernetes.io/last-change-trigger-time"
-
-
-def is_cluster_managed(group_resource: str, in_cluster: JSONObject) -> bool:
-    """Whether controllers of the cluster write the whole object, so that its content is never a conflict."""
-    metadata = in_cluster.get("metadata") or {}
-    if group_resource == "configmaps":
-        return metadata.get("name") in _PUBLISHED_CONFIG_MAPS
-    if group_resource in ("endpoints", "endpointslices.discovery.k8s.io"):
-        found = metadata.get("labels") or {}
-        managed = any(found.get(name) in _ENDPOINT_CONTROLLERS for name in _MANAGED_BY)
-        return managed or _ENDPOINTS_CHANGED in (metadata.get("annotations") or {})
-    return group_resource == "leases.coordination.k8s.io"
+_WRITTEN_BY_HOLDERS: Final = ("acquireTime", "holderIdentity", "leaseTransitions", "renewTime")
 
 
 def normal_forms(
@@ -165,8 +148,26 @@ def _account(*pair: JSONObject) -> None:
         _drop_named(account, "secrets", prefix)
 
 
+def _cluster_role(*pair: JSONObject) -> None:
+    """The rules of an aggregated role are those of other roles, and a controller writes them."""
+    _, desired = pair
+    if desired.get("aggregationRule"):
+        for role in pair:
+            role.pop("rules", None)
+
+
+def _lease(found: JSONObject, desired: JSONObject) -> None:
+    """A lease that is renewed is its holder's: a restored holder would take it from the one that works."""
+    if _mapping(found, "spec").get("renewTime"):
+        for each in (found, desired):
+            for field in _WRITTEN_BY_HOLDERS:
+                _mapping(each, "spec").pop(field, None)
+
+
 _RULES: Final[dict[str, Callable[[JSONObject, JSONObject], None]]] = {
+    "clusterroles.rbac.authorization.k8s.io": _cluster_role,
     "jobs.batch": _job,
+    "leases.coordination.k8s.io": _lease,
     "persistentvolumeclaims": _claim,
     "persistentvolumes": _volume,
     "pods": _pod,
