@@ -228,7 +228,7 @@ class _Collection:
         The API server does not count the objects that match a label selector.
         """
         run = self._run
-        if not run.progress.is_watched or any(run.scope.labels.queries):
+        if not run.progress.is_watched or not run.scope.labels.empty:
             return
         await _pause(COUNT_AFTER_SECONDS)
 
@@ -296,13 +296,16 @@ class _Collection:
         log = run.log
         log.info("Listing items", resource=resource.group_resource, namespace=namespace)
         pages = self._lists.pages(resource, namespace or None, label_selector=query)
+        labels = run.scope.labels
+        is_namespaces = resource.group_resource == NAMESPACES.name
+        is_chosen_here = labels.chooses_locally or (is_namespaces and not labels.empty)
         lane = object()
         try:
             async with aclosing(pages):  # a full disk ends this in the middle, with pages in flight
                 async for page in pages:
                     self._arrived(resource, lane, page, is_only_list=not namespace)
                     items = page.items
-                    if resource.group_resource == NAMESPACES.name and not run.scope.labels.empty:
+                    if is_chosen_here:
                         items = [item for item in items if self._is_selected(item.name, item.labels)]
                     if items:
                         await run.actions.prepare(resource.group_resource)

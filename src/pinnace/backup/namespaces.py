@@ -15,8 +15,8 @@ import msgspec
 from msgspec.structs import replace
 
 from pinnace.api.labels import EXCLUDE_FROM_BACKUP, EXCLUDE_FROM_BACKUP_VALUE
-from pinnace.api.selection.names import EVERYTHING, IncludesExcludes, is_glob
-from pinnace.api.values.near import did_you_mean, near_names
+from pinnace.api.selection.names import EVERYTHING, IncludesExcludes, KnownNames, is_glob
+from pinnace.api.values.near import Advice, did_you_mean
 from pinnace.api.velero.backup import BackupSpec
 from pinnace.archive.runlog import RunLog
 from pinnace.backup.cluster import ClusterReader
@@ -115,8 +115,9 @@ class _LookUp:
         except KubeError as error:
             self._log.error("Error listing namespaces for the patterns among the included ones", error=error)
             return await self._of_names()
+        known = KnownNames(facts.existing)
         for pattern in self._patterns:
-            if not any(map(IncludesExcludes([pattern]).matches, facts.existing)):
+            if not known.has(pattern):
                 self._log.warning(f"The namespace pattern {pattern} matches no namespace")
         return replace(facts, missing=self._names - facts.existing)
 
@@ -157,8 +158,9 @@ class _LookUp:
                     yield item
 
     def _log_findings(self, facts: NamespaceFacts, existing: Collection[str]) -> None:
+        advice = Advice(existing)
         for name in sorted(facts.missing):
-            more = did_you_mean(near_names(name, existing))
+            more = did_you_mean(advice.near(name))
             error = f'namespaces "{name}" not found{more}'
             self._log.error("Error getting namespace", error=error, namespace=name)
         for name in sorted(filter(self._filter.matches, facts.terminating)):

@@ -71,6 +71,7 @@ class Discovery:
             if resource.verbs >= NEEDED_VERBS
             and (all_versions or self._preferred[resource.group_resource] is resource)
         )
+        self._short_names = _by_short_name(self.resources)
         self._taken = frozenset((one.group_resource, one.version) for one in self.resources)
         self.warnings = tuple(
             f"Failed to discover group: {f'{group.name}/{version.version}'.lstrip('/')}: {version.failure}"
@@ -160,7 +161,7 @@ class Discovery:
         return tuple(version.version for version in found.versions) if found is not None else ()
 
     def _expand_short_name(self, wanted: str, group: str) -> tuple[str, str]:
-        matches = [resource for resource in self.resources if wanted in resource.short_names]
+        matches = self._short_names.get(wanted, ())
         for resource in matches:
             if group in ("", resource.group):
                 return resource.name, resource.group or group
@@ -196,6 +197,14 @@ def _first_of(pairs: Iterator[tuple[Any, APIResource]]) -> dict[Any, APIResource
     for key, resource in pairs:
         found.setdefault(key, resource)
     return found
+
+
+def _by_short_name(resources: Iterable[APIResource]) -> dict[str, list[APIResource]]:
+    names: dict[str, list[APIResource]] = {}
+    for resource in resources:
+        for name in dict.fromkeys(resource.short_names):
+            names.setdefault(name, []).append(resource)
+    return names
 
 
 def _by_name(resources: Iterable[APIResource]) -> dict[str, tuple[APIResource, ...]]:

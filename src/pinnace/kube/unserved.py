@@ -8,8 +8,8 @@ from collections.abc import Iterable
 
 import msgspec
 
-from pinnace.api.selection.names import EVERYTHING, IncludesExcludes, is_glob
-from pinnace.api.values.near import did_you_mean, near_names
+from pinnace.api.selection.names import EVERYTHING, KnownNames, is_glob
+from pinnace.api.values.near import Advice, did_you_mean
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import UnknownResource
 
@@ -29,32 +29,43 @@ class UnservedName(msgspec.Struct, frozen=True):
 def unserved_names(names: Iterable[str], discovery: Discovery) -> list[UnservedName]:
     """Return the names that select no resource which can be backed up, sorted, each once."""
     wanted = sorted({name for name in names if name not in ("", EVERYTHING)})
-    return [found for name in wanted if (found := _unserved(name, discovery)) is not None]
+    look_up = _LookUp(discovery)
+    return [found for name in wanted if (found := look_up.unserved(name)) is not None]
 
 
-def _unserved(name: str, discovery: Discovery) -> UnservedName | None:
-    if is_glob(name):
-        pattern = IncludesExcludes([name])
-        if any(pattern.matches(resource.group_resource) for resource in discovery.resources):
-            return None
-        return UnservedName(name, f"the pattern {name!r} matches no resource that the cluster serves")
-    try:
-        discovery.resolve(name)
-    except UnknownResource:
-        return UnservedName(name, _reason(name, discovery))
-    return None
+class _LookUp:
+    """Looks up names; the first misspelt ones get advice, as a list may have thousands of them."""
 
+    def __init__(self, discovery: Discovery) -> None:
+        self._discovery = discovery
+        self._kinds = KnownNames(resource.group_resource for resource in discovery.resources)
+        self._served = {resource.name for resource in discovery.all_resources}
+        self._saved = {resource.name for resource in discovery.resources}
+        self._advice = Advice(_names(discovery))
+        self._is_incomplete = bool(discovery.warnings)
 
-def _reason(name: str, discovery: Discovery) -> str:
-    plural = name.partition(".")[0].lower()
-    is_served = any(plural == resource.name for resource in discovery.all_resources)
-    if is_served and not any(plural == resource.name for resource in discovery.resources):
-        return f"the resource {name!r} cannot be backed up: it cannot be listed, read, created and deleted"
-    near = near_names(name, _names(discovery))
-    text = f"the cluster serves no resource {name!r}{did_you_mean(near)}"
-    if discovery.warnings:
-        text += f" (not all groups could be discovered: {'; '.join(discovery.warnings)})"
-    return text
+    def unserved(self, name: str) -> UnservedName | None:
+        if is_glob(name):
+            if self._kinds.has(name):
+                return None
+            return UnservedName(name, f"the pattern {name!r} matches no resource that the cluster serves")
+        try:
+            self._discovery.resolve(name)
+        except UnknownResource:
+            return UnservedName(name, self._reason(name))
+        return None
+
+    def _reason(self, name: str) -> str:
+        plural = name.partition(".")[0].lower()
+        if plural in self._served and plural not in self._saved:
+            return (
+                f"the resource {name!r} cannot be backed up: it cannot be listed, read, created and deleted"
+            )
+        text = f"the cluster serves no resource {name!r}{did_you_mean(self._advice.near(name))}"
+        if self._is_incomplete:
+            self._is_incomplete = False  # once is enough: the texts of all failures are long
+            text += f" (not all groups could be discovered: {'; '.join(self._discovery.warnings)})"
+        return text
 
 
 def _names(discovery: Discovery) -> Iterable[str]:

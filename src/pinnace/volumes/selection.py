@@ -22,7 +22,7 @@ def wanted_volumes(pod: JSONObject, *, opt_out: bool) -> list[str]:
     if not opt_out:
         names = annotations.get(VOLUMES_TO_BACKUP, "")
         return names.split(",") if names else []
-    excluded = annotations.get(VOLUMES_TO_EXCLUDE, "").split(",")
+    excluded = frozenset(annotations.get(VOLUMES_TO_EXCLUDE, "").split(","))
     return [
         volume["name"]
         for volume in pod_volumes(pod)

@@ -6,6 +6,8 @@ import tarfile
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from pinnace.api.meta import LabelSelector, ObjectMeta
 from pinnace.api.objects import JSONObject
 from pinnace.api.values.times import utcnow
@@ -269,3 +271,17 @@ async def test_definitions_come_with_their_resources(
     assert stored.backup.status.phase == BackupPhase.COMPLETED, stored.log
     assert stored.names(velero("schedules"), namespace) == {"daily"}
     assert stored.names(CUSTOM_RESOURCE_DEFINITIONS) == {"schedules.velero.io"}
+
+
+@pytest.mark.found("Z3")
+async def test_a_thousand_selectors_cost_one_list_of_each_kind(
+    client: KubeClient, namespace: str, tmp_path: Path
+) -> None:
+    for name, labels in (("in", {"k999": "v"}), ("out", {"k999": "w"}), ("bare", {})):
+        body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "labels": labels}}
+        await client.create(CONFIGMAPS, body, namespace)
+    selectors = [LabelSelector(match_labels={f"k{number}": "v"}) for number in range(1000)]
+    stored = await back_up(client, tmp_path, included_namespaces=[namespace], or_label_selectors=selectors)
+    assert stored.names(CONFIGMAPS, namespace) == {"in"}
+    assert stored.names(NAMESPACES) == {namespace}
+    assert 5 < stored.log.count("Listing items") < 100

@@ -2,8 +2,10 @@
 
 import pytest
 
+from pinnace.api.objects import mapping, text
 from pinnace.api.values.durations import Duration
 from pinnace.kube.resources import SECRETS
+from pinnace.nonadmin.flows.conditions import condition
 from pinnace.nonadmin.objects import NON_ADMIN_BACKUPS, NON_ADMIN_LOCATION_REQUESTS, NON_ADMIN_LOCATIONS
 from tests.support.servers.self_service import (
     BACKUPS,
@@ -85,3 +87,50 @@ async def test_the_request_of_a_stored_backup_is_made_again(
     assert found["metadata"]["uid"] != non_admin_backup["metadata"]["uid"]
     assert found["status"]["veleroBackup"]["name"] == name
     assert [each["type"] for each in found["status"]["conditions"]] == ["Queued"]
+
+
+@pytest.mark.found("K-F2")
+@pytest.mark.parametrize("change", ["spec", "no keys", "other keys"])
+async def test_a_rejection_takes_away_a_location_that_its_tenant_has_changed(
+    serve: Serve, server: Server, tenant: Tenant, change: str
+) -> None:
+    await serve(require_approval=True)
+    await tenant.create(NON_ADMIN_LOCATIONS, "mine", location())
+    await secret(tenant)
+    await eventually(lambda: _count(server, NON_ADMIN_LOCATION_REQUESTS, 1))
+    (request,) = await server.all(NON_ADMIN_LOCATION_REQUESTS)
+    name = request["metadata"]["name"]
+    await _decide(server, name, "approve")
+    await tenant.reached(NON_ADMIN_LOCATIONS, "mine", "Created")
+    await eventually(lambda: _count(server, LOCATIONS, 1))
+    if change == "spec":
+        bucket = {"backupStorageLocationSpec": {"objectStorage": {"bucket": "another"}}}
+        await tenant.client.patch(NON_ADMIN_LOCATIONS, "mine", {"spec": bucket}, tenant.namespace)
+        await eventually(lambda: _states(tenant, "SpecUpdateApproved", "False"))
+    else:
+        keys = text(location(), "backupStorageLocationSpec", "credential", "name")
+        if change == "no keys":
+            await tenant.client.delete(SECRETS, keys, tenant.namespace)
+        else:
+            await tenant.client.patch(SECRETS, keys, {"data": {"cloud": "bm8ga2V5cw=="}}, tenant.namespace)
+        # Secrets of tenants are not watched: the next look sees what became of them.
+        await tenant.client.patch(
+            NON_ADMIN_LOCATIONS, "mine", {"metadata": {"labels": {"look": "again"}}}, tenant.namespace
+        )
+    await _decide(server, name, "reject")
+    await eventually(lambda: _count(server, LOCATIONS, 0))
+    await eventually(lambda: _count(server, SECRETS, 0))
+    await tenant.reached(NON_ADMIN_LOCATIONS, "mine", "BackingOff")
+    await eventually(lambda: _states(tenant, "ClusterAdminApproved", "False"))
+    (request,) = await server.all(NON_ADMIN_LOCATION_REQUESTS)
+    assert text(request, "status", "phase") == "Rejected"
+
+
+async def _decide(server: Server, name: str, decision: str) -> None:
+    patch = {"spec": {"approvalDecision": decision}}
+    await server.client.patch(NON_ADMIN_LOCATION_REQUESTS, name, patch, server.namespace)
+
+
+async def _states(tenant: Tenant, kind: str, status: str) -> bool:
+    found = await tenant.client.get(NON_ADMIN_LOCATIONS, "mine", tenant.namespace)
+    return text(condition(mapping(found, "status"), kind), "status") == status

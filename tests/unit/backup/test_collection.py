@@ -249,6 +249,21 @@ async def test_an_object_that_several_selectors_match_is_in_the_backup_once(tmp_
     ]
 
 
+@pytest.mark.found("Z3")
+async def test_many_selectors_cost_one_list_of_each_kind(tmp_path: Path) -> None:
+    cluster = FakeCluster()
+    for name, labels in (("in", {"k7": "v", "k999": "v"}), ("out", {"k7": "w"}), ("bare", {})):
+        for kind in (PODS, SECRETS, CONFIGMAPS):
+            cluster.add(kind, f"ns/{name}", labels=labels)
+    selectors = [LabelSelector(match_labels={f"k{number}": "v"}) for number in range(1000)]
+    outcome = await run_backup(tmp_path, cluster, a_backup(or_label_selectors=selectors))
+
+    assert sorted(outcome.items) == sorted(f"{kind}/ns/in" for kind in ("pods", "secrets", "configmaps"))
+    lists = [line for line in outcome.log.splitlines() if "Listing items" in line]
+    assert len(lists) == len({line.split("resource=")[1].split()[0] for line in lists}) < 20
+    assert (outcome.errors, outcome.warnings) == (0, 0)
+
+
 async def test_empty_label_selector_matches_everything(tmp_path: Path) -> None:
     outcome = await run_backup(tmp_path, usual_cluster(), a_backup(label_selector=LabelSelector()))
     assert sorted(outcome.items) == sorted(PODS_ONLY + VOLUMES + DEPLOYMENTS_ONLY)

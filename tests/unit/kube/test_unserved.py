@@ -1,8 +1,11 @@
 """Names in filters that mean nothing in a cluster."""
 
+import random
+import time
+
 import pytest
 
-from pinnace.api.values.near import near_names
+from pinnace.api.values.near import MOST_ADVISED, near_names
 from pinnace.kube.unserved import unserved_names
 from tests.support.cluster.discovered import documented_discovery, resource, served
 
@@ -62,3 +65,33 @@ def test_groups_that_could_not_be_discovered_are_named_as_a_possible_reason() ->
 
 def test_unlike_names_are_not_suggested() -> None:
     assert near_names("zebra", ["pods", "nodes"]) == []
+
+
+@pytest.mark.found("K-F3")
+@pytest.mark.parametrize(
+    "pattern", ["r{}", "persistentvolumeclaim{}", "persistentvolumeclaims{}.example.com", "*x{}*"]
+)
+def test_thousands_of_names_cost_no_time(pattern: str) -> None:
+    kinds = [
+        resource(f"persistentvolumeclaims{number}", f"Persistentvolumeclaim{number}") for number in range(500)
+    ]
+    discovery = documented_discovery([served("example.com/v1", *kinds)])
+    names = [pattern.format(number) for number in range(1000, 3000)]
+    began = time.process_time()
+    found = unserved_names(names, discovery)
+    assert time.process_time() - began < 5
+    assert [each.name for each in found] == sorted(names)
+    advised = [each for each in found if "did you mean" in each.text]
+    assert len(advised) <= MOST_ADVISED
+
+
+@pytest.mark.found("K-F3")
+@pytest.mark.parametrize("letters", ["ab", "abc", "abcdefghij"])
+def test_no_names_make_a_comparison_slow(letters: str) -> None:
+    chance = random.Random(1)
+    hostile = ["".join(chance.choices(letters, k=99)) for _ in range(5000)]
+    began = time.process_time()
+    near_names(hostile[0], hostile[1:])
+    near_names("a" * 300_000, hostile)
+    near_names("aba", ["ab" * 150_000] * 10)
+    assert time.process_time() - began < 2

@@ -15,6 +15,8 @@ from typing import Final
 
 _SPECIAL: Final = frozenset("*?[{\\")
 _MAX_NESTING: Final = 32  # braces within braces; honest patterns have one level
+_SHOWN_CHARACTERS: Final = 60
+_MAX_CHARACTERS: Final = 4096  # of a pattern; names have at most 253
 
 
 class GlobError(ValueError):
@@ -26,12 +28,16 @@ def is_glob(text: str) -> bool:
     return not _SPECIAL.isdisjoint(text)
 
 
-class _Text:
-    """A text being matched: bit i of a set of positions means "the first i characters are read"."""
+class Text:
+    """A text being matched, by any number of patterns.
 
-    __slots__ = ("_bits_of", "all_positions")
+    Bit i of a set of positions means "the first i characters are read".
+    """
+
+    __slots__ = ("_bits_of", "all_positions", "text")
 
     def __init__(self, text: str) -> None:
+        self.text = text
         self.all_positions = (1 << (len(text) + 1)) - 1
         self._bits_of: dict[str, int] = {}
         for index, character in enumerate(text):
@@ -88,19 +94,33 @@ class Glob:
         GlobError: the pattern is not valid.
     """
 
-    __slots__ = ("_nodes", "pattern")
+    __slots__ = ("_beginning", "_nodes", "pattern")
 
     def __init__(self, pattern: str) -> None:
         self.pattern = pattern
         self._nodes = _Parser(pattern).parse()
+        self._beginning = _beginning(self._nodes)
 
-    def matches(self, text: str) -> bool:
+    def matches(self, text: str | Text) -> bool:
         """Whether the pattern stands for the whole of `text`."""
-        final_position = 1 << len(text)
-        return bool(_advance(self._nodes, 1, _Text(text)) & final_position)
+        whole = text if isinstance(text, Text) else Text(text)
+        if not whole.text.startswith(self._beginning):
+            return False
+        final_position = 1 << len(whole.text)
+        return bool(_advance(self._nodes, 1, whole) & final_position)
 
 
-def _advance(nodes: Sequence[_Node], positions: int, text: _Text) -> int:
+def _beginning(nodes: Sequence[_Node]) -> str:
+    """The characters before the first special one, by which most texts are told apart at once."""
+    found = []
+    for node in nodes:
+        if not isinstance(node, str):
+            break
+        found.append(node)
+    return "".join(found)
+
+
+def _advance(nodes: Sequence[_Node], positions: int, text: Text) -> int:
     """The positions that `nodes` can lead to from any of `positions`."""
     for node in nodes:
         if not positions:
@@ -124,6 +144,11 @@ class _Parser:
         self._position = 0
 
     def parse(self) -> list[_Node]:
+        if len(self._pattern) > _MAX_CHARACTERS:
+            raise GlobError(
+                f'invalid pattern "{self._pattern[:_SHOWN_CHARACTERS]}...": it has {len(self._pattern)}'
+                f" characters, at most {_MAX_CHARACTERS} are allowed"
+            )
         root: list[_Node] = []
         current = root
         open_braces: list[tuple[list[_Node], _Alternatives]] = []

@@ -3,13 +3,16 @@
 from collections.abc import Callable, Iterable
 from typing import Final, Self
 
-from pinnace.api.selection.globs import Glob, GlobError, is_glob
+from pinnace.api.selection.globs import Glob, GlobError, Text, is_glob
 
 EVERYTHING: Final = "*"
 
 _MAX_REMEMBERED: Final = 10_000  # answers kept for lists with globs; clusters have far fewer namespaces
 
-__all__ = ["EVERYTHING", "Glob", "GlobError", "IncludesExcludes", "is_glob", "validate"]
+MAX_PATTERN_CHARACTERS: Final = 16_384
+"""Characters of all patterns of a pair of lists: each is compared with every kind, or every namespace."""
+
+__all__ = ["EVERYTHING", "Glob", "GlobError", "IncludesExcludes", "KnownNames", "is_glob", "validate"]
 
 
 class IncludesExcludes:
@@ -75,11 +78,12 @@ class IncludesExcludes:
         return answer
 
     def _matches_globs(self, name: str) -> bool:
-        if any(glob.matches(name) for glob in self._exclude_globs):
+        text = Text(name)
+        if any(glob.matches(text) for glob in self._exclude_globs):
             return False
         if self._include_all or name in self._include_names:
             return True
-        return any(glob.matches(name) for glob in self._include_globs)
+        return any(glob.matches(text) for glob in self._include_globs)
 
     @property
     def includes_everything(self) -> bool:
@@ -108,6 +112,28 @@ class IncludesExcludes:
         return f"IncludesExcludes(includes={self.includes!r}, excludes={self.excludes!r})"
 
 
+class KnownNames:
+    """Names of which one or more may be meant by a name or pattern of a list."""
+
+    __slots__ = ("_names", "_texts")
+
+    def __init__(self, names: Iterable[str]) -> None:
+        self._names = frozenset(names)
+        self._texts: tuple[Text, ...] | None = None
+
+    def has(self, wanted: str) -> bool:
+        """Whether a name is known, or a pattern stands for a known one; an invalid one stands for none."""
+        if not is_glob(wanted):
+            return wanted in self._names
+        try:
+            glob = Glob(wanted)
+        except GlobError:
+            return False
+        if self._texts is None:
+            self._texts = tuple(map(Text, self._names))
+        return any(map(glob.matches, self._texts))
+
+
 def validate(includes: Iterable[str], excludes: Iterable[str]) -> list[str]:
     """Return what is wrong with a pair of lists, in the order and the words of the API; empty when valid.
 
@@ -123,7 +149,14 @@ def validate(includes: Iterable[str], excludes: Iterable[str]) -> list[str]:
         f"excludes list cannot contain an item in the includes list: {name}"
         for name in sorted(included & excluded)
     )
-    for pattern in sorted(included | excluded):
+    patterns = sorted(filter(is_glob, included | excluded))
+    if (characters := sum(map(len, patterns))) > MAX_PATTERN_CHARACTERS:
+        return [
+            *errors,
+            f"the patterns of the lists have {characters} characters together, at most"
+            f" {MAX_PATTERN_CHARACTERS} are allowed: name what is meant in full",
+        ]
+    for pattern in patterns:
         try:
             Glob(pattern)
         except GlobError as error:

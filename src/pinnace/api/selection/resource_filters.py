@@ -240,8 +240,10 @@ NO_LISTS: Final = ScopedLists()
 
 def _added(own: tuple[str, ...], more: Iterable[str], opposite: Iterable[str]) -> tuple[str, ...]:
     """A list with those names of a policy that neither it nor the opposite list matches."""
-    pairs = [IncludesExcludes([name]) for name in (*own, *opposite)]
-    return (*own, *(name for name in more if not any(pair.matches(name) for pair in pairs)))
+    if not (known := [*own, *opposite]):
+        return tuple(more)
+    matched = IncludesExcludes(known)
+    return (*own, *(name for name in more if not matched.matches(name)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,6 +5,7 @@ joined by commas, all of which must hold.
 """
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -85,14 +86,19 @@ class Requirement:
             case Operator.DOES_NOT_EXIST:
                 return value is None
             case Operator.EQUALS | Operator.IN:
-                return value is not None and value in self.values
+                return value is not None and self._has(value)
             case Operator.NOT_EQUALS | Operator.NOT_IN:
-                return value is None or value not in self.values
+                return value is None or not self._has(value)
             case Operator.GREATER_THAN | Operator.LESS_THAN:
                 if value is None or not _INTEGER.fullmatch(value):
                     return False
                 limit = int(self.values[0])
                 return int(value) > limit if self.operator is Operator.GREATER_THAN else int(value) < limit
+
+    def _has(self, value: str) -> bool:
+        """Whether a value is among the sorted ones, of which a spec may name thousands."""
+        index = bisect_left(self.values, value)
+        return index < len(self.values) and self.values[index] == value
 
     def __str__(self) -> str:
         match self.operator:

@@ -5,6 +5,9 @@ else ─> New ─> validate ─> unique id ─> request ─> finalizer ─> deci
              approved: Secret copied ─> location ─> Created, mirrored from then on
              pending, rejected: Secret and location removed
              spec edited since: everything stays as it was approved
+
+What the administrator withdraws, an approval or an endpoint, is taken away before anything else is looked at:
+an invalid spec or missing keys, which are the tenant's to write, keep nothing alive.
 """
 
 from collections.abc import Sequence
@@ -97,6 +100,15 @@ def next_location_step(non_admin_location: JSONObject, facts: LocationFacts, mem
     return flow.delete() if is_being_deleted(non_admin_location) else flow.create_or_update()
 
 
+@dataclass(frozen=True, slots=True)
+class _Verdict:
+    """Why a location may not be used, as its condition ClusterAdminApproved says it."""
+
+    reason: str
+    message: str
+    phase: NonAdminPhase = NonAdminPhase.BACKING_OFF
+
+
 class _LocationFlow(RequestFlow):
     def __init__(self, non_admin_location: JSONObject, facts: LocationFacts, memory: PassMemory) -> None:
         super().__init__(non_admin_location, memory, finalizer=LOCATION_FINALIZER, now=facts.now)
@@ -111,7 +123,8 @@ class _LocationFlow(RequestFlow):
             if obj is not None and not self._is_own(obj):
                 return Finish(refusal="an object of the server's namespace belongs to another location")
         return (
-            self._validated()
+            self._withdrawn()
+            or self._validated()
             or self._identified()
             or self._requested()
             or self._add_finalizer()
@@ -119,6 +132,70 @@ class _LocationFlow(RequestFlow):
             or self._secret_synced()
             or self._location_synced()
             or self._mirrored()
+        )
+
+    # --- What the administrator has withdrawn (NAC 12.2) ------------------------------------------------
+
+    def _withdrawn(self) -> Step | None:
+        """Take back what an approval or a list of endpoints allowed before."""
+        if not self._id:
+            return None
+        verdict = self._verdict()
+        if verdict is None:
+            return self._request_updated() or self._endpoints_updated()
+        return self._deletion_of_copies() or self._request_updated() or self._write(self._withheld(verdict))
+
+    def _verdict(self) -> _Verdict | None:
+        """Why the location may not be used; None if approved. A request that is gone approves nothing."""
+        if not self._facts.settings.require_approval:
+            return None
+        match text(self._facts.request, "spec", "approvalDecision"):
+            case ApprovalDecision.APPROVE:
+                return None
+            case ApprovalDecision.PENDING | "":
+                return _Verdict("BslSpecApprovalPending", f"{_REQUEST} approval pending", NonAdminPhase.NEW)
+            case ApprovalDecision.REJECT:
+                return _Verdict("BslSpecRejected", f"{_REQUEST} approval decision set to Reject")
+            case _:
+                return _Verdict("BslSpecInvalid", f"{_REQUEST} approval decision is invalid")
+
+    def _withheld(self, verdict: _Verdict) -> JSONObject:
+        """The status of a location that may not be used."""
+        status = self._observe("ClusterAdminApproved", False, verdict.reason, verdict.message)
+        for kind in ("SecretSynced", "BackupStorageLocationSynced"):
+            status = without_condition(status, kind)
+        return status
+
+    def _request_updated(self) -> Step | None:
+        """Update the approval request, if there is one, from the spec, the settings and the decision."""
+        request = self._facts.request
+        if request is None:
+            return None
+        wanted = self._request_status(mapping(self._status, MEMBER, "requestedSpec"))
+        if missing := merge_patch(mapping(request, "status"), wanted):
+            return Patch(
+                resource=NON_ADMIN_LOCATION_REQUESTS,
+                obj=request,
+                patch={"status": missing},
+                subresource="status",
+            )
+        decision = text(request, "spec", "approvalDecision")
+        if not self._facts.settings.require_approval and decision != ApprovalDecision.APPROVE:
+            patch = {"spec": {"approvalDecision": str(ApprovalDecision.APPROVE)}}
+            return Patch(resource=NON_ADMIN_LOCATION_REQUESTS, obj=request, patch=patch)
+        return None
+
+    def _endpoints_updated(self) -> Step | None:
+        """Update the annotation by which the server and its node agents, which see no settings, connect."""
+        location, allowed = self._facts.location, self._allowed_endpoints()
+        if (
+            location is None
+            or text(location, "metadata", "annotations", ALLOWED_ENDPOINTS_ANNOTATION) == allowed
+        ):
+            return None
+        patch = {"metadata": {"annotations": {ALLOWED_ENDPOINTS_ANNOTATION: allowed}}}
+        return Patch(
+            resource=BACKUP_STORAGE_LOCATIONS, obj=location, patch=patch, failed_status=self._failed_sync()
         )
 
     # --- Steps before the decision (NAC 12.1, 1-5) ------------------------------------------------------
@@ -140,9 +217,9 @@ class _LocationFlow(RequestFlow):
         return WriteStatus(status=status)
 
     def _requested(self) -> Step | None:
-        """Create the approval request, or update its status from the spec and the decision."""
-        asked = mapping(self._status, MEMBER, "requestedSpec")
+        """Create the approval request."""
         if self._facts.request is None:
+            asked = mapping(self._status, MEMBER, "requestedSpec")
             if not asked or self._facts.settings.require_approval:
                 asked = location_spec_of(self._non_admin_location)
             noted = {**mapping(self._status, MEMBER), "requestedSpec": asked}
@@ -153,19 +230,6 @@ class _LocationFlow(RequestFlow):
                 namespace=self._facts.namespace,
                 body=self._new_request(),
             )
-        request = self._facts.request
-        wanted = self._request_status(asked)
-        if missing := merge_patch(mapping(request, "status"), wanted):
-            return Patch(
-                resource=NON_ADMIN_LOCATION_REQUESTS,
-                obj=request,
-                patch={"status": missing},
-                subresource="status",
-            )
-        decision = text(request, "spec", "approvalDecision")
-        if not self._facts.settings.require_approval and decision != ApprovalDecision.APPROVE:
-            patch = {"spec": {"approvalDecision": str(ApprovalDecision.APPROVE)}}
-            return Patch(resource=NON_ADMIN_LOCATION_REQUESTS, obj=request, patch=patch)
         # The decision is taken from what is stored, in a pass of its own.
         return REQUEUE if NON_ADMIN_LOCATION_REQUESTS.name in self._memory.created else None
 
@@ -193,36 +257,29 @@ class _LocationFlow(RequestFlow):
 
     def _decided(self) -> Step | None:
         source = mapping(self._facts.request, "status", "nonAdminBackupStorageLocation")
-        if not _same_spec(location_spec_of(self._non_admin_location), mapping(source, "requestedSpec")):
+        is_edited = not _same_spec(
+            location_spec_of(self._non_admin_location), mapping(source, "requestedSpec")
+        )
+        if is_edited:
             status = self._observe("SpecUpdateApproved", False, "BslSpecUpdateRejected", _SPEC_UPDATE)
-            return self._write(status) or Finish(refusal=_SPEC_UPDATE)
-        if condition(self._status, "SpecUpdateApproved"):
-            return WriteStatus(status=without_condition(self._status, "SpecUpdateApproved"))
+        else:
+            status = without_condition(self._status, "SpecUpdateApproved")
+        if step := self._write(status):
+            return step
+        if verdict := self._verdict():
+            return self._withhold(verdict)
+        if is_edited:
+            return Finish(refusal=_SPEC_UPDATE)
         if text(source, "nacuuid") != self._id:
             message = f"{_REQUEST} does not contain valid NAC UUID and can not be approved"
-            return self._withhold("BslSpecUpdateRejected", message)
-        match text(self._facts.request, "spec", "approvalDecision"):
-            case ApprovalDecision.APPROVE:
-                message = f"{_REQUEST} approval decision set to Approve"
-                status = self._observe("ClusterAdminApproved", True, "BslSpecApproved", message)
-                return self._write(status)
-            case ApprovalDecision.PENDING | "":
-                message = f"{_REQUEST} approval pending"
-                return self._withhold("BslSpecApprovalPending", message, phase=NonAdminPhase.NEW)
-            case ApprovalDecision.REJECT:
-                return self._withhold("BslSpecRejected", f"{_REQUEST} approval decision set to Reject")
-            case _:
-                return self._withhold("BslSpecInvalid", f"{_REQUEST} approval decision is invalid")
+            return self._withhold(_Verdict("BslSpecUpdateRejected", message))
+        message = f"{_REQUEST} approval decision set to Approve"
+        return self._write(self._observe("ClusterAdminApproved", True, "BslSpecApproved", message))
 
-    def _withhold(
-        self, reason: str, message: str, *, phase: NonAdminPhase = NonAdminPhase.BACKING_OFF
-    ) -> Step:
+    def _withhold(self, verdict: _Verdict) -> Step:
         """Say why the location is not used, and remove what is left from when it was approved."""
-        status = self._observe("ClusterAdminApproved", False, reason, message)
-        for kind in ("SecretSynced", "BackupStorageLocationSynced"):
-            status = without_condition(status, kind)
-        status = {**status, "phase": str(phase)}
-        return self._write(status) or self._deletion_of_copies() or Finish(refusal=message)
+        status = {**self._withheld(verdict), "phase": str(verdict.phase)}
+        return self._write(status) or self._deletion_of_copies() or Finish(refusal=verdict.message)
 
     # --- What an approved location gets (NAC 12.1, 7-9) -------------------------------------------------
 
@@ -257,13 +314,7 @@ class _LocationFlow(RequestFlow):
 
     def _location_synced(self) -> Step | None:
         wanted = location_spec(self._non_admin_location, self._facts.settings, self._id)
-        failed = self._observe(
-            "BackupStorageLocationSynced",
-            False,
-            "BackupStorageLocationSyncError",
-            "BackupStorageLocation failure during sync",
-        )
-        location = self._facts.location
+        failed, location = self._failed_sync(), self._facts.location
         if location is None:
             owner = self._owner_metadata()
             owner["annotations"][ALLOWED_ENDPOINTS_ANNOTATION] = self._allowed_endpoints()
@@ -278,11 +329,6 @@ class _LocationFlow(RequestFlow):
         if not _same_spec(mapping(location, "spec"), wanted):
             patch = {"spec": merge_patch(mapping(location, "spec"), wanted)}
             return Patch(resource=BACKUP_STORAGE_LOCATIONS, obj=location, patch=patch, failed_status=failed)
-        allowed = self._allowed_endpoints()
-        if text(location, "metadata", "annotations", ALLOWED_ENDPOINTS_ANNOTATION) != allowed:
-            annotations = {ALLOWED_ENDPOINTS_ANNOTATION: allowed}
-            patch = {"metadata": {"annotations": annotations}}
-            return Patch(resource=BACKUP_STORAGE_LOCATIONS, obj=location, patch=patch, failed_status=failed)
         return self._mark_synced(
             BACKUP_STORAGE_LOCATIONS,
             "BackupStorageLocationSynced",
@@ -296,8 +342,15 @@ class _LocationFlow(RequestFlow):
             ),
         )
 
+    def _failed_sync(self) -> JSONObject:
+        return self._observe(
+            "BackupStorageLocationSynced",
+            False,
+            "BackupStorageLocationSyncError",
+            "BackupStorageLocation failure during sync",
+        )
+
     def _allowed_endpoints(self) -> str:
-        """The annotation for the server and its node agents, which see the location but not the settings."""
         return ",".join(self._facts.settings.endpoints())
 
     def _mark_synced(

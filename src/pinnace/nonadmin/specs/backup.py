@@ -16,13 +16,10 @@ from pinnace.api.selection.names import EVERYTHING
 from pinnace.api.selection.resource_filters import filter_errors
 from pinnace.api.values.durations import Duration
 from pinnace.api.velero.backup import BackupSpec
-from pinnace.nonadmin.objects import (
-    MAX_SPEC_BYTES,
-    is_too_large,
-    present,
-)
+from pinnace.nonadmin.objects import present
 from pinnace.nonadmin.settings.admin import AdminSettings
 from pinnace.nonadmin.specs.enforcement import filled_in, violation
+from pinnace.nonadmin.specs.sizes import size_problem
 
 MAX_SNAPSHOT_TIMEOUT: Final = Duration.minutes(10)
 """The longest csiSnapshotTimeout of a tenant: the server's own, unless the administrator enforces another."""
@@ -72,8 +69,8 @@ def backup_problem(
         return "NonAdminBackup can not be used in the namespace of the server"
     if not isinstance(spec, dict):
         return f"{_PREFIX} is not set"
-    if is_too_large(spec):
-        return f"{_PREFIX} is larger than {MAX_SPEC_BYTES} bytes"
+    if problem := size_problem(spec, _PREFIX):
+        return problem
     try:
         decode(BackupSpec, present(spec))
     except DecodeError as error:

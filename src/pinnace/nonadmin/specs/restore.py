@@ -13,14 +13,11 @@ from pinnace.api.nonadmin.exclusions import GUARDED_KINDS, SNAPSHOT_KINDS, UNTRU
 from pinnace.api.objects import JSONObject, listed, mapping, text
 from pinnace.api.selection.label_choice import label_choice_errors
 from pinnace.api.velero.restore import ExistingResourcePolicy, RestoreSpec
-from pinnace.nonadmin.objects import (
-    MAX_SPEC_BYTES,
-    is_too_large,
-    present,
-)
+from pinnace.nonadmin.objects import present
 from pinnace.nonadmin.settings.admin import AdminSettings
 from pinnace.nonadmin.specs.backup import MAX_PARALLEL_FILES
 from pinnace.nonadmin.specs.enforcement import filled_in, violation
+from pinnace.nonadmin.specs.sizes import size_problem
 
 _PREFIX: Final = "NonAdminRestore spec.restoreSpec"
 _NOT_FOR_TENANTS: Final = ("resourceModifier", "restoreStatus")
@@ -48,8 +45,8 @@ def restore_problem(
         return "NonAdminRestore can not be used in the namespace of the server"
     if not isinstance(spec, dict):
         return f"{_PREFIX} is not set"
-    if is_too_large(spec):
-        return f"{_PREFIX} is larger than {MAX_SPEC_BYTES} bytes"
+    if problem := size_problem(spec, _PREFIX):
+        return problem
     try:
         decode(RestoreSpec, present(spec))
     except DecodeError as error:

@@ -24,9 +24,6 @@ _POD_SPECS: Final = (
 )
 """The paths of the pod's spec in a Pod, in a workload and in a CronJob."""
 
-_MOST_COMPARED: Final = 5000
-"""Names that a misspelt one is compared with, as a million would take a minute."""
-
 
 def choose(
     chosen: ChosenObjects, archive: ArchiveIndex, reader: ItemReader, canonical: Callable[[str], str]
@@ -72,7 +69,7 @@ def meant_instead(missing: ObjectName, archive: ArchiveIndex, canonical: Callabl
         kinds = near_names(missing.kind, plurals) or near_names(missing.kind, archive.resources)
         near = [replace(missing, kind=each) for each in kinds]
     elif missing.namespace in namespaces:
-        names = archive.names(kind, missing.namespace)[:_MOST_COMPARED]
+        names = archive.names(kind, missing.namespace)
         near = [replace(missing, name=each) for each in near_names(missing.name, names)]
     else:
         others = [each for each in namespaces if archive.has(kind, each, missing.name)]

@@ -9,8 +9,8 @@ from typing import Final
 
 from pinnace.api.nonadmin.exclusions import SNAPSHOT_KINDS, UNTRUSTED_EXCLUDED
 from pinnace.api.selection.label_choice import LabelChoice
-from pinnace.api.selection.names import EVERYTHING, IncludesExcludes, is_glob
-from pinnace.api.values.near import did_you_mean, near_names
+from pinnace.api.selection.names import EVERYTHING, KnownNames, is_glob
+from pinnace.api.values.near import Advice, did_you_mean
 from pinnace.api.velero.restore import RestoreSpec
 from pinnace.archive.reader import ArchiveIndex
 from pinnace.kube.discovery import Discovery
@@ -33,21 +33,36 @@ def canonical_names(discovery: Discovery, archived: Iterable[str]) -> Callable[[
 
     The archive is needed for a filter that names a kind which the cluster does not serve by its plural.
     """
-    known = sorted(archived)
+    kinds = ArchivedKinds(archived)
 
     def canonical(name: str) -> str:
         try:
             return discovery.resolve(name).group_resource
         except UnknownResource:
-            return next((kind for kind in known if _is_called(kind, name)), name)
+            return kinds.called(name) or name
 
     return canonical
 
 
-def _is_called(group_resource: str, name: str) -> bool:
-    plural, _, group = name.partition(".")
-    own_plural, _, own_group = group_resource.partition(".")
-    return own_plural == plural.lower() and own_group.startswith(group)
+class ArchivedKinds:
+    """The kinds of a backup by their plurals. An archive and a filter may each have many thousands."""
+
+    def __init__(self, archived: Iterable[str]) -> None:
+        kinds = sorted(archived)
+        self._known = KnownNames(kinds)
+        self._by_plural: dict[str, list[str]] = {}
+        for kind in kinds:
+            self._by_plural.setdefault(kind.partition(".")[0], []).append(kind)
+
+    def called(self, name: str) -> str | None:
+        """The first kind of that plural whose group begins like the group of the name; None without one."""
+        plural, _, group = name.partition(".")
+        same = self._by_plural.get(plural.lower(), ())
+        return next((kind for kind in same if kind.partition(".")[2].startswith(group)), None)
+
+    def has(self, name: str) -> bool:
+        """Whether a name or pattern stands for any of the kinds."""
+        return self.called(name) is not None or self._known.has(name)
 
 
 def not_served(resource: SelectedResource, discovery: Discovery) -> Results:
@@ -103,16 +118,17 @@ def filter_problems(spec: RestoreSpec, archive: ArchiveIndex, discovery: Discove
     archived = archive.resources
     _check_resources(spec, archived, discovery, results)
     namespaces = _namespaces_of(archive)
+    known, advice = KnownNames(namespaces), Advice(sorted(namespaces))
     for name in spec.included_namespaces:
-        if name not in ("", EVERYTHING) and not any(map(IncludesExcludes([name]).matches, namespaces)):
-            results.warnings.add_velero(_absent("includedNamespaces", name, near_names(name, namespaces)))
+        if name not in ("", EVERYTHING) and not known.has(name):
+            results.warnings.add_velero(_absent("includedNamespaces", name, advice.near(name)))
     for name in spec.excluded_namespaces:
-        near_ones = [] if is_glob(name) or name in namespaces else near_names(name, namespaces)
+        near_ones = [] if is_glob(name) or name in namespaces else advice.near(name)
         if near_ones:
             results.warnings.add_velero(_absent("excludedNamespaces", name, near_ones))
     for name in sorted(spec.namespace_mapping):
         if name not in namespaces:
-            results.warnings.add_velero(_absent("namespaceMapping", name, near_names(name, namespaces)))
+            results.warnings.add_velero(_absent("namespaceMapping", name, advice.near(name)))
     return results
 
 
@@ -124,8 +140,9 @@ def _absent(field: str, namespace: str, near: Iterable[str]) -> str:
 def _check_resources(
     spec: RestoreSpec, archived: Sequence[str], discovery: Discovery, results: Results
 ) -> None:
+    kinds = ArchivedKinds(archived)
     for unserved in unserved_names(spec.included_resources, discovery):
-        if _in_backup(unserved.name, archived):
+        if kinds.has(unserved.name):
             continue
         message = (
             f"spec.includedResources names {unserved.name}, but the backup has no object of that kind:"
@@ -136,27 +153,23 @@ def _check_resources(
         else:
             results.errors.add_velero(message)
     written = [name for name in spec.excluded_resources if name not in _EXCLUDED_BY_RULE]
+    advice = Advice([*archived, *(kind.partition(".")[0] for kind in archived)])
     for unserved in unserved_names(written, discovery):
         # Excluding a missing resource is no mistake, unless an existing one may have been meant.
-        plurals = [kind.partition(".")[0] for kind in archived]
-        near = near_names(unserved.name, [*archived, *plurals])
-        if near and not unserved.is_pattern and not _in_backup(unserved.name, archived):
+        if unserved.is_pattern or kinds.has(unserved.name):
+            continue
+        if near := advice.near(unserved.name):
             results.warnings.add_velero(
                 f"spec.excludedResources names {unserved.name}, but the backup has no object of that kind"
                 f"{did_you_mean(near)}"
             )
 
 
-def _in_backup(name: str, archived: Iterable[str]) -> bool:
-    pattern = IncludesExcludes([name])
-    return any(_is_called(kind, name) or pattern.matches(kind) for kind in archived)
-
-
-def _namespaces_of(archive: ArchiveIndex) -> list[str]:
+def _namespaces_of(archive: ArchiveIndex) -> set[str]:
     found = set(archive.names("namespaces", ""))
     for group_resource in archive.resources:
         found.update(archive.namespaces(group_resource))
-    return sorted(found - {""})
+    return found - {""}
 
 
 def empty_selection(spec: RestoreSpec, archive: ArchiveIndex) -> str:

@@ -2,12 +2,14 @@
 
 import re
 import sys
+import time
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from pinnace.api.selection.globs import Glob, GlobError, is_glob
+from pinnace.api.selection.names import IncludesExcludes, validate
 
 
 @pytest.mark.parametrize(
@@ -107,3 +109,31 @@ def _as_regex(pattern: str) -> str:
 @given(_pieces, st.text(alphabet="ab.*", max_size=8))
 def test_same_as_a_regular_expression(pattern: str, text: str) -> None:
     assert Glob(pattern).matches(text) == bool(re.fullmatch(_as_regex(pattern), text))
+
+
+@pytest.mark.found("K-F3")
+def test_a_pattern_longer_than_any_list_of_names_is_refused() -> None:
+    with pytest.raises(
+        GlobError, match=r'^invalid pattern "\*{60}\.\.\.": it has 4097 characters, at most 4096'
+    ):
+        Glob("*" * 4097)
+    assert Glob("{" + ",".join(f"namespace-{number:03}" for number in range(290)) + "}").matches(
+        "namespace-289"
+    )
+
+
+@pytest.mark.found("K-F3")
+def test_many_patterns_cost_no_time() -> None:
+    patterns = [f"team-{number:05}-*" for number in range(1300)]
+    assert validate(patterns, ()) == []
+    chosen = IncludesExcludes((), patterns)
+    began = time.process_time()
+    assert [name for name in (f"app-{number}" for number in range(5000)) if not chosen.matches(name)] == []
+    assert time.process_time() - began < 8
+
+
+@pytest.mark.found("K-F3")
+def test_more_patterns_than_any_list_needs_are_an_error() -> None:
+    (error,) = validate([f"team-{number:05}-*" for number in range(3000)], ())
+    assert "the patterns of the lists have 36000 characters together, at most 16384 are allowed" in error
+    assert validate([f"team-{number:05}-x" for number in range(30_000)], ()) == []

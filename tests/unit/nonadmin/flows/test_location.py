@@ -1,6 +1,7 @@
 """A tenant's storage location, with and without approval. (docs/spec: NAC 12)"""
 
 import contextlib
+from collections.abc import Callable
 
 import pytest
 
@@ -117,6 +118,96 @@ async def test_with_required_approval_a_location_waits_for_the_decision() -> Non
         assert non_admin_location(one)["status"]["phase"] == phase
         assert conditions(non_admin_location(one))[1][2] == reason
         assert copies(one) == ((1, 1) if decision == "approve" else (0, 0))
+
+
+def edit(service: Service) -> None:
+    edited = {**SPEC, "objectStorage": {"bucket": "other"}}
+    service.cluster.change(NON_ADMIN_LOCATIONS, "shop", "mine", spec={"backupStorageLocationSpec": edited})
+
+
+def remove_keys(service: Service) -> None:
+    service.cluster.remove(SECRETS, "shop", "keys")
+
+
+def spoil_keys(service: Service) -> None:
+    service.cluster.change(SECRETS, "shop", "keys", data={"cloud": "bm8ga2V5cw=="})
+
+
+def spoil_spec(service: Service) -> None:
+    spec = {"backupStorageLocationSpec": {**SPEC, "provider": "nobody's"}}
+    service.cluster.change(NON_ADMIN_LOCATIONS, "shop", "mine", spec=spec)
+
+
+def enlarge_spec(service: Service) -> None:
+    spec = {"backupStorageLocationSpec": {**SPEC, "config": {"region": "r" * 500_000}}}
+    service.cluster.change(NON_ADMIN_LOCATIONS, "shop", "mine", spec=spec)
+
+
+@pytest.mark.found("K-F2")
+@pytest.mark.parametrize("change", [edit, remove_keys, spoil_keys, spoil_spec, enlarge_spec])
+@pytest.mark.parametrize(
+    ("decision", "phase"),
+    [("reject", "Rejected"), ("pending", "Pending"), ("perhaps", "Pending"), (None, "Pending")],
+)
+async def test_an_approval_is_withdrawn_in_every_state_of_the_location(
+    change: Callable[[Service], None], decision: str | None, phase: str
+) -> None:
+    one = service(approval=True)
+    await asked(one)
+    await decide(one, "approve")
+    change(one)
+    await one.settle()
+    assert copies(one) == (1, 1), "what a tenant does to its request takes nothing away"
+    if decision is None:
+        one.cluster.remove(NON_ADMIN_LOCATION_REQUESTS, SERVER, request(one)["metadata"]["name"])
+        await one.settle()
+    else:
+        await decide(one, decision)
+    assert copies(one) == (0, 0)
+    assert [each["status"]["phase"] for each in one.cluster.of(NON_ADMIN_LOCATION_REQUESTS)] in ([phase], [])
+    stated = {kind: status for kind, status, _ in conditions(non_admin_location(one))}
+    assert stated["ClusterAdminApproved"] == "False"
+    assert {"SecretSynced", "BackupStorageLocationSynced"}.isdisjoint(stated)
+    assert non_admin_location(one)["status"]["phase"] in ("BackingOff", "New")
+    before = one.cluster.writes()
+    await one.look(NON_ADMIN_LOCATIONS, "shop", "mine")
+    assert one.cluster.writes() == before
+
+
+@pytest.mark.found("K-F2")
+@pytest.mark.parametrize("change", [edit, remove_keys])
+async def test_an_approval_that_is_given_again_makes_the_location_again(
+    change: Callable[[Service], None],
+) -> None:
+    one = service(approval=True)
+    await asked(one)
+    await decide(one, "approve")
+    change(one)
+    await decide(one, "reject")
+    await decide(one, "approve")
+    assert copies(one) == (0, 0)
+    one.cluster.change(NON_ADMIN_LOCATIONS, "shop", "mine", spec={"backupStorageLocationSpec": SPEC})
+    one.cluster.remove(SECRETS, "shop", "keys")
+    one.cluster.add(SECRETS, "shop", "keys", type="Opaque", data={"cloud": KEYS})
+    await one.settle()
+    assert copies(one) == (1, 1)
+    assert non_admin_location(one)["status"]["phase"] == "Created"
+
+
+@pytest.mark.found("K-F2")
+@pytest.mark.parametrize("change", [edit, remove_keys, spoil_spec])
+async def test_endpoints_are_withdrawn_in_every_state_of_the_location(
+    change: Callable[[Service], None],
+) -> None:
+    """The server connects by the annotation, so that it must not outlive the administrator's setting."""
+    one = Service(MemoryCluster(), AdminSettings(allowed_endpoints=("10.0.0.0/8",)))
+    await asked(one)
+    change(one)
+    await one.settle()
+    one.settings = AdminSettings()
+    await one.settle()
+    (location,) = one.cluster.of(LOCATIONS)
+    assert location["metadata"]["annotations"][ALLOWED_ENDPOINTS_ANNOTATION] == ""
 
 
 @pytest.mark.spec("NAC-040")
