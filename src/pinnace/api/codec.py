@@ -19,7 +19,7 @@ from pinnace.api.fields import ALWAYS_KEY
 from pinnace.api.meta import ObjectMeta
 from pinnace.api.objects import JSONObject, same_json
 from pinnace.api.values.durations import Duration
-from pinnace.api.values.times import format_time
+from pinnace.api.values.times import format_time, known_time
 
 _StructT = TypeVar("_StructT", bound=msgspec.Struct)
 
@@ -204,6 +204,8 @@ def _strip_nulls(value: Any, node: inspect.Type) -> Any:
         }
     if isinstance(node, inspect.ListType) and isinstance(value, list):
         return [_strip_nulls(member, node.item_type) for member in value]
+    if isinstance(node, inspect.DateTimeType):
+        return known_time(value) or value  # year 0, which Go knows
     return value
 
 

@@ -22,6 +22,7 @@ from pinnace.api.selection.label_choice import label_choice_errors
 from pinnace.api.selection.resource_filters import filter_errors
 from pinnace.api.selection.validation import namespace_list_errors
 from pinnace.api.values.durations import Duration
+from pinnace.api.values.times import later
 from pinnace.api.velero.backup import (
     CSI_SNAPSHOT_TIMEOUT,
     ITEM_OPERATION_TIMEOUT,
@@ -95,7 +96,7 @@ def prepare_backup(
     ttl_problems = ttl_errors(spec, "spec")
     # A Backup that is refused for its ttl must stay long enough to be read.
     kept = defaults.backup_ttl if ttl_problems else spec.ttl
-    status.expiration = now + kept.to_timedelta()
+    status.expiration = later(now, kept.to_timedelta())
     problems = [*status.validation_errors, *ttl_problems]
     problems += _choose_pod_volumes(prepared, defaults)
     problems += _choose_storage_location(prepared, defaults, storage_locations)

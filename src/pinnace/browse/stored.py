@@ -17,6 +17,7 @@ import orjson
 from pinnace.aio.blocking import in_thread
 from pinnace.aio.temporary import problem_text
 from pinnace.api.objects import JSONObject
+from pinnace.api.values.shell_words import argument
 from pinnace.api.velero.download_request import DownloadTargetKind
 from pinnace.archive.content import checksum_of, facts_of_foreign
 from pinnace.archive.errors import ArchiveError, MissingItem
@@ -96,7 +97,7 @@ class StoredBackup:
                 self._without_index = True
                 self._tell(
                     f"Backup {self.name} has no index, its tarball is read from beginning to end"
-                    f" (`backup index {self.name}` writes one)."
+                    f" (`backup index {argument(self.name)}` writes one)."
                 )
         async with aclosing(self._scanned()) as found:
             async for pairs in found:
@@ -171,7 +172,7 @@ class StoredBackup:
                 return
             doubt = (
                 f"has a tarball of {size_bytes} bytes and the index of one of {indexed_bytes} bytes:"
-                f" what is listed may not be in it (`backup verify {self.name}` says more)"
+                f" what is listed may not be in it (`backup verify {argument(self.name)}` says more)"
             )
         self._tell(f"Backup {self.name} {doubt}.")
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from pinnace.api.values.error_texts import cause_of
+from pinnace.api.values.shell_words import joined
 from pinnace.cli.errors import CommandError, InvalidInput
 from pinnace.cli.guard import complain, silence_loggers
 from pinnace.cli.settings import GlobalFlags, Settings, given_words, resolve_settings
@@ -48,7 +49,7 @@ def program_name() -> str:
 
 def command_line(settings: Settings, *words: str) -> str:
     """A command for the user to paste into the shell, with the flags by which it finds the same objects."""
-    return shlex.join([program_name(), *words, *settings.given])
+    return joined(program_name(), [*words], [*settings.given])
 
 
 _OWN_COMMAND = re.compile(r"`((?:backup|backup-location|nonadmin|restore|schedule) [^`]*)`")
@@ -63,7 +64,7 @@ def pasteable(text: str) -> str:
     flags = context.find_object(GlobalFlags) if context is not None else None
     given = given_words(flags) if flags is not None else ()
     return _OWN_COMMAND.sub(
-        lambda found: f"`{shlex.join([program_name(), *found[1].split(), *given])}`", text
+        lambda found: f"`{joined(program_name(), shlex.split(found[1]), [*given])}`", text
     )
 
 

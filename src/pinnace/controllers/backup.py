@@ -17,7 +17,7 @@ from pinnace.api.nonadmin.names import Origin
 from pinnace.api.objects import JSONObject, text
 from pinnace.api.resource_policies import PolicyError, ResourcePolicies
 from pinnace.api.selection.names import IncludesExcludes
-from pinnace.api.values.times import parse_time
+from pinnace.api.values.times import known_time, parse_time
 from pinnace.api.velero.backup import Backup, BackupPhase, BackupSpec
 from pinnace.api.velero.snapshot_location import VolumeSnapshotLocation
 from pinnace.api.velero.storage_location import BackupStorageLocation
@@ -101,6 +101,7 @@ class BackupWork:
         scheduling: Scheduling | None = None,
     ) -> None:
         self._scheduling = scheduling or Scheduling()
+        self._unreadable: dict[tuple[str, str], str] = {}
         self._version: ServerVersion | None = None
         self._version_until = 0.0
         self._scope = scope
@@ -118,12 +119,12 @@ class BackupWork:
         )
         listed = await self._listed(BACKUP_STORAGE_LOCATIONS)
         read_at = self._scheduling.timer.monotonic()
-        locations = _decoded(BackupStorageLocation, listed)
+        locations = self._decoded(BackupStorageLocation, listed)
         prepared = prepare_backup(
             run,
             defaults=self._defaults,
             storage_locations=locations,
-            snapshot_locations=_decoded(
+            snapshot_locations=self._decoded(
                 VolumeSnapshotLocation, await self._listed(VOLUME_SNAPSHOT_LOCATIONS)
             ),
             server_version=version,
@@ -193,6 +194,24 @@ class BackupWork:
             return unavailable(name, problem)
         await slot.take()
         return ""
+
+    def _decoded(
+        self, struct: type[LocationT], listed: Sequence[JSONObject] | Unreadable
+    ) -> list[LocationT] | Unreadable:
+        """The locations that can be read; one that cannot is no reason to fail the backups of the others."""
+        if isinstance(listed, Unreadable):
+            return listed
+        found = []
+        for obj in listed:
+            known = (struct.__name__, text(obj, "metadata", "name"))
+            try:
+                found.append(decode(struct, obj))
+                self._unreadable.pop(known, None)
+            except DecodeError as error:
+                if self._unreadable.get(known) != str(error):
+                    self._unreadable[known] = str(error)
+                    log.warning("Location cannot be read", location=known[1], error=error)
+        return found
 
     async def _listed(self, resource: APIResource) -> list[JSONObject] | Unreadable:
         try:
@@ -353,21 +372,6 @@ def controller(parts: Parts) -> Controller:
     return made
 
 
-def _decoded(
-    struct: type[LocationT], listed: Sequence[JSONObject] | Unreadable
-) -> list[LocationT] | Unreadable:
-    if isinstance(listed, Unreadable):
-        return listed
-    found = []
-    for obj in listed:
-        try:
-            found.append(decode(struct, obj))
-        except DecodeError as error:
-            # One broken location is no reason to fail the backups of the others.
-            log.warning("Location cannot be read", location=text(obj, "metadata", "name"), error=error)
-    return found
-
-
 def _named(listed: Sequence[JSONObject] | Unreadable, name: str) -> JSONObject | None:
     if isinstance(listed, Unreadable):
         return None
@@ -386,7 +390,7 @@ def last_successes(backups: list[JSONObject]) -> dict[str, datetime]:
     for backup in backups:
         status = backup.get("status") or {}
         completed = status.get("completionTimestamp")
-        if status.get("phase") == BackupPhase.COMPLETED and completed:
+        if status.get("phase") == BackupPhase.COMPLETED and completed and known_time(completed):
             schedule = (backup["metadata"].get("labels") or {}).get(SCHEDULE_NAME) or ""
             # Timestamps of the API sort as text: all are UTC with whole seconds.
             newest[schedule] = max(completed, newest.get(schedule, ""))

@@ -11,13 +11,14 @@ Objects for another mover are left alone. (docs/spec: BEY 6.7; docs/adr/065)
 """
 
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime
 from functools import partial
 from itertools import chain
+from math import inf
 from typing import Final, Protocol
 
 from pinnace.api.objects import JSONObject, listed, mapping, text
-from pinnace.api.values.times import format_time, parse_time
+from pinnace.api.values.times import format_time, known_time
 from pinnace.api.velero.transfers import TransferPhase
 from pinnace.controllers.shared.parts import Parts
 from pinnace.controllers.shared.scope import Scope
@@ -65,6 +66,8 @@ LOST_CANCEL_SECONDS: Final = 300.0
 SETTLE_SECONDS: Final = 600.0
 """How long a filled volume may take to be bound to its claim."""
 _WORKERS: Final = 4
+CLOCKS_DIFFER_SECONDS: Final = 3600.0
+"""How far the clocks of servers may be apart; a time further in the future is nobody's."""
 
 DELETED: Final = "it was deleted"
 STILL_BUSY: Final = "its node agent did not end the transfer within an hour"
@@ -133,7 +136,7 @@ class Downloads:
         if await rebind(self.scope.client, self.exposer, movement):
             return True
         ended = text(movement, "status", "completionTimestamp")
-        if ended and self.scope.clock() - parse_time(ended) > timedelta(seconds=SETTLE_SECONDS):
+        if ended and _seconds_since(ended, self.scope.clock()) > SETTLE_SECONDS:
             raise MovementError(await why_unsettled(self.scope.client, movement))
         return False
 
@@ -269,8 +272,8 @@ class MovementReconciler:
     def _since(self, obj: JSONObject, name: str, notes: dict[str, str | None], *, is_so: bool) -> float:
         """The seconds since a state began, by its annotation; `notes` gets a change of the annotation."""
         noted = mapping(obj, "metadata", "annotations").get(name)
-        if is_so and noted:
-            return (self._scope.clock() - parse_time(str(noted))).total_seconds()
+        if is_so and known_time(noted) is not None:
+            return _seconds_since(str(noted), self._scope.clock())
         if is_so or noted:
             notes[name] = format_time(self._scope.clock()) if is_so else None
         return 0.0
@@ -336,7 +339,14 @@ class MovementReconciler:
 
     def _waited_seconds(self, obj: JSONObject) -> float:
         since = text(obj, "status", "acceptedTimestamp")
-        return (self._scope.clock() - parse_time(since)).total_seconds() if since else 0.0
+        return _seconds_since(since, self._scope.clock()) if since else 0.0
+
+
+def _seconds_since(moment: str, now: datetime) -> float:
+    """The seconds since a time of an object; endless for one that no clock has shown."""
+    noted = known_time(moment)
+    passed = -inf if noted is None else (now - noted).total_seconds()
+    return passed if passed > -CLOCKS_DIFFER_SECONDS else inf
 
 
 def concerns(obj: JSONObject) -> bool:

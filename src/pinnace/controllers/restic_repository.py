@@ -21,6 +21,7 @@ from pinnace.api import labels
 from pinnace.api.codec import DecodeError, decode, encode, merge_patch
 from pinnace.api.objects import JSONObject
 from pinnace.api.values.durations import Duration
+from pinnace.api.values.times import later
 from pinnace.api.velero.backup_repository import (
     KOPIA_REPOSITORY,
     BackupRepository,
@@ -363,7 +364,10 @@ class MaintenanceReconciler:
 
 
 def is_due(repository: BackupRepository, now: datetime) -> bool:
-    """Whether it is time to prune: after its period, after a failure a day later at most."""
+    """Whether it is time to prune: after its period, after a failure a day later at most.
+
+    A last time in the future is nobody's: it must not end all maintenance.
+    """
     last = repository.status.last_maintenance_time
     if last is None:
         return True
@@ -371,7 +375,7 @@ def is_due(repository: BackupRepository, now: datetime) -> bool:
     period = effective_frequency(spec.maintenance_frequency, spec.repository_type).to_timedelta()
     if repository.status.message:
         period = min(period, RETRY)
-    return last + period < now
+    return later(last, period) < now or last > later(now, period)
 
 
 def _recent(

@@ -6,7 +6,7 @@ from typing import Final
 
 from pinnace import __version__
 from pinnace.api.codec import DecodeError, decode
-from pinnace.api.values.times import format_time
+from pinnace.api.values.times import format_time, later
 from pinnace.api.velero.server_status import ServerStatusRequest
 from pinnace.controllers.shared.parts import Parts
 from pinnace.controllers.shared.scope import Scope
@@ -90,7 +90,7 @@ class ServerStatusReconciler:
                 await patch_status(self._scope, SERVER_STATUS_REQUESTS, key, status)
             case "Processed":
                 processed = request.status.processed_timestamp or now - _KEPT
-                if processed + _KEPT <= now:
+                if later(processed, _KEPT) <= now:
                     await delete_if_there(client, SERVER_STATUS_REQUESTS, key)
                     return DONE
             case phase:

@@ -11,7 +11,7 @@ from pinnace.api.codec import DecodeError, decode
 from pinnace.api.definitions.spec_fields import check_spec
 from pinnace.api.objects import JSONObject
 from pinnace.api.values.durations import Duration
-from pinnace.api.values.times import format_time
+from pinnace.api.values.times import format_time, later
 from pinnace.api.velero.storage_location import BackupStorageLocation, BackupStorageLocationPhase
 from pinnace.controllers.shared.locations import LocationStores
 from pinnace.controllers.shared.parts import Parts
@@ -171,13 +171,17 @@ def is_due(last: datetime | None, frequency: Duration, now: datetime) -> bool:
     """Never validated: always; frequency 0: never again. (docs/spec: STO 7, STO-010)"""
     if last is None:
         return True
-    return bool(frequency) and frequency > Duration() and now >= last + frequency.to_timedelta()
+    if frequency <= Duration():
+        return False
+    period = frequency.to_timedelta()
+    # A last time in the future is nobody's: it must not end all validation.
+    return now >= later(last, period) or last > later(now, period)
 
 
 def _next(last: datetime | None, frequency: Duration, now: datetime) -> Result:
     if last is None or frequency <= Duration():
         return DONE
-    wait = last + frequency.to_timedelta() - now
+    wait = later(last, frequency.to_timedelta()) - now
     return Result.after(max(wait, timedelta(0)).total_seconds())
 
 

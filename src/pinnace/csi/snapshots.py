@@ -14,7 +14,7 @@ import msgspec
 from pinnace.api import labels
 from pinnace.api.objects import JSONObject, mapping, text
 from pinnace.api.values.quantities import parse_quantity, size_quantity
-from pinnace.api.values.times import parse_time
+from pinnace.api.values.times import known_time
 from pinnace.api.velero.backup import Backup
 from pinnace.api.volume_info import BackupMethod, CSISnapshotInfo, PersistentVolumeInfo, VolumeInfo
 from pinnace.kube.discovery import Discovery
@@ -393,7 +393,7 @@ def csi_volume_info(snapshot: JSONObject, content: JSONObject, claim: str, volum
 
 
 def _time(text: str | None) -> datetime | None:
-    return parse_time(text) if text else None
+    return known_time(text)
 
 
 def labels_of(obj: JSONObject) -> dict[str, str]:

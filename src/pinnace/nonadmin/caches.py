@@ -14,6 +14,8 @@ from pinnace.api.objects import JSONObject, text
 from pinnace.kube.resources import (
     BACKUP_STORAGE_LOCATIONS,
     BACKUPS,
+    DATA_DOWNLOADS,
+    DATA_UPLOADS,
     DELETE_BACKUP_REQUESTS,
     DOWNLOAD_REQUESTS,
     POD_VOLUME_BACKUPS,
@@ -139,4 +141,6 @@ CACHED: Final = (
     Cached(resource=DOWNLOAD_REQUESTS, indexes={}),
     Cached(resource=POD_VOLUME_BACKUPS, indexes={BY_BACKUP: _label(labels.BACKUP_NAME)}),
     Cached(resource=POD_VOLUME_RESTORES, indexes={BY_RESTORE: _label(labels.RESTORE_NAME)}),
+    Cached(resource=DATA_UPLOADS, indexes={BY_BACKUP: _label(labels.BACKUP_NAME)}),
+    Cached(resource=DATA_DOWNLOADS, indexes={BY_RESTORE: _label(labels.RESTORE_NAME)}),
 )

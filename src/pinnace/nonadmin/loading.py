@@ -10,6 +10,8 @@ from pinnace.api.nonadmin.names import BACKUP_FINALIZER, LOCATION_FINALIZER, RES
 from pinnace.api.objects import JSONObject, member, text
 from pinnace.kube.resources import (
     BACKUPS,
+    DATA_DOWNLOADS,
+    DATA_UPLOADS,
     DOWNLOAD_REQUESTS,
     POD_VOLUME_BACKUPS,
     POD_VOLUME_RESTORES,
@@ -90,6 +92,7 @@ class BackupFlow:
             delete_requests=await lookups.delete_requests(unique_id) if ends and backup is not None else (),
             restores=lookups.restores_of(*key) if ends else (),
             pod_volumes=lookups.labelled(POD_VOLUME_BACKUPS, BY_BACKUP, name),
+            uploads=lookups.labelled(DATA_UPLOADS, BY_BACKUP, name),
             namespace_uid=await self._namespace_uid(request, backup, memory, ends=ends),
             position=self._context.backups.position(backup),
             unfinished=slots.taken(key.namespace, besides=stored_id(request)),
@@ -161,6 +164,7 @@ class RestoreFlow:
             backup_location=await lookups.location_of(backup),
             restore=restore,
             pod_volumes=lookups.labelled(POD_VOLUME_RESTORES, BY_RESTORE, name),
+            downloads=lookups.labelled(DATA_DOWNLOADS, BY_RESTORE, name),
             position=self._context.restores.position(restore),
             unfinished=slots.taken(key.namespace, besides=unique_id),
             ambiguous=ambiguous,

@@ -9,7 +9,16 @@ from pinnace.api.objects import JSONObject, mapping, text
 from pinnace.api.values.queue_positions import is_worth_showing
 from pinnace.api.velero.backup import BackupPhase
 
-_COUNTED: Final = {"New": "new", "InProgress": "inProgress", "Failed": "failed", "Completed": "completed"}
+_COUNTED: Final = {
+    "New": "new",
+    "Accepted": "accepted",
+    "Prepared": "prepared",
+    "InProgress": "inProgress",
+    "Canceling": "canceling",
+    "Canceled": "canceled",
+    "Failed": "failed",
+    "Completed": "completed",
+}
 
 
 def with_location(status: JSONObject, location: JSONObject | None) -> JSONObject:
@@ -43,24 +52,31 @@ def shown_position(status: JSONObject) -> int:
     return shown if isinstance(shown, int) else 0
 
 
-def with_backup(status: JSONObject, backup: JSONObject, pod_volumes: Iterable[JSONObject]) -> JSONObject:
+def with_backup(
+    status: JSONObject, backup: JSONObject, pod_volumes: Iterable[JSONObject], uploads: Iterable[JSONObject]
+) -> JSONObject:
     """The request's status with a copy of the Backup's spec and status."""
     mirrored = {"spec": _copy(backup, "spec"), "status": _status(backup)}
     return {
         **status,
         "veleroBackup": {**mapping(status, "veleroBackup"), **mirrored},
         "fileSystemPodVolumeBackups": _counts(pod_volumes),
-        "dataMoverDataUploads": {},
+        "dataMoverDataUploads": _counts(uploads),
     }
 
 
-def with_restore(status: JSONObject, restore: JSONObject, pod_volumes: Iterable[JSONObject]) -> JSONObject:
+def with_restore(
+    status: JSONObject,
+    restore: JSONObject,
+    pod_volumes: Iterable[JSONObject],
+    downloads: Iterable[JSONObject],
+) -> JSONObject:
     """The request's status with a copy of the Restore's status."""
     return {
         **status,
         "veleroRestore": {**mapping(status, "veleroRestore"), "status": _status(restore)},
         "fileSystemPodVolumeRestores": _counts(pod_volumes),
-        "dataMoverDataDownloads": {},
+        "dataMoverDataDownloads": _counts(downloads),
     }
 
 
@@ -103,12 +119,12 @@ def _without_nulls(value: object) -> object:
     return [_without_nulls(inner) for inner in value] if isinstance(value, list) else value
 
 
-def _counts(pod_volumes: Iterable[JSONObject]) -> JSONObject:
+def _counts(transfers: Iterable[JSONObject]) -> JSONObject:
     """Zeros are left out; unknown phases count in the total only."""
     counts: dict[str, int] = {}
-    for volume in pod_volumes:
+    for transfer in transfers:
         counts["total"] = counts.get("total", 0) + 1
-        name = _COUNTED.get(text(volume, "status", "phase"))
+        name = _COUNTED.get(text(transfer, "status", "phase"))
         if name is not None:
             counts[name] = counts.get(name, 0) + 1
     return counts

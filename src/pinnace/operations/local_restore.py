@@ -14,6 +14,7 @@ from pinnace.api import labels
 from pinnace.api.codec import DecodeError, decode
 from pinnace.api.pod_volume_catalogue import with_uploaders
 from pinnace.api.values.near import did_you_mean, near_names
+from pinnace.api.values.shell_words import argument
 from pinnace.api.values.times import utcnow
 from pinnace.api.velero.backup import Backup
 from pinnace.api.velero.pod_volume import PodVolumeBackup
@@ -86,7 +87,7 @@ async def _why_taken(store: BackupStore, name: str) -> str:
         return (
             f"the location has files of a restore named {name} without its record: it was killed, is still"
             f" running elsewhere, or a server made it; choose another name, or delete these files with"
-            f" `restore delete {name}`"
+            f" `restore delete {argument(name)}`"
         )
     except UnreadableObject as error:
         return f"a restore named {name} is in the location already, and its record is damaged: {error}"

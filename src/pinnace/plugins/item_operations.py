@@ -19,7 +19,7 @@ import orjson
 from msgspec.structs import replace
 
 from pinnace.api.objects import JSONObject, mapping, objects, text
-from pinnace.api.values.times import format_time, parse_time, utcnow
+from pinnace.api.values.times import format_time, known_time, utcnow
 from pinnace.api.velero.backup import Backup
 from pinnace.api.velero.restore import Restore
 from pinnace.plugins.asynchronous import OperationProgress
@@ -339,11 +339,7 @@ def _identified(found: JSONObject) -> ResourceIdentifier:
 
 
 def _time(status: JSONObject, name: str) -> datetime | None:
-    found = text(status, name)
-    try:
-        return parse_time(found) if found else None
-    except ValueError:
-        return None
+    return known_time(text(status, name))
 
 
 def _number(status: JSONObject, name: str) -> int:

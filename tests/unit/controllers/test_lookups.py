@@ -16,7 +16,7 @@ from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import ConnectionFailed, Forbidden, NotFound
 from pinnace.restore.errors import BackupLookupError
 from pinnace.storage.errors import StorageError, StoreConfigError
-from tests.unit.controllers.fakes import NAMESPACE, World, fail_always
+from tests.unit.controllers.fakes import LOCATIONS, NAMESPACE, World, fail_always
 
 DENIED = Forbidden(403, reason="Forbidden", message="you may not")
 
@@ -52,6 +52,23 @@ async def test_a_backup_waits_for_an_api_server_out_of_reach(world: World, work:
 
     with pytest.raises(ConnectionFailed):
         await planned(work)
+
+
+@pytest.mark.found("Z6")
+async def test_a_location_that_cannot_be_read_is_said_once_and_after_a_change(
+    world: World, work: BackupWork, caplog: pytest.LogCaptureFixture
+) -> None:
+    world.add_location()
+    world.add_location("odd", backupSyncPeriod="1d")
+    world.add_location("odder", backupSyncPeriod=5)
+    said = []
+    for period in ("1d", "1d", 5, "1h", "1d"):
+        world.cluster.objects[LOCATIONS.name, "odd"]["spec"]["backupSyncPeriod"] = period
+        caplog.clear()
+        for _ in range(3):
+            await planned(work)
+        said.append(sum("Location cannot be read" in record.getMessage() for record in caplog.records))
+    assert said == [2, 0, 1, 0, 1]
 
 
 async def test_a_backup_is_failed_when_its_locations_may_not_be_read(world: World, work: BackupWork) -> None:

@@ -68,7 +68,12 @@ def hidden(text: str, own: Collection[str]) -> str:
 def _is_no_object(before: str, after: str) -> bool:
     """Whether the words around a slash are a fraction, an API version or prose, and not an object."""
     is_number = not any(character.isalpha() for character in before)
-    return is_number or before in _NO_NAMESPACES or _VERSION.fullmatch(after) is not None
+    return (
+        is_number
+        or before in _NO_NAMESPACES
+        or (before, after) == ("included", "excluded")
+        or _VERSION.fullmatch(after) is not None
+    )
 
 
 def hidden_in(value: Any, hide: Callable[[str], str]) -> Any:

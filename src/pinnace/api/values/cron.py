@@ -20,6 +20,7 @@ from zoneinfo import ZoneInfo
 
 from pinnace.api.values.digits import is_digits
 from pinnace.api.values.durations import Duration
+from pinnace.api.values.times import in_zone, later
 
 _CYCLE_MONTHS: Final = 400 * 12
 _LAST_YEAR: Final = 9998  # one year of room before the end of `datetime`
@@ -54,7 +55,7 @@ class Interval:
     def next(self, after: datetime, zone: tzinfo = UTC) -> datetime | None:
         """See Cron; the zone does not matter."""
         try:
-            return (after.astimezone(UTC) + self.span).replace(microsecond=0)
+            return (in_zone(after, UTC) + self.span).replace(microsecond=0)
         except OverflowError:
             return None
 
@@ -79,8 +80,8 @@ class Calendar:
         if after.year > _LAST_YEAR:
             return None
         # When the clock is set back over midnight, a part of yesterday comes again.
-        yesterday = after.astimezone(zone).date() - _DAY
-        after = after.astimezone(UTC)
+        yesterday = later(in_zone(after, zone), -_DAY).date()
+        after = in_zone(after, UTC)
         for day in self._days(yesterday):
             if (found := self._first_of_day(day, after, zone)) is not None:
                 # Set back over midnight, the clock may have shown a part of tomorrow before.

@@ -1,7 +1,18 @@
-"""Timestamps as the API writes them: RFC 3339, UTC, whole seconds. (docs/spec: API 1)"""
+"""Timestamps as the API writes them: RFC 3339, UTC, whole seconds. (docs/spec: API 1)
+
+Go's calendar begins before Python's and ends after it, and anybody may write a date of year 0, or one that
+leaves the calendar by its offset, into a status: here such a date counts as the first, or the last, second of
+the calendar, so that no reader fails because of it.
+"""
 
 import re
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta, tzinfo
+from typing import Final
+
+EARLIEST: Final = datetime.min.replace(tzinfo=UTC)
+LATEST: Final = datetime.max.replace(microsecond=0, tzinfo=UTC)
+_MARGIN: Final = timedelta(days=2)
+"""More than any time zone differs from UTC."""
 
 _RFC3339 = re.compile(r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d+)?(Z|[+-]\d{2}:\d{2})", re.ASCII)
 
@@ -19,16 +30,51 @@ def format_time(moment: datetime) -> str:
     """
     if moment.tzinfo is None:
         raise ValueError(f"time without a zone: {moment.isoformat()}")
-    whole_seconds = moment.astimezone(UTC).replace(microsecond=0, tzinfo=None)
+    whole_seconds = _in_utc(moment).replace(microsecond=0, tzinfo=None)
     return whole_seconds.isoformat() + "Z"
 
 
 def parse_time(text: str) -> datetime:
-    """Read an RFC 3339 time with any offset; the result is in UTC.
+    """Read an RFC 3339 time with any offset; the result is in UTC, at most at an end of the calendar.
 
     Raises:
         ValueError: `text` is not RFC 3339. Other ISO 8601 forms are refused, as Go refuses them.
     """
     if not _RFC3339.fullmatch(text):
         raise ValueError(f"not an RFC 3339 time: {text!r}")
-    return datetime.fromisoformat(text).astimezone(UTC)
+    if text.startswith("0000"):
+        datetime.fromisoformat(f"0004{text[4:]}")  # a leap year, as year 0 is
+        return EARLIEST
+    return _in_utc(datetime.fromisoformat(text))
+
+
+def known_time(text: object) -> datetime | None:
+    """Read a time that anybody may have written; None for anything that is not one."""
+    try:
+        return parse_time(text) if isinstance(text, str) else None
+    except ValueError:
+        return None
+
+
+def later(moment: datetime, by: timedelta) -> datetime:
+    """A time that much later, or earlier; at most at an end of the calendar."""
+    try:
+        return moment + by
+    except OverflowError:
+        return LATEST if by > timedelta() else EARLIEST
+
+
+def in_zone(moment: datetime, zone: tzinfo | None) -> datetime:
+    """The time in a zone, None for the local one; within two days at an end of the calendar."""
+    try:
+        return moment.astimezone(zone)
+    except OverflowError:
+        inside = EARLIEST + _MARGIN if moment.year < EARLIEST.year + 1 else LATEST - _MARGIN
+        return inside.astimezone(zone)
+
+
+def _in_utc(moment: datetime) -> datetime:
+    try:
+        return moment.astimezone(UTC)
+    except OverflowError:
+        return EARLIEST if moment.year == EARLIEST.year else LATEST

@@ -10,7 +10,7 @@ import msgspec
 
 from pinnace.api import labels
 from pinnace.api.objects import JSONObject, mapping, member, text
-from pinnace.api.values.times import parse_time
+from pinnace.api.values.times import known_time
 from pinnace.api.velero.pod_volume import RESTIC
 from pinnace.api.velero.snapshots import VolumeSnapshot, VolumeSnapshotPhase
 from pinnace.api.velero.transfers import TransferPhase
@@ -110,8 +110,8 @@ class VolumeRecords:
             pv_name=name,
             backup_method=BackupMethod.POD_VOLUME_BACKUP,
             result=_result(text(status, "phase") == TransferPhase.COMPLETED),
-            start_timestamp=parse_time(began) if began else None,
-            completion_timestamp=parse_time(ended) if ended else None,
+            start_timestamp=known_time(began),
+            completion_timestamp=known_time(ended),
             pvb_info=PodVolumeInfo(
                 snapshot_handle=text(status, "snapshotID"),
                 size=size if isinstance(size, int) else 0,

@@ -15,6 +15,7 @@ import orjson
 from pinnace.api.codec import DecodeError, decode
 from pinnace.api.objects import JSONObject
 from pinnace.api.selection.selectors import Selector
+from pinnace.api.values.shell_words import argument
 from pinnace.api.velero.backup import Backup
 from pinnace.api.velero.download_request import DownloadTargetKind
 from pinnace.api.velero.pod_volume import PodVolumeBackup
@@ -172,8 +173,8 @@ class LocationBackend:
                 f'{plural}.velero.io "{name}" not found; {self.title} has files of that {noun} without its'
                 f" record, {_UNRECORDED[plural]}: "
                 + pasteable(
-                    f"`{noun} logs {name}` shows its log if there is one, and `{noun} delete {name}`"
-                    " deletes them"
+                    f"`{noun} logs {argument(name)}` shows its log if there is one,"
+                    f" and `{noun} delete {argument(name)}` deletes them"
                 )
             )
         return NotFound(f'{plural}.velero.io "{name}" not found{more}')

@@ -10,6 +10,7 @@ import click
 from msgspec.structs import replace
 
 from pinnace.api.objects import JSONObject
+from pinnace.api.values.shell_words import argument
 from pinnace.cli.backend.lease import telling_of_absence
 from pinnace.cli.connect import pasteable
 from pinnace.cli.guard import complain, printable
@@ -91,9 +92,11 @@ async def wait_for_end(
         click.echo(f"The {what} was deleted while waiting for it.")
     else:
         phase, name = phase_of(ended), created["metadata"]["name"]
-        look = pasteable(f"the commands `{what} describe {name}` and `{what} logs {name}`.")
+        look = pasteable(
+            f"the commands `{what} describe {argument(name)}` and `{what} logs {argument(name)}`."
+        )
         if phase == "FailedValidation":  # such a run has no log
-            look = pasteable(f"the command `{what} describe {name}`.")
+            look = pasteable(f"the command `{what} describe {argument(name)}`.")
         click.echo(
             f"{what.capitalize()} completed with status: {phase}. You may check for more information using "
             f"{look}"

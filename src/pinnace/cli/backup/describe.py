@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pinnace.api.objects import JSONObject
+from pinnace.api.values.shell_words import as_name
 from pinnace.cli.common.describing import View
 from pinnace.cli.output import cells, later, parts, volume_infos
 from pinnace.cli.output.findings import result_block
@@ -40,7 +41,9 @@ def describe_backup(backup: JSONObject, facts: BackupFacts, view: View) -> str:
     spec, status = cells.spec(backup), cells.status(backup)
     parts.metadata(sheet, backup)
     sheet.line()
-    parts.phase(sheet, backup, f"`{view.command_line('backup', 'logs', backup['metadata']['name'])}`")
+    parts.phase(
+        sheet, backup, f"`{view.command_line('backup', 'logs', *as_name(backup['metadata']['name']))}`"
+    )
     later.fields(sheet, status, later.QUEUE)
     parts.waits_for(sheet, facts.waits_for)
     parts.failure_reason(sheet, backup)

@@ -8,6 +8,7 @@ from typing import BinaryIO
 
 import click
 
+from pinnace.api.values.shell_words import argument
 from pinnace.api.velero.download_request import DownloadTargetKind
 from pinnace.cli.backend.interface import Backend, DownloadOptions, fetch
 from pinnace.cli.backend.open import open_backend
@@ -87,7 +88,7 @@ class _CheckedFile:
         except UnreadableObject as error:
             raise CommandError(
                 f"what was downloaded is not the whole tarball of backup {self._backup}: {error.reason};"
-                f" {pasteable(f'`backup verify {self._backup}`')} says whether the stored file is damaged;"
-                " if it is sound,"
+                f" {pasteable(f'`backup verify {argument(self._backup)}`')} says whether the stored file is"
+                " damaged; if it is sound,"
                 " something between here and the store changes what it sends"
             ) from error

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import click
 
 from pinnace.api.objects import JSONObject
+from pinnace.api.values.shell_words import argument
 from pinnace.archive.item_index import Entry
 from pinnace.browse.choosing import Choice
 from pinnace.browse.errors import IndexUnusable
@@ -64,7 +65,7 @@ async def _print_items(backup: StoredBackup, choice: Choice, form: str) -> None:
         if not is_streamed:
             raise
         # The work cannot be repeated without the index: part of the list is printed.
-        advice = pasteable(f"write the index anew with `backup index {backup.name}`")
+        advice = pasteable(f"write the index anew with `backup index {argument(backup.name)}`")
         raise CommandError(f"{error}; the list is not complete; {advice}") from error
     if not is_streamed:
         found.sort(key=lambda entry: (entry.namespace, entry.resource, entry.name))

@@ -1,13 +1,13 @@
 """The options of descriptions, and the type of the functions that make them."""
 
 import json
-import shlex
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 import msgspec
 
 from pinnace.api.objects import JSONObject
+from pinnace.api.values.shell_words import joined
 from pinnace.cli.backend.interface import Backend, DownloadOptions
 
 DOWNLOAD_TIMEOUT_SECONDS = 30.0
@@ -38,7 +38,7 @@ class View(msgspec.Struct, frozen=True, kw_only=True):
 
     def command_line(self, *words: str) -> str:
         """A command for the user to paste into the shell."""
-        return shlex.join([self.program, *words, *self.given])
+        return joined(self.program, [*words], [*self.given])
 
 
 Describer = Callable[[Backend, JSONObject, View], Awaitable[str]]

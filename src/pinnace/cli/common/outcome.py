@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from pinnace.api.objects import JSONObject
+from pinnace.api.values.shell_words import as_name
 from pinnace.api.velero.download_request import DownloadTargetKind
 from pinnace.backup.filters import NOTHING_SELECTED
 from pinnace.cli.backend.interface import Backend, DownloadOptions, FileMissing, NotFound, fetch, fetch_json
@@ -56,7 +57,7 @@ async def wait(
         run = WaitedRun(what=kind.noun, done_field=_DONE_FIELDS[kind.noun], progress=options.progress)
         ended = await wait_for_end(client, resource, created, run)
     except asyncio.CancelledError:
-        look = command_line(settings, kind.noun, "describe", created["metadata"]["name"])
+        look = command_line(settings, kind.noun, "describe", *as_name(created["metadata"]["name"]))
         say(f"Stopped waiting; the {kind.noun} continues on the server. See how it goes: {look}", err=True)
         raise
     if ended is not None:
@@ -76,7 +77,9 @@ def exit_code(ended: JSONObject | None) -> ExitCode:
 
 def say_where_to_look(settings: Settings, kind: Kind, name: str) -> None:
     """Print the commands that show what has become of a request."""
-    describe, logs = (command_line(settings, kind.noun, verb, name) for verb in ("describe", "logs"))
+    describe, logs = (
+        command_line(settings, kind.noun, verb, *as_name(name)) for verb in ("describe", "logs")
+    )
     click.echo(f"Run `{describe}` or `{logs}` for more details.")
 
 

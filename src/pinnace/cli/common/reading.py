@@ -6,6 +6,7 @@ from typing import Final
 import click
 from msgspec.structs import replace
 
+from pinnace.api.values.shell_words import argument
 from pinnace.api.velero.download_request import DownloadTargetKind
 from pinnace.cli.backend.interface import DownloadOptions, FileMissing, NotFound, Unrecorded, fetch
 from pinnace.cli.backend.open import open_backend
@@ -111,7 +112,7 @@ def logs(ctx: click.Context, noun: str, options: LogsOptions) -> None:
                 text = f'{noun.capitalize()} "{name}" does not exist.'
                 raise PlainError(f"{text} {sentence(more)}" if more else text) from error
             if phase(obj) == "FailedValidation":
-                why = "; ".join(reasons(obj)) or pasteable(f"see `{noun} describe {name}`")
+                why = "; ".join(reasons(obj)) or pasteable(f"see `{noun} describe {argument(name)}`")
                 raise PlainError(f'{noun.capitalize()} "{name}" was refused and has no log: {why}')
             if phase(obj) not in _WITH_LOG:
                 reason = await waits_for(backend, obj)

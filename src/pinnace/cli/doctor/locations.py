@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from pinnace.api.codec import DecodeError, decode
 from pinnace.api.objects import JSONObject, mapping
+from pinnace.api.values.shell_words import argument
 from pinnace.api.velero.storage_location import BackupStorageLocation, SecretKeySelector
 from pinnace.cli.doctor.clocks import read_store_time
 from pinnace.cli.doctor.cloud_credentials import trouble_of
@@ -121,7 +122,7 @@ def _of_server(location: JSONObject, probe: Probe) -> Finding:
     name = location["metadata"]["name"]
     status = mapping(location, "status")
     phase = status.get("phase")
-    remedy = f"mend bucket, credentials or settings (`backup-location describe {name}` shows them)"
+    remedy = f"mend bucket, credentials or settings (`backup-location describe {argument(name)}` shows them)"
     if phase == "Unavailable":
         why = status.get("message") or "its log says why"
         if (trouble := trouble_of(why)) is not None:

@@ -1,10 +1,11 @@
 """Finds schedules that will never run, and those that are late. Pure."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 from pinnace.api.objects import JSONObject, mapping
 from pinnace.api.values.cron import CronError, read_schedule
-from pinnace.api.values.times import parse_time
+from pinnace.api.values.shell_words import argument
+from pinnace.api.values.times import known_time
 from pinnace.cli.doctor.findings import Finding, ok, problem, skipped, warning
 
 CHECK = "schedules"
@@ -28,7 +29,7 @@ def _judge(schedule: JSONObject, locations: list[str], now: datetime) -> list[Fi
     spec, status = mapping(schedule, "spec"), mapping(schedule, "status")
     expression = str(spec.get("schedule") or "")
     namespace, bare = schedule["metadata"]["namespace"], schedule["metadata"]["name"]
-    edit = f"`kubectl -n {namespace} edit schedules.velero.io {bare}`"
+    edit = f"`kubectl -n {namespace} edit schedules.velero.io {argument(bare)}`"
     remedy = f"delete it and create it with another --schedule, or change it: {edit}"
     try:
         cron = read_schedule(expression)
@@ -47,12 +48,11 @@ def _judge(schedule: JSONObject, locations: list[str], now: datetime) -> list[Fi
             )
         ]
     if spec.get("paused"):
-        return [warning(CHECK, f"{name} is paused", f"`schedule unpause {bare}` resumes it")]
-    try:
-        last = parse_time(str(status.get("lastBackup") or ""))
-    except ValueError:
+        return [warning(CHECK, f"{name} is paused", f"`schedule unpause {argument(bare)}` resumes it")]
+    last = known_time(status.get("lastBackup"))
+    if last is None:
         return []  # it has not run yet
-    due = cron.next(last.astimezone(UTC))
+    due = cron.next(last)
     if due is not None and now - due > LATE:
         text = f"{name} last ran at {last:%Y-%m-%d %H:%M} UTC and was due at {due:%Y-%m-%d %H:%M} UTC"
         return [

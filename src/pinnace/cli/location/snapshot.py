@@ -8,6 +8,7 @@ import click
 from pinnace.api.codec import encode
 from pinnace.api.meta import ObjectMeta
 from pinnace.api.objects import text
+from pinnace.api.values.shell_words import argument
 from pinnace.api.velero.snapshot_location import VolumeSnapshotLocation, VolumeSnapshotLocationSpec
 from pinnace.cli.common.get import server_settings
 from pinnace.cli.connect import open_cluster, run_async
@@ -56,8 +57,8 @@ def create(ctx: click.Context, options: SnapshotLocationCreateOptions) -> None:
     if lacks_region(options.provider, options.config):
         complain(
             "WARNING: it has no region, so backups with persistent volumes will be PartiallyFailed. "
-            f"Delete it (`kubectl -n {settings.namespace} delete {RESOURCE.group_resource} {name}`), "
-            "and create it again with --config region=REGION."
+            f"Delete it (`kubectl -n {settings.namespace} delete {RESOURCE.group_resource}"
+            f" {argument(name)}`), and create it again with --config region=REGION."
         )
     if len(alike) > 1:
         complain(

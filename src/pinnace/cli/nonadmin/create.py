@@ -7,6 +7,7 @@ from pinnace.api.meta import LabelSelector
 from pinnace.api.objects import JSONObject
 from pinnace.api.selection.label_choice import label_choice_errors
 from pinnace.api.selection.resource_filters import filter_errors
+from pinnace.api.values.shell_words import argument
 from pinnace.api.velero.storage_location import (
     BackupStorageLocationSpec,
     ObjectStorageLocation,
@@ -95,7 +96,7 @@ def _submit(ctx: click.Context, noun: str, spec: JSONObject, options: RequestOpt
                 return
             await home.client.create(kind.resource, body, home.namespace)
             click.echo(f'Request "{name}" submitted in namespace {home.namespace}.')
-            look = pasteable(f"`nonadmin {noun} describe {name}`")
+            look = pasteable(f"`nonadmin {noun} describe {argument(name)}`")
             click.echo(f"Run {look} to see whether it was accepted.")
             named(name)
 

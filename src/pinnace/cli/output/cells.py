@@ -10,7 +10,7 @@ from pinnace.api.objects import JSONObject, text
 from pinnace.api.selection.selectors import Selector
 from pinnace.api.values.digits import is_digits
 from pinnace.api.values.durations import Duration
-from pinnace.api.values.times import parse_time
+from pinnace.api.values.times import in_zone, known_time, later
 from pinnace.api.velero.foreign_phases import is_foreign
 
 _MOST_DIGITS = 20
@@ -20,7 +20,16 @@ def local_time(text: str | None, absent: str) -> str:
     """`2021-08-11 21:43:26 +0000 UTC` in the local zone, or `absent`."""
     if not text:
         return absent
-    return parse_time(text).astimezone().strftime("%Y-%m-%d %H:%M:%S %z %Z")
+    moment = known_time(text)
+    return text if moment is None else in_zone(moment, None).strftime("%Y-%m-%d %H:%M:%S %z %Z")
+
+
+def relative(text: str | None, now: datetime) -> str:
+    """`29d` or `2h ago` for a time of an object; the text itself if it is not a time, `n/a` without one."""
+    if not text:
+        return "n/a"
+    moment = known_time(text)
+    return text if moment is None else relative_time(moment, now)
 
 
 def relative_time(moment: datetime, now: datetime) -> str:
@@ -41,11 +50,11 @@ def _largest_unit(delta: timedelta) -> str:
 def run_time(obj: JSONObject, now: datetime) -> str:
     """How long the run took, or has taken so far; empty before it began."""
     found = status(obj)
-    started, completed = found.get("startTimestamp"), found.get("completionTimestamp")
-    if not started:
+    completed = found.get("completionTimestamp")
+    started, end = known_time(found.get("startTimestamp")), known_time(completed) if completed else now
+    if started is None or end is None:
         return ""
-    end = parse_time(completed) if completed else now
-    seconds = max(0, int((end - parse_time(started)).total_seconds()))
+    seconds = max(0, int((end - started).total_seconds()))
     hours, minutes = seconds // 3600, seconds // 60 % 60
     text = f"{hours}h{minutes}m" if hours else f"{minutes}m{seconds % 60}s" if minutes else f"{seconds}s"
     return text if completed else f"{text}..."
@@ -54,22 +63,24 @@ def run_time(obj: JSONObject, now: datetime) -> str:
 def age(obj: JSONObject, now: datetime) -> str:
     """The time since the object was created, or since its run began; empty if neither is known."""
     moment = obj["metadata"].get("creationTimestamp") or status(obj).get("startTimestamp")
-    return _largest_unit(max(timedelta(0), now - parse_time(moment))) if moment else ""
+    if (known := known_time(moment)) is None:
+        return ""
+    return _largest_unit(max(timedelta(0), now - known))
 
 
 def expires(backup: JSONObject, now: datetime) -> str:
     """The EXPIRES cell: the stored expiration, else creation + ttl, else `n/a`."""
     expiration = status(backup).get("expiration")
     if expiration:
-        return relative_time(parse_time(expiration), now)
+        return relative(expiration, now)
     try:
-        ttl = Duration.parse(spec(backup).get("ttl") or "0s").total_seconds()
+        ttl = Duration.parse(spec(backup).get("ttl") or "0s")
     except ValueError:
         return "n/a"
-    created = backup["metadata"].get("creationTimestamp")
-    if ttl <= 0 or not created:
+    created = known_time(backup["metadata"].get("creationTimestamp"))
+    if ttl <= Duration() or created is None:
         return "n/a"
-    return relative_time(parse_time(created) + timedelta(seconds=ttl), now)
+    return relative_time(later(created, ttl.to_timedelta()), now)
 
 
 def duration(text: str | None) -> str:

@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Protocol
 
 from pinnace.api.objects import JSONObject
-from pinnace.api.values.times import parse_time, utcnow
+from pinnace.api.values.times import utcnow
 from pinnace.cli.output import cells
 
 
@@ -37,7 +37,7 @@ def summary_of(obj: JSONObject, kind: Named, *more: str, clock: Callable[[], dat
         facts.append(str(spec["schedule"]))
     started = status.get("startTimestamp")
     if started:
-        facts.append(cells.relative_time(parse_time(started), clock()))
+        facts.append(cells.relative(started, clock()))
     snapshots = status.get("volumeSnapshotsCompleted")
     if isinstance(snapshots, int) and snapshots:
         facts.append(counted(snapshots, "volume snapshot"))

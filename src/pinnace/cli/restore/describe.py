@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pinnace.api.objects import JSONObject
+from pinnace.api.values.shell_words import as_name
 from pinnace.cli.common.describing import View
 from pinnace.cli.output import cells, later, parts, volume_infos
 from pinnace.cli.output.findings import result_block
@@ -37,7 +38,9 @@ def describe_restore(restore: JSONObject, facts: RestoreFacts, view: View) -> st
     spec, status = cells.spec(restore), cells.status(restore)
     parts.metadata(sheet, restore)
     sheet.line()
-    parts.phase(sheet, restore, f"'{view.command_line('restore', 'logs', restore['metadata']['name'])}'")
+    parts.phase(
+        sheet, restore, f"'{view.command_line('restore', 'logs', *as_name(restore['metadata']['name']))}'"
+    )
     parts.waits_for(sheet, facts.waits_for)
     progress = status.get("progress")
     if progress:

@@ -19,6 +19,7 @@ from pinnace.api import labels
 from pinnace.api.codec import DecodeError, decode
 from pinnace.api.nonadmin.names import tenant_of
 from pinnace.api.objects import JSONObject
+from pinnace.api.values.times import later
 from pinnace.api.velero.backup import Backup, BackupPhase
 from pinnace.api.velero.delete_request import DeleteBackupRequest, DeleteBackupRequestPhase
 from pinnace.api.velero.storage_location import BackupStorageLocation, BackupStorageLocationAccessMode
@@ -130,7 +131,7 @@ class BackupDeletionReconciler:
                 continue
             created = request.metadata.creation_timestamp
             processed = request.status.phase == DeleteBackupRequestPhase.PROCESSED
-            if processed and created is not None and created + KEPT <= self._scope.clock():
+            if processed and created is not None and later(created, KEPT) <= self._scope.clock():
                 await delete_if_there(self._scope.client, DELETE_BACKUP_REQUESTS, Key.of(obj))
 
     async def _process(self, request: DeleteBackupRequest) -> None:

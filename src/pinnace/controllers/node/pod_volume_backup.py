@@ -14,7 +14,7 @@ from pinnace.api.codec import DecodeError, decode
 from pinnace.api.objects import JSONObject
 from pinnace.api.pod_hooks import is_ended
 from pinnace.api.values.digits import is_digits
-from pinnace.api.values.times import parse_time
+from pinnace.api.values.times import known_time
 from pinnace.api.velero.pod_volume import RESTIC, PodVolumeBackup
 from pinnace.api.velero.transfers import TransferPhase
 from pinnace.controllers.node.holding import was_begun_before
@@ -136,9 +136,9 @@ class PodVolumeBackupWork:
         metrics.backup_dequeued()
         if pod_volume is None or status is None or status["phase"] != TransferPhase.COMPLETED:
             return
-        started = pod_volume.status.start_timestamp
-        if started is not None:
-            seconds = int((parse_time(status["completionTimestamp"]) - started).total_seconds())
+        started, completed = pod_volume.status.start_timestamp, known_time(status["completionTimestamp"])
+        if started is not None and completed is not None:
+            seconds = max(0, int((completed - started).total_seconds()))
             name = f"{pod_volume.metadata.namespace}/{backup_name(pod_volume)}"
             metrics.restic_operation("backup", name, pod_volume.metadata.name, seconds)
 

@@ -19,7 +19,7 @@ from typing import Final, Generic, Protocol, TypeVar
 
 from pinnace.aio.racing import unless_stopped
 from pinnace.api.codec import DecodeError, decode, encode
-from pinnace.api.objects import JSONObject
+from pinnace.api.objects import JSONObject, text
 from pinnace.api.values.times import format_time
 from pinnace.api.velero.data_movement import DataDownload, DataUpload
 from pinnace.api.velero.pod_volume import PodVolumeBackup, PodVolumeRestore
@@ -59,6 +59,9 @@ TOO_OFTEN_MESSAGE: Final = (
     " and the memory limit of the pods of the DaemonSet node-agent"
 )
 DELETED_MESSAGE: Final = "it was deleted"
+
+_RESULTS: Final = ("message", "snapshotID", "completionTimestamp", "progress")
+"""The fields of a status that only the end of the work, or a report of it, may write."""
 
 INTERRUPTED_SECONDS: Final = 4.0
 """The limit for storing that the work was interrupted; a stop must not take long."""
@@ -271,6 +274,7 @@ class PodVolumeReconciler(Generic[PodVolumeT]):
         """The object as stored; None if it was changed or deleted meanwhile."""
         metadata, status = obj["metadata"], obj.get("status") or {}
         uid = metadata["uid"]
+        has_begun, began = phase_of(obj) == TransferPhase.IN_PROGRESS, text(status, "startTimestamp")
         patch = {
             "metadata": {
                 "resourceVersion": metadata["resourceVersion"],
@@ -279,9 +283,9 @@ class PodVolumeReconciler(Generic[PodVolumeT]):
             "status": {
                 "phase": str(TransferPhase.IN_PROGRESS),
                 # Of the first attempt: the time of the whole counts.
-                "startTimestamp": status.get("startTimestamp") or format_time(self._scope.clock()),
-                # It says what the object waited for; a message of a Completed object is a warning.
-                **({"message": None} if status.get("message") else {}),
+                "startTimestamp": (began if has_begun else "") or format_time(self._scope.clock()),
+                # A message says what the object waited for, and anything else is nobody's result.
+                **{name: None for name in _RESULTS if status.get(name)},
             },
         }
         # Noted before the request: if the answer is lost, the next pass finds the object InProgress.

@@ -4,10 +4,17 @@
         └──────another needs one of them─> waits, without a worker, until its key is queued again
 
 The entries of one party (the administrator, each tenant) start in the order of their creation, and parties
-take turns: each entry gets a round, and a party gets at most one in each. An entry that waits blocks all
-later ones that need one of its namespaces. So no entry is overtaken for ever, and a party with thousands of
-entries delays those of another party by one. The queue is in memory only: a waiting object gets its position
-again from the next server, which first settles what was running. (docs/adr/042)
+take turns: each entry gets a round, and a party gets at most one in each. A party with thousands of entries
+delays those of another party by one.
+
+An entry that waits is overtaken by later ones of other namespaces as long as it could not start anyway:
+while one that began before it came, or that is before it in the order, still runs or waits. From then on
+it blocks all later ones that need one of its namespaces, and only those that have overtaken it run before
+it. So a long run makes no other wait but those of its own namespaces, however many namespaces the one behind
+it needs, and no entry is overtaken for ever.
+
+The queue is in memory only: a waiting object gets its position again from the next server, which first
+settles what was running. (docs/adr/042, 079)
 """
 
 import itertools
@@ -95,6 +102,7 @@ class _Entry:
     created: tuple[datetime, int]
     round: int
     runs: bool = False
+    started: int = 0
     waits_for: Key | None = None
 
     @property
@@ -117,7 +125,7 @@ class NamespaceQueue:
         self._wake = wake
         self._party_of = party_of
         self._entries: dict[Key, _Entry] = {}
-        self._arrivals = itertools.count()
+        self._events = itertools.count()
         self._round = 0
 
     def try_start(self, key: Key, run: Backup | Restore, targets: Targets) -> bool:
@@ -129,7 +137,7 @@ class NamespaceQueue:
         entry = self._enter(key, run, targets, former)
         blocker = self._blocker(entry)
         if blocker is None:
-            entry.runs = True
+            entry.runs, entry.started = True, next(self._events)
             self._round = max(self._round, entry.round)
         else:
             entry.waits_for = blocker.key
@@ -146,7 +154,7 @@ class NamespaceQueue:
     def _enter(self, key: Key, run: Backup | Restore, targets: Targets, former: _Entry | None) -> _Entry:
         """The entry of an object as it is now, with the rounds of its party in the order of creation."""
         party = former.party if former else self._party_of(key)
-        arrival = former.created[1] if former else next(self._arrivals)
+        arrival = former.created[1] if former else next(self._events)
         entry = _Entry(
             key=key,
             targets=targets,
@@ -177,15 +185,25 @@ class NamespaceQueue:
         return [(entry.key, blocker.key) for entry, blocker in blockers if blocker is not None]
 
     def _blocker(self, entry: _Entry) -> _Entry | None:
-        """The entry to wait for: one that runs, else the oldest that waits; None if this one may start."""
+        """The entry to wait for: one that runs, else the oldest whose turn it is; None if this may start."""
         blocking = [
             other
             for other in self._entries.values()
             if other.key != entry.key
             and (other.runs or other.order < entry.order)
             and other.targets.overlaps(entry.targets)
+            and (other.runs or not self._is_held(other))
         ]
         return min(blocking, key=lambda other: (not other.runs, other.order), default=None)
+
+    def _is_held(self, entry: _Entry) -> bool:
+        """Whether an entry that waits could not start, even if none had overtaken it."""
+        return any(
+            other.targets.overlaps(entry.targets)
+            for other in self._entries.values()
+            if other.key != entry.key
+            and (other.order < entry.order or (other.runs and other.started < entry.created[1]))
+        )
 
     def _wake_unblocked(self) -> None:
         for entry in list(self._entries.values()):

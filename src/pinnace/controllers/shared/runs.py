@@ -198,7 +198,9 @@ class RunReconciler(Generic[RunT]):
                     await self._refuse(key, obj, error)
                     return False
                 findings = check_spec(self._resource.kind, obj)
-                plan = refused(_begun(await self._work.plan(run, findings.warnings)), findings.errors)
+                plan = refused(
+                    _begun(await self._work.plan(_without_results(run), findings.warnings)), findings.errors
+                )
                 if plan.execute is not None and self._is_stopping():
                     # It may have waited long for a worker. This server would only interrupt it: the next one
                     # begins it.
@@ -314,6 +316,11 @@ class _Ended(Generic[RunT]):
     def is_end_of(self, obj: JSONObject) -> bool:
         """Whether the object is the one that was worked on, and does not show its end yet."""
         return is_in_progress(obj) and text(obj, "metadata", "uid") == self.begun.metadata.uid
+
+
+def _without_results(run: RunT) -> RunT:
+    """The object as its author wrote it: what a status says before a run is nobody's result."""
+    return msgspec.structs.replace(run, status=type(run.status)())
 
 
 def _begun(plan: Plan[RunT]) -> Plan[RunT]:

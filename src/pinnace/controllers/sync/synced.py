@@ -72,8 +72,8 @@ def is_due(last_synced: datetime | None, period: Duration | None, now: datetime)
     """Whether a location is synced now."""
     if period is None:
         return False
-    # As a difference: a period of centuries, added to a date, would leave the calendar.
-    return last_synced is None or now - last_synced >= period.to_timedelta()
+    # A last time in the future is nobody's: it must not end all syncs.
+    return last_synced is None or abs(now - last_synced) >= period.to_timedelta()
 
 
 def in_order(locations: Iterable[BackupStorageLocation], default: str) -> Sequence[BackupStorageLocation]:

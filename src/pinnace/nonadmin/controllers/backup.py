@@ -6,6 +6,7 @@ from typing import Final
 from pinnace.api.nonadmin.names import Origin
 from pinnace.kube.resources import (
     BACKUPS,
+    DATA_UPLOADS,
     DELETE_BACKUP_REQUESTS,
     POD_VOLUME_BACKUPS,
 )
@@ -31,6 +32,7 @@ def controller(parts: Parts) -> Controller:
     parts.watch(made, DELETE_BACKUP_REQUESTS, own)
     owners = owner_keys("Backup", parts.informers[BACKUPS].get, Origin.BACKUP)
     parts.watch(made, POD_VOLUME_BACKUPS, owners)
+    parts.watch(made, DATA_UPLOADS, owners)
     parts.watch(made, NON_ADMIN_LOCATIONS, waiting_for(parts.context.lookups.backups_on))
     parts.watch_queue(BACKUPS, parts.context.backups)
     limit = attrgetter("max_unfinished_backups")

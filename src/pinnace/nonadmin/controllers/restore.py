@@ -5,6 +5,7 @@ from typing import Final
 
 from pinnace.api.nonadmin.names import Origin
 from pinnace.kube.resources import (
+    DATA_DOWNLOADS,
     POD_VOLUME_RESTORES,
     RESTORES,
 )
@@ -29,6 +30,7 @@ def controller(parts: Parts) -> Controller:
     parts.watch(made, RESTORES, own)
     owners = owner_keys("Restore", parts.informers[RESTORES].get, Origin.RESTORE)
     parts.watch(made, POD_VOLUME_RESTORES, owners)
+    parts.watch(made, DATA_DOWNLOADS, owners)
     parts.watch(made, NON_ADMIN_BACKUPS, waiting_for(parts.context.lookups.restores_of))
     parts.watch_queue(RESTORES, parts.context.restores)
     limit = attrgetter("max_unfinished_restores")

@@ -84,7 +84,7 @@ class BackupFacts:
         backup_location: the BackupStorageLocation that holds that Backup.
         delete_requests: DeleteBackupRequests of that Backup.
         restores: NonAdminRestores of its namespace that name the request.
-        pod_volumes: PodVolumeBackups of that Backup.
+        pod_volumes, uploads: PodVolumeBackups and DataUploads of that Backup.
         position: of that Backup in the queue.
         unfinished: the number of other Backups of the namespace that are not served yet.
         namespace_uid: of the request's namespace, where it is needed; empty if there is none.
@@ -101,6 +101,7 @@ class BackupFacts:
     delete_requests: Sequence[JSONObject] = ()
     restores: Sequence[JSONObject] = ()
     pod_volumes: Sequence[JSONObject] = ()
+    uploads: Sequence[JSONObject] = ()
     position: int = 0
     unfinished: int = 0
     namespace_uid: str = ""
@@ -300,5 +301,5 @@ class _BackupFlow(RequestFlow):
     def _mirrored(self, status: JSONObject) -> JSONObject:
         if self._facts.backup is None:
             return status
-        shown = mirror.with_backup(status, self._facts.backup, self._facts.pod_volumes)
+        shown = mirror.with_backup(status, self._facts.backup, self._facts.pod_volumes, self._facts.uploads)
         return mirror.with_queue_position(shown, self._facts.position, self._status)

@@ -59,7 +59,7 @@ class RestoreFacts:
         non_admin_backup: the NonAdminBackup that the request names.
         backup, backup_location: the Backup of that NonAdminBackup, and the location that holds it.
         restore: the Restore with its unique id.
-        pod_volumes: PodVolumeRestores of that Restore.
+        pod_volumes, downloads: PodVolumeRestores and DataDownloads of that Restore.
         position: of that Restore in the queue.
         unfinished: how many other Restores of the namespace are not served yet.
         ambiguous: why the Restore could not be told; nothing is done then.
@@ -74,6 +74,7 @@ class RestoreFacts:
     backup_location: JSONObject | None = None
     restore: JSONObject | None = None
     pod_volumes: Sequence[JSONObject] = ()
+    downloads: Sequence[JSONObject] = ()
     position: int = 0
     unfinished: int = 0
     ambiguous: str = ""
@@ -188,6 +189,6 @@ class _RestoreFlow(RequestFlow):
             type="Queued", holds=True, reason="RestoreScheduled", message="Created Velero Restore object"
         )
         status = with_condition(status, queued, self._facts.now)
-        status = mirror.with_restore(status, restore, self._facts.pod_volumes)
+        status = mirror.with_restore(status, restore, self._facts.pod_volumes, self._facts.downloads)
         status = mirror.with_queue_position(status, self._facts.position, self._status)
         return self._write(status) or DONE

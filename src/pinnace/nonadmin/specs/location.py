@@ -94,6 +94,8 @@ def secret_problem(non_admin_location: JSONObject, secret: JSONObject | None, se
 def _period_problem(spec: JSONObject, settings: AdminSettings) -> str:
     given = text(spec, "backupSyncPeriod") or text(settings.location, "backupSyncPeriod")
     period = Duration.parse(given) if given else settings.velero_sync_period
+    if period < Duration():
+        return f"{_PREFIX}.backupSyncPeriod can not be negative"
     if settings.sync_period and period >= settings.sync_period:
         return (
             f"NABSL spec.backupStorageLocationSpec.backupSyncPeriod ({period}) can not be greater or equal "

@@ -220,13 +220,13 @@ class ServerMetrics:
 
     def csi_snapshots(self, schedule: str, backup: str, *, attempted: int, completed: int) -> None:
         """Count the CSI snapshots of one backup, if it took any; the difference failed."""
-        if not attempted:
+        if attempted <= 0:
             return
         failed = max(0, attempted - completed)
         if (schedule, backup) not in self._csi_backups:
             self._csi_backups.append((schedule, backup))
         for counter, amount in zip(self._csi.values(), (attempted, completed, failed), strict=True):
-            counter.labels(schedule, backup).inc(amount)
+            counter.labels(schedule, backup).inc(max(0, amount))
         if len(self._csi_backups) > KEPT_BACKUPS:
             oldest = self._csi_backups.popleft()
             for counter in self._csi.values():
@@ -309,7 +309,8 @@ class ServerMetrics:
         return series
 
     def _count(self, schedule: str, name: str, amount: int = 1) -> None:
-        self._series(schedule)[name].inc(amount)
+        # Anybody may have written the status that the amount is from, and a counter refuses to fall.
+        self._series(schedule)[name].inc(max(0, amount))
 
     def _count_outcome(self, schedule: str, outcomes: dict[str, str], phase: str) -> None:
         name = outcomes.get(phase)

@@ -6,7 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pinnace.api.values.times import format_time, parse_time, utcnow
+from pinnace.api.values.times import (
+    EARLIEST,
+    LATEST,
+    format_time,
+    in_zone,
+    known_time,
+    later,
+    parse_time,
+    utcnow,
+)
 
 
 def test_written_in_utc_without_fractions() -> None:
@@ -44,3 +53,46 @@ def test_reading_inverts_writing(moment: datetime) -> None:
 
 def test_now_is_aware() -> None:
     assert utcnow().tzinfo is UTC
+
+
+ODD = {
+    "9999-12-31T23:59:59-12:00": LATEST,
+    "0001-01-01T00:00:00+14:00": EARLIEST,
+    "0000-01-01T00:00:00Z": EARLIEST,
+    "0000-02-29T23:59:59.9+14:00": EARLIEST,
+}
+
+
+@pytest.mark.found("Z1", "Z2")
+@pytest.mark.parametrize("text", ODD)
+def test_a_date_outside_the_calendar_is_at_its_end(text: str) -> None:
+    assert parse_time(text) == known_time(text) == ODD[text]
+    assert parse_time(format_time(parse_time(text))) == ODD[text]
+
+
+@pytest.mark.found("Z1")
+@pytest.mark.parametrize("hours", [-12, 14])
+def test_a_date_is_written_within_the_calendar(hours: int) -> None:
+    zone = timezone(timedelta(hours=hours))
+    for moment in (datetime.min, datetime.max):
+        written = format_time(moment.replace(tzinfo=zone))
+        assert EARLIEST <= parse_time(written) <= LATEST
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["0000-13-01T00:00:00Z", "2021-08-11t21:43:26z", "2021-08-11T21:43:26+99:99", "soon", "", None, 5, {}],
+)
+def test_anything_else_is_no_known_time(text: object) -> None:
+    assert known_time(text) is None
+
+
+@pytest.mark.found("Z1")
+def test_periods_and_zones_end_with_the_calendar() -> None:
+    century = timedelta(days=36_500)
+    assert (later(LATEST, century), later(EARLIEST, -century)) == (LATEST, EARLIEST)
+    assert later(EARLIEST, century) == EARLIEST + century
+    for moment in (EARLIEST, LATEST):
+        for hours in (-12, 0, 14):
+            shown = in_zone(moment, timezone(timedelta(hours=hours)))
+            assert abs(moment - shown) <= timedelta(days=2)

@@ -176,3 +176,28 @@ async def test_the_census_counts_what_there_is(world: World) -> None:
         "restore_total": 2,
         "backup_last_successful_timestamp": T.timestamp(),
     }
+
+
+@pytest.mark.found("Z5")
+def test_numbers_that_nobody_counted_break_no_metric(work: tuple[BackupWork, ServerMetrics]) -> None:
+    controller, metrics = work
+    run = backup(BackupPhase.COMPLETED, attempted=-4, completed=-5)
+    run.status.csi_volume_snapshots_attempted = run.status.csi_volume_snapshots_completed = -1
+    run.status.errors = -5
+    run.status.completion_timestamp = T - timedelta(days=365)
+    controller.ended(run)
+    assert moved(metrics, "s")["backup_success_total"] == 1
+    metrics.csi_snapshots("s", "b", attempted=1, completed=-1)
+
+
+@pytest.mark.found("Z1")
+def test_a_date_of_one_backup_does_not_hide_the_successes_of_others() -> None:
+    def completed(name: str, date: str) -> JSONObject:
+        metadata = {"name": name, "labels": {SCHEDULE_NAME: name}}
+        return {"metadata": metadata, "status": {"phase": "Completed", "completionTimestamp": date}}
+
+    odd = ["0000-01-01T00:00:00Z", "2021-08-11t21:43:26z", "2021-08-11T21:43:26+99:99"]
+    found = last_successes(
+        [*(completed(date, date) for date in odd), completed("good", "2021-08-11T21:43:26Z")]
+    )
+    assert found["good"] == T

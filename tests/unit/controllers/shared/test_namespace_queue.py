@@ -99,18 +99,49 @@ def test_a_waiting_restore_is_woken_when_its_namespaces_are_free(caplog: pytest.
     assert recorded.leave("unknown") == []
 
 
-def test_a_waiting_restore_is_not_overtaken() -> None:
+@pytest.mark.found("Z3")
+def test_a_restore_that_waits_for_a_long_one_keeps_no_other_namespace_waiting() -> None:
+    recorded = RecordedQueue()
+    assert recorded.begin("long", restore("a"))
+    assert not recorded.begin("all", restore("*", minute=1))
+    for number in range(50):
+        assert recorded.begin(f"b{number}", restore("b", minute=2 + number))
+        assert not recorded.begin("same", restore("a", "b", minute=2 + number))
+        recorded.leave(f"b{number}")
+        recorded.leave("same")
+
+
+@pytest.mark.found("Z3")
+def test_a_restore_is_not_overtaken_once_only_those_that_overtook_it_run() -> None:
     """Without that, restores into one namespace could keep one into all of them waiting for ever."""
     recorded = RecordedQueue()
     assert recorded.begin("r1", restore("a"))
     assert not recorded.begin("all", restore("*", minute=1))
-    assert not recorded.begin("r2", restore("b", minute=2))
-    assert not recorded.begin("r3", restore("c", minute=3))
+    assert recorded.begin("r2", restore("b", minute=2))
+    assert not recorded.begin("some", restore("a", "c", minute=3))
 
-    assert recorded.leave("r1") == ["all"]
-    assert not recorded.begin("r2", restore("b", minute=2))  # looked at again before the elder was
+    assert recorded.leave("r1") == []  # r2 still runs
+    assert not recorded.begin("r3", restore("c", minute=4))
+    assert not recorded.begin("r4", restore("b", minute=5))
+    assert recorded.leave("r2") == ["all"]
+    assert not recorded.begin("r3", restore("c", minute=4))  # looked at again before the elder was
     assert recorded.begin("all", restore("*", minute=1))
-    assert recorded.leave("all") == ["r2", "r3"]
+    assert recorded.leave("all") == ["some", "r4"]
+
+
+@pytest.mark.found("Z3")
+def test_endless_restores_of_other_namespaces_do_not_starve_one_of_all() -> None:
+    recorded = RecordedQueue()
+    assert recorded.begin("r0", restore("a"))
+    assert not recorded.begin("all", restore("*", minute=1))
+    for number in range(1, 20):
+        began = recorded.begin(f"r{number}", restore("ab"[number % 2], minute=1 + number))
+        assert began == (number == 1)  # b overtakes while r0 runs, nothing after that
+        if number == 2:
+            recorded.leave("r0")
+        if number == 4:
+            assert recorded.leave("r1") == ["all"]
+    assert recorded.begin("all", restore("*", minute=1))
 
 
 def test_the_older_restore_starts_first_even_if_it_is_seen_later() -> None:
@@ -126,7 +157,9 @@ def test_removing_a_waiting_restore_wakes_those_it_blocked() -> None:
     recorded = RecordedQueue()
     assert recorded.begin("r1", restore("a"))
     assert not recorded.begin("deleted", restore("a", "b", minute=1))
-    assert not recorded.begin("r3", restore("b", minute=2))
+    assert recorded.begin("overtaker", restore("b", minute=2))
+    assert recorded.leave("r1") == []
+    assert not recorded.begin("r3", restore("a", minute=3))
     assert recorded.leave("deleted") == ["r3"]
 
 
@@ -134,7 +167,9 @@ def test_an_edited_restore_takes_and_frees_what_it_says_now() -> None:
     recorded = RecordedQueue()
     assert recorded.begin("r1", restore("a"))
     assert not recorded.begin("r2", restore("a", "b", minute=1))
-    assert not recorded.begin("r3", restore("b", minute=2))
+    assert recorded.begin("overtaker", restore("b", minute=2))
+    assert recorded.leave("r1") == []
+    assert not recorded.begin("r3", restore("a", minute=3))
     assert recorded.begin("r2", restore("c", minute=1))
     assert recorded.woken == ["r3"]
 
@@ -309,14 +344,19 @@ async def test_a_deleted_waiting_restore_blocks_no_other(restores: Restores) -> 
     restores.add("r1", "a")
     restores.add("r2", "a", "b")
     await restores.runs("r1")
-    restores.add("r3", "b")
-    await restores.runs("r1")
+    restores.add("overtaker", "b")
+    await restores.runs("r1", "overtaker")
+    restores.running["r1"].set()
+    await restores.runs("overtaker")
+    restores.add("r3", "a")
+    await restores.runs("overtaker")
+    assert restores.phase("r3") == "None"
 
     del restores.world.cluster.objects["restores", "r2"]
     restores.queue.add(key("r2"))
 
-    await restores.runs("r1", "r3")
-    assert (restores.phase("r1"), restores.phase("r3")) == ("InProgress", "InProgress")
+    await restores.runs("overtaker", "r3")
+    assert (restores.phase("overtaker"), restores.phase("r3")) == ("InProgress", "InProgress")
     assert "r2" not in restores.running
 
 

@@ -122,6 +122,25 @@ async def test_a_new_object_is_taken_to_its_terminal_phase(
     assert scene.running == set()
 
 
+@pytest.mark.found("Z1", "Z5")
+async def test_what_a_status_says_before_the_run_is_nobodys_result(scene: Scene) -> None:
+    lies = {
+        "csiVolumeSnapshotsAttempted": -1,
+        "volumeSnapshotsAttempted": 4,
+        "failureReason": "old",
+        "errors": -5,
+        "warnings": 9,
+        "validationErrors": ["old"],
+        "progress": {"totalItems": -3},
+        "startTimestamp": "9999-12-31T23:59:59-12:00",
+        "completionTimestamp": "0000-01-01T00:00:00Z",
+        "hookStatus": {"hooksAttempted": 7},
+    }
+    scene.world.cluster.add("backups", "b1", spec={}, status=lies)
+    await scene.reconcile()
+    assert scene.status == {"phase": "Completed", "startTimestamp": "2021-08-11T21:43:26Z"}
+
+
 @pytest.mark.spec("BEY-045")
 @pytest.mark.parametrize("phase", ["Queued", "ReadyToStart"])
 async def test_an_object_that_a_former_server_left_queued_is_taken(scene: Scene, phase: str) -> None:

@@ -5,7 +5,7 @@ import contextlib
 import pytest
 
 from pinnace.api.objects import JSONObject
-from pinnace.kube.resources import POD_VOLUME_BACKUPS
+from pinnace.kube.resources import DATA_UPLOADS, POD_VOLUME_BACKUPS
 from pinnace.nonadmin.flows.backup import NOTHING_TO_SYNC, PERMANENT_DELETE, PLAIN_DELETE, REMOVED
 from pinnace.nonadmin.objects import NON_ADMIN_BACKUPS, NON_ADMIN_RESTORES
 from pinnace.runtime.controller import DONE
@@ -194,6 +194,26 @@ async def test_progress_is_mirrored(service: Service) -> None:
         assert non_admin_backup(service)["status"]["veleroBackup"]["status"] == status
         assert non_admin_backup(service)["status"]["queueInfo"]["estimatedQueuePosition"] == position
     assert non_admin_backup(service)["status"]["fileSystemPodVolumeBackups"] == {"total": 1, "completed": 1}
+
+
+@pytest.mark.found("K-F6")
+async def test_moved_volumes_are_counted_by_their_phase(service: Service) -> None:
+    name = (await made(service))["metadata"]["name"]
+    phases = ["", "New", "Accepted", "Prepared", "InProgress", "Canceling", "Canceled", "Failed", "Completed"]
+    for number, phase in enumerate([*phases, "Completed", "ofLater"]):
+        metadata = {"labels": {"velero.io/backup-name": name}}
+        service.cluster.add(DATA_UPLOADS, SERVER, f"up-{number}", metadata=metadata, status={"phase": phase})
+    service.cluster.add(
+        DATA_UPLOADS, SERVER, "other", metadata={"labels": {"velero.io/backup-name": "another"}}
+    )
+    service.cluster.change(BACKUPS, SERVER, name, status={"phase": "InProgress"})
+    await service.look(NON_ADMIN_BACKUPS, "shop", "nightly")
+    counted = ("new", "accepted", "prepared", "inProgress", "canceling", "canceled", "failed")
+    assert non_admin_backup(service)["status"]["dataMoverDataUploads"] == {
+        **dict.fromkeys(counted, 1),
+        "completed": 2,
+        "total": 11,
+    }
 
 
 async def test_a_new_request_takes_four_writes(service: Service) -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from pinnace.api.objects import JSONObject
-from pinnace.kube.resources import POD_VOLUME_RESTORES
+from pinnace.kube.resources import DATA_DOWNLOADS, POD_VOLUME_RESTORES
 from pinnace.nonadmin.flows.restore import REMOVED
 from pinnace.nonadmin.objects import NON_ADMIN_BACKUPS, NON_ADMIN_RESTORES
 from pinnace.runtime.controller import DONE
@@ -50,9 +50,17 @@ async def test_a_restore_is_created_mirrored_and_completed(service: Service) -> 
         metadata={"labels": {"velero.io/restore-name": name}},
         status={"phase": "Completed"},
     )
+    service.cluster.add(
+        DATA_DOWNLOADS,
+        SERVER,
+        "down",
+        metadata={"labels": {"velero.io/restore-name": name}},
+        status={"phase": "Prepared"},
+    )
     status = finished("Completed", service.cluster.clock())
     service.cluster.change(RESTORES, SERVER, name, status=status)
     await service.look(NON_ADMIN_RESTORES, "shop", "back")
+    assert non_admin_restore(service)["status"]["dataMoverDataDownloads"] == {"total": 1, "prepared": 1}
     assert non_admin_restore(service)["status"]["veleroRestore"]["status"] == status
     assert non_admin_restore(service)["status"]["fileSystemPodVolumeRestores"] == {"total": 1, "completed": 1}
     assert non_admin_restore(service)["status"]["queueInfo"] == {"estimatedQueuePosition": 0}

@@ -417,6 +417,7 @@ def test_a_location_is_refused_with_the_reason_or_valid() -> None:
     assert located(backupSyncPeriod="1m59s") == ""
     assert located(AdminSettings(velero_sync_period=Duration.minutes(2))) == TOO_LONG.format("2m0s")
     assert located(AdminSettings(sync_period=Duration()), backupSyncPeriod="9h") == ""
+    assert located(AdminSettings(), backupSyncPeriod="-1s").endswith(".backupSyncPeriod can not be negative")
 
 
 @pytest.mark.spec("NAC-018")
