@@ -9,6 +9,7 @@ from pinnace.api.meta import ConfigReference, ObjectMeta, OwnerReference
 from pinnace.api.objects import JSONObject
 from pinnace.api.selection.resource_filters import filter_errors
 from pinnace.api.selection.validation import namespace_list_errors
+from pinnace.api.values.default_names import stamped_name
 from pinnace.api.values.durations import Duration
 from pinnace.api.velero.backup import Backup, BackupSpec, BackupUploader
 from pinnace.cli.common.options import BackupContentOptions, BackupSpecOptions, ObjectFilterOptions
@@ -115,11 +116,6 @@ def check_selectors(options: ObjectFilterOptions) -> None:
     """Raise InvalidInput if both kinds of label selectors are given."""
     if options.selector is not None and options.or_selector:
         raise InvalidInput("either a 'selector' or an 'or-selector' can be specified, but not both")
-
-
-def stamped_name(base: str, now: datetime) -> str:
-    """`<base>-<YYYYMMDDhhmmss>` in local time."""
-    return f"{base}-{now.astimezone():%Y%m%d%H%M%S}"
 
 
 def ordered_resources(text: str) -> dict[str, str]:

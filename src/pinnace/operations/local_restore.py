@@ -4,7 +4,8 @@ The command line (`pinnace --location`) and the Python API call this. Nothing is
 told to `LocalRun.observer`.
 """
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 
 import msgspec
@@ -32,26 +33,73 @@ from pinnace.restore.request import RestoreOptions
 from pinnace.restore.selection.validation import validate_and_complete
 from pinnace.storage.backup_files import encode_metadata
 from pinnace.storage.backup_store import BackupStore
-from pinnace.storage.errors import ObjectNotFound, StorageError, UnreadableObject
+from pinnace.storage.errors import NameInUse, ObjectNotFound, StorageError, UnreadableObject
 from pinnace.storage.location_url import location_title
+from pinnace.storage.writer_claim import WriterClaim
 
 
 async def make_restore(
-    run: LocalRun, restore: Restore, *, modifiers: ResourceModifiers | None = None
+    run: LocalRun,
+    restore: Restore,
+    *,
+    modifiers: ResourceModifiers | None = None,
+    other_names: Iterable[str] = (),
 ) -> tuple[Restore, bool]:
     """Restore from a backup; return the finished Restore, and whether it was recorded in the location.
 
+    The name is claimed in the location first, so that of two restores of one name at once one is refused.
+
     Args:
         modifiers: instead of those that the Restore names.
+        other_names: the names to try if the restore's own is taken, where nobody chose it.
 
     Raises:
         InvalidRun: it cannot be made as asked; NameTaken if there is one of that name. Nothing was done.
         KubeError, StorageError: the cluster or the location could not be used; nothing was done.
+        ClaimLost: this process stood still, and another one took the name over; the restore was cancelled.
     """
     check_metadata(restore)
-    name = restore.metadata.name
-    if name in await run.store.list_restores():
+    names = [restore.metadata.name, *other_names]
+    for name in names:
+        renamed = msgspec.structs.replace(
+            restore, metadata=msgspec.structs.replace(restore.metadata, name=name)
+        )
+        try:
+            async with _claimed(run, name, is_chosen=len(names) == 1) as claim:
+                work = _make_restore(run, renamed, modifiers, claim)
+                return await (work if claim is None else claim.hold(work))
+        except NameTaken:
+            if name == names[-1]:
+                raise
+    raise AssertionError("the last name is used or refused")
+
+
+@asynccontextmanager
+async def _claimed(run: LocalRun, name: str, *, is_chosen: bool) -> AsyncIterator[WriterClaim | None]:
+    """Claim a name that is free; yields None where the location refuses the claim. Raises NameTaken."""
+    if await run.store.has_restore(name):
         raise NameTaken(await _why_taken(run.store, name))
+    async with AsyncExitStack() as stack:
+        claim = None
+        try:
+            claim = await stack.enter_async_context(run.store.claim_of_restore(name, takes_over=is_chosen))
+        except NameInUse as error:
+            raise NameTaken(str(error)) from error
+        except StorageError as error:
+            title = location_title(run.location)
+            run.observer.warn(
+                f"the name of the restore could not be claimed in {title}: {error}; another restore of this"
+                f" name, {name}, at the same time would not be noticed"
+            )
+        # Another process may have finished one between the first look and the claim.
+        if claim is not None and await run.store.has_restore(name):
+            raise NameTaken(await _why_taken(run.store, name))
+        yield claim
+
+
+async def _make_restore(
+    run: LocalRun, restore: Restore, modifiers: ResourceModifiers | None, claim: WriterClaim | None
+) -> tuple[Restore, bool]:
     with raised_gc_thresholds():
         completed = await validate_and_complete(restore, StoredBackups(run.store))
         backup = completed.backup
@@ -76,6 +124,8 @@ async def make_restore(
             )
             finished = await operation.run(begun, backup)
             finished = await wait_for_restore(context, finished, timer=run.timer)
+        if claim is not None:
+            await claim.check()
         return finished, await _record(run, finished)
 
 

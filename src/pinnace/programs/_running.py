@@ -1,6 +1,5 @@
 """Translates between the Python API and the operations: requests, clusters, locations, errors, progress."""
 
-import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from datetime import timedelta
@@ -10,8 +9,10 @@ from typing import TypeVar
 from pinnace.api.labels import WITHOUT_VOLUME_DATA
 from pinnace.api.meta import LabelSelector, ObjectMeta
 from pinnace.api.selection.selectors import parse_label_selector
+from pinnace.api.values.default_names import stamped_name
 from pinnace.api.values.durations import Duration
 from pinnace.api.values.error_texts import cause_of, error_text
+from pinnace.api.values.times import utcnow
 from pinnace.api.velero.backup import Backup, BackupSpec
 from pinnace.api.velero.restore import Restore, RestoreSpec
 from pinnace.api.velero.storage_location import BackupStorageLocation
@@ -183,7 +184,7 @@ def restore_request(backup: str, cluster: Cluster, selection: Selection, options
         preserve_node_ports=options.preserve_node_ports,
     )
     _select(spec, selection)
-    name = options.name or f"{backup}-{time.strftime('%Y%m%d%H%M%S')}"
+    name = options.name or stamped_name(backup, utcnow())
     notes = {WITHOUT_VOLUME_DATA: "true"} if options.without_volume_data else {}
     metadata = ObjectMeta(
         name=name, namespace=cluster.namespace, labels=dict(options.labels), annotations=notes

@@ -127,6 +127,7 @@ async def restore_async(
     Raises:
         PinnaceError: see the subclasses.
     """
+    from pinnace.api.values.default_names import other_names
     from pinnace.operations.local_restore import make_restore
     from pinnace.programs._running import (
         Reports,
@@ -142,7 +143,8 @@ async def restore_async(
     modifiers = resource_modifiers(options)
     with translated():
         async with opened_run(location, cluster, reports) as run:
-            finished, _ = await make_restore(run, request, modifiers=modifiers)
+            others = () if options.name else other_names(request.metadata.name)
+            finished, _ = await make_restore(run, request, modifiers=modifiers, other_names=others)
     status = finished.status
     return reports.check(
         RestoreResult(

@@ -151,7 +151,7 @@ class RestoreOptions:
     """How to restore.
 
     Attributes:
-        name: the name of the restore; by default the backup's name and the time.
+        name: the name of the restore; by default the name of the backup and the time, with a number if taken.
         labels: labels of the restore.
         namespace_mapping: the namespace in the backup to the one to restore into.
         restore_volumes: whether volumes are restored from snapshots; None means where it is possible.

@@ -54,7 +54,7 @@ from pinnace.storage.layout import (
     invalid_directories_message,
 )
 from pinnace.storage.together import together
-from pinnace.storage.writer_claim import WriterClaim
+from pinnace.storage.writer_claim import ClaimSubject, WriterClaim
 
 _logger = logging.getLogger(__name__)
 
@@ -215,7 +215,8 @@ class BackupStore:
         """
         self._check_writable(f"write backup {files.name}")
         key = self._layout.writer_claim(files.name)
-        async with WriterClaim.on(self._store, key, files.name, timer=self._timer) as claim:
+        subject = ClaimSubject("backup", files.name)
+        async with WriterClaim.on(self._store, key, subject, timer=self._timer) as claim:
             if await self.exists(files.name):
                 raise BackupExists(files.name)
             await claim.hold(self._put_claimed(files, claim, sent))
@@ -513,6 +514,16 @@ class BackupStore:
             yield text
 
     # --- Restores ---------------------------------------------------------------------------------------
+
+    def claim_of_restore(self, restore: str, *, takes_over: bool) -> AbstractAsyncContextManager[WriterClaim]:
+        """A context in which this process has the claim on the name of a restore; see WriterClaim.on()."""
+        key, subject = self._layout.restore_claim(restore), ClaimSubject("restore", restore)
+        return WriterClaim.on(self._store, key, subject, timer=self._timer, takes_over=takes_over)
+
+    async def has_restore(self, restore: str) -> bool:
+        """Whether there is any file of a restore, besides the claim on its name."""
+        keys = await self._store.list_keys(self._layout.restore_directory(restore))
+        return any(key != self._layout.restore_claim(restore) for key in keys)
 
     async def put_restore_log(self, restore: str, log: Path) -> None:
         """Store the gzip'd log of a restore. (docs/spec: STO 4)"""

@@ -8,8 +8,10 @@ StorageError               the base, which the HTTP layer raises too (http/error
 ├── UnreadableObject       the object exists but is not what its name promises
 ├── RangesUnsupported      the store can only read whole objects
 ├── BackupExists           a backup of that name is already complete in the location
-├── BackupBeingWritten     another process writes a backup of that name
-├── ClaimLost              another process has taken over the writing of a backup
+├── NameInUse              another process has claimed the name
+│   ├── BackupBeingWritten it writes a backup of that name
+│   └── RestoreBeingMade   it makes a restore of that name
+├── ClaimLost              another process has taken over the claim on a backup or restore
 └── ReadOnlyLocation       the location's access mode forbids the write
 """
 
@@ -23,9 +25,11 @@ __all__ = [
     "BackupExists",
     "ClaimLost",
     "InvalidLocation",
+    "NameInUse",
     "ObjectNotFound",
     "RangesUnsupported",
     "ReadOnlyLocation",
+    "RestoreBeingMade",
     "StorageError",
     "StoreConfigError",
     "StoreUnavailable",
@@ -92,7 +96,11 @@ class BackupExists(StorageError):
         super().__init__(f"backup {backup!r} already exists in the backup storage location")
 
 
-class BackupBeingWritten(StorageError):
+class NameInUse(StorageError):
+    """Another process has claimed the name of a backup or restore in the same location."""
+
+
+class BackupBeingWritten(NameInUse):
     """Another process writes a backup of this name into the same location."""
 
     def __init__(self, backup: str, writer: str) -> None:
@@ -102,13 +110,23 @@ class BackupBeingWritten(StorageError):
         )
 
 
-class ClaimLost(StorageError):
-    """Another process has taken over the writing of a backup, as this one did not show that it was alive."""
+class RestoreBeingMade(NameInUse):
+    """Another process makes a restore of this name, which it records in the same location."""
 
-    def __init__(self, writer: str) -> None:
+    def __init__(self, restore: str, writer: str) -> None:
         super().__init__(
-            f"{writer} has written or deleted a backup of this name in the location meanwhile; its files were"
-            " left as they are: make the backup again under another name"
+            f"a restore named {restore} is being made by {writer}, which records it in this location: choose"
+            " another name"
+        )
+
+
+class ClaimLost(StorageError):
+    """Another process has taken a claim over, as this one did not show that it was alive."""
+
+    def __init__(self, writer: str, noun: str = "backup") -> None:
+        super().__init__(
+            f"{writer} has written or deleted a {noun} of this name in the location meanwhile; its files were"
+            f" left as they are: make the {noun} again under another name"
         )
 
 

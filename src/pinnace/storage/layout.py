@@ -122,6 +122,10 @@ class Layout(msgspec.Struct, frozen=True):
         """The claim of the process that writes the backup, which deletes it at the end. Velero ignores it."""
         return f"{self.backup_directory(backup)}{backup}-pinnace-writer.json"
 
+    def restore_claim(self, restore: str) -> str:
+        """The claim of the process that makes the restore, which deletes it at the end. Velero ignores it."""
+        return f"{self.restore_directory(restore)}restore-{restore}-pinnace-writer.json"
+
     def pod_volume_backups(self, backup: str) -> str:
         """The list of PodVolumeBackups, for which no download kind exists."""
         return f"{self.backup_directory(backup)}{backup}-podvolumebackups.json.gz"

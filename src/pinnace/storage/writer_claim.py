@@ -1,10 +1,11 @@
-"""Claims: only one process at a time writes a backup of one name. (docs/adr/051)
+"""Claims: only one process at a time writes a backup, or makes a restore, of one name. (docs/adr/051)
 
 Two processes that write a backup of one name at once, such as the schedules of two clusters that share a
 bucket, would mix their files, and the undo of one could delete what the other had finished. Therefore a
 process first creates a small file in the backup's directory, renews it while it writes, and deletes it at the
 end. A file that is not renewed belongs to a process that died, and is taken over after a while. Clocks of
-different machines are never compared. Velero ignores the file and deletes it with the directory.
+different machines are never compared. Velero ignores the file and deletes it with the directory. Restores
+without a server claim their names in the same way, as each has its files under its name.
 """
 
 import asyncio
@@ -14,19 +15,25 @@ import os
 import platform
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
-from typing import Any, Final, Self
+from typing import Any, Final, Literal, Self, TypeVar
 from uuid import uuid4
+
+import msgspec
 
 from pinnace.aio.blocking import finish, settle
 from pinnace.aio.timing import Timer, poll
 from pinnace.storage.errors import (
     BackupBeingWritten,
     ClaimLost,
+    NameInUse,
     ObjectNotFound,
+    RestoreBeingMade,
     StorageError,
     StoreUnavailable,
 )
 from pinnace.storage.interface import ObjectStore, read_all
+
+ResultT = TypeVar("ResultT")
 
 _logger = logging.getLogger(__name__)
 
@@ -45,32 +52,51 @@ _END_SECONDS: Final = 300.0
 """How long cancelled work may take to undo what it began."""
 
 
-class WriterClaim:
-    """The claim of this process on one backup."""
+class ClaimSubject(msgspec.Struct, frozen=True):
+    """The backup or restore that a claim is for."""
 
-    def __init__(self, store: ObjectStore, key: str, *, timer: Timer) -> None:
+    noun: Literal["backup", "restore"]
+    name: str
+
+    def in_use(self, writer: str) -> NameInUse:
+        """The error of a claim that another process has."""
+        kind = BackupBeingWritten if self.noun == "backup" else RestoreBeingMade
+        return kind(self.name, writer)
+
+
+class WriterClaim:
+    """The claim of this process on the name of one backup or restore."""
+
+    def __init__(self, store: ObjectStore, key: str, subject: ClaimSubject, *, timer: Timer) -> None:
         self._store = store
         self._key = key
+        self._subject = subject
         self._timer = timer
         self._token = uuid4().hex
         self._renewals = 0
 
     @classmethod
     @asynccontextmanager
-    async def on(cls, store: ObjectStore, key: str, backup: str, *, timer: Timer) -> AsyncIterator[Self]:
+    async def on(
+        cls, store: ObjectStore, key: str, subject: ClaimSubject, *, timer: Timer, takes_over: bool = True
+    ) -> AsyncIterator[Self]:
         """A context in which this process has the claim; it is released at the end.
 
+        Args:
+            takes_over: whether the claim of another process is watched, and taken over if that process is
+                dead. If not, any claim of another process counts as renewed.
+
         Raises:
-            BackupBeingWritten: another process has it, and renews it.
+            NameInUse: another process has it, and renews it.
         """
-        claim = cls(store, key, timer=timer)
+        claim = cls(store, key, subject, timer=timer)
         try:
-            await claim._take(backup)
+            await claim._take(takes_over=takes_over)
             yield claim
         finally:
             await claim._release()
 
-    async def hold(self, work: Coroutine[Any, Any, None]) -> None:
+    async def hold(self, work: Coroutine[Any, Any, ResultT]) -> ResultT:
         """Run the work and renew the claim meanwhile. The work has ended when this returns or raises.
 
         Raises:
@@ -90,7 +116,7 @@ class WriterClaim:
                 await settle({renewing}, grace_seconds=_END_SECONDS)
         if not renewing.cancelled() and (lost := renewing.exception()) is not None:
             raise lost
-        working.result()
+        return working.result()
 
     async def check(self) -> None:
         """Raise ClaimLost unless this process has the claim.
@@ -100,9 +126,9 @@ class WriterClaim:
         """
         found = await self._read()
         if not self._is_own(found):
-            raise ClaimLost(_writer_of(found))
+            raise ClaimLost(_writer_of(found), self._subject.noun)
 
-    async def _take(self, backup: str) -> None:
+    async def _take(self, *, takes_over: bool) -> None:
         for _ in range(_TRIES):
             # Read before and after: not every service has conditional writes, and some ignore the condition.
             found = await self._read()
@@ -113,9 +139,12 @@ class WriterClaim:
                 return
             if found is None:
                 continue
+            if not takes_over:
+                raise self._subject.in_use(_writer_of(found))
             _logger.warning(
-                "Backup %s was begun by %s and is not finished: waiting %g s to see if it is still written",
-                backup,
+                "%s %s was begun by %s and is not finished: waiting %g s to see if it is still written",
+                self._subject.noun.capitalize(),
+                self._subject.name,
                 _writer_of(found),
                 WATCH_SECONDS,
             )
@@ -124,7 +153,7 @@ class WriterClaim:
                 await self._store.put(self._key, self._content())
                 await self._timer.sleep(SETTLING_SECONDS)
             elif later is not None:
-                raise BackupBeingWritten(backup, _writer_of(later))
+                raise self._subject.in_use(_writer_of(later))
         raise StorageError(
             f"cannot create {self._key!r}: the location says that it exists, and does not have it"
         )
@@ -172,7 +201,7 @@ class WriterClaim:
         try:
             await finish(self._delete_own(), limit_seconds=_RELEASE_SECONDS)
         except (StorageError, TimeoutError):
-            return  # the next process that writes a backup of this name takes the claim over
+            return  # the next process that wants the name takes the claim over
 
     async def _delete_own(self) -> None:
         if self._is_own(await self._read()):

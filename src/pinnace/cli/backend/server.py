@@ -3,7 +3,7 @@
 import asyncio
 import base64
 import secrets
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 from urllib.parse import urlsplit
@@ -45,6 +45,20 @@ def _longer() -> str:
     context = click.get_current_context(silent=True)
     params = context.command.params if context is not None else []
     return " (--timeout gives it longer)" if any("--timeout" in each.opts for each in params) else ""
+
+
+async def created_under(
+    client: KubeClient, resource: APIResource, obj: JSONObject, names: Sequence[str]
+) -> JSONObject:
+    """Create the object in its namespace under the first of the names that is free. Raises KubeError."""
+    for name in names:
+        metadata = {**obj["metadata"], "name": name}
+        try:
+            return await client.create(resource, {**obj, "metadata": metadata}, metadata["namespace"])
+        except kube_errors.AlreadyExists:
+            if name == names[-1]:
+                raise
+    raise ValueError("no names")
 
 
 class ServerBackend:

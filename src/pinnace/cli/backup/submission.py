@@ -10,9 +10,10 @@ import click
 from pinnace.api.codec import encode
 from pinnace.api.definitions.spec_fields import check_spec
 from pinnace.api.objects import JSONObject, text
+from pinnace.api.values.default_names import other_names
 from pinnace.api.values.times import utcnow
 from pinnace.cli import build
-from pinnace.cli.backend.server import ServerBackend
+from pinnace.cli.backend.server import ServerBackend, created_under
 from pinnace.cli.backup.options import BackupCreateOptions
 from pinnace.cli.common import outcome
 from pinnace.cli.common.chosen_locations import check_locations, warn_of_unavailable
@@ -47,8 +48,10 @@ async def submit(
         findings = check_spec("Backup", backup)
         for finding in (*findings.errors, *findings.warnings):
             complain(f"WARNING: {finding}")
-        resource = BACKUPS
-        created = await client.create(resource, backup, settings.namespace)
+        name = text(backup, "metadata", "name")
+        is_chosen = bool(options.name) or not options.from_schedule
+        names = (name,) if is_chosen else (name, *other_names(name))
+        created = await created_under(client, BACKUPS, backup, names)
         if options.from_schedule:
             click.echo("Creating backup from schedule, all other filters are ignored.")
         name = created["metadata"]["name"]

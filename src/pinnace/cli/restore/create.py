@@ -1,16 +1,17 @@
 """The work of `restore create`. (docs/spec: CLI 5.1)"""
 
 import sys
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import click
 
 from pinnace.api import labels
 from pinnace.api.codec import encode
+from pinnace.api.values.default_names import other_names, stamped_name
 from pinnace.api.values.times import utcnow
 from pinnace.api.velero.restore import ExistingResourcePolicy, Restore
-from pinnace.cli.backend.server import ServerBackend
-from pinnace.cli.build import stamped_name
+from pinnace.cli.backend.server import ServerBackend, created_under
 from pinnace.cli.client.server_status import answered, ask_server, is_ours
 from pinnace.cli.common import outcome
 from pinnace.cli.common.waiting import warn_of_absence
@@ -42,6 +43,7 @@ def create(ctx: click.Context, options: RestoreCreateOptions) -> int:
         return ExitCode.OK
     source = options.from_backup or options.from_schedule
     name = options.names[0] if options.names else stamped_name(source, utcnow())
+    others = () if options.names else tuple(other_names(name))
     if options.previews:
         from pinnace.cli.restore.preview import preview
 
@@ -50,10 +52,8 @@ def create(ctx: click.Context, options: RestoreCreateOptions) -> int:
         return run_async(preview(settings, restore, ask_api_server=ask, form=output.format))
     if settings.location is None:
         with output.naming(RESTORE.kind) as named:
-            code = run_async(_submit(settings, name, output, options))
-            if output.sends:
-                named(name)
-        return code
+            names = (name, *others)
+            return run_async(_submit(settings, names, output, options, named))
     restore = requested_restore(name, settings.namespace, options)
     if not output.sends:
         print_restore(restore, output)
@@ -62,17 +62,17 @@ def create(ctx: click.Context, options: RestoreCreateOptions) -> int:
 
     allow_partially_failed = bool(options.allow_partially_failed)
     with output.naming(RESTORE.kind) as named:
-        code = run_async(
+        return run_async(
             make_restore(
                 settings,
                 restore,
                 allow_partially_failed=allow_partially_failed,
                 progress=options.progress,
+                other_names=others,
+                named=named,
             ),
             interrupted="Interrupted: what was restored so far stays. The same command continues.",
         )
-        named(name)
-    return code
 
 
 def _may_recreate(options: RestoreCreateOptions) -> bool:
@@ -89,16 +89,25 @@ def print_restore(restore: Restore, output: OutputFlags) -> None:
     print_unsent(encode(restore, unsent=True), restore_table(), output)
 
 
-async def _submit(settings: Settings, name: str, output: OutputFlags, options: RestoreCreateOptions) -> int:
+async def _submit(
+    settings: Settings,
+    names: Sequence[str],
+    output: OutputFlags,
+    options: RestoreCreateOptions,
+    named: Callable[[str], None],
+) -> int:
+    """Send the Restore under the first of the names that is free, or print it."""
     async with open_cluster(settings) as client:
         options = await _resolved(client, settings.namespace, options)
-        restore = requested_restore(name, settings.namespace, options)
+        restore = requested_restore(names[0], settings.namespace, options)
         if not output.sends:
             print_restore(restore, output)
             return ExitCode.OK
         if options.objects:
             await _check_server(client, settings.namespace)
-        created = await client.create(RESTORES, encode(restore), settings.namespace)
+        created = await created_under(client, RESTORES, encode(restore), names)
+        name = created["metadata"]["name"]
+        named(name)
         click.echo(f'Restore request "{name}" submitted successfully.')
         if options.wait:
             return await outcome.wait(client, settings, RESTORE, created, options)

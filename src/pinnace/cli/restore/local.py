@@ -1,6 +1,7 @@
 """`restore create` without a server: the same engine, a location by URL."""
 
 from collections import defaultdict
+from collections.abc import Callable, Iterable
 
 import msgspec
 
@@ -21,16 +22,29 @@ from pinnace.operations import local_restore
 
 
 async def make_restore(
-    settings: Settings, restore: Restore, *, allow_partially_failed: bool, progress: str = "auto"
+    settings: Settings,
+    restore: Restore,
+    *,
+    allow_partially_failed: bool,
+    progress: str = "auto",
+    other_names: Iterable[str] = (),
+    named: Callable[[str], None] | None = None,
 ) -> int:
-    """Make a restore and print how it ended. Returns the exit code."""
+    """Make a restore and print how it ended. Returns the exit code.
+
+    Args:
+        other_names: the names to try if the restore's own is taken, where nobody chose it.
+        named: told the name of the restore that was made.
+    """
     check_metadata(restore.metadata)
     async with open_run(settings, "restore", progress=progress) as (run, view):
         if restore.spec.schedule_name:
             backups = await _of_schedule(restore, LocationBackend(run.store, run.location))
             if allow_partially_failed:
                 restore = _choose_backup(restore, backups)
-        finished, recorded = await local_restore.make_restore(run, restore)
+        finished, recorded = await local_restore.make_restore(run, restore, other_names=other_names)
+        if named is not None:
+            named(finished.metadata.name)
         counts = finished.status.progress
         items = counts.items_restored if counts else 0
         view.finish(items)
