@@ -124,7 +124,7 @@ class ProvisionClaim:
                 f"the VolumeSnapshot {namespace}/{snapshot_name}, which the claim is to be restored from,"
                 f" cannot be read: {error}"
             ) from error
-        csi.provision_from(given.item, snapshot)
+        csi.provision_from(given.item, snapshot, size_of_volume=csi.size_of_claim(given.item_from_backup))
         return RestoreItemOutput(item=given.item)
 
 

@@ -248,8 +248,25 @@ def source_snapshot(claim: JSONObject) -> str:
     return next((text(each, "name") for each in sources if each.get("kind") == "VolumeSnapshot"), "")
 
 
-def provision_from(claim: JSONObject, snapshot: JSONObject) -> None:
+def is_size(found: object) -> bool:
+    """Whether a size was reported: drivers need not, and some report 0 then."""
+    try:
+        return found is not None and parse_quantity(str(found)) > 0
+    except ValueError:
+        return True  # whoever uses it says what is wrong
+
+
+def size_of_claim(claim: JSONObject) -> str:
+    """The size of a claim's volume, often larger than asked for; before it has one, what it asks for."""
+    found = text(claim, "status", "capacity", "storage")
+    return found or text(claim, "spec", "resources", "requests", "storage")
+
+
+def provision_from(claim: JSONObject, snapshot: JSONObject, *, size_of_volume: str = "") -> None:
     """Let a claim be provisioned from a VolumeSnapshot, in place. (docs/spec: SRV 18.2, SRV-024)
+
+    Args:
+        size_of_volume: of the volume in the backup, for a snapshot whose size was not reported.
 
     Raises:
         CSIError: the size of the snapshot or the claim is not valid.
@@ -259,9 +276,12 @@ def provision_from(claim: JSONObject, snapshot: JSONObject) -> None:
     claim["metadata"]["annotations"] = kept
     spec = claim["spec"]
     notes = annotations_of(snapshot)
-    if size := notes.get(labels.CSI_RESTORE_SIZE) or notes.get(labels.LATER_CSI_RESTORE_SIZE):
+    sizes = (notes.get(labels.CSI_RESTORE_SIZE), notes.get(labels.LATER_CSI_RESTORE_SIZE), size_of_volume)
+    if size := next((each for each in sizes if each and is_size(each)), ""):
         _raise_request(spec, size)
     spec.pop("volumeName", None)
+    # It chose the static volume of the old claim; no provisioner makes a volume for a claim that has one.
+    spec.pop("selector", None)
     # The server fills it in from dataSource, and refuses two that differ.
     spec.pop("dataSourceRef", None)
     name = snapshot["metadata"]["name"]

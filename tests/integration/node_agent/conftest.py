@@ -20,7 +20,7 @@ from pinnace.kube.client import KubeClient
 from pinnace.kube.resources import DEPLOYMENTS, NAMESPACES, SECRETS
 from pinnace.volumes.uploader.passwords import SECRET_KEY, SECRET_NAME
 from tests.support.cluster.crds import ensure_crds
-from tests.support.cluster.csi_cluster import CSICluster, csi_cluster, locate_before
+from tests.support.cluster.csi_cluster import FOLDERS, CSICluster, CSIDriver, csi_cluster, locate_before
 from tests.support.servers.sites import Site, running
 from tests.support.volumes.node_stages import IMAGE, PASSWORD, Stage
 
@@ -31,11 +31,17 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 
 @pytest.fixture
+def csi_driver() -> CSIDriver:
+    """The behaviour of the driver; a test may give another as its parameter."""
+    return FOLDERS
+
+
+@pytest.fixture
 async def csi_storage(
-    node_cluster: NodeCluster, node_client: KubeClient, tmp_path: Path
+    node_cluster: NodeCluster, node_client: KubeClient, tmp_path: Path, csi_driver: CSIDriver
 ) -> AsyncIterator[CSICluster]:
     """A CSI driver on the node."""
-    async with csi_cluster(node_cluster, node_client, tmp_path / "csi-logs") as found:
+    async with csi_cluster(node_cluster, node_client, tmp_path / "csi-logs", csi_driver) as found:
         yield found
 
 

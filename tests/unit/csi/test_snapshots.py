@@ -174,8 +174,19 @@ def test_a_claim_asks_for_at_least_the_size_of_its_snapshot(
     assert item["spec"]["resources"]["requests"]["storage"] == wanted
 
 
+@pytest.mark.found("V10")
+@pytest.mark.parametrize("size", ["", "0"], ids=["not reported", "reported as nothing"])
+def test_a_claim_asks_for_the_size_of_its_volume_where_that_of_the_snapshot_is_unknown(size: str) -> None:
+    """The volume was larger than asked for, and its driver makes no smaller one of the snapshot."""
+    item = claim("10Mi")
+    csi.provision_from(item, restored(size), size_of_volume="12Mi")
+    assert item["spec"]["resources"]["requests"]["storage"] == "12Mi"
+
+
 @pytest.mark.spec("SRV-024")
+@pytest.mark.found("V15")
 def test_a_claim_is_provisioned_from_its_snapshot_and_keeps_the_rest() -> None:
+    """But its selector, with which provisioners refuse it."""
     old = {"apiGroup": "", "kind": "PersistentVolumeClaim", "name": "origin"}
     bound = {labels.PV_BIND_COMPLETED: "yes", labels.SELECTED_NODE: "n1", "mine": "kept"}
     item = claim(dataSource=old, dataSourceRef=old, metadata={"annotations": bound})
@@ -184,7 +195,6 @@ def test_a_claim_is_provisioned_from_its_snapshot_and_keeps_the_rest() -> None:
 
     assert item["spec"] == {
         "accessModes": ["ReadWriteOnce"],
-        "selector": {"matchLabels": {"a": "b"}},
         "volumeMode": "Filesystem",
         "storageClassName": "fast",
         "resources": {"requests": {"storage": "1Gi"}},

@@ -277,7 +277,8 @@ func (c controller) DeleteVolume(
 	if _, err := os.Stat(c.attached(request.VolumeId)); err == nil {
 		return nil, status.Errorf(codes.FailedPrecondition, "%s is attached", request.VolumeId)
 	}
-	mounts, err := os.ReadFile("/proc/self/mountinfo")
+	// The first process of the node: this one is not among the node's, in whose mounts it runs.
+	mounts, err := os.ReadFile("/proc/1/mountinfo")
 	if err != nil {
 		return nil, err
 	}

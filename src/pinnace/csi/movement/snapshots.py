@@ -11,7 +11,7 @@ from pinnace.api import ALPHA_API_VERSION, labels
 from pinnace.api.objects import JSONObject, mapping, text
 from pinnace.csi import snapshots as csi
 from pinnace.csi.movement.errors import MovementError
-from pinnace.csi.movement.uploads import CONTENT, VOLUME_MODE
+from pinnace.csi.movement.uploads import CONTENT, VOLUME_MODE, VOLUME_SIZE
 from pinnace.csi.snapshots import DELETE_WITH_OBJECT, SnapshotKinds
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import AlreadyExists, NotFound
@@ -57,7 +57,7 @@ class MovedSnapshots:
             "accessModes": ["ReadWriteOnce"],
             "storageClassName": spec["csiSnapshot"]["storageClass"],
             **({"volumeMode": mode} if mode else {}),
-            "resources": {"requests": {"storage": _size(made, status)}},
+            "resources": {"requests": {"storage": _size(upload, made, status)}},
             "dataSource": {"apiGroup": group, "kind": self._kinds.snapshots.kind, "name": name},
         }
 
@@ -155,7 +155,19 @@ def _content_name(upload: JSONObject) -> str:
     return f"pinnace-{upload['metadata']['uid']}"
 
 
-def _size(snapshot: JSONObject, status_of_content: JSONObject) -> str:
-    """The size that the claim requests: that of the snapshot."""
-    asked = mapping(snapshot, "status").get("restoreSize")
-    return str(asked or status_of_content.get("restoreSize") or "1Gi")
+def _size(upload: JSONObject, snapshot: JSONObject, status_of_content: JSONObject) -> str:
+    """The size that the claim requests: that of the snapshot, or of the source where it is not reported.
+
+    Raises:
+        MovementError: neither is known, and a volume of another size might not be made.
+    """
+    for found in (
+        mapping(snapshot, "status").get("restoreSize"),
+        status_of_content.get("restoreSize"),
+        mapping(upload, "metadata", "annotations").get(VOLUME_SIZE),
+    ):
+        if csi.is_size(found):
+            return str(found)
+    raise MovementError(
+        "its driver does not report the size of the snapshot, and that of its claim is unknown"
+    )

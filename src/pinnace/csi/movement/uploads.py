@@ -27,6 +27,8 @@ CONTENT: Final = "pinnace.io/snapshot-content"
 """Annotation of a DataUpload: the VolumeSnapshotContent of the snapshot, which survives its namespace."""
 VOLUME_MODE: Final = "pinnace.io/volume-mode"
 """Annotation of a DataUpload of a claim in Block mode: that mode."""
+VOLUME_SIZE: Final = "pinnace.io/volume-size"
+"""Annotation of a DataUpload: the size of the claim's volume; drivers need not report that of a snapshot."""
 NO_SUCH: Final = "its DataUpload was deleted before the data was moved"
 
 
@@ -164,6 +166,7 @@ def new_upload(backup: Backup, claim: JSONObject, snapshot: JSONObject, content:
             "annotations": {
                 CONTENT: content["metadata"]["name"],
                 **({VOLUME_MODE: BLOCK} if text(claim, "spec", "volumeMode") == BLOCK else {}),
+                **({VOLUME_SIZE: size} if (size := csi.size_of_claim(claim)) else {}),
             },
             # From the start: the snapshot exists already, and must not outlive the object.
             **({"finalizers": [FINALIZER]} if backup.spec.datamover in BUILT_IN_MOVERS else {}),

@@ -8,6 +8,7 @@ import pytest
 
 from pinnace.api import labels
 from pinnace.api.objects import JSONObject, text
+from pinnace.api.values.quantities import size_quantity
 from pinnace.api.values.times import format_time
 from pinnace.controllers.data_movement import POD_GONE, SETTLE_SECONDS, Downloads, MovementReconciler, Uploads
 from pinnace.controllers.shared.scope import Scope
@@ -16,7 +17,7 @@ from pinnace.csi.movement.objects import FINALIZER, TIMEOUT_SECONDS
 from pinnace.csi.movement.preparing import PrepareQueue
 from pinnace.csi.movement.rebinding import FILLED_BY, FORMER_POLICY
 from pinnace.csi.movement.snapshots import MovedSnapshots
-from pinnace.csi.movement.uploads import CONTENT, VOLUME_MODE
+from pinnace.csi.movement.uploads import CONTENT, VOLUME_MODE, VOLUME_SIZE
 from pinnace.kube.errors import Forbidden
 from pinnace.kube.resources import (
     CONFIGMAPS,
@@ -82,6 +83,7 @@ class Stage:
         )
         self.agent_arguments: list[str] = []
         self.policy = "Delete"
+        self.reported = {"restoreSize": 1 << 30}
         self.binds = True
         self.resource = DATA_DOWNLOADS
         exposer = Exposer(self.scope.client, OURS)
@@ -121,7 +123,7 @@ class Stage:
                 "deletionPolicy": "Retain",
                 "volumeSnapshotRef": {"namespace": SHOP, "name": "snap"},
             },
-            "status": {"snapshotHandle": "h", "readyToUse": True, "restoreSize": 1 << 30},
+            "status": {"snapshotHandle": "h", "readyToUse": True, **self.reported},
         }
         self.api.add_new(KINDS.contents, "", content)
         snapshot = {"metadata": {"name": "snap"}, "status": {"boundVolumeSnapshotContentName": "content"}}
@@ -198,7 +200,10 @@ class Stage:
         self.provisioner_acts()
         made = self.api.peek(KINDS.snapshots, OURS, "d")
         if made is not None and "status" not in made:
-            made["status"] = {"readyToUse": True, "restoreSize": "1Gi"}
+            made["status"] = {
+                "readyToUse": True,
+                **{key: size_quantity(self.reported[key]) for key in self.reported},
+            }
             self.api.store(KINDS.snapshots, OURS, made)
 
     def provisioner_acts(self) -> None:
@@ -422,6 +427,30 @@ async def test_an_upload_removes_its_snapshot_in_the_end(stage: Stage) -> None:
     assert policies == ["Retain", "Delete"]
     assert stage.api.peek(KINDS.snapshots, SHOP, "snap") is None
     assert stage.temporary() == []
+
+
+@pytest.mark.found("V10")
+@pytest.mark.parametrize("reported", [{}, {"restoreSize": 0}], ids=["no size", "a size of nothing"])
+@pytest.mark.parametrize("known", [True, False])
+async def test_a_claim_is_as_large_as_its_source_where_no_size_is_reported(
+    stage: Stage, reported: dict[str, int], known: bool
+) -> None:
+    """Where the source is unknown too, any size would be a guess that a driver may refuse, or fill up."""
+    stage.reported = reported
+    stage.add_upload()
+    obj = stage.obj
+    if known:
+        obj["metadata"]["annotations"][VOLUME_SIZE] = "3Gi"
+    stage.api.store(DATA_UPLOADS, OURS, obj)
+
+    await stage.until("Prepared" if known else "Failed")
+
+    if known:
+        claim = stage.api.peek(PERSISTENT_VOLUME_CLAIMS, OURS, "d")
+        assert claim is not None
+        assert claim["spec"]["resources"] == {"requests": {"storage": "3Gi"}}
+    else:
+        assert "does not report the size of the snapshot" in stage.obj["status"]["message"]
 
 
 async def test_an_upload_stays_completed_though_what_was_made_for_it_cannot_be_removed_yet(
