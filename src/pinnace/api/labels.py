@@ -82,7 +82,13 @@ FINALIZING_SINCE: Final = "pinnace.io/finalizing-since"
 SIZE_BYTES: Final = "pinnace.io/size-bytes"
 """Annotation of a Backup: the size of its tarball, so that lists can show it without asking the store."""
 INITIALIZE_REPOSITORY: Final = "pinnace.io/initialize"
-"""Annotation of a BackupRepository: a backup needs it, so it may be created in the location. (ADR 020)"""
+"""Annotation of a BackupRepository: the uid of the backup that needs it, so that it may be created in the
+location. (ADR 020)"""
+REPOSITORY_PLACE: Final = "pinnace.io/place"
+"""Annotation of a BackupRepository: the location, with its uid, bucket and prefix, whose repository it is."""
+LOST_BACKUPS: Final = "pinnace.io/lost-backups"
+"""Annotation of a BackupRepository that was created where one had been: the backups that had their volumes
+there."""
 
 VERIFY: Final = "pinnace.io/verify"
 """Annotation of a Schedule: a cron expression that says when its newest backup is verified. (ADR 067)"""

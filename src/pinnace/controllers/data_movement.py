@@ -17,6 +17,7 @@ from itertools import chain
 from math import inf
 from typing import Final, Protocol
 
+from pinnace.api import labels
 from pinnace.api.objects import JSONObject, listed, mapping, text
 from pinnace.api.values.times import format_time, known_time
 from pinnace.api.velero.transfers import TransferPhase
@@ -170,7 +171,10 @@ class Uploads:
             return ""
         try:
             await self.repositories.ensure(
-                spec["sourceNamespace"], spec["backupStorageLocation"], uploader=KOPIA, initialize=True
+                spec["sourceNamespace"],
+                spec["backupStorageLocation"],
+                uploader=KOPIA,
+                backup=text(movement, "metadata", "labels", labels.BACKUP_UID) or movement["metadata"]["uid"],
             )
         except RepositoryUnavailable as error:
             raise MovementError(str(error)) from error

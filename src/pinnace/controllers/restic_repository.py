@@ -4,10 +4,10 @@
              └──> NotReady ──each pass: unlock, connect or init──> Ready
 
 A repository that is not in its location is made there only if a backup has asked for it by the annotation
-`pinnace.io/initialize`; a restore or deletion makes nothing in a bucket (ADR 020). One that was Ready and is
-gone loses the annotation, so that only a new backup makes it anew. The object of a repository whose location
-is deleted becomes NotReady, and is deleted at the next pass; it is made again when a location of that name
-needs it. The data stays.
+`pinnace.io/initialize`; a restore or deletion makes nothing in a bucket (ADR 020), and nothing is made over
+other data (KOP-005). One that was Ready and is gone loses the annotation, so that only a new backup makes it
+again. The object of a repository whose location is deleted is deleted at once; one whose location was created
+again or moved begins again (`repository_places`). The data stays.
 
 Two queues, so that a new repository does not wait for a prune.
 """
@@ -19,7 +19,7 @@ import msgspec
 
 from pinnace.api import labels
 from pinnace.api.codec import DecodeError, decode, encode, merge_patch
-from pinnace.api.objects import JSONObject
+from pinnace.api.objects import JSONObject, text
 from pinnace.api.values.durations import Duration
 from pinnace.api.values.times import later
 from pinnace.api.velero.backup_repository import (
@@ -30,24 +30,32 @@ from pinnace.api.velero.backup_repository import (
     RepositoryMaintenance,
 )
 from pinnace.api.velero.storage_location import BackupStorageLocation, BackupStorageLocationAccessMode
-from pinnace.controllers.shared.locations import LocationStores
+from pinnace.controllers.shared.lanes import Cache
 from pinnace.controllers.shared.parts import MAINTENANCE_AT_ONCE, Parts
+from pinnace.controllers.shared.repository_presence import RepositoryPresence
 from pinnace.controllers.shared.scope import Scope
 from pinnace.controllers.shared.writes import delete_if_there
-from pinnace.kube.errors import NotFound
-from pinnace.kube.resources import BACKUP_REPOSITORIES, BACKUP_STORAGE_LOCATIONS
-from pinnace.runtime.controller import DONE, Controller, Reconcile, Result, Resync
+from pinnace.kube.errors import Conflict, NotFound
+from pinnace.kube.resources import (
+    BACKUP_REPOSITORIES,
+    BACKUP_STORAGE_LOCATIONS,
+    DATA_UPLOADS,
+    POD_VOLUME_BACKUPS,
+)
+from pinnace.operations.deletion import summary
+from pinnace.runtime.controller import DONE, Controller, Predicate, Reconcile, Result, Resync
 from pinnace.runtime.keys import Key
 from pinnace.runtime.logfields import bound_fields, get_logger
 from pinnace.storage.errors import StorageError
-from pinnace.storage.open import AWS_PROVIDER, FILESYSTEM_PROVIDER, qualified_provider
 from pinnace.volumes.kopia.places import storage_of
 from pinnace.volumes.repositories import (
     DEFAULT_FREQUENCY,
     effective_frequency,
+    lost_data_text,
     repository_place,
     repository_type,
 )
+from pinnace.volumes.repository_places import backups_in, is_new, noted_place, place_of, placed
 from pinnace.volumes.restic.identifiers import needs_region, repository_identifier
 from pinnace.volumes.restic.regions import find_region
 from pinnace.volumes.uploader.access import Repository
@@ -72,9 +80,12 @@ RETRY: Final = timedelta(days=1)
 """When a failed prune is tried again, if that is earlier than the next one is due."""
 
 DAMAGED: Final = (
-    "there is no repository, but there are snapshots of one: it is damaged, and nothing is made over it;"
-    " bring back its config and keys, or move it away"
+    "there is no repository, but there is data in its place: it is damaged, and nothing is made over it;"
+    " bring back its config and keys, or move the data away"
 )
+
+AT_ONCE: Final = Result.after(0.0)
+"""The object has changed meanwhile: look at it again."""
 
 _UNUSABLE: Final = (RepositoryMissing, RepositoryUnusable, WrongPassword)
 _LONGEST_MESSAGE: Final = 4000
@@ -118,6 +129,18 @@ class RepositoryStore:
     def __init__(self, scope: Scope) -> None:
         self._scope = scope
 
+    async def place(self, repository: BackupRepository) -> str:
+        """The place that its location stands for now. Raises KubeError."""
+        name = repository.spec.backup_storage_location
+        return place_of(await self._scope.client.get(BACKUP_STORAGE_LOCATIONS, name, self._scope.namespace))
+
+    async def lost_backups(self, repository: BackupRepository) -> str:
+        """The backups whose volumes were in a repository that is not there; empty if none is known."""
+        client, namespace = self._scope.client, self._scope.namespace
+        pod_volume_backups = await client.list_all(POD_VOLUME_BACKUPS, namespace)
+        data_uploads = await client.list_all(DATA_UPLOADS, namespace)
+        return summary(backups_in(repository, pod_volume_backups, data_uploads))
+
     async def read(self, key: Key) -> BackupRepository | None:
         """The repository; None if it is gone or cannot be read."""
         try:
@@ -156,7 +179,22 @@ class RepositoryStore:
 
     async def write(self, before: BackupRepository, after: BackupRepository) -> BackupRepository:
         """Patch the difference, if there is one; return the object as stored."""
+        return await self._patch(before, merge_patch(encode(before), encode(after)))
+
+    async def replace(self, before: BackupRepository, after: BackupRepository) -> BackupRepository:
+        """As `write`, unless the object has changed since it was read.
+
+        A request of a backup for it must not be overwritten by what was found out before the request.
+
+        Raises:
+            Conflict: it has changed.
+        """
         patch = merge_patch(encode(before), encode(after))
+        if patch:
+            patch.setdefault("metadata", {})["resourceVersion"] = before.metadata.resource_version
+        return await self._patch(before, patch)
+
+    async def _patch(self, before: BackupRepository, patch: JSONObject) -> BackupRepository:
         if not patch:
             return before
         name, namespace = before.metadata.name, before.metadata.namespace
@@ -171,7 +209,7 @@ class RepositoryReconciler:
     def __init__(
         self,
         scope: Scope,
-        locations: LocationStores,
+        presence: RepositoryPresence,
         restic: RepositoryOperations,
         locks: RepositoryLocks,
         *,
@@ -179,7 +217,7 @@ class RepositoryReconciler:
         find_region: FindRegion = find_region,
     ) -> None:
         self._scope = scope
-        self._locations = locations
+        self._presence = presence
         self._store = RepositoryStore(scope)
         self._restic = restic
         self._locks = locks
@@ -187,22 +225,45 @@ class RepositoryReconciler:
         self._find_region = find_region
 
     async def reconcile(self, key: Key) -> Result:
-        """One pass over one repository; a Ready one is left alone."""
+        """One pass over one repository; a Ready one in its place is left alone."""
         repository = await self._store.read(key)
-        if repository is None or repository.status.phase == BackupRepositoryPhase.READY:
+        if repository is None:
             return DONE
         with bound_fields(backupRepository=str(key)):
-            is_not_ready = repository.status.phase == BackupRepositoryPhase.NOT_READY
-            if is_not_ready and await self._store.forget_orphan(repository):
-                return DONE
-            problem = ""
-            if repository.status.last_maintenance_time is None:
-                # Never ready yet: its location may have been corrected since the identifier was made.
-                repository, problem = await self._identify(repository)
-            if not problem:
-                problem = await self._open(repository)
-            await self._conclude(repository, problem)
+            try:
+                return await self._reconcile(repository)
+            except Conflict:
+                return AT_ONCE
+
+    async def _reconcile(self, repository: BackupRepository) -> Result:
+        if not is_new(repository) and await self._store.forget_orphan(repository):
+            return DONE
+        problem = ""
+        try:
+            repository = await self._place(repository)
+        except NotFound as error:
+            problem = str(error)
+        if repository.status.phase == BackupRepositoryPhase.READY:
+            return DONE
+        if repository.status.last_maintenance_time is None:
+            # Never ready yet: its location may have been corrected since the identifier was made.
+            repository, problem = await self._identify(repository)
+        if not problem:
+            repository, problem = await self._open(repository)
+        await self._conclude(repository, problem)
         return DONE
+
+    async def _place(self, repository: BackupRepository) -> BackupRepository:
+        """Note the place of the repository; one that was in another place begins again. Raises NotFound."""
+        place = await self._store.place(repository)
+        noted = repository.metadata.annotations.get(labels.REPOSITORY_PLACE, "")
+        if noted and noted != place:
+            log.warning(
+                "The location of a repository was created again or moved: the repository is looked for there",
+                was=noted,
+                now=place,
+            )
+        return await self._store.replace(repository, placed(repository, place))
 
     async def _identify(self, repository: BackupRepository) -> tuple[BackupRepository, str]:
         """Write identifier and frequency; return the object and the problem, if any. (docs/spec: CTL 11)"""
@@ -224,10 +285,10 @@ class RepositoryReconciler:
             problem = str(error)
         changed = msgspec.structs.replace(spec, restic_identifier=identifier, maintenance_frequency=frequency)
         after = msgspec.structs.replace(repository, spec=changed)
-        return await self._store.write(repository, after), problem
+        return await self._store.replace(repository, after), problem
 
-    async def _open(self, repository: BackupRepository) -> str:
-        """Connect to it, or make it; return the problem, empty if there is none."""
+    async def _open(self, repository: BackupRepository) -> tuple[BackupRepository, str]:
+        """Connect to it, or make it; return the object and the problem, empty if there is none."""
         name, place = repository.metadata.name, repository_place(repository)
         try:
             async with self._locks.shared(name):
@@ -236,17 +297,30 @@ class RepositoryReconciler:
                 await self._restic.connect(place)
         except RepositoryMissing as error:
             if labels.INITIALIZE_REPOSITORY not in repository.metadata.annotations:
-                return f"there is no repository, and only a backup makes one: {error}"
+                return repository, f"there is no repository, and only a backup makes one: {error}"
             try:
                 await self._check_location(repository)
+                repository = await self._note_lost(repository)
                 async with self._locks.exclusive(name):
                     await self._restic.init(place)
             except (UploaderError, StorageError, NotFound) as failure:
-                return str(failure)
+                return repository, str(failure)
             log.info("Made the restic repository", identifier=repository.spec.restic_identifier)
         except UploaderError as error:
-            return str(error)
-        return ""
+            return repository, str(error)
+        return repository, ""
+
+    async def _note_lost(self, repository: BackupRepository) -> BackupRepository:
+        """Say, also to the backup that asked, which backups lost their data with the former repository."""
+        lost = await self._store.lost_backups(repository)
+        if lost:
+            log.warning(lost_data_text(repository, lost))
+        annotations = dict(repository.metadata.annotations)
+        annotations.pop(labels.LOST_BACKUPS, None)
+        if lost:
+            annotations[labels.LOST_BACKUPS] = lost
+        metadata = msgspec.structs.replace(repository.metadata, annotations=annotations)
+        return await self._store.replace(repository, msgspec.structs.replace(repository, metadata=metadata))
 
     async def _check_location(self, repository: BackupRepository) -> None:
         """The location must be there: `restic init` would make a missing bucket, or a folder below the place
@@ -254,17 +328,14 @@ class RepositoryReconciler:
 
         Raises:
             StorageError, KubeError: it is missing, or could not be looked up.
-            UploaderError: there are snapshots without a repository.
+            UploaderError: there is other data where the repository would be.
         """
         location = await self._store.location(repository)
         restic = repository.spec.repository_type != KOPIA_REPOSITORY
         if restic and location.spec.config.get("resticRepoPrefix"):
             return  # the repository is somewhere else
-        if qualified_provider(location.spec.provider) in (AWS_PROVIDER, FILESYSTEM_PROVIDER):
-            async with self._locations.open_location(location) as store:
-                await store.validate()
-                if restic and await store.has_restic_snapshots(repository.spec.volume_namespace):
-                    raise UploaderError(DAMAGED)
+        if await self._presence.has_data(repository_place(repository)):
+            raise UploaderError(DAMAGED)
 
     async def _conclude(self, repository: BackupRepository, problem: str) -> None:
         if problem:
@@ -281,7 +352,7 @@ class RepositoryReconciler:
             message=problem[:_LONGEST_MESSAGE],
             last_maintenance_time=maintained,
         )
-        await self._store.write(repository, msgspec.structs.replace(repository, status=status))
+        await self._store.replace(repository, msgspec.structs.replace(repository, status=status))
 
 
 class MaintenanceReconciler:
@@ -299,19 +370,18 @@ class MaintenanceReconciler:
         if repository is None or repository.status.phase != BackupRepositoryPhase.READY:
             return DONE
         with bound_fields(backupRepository=str(key)):
-            await self._maintain(repository, self._scope.clock())
+            try:
+                await self._maintain(repository, self._scope.clock())
+            except Conflict:
+                return AT_ONCE
         return DONE
 
     async def _maintain(self, repository: BackupRepository, now: datetime) -> None:
         name, place = repository.metadata.name, repository_place(repository)
         try:
             location = await self._store.location(repository)
-        except NotFound as error:
-            status = msgspec.structs.replace(
-                repository.status, phase=BackupRepositoryPhase.NOT_READY, message=str(error)
-            )
-            await self._store.write(repository, msgspec.structs.replace(repository, status=status))
-            return
+        except NotFound:
+            return  # the other controller deletes the object
         except DecodeError as error:
             log.warning("The location of a restic repository cannot be read", error=error)
             return
@@ -360,7 +430,7 @@ class MaintenanceReconciler:
             metadata=msgspec.structs.replace(metadata, annotations=annotations),
             status=msgspec.structs.replace(status, phase=BackupRepositoryPhase.NOT_READY, message=message),
         )
-        await self._store.write(repository, after)
+        await self._store.replace(repository, after)
 
 
 def is_due(repository: BackupRepository, now: datetime) -> bool:
@@ -425,30 +495,59 @@ def controller(parts: Parts) -> Controller:
     """The controller of a server that makes repositories."""
     reconciler = RepositoryReconciler(
         parts.scope,
-        parts.locations,
+        parts.presence,
         parts.uploaders,
         parts.locks,
         frequency=parts.options.restic_prune_frequency,
     )
-    made = _controller(parts, NAME, reconciler.reconcile, WORKERS, ready=False)
-    made.watch(parts.informers.of(BACKUP_REPOSITORIES), predicate=is_requested, on_add=False)
+    repositories, locations = (
+        parts.informers.of(BACKUP_REPOSITORIES),
+        parts.informers.of(BACKUP_STORAGE_LOCATIONS),
+    )
+
+    def concerns(obj: JSONObject) -> bool:
+        return not is_ready(obj) or is_displaced(obj, locations)
+
+    def displaced_in(location: JSONObject) -> list[Key]:
+        name = location["metadata"]["name"]
+        of_location = (
+            obj for obj in repositories.objects() if text(obj, "spec", "backupStorageLocation") == name
+        )
+        return [
+            Key.of(obj)
+            for obj in of_location
+            if repository_type(obj) in UPLOADERS and is_displaced(obj, locations)
+        ]
+
+    made = _controller(parts, NAME, reconciler.reconcile, WORKERS, concerns)
+    made.watch(repositories, predicate=is_requested, on_add=False)
+    made.watch(locations, keys=displaced_in, on_delete=True)
     return made
+
+
+def is_displaced(repository: JSONObject, locations: Cache) -> bool:
+    """Whether a repository is not noted to be where its location is now, by the cache of the locations."""
+    name = text(repository, "spec", "backupStorageLocation")
+    location = locations.get(Key(text(repository, "metadata", "namespace"), name))
+    return location is None or noted_place(repository) != place_of(location)
 
 
 def maintenance_controller(parts: Parts) -> Controller:
     """The controller of a server that unlocks and prunes repositories."""
     reconciler = MaintenanceReconciler(parts.scope, parts.uploaders, parts.locks)
-    return _controller(parts, MAINTENANCE_NAME, reconciler.reconcile, MAINTENANCE_AT_ONCE, ready=True)
+    return _controller(parts, MAINTENANCE_NAME, reconciler.reconcile, MAINTENANCE_AT_ONCE, is_ready)
 
 
-def _controller(parts: Parts, name: str, reconcile: Reconcile, workers: int, *, ready: bool) -> Controller:
-    """A controller of the repositories that are ready, or of those that are not."""
+def _controller(
+    parts: Parts, name: str, reconcile: Reconcile, workers: int, concerns: Predicate
+) -> Controller:
+    """A controller of the repositories for which a predicate holds."""
     informer = parts.informers.of(BACKUP_REPOSITORIES)
     queue = parts.queue(parts.lanes.of_repositories(informer, workers))
 
     async def enqueue_all() -> None:
         for obj in informer.objects():
-            if repository_type(obj) in UPLOADERS and is_ready(obj) is ready:
+            if repository_type(obj) in UPLOADERS and concerns(obj):
                 queue.add(Key.of(obj))
 
     made = Controller(
@@ -462,7 +561,7 @@ def _controller(parts: Parts, name: str, reconcile: Reconcile, workers: int, *, 
     # New ones at once; changes by the patches of this server wait for the next pass.
     made.watch(
         informer,
-        predicate=lambda obj: repository_type(obj) in UPLOADERS and is_ready(obj) is ready,
+        predicate=lambda obj: repository_type(obj) in UPLOADERS and concerns(obj),
         on_update=False,
     )
     return made

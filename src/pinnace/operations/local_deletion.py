@@ -12,11 +12,12 @@ from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import KubeError
 from pinnace.operations.deletion import summary
 from pinnace.operations.workdir import work_directory
+from pinnace.storage.backup_store import BackupStore
 from pinnace.storage.errors import StorageError
 from pinnace.volumes.restic.identifiers import needs_region, repository_identifier
 from pinnace.volumes.restic.regions import find_region
 from pinnace.volumes.uploader.access import LocationAccess, Repository
-from pinnace.volumes.uploader.errors import InvalidSnapshot, UploaderError
+from pinnace.volumes.uploader.errors import InvalidSnapshot, RepositoryMissing, UploaderError
 from pinnace.volumes.uploader.passwords import read_password
 from pinnace.volumes.uploaders import UPLOADERS, Uploaders
 
@@ -28,6 +29,7 @@ class LocationPodVolumes:
     """The pod volume snapshots of one backup, in the repositories of its location.
 
     Args:
+        store: of the location.
         saved: the snapshots, of all uploaders.
         warn: told of a snapshot that is not there any more.
     """
@@ -35,12 +37,14 @@ class LocationPodVolumes:
     def __init__(
         self,
         location: BackupStorageLocation,
+        store: BackupStore,
         saved: Sequence[SavedPodVolume],
         *,
         password: PasswordSource,
         warn: Callable[[str], None],
     ) -> None:
         self._location = location
+        self._store = store
         self._saved = saved
         self._password = password
         self._warn = warn
@@ -82,6 +86,14 @@ class LocationPodVolumes:
             await uploaders.forget(place, saved.snapshot)
         except InvalidSnapshot as error:
             self._warn(f"{saved} was not there: {error}")
+        except RepositoryMissing as error:
+            elsewhere = saved.uploader == RESTIC and self._location.spec.config.get("resticRepoPrefix")
+            if elsewhere or not saved.namespace:
+                raise
+            await self._store.validate()
+            if await self._store.has_repository_data(saved.uploader, saved.namespace):
+                raise
+            self._warn(f"{saved} was not there: nothing of its repository is left in the location: {error}")
 
 
 async def find_password(file: str, client: KubeClient | None, namespace: str) -> bytes:

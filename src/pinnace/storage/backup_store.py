@@ -58,6 +58,9 @@ from pinnace.storage.writer_claim import ClaimSubject, WriterClaim
 
 _logger = logging.getLogger(__name__)
 
+_REPOSITORY_FILES = {"restic": ("config",), "kopia": ("kopia.repository", "kopia.repository.f")}
+"""Files without which no repository can be opened, by uploader. In a folder kopia's names end in `.f`."""
+
 _UNDO_SECONDS = 120.0
 SIGNED_URL_LIFETIME = timedelta(minutes=10)
 """How long a signed URL can be used. (docs/spec: STO 9)"""
@@ -177,9 +180,19 @@ class BackupStore:
         counts = [len(await self._store.list_keys(self._layout.restic_locks(name))) for name in names]
         return dict(zip(names, counts, strict=True))
 
-    async def has_restic_snapshots(self, repository: str) -> bool:
-        """Whether there are snapshots where a restic repository is, or was before it was damaged."""
-        return bool(await self._store.list_keys(self._layout.restic_snapshots(repository)))
+    async def has_repository(self, uploader: str, namespace: str) -> bool:
+        """Whether the file is there without which no repository of restic or kopia can be opened."""
+        prefix = self._layout.repository(uploader, namespace)
+        for name in _REPOSITORY_FILES[uploader]:
+            if await self._store.exists(f"{prefix}{name}"):
+                return True
+        return False
+
+    async def has_repository_data(self, uploader: str, namespace: str) -> bool:
+        """Whether there is any file where the repository of a namespace is, or was before it was damaged."""
+        keys = await self._store.list_keys(self._layout.repository(uploader, namespace))
+        # kopia notes in `.shards` how it names its files in a folder; that alone is nothing.
+        return any(not key.endswith("/.shards") for key in keys)
 
     async def list_backups(self) -> list[str]:
         """The names of all directories of backups, sorted, finished or not: ask exists(). (STO 6)"""

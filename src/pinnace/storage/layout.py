@@ -139,9 +139,9 @@ class Layout(msgspec.Struct, frozen=True):
         """Where restic's repositories are, one directory each."""
         return f"{self.root}restic/"
 
-    def restic_snapshots(self, repository: str) -> str:
-        """Where restic keeps the snapshots of a repository."""
-        return f"{self.restic_repositories}{check_name(repository)}/snapshots/"
+    def repository(self, uploader: str, namespace: str) -> str:
+        """Where the repository of a namespace is: of restic or kopia."""
+        return f"{self.root}{uploader}/{check_name(namespace)}/"
 
     def restic_locks(self, repository: str) -> str:
         """Where restic keeps the locks of a repository."""

@@ -5,6 +5,8 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Final
 
+import msgspec
+
 from pinnace.api import API_VERSION, labels
 from pinnace.api.codec import DecodeError, decode
 from pinnace.api.objects import JSONObject, mapping
@@ -36,8 +38,27 @@ POLL_SECONDS: Final = 1.0
 _NEW = frozenset({"", BackupRepositoryPhase.NEW})
 
 
+_LOOKS_KEPT: Final = 1000
+
+
 class RepositoryUnavailable(Exception):
     """There is no usable repository; the text is Velero's."""
+
+
+class Look(msgspec.Struct, frozen=True, kw_only=True):
+    """The result of a look into a location for a repository.
+
+    Attributes:
+        place: the place that the location stands for now. (`repository_places`)
+        is_missing: whether the repository is not there.
+    """
+
+    place: str
+    is_missing: bool
+
+
+LookFor = Callable[[Repository], Awaitable[Look | None]]
+"""Looks for a repository where its location is now; None if that is not known."""
 
 
 class Repositories:
@@ -46,6 +67,8 @@ class Repositories:
     Args:
         frequency: of the maintenance of repositories that are made here.
         config_map: name of the ConfigMap with the settings of those repositories; empty for none.
+        look: looks for the repository of a backup before its first volume; without it, what the object says
+            is believed.
         sleep: between two checks of a repository that is not ready yet.
     """
 
@@ -56,6 +79,7 @@ class Repositories:
         *,
         frequency: Duration = DEFAULT_FREQUENCY,
         config_map: str = "",
+        look: LookFor | None = None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._client = client
@@ -63,6 +87,8 @@ class Repositories:
         # The flag's default is restic's; kopia has one of its own.
         self._frequency = Duration() if frequency == DEFAULT_FREQUENCY else frequency
         self._config_map = config_map
+        self._look = look
+        self._looked: dict[tuple[str, str], None] = {}
         self._sleep = sleep
         self._asking: dict[tuple[str, str, str], asyncio.Lock] = {}
 
@@ -72,7 +98,7 @@ class Repositories:
         location: str,
         *,
         uploader: str = RESTIC_REPOSITORY,
-        initialize: bool = False,
+        backup: str = "",
     ) -> BackupRepository:
         """Return the repository once it is ready, within a minute; its object is created if there is none.
 
@@ -80,8 +106,8 @@ class Repositories:
 
         Args:
             uploader: the program whose format the repository has.
-            initialize: whether the repository itself may be made in the location if it is not there. Only a
-                backup has something to put into it. (docs/adr/020)
+            backup: the uid of the backup that has something to put into it, for which the repository itself
+                may be made in the location if it is not there. Without one nothing is made. (docs/adr/020)
 
         Raises:
             RepositoryUnavailable: it is not ready, there are several, or it cannot be read or made.
@@ -97,12 +123,28 @@ class Repositories:
                 )
                 if settings := await self._settings(uploader):
                     body["spec"]["repositoryConfig"] = settings
-                if initialize:
-                    body["metadata"]["annotations"] = {labels.INITIALIZE_REPOSITORY: "true"}
+                if backup:
+                    body["metadata"]["annotations"] = {labels.INITIALIZE_REPOSITORY: backup}
                 repository = await self._create(body)
-            elif initialize and _lacks_request(repository):
-                repository = await self._request(repository)
+            elif backup and (_lacks_request(repository) or await self._is_outdated(repository, backup)):
+                repository = await self._request(repository, backup)
             return await self._ready(repository)
+
+    async def _is_outdated(self, repository: BackupRepository, backup: str) -> bool:
+        """Whether a repository that is said to be ready is not where its location is now.
+
+        Each backup looks once: a repository may be deleted, or a location moved, at any time.
+        """
+        looked = (repository.metadata.uid, backup)
+        is_ready = repository.status.phase == BackupRepositoryPhase.READY
+        if self._look is None or not is_ready or looked in self._looked:
+            return False
+        found = await self._look(repository_place(repository))
+        if len(self._looked) >= _LOOKS_KEPT:
+            del self._looked[next(iter(self._looked))]
+        self._looked[looked] = None
+        noted = repository.metadata.annotations.get(labels.REPOSITORY_PLACE, "")
+        return found is not None and (found.is_missing or (bool(noted) and noted != found.place))
 
     async def _find(self, volume_namespace: str, location: str, uploader: str) -> BackupRepository | None:
         own_labels = repository_labels(volume_namespace, location)
@@ -147,10 +189,10 @@ class Repositories:
         except KubeError as error:
             raise RepositoryUnavailable(f"unable to create restic repository resource: {error}") from error
 
-    async def _request(self, repository: BackupRepository) -> BackupRepository:
-        """Request another attempt at a repository that a restore or deletion did not find."""
+    async def _request(self, repository: BackupRepository, backup: str) -> BackupRepository:
+        """Request another attempt at a repository that was not found, or is not there any more."""
         patch = {
-            "metadata": {"annotations": {labels.INITIALIZE_REPOSITORY: "true"}},
+            "metadata": {"annotations": {labels.INITIALIZE_REPOSITORY: backup}},
             "status": {"phase": str(BackupRepositoryPhase.NEW)},
         }
         name = repository.metadata.name
@@ -179,6 +221,17 @@ class Repositories:
 def not_ready(uploader: str = "") -> str:
     """The message about a repository that does not become ready in time."""
     return f"timed out waiting for {uploader or RESTIC_REPOSITORY} repository to become ready"
+
+
+def lost_data_text(repository: BackupRepository, lost: str) -> str:
+    """The warning about a repository that was created where there should have been one."""
+    spec = repository.spec
+    uploader = spec.repository_type or RESTIC_REPOSITORY
+    return (
+        f"the {uploader} repository of namespace {spec.volume_namespace} was not in location"
+        f" {spec.backup_storage_location} any more, and a new one was created: the data of the volumes of"
+        f" these backups is gone: {lost}"
+    )
 
 
 def repository_type(obj: JSONObject) -> str:

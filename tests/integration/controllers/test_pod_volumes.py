@@ -2,14 +2,17 @@
 
 import asyncio
 import base64
+import gzip
+import os
 import shutil
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
+from hack.cluster import binaries
 from pinnace.api import labels
 from pinnace.api.codec import decode
 from pinnace.api.objects import JSONObject
@@ -17,19 +20,21 @@ from pinnace.api.pod_volume_catalogue import SavedSnapshot
 from pinnace.api.velero.backup import Backup
 from pinnace.api.velero.restore import Restore
 from pinnace.controllers.shared.options import RESTIC_PRUNE_FREQUENCY
-from pinnace.controllers.shared.pod_volumes import PodVolumes
+from pinnace.controllers.shared.pod_volumes import PodVolumes, SnapshotForgetter
 from pinnace.controllers.shared.scope import Scope
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import Forbidden
-from pinnace.kube.resources import PODS, SECRETS, velero
+from pinnace.kube.resources import NODES, PODS, SECRETS, velero
 from pinnace.server.monitoring.metrics import ServerMetrics
 from pinnace.volumes.repositories import Repositories
 from pinnace.volumes.restic.client import Restic
 from pinnace.volumes.uploader.access import AccessProvider, Repository
+from pinnace.volumes.uploader.errors import UploaderError
+from pinnace.volumes.uploader.interface import Source, Target
 from pinnace.volumes.uploader.locks import RepositoryLocks
-from pinnace.volumes.uploader.output import Progress
 from pinnace.volumes.uploader.passwords import SECRET_KEY, SECRET_NAME
-from tests.support.servers.sites import Serve, Site
+from pinnace.volumes.uploaders import Uploaders
+from tests.support.servers.sites import Serve, Site, running
 from tests.support.waiting import POLL_SECONDS, eventually
 
 ORDERS = {"podvolumebackups": "back_up", "podvolumerestores": "restore"}
@@ -52,7 +57,7 @@ class Agent:
         self.volumes = folder / "volumes"
         work = folder / "agent"
         work.mkdir()
-        self.restic = Restic(AccessProvider(site.client, site.namespace, work))
+        self.uploaders = Uploaders.of(AccessProvider(site.client, site.namespace, work))
 
     def volume(self, pod: str, name: str) -> Path:
         path = self.volumes / pod / name
@@ -78,21 +83,26 @@ class Agent:
         if self.fails:
             return {"phase": "Failed", "message": "the agent was told to fail"}
         spec = pod_volume["spec"]
-        place = Repository(identifier=spec["repoIdentifier"], location=spec["backupStorageLocation"])
+        place = Repository(
+            identifier=spec["repoIdentifier"],
+            location=spec["backupStorageLocation"],
+            namespace=spec["pod"]["namespace"],
+            uploader=spec["uploaderType"],
+        )
         directory = self.volume(spec["pod"]["name"], spec["volume"])
         if plural == "podvolumerestores":
-            await self.restic.restore(place, spec["snapshotID"], directory)
+            await self.uploaders.fill(place, spec["snapshotID"], Target(path=directory))
             return {"phase": "Completed"}
-        snapshot = await self.restic.back_up(place, directory, spec["tags"], on_progress=_ignored)
-        return {"phase": "Completed", "snapshotID": snapshot}
+        source = Source(path=directory, name=spec["volume"], tags=spec["tags"])
+        try:
+            saved = await self.uploaders.save(place, source)
+        except UploaderError as error:
+            return {"phase": "Failed", "message": str(error)}
+        return {"phase": "Completed", "snapshotID": saved.snapshot}
 
     async def _end(self, plural: str, pod_volume: JSONObject, status: JSONObject) -> None:
         name = pod_volume["metadata"]["name"]
         await self.site.client.patch(velero(plural), name, {"status": status}, self.site.namespace)
-
-
-async def _ignored(_progress: Progress) -> None:
-    return
 
 
 @pytest.fixture
@@ -106,9 +116,18 @@ async def agent(site: Site, tmp_path: Path) -> AsyncIterator[Agent]:
         "data": {SECRET_KEY: base64.b64encode(b"a password").decode()},
     }
     await site.client.create(SECRETS, secret, site.namespace)
+    # Pods of a node that does not exist are deleted by the cluster after 40 seconds.
+    node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": _node(site)}}
+    await site.client.create(NODES, node)
     made = Agent(site, tmp_path)
     async with made.working():
         yield made
+    await site.client.delete(NODES, _node(site))
+
+
+def _node(site: Site) -> str:
+    """The node of all pods, which has no kubelet."""
+    return f"node-of-{site.namespace}"
 
 
 async def add_pod(site: Site, name: str, *, volumes: str) -> None:
@@ -118,7 +137,7 @@ async def add_pod(site: Site, name: str, *, volumes: str) -> None:
         "kind": "Pod",
         "metadata": {"name": name, "annotations": {labels.VOLUMES_TO_BACKUP: volumes}},
         "spec": {
-            "nodeName": "no-such-node",
+            "nodeName": _node(site),
             "automountServiceAccountToken": False,
             "containers": [{"name": "main", "image": "main"}],
             "volumes": [{"name": "data", "emptyDir": {}}, {"name": "cache", "emptyDir": {}}],
@@ -209,7 +228,8 @@ def _pod_volumes(site: Site, folder: Path) -> PodVolumes:
     scope = Scope(client=site.client, namespace=site.namespace, metrics=ServerMetrics(), workdir=folder)
     restic = Restic(AccessProvider(site.client, site.namespace, folder))
     repositories = Repositories(site.client, site.namespace, frequency=RESTIC_PRUNE_FREQUENCY)
-    return PodVolumes(scope, restic, repositories, RepositoryLocks())
+    forgetter = cast(SnapshotForgetter, restic)  # a restore forgets nothing
+    return PodVolumes(scope, forgetter, repositories, RepositoryLocks())
 
 
 async def test_a_volume_that_fails_fails_its_pod(site: Site, agent: Agent, serve: Serve) -> None:
@@ -233,9 +253,9 @@ async def test_a_backup_whose_snapshots_cannot_be_forgotten_stays(
         (agent.volume("p", name) / "file").write_bytes(b"content")
     await site.create("backups", "b1", spec=pods_of(site))
     await site.reached("backups", "b1")
-    [repository] = await site.client.list_all(velero("backuprepositories"), site.namespace)
-    folder = Path(repository["spec"]["resticIdentifier"])
-    away = shutil.move(folder, folder.with_name("away"))
+    folder = Path((await _repository(site))["spec"]["resticIdentifier"])
+    config = (folder / "config").read_bytes()
+    (folder / "config").unlink()
 
     await site.create("deletebackuprequests", "d1", spec={"backupName": "b1"})
     request = await site.reached("deletebackuprequests", "d1", "Processed")
@@ -244,10 +264,149 @@ async def test_a_backup_whose_snapshots_cannot_be_forgotten_stays(
     assert all("error deleting restic snapshot" in error for error in request["status"]["errors"])
     assert (await site.get("backups", "b1"))["status"]["phase"] == "Deleting"
 
-    shutil.move(away, folder)
+    (folder / "config").write_bytes(config)
     await site.create("deletebackuprequests", "d2", spec={"backupName": "b1"})
     await site.gone("backups", "b1")
     assert list((folder / "snapshots").iterdir()) == []
+
+
+def _files(folder: Path) -> list[Path]:
+    return sorted(folder.rglob("*"))
+
+
+async def _backed_up(site: Site, name: str) -> JSONObject:
+    """A backup of the pods, once it has ended."""
+    await site.create("backups", name, spec=pods_of(site))
+    return await site.reached("backups", name)
+
+
+async def _repository(site: Site) -> JSONObject:
+    [repository] = await site.client.list_all(velero("backuprepositories"), site.namespace)
+    return repository
+
+
+def _folder(site: Site, uploader: str, *parts: str) -> Path:
+    """The folder of the repository; `parts` are bucket and prefix."""
+    return site.folder.joinpath(*(parts or ["bucket-default"]), uploader, site.namespace)
+
+
+@pytest.fixture(params=["restic", "kopia"])
+def uploader(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The program that saves volumes; it is on the PATH."""
+    program = binaries.locate(binaries.UPLOADER)["kopia"]
+    monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
+    return str(request.param)
+
+
+@pytest.mark.found("E-F2")
+async def test_a_repository_is_forgotten_with_its_location_and_made_in_a_new_one(
+    site: Site, agent: Agent, serve: Serve, uploader: str
+) -> None:
+    await serve(uploader=uploader)
+    await add_pod(site, "p", volumes="data")
+    (agent.volume("p", "data") / "file").write_bytes(b"content")
+    assert (await _backed_up(site, "b1"))["status"]["phase"] == "Completed"
+    name = (await _repository(site))["metadata"]["name"]
+
+    await site.client.delete(velero("backupstoragelocations"), "default", site.namespace)
+    await site.gone("backuprepositories", name)
+    other = {"bucket": "other"}
+    (site.folder / "other").mkdir()
+    await site.add_folder(objectStorage=other)
+    backup = await _backed_up(site, "b2")
+
+    assert backup["status"]["phase"] == "Completed"
+    assert "b2" in await _snapshots(site)
+    repository = await _repository(site)
+    assert repository["status"]["phase"] == "Ready"
+    assert "bucket=other" in repository["metadata"]["annotations"][labels.REPOSITORY_PLACE]
+    assert _files(_folder(site, uploader, "other"))
+
+
+@pytest.mark.found("E-F2")
+@pytest.mark.parametrize(
+    ("moved", "is_running"),
+    [("bucket", True), ("prefix", False)],
+    ids=["bucket, server runs", "prefix, server was down"],
+)
+async def test_a_repository_follows_a_location_that_is_moved(
+    site: Site, agent: Agent, uploader: str, moved: str, is_running: bool
+) -> None:
+    await add_pod(site, "p", volumes="data")
+    (agent.volume("p", "data") / "file").write_bytes(b"content")
+    (site.folder / "other").mkdir()
+    storage = {"bucket": "other"} if moved == "bucket" else {"prefix": "other"}
+    patch = {"spec": {"objectStorage": storage}}
+
+    async def move() -> None:
+        await site.client.patch(velero("backupstoragelocations"), "default", patch, site.namespace)
+
+    async with running(site.client, site.namespace, site.folder, uploader=uploader):
+        assert (await _backed_up(site, "b1"))["status"]["phase"] == "Completed"
+        first = _folder(site, uploader)
+        kept = _files(first)
+        if is_running:
+            await move()
+            backup = await _backed_up(site, "b2")
+    if not is_running:
+        await move()
+        async with running(site.client, site.namespace, site.folder, uploader=uploader):
+            backup = await _backed_up(site, "b2")
+
+    assert backup["status"]["phase"] == "Completed"
+    assert (await _repository(site))["status"]["phase"] == "Ready"
+    places = {"bucket": ["other"], "prefix": ["bucket-default", "other"]}
+    assert _files(_folder(site, uploader, *places[moved]))
+    assert _files(first) == kept
+
+
+@pytest.mark.found("V28")
+async def test_a_repository_that_is_gone_is_made_by_the_next_backup_which_names_what_is_lost(
+    site: Site, agent: Agent, serve: Serve, uploader: str
+) -> None:
+    await serve(log_level="warning", uploader=uploader)
+    await add_pod(site, "p", volumes="data")
+    (agent.volume("p", "data") / "file").write_bytes(b"content")
+    for name in ("b1", "b2"):
+        await _backed_up(site, name)
+    folder = _folder(site, uploader)
+    shutil.rmtree(folder)
+
+    await site.create("deletebackuprequests", "d1", spec={"backupName": "b1"})
+    await site.gone("backups", "b1")
+    backup = await _backed_up(site, "b3")
+
+    assert (backup["status"]["phase"], backup["status"]["warnings"]) == ("Completed", 1)
+    log = gzip.decompress((site.folder / "bucket-default/backups/b3/b3-logs.gz").read_bytes()).decode()
+    assert "the data of the volumes of these backups is gone: b2" in log
+    assert (await _backed_up(site, "b4"))["status"].get("warnings", 0) == 0
+    await site.create("deletebackuprequests", "d2", spec={"backupName": "b2"})
+    await site.gone("backups", "b2")
+    assert set(await _snapshots(site)) == {"b3", "b4"}
+
+
+@pytest.mark.found("V28")
+@pytest.mark.spec("KOP-005")
+async def test_no_repository_is_made_over_what_is_left_of_one(
+    site: Site, agent: Agent, serve: Serve, uploader: str
+) -> None:
+    await serve(uploader=uploader)
+    await add_pod(site, "p", volumes="data")
+    (agent.volume("p", "data") / "file").write_bytes(b"content")
+    await _backed_up(site, "b1")
+    folder = _folder(site, uploader)
+    for path in folder.iterdir():
+        if path.name != "data" and not path.name.startswith("p"):  # all but the packs
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+    left = _files(folder)
+
+    backup = await _backed_up(site, "b2")
+
+    assert backup["status"]["phase"] == "PartiallyFailed"
+    repository = await _repository(site)
+    assert repository["status"]["phase"] == "NotReady"
+    assert "there is data in its place: it is damaged" in repository["status"]["message"]
+    assert _files(folder) == left
 
 
 async def test_a_wrong_password_is_reported_and_mended(site: Site, agent: Agent, serve: Serve) -> None:

@@ -3,7 +3,7 @@
 import asyncio
 import os
 import shutil
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -124,6 +124,36 @@ async def test_deleting_a_backup_forgets_its_restic_snapshots(
     assert (deleted.code, deleted.out) == (0, 'Backup "files" deleted\n'), deleted.err
     assert len(list((repository / "snapshots").iterdir())) == before - 1
     assert not (bucket.path / "backups/files").exists()
+
+
+@pytest.mark.found("V28")
+@pytest.mark.parametrize("left", [(), ("config",), ("config", "keys", "data")], ids=len)
+async def test_a_backup_whose_repository_is_gone_is_deleted_unless_something_of_it_is_left(
+    tmp_path: Path, control_plane: ControlPlane, left: Sequence[str]
+) -> None:
+    bucket = Bucket(tmp_path, "1.6.3", control_plane.kubeconfig)
+    repository = bucket.path / "restic/files"
+    await asyncio.to_thread(_take_away, repository, left)
+    password = tmp_path / "password"
+    await asyncio.to_thread(password.write_text, f"{PASSWORD}\n")
+
+    deleted = await bucket.run(
+        "backup", "delete", "files", "--confirm", "--restic-password-file", str(password)
+    )
+
+    if left:
+        assert deleted.code == 1
+        assert "Is there a repository at the following location?" in deleted.err
+    else:
+        assert (deleted.code, deleted.out) == (0, 'Backup "files" deleted\n'), deleted.err
+        assert "nothing of its repository is left in the location" in deleted.err
+    assert (bucket.path / "backups/files/velero-backup.json").exists() is bool(left)
+
+
+def _take_away(repository: Path, parts: Sequence[str]) -> None:
+    """Remove parts of a repository; without any, all of it."""
+    for path in [repository / part for part in parts] or [repository]:
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
 async def test_a_backup_of_1_18_without_volumes_is_deleted(

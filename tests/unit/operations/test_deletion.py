@@ -1,6 +1,7 @@
 """Deleting what a backup has outside of its files: obstacles first, all parts alike."""
 
 from collections.abc import Sequence
+from typing import cast
 
 import pytest
 
@@ -8,6 +9,7 @@ from pinnace.api.velero.storage_location import BackupStorageLocation, BackupSto
 from pinnace.csi.stored_data import SavedPodVolume
 from pinnace.operations.deletion import DeleteOperation, summary
 from pinnace.operations.local_deletion import LocationPodVolumes, find_password
+from pinnace.storage.backup_store import BackupStore
 from pinnace.volumes.uploader.errors import UploaderError
 
 
@@ -55,7 +57,8 @@ def pod_volumes(volumes: Sequence[SavedPodVolume], asked: list[str]) -> Location
         raise UploaderError("the password is not known")
 
     location = BackupStorageLocation(spec=BackupStorageLocationSpec(provider="aws"))
-    return LocationPodVolumes(location, volumes, password=password, warn=asked.append)
+    store = cast(BackupStore, None)  # nothing is looked for
+    return LocationPodVolumes(location, store, volumes, password=password, warn=asked.append)
 
 
 async def test_snapshots_of_another_uploader_are_obstacles_and_nothing_is_touched() -> None:

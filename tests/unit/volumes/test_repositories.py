@@ -9,7 +9,14 @@ from pinnace.api import labels
 from pinnace.api.values.durations import Duration
 from pinnace.kube.errors import ConnectionFailed
 from pinnace.volumes import repositories
-from pinnace.volumes.repositories import DEFAULT_FREQUENCY, Repositories, RepositoryUnavailable
+from pinnace.volumes.repositories import (
+    DEFAULT_FREQUENCY,
+    Look,
+    LookFor,
+    Repositories,
+    RepositoryUnavailable,
+)
+from pinnace.volumes.uploader.access import Repository
 from tests.unit.controllers.fakes import NAMESPACE, fail_once
 from tests.unit.volumes.cluster import VolumeCluster
 
@@ -23,9 +30,19 @@ class Scene:
         self.cluster = VolumeCluster()
         self.becomes: dict[str, str] | None = {"phase": "Ready"}
 
-    def repositories(self, frequency: Duration = DEFAULT_FREQUENCY, config_map: str = "") -> Repositories:
+    def repositories(
+        self,
+        frequency: Duration = DEFAULT_FREQUENCY,
+        config_map: str = "",
+        look: LookFor | None = None,
+    ) -> Repositories:
         return Repositories(
-            self.cluster.client, NAMESPACE, frequency=frequency, config_map=config_map, sleep=self._sleep
+            self.cluster.client,
+            NAMESPACE,
+            frequency=frequency,
+            config_map=config_map,
+            look=look,
+            sleep=self._sleep,
         )
 
     def add(self, name: str, *, namespace: str = "shop", location: str = "default", **status: str) -> None:
@@ -169,22 +186,80 @@ async def test_without_a_namespace_there_is_no_repository(scene: Scene) -> None:
     assert scene.cluster.calls == []
 
 
-@pytest.mark.parametrize("initialize", [False, True], ids=["restore", "backup"])
-async def test_only_a_backup_asks_for_a_new_repository(scene: Scene, initialize: bool) -> None:
-    await scene.repositories().ensure("shop", "default", initialize=initialize)
+@pytest.mark.parametrize("backup", ["", "b1"], ids=["restore", "backup"])
+async def test_only_a_backup_asks_for_a_new_repository(scene: Scene, backup: str) -> None:
+    await scene.repositories().ensure("shop", "default", backup=backup)
 
     [made] = scene.cluster.all_of(PLURAL)
-    assert (labels.INITIALIZE_REPOSITORY in made["metadata"].get("annotations", {})) is initialize
+    assert made["metadata"].get("annotations", {}).get(labels.INITIALIZE_REPOSITORY, "") == backup
 
 
 async def test_a_backup_retries_a_repository_that_a_restore_did_not_find(scene: Scene) -> None:
     scene.add("mine", phase="NotReady", message="there is none")
 
-    repository = await scene.repositories().ensure("shop", "default", initialize=True)
+    repository = await scene.repositories().ensure("shop", "default", backup="b1")
 
     assert repository.status.phase == "Ready"
     [found] = scene.cluster.all_of(PLURAL)
-    assert found["metadata"]["annotations"] == {labels.INITIALIZE_REPOSITORY: "true"}
+    assert found["metadata"]["annotations"] == {labels.INITIALIZE_REPOSITORY: "b1"}
+
+
+class Looking:
+    """Attributes:
+    found: the next answers; the last one stays.
+    looks: how often was looked.
+    """
+
+    def __init__(self, *found: Look | None) -> None:
+        self.found = list(found)
+        self.looks = 0
+
+    async def __call__(self, _repository: Repository) -> Look | None:
+        self.looks += 1
+        return self.found.pop(0) if len(self.found) > 1 else self.found[0]
+
+
+HERE = Look(place="here", is_missing=False)
+
+
+@pytest.mark.found("E-F2", "V28")
+@pytest.mark.parametrize(
+    ("look", "asks"),
+    [
+        (HERE, False),
+        (None, False),
+        (Look(place="here", is_missing=True), True),
+        (Look(place="there", is_missing=False), True),
+    ],
+    ids=["there", "unknown", "missing", "moved"],
+)
+async def test_a_backup_does_not_believe_that_a_repository_is_still_where_it_was(
+    scene: Scene, look: Look | None, asks: bool
+) -> None:
+    scene.add("mine", phase="Ready")
+    [obj] = scene.cluster.all_of(PLURAL)
+    obj["metadata"]["annotations"] = {labels.REPOSITORY_PLACE: "here"}
+    looking = Looking(look, HERE)
+
+    repository = await scene.repositories(look=looking).ensure("shop", "default", backup="b1")
+
+    assert repository.status.phase == "Ready"
+    assert bool(scene.cluster.writes()) is asks
+    if asks:
+        [obj] = scene.cluster.all_of(PLURAL)
+        assert obj["metadata"]["annotations"][labels.INITIALIZE_REPOSITORY] == "b1"
+
+
+async def test_a_backup_looks_once_for_each_repository_and_a_restore_not_at_all(scene: Scene) -> None:
+    scene.add("mine", phase="Ready")
+    looking = Looking(HERE)
+    repositories = scene.repositories(look=looking)
+
+    await repositories.ensure("shop", "default")
+    assert looking.looks == 0
+    for backup in ("b1", "b1", "b2", "b1"):
+        await repositories.ensure("shop", "default", backup=backup)
+    assert looking.looks == 2
 
 
 @pytest.mark.parametrize(

@@ -55,7 +55,9 @@ async def delete_volume_data(
                 obstacles.append(f"{summary(snapshots)} can be deleted only through a cluster: {error}")
         password = partial(find_password, options.restic_password_file, client, settings.namespace)
         parts: list[VolumeData] = [
-            LocationPodVolumes(location.location, data.pod_volumes, password=password, warn=_warn)
+            LocationPodVolumes(
+                location.location, location.store, data.pod_volumes, password=password, warn=_warn
+            )
         ]
         try:
             if client is not None and snapshots:

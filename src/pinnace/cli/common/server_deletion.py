@@ -7,12 +7,19 @@ from pinnace.api import labels
 from pinnace.api.objects import JSONObject, text
 from pinnace.api.velero.storage_location import BackupStorageLocationAccessMode
 from pinnace.cli.backend.server import ServerBackend
+from pinnace.cli.errors import CommandError
 from pinnace.cli.guard import complain
 from pinnace.cli.kinds import BACKUP, BACKUP_LOCATION, Kind
 from pinnace.cli.output import cells
 from pinnace.cli.output.summary import counted, summary_of
 from pinnace.kube.errors import KubeError, NotFound
-from pinnace.kube.resources import BACKUP_STORAGE_LOCATIONS, BACKUPS, DELETE_BACKUP_REQUESTS, velero
+from pinnace.kube.resources import (
+    BACKUP_REPOSITORIES,
+    BACKUP_STORAGE_LOCATIONS,
+    BACKUPS,
+    DELETE_BACKUP_REQUESTS,
+    velero,
+)
 
 _STORED: Final = frozenset({"Completed", "PartiallyFailed"})
 """Phases of Backups whose files are in their location, from where another server can sync them."""
@@ -60,9 +67,8 @@ class ServerDeleter:
             return self._kind.deleted
         with suppress(NotFound):  # another client has deleted it in the meantime
             await client.delete(velero(self._kind.plural), name, namespace)
-        if self._kind == BACKUP_LOCATION:
-            await self._delete_backups_of(name)
-        return self._kind.deleted
+        more = await self._delete_known_of(name) if self._kind == BACKUP_LOCATION else []
+        return "\n".join([self._kind.deleted, *more])
 
     async def _warn_of_read_only(self, backup: str, location: str) -> None:
         """Say that a request cannot succeed. The server says so too, but only in the request. (CTL 6.2)"""
@@ -79,17 +85,44 @@ class ServerDeleter:
                 " server refuses to delete it"
             )
 
-    async def _delete_backups_of(self, location: str) -> None:
-        """Delete the Backup objects of a location that is gone: what is stored stays, and is found again.
+    async def _delete_known_of(self, location: str) -> list[str]:
+        """Delete the Backups and BackupRepositories of a location that is gone; return a line for each.
 
-        (docs/spec: BEY 7.3) The server deletes the objects of its repositories.
+        What is stored stays, and is found again. (docs/spec: BEY 7.3)
+
+        Raises:
+            CommandError: some could not be deleted; the others are.
         """
-        client, namespace = self._backend.client, self._backend.namespace
-        for obj in await self._backend.objects("backups"):
-            if text(obj, "spec", "storageLocation") == location and cells.phase(obj) in _STORED:
+        backups = [
+            obj
+            for obj in await self._backend.objects("backups")
+            if text(obj, "spec", "storageLocation") == location and cells.phase(obj) in _STORED
+        ]
+        repositories: list[JSONObject] = []
+        with suppress(NotFound):  # the definitions of Velero before 1.10 lack the kind
+            repositories = [
+                obj
+                for obj in await self._backend.objects("backuprepositories")
+                if text(obj, "spec", "backupStorageLocation") == location
+            ]
+        lines, errors = [], []
+        for what, resource, found in (
+            ("Backup", BACKUPS, backups),
+            ("Backup repository", BACKUP_REPOSITORIES, repositories),
+        ):
+            for obj in found:
                 name, uid = obj["metadata"]["name"], obj["metadata"].get("uid")
-                with suppress(NotFound):
-                    await client.delete(BACKUPS, name, namespace, uid=uid)
+                try:
+                    with suppress(NotFound):  # the server deletes them too
+                        await self._backend.client.delete(resource, name, self._backend.namespace, uid=uid)
+                except KubeError as error:
+                    errors.append(f"{what.lower()} {name} of the deleted location {location}: {error}")
+                else:
+                    lines.append(f'{what} associated with deleted BSL(s) "{name}" deleted successfully.')
+        if errors:
+            said = "; ".join(errors)
+            raise CommandError(f"the location {location} is deleted, but not everything of it: {said}")
+        return lines
 
 
 def deletion_request(backup: JSONObject, namespace: str, *, force: bool = False) -> JSONObject:

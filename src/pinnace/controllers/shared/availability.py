@@ -30,7 +30,7 @@ SUSPECT_SECONDS: Final = 600.0
 class _Known:
     """What this process knows of one location; times are of the monotonic clock."""
 
-    spec: object = None
+    looked_at: object = None
     problem: str = ""
     believed_until: float = 0.0
     suspect_until: float = 0.0
@@ -57,10 +57,11 @@ class Availability:
         if not (unavailable or suspect or tenant_of(location.metadata)):
             return ""
         async with known.looking:
-            if known.spec == location.spec and self._clock.monotonic() < known.believed_until:
+            looked_at = (location.metadata.uid, location.spec)
+            if known.looked_at == looked_at and self._clock.monotonic() < known.believed_until:
                 return known.problem
             known.problem = await self._look(location)
-            known.spec = location.spec
+            known.looked_at = looked_at
             known.believed_until = self._clock.monotonic() + BELIEVED_SECONDS if known.problem else 0.0
             return known.problem
 

@@ -93,7 +93,11 @@ class LocationStores:
 
     async def location(self, name: str) -> BackupStorageLocation:
         """The location of that name, read anew. Raises KubeError, InvalidLocation."""
-        return readable(await self._client.get(BACKUP_STORAGE_LOCATIONS, name, self._namespace))
+        return readable(await self.raw(name))
+
+    async def raw(self, name: str) -> JSONObject:
+        """The location of that name as the API server has it. Raises KubeError."""
+        return await self._client.get(BACKUP_STORAGE_LOCATIONS, name, self._namespace)
 
     async def _acquire(self, location: BackupStorageLocation) -> BackupStore:
         location = await with_ca_cert(location, self._read_secret, namespace=self._namespace)

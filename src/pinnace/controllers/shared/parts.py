@@ -11,7 +11,8 @@ from pinnace.controllers.shared.lanes import LaneOf, Lanes
 from pinnace.controllers.shared.locations import LocationStores
 from pinnace.controllers.shared.namespace_queue import NamespaceQueue
 from pinnace.controllers.shared.options import ControllerOptions
-from pinnace.controllers.shared.pod_volumes import PodVolumes
+from pinnace.controllers.shared.pod_volumes import PodVolumes, SnapshotForgetter
+from pinnace.controllers.shared.repository_presence import RepositoryPresence
 from pinnace.controllers.shared.scope import Scope
 from pinnace.controllers.shared.settling import Settler
 from pinnace.csi.snapshots import SnapshotKinds
@@ -63,6 +64,7 @@ class Parts:
         locations: opens the stores of BackupStorageLocations.
         uploaders, locks: restic and kopia, and one set of repository locks for all controllers.
         repositories: finds and makes BackupRepositories.
+        presence: looks for repositories in their locations.
         pod_volumes: saves, restores and forgets the content of pod volumes.
         backups_in_flight, restores_in_flight: keys of the Backups and Restores that this server works on.
         namespace_queues: the queue that decides which Backups or Restores may start, for each kind that this
@@ -79,6 +81,7 @@ class Parts:
     settler: Settler
     uploaders: Uploaders
     repositories: Repositories
+    presence: RepositoryPresence
     locks: RepositoryLocks
     pod_volumes: PodVolumes
     backups_in_flight: set[Key] = field(default_factory=set)
@@ -104,11 +107,13 @@ class Parts:
         )
         uploaders = Uploaders.of(AccessProvider(client, namespace, scope.workdir, inherited=inherited))
         locks = RepositoryLocks()
+        presence = RepositoryPresence(locations)
         repositories = Repositories(
             client,
             namespace,
             frequency=options.restic_prune_frequency,
             config_map=options.repository_config_map,
+            look=presence.look,
         )
         return cls(
             scope=scope,
@@ -120,10 +125,11 @@ class Parts:
             settler=Settler(scope, locations, kinds=SnapshotKinds.served(discovery)),
             uploaders=uploaders,
             repositories=repositories,
+            presence=presence,
             locks=locks,
             pod_volumes=PodVolumes(
                 scope,
-                uploaders,
+                SnapshotForgetter(uploaders, presence),
                 repositories,
                 locks,
                 timeout=options.restic_timeout,

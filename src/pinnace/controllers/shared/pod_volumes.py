@@ -13,6 +13,7 @@ from pinnace.api.velero.backup_repository import BackupRepository
 from pinnace.api.velero.pod_volume import KOPIA, RESTIC
 from pinnace.api.velero.restore import Restore
 from pinnace.api.volume_info import VolumeInfo, moved_claims
+from pinnace.controllers.shared.repository_presence import RepositoryPresence
 from pinnace.controllers.shared.restored_pods import RestoredPods
 from pinnace.controllers.shared.scope import Scope
 from pinnace.controllers.shared.unattended import Unattended
@@ -37,9 +38,9 @@ from pinnace.volumes.pods.pod_volume_run import PodVolumeRun
 from pinnace.volumes.pods.timeouts import Timeout
 from pinnace.volumes.repositories import Repositories, RepositoryUnavailable, not_ready, repository_place
 from pinnace.volumes.uploader.access import Repository
-from pinnace.volumes.uploader.errors import InvalidSnapshot, UploaderError
+from pinnace.volumes.uploader.errors import InvalidSnapshot, RepositoryMissing, UploaderError
 from pinnace.volumes.uploader.locks import RepositoryLocks
-from pinnace.volumes.uploaders import UPLOADERS
+from pinnace.volumes.uploaders import UPLOADERS, Uploaders
 
 log = get_logger(__name__)
 
@@ -49,9 +50,43 @@ FORGET_WAIT_SECONDS: Final = 60.0
 
 
 class Forgetter(Protocol):
-    """Removes a snapshot from a repository. Raises UploaderError."""
+    """Removes snapshots from repositories."""
 
-    async def forget(self, repository: Repository, snapshot: str) -> None: ...
+    async def forget(self, repository: Repository, snapshot: str) -> None:
+        """Remove a snapshot; one that is gone, or whose repository is, is success. Raises UploaderError."""
+        ...
+
+    async def is_gone(self, repository: Repository) -> bool:
+        """Whether it is certain that nothing of a repository is left in its location."""
+        ...
+
+
+class SnapshotForgetter:
+    """Removes snapshots of restic and kopia."""
+
+    def __init__(self, uploaders: Uploaders, presence: RepositoryPresence) -> None:
+        self._uploaders = uploaders
+        self._presence = presence
+
+    async def forget(self, repository: Repository, snapshot: str) -> None:
+        """As in `Forgetter`. Raises UploaderError."""
+        try:
+            await self._uploaders.forget(repository, snapshot)
+        except RepositoryMissing:
+            if not await self.is_gone(repository):
+                raise
+
+    async def is_gone(self, repository: Repository) -> bool:
+        """As in `Forgetter`."""
+        gone = await self._presence.is_gone(repository)
+        if gone:
+            log.warning(
+                "The repository is gone from its location, and with it the snapshots that are to be deleted",
+                location=repository.location,
+                namespace=repository.namespace,
+                uploader=repository.uploader,
+            )
+        return gone
 
 
 class PodVolumes:
@@ -136,6 +171,10 @@ class PodVolumes:
                         namespace, backup.spec.storage_location, uploader=saved.uploader
                     )
             except (RepositoryUnavailable, TimeoutError) as error:
+                location = backup.spec.storage_location
+                place = Repository(location=location, namespace=namespace, uploader=saved.uploader)
+                if isinstance(error, RepositoryUnavailable) and await self._forgetter.is_gone(place):
+                    continue
                 reason = str(error) or not_ready(saved.uploader)
                 errors.append(f"error deleting {saved.uploader} snapshot {snapshot}: {reason}")
                 continue

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Final
 
-from pinnace.api.codec import DecodeError, decode
+from pinnace.api.codec import DecodeError, decode, encode
 from pinnace.api.nonadmin.names import tenant_of
 from pinnace.api.values.durations import Duration
 from pinnace.api.velero.storage_location import BackupStorageLocation, BackupStorageLocationPhase
@@ -28,6 +28,7 @@ from pinnace.runtime.controller import Controller, Resync
 from pinnace.runtime.informer import Informer
 from pinnace.runtime.logfields import bound_fields, get_logger
 from pinnace.storage.errors import StorageError
+from pinnace.volumes.repository_places import place_of
 
 log = get_logger(__name__)
 
@@ -92,11 +93,15 @@ class BackupSync:
         locations = self._in_order()
         if not locations:
             log.error("There is no backup storage location to sync")
-        names = {location.metadata.name for location in locations}
-        self._memories = {name: memory for name, memory in self._memories.items() if name in names}
+        places = {location.metadata.name: place_of(encode(location)) for location in locations}
+        names = places.keys()
+        moved = {name for name, memory in self._memories.items() if memory.place != places.get(name)}
+        self._memories = {name: memory for name, memory in self._memories.items() if name not in moved}
         self._last_round = {name: number for name, number in self._last_round.items() if name in names}
         self._rounds += 1
-        due = [location for location in locations if self._is_due(location)]
+        for name, place in places.items():
+            self._memories.setdefault(name, LocationMemory(place=place))
+        due = [each for each in locations if each.metadata.name in moved or self._is_due(each)]
         own = [location for location in due if not tenant_of(location.metadata)]
         of_tenants = defaultdict(list)
         for location in due:
@@ -159,7 +164,7 @@ class BackupSync:
             await self._sync_bound(location, limit_seconds)
 
     async def _sync_bound(self, location: BackupStorageLocation, limit_seconds: float) -> None:
-        memory = self._memories.setdefault(location.metadata.name, LocationMemory())
+        memory = self._memories[location.metadata.name]
         try:
             async with asyncio.timeout(limit_seconds), self._stores.open_location(location) as store:
                 await LocationSync(self._scope, self._caches, location, store, memory).run()

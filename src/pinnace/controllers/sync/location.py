@@ -77,15 +77,17 @@ class Caches:
 
 @dataclass(slots=True)
 class LocationMemory:
-    """The memory of a location between passes.
+    """The memory of a location between passes; of no use once the location is in another place.
 
     Attributes:
+        place: the place that the location stood for. (`volumes.repository_places`)
         owed: backups whose companions may not be there yet; None if nothing is known of them.
         told: the reported reason for each backup that was left out.
         checked: when directories of known backups were last checked.
         set_aside: directories of a tenant's location that hold no backup that can be made known.
     """
 
+    place: str = ""
     owed: set[str] | None = None
     told: dict[str, str] = field(default_factory=dict)
     checked: datetime | None = None

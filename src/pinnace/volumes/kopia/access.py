@@ -153,10 +153,11 @@ def _config(storage: Storage, secrets: Secrets, cache: Path, cache_limit_bytes: 
 
 
 def _cache(accesses: AccessProvider, opened: Opened, storage: Storage) -> Path:
-    """The cache of a repository: another folder as soon as its location has another address."""
+    """The cache of a repository: another folder once its location is another, or has another address."""
     scratch = opened.inherited.get(_SCRATCH_VARIABLE)
     root = Path(scratch) / ".cache" if scratch else accesses.workdir / "cache"
-    named = json.dumps([opened.location.metadata.name, storage.kind, dict(storage.options)], sort_keys=True)
+    metadata = opened.location.metadata
+    named = json.dumps([metadata.name, metadata.uid, storage.kind, dict(storage.options)], sort_keys=True)
     return root / "kopia" / hashlib.sha256(named.encode()).hexdigest()[:32]
 
 

@@ -25,7 +25,7 @@ from pinnace.volumes.pods.canceling import cancel_all
 from pinnace.volumes.pods.in_flight import VolumesInFlight
 from pinnace.volumes.pods.pod_claims import PodVolume, VolumeError, find_volume, read_pod_volume
 from pinnace.volumes.pods.pod_volume_run import PodVolumeRun
-from pinnace.volumes.repositories import RepositoryUnavailable, not_ready
+from pinnace.volumes.repositories import RepositoryUnavailable, lost_data_text, not_ready
 
 
 class PodVolumeBackups:
@@ -48,6 +48,7 @@ class PodVolumeBackups:
         self._held: set[AsyncExitStack] = set()
         self._ended: list[JSONObject] = []
         self._has_warned = False
+        self._told_of_lost: set[str] = set()
 
     @property
     def pod_volume_backups(self) -> Sequence[JSONObject]:
@@ -70,12 +71,13 @@ class PodVolumeBackups:
             async with self._timeout.limit():
                 namespace, location = pod["metadata"]["namespace"], self._backup.spec.storage_location
                 repository = await self._repositories.ensure(
-                    namespace, location, uploader=self._uploader, initialize=True
+                    namespace, location, uploader=self._uploader, backup=self._backup.metadata.uid
                 )
         except RepositoryUnavailable as error:
             return VolumesInFlight([error])
         except TimeoutError:
             return VolumesInFlight([PodVolumeError(not_ready(self._uploader))])
+        self._warn_of_lost(repository, log)
         if uploader_settings(self._backup) and is_restic(repository) and not self._has_warned:
             self._has_warned = True
             log.warning(
@@ -89,6 +91,15 @@ class PodVolumeBackups:
         for held in list(self._held):
             await held.aclose()
         self._held.clear()
+
+    def _warn_of_lost(self, repository: BackupRepository, log: RunLog) -> None:
+        """Warn once of the backups whose volume data is gone with the repository that was there before."""
+        metadata = repository.metadata
+        lost = metadata.annotations.get(labels.LOST_BACKUPS, "")
+        is_for_this = metadata.annotations.get(labels.INITIALIZE_REPOSITORY) == self._backup.metadata.uid
+        if lost and is_for_this and metadata.name not in self._told_of_lost:
+            self._told_of_lost.add(metadata.name)
+            log.warning(lost_data_text(repository, lost))
 
     async def cancel_unfinished(self, reason: str) -> None:
         """Cancel the PodVolumeBackups that have not ended: the backup would not list their snapshots."""

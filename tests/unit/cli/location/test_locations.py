@@ -276,7 +276,10 @@ def test_set_refuses_unknown_names_and_several_credentials(
 # --- backup-location delete -----------------------------------------------------------------------------
 
 
-def test_deleting_a_location_removes_its_stored_backups_from_the_cluster(cluster: FakeCluster) -> None:
+@pytest.mark.found("E-F2")
+def test_deleting_a_location_removes_what_the_cluster_knows_of_it_and_names_each(
+    capsys: pytest.CaptureFixture[str], cluster: FakeCluster
+) -> None:
     for name, location, phase in (
         ("whole", "a", "Completed"),
         ("part", "a", "PartiallyFailed"),
@@ -285,11 +288,35 @@ def test_deleting_a_location_removes_its_stored_backups_from_the_cluster(cluster
         ("other", "b", "Completed"),
     ):
         cluster.add(BACKUPS, name, spec={"storageLocation": location}, status={"phase": phase})
+    for name, location in (("shop-a-kopia", "a"), ("shop-b-kopia", "b")):
+        cluster.add(BACKUP_REPOSITORIES, name, spec={"backupStorageLocation": location})
     cluster.add(BACKUP_LOCATIONS, "a")
 
     assert run(["backup-location", "delete", "a", "--confirm"]) == 0
 
     assert sorted(cluster.names(BACKUPS)) == ["failed", "other", "runs"]
+    assert cluster.names(BACKUP_REPOSITORIES) == ["shop-b-kopia"]
+    assert capsys.readouterr().out.splitlines() == [
+        'Backup storage location "a" deleted successfully.',
+        'Backup associated with deleted BSL(s) "whole" deleted successfully.',
+        'Backup associated with deleted BSL(s) "part" deleted successfully.',
+        'Backup repository associated with deleted BSL(s) "shop-a-kopia" deleted successfully.',
+    ]
+
+
+@pytest.mark.found("E-F2")
+def test_what_cannot_be_deleted_with_a_location_is_named(
+    capsys: pytest.CaptureFixture[str], cluster: FakeCluster
+) -> None:
+    cluster.add(BACKUPS, "whole", spec={"storageLocation": "a"}, status={"phase": "Completed"})
+    cluster.add(BACKUP_REPOSITORIES, "shop-a-kopia", spec={"backupStorageLocation": "a"})
+    cluster.add(BACKUP_LOCATIONS, "a")
+    cluster.failures["delete", "backups"] = Forbidden(403, reason="Forbidden", message="you may not")
+
+    assert run(["backup-location", "delete", "a", "--confirm"]) == 1
+
+    assert "backup whole of the deleted location a: you may not" in capsys.readouterr().err
+    assert list(cluster.names(BACKUP_REPOSITORIES)) == []
 
 
 def test_delete_reports_a_refusal_and_deletes_named_and_all_locations(

@@ -107,6 +107,17 @@ async def test_an_edited_location_is_looked_at_again(known: Availability, stores
     assert await known.problem(edited) == ""
 
 
+@pytest.mark.found("E-F2")
+async def test_a_location_that_was_created_again_is_looked_at_again(
+    known: Availability, stores: Stores
+) -> None:
+    former, again = location("Unavailable"), location("Unavailable")
+    former.metadata.uid, again.metadata.uid = "first", "second"
+    assert await known.problem(former)
+    stores.problem = ""
+    assert await known.problem(again) == ""
+
+
 async def test_a_store_that_never_answers_is_given_up(
     known: Availability, stores: Stores, monkeypatch: pytest.MonkeyPatch
 ) -> None:

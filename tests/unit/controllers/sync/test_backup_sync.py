@@ -404,6 +404,28 @@ async def test_what_is_left_out_is_reported_once_until_it_changes(
     assert set(scene.backups) == {"b1"}
 
 
+@pytest.mark.found("E-F2")
+@pytest.mark.parametrize("change", ["created again", "moved"])
+async def test_nothing_is_remembered_of_a_location_that_is_in_another_place(
+    scene: Scene, change: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    scene.store("b1", b"{")
+    await scene.later()
+    location = scene.world.cluster.objects["backupstoragelocations", "default"]
+    if change == "moved":
+        location["spec"]["objectStorage"]["bucket"] = "bucket-other"
+        scene.store("b1", b"{", location="other")
+        scene.store("b2", location="other")
+    else:
+        location["metadata"]["uid"] = "another"
+        scene.store("b2")
+
+    await scene.later(1)
+
+    assert set(scene.backups) == {"b2"}
+    assert len([record for record in caplog.records if record.levelno == logging.WARNING]) == 2
+
+
 async def test_a_location_that_cannot_be_used_harms_no_other(scene: Scene) -> None:
     scene.world.add_location("aa", provider="nobody")
     scene.world.add_location("bb", backupSyncPeriod="often")

@@ -27,12 +27,14 @@ class Forgetting:
     """Attributes:
     forgotten: repository and snapshot of each call.
     fails: snapshots that cannot be forgotten.
+    gone: namespaces of whose repository nothing is left.
     """
 
     def __init__(self, world: World) -> None:
         self.world = world
         self.forgotten: list[tuple[str, str]] = []
         self.fails: set[str] = set()
+        self.gone: set[str] = set()
         repositories = Repositories(world.cluster.client, NAMESPACE)
         self.work = PodVolumes(world.scope, self, repositories, RepositoryLocks())
         self.stored: list[dict[str, Any]] = []
@@ -42,6 +44,9 @@ class Forgetting:
         self.forgotten.append((repository.identifier, snapshot))
         if snapshot in self.fails:
             raise UploaderError("no way")
+
+    async def is_gone(self, repository: Repository) -> bool:
+        return repository.namespace in self.gone
 
     def repository(self, namespace: str, phase: str = "Ready") -> None:
         marks = {labels.VOLUME_NAMESPACE: namespace, labels.STORAGE_LOCATION: "default"}
@@ -135,3 +140,14 @@ async def test_a_snapshot_of_no_namespace_is_an_error(forgetting: Forgetting) ->
     assert await forgetting.run() == [
         "error deleting restic snapshot 11111111: the namespace of its volume is not known"
     ]
+
+
+@pytest.mark.found("V28")
+async def test_a_repository_of_which_nothing_is_left_is_no_obstacle(forgetting: Forgetting) -> None:
+    forgetting.repository("bank", "NotReady")
+    forgetting.saved("one", "11111111")
+    forgetting.saved("two", "22222222", namespace="bank")
+    forgetting.gone = {"bank"}
+
+    assert await forgetting.run() == []
+    assert forgetting.forgotten == [("id/shop", "11111111")]

@@ -3,14 +3,23 @@
 import asyncio
 from collections.abc import Callable
 from datetime import timedelta
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from pinnace.api import labels
 from pinnace.api.values.durations import Duration
-from pinnace.controllers.restic_repository import MaintenanceReconciler, RepositoryReconciler, is_ready
+from pinnace.controllers.restic_repository import (
+    AT_ONCE,
+    MaintenanceReconciler,
+    RepositoryReconciler,
+    is_displaced,
+    is_ready,
+)
+from pinnace.controllers.shared.lanes import Cache
+from pinnace.controllers.shared.repository_presence import RepositoryPresence
 from pinnace.kube.errors import ConnectionFailed
+from pinnace.kube.resources import velero
 from pinnace.runtime.controller import DONE
 from pinnace.volumes.repositories import Repositories
 from pinnace.volumes.restic.errors import command_failed
@@ -70,7 +79,7 @@ class Scene:
         self.asked: list[str] = []
         self.making = RepositoryReconciler(
             world.scope,
-            world.locations,
+            RepositoryPresence(world.locations),
             self.restic,
             self.locks,
             frequency=Duration(),
@@ -210,14 +219,16 @@ async def test_a_repository_without_location_recovers_when_there_is_one(scene: S
     assert "message" not in scene.status
 
 
-@pytest.mark.parametrize("phase", ["New", "Ready"])
-async def test_the_repository_of_a_deleted_location_is_deleted_at_the_next_pass(
+@pytest.mark.found("E-F2")
+@pytest.mark.parametrize("phase", ["New", "NotReady", "Ready"])
+async def test_the_repository_of_a_deleted_location_is_deleted(
     scene: Scene, world: World, phase: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     scene.add(location="gone", phase=phase, lastMaintenanceTime="2021-08-11T21:00:00Z")
-    await scene.reconcile()
-    assert scene.status["phase"] == "NotReady"
-    assert "not found" in scene.status["message"]
+    if phase == "New":  # a backup, or a restore, waits for an answer
+        await scene.reconcile()
+        assert scene.status["phase"] == "NotReady"
+        assert "not found" in scene.status["message"]
 
     await scene.reconcile()
     assert (PLURAL, "repo") not in world.cluster.objects
@@ -411,6 +422,133 @@ async def test_a_repository_that_cannot_be_opened_any_more_is_not_ready(
     assert (scene.status["phase"], scene.status["message"]) == ("NotReady", str(failure(said)))
 
 
+MOVES = {
+    "created again": lambda location: location["metadata"].update(uid="another"),
+    "bucket": lambda location: location["spec"]["objectStorage"].update(bucket="right"),
+    "prefix": lambda location: location["spec"]["objectStorage"].update(prefix="deeper"),
+    "folder": lambda location: location["spec"]["config"].update(path="/elsewhere"),
+}
+
+
+@pytest.mark.found("E-F2")
+@pytest.mark.parametrize("move", MOVES.values(), ids=MOVES)
+async def test_a_repository_whose_location_is_in_another_place_begins_again(
+    scene: Scene, world: World, move: Callable[[dict[str, Any]], None]
+) -> None:
+    scene.add()
+    await scene.reconcile()
+    location = world.cluster.objects["backupstoragelocations", "default"]
+    cache = {key("default"): location}
+    assert scene.status["phase"] == "Ready"
+    assert not is_displaced(world.cluster.objects[PLURAL, "repo"], cast(Cache, cache))
+    scene.restic.calls.clear()
+    scene.restic.fails["connect"] = failure(MISSING)
+
+    move(location)
+    assert is_displaced(world.cluster.objects[PLURAL, "repo"], cast(Cache, cache))
+    await scene.reconcile()
+
+    assert scene.restic.calls == ["connect"]
+    assert scene.status["phase"] == "NotReady"
+    assert "only a backup makes one" in scene.status["message"]
+    found = location["spec"]["config"]["path"] + "/" + location["spec"]["objectStorage"]["bucket"]
+    prefix = location["spec"]["objectStorage"].get("prefix", "")
+    assert scene.spec["resticIdentifier"] == "/".join(part for part in (found, prefix, "restic/shop") if part)
+
+
+@pytest.mark.found("E-F2")
+async def test_a_change_of_a_location_that_moves_nothing_leaves_the_repository_alone(
+    scene: Scene, world: World
+) -> None:
+    scene.add()
+    await scene.reconcile()
+    location = world.cluster.objects["backupstoragelocations", "default"]
+    location["spec"]["accessMode"] = "ReadOnly"
+    location["spec"]["credential"] = {"name": "other", "key": "cloud"}
+    before = scene.patches()
+
+    await scene.reconcile()
+
+    assert scene.patches() == before
+    assert scene.status["phase"] == "Ready"
+
+
+@pytest.mark.found("E-F2")
+async def test_a_repository_without_a_place_is_adopted_as_it_is(scene: Scene) -> None:
+    scene.add(identifier="/old/shop", phase="Ready", lastMaintenanceTime=NOW)
+    before = dict(scene.status)
+
+    await scene.making.reconcile(key("repo"))
+
+    assert scene.restic.calls == []
+    assert scene.spec["resticIdentifier"] == "/old/shop"
+    assert scene.status == before
+    annotations = scene.world.cluster.objects[PLURAL, "repo"]["metadata"]["annotations"]
+    assert annotations[labels.REPOSITORY_PLACE].startswith("uid=uid-default provider=")
+
+
+@pytest.mark.found("E-F2")
+async def test_a_request_that_comes_during_a_pass_is_not_overwritten(scene: Scene) -> None:
+    """The server looks at a moved location while the next backup asks for its repository."""
+    scene.mount()
+    scene.add(requested=False)
+    scene.restic.fails["connect"] = failure(MISSING)
+    asked: list[str] = []
+
+    def ask(operation: str) -> None:
+        if operation == "connect" and not asked:
+            asked.append(operation)
+            metadata = {"annotations": {labels.INITIALIZE_REPOSITORY: "b2"}}
+            obj = scene.world.cluster.objects[PLURAL, "repo"]
+            metadata["annotations"] |= obj["metadata"].get("annotations", {})
+            scene.world.cluster.store(
+                velero(PLURAL), NAMESPACE, {**obj, "metadata": {**obj["metadata"], **metadata}}
+            )
+
+    scene.restic.during = ask
+
+    assert await scene.making.reconcile(key("repo")) == AT_ONCE
+    assert await scene.making.reconcile(key("repo")) == DONE
+
+    assert scene.status["phase"] == "Ready"
+    assert scene.restic.calls == ["connect", "connect", "init"]
+
+
+@pytest.mark.found("V28")
+async def test_the_backups_whose_data_is_gone_are_named(
+    scene: Scene, world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    scene.mount()
+    scene.add()
+    scene.restic.fails["connect"] = failure(MISSING)
+    volumes: list[tuple[str, str, str, str]] = [
+        ("lost-2", "shop", "default", "1a"),
+        ("lost-1", "shop", "default", "2b"),
+        ("of-another-namespace", "bank", "default", "3c"),
+        ("elsewhere", "shop", "other", "4d"),
+        ("saved-nothing", "shop", "default", ""),
+    ]
+    for number, (backup, namespace, location, snapshot) in enumerate(volumes):
+        spec = {"pod": {"namespace": namespace}, "backupStorageLocation": location, "uploaderType": "restic"}
+        own = {labels.BACKUP_NAME: backup}
+        world.cluster.add(
+            "podvolumebackups", f"v{number}", labels=own, spec=spec, status={"snapshotID": snapshot}
+        )
+    kopia = {"pod": {"namespace": "shop"}, "backupStorageLocation": "default", "uploaderType": "kopia"}
+    world.cluster.add("podvolumebackups", "k", spec=kopia, status={"snapshotID": "5e"})
+
+    await scene.making.reconcile(key("repo"))
+
+    assert scene.status["phase"] == "Ready"
+    annotations = world.cluster.objects[PLURAL, "repo"]["metadata"]["annotations"]
+    assert annotations[labels.LOST_BACKUPS] == "lost-1, lost-2"
+    [told] = [message for message in caplog.messages if "is gone" in message]
+    assert told == (
+        "the restic repository of namespace shop was not in location default any more, and a new one was"
+        " created: the data of the volumes of these backups is gone: lost-1, lost-2"
+    )
+
+
 async def test_a_deleted_repository_is_made_anew_for_the_next_backup_only(scene: Scene) -> None:
     scene.mount()
     scene.add(identifier="/x/shop", phase="Ready", lastMaintenanceTime=NOW)
@@ -429,17 +567,19 @@ async def test_a_deleted_repository_is_made_anew_for_the_next_backup_only(scene:
         await scene.reconcile()
 
     repositories = Repositories(scene.world.cluster.client, NAMESPACE, sleep=sleep)
-    made = await repositories.ensure("shop", "default", initialize=True)
+    made = await repositories.ensure("shop", "default", backup="b1")
 
     assert made.status.phase == "Ready"
     assert "init" in scene.restic.calls
 
 
-async def test_no_repository_is_made_over_the_snapshots_of_a_damaged_one(scene: Scene, world: World) -> None:
+@pytest.mark.spec("KOP-005")
+@pytest.mark.parametrize("left", ["snapshots", "keys", "data/0a", "."])
+async def test_no_repository_is_made_over_what_is_left_of_one(scene: Scene, world: World, left: str) -> None:
     scene.mount()
-    snapshots = world.folder / "bucket-default/restic/shop/snapshots"
-    snapshots.mkdir(parents=True)
-    (snapshots / "0a").write_bytes(b"encrypted")
+    folder = world.folder / "bucket-default/restic/shop" / left
+    folder.mkdir(parents=True)
+    (folder / "0a").write_bytes(b"encrypted")
     scene.add(identifier="/x/shop", phase="NotReady", lastMaintenanceTime=NOW)
     scene.restic.fails["connect"] = failure(MISSING)
 
