@@ -84,6 +84,8 @@ SIZE_BYTES: Final = "pinnace.io/size-bytes"
 INITIALIZE_REPOSITORY: Final = "pinnace.io/initialize"
 """Annotation of a BackupRepository: the uid of the backup that needs it, so that it may be created in the
 location. (ADR 020)"""
+REPOSITORY_NAME: Final = "velero.io/repo-name"
+"""Label of a maintenance Job and its pod: the BackupRepository. (docs/spec: BEY 6.3)"""
 REPOSITORY_PLACE: Final = "pinnace.io/place"
 """Annotation of a BackupRepository: the location, with its uid, bucket and prefix, whose repository it is."""
 LOST_BACKUPS: Final = "pinnace.io/lost-backups"

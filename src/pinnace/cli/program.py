@@ -89,6 +89,7 @@ cli = Group(
         "server": ("pinnace.cli.process.server:command", "Run the server (the Deployment does)."),
         "node-agent": ("pinnace.cli.process.node_agent:command", "Run the node agent (the DaemonSet does)."),
         "restore-helper": ("pinnace.cli.process.restore_helper:command", ""),
+        "repo-maintenance": ("pinnace.cli.process.repo_maintenance:command", ""),
         "hold-volume": ("pinnace.cli.process.hold_volume:command", ""),
     },
 )

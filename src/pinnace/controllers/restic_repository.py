@@ -1,6 +1,6 @@
-"""The controller of BackupRepositories of restic: makes them, keeps them usable, prunes. (docs/spec: CTL 11)
+"""The controller of BackupRepositories: makes them, and forgets them with their location. (docs/spec: CTL 11)
 
-    New ──connect, or init──> Ready <──> unlock, prune when due ──cannot be opened any more──> NotReady
+    New ──connect, or init──> Ready <──> unlock, maintain when due ──cannot be opened any more──> NotReady
              └──> NotReady ──each pass: unlock, connect or init──> Ready
 
 A repository that is not in its location is made there only if a backup has asked for it by the annotation
@@ -9,10 +9,10 @@ other data (KOP-005). One that was Ready and is gone loses the annotation, so th
 again. The object of a repository whose location is deleted is deleted at once; one whose location was created
 again or moved begins again (`repository_places`). The data stays.
 
-Two queues, so that a new repository does not wait for a prune.
+What is Ready is maintained by `repository_maintenance`, in a queue of its own, so that a new repository does
+not wait for a prune.
 """
 
-from datetime import datetime, timedelta
 from typing import Final, Protocol
 
 import msgspec
@@ -21,17 +21,14 @@ from pinnace.api import labels
 from pinnace.api.codec import DecodeError, decode, encode, merge_patch
 from pinnace.api.objects import JSONObject, text
 from pinnace.api.values.durations import Duration
-from pinnace.api.values.times import later
 from pinnace.api.velero.backup_repository import (
     KOPIA_REPOSITORY,
     BackupRepository,
     BackupRepositoryPhase,
-    MaintenanceResult,
-    RepositoryMaintenance,
 )
-from pinnace.api.velero.storage_location import BackupStorageLocation, BackupStorageLocationAccessMode
+from pinnace.api.velero.storage_location import BackupStorageLocation
 from pinnace.controllers.shared.lanes import Cache
-from pinnace.controllers.shared.parts import MAINTENANCE_AT_ONCE, Parts
+from pinnace.controllers.shared.parts import Parts
 from pinnace.controllers.shared.repository_presence import RepositoryPresence
 from pinnace.controllers.shared.scope import Scope
 from pinnace.controllers.shared.writes import delete_if_there
@@ -71,13 +68,9 @@ from pinnace.volumes.uploaders import UPLOADERS
 log = get_logger(__name__)
 
 NAME: Final = "restic-repo"
-MAINTENANCE_NAME: Final = "restic-repo-maintenance"
 PERIOD_SECONDS: Final = 300.0
 WORKERS: Final = 4
 """More than one, so that a store that does not answer delays no other."""
-
-RETRY: Final = timedelta(days=1)
-"""When a failed prune is tried again, if that is earlier than the next one is due."""
 
 DAMAGED: Final = (
     "there is no repository, but there is data in its place: it is damaged, and nothing is made over it;"
@@ -87,9 +80,8 @@ DAMAGED: Final = (
 AT_ONCE: Final = Result.after(0.0)
 """The object has changed meanwhile: look at it again."""
 
-_UNUSABLE: Final = (RepositoryMissing, RepositoryUnusable, WrongPassword)
-_LONGEST_MESSAGE: Final = 4000
-_RECENT: Final = 3
+UNUSABLE: Final = (RepositoryMissing, RepositoryUnusable, WrongPassword)
+LONGEST_MESSAGE: Final = 4000
 
 
 class RepositoryOperations(Protocol):
@@ -293,7 +285,7 @@ class RepositoryReconciler:
         try:
             async with self._locks.shared(name):
                 if repository.status.phase == BackupRepositoryPhase.NOT_READY:
-                    await _unlock(self._restic, place)
+                    await unlock(self._restic, place)
                 await self._restic.connect(place)
         except RepositoryMissing as error:
             if labels.INITIALIZE_REPOSITORY not in repository.metadata.annotations:
@@ -339,7 +331,7 @@ class RepositoryReconciler:
 
     async def _conclude(self, repository: BackupRepository, problem: str) -> None:
         if problem:
-            if problem[:_LONGEST_MESSAGE] != repository.status.message:
+            if problem[:LONGEST_MESSAGE] != repository.status.message:
                 log.warning("Repository is not ready", error=problem)
             phase, maintained = BackupRepositoryPhase.NOT_READY, repository.status.last_maintenance_time
         else:
@@ -349,117 +341,13 @@ class RepositoryReconciler:
         status = msgspec.structs.replace(
             repository.status,
             phase=phase,
-            message=problem[:_LONGEST_MESSAGE],
+            message=problem[:LONGEST_MESSAGE],
             last_maintenance_time=maintained,
         )
         await self._store.replace(repository, msgspec.structs.replace(repository, status=status))
 
 
-class MaintenanceReconciler:
-    """Removes stale locks from Ready repositories, and prunes those that are due."""
-
-    def __init__(self, scope: Scope, restic: RepositoryOperations, locks: RepositoryLocks) -> None:
-        self._scope = scope
-        self._store = RepositoryStore(scope)
-        self._restic = restic
-        self._locks = locks
-
-    async def reconcile(self, key: Key) -> Result:
-        """One pass over one repository; one that is not Ready is left alone."""
-        repository = await self._store.read(key)
-        if repository is None or repository.status.phase != BackupRepositoryPhase.READY:
-            return DONE
-        with bound_fields(backupRepository=str(key)):
-            try:
-                await self._maintain(repository, self._scope.clock())
-            except Conflict:
-                return AT_ONCE
-        return DONE
-
-    async def _maintain(self, repository: BackupRepository, now: datetime) -> None:
-        name, place = repository.metadata.name, repository_place(repository)
-        try:
-            location = await self._store.location(repository)
-        except NotFound:
-            return  # the other controller deletes the object
-        except DecodeError as error:
-            log.warning("The location of a restic repository cannot be read", error=error)
-            return
-        if location.spec.access_mode == BackupStorageLocationAccessMode.READ_ONLY:
-            return
-        _warn_if_moved(repository, location)
-        try:
-            async with self._locks.shared(name):
-                await _unlock(self._restic, place)
-        except _UNUSABLE as error:
-            await self._not_ready(repository, error)
-            return
-        if not is_due(repository, now):
-            return
-        message = ""
-        try:
-            async with self._locks.exclusive(name):
-                log.info("Maintaining the repository")
-                await self._restic.maintain(place)
-        except _UNUSABLE as error:
-            await self._not_ready(repository, error)
-            return
-        except UploaderError as error:
-            log.warning("Error maintaining the repository", error=error)
-            message = str(error)[:_LONGEST_MESSAGE]
-        seconds = (self._scope.clock() - now).total_seconds()
-        self._scope.metrics.repository_maintained(name, max(0.0, seconds), succeeded=not message)
-        status = msgspec.structs.replace(
-            repository.status,
-            message=message,
-            last_maintenance_time=now,
-            recent_maintenance=_recent(repository, now, self._scope.clock(), message),
-        )
-        await self._store.write(repository, msgspec.structs.replace(repository, status=status))
-
-    async def _not_ready(self, repository: BackupRepository, error: UploaderError) -> None:
-        """Say that a repository cannot be opened any more; the other controller tries it again."""
-        log.warning("Repository is not ready any more", error=error)
-        metadata, status = repository.metadata, repository.status
-        annotations = dict(metadata.annotations)
-        if isinstance(error, RepositoryMissing):
-            annotations.pop(labels.INITIALIZE_REPOSITORY, None)
-        message = str(error)[:_LONGEST_MESSAGE]
-        after = msgspec.structs.replace(
-            repository,
-            metadata=msgspec.structs.replace(metadata, annotations=annotations),
-            status=msgspec.structs.replace(status, phase=BackupRepositoryPhase.NOT_READY, message=message),
-        )
-        await self._store.replace(repository, after)
-
-
-def is_due(repository: BackupRepository, now: datetime) -> bool:
-    """Whether it is time to prune: after its period, after a failure a day later at most.
-
-    A last time in the future is nobody's: it must not end all maintenance.
-    """
-    last = repository.status.last_maintenance_time
-    if last is None:
-        return True
-    spec = repository.spec
-    period = effective_frequency(spec.maintenance_frequency, spec.repository_type).to_timedelta()
-    if repository.status.message:
-        period = min(period, RETRY)
-    return later(last, period) < now or last > later(now, period)
-
-
-def _recent(
-    repository: BackupRepository, began: datetime, ended: datetime, problem: str
-) -> list[RepositoryMaintenance]:
-    """The last maintenances with this one. (docs/spec: BEY 6.3)"""
-    result = MaintenanceResult.FAILED if problem else MaintenanceResult.SUCCEEDED
-    made = RepositoryMaintenance(
-        result=result, start_timestamp=began, complete_timestamp=ended, message=problem
-    )
-    return [*repository.status.recent_maintenance, made][-_RECENT:]
-
-
-async def _unlock(restic: RepositoryOperations, place: Repository) -> None:
+async def unlock(restic: RepositoryOperations, place: Repository) -> None:
     """Remove stale locks; a failure is no reason not to go on, unless the repository cannot be opened.
 
     Raises:
@@ -467,28 +355,10 @@ async def _unlock(restic: RepositoryOperations, place: Repository) -> None:
     """
     try:
         await restic.unlock(place)
-    except _UNUSABLE:
+    except UNUSABLE:
         raise
     except UploaderError as error:
         log.warning("Error removing stale locks from the restic repository", error=error)
-
-
-def _warn_if_moved(repository: BackupRepository, location: BackupStorageLocation) -> None:
-    """Warn if the location has changed: the identifier is kept, so that volumes go to the former place."""
-    if repository.spec.repository_type == KOPIA_REPOSITORY:
-        return  # it always is where the location is
-    if needs_region(location):
-        return  # whether its host has changed takes a question to AWS
-    try:
-        identifier = repository_identifier(location, repository.spec.volume_namespace)
-    except (UploaderError, StorageError):
-        return
-    if identifier != repository.spec.restic_identifier:
-        log.warning(
-            "The location has changed since the restic repository was made, which stays where it is",
-            identifier=repository.spec.restic_identifier,
-            now=identifier,
-        )
 
 
 def controller(parts: Parts) -> Controller:
@@ -519,7 +389,7 @@ def controller(parts: Parts) -> Controller:
             if repository_type(obj) in UPLOADERS and is_displaced(obj, locations)
         ]
 
-    made = _controller(parts, NAME, reconciler.reconcile, WORKERS, concerns)
+    made = controller_of(parts, NAME, reconciler.reconcile, WORKERS, concerns)
     made.watch(repositories, predicate=is_requested, on_add=False)
     made.watch(locations, keys=displaced_in, on_delete=True)
     return made
@@ -532,13 +402,7 @@ def is_displaced(repository: JSONObject, locations: Cache) -> bool:
     return location is None or noted_place(repository) != place_of(location)
 
 
-def maintenance_controller(parts: Parts) -> Controller:
-    """The controller of a server that unlocks and prunes repositories."""
-    reconciler = MaintenanceReconciler(parts.scope, parts.uploaders, parts.locks)
-    return _controller(parts, MAINTENANCE_NAME, reconciler.reconcile, MAINTENANCE_AT_ONCE, is_ready)
-
-
-def _controller(
+def controller_of(
     parts: Parts, name: str, reconcile: Reconcile, workers: int, concerns: Predicate
 ) -> Controller:
     """A controller of the repositories for which a predicate holds."""

@@ -19,6 +19,7 @@ from pinnace.controllers import (
     download_request,
     foreign_runs,
     item_operations,
+    repository_maintenance,
     restic_repository,
     restore,
     schedule,
@@ -29,6 +30,7 @@ from pinnace.controllers import (
 from pinnace.controllers.deletion import backup_deletion, gc, restore_deletion
 from pinnace.controllers.former_pod_volumes import release_former_pod_volumes
 from pinnace.controllers.former_repositories import move_former_repositories
+from pinnace.controllers.repository_jobs import check_settings
 from pinnace.controllers.server_status import built_in_plugins
 from pinnace.controllers.shared.parts import Informers, Parts
 from pinnace.controllers.shared.scope import Scope
@@ -84,7 +86,7 @@ CONTROLLERS: Final[Mapping[str, MakeController]] = {
 
 REPOSITORY_CONTROLLERS: Final[Sequence[MakeController]] = (
     restic_repository.controller,
-    restic_repository.maintenance_controller,
+    repository_maintenance.controller,
 )
 """They start last. The name of `restic_repository` disables both."""
 
@@ -203,6 +205,8 @@ class Assembly:
             )
         if restic_repository.NAME not in options.disabled_controllers:
             manager.add_preparation("repositories", partial(move_former_repositories, parts.scope))
+            if name := options.maintenance_config_map:
+                manager.add_preparation("maintenance", partial(check_settings, parts.scope, name))
             for make in REPOSITORY_CONTROLLERS:
                 manager.add_controller(make(parts))
         return manager

@@ -87,7 +87,7 @@ class Agent:
             identifier=spec["repoIdentifier"],
             location=spec["backupStorageLocation"],
             namespace=spec["pod"]["namespace"],
-            uploader=spec["uploaderType"],
+            uploader=spec.get("uploaderType") or "restic",
         )
         directory = self.volume(spec["pod"]["name"], spec["volume"])
         if plural == "podvolumerestores":

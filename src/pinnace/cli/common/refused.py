@@ -57,7 +57,8 @@ def _refuse(flag: Refused) -> Callable[[click.Context, click.Parameter, Any], No
 
 
 _LEAVE_OUT: Final = "leave the flag out"
-_NO_JOBS: Final = "the server itself maintains repositories, without jobs"
+_BY_CONFIG_MAP: Final = "the settings of maintenance Jobs are in a ConfigMap"
+_NAME_IT: Final = "name it by --repo-maintenance-job-configmap"
 _ONE_BY_ONE: Final = "volumes are snapshotted one by one"
 
 OF_BACKUPS: Final = (
@@ -103,14 +104,13 @@ OF_INSTALL: Final = (
         why="items are always backed up side by side",
         instead=_LEAVE_OUT,
     ),
-    Refused(name="--repo-maintenance-job-configmap", why=_NO_JOBS, instead=_LEAVE_OUT),
-    Refused(name="--keep-latest-maintenance-jobs", same=("3",), why=_NO_JOBS, instead=_LEAVE_OUT),
+    Refused(name="--keep-latest-maintenance-jobs", same=("3",), why=_BY_CONFIG_MAP, instead=_NAME_IT),
     *(
         Refused(
             name=f"--maintenance-job-{each}",
             same=("0",),
-            why=_NO_JOBS,
-            instead="use --velero-pod-mem-limit and its like for the server's pod",
+            why=_BY_CONFIG_MAP,
+            instead=_NAME_IT,
         )
         for each in ("cpu-request", "mem-request", "cpu-limit", "mem-limit")
     ),

@@ -33,6 +33,7 @@ _NODE_AGENT = {
 _OWN_NAMESPACE = (
     {"apiGroups": ["velero.io"], "resources": ["*"], "verbs": ["watch", "delete"]},
     {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["update"]},
+    {"apiGroups": ["batch"], "resources": ["jobs"], "verbs": ["delete"]},
 )
 """The rights in the server's own namespace, beside those everywhere."""
 

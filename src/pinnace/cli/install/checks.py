@@ -42,6 +42,7 @@ def _needing_image(flags: InstallFlags) -> Mapping[str, object]:
         "--pod-volume-operation-timeout": flags.pod_volume_operation_timeout,
         "--concurrent-backups": flags.concurrent_backups,
         "--backup-repository-configmap": flags.backup_repository_configmap,
+        "--repo-maintenance-job-configmap": flags.repo_maintenance_job_configmap,
         "--schedule-skip-immediately": flags.schedule_skip_immediately,
         "--default-snapshot-move-data": flags.default_snapshot_move_data,
         "--wait": flags.wait,

@@ -48,6 +48,8 @@ def _pod_resources(pod: str, *defaults: str, also: str = "") -> Callable[[Any], 
 @click.option(
     "--backup-repository-configmap", default="", help="ConfigMap with settings of new repositories of kopia."
 )
+@click.option("--repo-maintenance-job-configmap", default="",
+              help="ConfigMap with settings of the Jobs that then maintain repositories.")  # fmt: skip
 @_pod_resources("velero", "500m", "128Mi", "1000m", "512Mi")
 @_pod_resources("restic", "500m", "512Mi", "1000m", "1Gi", also="node-agent")
 @key_values(

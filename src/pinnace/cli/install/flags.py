@@ -55,6 +55,7 @@ class InstallFlags(OutputOptions):
     node_agent_priority_class_name: str
     node_agent_configmap: str
     backup_repository_configmap: str
+    repo_maintenance_job_configmap: str
     minimal_rbac: bool
     non_admin: bool
     apply: bool

@@ -220,6 +220,7 @@ def _server_arguments(flags: InstallFlags) -> list[str]:
         "--fs-backup-timeout": flags.pod_volume_operation_timeout,
         "--concurrent-backups": flags.concurrent_backups,
         "--backup-repository-configmap": flags.backup_repository_configmap,
+        "--repo-maintenance-job-configmap": flags.repo_maintenance_job_configmap,
     }
     switches = {
         "--schedule-skip-immediately": flags.schedule_skip_immediately,

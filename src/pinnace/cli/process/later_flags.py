@@ -39,7 +39,7 @@ class Flag:
 _CAVEATS: Final = "pinnace.caveats"
 """The key in click's context under which the warnings of a command are kept."""
 
-_NO_JOBS: Final = "the server itself maintains repositories, without jobs"
+_BY_CONFIG_MAP: Final = "the ConfigMap that --repo-maintenance-job-configmap names has this setting"
 _ONE_BY_ONE: Final = "volumes are snapshotted one by one"
 
 OF_SERVER: Final = (
@@ -50,12 +50,11 @@ OF_SERVER: Final = (
         why="as many connections are made as the API server takes",
     ),
     Flag(name="--disable-informer-cache", switch=True, why="restores keep no such cache"),
-    Flag(name="--repo-maintenance-job-configmap", why=_NO_JOBS),
-    Flag(name="--keep-latest-maintenance-jobs", same=("3",), why=_NO_JOBS),
-    Flag(name="--maintenance-job-cpu-request", same=("0",), why=_NO_JOBS),
-    Flag(name="--maintenance-job-mem-request", same=("0",), why=_NO_JOBS),
-    Flag(name="--maintenance-job-cpu-limit", same=("0",), why=_NO_JOBS),
-    Flag(name="--maintenance-job-mem-limit", same=("0",), why=_NO_JOBS),
+    Flag(name="--keep-latest-maintenance-jobs", same=("3",), why=_BY_CONFIG_MAP),
+    Flag(name="--maintenance-job-cpu-request", same=("0",), why=_BY_CONFIG_MAP),
+    Flag(name="--maintenance-job-mem-request", same=("0",), why=_BY_CONFIG_MAP),
+    Flag(name="--maintenance-job-cpu-limit", same=("0",), why=_BY_CONFIG_MAP),
+    Flag(name="--maintenance-job-mem-limit", same=("0",), why=_BY_CONFIG_MAP),
     Flag(name="--item-block-worker-count", same=("1",), why="items are always read side by side"),
     Flag(name="--volume-group-snapshot-label-key", same=("velero.io/volume-group",), why=_ONE_BY_ONE),
 )

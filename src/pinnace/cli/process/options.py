@@ -39,11 +39,21 @@ class ServerFlags:
     schedule_skip_immediately: bool
     uploader_type: str
     backup_repository_configmap: str
+    repo_maintenance_job_configmap: str
     default_volumes_to_restic: bool
     default_snapshot_move_data: bool
     restore_only: bool
     leader_elect: bool
     leader_elect_lease_duration: "Duration"
+
+
+@dataclass(frozen=True, kw_only=True)
+class RepoMaintenanceFlags:
+    """The flags of `repo-maintenance`."""
+
+    log_level: str
+    log_format: str
+    repository: str
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -69,6 +69,9 @@ from pinnace.cli.process.shared import Number, monitoring_options
               help="Program that saves pod volumes; each is restored by its own.")  # fmt: skip
 @click.option("--backup-repository-configmap", default="",
               help="ConfigMap with the settings of new repositories of kopia.")  # fmt: skip
+@click.option("--repo-maintenance-job-configmap", default="",
+              help="ConfigMap with the settings of Jobs that maintain repositories; without it the server "
+              "maintains them itself.")  # fmt: skip
 @boolean("--schedule-skip-immediately",
          help="Leave out a backup that is due at once, for schedules that do not set it.")  # fmt: skip
 @boolean(

@@ -149,6 +149,7 @@ def server_options(settings: Settings, flags: ServerFlags) -> ServerOptions:
         schedule_skip_immediately=flags.schedule_skip_immediately,
         uploader=flags.uploader_type,
         repository_config_map=flags.backup_repository_configmap,
+        maintenance_config_map=flags.repo_maintenance_job_configmap,
         restic_prune_frequency=prune_frequency if prune_frequency > Duration() else RESTIC_PRUNE_FREQUENCY,
         disabled_controllers=frozenset(disabled),
         leader_election=flags.leader_elect,

@@ -31,7 +31,7 @@ class Number(FlagType):
         return number
 
 
-monitoring_options: Final = all_of(
+log_options: Final = all_of(
     click.option(
         "--log-level", type=Enum(*LEVELS), default="info", show_default=True, help="Lowest level written."
     ),
@@ -42,6 +42,11 @@ monitoring_options: Final = all_of(
         show_default=True,
         help="Form of log lines.",
     ),
+)
+"""The options of a process for its log."""
+
+monitoring_options: Final = all_of(
+    log_options,
     click.option(
         "--metrics-address",
         default=":8085",

@@ -17,7 +17,7 @@ from pinnace.cli.usage.values import noun_first
 _MANUAL: Final = "Pinnace Manual"
 _VERBS: Final = ("create", "get", "describe", "delete")
 """Groups with the same commands in another form; the pages of the nouns explain them."""
-_UNLISTED: Final = ("restore-helper", "hold-volume")
+_UNLISTED: Final = ("restore-helper", "hold-volume", "repo-maintenance")
 """Commands that no help lists: only pods run them."""
 
 

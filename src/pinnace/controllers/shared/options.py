@@ -34,6 +34,8 @@ class ControllerOptions:
         restic_prune_frequency: how often a repository without a frequency of its own is pruned; a week
             if not positive.
         repository_config_map: name of the ConfigMap with the settings of new repositories; empty for none.
+        maintenance_config_map: name of the ConfigMap with the settings of maintenance Jobs; empty for
+            maintenance in the server.
         schedule_skip_immediately: skip the run that is due once, for Schedules without `skipImmediately`.
         uploader: the program that saves pod volumes; each is restored by its own.
         zone: the time zone of schedules and of the names of their backups.
@@ -52,6 +54,7 @@ class ControllerOptions:
     gc_frequency: Duration = GC_FREQUENCY
     restic_prune_frequency: Duration = RESTIC_PRUNE_FREQUENCY
     repository_config_map: str = ""
+    maintenance_config_map: str = ""
     schedule_skip_immediately: bool = False
     uploader: str = RESTIC
     zone: tzinfo = UTC

@@ -151,9 +151,11 @@ async def _has_status_subresource(client: KubeClient, resource: APIResource) -> 
     return any(served.get("name") == f"{resource.name}/status" for served in listed.get("resources") or [])
 
 
-async def delete_if_there(client: KubeClient, resource: APIResource, key: Key, *, uid: str = "") -> None:
+async def delete_if_there(
+    client: KubeClient, resource: APIResource, key: Key, *, uid: str = "", propagation: str | None = None
+) -> None:
     """Delete an object; that it is gone already is success. Raises Conflict if it is another one by now."""
     try:
-        await client.delete(resource, key.name, key.namespace, uid=uid or None)
+        await client.delete(resource, key.name, key.namespace, uid=uid or None, propagation=propagation)
     except NotFound:
         return

@@ -100,12 +100,17 @@ def test_an_unprivileged_node_agent_does_not_mount_the_plugins_directory(
 
 
 def test_the_config_maps_of_install_become_arguments(capsys: pytest.CaptureFixture[str]) -> None:
-    words = ("--node-agent-configmap=a", "--backup-repository-configmap=b")
+    words = (
+        "--node-agent-configmap=a",
+        "--backup-repository-configmap=b",
+        "--repo-maintenance-job-configmap=c",
+    )
     objects = made(capsys, *AGENT, *words)
 
     agent, server = (pods(objects[kind])["containers"][0]["args"] for kind in ("DaemonSet", "Deployment"))
     assert "--node-agent-configmap=a" in agent
     assert "--backup-repository-configmap=b" in server
+    assert "--repo-maintenance-job-configmap=c" in server
 
 
 @pytest.mark.parametrize(

@@ -258,6 +258,7 @@ def test_flags_of_velero_1_18_with_a_meaning_here_are_honoured(started: list[Ser
         *("--fs-backup-timeout", "2h", "--default-repo-maintain-frequency=24h", "--concurrent-backups=3"),
         *("--default-volumes-to-fs-backup", "--garbage-collection-frequency=30m"),
         *("--schedule-skip-immediately", "--default-snapshot-move-data", "--features=EnableCSI"),
+        *("--backup-repository-configmap=a", "--repo-maintenance-job-configmap=b"),
     )
 
     assert options.restic_timeout == Duration.hours(2)
@@ -267,6 +268,7 @@ def test_flags_of_velero_1_18_with_a_meaning_here_are_honoured(started: list[Ser
     assert options.gc_frequency == Duration.minutes(30)
     assert options.schedule_skip_immediately is True
     assert options.defaults.snapshot_move_data is True
+    assert (options.repository_config_map, options.maintenance_config_map) == ("a", "b")
 
 
 def test_data_is_not_moved_by_default_without_csi_snapshots(
@@ -285,7 +287,6 @@ def test_data_is_not_moved_by_default_without_csi_snapshots(
         ["--client-page-size", "0"],
         ["--max-concurrent-k8s-connections=5"],
         ["--disable-informer-cache=true"],
-        ["--repo-maintenance-job-configmap=c"],
         ["--keep-latest-maintenance-jobs=1"],
         ["--maintenance-job-cpu-request=1"],
         ["--item-block-worker-count=8"],

@@ -16,7 +16,7 @@ from pinnace.cli.usage.sections import flags_of
 from pinnace.cli.usage.topics import TOPICS
 from pinnace.cli.usage.values import noun_first
 
-UNTOUCHED = {"restore-helper", "hold-volume", "restic server"}
+UNTOUCHED = {"restore-helper", "hold-volume", "repo-maintenance", "restic server"}
 """What only pods run, and no help lists."""
 
 

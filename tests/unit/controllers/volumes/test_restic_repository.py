@@ -9,9 +9,9 @@ import pytest
 
 from pinnace.api import labels
 from pinnace.api.values.durations import Duration
+from pinnace.controllers.repository_maintenance import MaintenanceReconciler
 from pinnace.controllers.restic_repository import (
     AT_ONCE,
-    MaintenanceReconciler,
     RepositoryReconciler,
     is_displaced,
     is_ready,
