@@ -7,6 +7,7 @@ only: the others are saved, and created PodVolumeBackups are waited for. (docs/s
 
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
+from dataclasses import dataclass
 
 from pinnace.api import API_VERSION, labels
 from pinnace.api.objects import JSONObject
@@ -28,6 +29,14 @@ from pinnace.volumes.pods.pod_volume_run import PodVolumeRun
 from pinnace.volumes.repositories import RepositoryUnavailable, lost_data_text, not_ready
 
 
+@dataclass(slots=True)
+class _Held:
+    """The shared lock of a repository, and for how many pods it is held."""
+
+    lock: AsyncExitStack
+    uses: int = 0
+
+
 class PodVolumeBackups:
     """Saves the volumes of the pods of one backup."""
 
@@ -45,7 +54,7 @@ class PodVolumeBackups:
         self._timeout = run.timeout
         self._uploader = run.uploader
         self._created: list[str] = []
-        self._held: set[AsyncExitStack] = set()
+        self._held: dict[str, _Held] = {}
         self._ended: list[JSONObject] = []
         self._has_warned = False
         self._told_of_lost: set[str] = set()
@@ -88,9 +97,33 @@ class PodVolumeBackups:
 
     async def close(self) -> None:
         """Give the repositories back whose volumes nobody waited for, as the backup was cut short."""
-        for held in list(self._held):
-            await held.aclose()
-        self._held.clear()
+        while self._held:
+            _, held = self._held.popitem()
+            await held.lock.aclose()
+
+    async def _hold(self, repository: str) -> None:
+        """Share a repository until `_release` was called as often. Raises TimeoutError.
+
+        The volumes of later pods share what those of the first hold: a wait of their own would be behind
+        whoever waits to have the repository alone, who waits for the first ones, which wait for this.
+        """
+        if repository not in self._held:
+            lock = AsyncExitStack()
+            await lock.enter_async_context(self._timeout.shared(self._locks, repository))
+            if repository not in self._held:
+                self._held[repository] = _Held(lock)
+            else:
+                await lock.aclose()
+        self._held[repository].uses += 1
+
+    async def _release(self, repository: str) -> None:
+        held = self._held.get(repository)
+        if held is None:
+            return  # after `close`
+        held.uses -= 1
+        if not held.uses:
+            del self._held[repository]
+            await held.lock.aclose()
 
     def _warn_of_lost(self, repository: BackupRepository, log: RunLog) -> None:
         """Warn once of the backups whose volume data is gone with the repository that was there before."""
@@ -115,12 +148,10 @@ class PodVolumeBackups:
     ) -> VolumesInFlight:
         errors: list[Exception] = []
         names: list[str] = []
-        held = AsyncExitStack()
         try:
-            await held.enter_async_context(self._timeout.shared(self._locks, repository.metadata.name))
+            await self._hold(repository.metadata.name)
         except TimeoutError:
             return VolumesInFlight([PodVolumeError(not_ready(self._uploader))])
-        self._held.add(held)
         for volume in volumes:
             try:
                 name = await self._create(repository, pod, volume, log)
@@ -133,8 +164,7 @@ class PodVolumeBackups:
             try:
                 return await self._ended_ones(names, log)
             finally:
-                self._held.discard(held)
-                await held.aclose()
+                await self._release(repository.metadata.name)
 
         return VolumesInFlight(errors, ended)
 

@@ -58,6 +58,27 @@ async def test_one_pod_volume_backup_for_each_volume_and_ended_ones_are_kept(sce
     assert {obj["status"]["snapshotID"] for obj in work.pod_volume_backups} == {"2fa3b4c5"}
 
 
+async def test_later_pods_are_asked_for_while_maintenance_waits_for_the_first(scene: PodVolumeScene) -> None:
+    """Maintenance waits for the volumes of the first pod, and the backup for its end comes last."""
+    work = backups(scene)
+    first = await work.request(a_pod(empty_dir("one")), ["one"], scene.log)
+
+    async def maintain() -> None:
+        async with scene.locks.exclusive("repo"):
+            maintained.set()
+
+    maintained = asyncio.Event()
+    maintenance = asyncio.create_task(maintain())
+    await asyncio.sleep(0)
+    second = await work.request(a_pod(empty_dir("two")), ["two"], scene.log)
+
+    assert await first.ended() == []
+    assert not maintained.is_set()
+    assert await second.ended() == []
+    await maintenance
+    assert maintained.is_set()
+
+
 async def test_a_setting_that_restic_does_not_know_is_one_warning(scene: PodVolumeScene) -> None:
     spec = msgspec.structs.replace(BACKUP.spec, uploader_config=BackupUploader(parallel_files_upload=4))
     work = PodVolumeBackups(scene.cluster.client, msgspec.structs.replace(BACKUP, spec=spec), scene.run(None))
