@@ -10,9 +10,13 @@ begins and ends, are decoded, with the same result. (docs/adr/057, docs/adr/058)
 import re
 from collections.abc import Mapping
 from hashlib import sha256
+from typing import Final
 
 import msgspec
 import orjson
+
+from pinnace.api.json_memory import most_memory
+from pinnace.archive.errors import ArchiveError
 
 # How items of built-in types are stored that no action has touched: the API server's own bytes, with
 # apiVersion and kind in front, up to the first element of managedFields. Matching costs a fraction of
@@ -46,6 +50,26 @@ _UNLOCKED_BYTES = 2047
 """Up to this size a hash is computed without releasing the interpreter's lock. Releasing it for a few
 microseconds costs the thread that writes the archive up to 5 ms each time while another thread is busy."""
 _ONE_CALL_FROM_BYTES = 64 * 1024
+
+
+MOST_DECODED_BYTES: Final = 64 << 20
+"""The most memory of a decoded item: that of the 3 MiB of JSON that API servers take, all of it structure."""
+
+_SMALL_BYTES: Final = 256 * 1024
+"""Items up to this size fit always."""
+
+
+def check_decodable(content: bytes) -> None:
+    """Check that an item can be decoded without harm; none that an API server takes is refused.
+
+    Raises:
+        ArchiveError: it would take too much memory.
+    """
+    if len(content) > _SMALL_BYTES and most_memory(content) > MOST_DECODED_BYTES:
+        raise ArchiveError(
+            f"its {len(content)} bytes of JSON would take more than {MOST_DECODED_BYTES} bytes of memory:"
+            " no API server takes such an object"
+        )
 
 
 class Facts(msgspec.Struct, frozen=True, gc=False):

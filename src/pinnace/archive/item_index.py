@@ -14,7 +14,7 @@ member. In a tarball of a single member, as Velero writes them, the member is th
 """
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Annotated, Any, BinaryIO, Final, NamedTuple
 
@@ -194,14 +194,13 @@ class IndexParser:
         self._started = self._ended = False
         self._in_bytes = self._out_bytes = 0
 
-    def feed(self, data: bytes) -> list[Entry]:
-        """The entries that a further piece of the file completes.
+    def feed(self, data: bytes) -> Iterator[list[Entry]]:
+        """The entries that a further piece of the file completes, some thousand at a time.
 
         Raises:
             DamagedIndex: the file is not an index of a known format, or exceeds a limit.
         """
         self._in_bytes += len(data)
-        found: list[Entry] = []
         is_full = False
         # A full piece says that more may wait inside the decompressor, even with no input left over.
         while data or (is_full and not self._inflater.eof):
@@ -216,15 +215,16 @@ class IndexParser:
             data = self._inflater.unconsumed_tail
             if self._inflater.eof and self._inflater.unused_data:
                 raise DamagedIndex("data follows its end")
-            self._take(text, found)
-        return found
+            if found := self._take(text):
+                yield found
 
     def finish(self) -> None:
         """Check that the index is complete. Raises DamagedIndex."""
         if not self._ended or not self._inflater.eof:
             raise DamagedIndex("it is cut off")
 
-    def _take(self, text: bytes, found: list[Entry]) -> None:
+    def _take(self, text: bytes) -> list[Entry]:
+        found: list[Entry] = []
         lines = (self._rest + text).split(b"\n")
         self._rest = lines.pop()
         if len(self._rest) > _MAX_LINE_BYTES:
@@ -244,6 +244,7 @@ class IndexParser:
             raise DamagedIndex(f"a line is malformed: {error}") from None
         if self.items > _MAX_ENTRIES:
             raise DamagedIndex(f"more than {_MAX_ENTRIES} items")
+        return found
 
     def _note(self, note: Any) -> None:
         if not isinstance(note, dict) or not all(type(value) is int for value in note.values()):

@@ -19,6 +19,7 @@ from types import TracebackType
 from typing import Self
 
 from pinnace.aio.temporary import problem_text
+from pinnace.archive.content import check_decodable
 from pinnace.archive.deflate import inflate
 from pinnace.archive.errors import ArchiveError, MissingItem
 from pinnace.archive.paths import (
@@ -229,6 +230,7 @@ class ArchiveIndex:
 
         Raises:
             MissingItem: no such item, or a version copy of an index opened without versions.
+            ArchiveError: it cannot be read, or would take too much memory once it is decoded.
         """
         items = self._items.get(group_resource, {}).get(version_dir or "", {}).get(namespace)
         position = items.find(name) if items else None
@@ -242,6 +244,7 @@ class ArchiveIndex:
             raise ArchiveError(f"reading the spool: {error.strerror or error}") from error
         if len(data) != items.sizes[position]:
             raise ArchiveError("reading the spool: it is shorter than it was written")
+        check_decodable(data)
         return data
 
     def namespace_manifest(self, namespace: str) -> bytes | None:

@@ -40,8 +40,8 @@ class ArchiveLimits(msgspec.Struct, frozen=True, kw_only=True):
 
     max_entries: int = 10_000_000
     max_uncompressed_bytes: int = 256 * 1024**3
-    max_item_bytes: int = 64 * 1024**2
-    """The API server takes no object beyond about 3 MiB."""
+    max_item_bytes: int = 16 * 1024**2
+    """The API server takes no object beyond about 3 MiB, which escapes can make six times as long."""
     max_ratio: int = 500
     """Uncompressed to compressed size; JSON stored twice reaches about 60, a bomb 1000."""
 

@@ -6,14 +6,19 @@ item is forgotten as soon as its counterpart has come, so that memory grows with
 
 from collections.abc import AsyncIterator
 from contextlib import aclosing
+from typing import Final
 
 import msgspec
 
 from pinnace.archive.item_index import Entry
 from pinnace.browse.choosing import Choice
+from pinnace.browse.errors import BrowseError
 from pinnace.browse.stored import StoredBackup
 
 Identity = tuple[str, str, str]
+
+MOST_APART: Final = 150_000
+"""The most objects that are kept: some hundred bytes each, and an index can invent millions."""
 
 
 class Joined(msgspec.Struct):
@@ -43,6 +48,11 @@ async def join(old: StoredBackup, new: StoredBackup, choice: Choice) -> Joined:
                     streams[side] = None
                     continue
                 _match(batch, side, waiting, joined, choice)
+                if sum(map(len, waiting)) + len(joined.differing) > MOST_APART:
+                    raise BrowseError(
+                        f"backups {old.name} and {new.name} differ by their indexes in more than {MOST_APART}"
+                        " objects: choose fewer, such as with --include-namespaces"
+                    )
     joined.removed = sorted(waiting[0].values(), key=lambda entry: entry.identity)
     joined.added = sorted(waiting[1].values(), key=lambda entry: entry.identity)
     joined.differing.sort(key=lambda pair: pair[0].identity)

@@ -19,7 +19,7 @@ from pinnace.aio.temporary import problem_text
 from pinnace.api.objects import JSONObject
 from pinnace.api.values.shell_words import argument
 from pinnace.api.velero.download_request import DownloadTargetKind
-from pinnace.archive.content import checksum_of, facts_of_foreign
+from pinnace.archive.content import check_decodable, checksum_of, facts_of_foreign
 from pinnace.archive.errors import ArchiveError, MissingItem
 from pinnace.archive.item_index import DamagedIndex, Entry, IndexParser, Span, entry_of
 from pinnace.archive.paths import ItemLocation
@@ -147,7 +147,8 @@ class StoredBackup:
         try:
             async with self.files.stream(DownloadTargetKind.ITEM_INDEX) as stream:
                 async for block in stream:
-                    if batch := await in_thread(parser.feed, block):
+                    batches = parser.feed(block)
+                    while batch := await in_thread(next, batches, None):
                         yield batch
             parser.finish()
         except DamagedIndex as error:
@@ -277,9 +278,12 @@ def _take(items: Iterator[T]) -> list[T]:
 def decoded(content: bytes, backup: str, entry: Entry) -> JSONObject:
     """The object that is the content of an item. Raises BrowseError if it is not a JSON object."""
     try:
+        check_decodable(content)
         found = orjson.loads(content)
     except orjson.JSONDecodeError as error:
         raise BrowseError(f"backup {backup}: {entry.resource} {entry.name}: not JSON: {error.msg}") from error
+    except ArchiveError as error:
+        raise BrowseError(f"backup {backup}: {entry.resource} {entry.name}: {error}") from error
     if not isinstance(found, dict):
         raise BrowseError(f"backup {backup}: {entry.resource} {entry.name} is not an object")
     return found

@@ -4,13 +4,12 @@ Nothing is restored. The tarball is read once from its beginning to its end, bes
 does not grow with the number of items; only the resource list is in memory as a whole, as everywhere.
 """
 
-import zlib
-from collections.abc import AsyncGenerator, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import aclosing
 from enum import StrEnum
 from hashlib import sha256
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 import orjson
@@ -18,18 +17,21 @@ import orjson
 from pinnace.aio.blocking import in_thread
 from pinnace.api.objects import JSONObject, names_by_kind
 from pinnace.api.velero.download_request import DownloadTargetKind
-from pinnace.archive.content import checksum_of, facts_of_foreign
+from pinnace.archive.content import check_decodable, facts_of_foreign
 from pinnace.archive.errors import ArchiveError
-from pinnace.archive.item_index import DamagedIndex, Entry, IndexParser
+from pinnace.archive.item_index import Entry
 from pinnace.archive.paths import PREFERRED_SUFFIX, ItemLocation
+from pinnace.browse.agreement import Agreement
 from pinnace.browse.errors import BrowseError, MissingFile, NoRoom
+from pinnace.browse.index_check import IndexCheck, entry_of_item, item_title
 from pinnace.browse.problems import Problems
-from pinnace.browse.scanning import Place, has_versions, placed_items
+from pinnace.browse.scanning import has_versions, placed_items
 from pinnace.browse.stored import Files, StoredBackup, in_batches
+from pinnace.storage.documents import DocumentError, document_of
+from pinnace.storage.encoding import Document, read_document
+from pinnace.storage.errors import UnreadableObject
 
-_MAX_SIDE_FILE_BYTES: Final = 256 << 20
 _FINISHED: Final = frozenset({"Completed", "PartiallyFailed"})
-_ITEMS_AT_ONCE_BYTES: Final = 1 << 20
 
 
 class Result(StrEnum):
@@ -74,6 +76,7 @@ async def verify(backup: StoredBackup, metadata: JSONObject) -> list[Finding]:
     """
     findings = [check_metadata(backup.name, metadata)]
     listed: dict[str, list[str]] | None = None
+    agreement = Agreement(metadata)
     for kind, title, content, is_required in _SIDE_FILES:
         finding, value = await _side_file(backup.files, kind, title, content)
         if finding.result == Result.MISSING and is_required:
@@ -84,7 +87,11 @@ async def verify(backup: StoredBackup, metadata: JSONObject) -> list[Finding]:
             try:
                 listed = names_by_kind(value)
             except ValueError as error:
-                findings[-1] = Finding(check=title, result=Result.BAD, detail=str(error))
+                findings[-1] = finding = Finding(check=title, result=Result.BAD, detail=str(error))
+            value = listed
+        if finding.result == Result.OK:
+            agreement.add(kind, value)
+    findings.append(_finding(agreement.problems(), "files agree", ""))
     return [*findings, *await _Items(backup, listed).check()]
 
 
@@ -107,48 +114,32 @@ def check_metadata(name: str, metadata: JSONObject) -> Finding:
 
 async def _side_file(
     files: Files, kind: DownloadTargetKind, title: str, content: type | None
-) -> tuple[Finding, object]:
+) -> tuple[Finding, Any]:
+    document: Document[Any] = _Discarded() if content is None else document_of(kind)
     try:
-        data = await _unpacked(files, kind, keep=content is not None)
+        async with files.stream(kind) as stream:
+            value = await read_document(stream, document, key=title, may_be_plain=False)
     except MissingFile:
         return Finding(check=title, result=Result.MISSING), None
-    except BrowseError as error:
+    except UnreadableObject as error:
+        return Finding(check=title, result=Result.BAD, detail=error.reason), None
+    except (BrowseError, DocumentError) as error:
         return Finding(check=title, result=Result.BAD, detail=str(error)), None
     if content is None:
         return Finding(check=title, result=Result.OK), None
-    try:
-        value = orjson.loads(data)
-    except orjson.JSONDecodeError as error:
-        return Finding(check=title, result=Result.BAD, detail=f"not valid JSON: {error.msg}"), None
-    if value and not isinstance(value, content):
-        kind_of = "an object" if content is dict else "an array"
-        return Finding(check=title, result=Result.BAD, detail=f"not {kind_of} in JSON"), None
+    if content is dict and value and not isinstance(value, dict):
+        return Finding(check=title, result=Result.BAD, detail="not an object in JSON"), None
     return Finding(check=title, result=Result.OK, detail=f"{len(value or ())} entries"), value or content()
 
 
-async def _unpacked(files: Files, kind: DownloadTargetKind, *, keep: bool) -> bytes:
-    """A file decompressed to its end, which verifies its checksum. Raises BrowseError."""
-    engine = zlib.decompressobj(31)
-    parts: list[bytes] = []
-    size_bytes = 0
-    async with files.stream(kind) as stream:
-        async for block in stream:
-            while block:
-                try:
-                    part = engine.decompress(block, _ITEMS_AT_ONCE_BYTES)
-                except zlib.error as error:
-                    raise BrowseError(f"not valid gzip data: {error}") from None
-                size_bytes += len(part) if keep else 0
-                if size_bytes > _MAX_SIDE_FILE_BYTES:
-                    raise BrowseError(f"larger than {_MAX_SIDE_FILE_BYTES} bytes")
-                if keep:
-                    parts.append(part)
-                block = engine.unused_data if engine.eof else engine.unconsumed_tail
-                if engine.eof and block:
-                    engine = zlib.decompressobj(31)
-    if not engine.eof:
-        raise BrowseError("the gzip data is cut off")
-    return b"".join(parts)
+class _Discarded:
+    """A text that is only decompressed to its end, which verifies its checksum."""
+
+    def feed(self, block: bytes) -> None:
+        """Drop a block."""
+
+    def finish(self) -> None:
+        """Return nothing."""
 
 
 def _finding(problems: Problems, check: str, detail: str) -> Finding:
@@ -188,7 +179,7 @@ class _Copies:
             self._keep(*self._last)
         for location, _ in self._single.values():
             which = "under its version" if not location.version_directory else "without version"
-            self.problems.add(f"{_name(location)} has no copy {which}")
+            self.problems.add(f"{item_title(location)} has no copy {which}")
         return _finding(self.problems, "copies of items", f"{self.count} pairs")
 
     def _keep(self, location: ItemLocation, content: bytes) -> None:
@@ -202,11 +193,8 @@ class _Copies:
     def _compare(self, location: ItemLocation, *, same: bool) -> None:
         self.count += 1
         if not same:
-            self.problems.add(f"{_name(location)}: its copies under its version and without version differ")
-
-
-_Stored = tuple[str, Place]
-"""An item of the tarball as the index should have it: its checksum and its place."""
+            name = item_title(location)
+            self.problems.add(f"{name}: its copies under its version and without version differ")
 
 
 class _Items:
@@ -214,11 +202,16 @@ class _Items:
 
     def __init__(self, backup: StoredBackup, listed: dict[str, list[str]] | None) -> None:
         self._backup = backup
+        self._tarball, self._list = Problems(), Problems()
         self._listed: dict[str, set[str]] | None = None
         if listed is not None:
-            # Each list is dropped once its set exists, so that all names are in memory once.
-            self._listed = {kind: set(listed.pop(kind)) for kind in list(listed)}
-        self._tarball, self._index, self._list = Problems(), Problems(), Problems()
+            self._listed = {}
+            for kind in list(listed):
+                # Each list is dropped once its set exists, so that all names are in memory once.
+                names = listed.pop(kind)
+                unique = self._listed[kind] = set(names)
+                if len(unique) < len(names):
+                    self._list.add(f"{kind} lists {len(names) - len(unique)} objects more than once")
         self._items = 0
         self._copies = _Copies()
         self._versions = False
@@ -251,49 +244,19 @@ class _Items:
 
     async def _beside_index(self, size_bytes: int) -> Finding:
         """Read tarball and index in step: both have their items in the same order."""
-        pending: dict[ItemLocation, Entry] = {}
-        early: dict[ItemLocation, _Stored] = {}
-        parser = IndexParser()
-        missing, damaged = False, ""
-        entries = _indexed(self._backup, parser)
         batches = in_batches(self._checked(await self._backup.tarball()))
-        async with aclosing(entries), aclosing(batches) as items:
+        async with aclosing(IndexCheck(self._backup)) as index, aclosing(batches) as items:
             async for batch in items:
-                if not missing and not damaged:
-                    try:
-                        while len(pending) < len(batch) and (more := await anext(entries, None)):
-                            for entry in more:
-                                self._match(entry, early, pending)
-                    except MissingFile:
-                        missing = True
-                    except DamagedIndex as error:
-                        damaged = str(error)
-                for location, stored in batch:
-                    if (found := pending.pop(location, None)) is not None:
-                        self._compare(found, stored)
-                    elif not missing and not damaged:
-                        early[location] = stored
-            if not missing and not damaged:
-                try:
-                    async for more in entries:
-                        for entry in more:
-                            self._match(entry, early, pending)
-                except DamagedIndex as error:
-                    damaged = str(error)
-                except MissingFile:
-                    missing = True
-        if missing:
+                await index.add(batch)
+            await index.finish(size_bytes)
+        if index.is_missing:
             return Finding(check="index", result=Result.MISSING, detail="`backup index` writes it")
-        if damaged:
-            return Finding(check="index", result=Result.BAD, detail=f"damaged: {damaged}")
-        self._index.add_all(f"{_name(entry.location)} is not in the tarball" for entry in pending.values())
-        self._index.add_all(f"{_name(location)} is not in the index" for location in early)
-        if parser.tarball_bytes != size_bytes:
-            self._index.add(f"it belongs to a tarball of {parser.tarball_bytes} bytes; this has {size_bytes}")
-        return _finding(self._index, "index", f"{parser.items} checksums")
+        if index.damage:
+            return Finding(check="index", result=Result.BAD, detail=f"damaged: {index.damage}")
+        return _finding(index.problems, "index", f"{index.count} checksums")
 
-    def _checked(self, tarball: Path) -> Iterator[tuple[ItemLocation, _Stored]]:
-        """Check the items themselves; yields each that an index has, with what it has of it. Runs in threads.
+    def _checked(self, tarball: Path) -> Iterator[Entry]:
+        """Check the items themselves; yields for each what an index has of it. Runs in threads.
 
         Contents stay in their thread: moving them to another costs as much as the checks.
         """
@@ -303,33 +266,19 @@ class _Items:
                 if not location.version_directory:
                     continue  # an equal copy needs no check of its own
             self._item(location, content)
-            yield location, (checksum_of(content), place)
-
-    def _match(
-        self, entry: Entry, early: dict[ItemLocation, _Stored], pending: dict[ItemLocation, Entry]
-    ) -> None:
-        location = entry.location
-        stored = early.pop(location, None)
-        if stored is None:
-            pending[location] = entry
-        else:
-            self._compare(entry, stored)
-
-    def _compare(self, entry: Entry, stored: _Stored) -> None:
-        checksum, place = stored
-        if entry.checksum != checksum:
-            self._index.add(f"{_name(entry.location)}: the checksum differs, the item was changed or damaged")
-        elif (entry.span.offset, entry.offset) != place:
-            self._index.add(f"{_name(entry.location)}: the index says that it is elsewhere in the tarball")
+            yield entry_of_item(location, content, place)
 
     def _item(self, location: ItemLocation, content: bytes) -> None:
         api_version: object = ""
         kind: object = ""
         try:
+            check_decodable(content)
             obj = orjson.loads(content)
+        except ArchiveError as error:
+            self._tarball.add(f"{item_title(location)}: {error}")
         except orjson.JSONDecodeError as error:
             if not _is_deep(content):
-                self._tarball.add(f"{_name(location)}: not valid JSON: {error.msg}")
+                self._tarball.add(f"{item_title(location)}: not valid JSON: {error.msg}")
             facts = facts_of_foreign(content)
             api_version, kind = orjson.loads(facts.api_version), orjson.loads(facts.kind)
         else:
@@ -338,9 +287,9 @@ class _Items:
                 api_version, kind = obj.get("apiVersion"), obj.get("kind")
                 named = metadata.get("namespace") or "", metadata.get("name")
                 if named != (location.namespace, location.name):
-                    self._tarball.add(f"{_name(location)}: the object in it has another name")
+                    self._tarball.add(f"{item_title(location)}: the object in it has another name")
             else:
-                self._tarball.add(f"{_name(location)}: not a Kubernetes object")
+                self._tarball.add(f"{item_title(location)}: not a Kubernetes object")
         if location.version_directory and not location.version_directory.endswith(PREFERRED_SUFFIX):
             return
         self._items += 1
@@ -352,15 +301,7 @@ class _Items:
         if key in listed:
             listed.discard(key)
         else:
-            self._list.add(f"{_name(location)} is in the tarball, but not listed")
-
-
-async def _indexed(backup: StoredBackup, parser: IndexParser) -> AsyncGenerator[list[Entry], None]:
-    async with backup.files.stream(DownloadTargetKind.ITEM_INDEX) as stream:
-        async for block in stream:
-            if batch := parser.feed(block):
-                yield batch
-    parser.finish()
+            self._list.add(f"{item_title(location)} is in the tarball, but not listed")
 
 
 def _has_two_copies(location: ItemLocation) -> bool:
@@ -374,8 +315,3 @@ def _place(location: ItemLocation) -> tuple[str, str, str]:
 def _is_deep(content: bytes) -> bool:
     """Whether an object is nested deeper than the parser follows. Such objects are valid."""
     return content.count(b"{") + content.count(b"[") > 900
-
-
-def _name(location: ItemLocation) -> str:
-    where = f"{location.namespace}/" if location.namespace else ""
-    return f"{location.group_resource} {where}{location.name}"

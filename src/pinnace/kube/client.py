@@ -344,14 +344,14 @@ class KubeClient:
             consistent: see `PageReader`; the whole list is then a snapshot of one moment.
 
         Raises:
-            Gone: the list expired repeatedly.
+            Gone: the list expired, and without pages too.
             InvalidResponse: a page is truncated, no list, or another list, in every attempt.
         """
         path = resource.path(namespace)
 
-        async def fetch(token: str, *, thorough: bool) -> bytes:
+        async def fetch(token: str, *, thorough: bool, whole: bool) -> bytes:
             params = {
-                "limit": str(limit) if limit else "",
+                "limit": str(limit) if limit and not whole else "",
                 "continue": token,
                 "labelSelector": label_selector,
                 "fieldSelector": field_selector,
@@ -363,12 +363,12 @@ class KubeClient:
                 stall_seconds=self._timeout_seconds,
                 comparable=False,
             )
-            return await self._sender.fetch(request, whole if thorough else quick)
+            return await self._sender.fetch(request, checked if thorough else quick)
 
         def quick(body: bytes) -> bytes:
             return check_list(body, resource)
 
-        def whole(body: bytes) -> bytes:
+        def checked(body: bytes) -> bytes:
             parse_page(body, resource=resource, namespace=(namespace or "") if resource.namespaced else "")
             return body
 

@@ -11,13 +11,15 @@ from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanage
 from datetime import timedelta
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import msgspec
+import orjson
 
 from pinnace.aio.blocking import finish, in_thread
 from pinnace.aio.timing import SystemTimer, Timer
 from pinnace.api.codec import DecodeError, decode, encode
+from pinnace.api.json_memory import most_memory
 from pinnace.api.objects import JSONObject, names_by_kind
 from pinnace.api.velero.backup import Backup
 from pinnace.api.velero.download_request import DownloadTargetKind
@@ -25,13 +27,21 @@ from pinnace.api.velero.restore import Restore
 from pinnace.api.velero.snapshots import VolumeSnapshot, decode_snapshots
 from pinnace.api.volume_info import RestoredVolumeInfo, VolumeInfo
 from pinnace.storage.backup_files import BackupFiles, CountedFile
+from pinnace.storage.documents import (
+    MOST_LIST_BYTES,
+    MOST_RESULTS_BYTES,
+    DocumentError,
+    ListDocument,
+    StoredObjects,
+    TreeDocument,
+    object_of,
+)
 from pinnace.storage.encoding import (
-    decode_list,
-    decode_object,
-    decompress,
+    Document,
     decompress_stream,
     encode_list,
     encode_object,
+    read_document,
 )
 from pinnace.storage.errors import (
     BackupExists,
@@ -45,7 +55,7 @@ from pinnace.storage.errors import (
     UnreadableObject,
     combined,
 )
-from pinnace.storage.interface import ObjectStore, RangedStore, read_all, save_stream
+from pinnace.storage.interface import ObjectStore, RangedStore, VersionedStore, read_all, save_stream
 from pinnace.storage.layout import (
     TOP_LEVEL_DIRECTORIES,
     Layout,
@@ -55,6 +65,8 @@ from pinnace.storage.layout import (
 )
 from pinnace.storage.together import together
 from pinnace.storage.writer_claim import ClaimSubject, WriterClaim
+
+T = TypeVar("T")
 
 _logger = logging.getLogger(__name__)
 
@@ -70,12 +82,14 @@ class ReadLimits(msgspec.Struct, frozen=True, kw_only=True):
     """How much of a file is taken into memory; a location is not trusted. Streams have no limit.
 
     Attributes:
-        metadata_bytes: the Backup or Restore object.
-        side_file_bytes: every other JSON file, both as stored and decompressed.
+        metadata_bytes: the Backup or Restore object as stored: what etcd takes, and room for the indentation.
+        metadata_memory_bytes: that object decoded; four are decoded at once where backups are made known.
+        list_bytes: the JSON of every list of objects.
     """
 
-    metadata_bytes: int = 32 << 20
-    side_file_bytes: int = 128 << 20
+    metadata_bytes: int = 4 << 20
+    metadata_memory_bytes: int = 16 << 20
+    list_bytes: int = MOST_LIST_BYTES
 
 
 class BackupStore:
@@ -363,8 +377,20 @@ class BackupStore:
 
     async def get_metadata(self, backup: str) -> bytes:
         """`velero-backup.json` as it is stored. Raises ObjectNotFound if there is no such backup."""
-        key = self._layout.backup_metadata(backup)
-        return await read_all(self._store, key, limit_bytes=self._limits.metadata_bytes)
+        return await self._read_metadata(self._layout.backup_metadata(backup))
+
+    async def metadata_version(self, backup: str) -> str:
+        """What changes whenever the metadata does; empty if the store cannot say. Raises ObjectNotFound."""
+        if not isinstance(self._store, VersionedStore):
+            return ""
+        return await self._store.version(self._layout.backup_metadata(backup))
+
+    async def _read_metadata(self, key: str) -> bytes:
+        data = await read_all(self._store, key, limit_bytes=self._limits.metadata_bytes)
+        if most_memory(data) > self._limits.metadata_memory_bytes:
+            most = self._limits.metadata_memory_bytes
+            raise UnreadableObject(key, f"its content takes more than {most} bytes of memory")
+        return data
 
     async def read_backup(self, backup: str) -> Backup:
         """The Backup object. Raises UnreadableObject if it is of another kind or damaged."""
@@ -375,7 +401,12 @@ class BackupStore:
 
     async def read_raw_backup(self, backup: str) -> JSONObject:
         """The Backup as it is stored, with fields of other versions. Raises UnreadableObject."""
-        return decode_object(await self.get_metadata(backup), key=self._layout.backup_metadata(backup))
+        key = self._layout.backup_metadata(backup)
+        data = await self.get_metadata(backup)
+        try:
+            return object_of(orjson.loads(data))
+        except ValueError as error:
+            raise UnreadableObject(key, f"not valid JSON: {error}") from None
 
     async def download_contents(self, backup: str, path: Path) -> int:
         """Save the tarball to a private file and return its size; a failure leaves no file."""
@@ -394,26 +425,26 @@ class BackupStore:
     async def read_snapshots(self, backup: str) -> list[VolumeSnapshot]:
         """The records of native snapshots; none if the file is missing, as in old backups."""
         key = self._layout.target(DownloadTargetKind.BACKUP_VOLUME_SNAPSHOTS, backup)
-        if (data := await self._read_optional(key)) is None:
-            return []
+        found = await self._read_list(key)
         try:
-            return await in_thread(decode_snapshots, data)
+            return await in_thread(decode_snapshots, found)
         except DecodeError as error:
             raise UnreadableObject(key, str(error)) from error
 
-    async def read_pod_volume_backups(self, backup: str) -> list[JSONObject]:
+    async def read_pod_volume_backups(self, backup: str) -> StoredObjects:
         """The PodVolumeBackups; none if the file is missing. `kind` may be missing in each."""
         return await self._read_list(self._layout.pod_volume_backups(backup))
 
-    async def read_csi_volume_snapshot_contents(self, backup: str) -> list[JSONObject]:
+    async def read_csi_volume_snapshot_contents(self, backup: str) -> StoredObjects:
         """The CSI VolumeSnapshotContents; none if the file is missing."""
         return await self._read_list(self._layout.target("CSIBackupVolumeSnapshotContents", backup))
 
     async def read_volume_infos(self, backup: str) -> list[VolumeInfo]:
         """The records of volumes by Velero 1.13 and later; none if the file is missing. (BEY 3.6)"""
         key = self._layout.target("BackupVolumeInfos", backup)
+        found = await self._read_list(key)
         try:
-            return [decode(VolumeInfo, element) for element in await self._read_list(key)]
+            return await in_thread(_volume_infos, found)
         except DecodeError as error:
             raise UnreadableObject(key, str(error)) from error
 
@@ -423,7 +454,7 @@ class BackupStore:
         body = await in_thread(encode_list, [encode(info) for info in infos])
         await self._put(self._layout.target("BackupVolumeInfos", backup), body)
 
-    async def read_item_operations(self, backup: str) -> list[JSONObject]:
+    async def read_item_operations(self, backup: str) -> StoredObjects:
         """The operations of Velero 1.11 and later, not checked; none if the file is missing. (BEY 3.8)"""
         return await self._read_list(self._layout.target("BackupItemOperations", backup))
 
@@ -464,31 +495,36 @@ class BackupStore:
     async def read_resource_list(self, backup: str) -> dict[str, list[str]]:
         """`<apiVersion>/<kind>` to names of what was backed up; empty if the file is missing."""
         key = self._layout.target(DownloadTargetKind.BACKUP_RESOURCE_LIST, backup)
+        found = await self._read(key, TreeDocument())
         try:
-            return names_by_kind(await self._read_object(key))
+            return names_by_kind(found)
         except ValueError as error:
             raise UnreadableObject(key, str(error)) from None
 
     async def read_backup_results(self, backup: str) -> JSONObject | None:
         """`{"warnings": …, "errors": …}` as later Velero stores it; None if the file is missing."""
-        return await self._read_object(self._layout.target("BackupResults", backup))
+        return await self._read_results(self._layout.target("BackupResults", backup))
 
-    async def _read_optional(self, key: str) -> bytes | None:
-        """A side file decompressed, None if it is missing."""
-        limit_bytes = self._limits.side_file_bytes
+    async def _read_results(self, key: str) -> JSONObject | None:
+        found = await self._read(key, TreeDocument(most_bytes=MOST_RESULTS_BYTES))
         try:
-            data = await read_all(self._store, key, limit_bytes=limit_bytes)
+            return None if found is None else object_of(found)
+        except DocumentError as error:
+            raise UnreadableObject(key, str(error)) from None
+
+    async def _read_list(self, key: str) -> StoredObjects:
+        document = ListDocument(most_bytes=self._limits.list_bytes)
+        return await self._read(key, document) or StoredObjects()
+
+    async def _read(self, key: str, document: Document[T]) -> T | None:
+        """A side file, None if it is missing."""
+        try:
+            async with self._store.get(key) as stream:
+                return await read_document(stream, document, key=key)
         except ObjectNotFound:
             return None
-        return await in_thread(decompress, data, key=key, limit_bytes=limit_bytes)
-
-    async def _read_list(self, key: str) -> list[JSONObject]:
-        data = await self._read_optional(key)
-        return [] if data is None else await in_thread(decode_list, data, key=key)
-
-    async def _read_object(self, key: str) -> JSONObject | None:
-        data = await self._read_optional(key)
-        return None if data is None else await in_thread(decode_object, data, key=key)
+        except DocumentError as error:
+            raise UnreadableObject(key, str(error)) from None
 
     # --- Downloads --------------------------------------------------------------------------------------
 
@@ -563,7 +599,7 @@ class BackupStore:
         body = await in_thread(encode_list, [encode(info) for info in infos])
         await self._put(self._layout.target(DownloadTargetKind.RESTORE_VOLUME_INFO, restore), body)
 
-    async def read_restore_item_operations(self, restore: str) -> list[JSONObject]:
+    async def read_restore_item_operations(self, restore: str) -> StoredObjects:
         """The operations of a restore, not checked; none if the file is missing. (docs/spec: BEY 3.8)"""
         return await self._read_list(self._layout.target("RestoreItemOperations", restore))
 
@@ -574,7 +610,7 @@ class BackupStore:
         body = await in_thread(encode_list, operations)
         await self._put(self._layout.target("RestoreItemOperations", restore), body)
 
-    async def read_restore_volume_patches(self, restore: str) -> list[JSONObject]:
+    async def read_restore_volume_patches(self, restore: str) -> StoredObjects:
         """The settings that volumes of a restore are to get, not checked; none if the file is missing."""
         return await self._read_list(self._layout.target("RestoreVolumePatches", restore))
 
@@ -589,8 +625,7 @@ class BackupStore:
 
     async def get_restore_metadata(self, restore: str) -> bytes:
         """What put_restore_metadata() stored; ObjectNotFound where a server ran the restore."""
-        key = self._layout.restore_metadata(restore)
-        return await read_all(self._store, key, limit_bytes=self._limits.metadata_bytes)
+        return await self._read_metadata(self._layout.restore_metadata(restore))
 
     async def read_restore(self, restore: str) -> Restore:
         """The Restore object that put_restore_metadata() stored; ObjectNotFound where a server ran it."""
@@ -602,7 +637,7 @@ class BackupStore:
     async def read_restore_results(self, restore: str) -> JSONObject:
         """The results of a restore. Raises ObjectNotFound if there are none."""
         key = self._layout.target(DownloadTargetKind.RESTORE_RESULTS, restore)
-        results = await self._read_object(key)
+        results = await self._read_results(key)
         if results is None:
             raise ObjectNotFound(key)
         return results
@@ -626,6 +661,10 @@ class BackupStore:
 
 class _NotConfirmed(StoreUnavailable):
     """A file was stored, but the store did not answer when it was asked for its size."""
+
+
+def _volume_infos(found: StoredObjects) -> list[VolumeInfo]:
+    return [decode(VolumeInfo, each) for each in found]
 
 
 def _is_name(name: str) -> bool:

@@ -1,18 +1,21 @@
 """Between Python values and the gzip'd JSON of a location's files. (docs/spec: STO 3, 4)
 
-The files may come from a bucket that other users can write to: sizes are limited before anything
-is decompressed or parsed, and errors name the key, never the content.
+The files may come from a bucket that other users can write to: they are read in blocks, `documents` limits
+what is made of them, and errors name the key, never the content.
 """
 
 import gzip
 import zlib
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import orjson
 
-from pinnace.api.objects import JSONObject
+from pinnace.aio.blocking import in_thread
 from pinnace.storage.errors import StorageError, UnreadableObject
+
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
 
 _GZIP_MAGIC = b"\x1f\x8b"
 _LEVEL = 6
@@ -42,29 +45,6 @@ def _dumps(value: object) -> bytes:
         raise StorageError(f"cannot encode a file of the location: {error}") from error
 
 
-def decompress(data: bytes, *, key: str, limit_bytes: int) -> bytes:
-    """Undo gzip; data that is not gzip is returned as it is, as some HTTP layers decompress by themselves.
-
-    Raises:
-        UnreadableObject: damaged, cut off, or larger than `limit_bytes`.
-    """
-    if not data.startswith(_GZIP_MAGIC):
-        return data
-    output = bytearray()
-    while data:
-        unpacker = zlib.decompressobj(_GZIP_WINDOW)
-        try:
-            output += unpacker.decompress(data, limit_bytes - len(output) + 1)
-        except zlib.error as error:
-            raise UnreadableObject(key, "damaged gzip data") from error
-        if len(output) > limit_bytes:
-            raise UnreadableObject(key, f"larger than {limit_bytes} bytes")
-        if not unpacker.eof:
-            raise UnreadableObject(key, "the gzip data is cut off")
-        data = unpacker.unused_data.lstrip(b"\0")
-    return bytes(output)
-
-
 class GzipStream:
     """Undoes gzip as the data comes, in blocks of limited size; several members are one after the other.
 
@@ -79,6 +59,8 @@ class GzipStream:
 
     def feed(self, data: bytes) -> Iterator[bytes]:
         """What a further piece of the data holds. Raises UnreadableObject: it is damaged, or no gzip data."""
+        if self._unpacker is None and not self._is_empty:
+            data = data.lstrip(b"\0")  # padding between or behind members
         while data:
             self._is_empty = False
             self._unpacker = self._unpacker or zlib.decompressobj(_GZIP_WINDOW)
@@ -98,64 +80,93 @@ class GzipStream:
             raise UnreadableObject(self._key, "the gzip data is cut off")
 
 
+class Unpacker:
+    """Undoes gzip as the data comes; data that is not gzip passes unchanged: some HTTP layers undo it before.
+
+    Args:
+        key: what is read, for errors.
+        may_be_plain: data that is not gzip passes; else it is an error.
+    """
+
+    def __init__(self, key: str, *, may_be_plain: bool = True) -> None:
+        self._key = key
+        self._may_be_plain = may_be_plain
+        self._pending = b""
+        self._gzip: GzipStream | None = None
+        self._is_plain = False
+
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        """What a further piece holds, in blocks of limited size. Raises UnreadableObject: it is damaged."""
+        data, self._pending = self._pending + data, b""
+        if self._gzip is None and not self._is_plain:
+            if len(data) < len(_GZIP_MAGIC):
+                self._pending = data
+                return
+            self._is_plain = not data.startswith(_GZIP_MAGIC)
+            if self._is_plain and not self._may_be_plain:
+                raise UnreadableObject(self._key, "not valid gzip data")
+            self._gzip = None if self._is_plain else GzipStream(self._key)
+        if self._gzip is not None:
+            yield from self._gzip.feed(data)
+        elif data:
+            yield data
+
+    def finish(self) -> Iterator[bytes]:
+        """The rest. Raises UnreadableObject: the data is cut off."""
+        if self._gzip is None and not self._is_plain and not self._may_be_plain:
+            raise UnreadableObject(self._key, "the gzip data is cut off")
+        if self._pending:
+            yield self._pending
+        if self._gzip is not None:
+            self._gzip.finish()
+
+
 async def decompress_stream(stream: AsyncIterator[bytes], *, key: str) -> AsyncGenerator[bytes, None]:
     """Undo gzip as the data comes, in blocks of limited size; data that is not gzip passes unchanged.
 
     Raises:
         UnreadableObject: damaged or cut off; what came before has been handed out.
     """
-    unpacked: GzipStream | None = None
-    is_plain = False
-    pending = b""
+    unpacker = Unpacker(key)
     async for block in stream:
-        pending += block
-        if unpacked is None and not is_plain:
-            if len(pending) < len(_GZIP_MAGIC):
-                continue
-            is_plain = not pending.startswith(_GZIP_MAGIC)
-            unpacked = None if is_plain else GzipStream(key)
-        if unpacked is None:
-            yield pending
-        else:
-            for output in unpacked.feed(pending):
-                yield output
-        pending = b""
-    if pending:
-        yield pending
-    if unpacked is not None:
-        unpacked.finish()
+        for output in unpacker.feed(block):
+            yield output
+    for output in unpacker.finish():
+        yield output
 
 
-def decode_list(data: bytes, *, key: str) -> list[JSONObject]:
-    """The objects of a JSON array; `null` and `{}` are none.
+class Document(Protocol[T_co]):
+    """A file that is read block by block; see `documents`. Its methods raise DocumentError."""
 
-    Raises:
-        UnreadableObject: no JSON, or something else than an array of objects.
-    """
-    value = _loads(data, key)
-    if not value:
-        return []
-    if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
-        raise UnreadableObject(key, "not a JSON array of objects")
-    return value
+    def feed(self, block: bytes, /) -> None:
+        """Take a block."""
+        ...
+
+    def finish(self) -> T_co:
+        """Return what is in the file, after the last block."""
+        ...
 
 
-def decode_object(data: bytes, *, key: str) -> JSONObject:
-    """A JSON object; `null` and `[]` are an empty one.
+async def read_document(
+    stream: AsyncIterator[bytes], document: Document[T], *, key: str, may_be_plain: bool = True
+) -> T:
+    """What is in a stored file. The stream is left at the block that exceeds a limit.
+
+    Args:
+        key: what is read, for errors.
+        may_be_plain: see Unpacker.
 
     Raises:
-        UnreadableObject: no JSON, or something else than an object.
+        UnreadableObject: the gzip data is damaged or cut off.
+        DocumentError: the content is not what it should be, or exceeds a limit.
     """
-    value = _loads(data, key)
-    if not value:
-        return {}
-    if not isinstance(value, dict):
-        raise UnreadableObject(key, "not a JSON object")
-    return value
+    unpacker = Unpacker(key, may_be_plain=may_be_plain)
 
+    def feed(outputs: Iterator[bytes]) -> None:
+        for output in outputs:
+            document.feed(output)
 
-def _loads(data: bytes, key: str) -> Any:
-    try:
-        return orjson.loads(data)
-    except orjson.JSONDecodeError as error:
-        raise UnreadableObject(key, f"not valid JSON: {error.msg}") from None
+    async for block in stream:
+        await in_thread(feed, unpacker.feed(block))
+    await in_thread(feed, unpacker.finish())
+    return await in_thread(document.finish)

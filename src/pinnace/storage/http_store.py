@@ -44,6 +44,10 @@ class Requests(Protocol):
         """The size of an object in bytes. Raises ObjectNotFound."""
         ...
 
+    async def version(self, key: str) -> str:
+        """The ETag of an object; empty without one. Raises ObjectNotFound."""
+        ...
+
     async def delete(self, key: str) -> None:
         """Delete an object; a missing one is success, a missing bucket an error."""
         ...
@@ -134,6 +138,11 @@ class HTTPStore(ABC):
         """See ObjectStore.size."""
         check_key(key)
         return await (await self._requests()).size(key)
+
+    async def version(self, key: str) -> str:
+        """See VersionedStore.version."""
+        check_key(key)
+        return await (await self._requests()).version(key)
 
     async def list_prefixes(self, prefix: str) -> list[str]:
         """See ObjectStore.list_prefixes."""

@@ -142,6 +142,19 @@ class RangedStore(Protocol):
         ...
 
 
+@runtime_checkable
+class VersionedStore(Protocol):
+    """A store that can say whether an object has changed; those of plugins cannot."""
+
+    async def version(self, key: str) -> str:
+        """What changes whenever the object does, such as its ETag; empty if the service does not say.
+
+        Raises:
+            ObjectNotFound: there is no such object.
+        """
+        ...
+
+
 def check_range(offset: int, length: int) -> None:
     """Raise StorageError for a part that no object can have."""
     if offset < 0 or length <= 0:

@@ -14,7 +14,7 @@ from typing import ClassVar
 import pytest
 
 from pinnace.storage.errors import ObjectNotFound, StorageError
-from pinnace.storage.interface import ObjectStore, RangedStore, read_all
+from pinnace.storage.interface import ObjectStore, RangedStore, VersionedStore, read_all
 
 MEBIBYTE = 1 << 20
 LIMIT = 64 * MEBIBYTE
@@ -179,6 +179,20 @@ class StoreConformance:
             await store.list_keys("backups/b1")
         with pytest.raises(StorageError, match="invalid prefix"):
             await store.list_prefixes("backups")
+
+    async def test_an_object_has_another_version_after_a_change(self, store: ObjectStore) -> None:
+        if not isinstance(store, VersionedStore):
+            return
+        await store.put("a/b", b"one")
+        before = await store.version("a/b")
+        assert before
+        assert await store.version("a/b") == before
+
+        await store.put("a/b", b"two")
+
+        assert await store.version("a/b") != before
+        with pytest.raises(ObjectNotFound):
+            await store.version("a/missing")
 
     async def test_replaces_an_object(self, store: ObjectStore) -> None:
         await store.put("a", b"first, and longer")

@@ -5,7 +5,7 @@ from contextlib import AbstractAsyncContextManager
 from datetime import timedelta
 
 from pinnace.storage.errors import StorageError, StoreUnavailable
-from pinnace.storage.interface import Body, ObjectStore
+from pinnace.storage.interface import Body, ObjectStore, VersionedStore
 
 
 class FaultyStore:
@@ -47,6 +47,11 @@ class FaultyStore:
     async def size(self, key: str) -> int:
         self._check("size", key)
         return await self.inner.size(key)
+
+    async def version(self, key: str) -> str:
+        self._check("size", key)
+        assert isinstance(self.inner, VersionedStore)
+        return await self.inner.version(key)
 
     async def list_prefixes(self, prefix: str) -> list[str]:
         self._check("list_prefixes", prefix)

@@ -45,7 +45,12 @@ def sorted_form(content: bytes) -> bytes:
 
 def parse(data: bytes, size: int = 1000) -> list[Entry]:
     parser = IndexParser()
-    found = [entry for at in range(0, len(data), size) for entry in parser.feed(data[at : at + size])]
+    found = [
+        entry
+        for at in range(0, len(data), size)
+        for batch in parser.feed(data[at : at + size])
+        for entry in batch
+    ]
     parser.finish()
     return found
 

@@ -16,7 +16,7 @@ from pinnace.browse.scanning import items_of_tarball, write_index
 
 def entries(index: Path) -> list[Entry]:
     parser = IndexParser()
-    found = parser.feed(index.read_bytes())
+    found = [entry for batch in parser.feed(index.read_bytes()) for entry in batch]
     parser.finish()
     return found
 

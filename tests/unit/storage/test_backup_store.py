@@ -138,8 +138,8 @@ class TestPut:
             assert gzip.decompress(packed) == expected
             assert packed[3:8] == bytes(5)
         assert await backups.read_snapshots("b1") == []
-        assert await backups.read_pod_volume_backups("b1") == []
-        assert await backups.read_csi_volume_snapshot_contents("b1") == []
+        assert list(await backups.read_pod_volume_backups("b1")) == []
+        assert list(await backups.read_csi_volume_snapshot_contents("b1")) == []
         assert await backups.read_resource_list("b1") == {}
 
     @pytest.mark.parametrize("suffix", ["b1.tar.gz", "-resource-list.json.gz", "velero-backup.json"])
@@ -490,10 +490,12 @@ class TestSideFiles:
             )
         )
 
-        assert await backups.read_pod_volume_backups("b1") == [{"metadata": {"name": "p"}}]
+        assert list(await backups.read_pod_volume_backups("b1")) == [{"metadata": {"name": "p"}}]
         async with backups.read_text(DownloadTargetKind.CSI_SNAPSHOTS, "b1") as stream:
             assert json.loads(b"".join([block async for block in stream])) == [{"kind": "VolumeSnapshot"}]
-        assert await backups.read_csi_volume_snapshot_contents("b1") == [{"kind": "VolumeSnapshotContent"}]
+        assert list(await backups.read_csi_volume_snapshot_contents("b1")) == [
+            {"kind": "VolumeSnapshotContent"}
+        ]
         assert await backups.read_resource_list("b1") == resources
 
     @pytest.mark.parametrize("text", [b'{"a":1}', b'{"a":[1]}', b"[1]"])
@@ -512,7 +514,7 @@ class TestSideFiles:
         assert await backups.read_resource_list("b1") == read
 
     async def test_are_limited(self, inner: FilesystemStore) -> None:
-        backups = BackupStore(inner, Layout(""), location="x", limits=ReadLimits(side_file_bytes=1000))
+        backups = BackupStore(inner, Layout(""), location="x", limits=ReadLimits(list_bytes=1000))
         await inner.put(self.KEY, compress(b" " * 100_000))
         with pytest.raises(UnreadableObject, match="larger than 1000 bytes"):
             await backups.read_snapshots("b1")

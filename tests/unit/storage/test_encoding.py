@@ -7,18 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pinnace.storage.documents import DocumentError, ListDocument, TreeDocument
 from pinnace.storage.encoding import (
     compress,
-    decode_list,
-    decode_object,
-    decompress,
     decompress_stream,
     encode_list,
     encode_object,
+    read_document,
 )
 from pinnace.storage.errors import StorageError, UnreadableObject
 
-LIMIT = 1 << 20
 json_objects = st.dictionaries(
     st.text(max_size=5),
     st.one_of(st.none(), st.booleans(), st.text(), st.lists(st.integers(-9, 9))),
@@ -29,6 +27,16 @@ json_objects = st.dictionaries(
 async def pieces(data: bytes, size: int) -> AsyncIterator[bytes]:
     for start in range(0, len(data), size):
         yield data[start : start + size]
+
+
+class AnyBlocks:
+    """A document that takes everything."""
+
+    def feed(self, block: bytes) -> None:
+        """Take a block."""
+
+    def finish(self) -> None:
+        """Nothing is kept."""
 
 
 async def collected(data: bytes, size: int) -> bytes:
@@ -58,57 +66,48 @@ def test_what_is_not_json_is_refused() -> None:
         encode_object({"a": object()})
 
 
-@given(st.lists(json_objects, max_size=4))
-def test_lists_round_trip(items: list[dict[str, object]]) -> None:
-    data = decompress(encode_list(items), key="k", limit_bytes=LIMIT)
+@given(st.lists(json_objects, max_size=4), st.integers(1, 50))
+async def test_lists_round_trip(items: list[dict[str, object]], size: int) -> None:
+    found = await read_document(pieces(encode_list(items), size), ListDocument(), key="k")
 
-    assert decode_list(data, key="k") == items
-
-
-@given(json_objects)
-def test_objects_round_trip(value: dict[str, object]) -> None:
-    data = decompress(encode_object(value), key="k", limit_bytes=LIMIT)
-
-    assert decode_object(data, key="k") == value
+    assert list(found) == items
 
 
-@pytest.mark.parametrize("text", [b"null", b"[]", b"{}"])
-def test_none_in_all_its_forms(text: bytes) -> None:
-    assert decode_list(text, key="k") == []
-    assert decode_object(text, key="k") == {}
+@given(json_objects, st.integers(1, 50))
+async def test_objects_round_trip(value: dict[str, object], size: int) -> None:
+    assert await read_document(pieces(encode_object(value), size), TreeDocument(), key="k") == value
 
 
-@pytest.mark.parametrize("text", [b"", b"foo", b"7", b'"x"', b"[1]", b"[" * 5000, b'{"a":', b"\xff\xfe"])
-def test_other_json_names_the_key(text: bytes) -> None:
-    for decode in (decode_list, decode_object):
-        with pytest.raises(UnreadableObject, match="object 'the-key' cannot be read") as caught:
-            decode(text, key="the-key")
-        assert "\n" not in str(caught.value)
+async def test_data_that_was_decompressed_on_the_way_is_taken() -> None:
+    assert await read_document(pieces(b"[1]\n", 1), TreeDocument(), key="k") == [1]
 
 
-def test_data_that_was_decompressed_on_the_way_is_taken() -> None:
-    assert decompress(b"null\n", key="k", limit_bytes=LIMIT) == b"null\n"
+async def test_several_members_and_padding() -> None:
+    data = compress(b'["one",') + compress(b'"two"]') + b"\0" * 10
+
+    assert await read_document(pieces(data, 7), TreeDocument(), key="k") == ["one", "two"]
 
 
-def test_several_members_and_padding() -> None:
-    data = compress(b"one ") + compress(b"two") + b"\0" * 10
+async def test_a_document_is_left_at_the_block_that_exceeds_a_limit() -> None:
+    blocks = 0
 
-    assert decompress(data, key="k", limit_bytes=LIMIT) == b"one two"
+    async def endless() -> AsyncIterator[bytes]:
+        nonlocal blocks
+        yield compress(b"[")
+        packed = compress(b" " * (1 << 20))
+        while True:
+            blocks += 1
+            yield packed
 
-
-def test_a_bomb_is_refused() -> None:
-    bomb = compress(b"\0" * (50 << 20))
-    with pytest.raises(UnreadableObject, match=f"larger than {LIMIT} bytes"):
-        decompress(bomb, key="k", limit_bytes=LIMIT)
-    with pytest.raises(UnreadableObject, match="larger than 10 bytes"):
-        decompress(compress(b"123456") * 2, key="k", limit_bytes=10)
-    assert decompress(compress(b"12345") * 2, key="k", limit_bytes=10) == b"1234512345"
+    with pytest.raises(DocumentError, match="larger than"):
+        await read_document(endless(), ListDocument(most_bytes=10 << 20), key="k")
+    assert blocks == 10
 
 
 @pytest.mark.parametrize("data", [compress(b"x" * 1000)[:-9], b"\x1f\x8b\x08garbage", b"\x1f\x8b"])
 async def test_damaged_gzip(data: bytes) -> None:
     with pytest.raises(UnreadableObject, match=r"damaged gzip data|cut off"):
-        decompress(data, key="k", limit_bytes=LIMIT)
+        await read_document(pieces(data, 7), AnyBlocks(), key="k")
     with pytest.raises(UnreadableObject, match=r"damaged gzip data|cut off"):
         await collected(data, 7)
 

@@ -53,20 +53,12 @@ class VolumeSnapshot(Struct, rename="camel", kw_only=True):
 _LIST_NAME: Final = "list of VolumeSnapshots"
 
 
-def decode_snapshots(data: bytes) -> list[VolumeSnapshot]:
-    """Read the list of records of a backup; `null` is an empty one. Keys are read whatever their case.
+def decode_snapshots(records: Iterable[object]) -> list[VolumeSnapshot]:
+    """Read the records of a backup. Keys are read whatever their case.
 
     Raises:
-        DecodeError: the data is not such a list.
+        DecodeError: one is not such a record.
     """
-    try:
-        records = msgspec.json.decode(data)
-    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
-        raise DecodeError(_LIST_NAME, "", f"not valid JSON: {error}") from error
-    if records is None:
-        return []
-    if not isinstance(records, list):
-        raise DecodeError(_LIST_NAME, "", f"Expected `array`, got `{type(records).__name__}`")
     return [_decode_record(record, index) for index, record in enumerate(records)]
 
 

@@ -3,7 +3,6 @@
 Objects are plain dicts in the shape the API server sends, so that those of newer versions print too.
 """
 
-import io
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Protocol
@@ -60,7 +59,7 @@ class Backend(Protocol):
         """All objects of a kind that match the label selector. A location has only backups and restores."""
         ...
 
-    async def volumes_of(self, backup: str) -> list[JSONObject]:
+    async def volumes_of(self, backup: str) -> Sequence[JSONObject]:
         """The PodVolumeBackups of a backup."""
         ...
 
@@ -68,7 +67,7 @@ class Backend(Protocol):
         """The size of a backup's tarball; None if this backend cannot ask for it. Raises StorageError."""
         ...
 
-    async def csi_contents_of(self, backup: str) -> list[JSONObject]:
+    async def csi_contents_of(self, backup: str) -> Sequence[JSONObject]:
         """The VolumeSnapshotContents of a backup."""
         ...
 
@@ -114,18 +113,29 @@ async def fetch(
             async for chunk in chunks:
                 sink.write(chunk)
         except UnreadableObject as error:
-            raise CommandError(
-                f"the {kind.words} of {name} cannot be read, the stored file is damaged: {error.reason}"
-            ) from error
+            raise _damaged(kind, name, error.reason) from error
 
 
 async def fetch_json(backend: Backend, kind: DownloadTargetKind, name: str, options: DownloadOptions) -> Any:
-    """A stored JSON file, decoded. Raises CommandError, or ValueError if it is not JSON."""
-    import orjson
+    """A stored JSON file: StoredObjects for a list of objects, the decoded value for any other.
 
-    buffer = io.BytesIO()
-    await fetch(backend, kind, name, options, buffer)
-    return orjson.loads(buffer.getvalue())
+    Raises:
+        CommandError: the file cannot be read, or is damaged.
+        ValueError: it is not the JSON that it should be, or exceeds a limit.
+    """
+    from pinnace.storage.documents import document_of
+    from pinnace.storage.encoding import read_document
+    from pinnace.storage.errors import UnreadableObject
+
+    async with backend.stored_file(kind, name, options) as chunks:
+        try:
+            return await read_document(chunks, document_of(kind), key=f"{kind.words} of {name}")
+        except UnreadableObject as error:
+            raise _damaged(kind, name, error.reason) from error
+
+
+def _damaged(kind: DownloadTargetKind, name: str, reason: str) -> CommandError:
+    return CommandError(f"the {kind.words} of {name} cannot be read, the stored file is damaged: {reason}")
 
 
 _NAMES_SHOWN = 5

@@ -6,7 +6,7 @@ directory's name counts, whatever name the file in it claims.
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from typing import Final
 
@@ -197,7 +197,7 @@ class LocationBackend:
                     pass  # unfinished: it has no metadata yet
         return found
 
-    async def volumes_of(self, backup: str) -> list[JSONObject]:
+    async def volumes_of(self, backup: str) -> Sequence[JSONObject]:
         volumes = await self.store.read_pod_volume_backups(backup)
         try:
             for volume in volumes:
@@ -209,7 +209,7 @@ class LocationBackend:
     async def tarball_bytes(self, backup: str) -> int | None:
         return await self.store.contents_size(backup)
 
-    async def csi_contents_of(self, backup: str) -> list[JSONObject]:
+    async def csi_contents_of(self, backup: str) -> Sequence[JSONObject]:
         contents = await self.store.read_csi_volume_snapshot_contents(backup)
         for content in contents:
             name = (content.get("metadata") or {}).get("name")

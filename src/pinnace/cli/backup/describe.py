@@ -1,6 +1,6 @@
 """`backup describe`. (docs/spec: CLI 4.3)"""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from pinnace.api.objects import JSONObject
@@ -166,11 +166,15 @@ def _resource_list(sheet: Sheet, resources: JSONObject | str | None) -> None:
         sheet.field("Resource List", resources)
     else:
         sheet.line("Resource List:")
-        for kind in sorted(resources or {}):
-            sheet.line(f"\t{kind}:")
-            for name in (resources or {})[kind] or []:
-                sheet.line(f"\t\t- {name}")
+        sheet.outline(_outlined(resources or {}))
     sheet.line()
+
+
+def _outlined(resources: JSONObject) -> Iterator[tuple[int, str]]:
+    for kind in sorted(resources):
+        yield 1, f"{kind}:"
+        for name in resources[kind] or ():
+            yield 2, f"- {name}"
 
 
 def _snapshots(sheet: Sheet, status: JSONObject, facts: BackupFacts, view: View) -> None:

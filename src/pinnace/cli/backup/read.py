@@ -1,6 +1,6 @@
 """Gathers the objects and files that `backup describe` shows. (docs/spec: CLI 4.3)"""
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence
 
 from pinnace.api import labels
 from pinnace.api.objects import JSONObject, names_by_kind
@@ -32,7 +32,7 @@ async def gather(backend: Backend, backup: JSONObject, view: View) -> BackupFact
         f"{labels.BACKUP_UID}={backup['metadata'].get('uid') or ''}"
     )
 
-    async def related(what: str, found: Awaitable[list[JSONObject]]) -> list[JSONObject]:
+    async def related(what: str, found: Awaitable[Sequence[JSONObject]]) -> Sequence[JSONObject]:
         try:
             return await found
         except (KubeError, StorageError) as error:
@@ -89,7 +89,7 @@ async def _results(backend: Backend, backup: JSONObject, options: DownloadOption
     return found if isinstance(found, dict) else None
 
 
-async def _csi_contents(backend: Backend, name: str, options: DownloadOptions) -> list[JSONObject]:
+async def _csi_contents(backend: Backend, name: str, options: DownloadOptions) -> Sequence[JSONObject]:
     """The contents in the cluster, else the stored ones: a finished backup leaves none. (docs/adr/022)
 
     Raises:
@@ -98,20 +98,20 @@ async def _csi_contents(backend: Backend, name: str, options: DownloadOptions) -
     if live := await backend.csi_contents_of(name):
         return live
     try:
-        found = await fetch_json(backend, DownloadTargetKind.CSI_CONTENTS, name, options)
+        found: Sequence[JSONObject] = await fetch_json(
+            backend, DownloadTargetKind.CSI_CONTENTS, name, options
+        )
     except FileMissing:
         return []
     except (CommandError, ValueError) as error:
         raise StorageError(str(error)) from error
-    if not isinstance(found, list | None) or not all(_is_content(member) for member in found or ()):
+    if not all(map(_is_content, found)):
         raise StorageError("not an array of VolumeSnapshotContents")
-    return found or []
+    return found
 
 
-def _is_content(found: object) -> bool:
-    return isinstance(found, dict) and all(
-        isinstance(found.get(part), dict | None) for part in ("metadata", "spec", "status")
-    )
+def _is_content(found: JSONObject) -> bool:
+    return all(isinstance(found.get(part), dict | None) for part in ("metadata", "spec", "status"))
 
 
 async def _resource_list(backend: Backend, name: str, options: DownloadOptions) -> JSONObject | str:
@@ -128,22 +128,22 @@ async def _resource_list(backend: Backend, name: str, options: DownloadOptions) 
 
 async def _snapshots(
     backend: Backend, backup: JSONObject, options: DownloadOptions
-) -> list[JSONObject] | str:
+) -> Sequence[JSONObject] | str:
     if not (backup.get("status") or {}).get("volumeSnapshotsAttempted"):
         return []
     name = backup["metadata"]["name"]
     try:
-        found = await fetch_json(backend, DownloadTargetKind.BACKUP_VOLUME_SNAPSHOTS, name, options)
+        found: Sequence[JSONObject] = await fetch_json(
+            backend, DownloadTargetKind.BACKUP_VOLUME_SNAPSHOTS, name, options
+        )
     except (CommandError, KubeError, StorageError) as error:
         return f"<error getting snapshot info: {error}>"
     except ValueError as error:
         return f"<error reading snapshot info: {error}>"
-    if not isinstance(found, list | None) or not all(_is_snapshot(member) for member in found or ()):
+    if not all(map(_is_snapshot, found)):
         return "<error reading snapshot info: not an array of snapshots>"
-    return found or []
+    return found
 
 
-def _is_snapshot(found: object) -> bool:
-    return isinstance(found, dict) and all(
-        isinstance(found.get(part), dict | None) for part in ("spec", "status")
-    )
+def _is_snapshot(found: JSONObject) -> bool:
+    return all(isinstance(found.get(part), dict | None) for part in ("spec", "status"))

@@ -9,6 +9,8 @@ import click
 import orjson
 
 from pinnace.api.objects import JSONObject
+from pinnace.archive.content import check_decodable
+from pinnace.archive.errors import ArchiveError
 from pinnace.archive.item_index import Entry
 from pinnace.browse.choosing import Choice
 from pinnace.browse.comparing import member_path
@@ -125,8 +127,9 @@ async def _in_contents(
     async with aclosing(backup.contents(entries)) as contents:
         async for entry, content in contents:
             try:
+                check_decodable(content)
                 obj = orjson.loads(content)
-            except orjson.JSONDecodeError:
+            except (ArchiveError, orjson.JSONDecodeError):
                 skipped.add(f"{title_of(entry)} (backup {backup.name})")
                 continue
             if isinstance(obj, dict) and not options.show_secrets:

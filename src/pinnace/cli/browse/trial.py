@@ -5,7 +5,7 @@ from collections.abc import Collection
 
 import orjson
 
-from pinnace.api.objects import JSONObject, objects, text
+from pinnace.api.objects import JSONObject, text
 from pinnace.api.velero.download_request import DownloadTargetKind
 from pinnace.archive.item_index import Entry
 from pinnace.browse.verifying import Finding, Result
@@ -109,7 +109,7 @@ async def _native_snapshots(library: Library, name: str, namespaces: Collection[
         )
     except FileMissing:
         return []
-    volumes = {text(record, "spec", "persistentVolumeName") for record in objects({"of": stored}, "of")}
+    volumes = {text(record, "spec", "persistentVolumeName") for record in stored}
     if not volumes:
         return []
     backup, entries = await library.open(name), list[Entry]()

@@ -122,6 +122,9 @@ async def _verified(
     try:
         backup = await library.open(name)
         metadata = await library.backend.object(BACKUP.plural, name)
+        if isinstance(library.backend, LocationBackend):
+            # As it is stored: everywhere else a backup has the name of its directory, whatever its file says.
+            metadata = await library.backend.store.read_raw_backup(name)
     except UnreadableMetadata as error:
         return [Finding(check="metadata", result=Result.BAD, detail=str(error))]
     if isinstance(server, VerifyingServer):

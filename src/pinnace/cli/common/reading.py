@@ -84,7 +84,11 @@ def describe(ctx: click.Context, noun: str, options: DescribeOptions, describer:
     if options.output == "json" and len(texts) == 1:
         click.echo(texts[0])
     elif texts:
-        echo_laid_out("\n\n\n".join(texts) + "\n", colour=settings.colour)
+        # One by one: a description can have a million lines.
+        for position, text in enumerate(texts):
+            echo_laid_out("\n\n\n" if position else "", colour=settings.colour)
+            echo_laid_out(text, colour=settings.colour)
+        echo_laid_out("\n", colour=settings.colour)
 
 
 def sentence(text: str) -> str:

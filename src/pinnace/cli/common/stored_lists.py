@@ -1,5 +1,7 @@
 """Lists of objects in files of backups and restores, for descriptions. A missing file is an empty list."""
 
+from collections.abc import Sequence
+
 from pinnace.api.objects import JSONObject
 from pinnace.api.velero.download_request import DownloadTargetKind
 from pinnace.cli.backend.interface import Backend, DownloadOptions, FileMissing, fetch_json
@@ -18,21 +20,21 @@ _TITLES = {
 
 async def stored_objects(
     backend: Backend, kind: DownloadTargetKind, name: str, options: DownloadOptions
-) -> list[JSONObject]:
+) -> Sequence[JSONObject]:
     """The objects in a file; none without a file. One that cannot be read is reported on stderr."""
     try:
-        found = await fetch_json(backend, kind, name, options)
+        found: Sequence[JSONObject] = await fetch_json(backend, kind, name, options)
     except FileMissing:
         return []  # of a version that does not write it
     except (CommandError, KubeError, StorageError, ValueError) as error:
         complain(f"the {_TITLES[kind]} {name} cannot be shown: {error}")
         return []
-    return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
+    return found
 
 
 async def stored_operations(
     backend: Backend, owner: JSONObject, kind: DownloadTargetKind, options: DownloadOptions
-) -> list[JSONObject]:
+) -> Sequence[JSONObject]:
     """The operations that a backup or restore has started; none where its status says so. (BEY 3.8)"""
     status = owner.get("status") or {}
     if not any(value for key, value in status.items() if key.endswith("ItemOperationsAttempted")):

@@ -2,13 +2,26 @@
 
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
 
 import click
 
 from pinnace.cli.guard import printable
 
 _PADDING = 2
+_OUTLINE_LINES = 10_000
+
+
+class _Aligned(str):
+    """Lines that need no alignment."""
+
+    __slots__ = ()
+
+
+def _cell(text: str) -> str:
+    """A text in one line, without tabs, which would be columns."""
+    return text if text.isprintable() else printable(text).expandtabs(1)
 
 
 class Sheet:
@@ -40,6 +53,12 @@ class Sheet:
         for position, key in enumerate(sorted(items)):
             self.line(f"{name if not position else ''}{':' if not position else ''}\t{key}={items[key]}")
 
+    def outline(self, lines: Iterable[tuple[int, str]]) -> None:
+        """Add lines by themselves, each indented by a number of levels: there may be a million of them."""
+        rest = iter(lines)
+        while some := list(islice(rest, _OUTLINE_LINES)):
+            self._lines.append(_Aligned("\n".join([f"{'  ' * level}{_cell(text)}" for level, text in some])))
+
     def paint(self, text: str, code: str) -> str:
         """Text in an ANSI colour, if colour is on; to be added to this sheet."""
         return f"{self._escape}{code}m{text}{self._escape}0m" if self._colour else text
@@ -59,7 +78,7 @@ def align(lines: Sequence[str]) -> str:
 
     A line with fewer tabs ends the columns it lacks; text after the last tab is not padded.
     """
-    rows = [line.split("\t") for line in lines]
+    rows: list[list[str]] = [[line] if isinstance(line, _Aligned) else line.split("\t") for line in lines]
     widths: list[list[int]] = [[0] * (len(row) - 1) for row in rows]
     start = 0
     while start < len(rows):

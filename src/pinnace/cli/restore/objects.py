@@ -6,6 +6,7 @@ restores of Velero and of older versions lack. Both come from a location and cou
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from sys import intern
 
 from pinnace.api.objects import JSONObject, listed, mapping, names_by_kind, objects, text
 from pinnace.api.restore_outcomes import MEANINGS, Outcome
@@ -52,7 +53,7 @@ def restored_objects(resource_list: JSONObject | None, details: object) -> Resto
 def _with_action(entry: str) -> tuple[str, str]:
     """`ns1/web(created)` as title and action."""
     title, bracket, action = entry.removesuffix(")").rpartition("(")
-    return (title, action) if bracket else (entry, "")
+    return (title, intern(action)) if bracket else (entry, "")
 
 
 def resource_list(sheet: Sheet, found: RestoredObjects | str) -> None:
@@ -68,8 +69,7 @@ def resource_list(sheet: Sheet, found: RestoredObjects | str) -> None:
                 sheet.field(outcome_title(outcome), number, indent=1)
         sheet.line()
     sheet.line("Resource List:")
-    for line in _lines(found):
-        sheet.line(line)
+    sheet.outline(_outlined(found))
 
 
 def outcome_title(outcome: Outcome) -> str:
@@ -77,9 +77,10 @@ def outcome_title(outcome: Outcome) -> str:
     return MEANINGS[outcome][:1].upper() + MEANINGS[outcome][1:]
 
 
-def _lines(found: RestoredObjects) -> Iterator[str]:
+def _outlined(found: RestoredObjects) -> Iterator[tuple[int, str]]:
     for kind, titles in found.by_kind.items():
-        yield f"\t{kind}:"
-        for title, said in sorted(titles.items()):
+        yield 1, f"{kind}:"
+        for title in sorted(titles):
             # The API server gives some reasons as a difference of many lines.
-            yield f"\t\t- {title}({' '.join(said.split())})" if said else f"\t\t- {title}"
+            said = " ".join(titles[title].split())
+            yield 2, f"- {title}({said})" if said else f"- {title}"

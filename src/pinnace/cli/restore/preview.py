@@ -2,10 +2,9 @@
 
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 import click
-import orjson
 
 from pinnace.api import labels
 from pinnace.api.codec import DecodeError, decode
@@ -139,28 +138,29 @@ async def _contents(backend: Backend, backup: Backup, folder: Path) -> BackupCon
     operations = await _optional(backend, DownloadTargetKind.BACKUP_ITEM_OPERATIONS, name)
     stored = await backend.volumes_of(name)
     try:
-        volume_infos = [decode(VolumeInfo, each) for each in objects({"of": infos}, "of")]
+        volume_infos = [decode(VolumeInfo, each) for each in infos]
         volumes = [decode(PodVolumeBackup, each) for each in stored]
         return BackupContents(
             backup=backup,
             tarball=tarball,
-            snapshots=decode_snapshots(orjson.dumps(snapshots)),
+            snapshots=decode_snapshots(snapshots),
             pod_volume_backups=with_uploaders(volumes, stored, volume_infos),
             volume_infos=volume_infos,
-            item_operations=objects({"of": operations}, "of"),
+            item_operations=operations,
         )
     except DecodeError as error:
         raise CommandError(f"the records of the volumes of backup {name} cannot be read: {error}") from error
 
 
-async def _optional(backend: Backend, kind: DownloadTargetKind, name: str) -> Any:
-    """A list in a file of the backup; None if the backup lacks the file, or the server does not serve it."""
+async def _optional(backend: Backend, kind: DownloadTargetKind, name: str) -> Sequence[JSONObject]:
+    """A list in a file of the backup; empty if the backup lacks the file, or the server does not serve it."""
     try:
-        return await fetch_json(backend, kind, name, _DOWNLOADS)
+        found: Sequence[JSONObject] = await fetch_json(backend, kind, name, _DOWNLOADS)
     except FileMissing:
-        return None
+        return ()
     except ValueError as error:
         raise CommandError(f"the {kind.words} of backup {name} cannot be read: {error}") from error
+    return found
 
 
 def _groups(found: Preview) -> Iterator[tuple[str, str, JSONObject]]:

@@ -29,6 +29,7 @@ from pinnace.controllers.sync.synced import (
     MAX_POD_VOLUME_BACKUPS,
     Refused,
     SyncedLocation,
+    Unfinished,
     backup_object,
     is_found_in_location,
     pod_volume_backup_object,
@@ -42,6 +43,7 @@ from pinnace.runtime.keys import Key
 from pinnace.runtime.logfields import get_logger
 from pinnace.runtime.set_aside import SetAside
 from pinnace.storage.backup_store import BackupStore
+from pinnace.storage.documents import StoredObjects
 from pinnace.storage.errors import ObjectNotFound, StorageError, UnreadableObject
 
 log = get_logger(__name__)
@@ -85,6 +87,7 @@ class LocationMemory:
         told: the reported reason for each backup that was left out.
         checked: when directories of known backups were last checked.
         set_aside: directories of a tenant's location that hold no backup that can be made known.
+        refused: the version of each metadata file that was refused, and why; it is not read again.
     """
 
     place: str = ""
@@ -92,6 +95,7 @@ class LocationMemory:
     told: dict[str, str] = field(default_factory=dict)
     checked: datetime | None = None
     set_aside: SetAside[str] = field(default_factory=SetAside)
+    refused: dict[str, tuple[str, str]] = field(default_factory=dict)
 
 
 class LocationSync:
@@ -160,6 +164,9 @@ class LocationSync:
     async def _create_missing(self, listed: Iterable[str], known: int) -> None:
         aside, now = self._memory.set_aside, self._scope.clock()
         aside.keep_only(set(listed))
+        gone = self._memory.refused.keys() - set(listed)
+        for name in gone:
+            del self._memory.refused[name]
         missing = [
             name
             for name in listed
@@ -175,7 +182,15 @@ class LocationSync:
 
     async def _create(self, name: str) -> None:
         namespace = self._scope.namespace
+        version = ""
         try:
+            if name in self._memory.told or name in self._memory.set_aside:
+                # Asked before the file is read: one that changes meanwhile is read once more.
+                version = await self._store.metadata_version(name)
+                refused, reason = self._memory.refused.get(name, ("", ""))
+                if version and version == refused:
+                    self._set_aside(name, reason)
+                    return
             body = backup_object(
                 await self._store.get_metadata(name),
                 name=name,
@@ -191,6 +206,8 @@ class LocationSync:
             self._owed.discard(name)
             return
         except (Refused, UnreadableObject, Invalid, BadRequest, InvalidName) as error:
+            if isinstance(error, Refused | UnreadableObject) and not isinstance(error, Unfinished):
+                self._memory.refused[name] = version, str(error)
             self._set_aside(name, str(error))
             return
         except (StorageError, KubeError) as error:
@@ -235,7 +252,7 @@ class LocationSync:
             return
         if len(stored) > MAX_POD_VOLUME_BACKUPS:
             self._leave_out(backup, f"more than {MAX_POD_VOLUME_BACKUPS} pod volume backups")
-            stored = []
+            stored = StoredObjects()
         complete = [await self._create_companion(each, backup, uid, have) for each in stored]
         if FEATURE in self._scope.features and not self._tenant:
             complete.append(await self._create_contents(backup))

@@ -59,6 +59,10 @@ class Refused(Exception):
     """An object of a location is not made known; the text says why and holds no value of it."""
 
 
+class Unfinished(Refused):
+    """A backup has not ended. Time may end it, without a change of its file."""
+
+
 def effective_period(own: Duration | None, server: Duration) -> Duration | None:
     """How often a location is synced; None for never. (docs/spec: CTL 7, STO 17)"""
     if own is not None and own == Duration():
@@ -214,7 +218,7 @@ def _synced_phase(status: BackupStatus, now: datetime) -> str:
     expired = status.expiration is not None and status.expiration <= now
     if status.phase in UNFINISHED_PHASES and expired:
         return BackupPhase.PARTIALLY_FAILED.value
-    raise Refused("the backup has not ended")
+    raise Unfinished("the backup has not ended")
 
 
 def _is_kept(owner: OwnerReference, schedule_uid: ScheduleUID) -> bool:

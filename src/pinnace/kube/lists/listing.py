@@ -12,14 +12,19 @@ from pinnace.kube.lists.pages import Page, list_outline, parse_page
 from pinnace.kube.resources import APIResource
 
 MAXIMUM_RESTARTS = 3
-"""A list that expires this often is not read fast enough to ever end."""
+"""A list that expires this often is not read fast enough to ever end in pages."""
 
 
 class FetchPage(Protocol):
     """Fetches the body of the page at a continue token ("" for the first)."""
 
-    async def __call__(self, token: str, *, thorough: bool) -> bytes:
-        """With `thorough`, the body is checked completely by `parse_page`; otherwise only at its ends."""
+    async def __call__(self, token: str, *, thorough: bool, whole: bool) -> bytes:
+        """Fetch it.
+
+        Args:
+            thorough: the body is checked completely by `parse_page`; otherwise only at its ends.
+            whole: ask for all objects at once, whatever the limit of a page is.
+        """
         ...
 
 
@@ -34,7 +39,7 @@ class PageReader:
 
     When a continue token has expired (410), the server may offer a token to continue in a newer state; then
     no object comes twice, but the list is no longer a snapshot of one moment. Without an offer, or with
-    `consistent`, the list restarts.
+    `consistent`, the list restarts. One that goes on expiring is read without pages, as by client-go.
 
     A damaged page is fetched again, and so are all pages that were fetched after it.
 
@@ -54,6 +59,7 @@ class PageReader:
         self._consistent = consistent
         self._token: str | None = ""
         self._restarts = 0
+        self._is_whole = False
         self._turn = asyncio.Lock()
 
     async def pages(self, prefetch: int) -> AsyncGenerator[Page, None]:
@@ -101,17 +107,23 @@ class PageReader:
         """Return the page at a token, or at the token the server offers instead; remember the next token."""
         while True:
             try:
-                content = await self._fetch(token, thorough=thorough)
+                content = await self._fetch(token, thorough=thorough, whole=self._is_whole)
                 break
             except Gone as error:
-                if not token or self._restarts >= MAXIMUM_RESTARTS:
+                if not token:
                     raise
+                if self._restarts >= MAXIMUM_RESTARTS:
+                    self._is_whole = restarted = True
+                    token = ""
+                    continue
                 self._restarts += 1
                 offered = "" if self._consistent else _offered_token(error)
                 restarted = restarted or not offered
                 token = offered
         outline = list_outline(content)
         following = parse_page(content).continue_token if outline is None else outline.continue_token
+        if following and following == token:
+            raise InvalidResponse("the page names itself as the next one")
         self._token = following or None
         return _Body(content, token, restarted)
 

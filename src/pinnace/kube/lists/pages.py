@@ -322,6 +322,10 @@ def parse_page(
             _check_empty_list(document, resource)
         _check_items(items, resource, namespace)
     metadata = document.metadata or _ListMetadata()
+    if metadata.remaining_item_count and not metadata.continue_:
+        raise InvalidResponse(
+            f"it says that {metadata.remaining_item_count} objects follow, and not where: it is not complete"
+        )
     return Page(
         items=items,
         resource_version=metadata.resource_version or "",

@@ -154,6 +154,12 @@ class ContainerRequests:
             raise ObjectNotFound(key)
         return int(reply.headers["Content-Length"])
 
+    async def version(self, key: str) -> str:
+        """See Requests.version."""
+        if (reply := await self._head(key)) is None:
+            raise ObjectNotFound(key)
+        return reply.headers.get("ETag", "")
+
     async def _head(self, key: str) -> Reply | None:
         """The answer to HEAD, None if there is no such blob."""
         reply = await self._send("HEAD", self._blob_url(key), complaint=_no_blob)

@@ -142,7 +142,7 @@ class FilesystemStore:
         """See ObjectStore.exists."""
         path = self._path(key)
         with _translated(f"cannot look for {key!r}"):
-            found = await in_thread(_size, self._root, path)
+            found = await in_thread(_found, self._root, path)
         if found is None:
             await in_thread(self._check_root)
         return found is not None
@@ -151,11 +151,21 @@ class FilesystemStore:
         """See ObjectStore.size."""
         path = self._path(key)
         with _translated(f"cannot look for {key!r}"):
-            found = await in_thread(_size, self._root, path)
+            found = await in_thread(_found, self._root, path)
         if found is None:
             await in_thread(self._check_root)
             raise ObjectNotFound(key)
-        return found
+        return found.st_size
+
+    async def version(self, key: str) -> str:
+        """See VersionedStore.version: each put makes a new file, which has another number and time."""
+        path = self._path(key)
+        with _translated(f"cannot look for {key!r}"):
+            found = await in_thread(_found, self._root, path)
+        if found is None:
+            await in_thread(self._check_root)
+            raise ObjectNotFound(key)
+        return f"{found.st_ino}-{found.st_mtime_ns}-{found.st_size}"
 
     async def list_prefixes(self, prefix: str) -> list[str]:
         """See ObjectStore.list_prefixes. Directories without any object below them are not seen."""
@@ -238,15 +248,15 @@ def _leads_to(root: Path, directory: Path) -> bool:
     return directory.is_dir()
 
 
-def _size(root: Path, path: Path) -> int | None:
-    """The size of an object in bytes, None if there is none."""
+def _found(root: Path, path: Path) -> os.stat_result | None:
+    """The file of an object, None if there is none."""
     if not _leads_to(root, path.parent):
         return None
     try:
         found = path.lstat()
     except FileNotFoundError:
         return None
-    return found.st_size if stat.S_ISREG(found.st_mode) else None
+    return found if stat.S_ISREG(found.st_mode) else None
 
 
 def _open_for_reading(root: Path, path: Path, opened: ExitStack) -> int | None:

@@ -110,12 +110,19 @@ class GCSRequests:
 
     async def size(self, key: str) -> int:
         """See Requests.size."""
+        return int((await self._properties(key))["size"])
+
+    async def version(self, key: str) -> str:
+        """See Requests.version."""
+        return str((await self._properties(key)).get("etag") or "")
+
+    async def _properties(self, key: str) -> dict[str, Any]:
         what = f"cannot look for {key!r}"
         reply = await self.send("GET", self._object_url(key), complaint=partial(no_object, key))
         if reply.status == 404 and not await self.exists(key):
             raise ObjectNotFound(key)
         await self.check(what, reply)
-        return int(json_object(reply.body, what)["size"])
+        return json_object(reply.body, what)
 
     async def delete(self, key: str) -> None:
         """See Requests.delete."""

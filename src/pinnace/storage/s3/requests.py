@@ -154,6 +154,12 @@ class BucketRequests:
             raise ObjectNotFound(key)
         return int(reply.headers["Content-Length"])
 
+    async def version(self, key: str) -> str:
+        """HEAD one object for its ETag. Raises ObjectNotFound."""
+        if (reply := await self._head(key)) is None:
+            raise ObjectNotFound(key)
+        return reply.headers.get("ETag", "")
+
     async def _head(self, key: str) -> Reply | None:
         """The answer to HEAD, None if there is no such object."""
         what = f"cannot look for {key!r}"

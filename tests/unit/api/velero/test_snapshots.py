@@ -31,15 +31,15 @@ RECORD = {
     "key", ["PersistentVolumeName", "persistentVolumeName", "persistentvolumename", "PERSISTENTVOLUMENAME"]
 )
 def test_volume_name_is_read_whatever_its_case_and_written_with_a_capital(key: str) -> None:
-    text = json.dumps([RECORD, RECORD]).replace("PersistentVolumeName", key).encode()
-    snapshots = decode_snapshots(text)
+    text = json.dumps([RECORD, RECORD]).replace("PersistentVolumeName", key)
+    snapshots = decode_snapshots(json.loads(text))
     assert [snapshot.spec.persistent_volume_name for snapshot in snapshots] == ["pv-1", "pv-1"]
     assert json.loads(encode_snapshots(snapshots)) == [RECORD, RECORD]
 
 
 def test_other_keys_too() -> None:
     (snapshot,) = decode_snapshots(
-        b'[{"Spec":{"BackupName":"b","volumeIops":7},"STATUS":{"Phase":"Failed"}}]'
+        [{"Spec": {"BackupName": "b", "volumeIops": 7}, "STATUS": {"Phase": "Failed"}}]
     )
     assert snapshot.spec.backup_name == "b"
     assert snapshot.spec.volume_iops == 7
@@ -54,7 +54,7 @@ def test_other_keys_too() -> None:
     ],
 )
 def test_exact_key_wins(spec: str) -> None:
-    (snapshot,) = decode_snapshots(f'[{{"spec":{spec}}}]'.encode())
+    (snapshot,) = decode_snapshots([{"spec": json.loads(spec)}])
     assert snapshot.spec.persistent_volume_name == "b"
 
 
@@ -74,34 +74,24 @@ def test_empty_values() -> None:
     ]
 
 
-@pytest.mark.parametrize("text", [b"null\n", b"[]", b" null "])
-def test_no_records(text: bytes) -> None:
-    assert decode_snapshots(text) == []
-
-
 def test_empty_list_is_written_as_null() -> None:
     assert encode_snapshots([]) == b"null\n"
 
 
 def test_null_values_are_absent() -> None:
-    (snapshot,) = decode_snapshots(b'[{"spec":{"volumeIOPS":null,"volumeAZ":null},"status":null}]')
+    (snapshot,) = decode_snapshots([{"spec": {"volumeIOPS": None, "volumeAZ": None}, "status": None}])
     assert snapshot == VolumeSnapshot()
 
 
 @pytest.mark.parametrize(
-    ("text", "path"),
+    ("records", "path"),
     [
-        (b"foo", ""),
-        (b"", ""),
-        (b"{}", ""),
-        (b"[1]", "[0]"),
-        (b'[{},{"spec":{"volumeIOPS":"x"}}]', "[1].spec.volumeIOPS"),
-        (b'[{"spec":[]}]', "[0].spec"),
-        (b"[" * 100_000, ""),
+        ([1], "[0]"),
+        ([{}, {"spec": {"volumeIOPS": "x"}}], "[1].spec.volumeIOPS"),
+        ([{"spec": []}], "[0].spec"),
     ],
-    ids=lambda value: str(value)[:20],
 )
-def test_what_is_no_list_of_records_is_refused(text: bytes, path: str) -> None:
+def test_what_is_no_list_of_records_is_refused(records: list[object], path: str) -> None:
     with pytest.raises(DecodeError) as caught:
-        decode_snapshots(text)
+        decode_snapshots(records)
     assert caught.value.path == path

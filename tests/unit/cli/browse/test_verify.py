@@ -4,7 +4,7 @@ import gzip
 import json
 import os
 import tarfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ import orjson
 import pytest
 
 from pinnace.api.objects import JSONObject
+from pinnace.browse import index_check
 from pinnace.browse.stored import StoredBackup
 from pinnace.cli.main import run
 from pinnace.storage.errors import StorageError
@@ -329,3 +330,142 @@ def test_a_backup_without_an_index_is_sound(directory: Path, capsys: Printed) ->
     code, found = checks(capsys, "b1")
     assert code == 0
     assert found["index"][0] == "missing"
+
+
+def _lie(index: Path, change: Callable[[list[Any]], list[Any] | None]) -> None:
+    """Change the items of an index; what `change` returns is added. The count at the end fits."""
+    notes = [json.loads(line) for line in gzip.decompress(index.read_bytes()).splitlines()]
+    added = [more for note in notes if isinstance(note, list) and (more := change(note)) is not None]
+    notes[-1:-1] = added
+    notes[-1]["items"] += len(added)
+    index.write_bytes(gzip.compress(b"\n".join([*map(orjson.dumps, notes), b""])))
+
+
+def _put(position: int, value: Any) -> Callable[[list[Any]], None]:
+    def change(item: list[Any]) -> None:
+        if item[3] == "a":
+            item[position] = value
+
+    return change
+
+
+@pytest.mark.found("K-F5")
+@pytest.mark.parametrize(
+    ("change", "detail"),
+    [
+        (_put(0, "secrets"), "secrets shop/a is not in the tarball"),
+        (_put(1, "v2-preferredversion"), "configmaps shop/a is not in the tarball"),
+        (_put(2, "other"), "configmaps other/a is not in the tarball"),
+        (_put(3, "forged"), "configmaps shop/forged is not in the tarball"),
+        (_put(4, "v2"), "configmaps shop/a: the index has another apiVersion than the item"),
+        (_put(5, "Secret"), "configmaps shop/a: the index has another kind than the item"),
+        (_put(6, "uid-forged"), "configmaps shop/a: the index has another uid than the item"),
+        (_put(7, "99"), "configmaps shop/a: the index has another resourceVersion than the item"),
+        (_put(8, {"app": "forged"}), "configmaps shop/a: the index has another labels than the item"),
+        (_put(8, None), "configmaps shop/a: the index has another labels than the item"),
+        (_put(9, 1), "configmaps shop/a: the index has another size than the item"),
+        (_put(10, "0" * 64), "configmaps shop/a: the checksum differs"),
+        (lambda item: list(item) if item[3] == "a" else None, "configmaps shop/a is"),
+        (lambda item: list(item), "secrets shop/c is twice in the index"),
+    ],
+)
+def test_an_index_that_lies_about_an_item_is_reported(
+    directory: Path, capsys: Printed, change: Any, detail: str
+) -> None:
+    _lie(directory / "b1-pinnace-index.json.gz", change)
+
+    code, found = checks(capsys, "b1")
+
+    assert (code, found["index"][0]) == (1, "BAD")
+    assert detail in found["index"][1]
+
+
+@pytest.mark.found("K-F5", "K-F7")
+def test_an_index_of_invented_items_is_left_at_a_limit(
+    directory: Path, capsys: Printed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(index_check, "MOST_WAITING", 2)
+    _lie(directory / "b1-pinnace-index.json.gz", lambda item: [*item[:3], f"{item[3]}-x", *item[4:]])
+
+    code, found = checks(capsys, "b1")
+
+    assert (code, found["index"][0]) == (1, "BAD")
+    assert "it names more than 2 items that the tarball does not have there" in found["index"][1]
+
+
+@pytest.mark.found("K-F8")
+@pytest.mark.parametrize("name", ["another-backup", None, "..", "b1\x1b[2J"])
+def test_metadata_of_another_backup_is_reported(directory: Path, capsys: Printed, name: str | None) -> None:
+    path = directory / "velero-backup.json"
+    backup = orjson.loads(path.read_bytes())
+    backup["metadata"]["name"] = name
+    path.write_bytes(orjson.dumps(backup))
+
+    code, found = checks(capsys, "b1")
+
+    assert (code, found["metadata"][0]) == (1, "BAD")
+    assert f"it is of a backup named {name!r}" in found["metadata"][1]
+
+
+@pytest.mark.found("K-F5")
+@pytest.mark.parametrize(
+    ("status", "files", "detail"),
+    [
+        ({"progress": {"itemsBackedUp": 4}}, {}, "the metadata counts 4 items, the resource list has 3"),
+        ({"progress": {"itemsBackedUp": 2}}, {}, "the metadata counts 2 items, the resource list has 3"),
+        ({"volumeSnapshotsAttempted": 1}, {}, "the metadata counts 1 snapshots of volumes, 0 are recorded"),
+        (
+            {"volumeSnapshotsAttempted": 1, "volumeSnapshotsCompleted": 1},
+            {"volumesnapshots.json": [{"status": {"phase": "Failed"}}]},
+            "the metadata counts 1 completed snapshots of volumes, 0 are recorded",
+        ),
+        (
+            {},
+            {
+                "volumeinfo.json": [
+                    {"backupMethod": "NativeSnapshot", "nativeSnapshotInfo": {"snapshotHandle": "snap-1"}}
+                ]
+            },
+            "the volume infos name a snapshot snap-1 of which there is no record",
+        ),
+        ({"errors": 3}, {"results": {}}, "the metadata counts 3 errors, the results have 0"),
+        ({}, {"results": {"warnings": {"velero": ["odd"]}}}, "counts 0 warnings, the results have 1"),
+    ],
+)
+def test_files_that_contradict_each_other_are_reported(
+    directory: Path, capsys: Printed, status: JSONObject, files: Mapping[str, object], detail: str
+) -> None:
+    path = directory / "velero-backup.json"
+    backup = orjson.loads(path.read_bytes())
+    backup["status"].update(status)
+    path.write_bytes(orjson.dumps(backup))
+    for name, content in files.items():
+        (directory / f"b1-{name}.gz").write_bytes(gzip.compress(orjson.dumps(content)))
+
+    code, found = checks(capsys, "b1")
+
+    assert (code, found["files agree"][0]) == (1, "BAD")
+    assert detail in found["files agree"][1]
+
+
+def test_what_operations_have_made_may_be_listed_beyond_the_count(directory: Path, capsys: Printed) -> None:
+    path = directory / "velero-backup.json"
+    backup = orjson.loads(path.read_bytes())
+    backup["status"]["progress"] = {"itemsBackedUp": 2, "totalItems": 2}
+    path.write_bytes(orjson.dumps(backup))
+    (directory / "b1-itemoperations.json.gz").write_bytes(gzip.compress(b"[{}]"))
+
+    assert checks(capsys, "b1")[1]["files agree"] == ("ok", "")
+
+
+@pytest.mark.found("K-F5")
+def test_a_resource_list_with_an_object_twice_is_reported(directory: Path, capsys: Printed) -> None:
+    path = directory / "b1-resource-list.json.gz"
+    listed = json.loads(gzip.decompress(path.read_bytes()))
+    listed["v1/ConfigMap"].append(listed["v1/ConfigMap"][0])
+    path.write_bytes(gzip.compress(orjson.dumps(listed)))
+
+    code, found = checks(capsys, "b1")
+
+    assert (code, found["resource list = content"][0]) == (1, "BAD")
+    assert "v1/ConfigMap lists 1 objects more than once" in found["resource list = content"][1]

@@ -426,6 +426,45 @@ async def test_nothing_is_remembered_of_a_location_that_is_in_another_place(
     assert len([record for record in caplog.records if record.levelno == logging.WARNING]) == 2
 
 
+@pytest.mark.found("K-F1")
+@pytest.mark.parametrize(
+    "content", [b"{", b"[" + b"{}," * 1_000_000 + b"{}]"], ids=["no JSON", "large in memory"]
+)
+async def test_a_refused_file_is_not_read_again_until_it_changes(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, content: bytes
+) -> None:
+    reads: list[str] = []
+    read = BackupStore.get_metadata
+
+    async def counted(self: BackupStore, backup: str) -> bytes:
+        reads.append(backup)
+        return await read(self, backup)
+
+    monkeypatch.setattr(BackupStore, "get_metadata", counted)
+    scene.store("b1", content)
+    for _ in range(6):
+        await scene.later()
+
+    assert len(reads) == 2  # the first time without its version: one that changes meanwhile is read
+    assert len([record for record in caplog.records if record.levelno == logging.WARNING]) == 1
+
+    scene.store("b1")
+    await scene.later()
+    assert set(scene.backups) == {"b1"}
+
+
+async def test_a_backup_that_has_not_ended_is_read_again(scene: Scene) -> None:
+    """It may be made known once it has expired, though its file stays as it is."""
+    scene.store("b1", stored_backup(phase="Finalizing", expiration="2021-08-11T21:53:26Z"))
+    for _ in range(5):
+        await scene.later()
+    assert scene.backups == {}
+
+    await scene.later(3600)
+
+    assert set(scene.backups) == {"b1"}
+
+
 async def test_a_location_that_cannot_be_used_harms_no_other(scene: Scene) -> None:
     scene.world.add_location("aa", provider="nobody")
     scene.world.add_location("bb", backupSyncPeriod="often")

@@ -147,17 +147,51 @@ async def test_a_list_for_a_watch_is_never_of_two_moments(server: ScriptedServer
     assert {(item["apiVersion"], item["kind"]) for item in items} == {("v1", "ConfigMap")}
 
 
-async def test_a_list_that_is_always_stale_ends(server: ScriptedServer) -> None:
+@pytest.mark.found("K-F10")
+@pytest.mark.parametrize("offer", [None, {"continue": "newer"}], ids=["no offer", "offer"])
+async def test_a_list_that_always_expires_is_read_without_pages(
+    server: ScriptedServer, offer: dict[str, str] | None
+) -> None:
     async def answer(request: web.BaseRequest) -> web.StreamResponse:
         if "continue" in request.query:
-            return await answer_status(410, "Expired", "too old")(request)
-        return await answer_json(listing(["a"], token="old"))(request)
+            return await answer_status(410, "Expired", "too old", metadata=offer)(request)
+        if "limit" in request.query:
+            return await answer_json(listing(["a"], token="old"))(request)
+        return await answer_json(listing(["a", "b", "c"]))(request)
 
     server.on(LIST, answer)
     async with connected(server) as client:
-        with pytest.raises(Gone, match="too old"):
-            await client.list_all(CONFIGMAPS, "demo")
+        pages = [page async for page in client.list_pages(CONFIGMAPS, "demo", limit=1)]
+    assert _names(pages)[-1] == ["a", "b", "c"]
+    assert pages[-1].restarted
     assert sum("continue" in seen.query for seen in server.seen) == MAXIMUM_RESTARTS + 1
+    assert "limit" not in server.seen[-1].query
+
+
+@pytest.mark.found("K-F9")
+async def test_a_page_that_says_that_more_follows_and_not_where_is_fetched_again(
+    server: ScriptedServer,
+) -> None:
+    server.on(LIST, answer_json(listing(["a"], remaining=2)), answer_json(listing(["a", "b", "c"])))
+    async with connected(server) as client:
+        found = await client.list_all(CONFIGMAPS, "demo")
+    assert [item["metadata"]["name"] for item in found] == ["a", "b", "c"]
+
+
+@pytest.mark.found("K-F9")
+async def test_a_list_that_is_never_complete_is_an_error(server: ScriptedServer) -> None:
+    server.on(LIST, answer_json(listing(["a"], remaining=158)))
+    async with connected(server) as client:
+        with pytest.raises(InvalidResponse, match="158 objects follow, and not where"):
+            await client.list_all(CONFIGMAPS, "demo")
+
+
+@pytest.mark.found("K-F9")
+async def test_a_page_that_names_itself_as_the_next_one_is_an_error(server: ScriptedServer) -> None:
+    server.on(LIST, answer_json(listing(["a"], token="t1")))
+    async with connected(server) as client:
+        with pytest.raises(InvalidResponse, match="names itself"):
+            await client.list_all(CONFIGMAPS, "demo")
 
 
 async def test_410_on_the_first_page_is_final(server: ScriptedServer) -> None:
