@@ -81,7 +81,7 @@ async def verify(backup: StoredBackup, metadata: JSONObject) -> list[Finding]:
         finding, value = await _side_file(backup.files, kind, title, content)
         if finding.result == Result.MISSING and is_required:
             finding = Finding(check=title, result=Result.BAD, detail="the file is missing")
-        if finding.result != Result.MISSING:
+        if finding.result != Result.MISSING or kind == DownloadTargetKind.BACKUP_LOG:
             findings.append(finding)
         if kind == DownloadTargetKind.BACKUP_RESOURCE_LIST and finding.result == Result.OK:
             try:
@@ -120,7 +120,8 @@ async def _side_file(
         async with files.stream(kind) as stream:
             value = await read_document(stream, document, key=title, may_be_plain=False)
     except MissingFile:
-        return Finding(check=title, result=Result.MISSING), None
+        detail = "the location did not keep it" if kind == DownloadTargetKind.BACKUP_LOG else ""
+        return Finding(check=title, result=Result.MISSING, detail=detail), None
     except UnreadableObject as error:
         return Finding(check=title, result=Result.BAD, detail=error.reason), None
     except (BrowseError, DocumentError) as error:

@@ -93,6 +93,28 @@ class _GuardedBytes:
         return getattr(self._stream.unguarded.buffer, name)
 
 
+class PrintableBytes:
+    """A destination for text that comes as bytes, such as a log: control characters are escaped.
+
+    A pipe often ends at a terminal, behind `less -R`, `grep` or `tail`.
+    """
+
+    def __init__(self, sink: BinaryIO) -> None:
+        import codecs
+
+        self._sink = sink
+        self._decoder = codecs.getincrementaldecoder("utf-8")(errors="backslashreplace")
+
+    def write(self, data: bytes) -> int:
+        """Write a block; returns its length."""
+        self._sink.write(printable(self._decoder.decode(data)).encode())
+        return len(data)
+
+    def end(self) -> None:
+        """Write what is left of a character that was cut off."""
+        self._sink.write(printable(self._decoder.decode(b"", final=True)).encode())
+
+
 @contextmanager
 def guarded_terminal() -> Iterator[None]:
     """Escape control characters that are written to a terminal, until the context ends."""

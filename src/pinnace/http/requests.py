@@ -385,6 +385,9 @@ def child_text(element: ElementTree.Element, name: str) -> str:
     return next((child.text or "" for child in element if local_name(child) == name), "")
 
 
+_OF_CLOCKS: Final = frozenset({"RequestTimeTooSkewed", "RequestExpired"})
+
+
 def error_for(what: str, status: int, body: bytes | str) -> StorageError:
     """The error for an answer with an error status.
 
@@ -392,6 +395,8 @@ def error_for(what: str, status: int, body: bytes | str) -> StorageError:
     """
     code, message = code_and_message(body)
     text = f"{what}: {message or status_text(status)}{f' ({code})' if code else ''}"
+    if code in _OF_CLOCKS:
+        text += ": the clock of this machine and the service's differ too much; set it, and try again"
     if code == "NoSuchBucket":
         return StoreConfigError(text)
     if status in RETRIED_STATUSES:

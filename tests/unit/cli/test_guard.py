@@ -18,7 +18,7 @@ from pinnace.api.values.error_texts import error_text
 from pinnace.cli import program
 from pinnace.cli.connect import run_async
 from pinnace.cli.errors import CommandError
-from pinnace.cli.guard import GuardedStream, complain, guarded_terminal, printable
+from pinnace.cli.guard import GuardedStream, PrintableBytes, complain, guarded_terminal, printable
 from pinnace.cli.output.layout import Sheet, echo_laid_out
 from pinnace.cli.output.printing import OutputFlags, Table, encode, render_table
 from pinnace.kube.errors import ConnectionFailed
@@ -276,3 +276,16 @@ main()
 
     expected = "An error occurred: the program could not be loaded: click.py: Too many open files\n"
     assert (ran.returncode, ran.stdout, ran.stderr) == (1, "", expected)
+
+
+@pytest.mark.found("K-F12")
+@pytest.mark.parametrize("size", [1, 3, 1000])
+def test_a_log_in_a_pipe_has_no_control_characters(size: int) -> None:
+    pipe = io.BytesIO()
+    data = f"ü {HOSTILE}\n".encode() + b"\xff\xc3"
+    sink = PrintableBytes(pipe)
+    for at in range(0, len(data), size):
+        sink.write(data[at : at + size])
+    sink.end()
+
+    assert pipe.getvalue().decode() == f"ü {SHOWN}\n\\xff\\xc3"

@@ -9,7 +9,7 @@ from multidict import CIMultiDict, CIMultiDictProxy
 from yarl import URL
 
 from pinnace.http.errors import StoreUnavailable
-from pinnace.http.requests import RetryPolicy, new_session, reason_of, send
+from pinnace.http.requests import RetryPolicy, error_for, new_session, reason_of, send
 
 
 async def test_an_answer_that_is_not_http_does_not_show_the_authorization_in_the_url() -> None:
@@ -66,3 +66,17 @@ def test_the_refusal_of_a_proxy_is_called_one_and_shows_no_url() -> None:
 )
 def test_a_refused_connection_is_called_refused(error: OSError) -> None:
     assert reason_of(error) == "Connection refused"
+
+
+@pytest.mark.found("K-F12")
+@pytest.mark.parametrize(
+    ("code", "has_advice"),
+    [("RequestTimeTooSkewed", True), ("RequestExpired", True), ("AccessDenied", False)],
+)
+def test_a_clock_that_is_off_is_named(code: str, has_advice: bool) -> None:
+    body = f"<Error><Code>{code}</Code><Message>The difference is too large.</Message></Error>"
+
+    text = str(error_for("cannot list bucket 'b'", 403, body))
+
+    assert text.startswith(f"cannot list bucket 'b': The difference is too large. ({code})")
+    assert ("the clock of this machine" in text) == has_advice

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from pinnace.api.values.shell_words import argument
 from pinnace.api.velero.download_request import DownloadTargetKind
-from pinnace.cli.backend.interface import DownloadOptions, FileMissing, NotFound, Unrecorded, fetch
+from pinnace.cli.backend.interface import Backend, DownloadOptions, FileMissing, NotFound, Unrecorded, fetch
 from pinnace.cli.backend.open import open_backend
 from pinnace.cli.common.describing import DOWNLOAD_TIMEOUT_SECONDS, Describer, View
 from pinnace.cli.common.get import find, nothing_found, settings_for
@@ -16,7 +16,7 @@ from pinnace.cli.common.options import DescribeOptions, LogsOptions, TLSOptions
 from pinnace.cli.common.waiting import waits_for
 from pinnace.cli.connect import pasteable, program_name, run_async, settings_of
 from pinnace.cli.errors import InvalidInput, PlainError
-from pinnace.cli.guard import complain
+from pinnace.cli.guard import PrintableBytes, complain
 from pinnace.cli.kinds import BACKUP, KINDS, RESTORE
 from pinnace.cli.output.cells import phase, reasons
 from pinnace.cli.output.layout import echo_laid_out
@@ -107,7 +107,7 @@ def logs(ctx: click.Context, noun: str, options: LogsOptions) -> None:
                 obj = await backend.object(KINDS[noun].plural, name)
             except Unrecorded as error:
                 try:
-                    await fetch(backend, _LOGS[noun], name, download, sys.stdout.buffer)
+                    await _print_log(backend, noun, name, download)
                 except FileMissing:
                     raise PlainError(f"{error}, but it has no log") from error
                 return
@@ -125,6 +125,12 @@ def logs(ctx: click.Context, noun: str, options: LogsOptions) -> None:
                     f"Please wait until the {noun} has a phase of Completed or Failed and try again."
                     + (f" It waits for {reason}." if reason else "")
                 )
-            await fetch(backend, _LOGS[noun], name, download, sys.stdout.buffer)
+            await _print_log(backend, noun, name, download)
 
     run_async(work())
+
+
+async def _print_log(backend: Backend, noun: str, name: str, options: DownloadOptions) -> None:
+    sink = PrintableBytes(sys.stdout.buffer)
+    await fetch(backend, _LOGS[noun], name, options, sink)
+    sink.end()

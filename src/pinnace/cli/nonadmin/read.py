@@ -17,7 +17,7 @@ from pinnace.cli.backend.server import POLL_SECONDS, ServerBackend
 from pinnace.cli.common.options import GetOptions, LogsOptions
 from pinnace.cli.connect import command_line, pasteable, run_async, settings_of
 from pinnace.cli.errors import CommandError, PlainError
-from pinnace.cli.guard import complain, printable
+from pinnace.cli.guard import PrintableBytes, complain, printable
 from pinnace.cli.nonadmin.kinds import KINDS, Home, TenantKind, open_home
 from pinnace.cli.output import cells
 from pinnace.cli.output.layout import Sheet
@@ -143,7 +143,9 @@ def logs(ctx: click.Context, noun: str, options: LogsOptions) -> None:
             if phase not in FINISHED:
                 raise PlainError(f'The log of {noun} "{name}" is not available until it has finished.')
             backend = TenantBackend(home.client, home.namespace)
-            await fetch(backend, LOGS[noun], name, download, sys.stdout.buffer)
+            sink = PrintableBytes(sys.stdout.buffer)
+            await fetch(backend, LOGS[noun], name, download, sink)
+            sink.end()
 
     run_async(work())
 

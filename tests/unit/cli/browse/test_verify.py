@@ -469,3 +469,13 @@ def test_a_resource_list_with_an_object_twice_is_reported(directory: Path, capsy
 
     assert (code, found["resource list = content"][0]) == (1, "BAD")
     assert "v1/ConfigMap lists 1 objects more than once" in found["resource list = content"][1]
+
+
+@pytest.mark.found("K-F12")
+def test_a_log_that_the_store_did_not_keep_is_said_to_be_missing(directory: Path, capsys: Printed) -> None:
+    (directory / "b1-logs.gz").unlink()
+
+    code, found = checks(capsys, "b1")
+
+    assert code == 0  # everything can be restored
+    assert found["log"] == ("missing", "the location did not keep it")
