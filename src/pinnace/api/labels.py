@@ -46,6 +46,10 @@ POD_SNAPSHOT_PREFIX: Final = "snapshot.velero.io/"
 
 # CSI snapshots (docs/spec: SRV 18.2): on claims, on snapshots, and a label of VolumeSnapshotClasses.
 VOLUME_SNAPSHOT_NAME: Final = "velero.io/volume-snapshot-name"
+DATA_UPLOAD: Final = "velero.io/data-upload"
+DATA_DOWNLOAD: Final = "velero.io/data-download"
+EXPOSER_POD_GROUP: Final = "velero.io/exposer-pod-group"
+"""Labels of the pods that hold a volume while its data is moved."""
 DATA_UPLOAD_NAME: Final = "velero.io/data-upload-name"
 """Annotation of a stored claim: `namespace/name` of the DataUpload that has its data. Without it, Velero
 restores the claim empty."""
@@ -55,6 +59,8 @@ CSI_DELETION_POLICY: Final = "velero.io/csi-vsc-deletion-policy"
 # The "vsi" is a slip of the first writer that every reader now expects.
 CSI_RESTORE_SIZE: Final = "velero.io/vsi-volumesnapshot-restore-size"
 LATER_CSI_RESTORE_SIZE: Final = "velero.io/csi-volumesnapshot-restore-size"
+CSI_MANAGED_BY: Final = "snapshot.storage.kubernetes.io/managed-by"
+"""Label of a VolumeSnapshotContent: the node whose csi-snapshotter alone looks after it."""
 CSI_DEFAULT_CLASS: Final = "snapshot.storage.kubernetes.io/is-default-class"
 CSI_SNAPSHOT_CLASS: Final = "velero.io/csi-volumesnapshot-class"
 CSI_NOTED_DELETION_SECRET: Final = "velero.io/csi-deletesnapshotsecret"  # noqa: S105 - where a Secret is named

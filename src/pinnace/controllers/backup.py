@@ -277,7 +277,7 @@ class BackupWork:
             store=store,
             plugins=plugins,
             reopen_store=partial(self._locations.acquire, backup.spec.storage_location),
-            log=self._log_options(backup),
+            log=self.log_options(backup),
             progress=progress.publish,
             activity=progress.activity,
             caveats=caveats,
@@ -299,7 +299,7 @@ class BackupWork:
         self._availability.worked(backup.spec.storage_location, well=well)
         return ended
 
-    def _log_options(self, backup: Backup) -> LogOptions:
+    def log_options(self, backup: Backup) -> LogOptions:
         """How the log is kept: without other namespaces where a tenant reads it. (docs/spec: NAC 17 A31)"""
         scope = self._scope
         tenant = backup.metadata.annotations.get(Origin.BACKUP.namespace_annotation, "")

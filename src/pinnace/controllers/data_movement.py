@@ -75,7 +75,6 @@ STILL_BUSY: Final = "its node agent did not end the transfer within an hour"
 NO_AGENT_SINCE: Final = "pinnace.io/no-agent-since"
 CANCEL_SINCE: Final = "pinnace.io/cancel-since"
 """Annotations with the times since which a node has had no agent, and `spec.cancel` has been set."""
-POD_GONE: Final = "the pod that had the volume mounted is gone: its node may have failed"
 
 
 class Kind(Protocol):
@@ -223,8 +222,8 @@ class MovementReconciler:
         if "deletionTimestamp" in obj["metadata"]:
             return await self._give_up(obj, TransferPhase.CANCELED, DELETED)
         if now == TransferPhase.IN_PROGRESS:
-            if not await self._exposer.is_mounted(obj):
-                return await self._give_up(obj, TransferPhase.FAILED, POD_GONE)
+            if why := await self._exposer.why_unmounted(obj):
+                return await self._give_up(obj, TransferPhase.FAILED, why)
             return await self._await_agent(obj, has_worked=True)
         if obj["spec"].get("cancel") is True:
             return await self._give_up(obj, TransferPhase.CANCELED, canceled_message(obj))

@@ -17,10 +17,12 @@ import msgspec
 
 from pinnace.api.codec import DecodeError, decode
 from pinnace.api.labels import ITEM_OPERATIONS
+from pinnace.api.nonadmin.names import tenant_of
 from pinnace.api.objects import JSONObject, text
 from pinnace.api.values.durations import Duration
 from pinnace.api.velero.backup import Backup, BackupPhase
 from pinnace.api.velero.restore import Restore
+from pinnace.api.velero.storage_location import BackupStorageLocation
 from pinnace.controllers.backup import BackupWork
 from pinnace.controllers.restore import RestoreWork
 from pinnace.controllers.shared.locations import LocationStores
@@ -33,10 +35,11 @@ from pinnace.csi.movement.uploads import FollowUploads
 from pinnace.csi.snapshots import CSIError
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import Conflict, NotFound
-from pinnace.kube.resources import BACKUPS, RESTORES, APIResource
+from pinnace.kube.resources import BACKUP_STORAGE_LOCATIONS, BACKUPS, RESTORES, APIResource
 from pinnace.operations.backup import BackupOperation
 from pinnace.operations.finalizing_restores import POLL_SECONDS as FINALIZE_POLL_SECONDS
 from pinnace.operations.finalizing_restores import OperationsChanged, finalize_restore
+from pinnace.operations.outcome_log import log_outcomes
 from pinnace.operations.waiting import UNFINISHED, WAITING, Following
 from pinnace.plugins.operation import Operation
 from pinnace.runtime.controller import DONE, Controller, Reconcile, Result
@@ -189,7 +192,9 @@ class BackupSteps:
         """Read again what operations asked for, and store the backup. Raises CannotFollow."""
         scope = self.scope
         discovery = await Discovery.load(scope.client, all_versions=scope.all_versions)
-        context = scope.run_context(discovery=discovery, store=store, plugins=plugins)
+        context = scope.run_context(
+            discovery=discovery, store=store, plugins=plugins, log=self.work.log_options(run)
+        )
         try:
             return await BackupOperation(context).finalize(run)
         except CSIError as error:
@@ -226,10 +231,23 @@ class RestoreSteps:
         return await following.restore(run)
 
     async def finalize(self, store: BackupStore, plugins: Operation, run: Restore) -> Restore:
-        """Give late volumes their settings, and end it when none is left."""
-        return await finalize_restore(
-            self.scope.client, store, run, self.scope.clock(), timeout_seconds=self.volumes_seconds
+        """Give late volumes their settings, end it when none is left, and add its operations to its log."""
+        scope, timeout_seconds = self.scope, self.volumes_seconds
+        ended = await finalize_restore(
+            scope.client, store, run, scope.clock(), timeout_seconds=timeout_seconds
         )
+        if ended.status.phase not in UNFINISHED:
+            options = self.work.log_options(run, await self._owner(run))
+            context = scope.run_context(discovery=Discovery(()), store=store, plugins=plugins, log=options)
+            await log_outcomes(context, run)
+        return ended
+
+    async def _owner(self, run: Restore) -> str:
+        """The tenant whose bucket holds the log; empty if it is the administrator's."""
+        location = await self.scope.client.get(
+            BACKUP_STORAGE_LOCATIONS, await self.location(run), self.scope.namespace
+        )
+        return tenant_of(decode(BackupStorageLocation, location).metadata)
 
     def ended(self, run: Restore) -> None:
         """Count the outcome."""

@@ -250,7 +250,7 @@ class RestoreWork:
                     store=store,
                     plugins=plugins,
                     reopen_store=partial(self._locations.acquire, backup.spec.storage_location),
-                    log=self._log_options(restore, confinement.tenant),
+                    log=self.log_options(restore, confinement.tenant),
                     progress=progress.publish,
                     activity=progress.activity,
                     caveats=[text for text in (confinement.caveat, *checked.caveats) if text],
@@ -270,7 +270,7 @@ class RestoreWork:
         self._availability.worked(backup.spec.storage_location, well=well)
         return ended
 
-    def _log_options(self, restore: Restore, owner: str) -> LogOptions:
+    def log_options(self, restore: Restore, owner: str) -> LogOptions:
         """How log and results are kept: without other namespaces where a tenant reads them. (NAC 17 A31)
 
         Args:

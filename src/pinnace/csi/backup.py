@@ -7,6 +7,7 @@ They have the names of the actions of Velero's CSI plugin, and do the same work.
 """
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Final
 
 from pinnace.api import labels
@@ -18,7 +19,7 @@ from pinnace.csi.objects import TakenSnapshots
 from pinnace.csi.snapshots import CSIError, SnapshotKinds
 from pinnace.kube.client import KubeClient
 from pinnace.kube.discovery import Discovery
-from pinnace.kube.errors import Forbidden, KubeError
+from pinnace.kube.errors import Forbidden, NotFound
 from pinnace.kube.resources import PERSISTENT_VOLUMES, PODS, STORAGE_CLASSES
 from pinnace.plugins.logs import get_logger
 from pinnace.plugins.protocols import BackupItemAction, ResourceIdentifier, ResourceSelector
@@ -142,26 +143,37 @@ class SnapshotClaim:
         return ""
 
     async def _snapshot(self, claim: JSONObject, volume: JSONObject, backup: Backup) -> JSONObject:
-        driver = await self._driver(claim)
+        await self._check_storage_class(claim)
+        driver, fields = str(volume["spec"]["csi"].get("driver") or ""), _fields(claim)
         classes = await self._client.list_all(self._kinds.classes)
-        chosen = csi.choose_class(classes, driver, named=csi.named_class(claim, backup, driver))
-        name, fields = chosen["metadata"]["name"], _fields(claim)
-        body = csi.new_snapshot(self._kinds, claim, backup, name)
+        chosen = csi.choose_class(classes, driver, csi.named_classes(claim, backup, driver))
+        for problem in chosen.passed_over:
+            log.warning(f"{problem}: the snapshot is taken with the class {chosen.name}", extra=fields)
+        body = csi.new_snapshot(self._kinds, claim, backup, chosen.name)
         made = await create_generated(self._client, self._kinds.snapshots, body, fields["namespace"])
         self._taken.made(made, claim, volume)
         log.info("Created VolumeSnapshot", extra={**fields, "volumeSnapshot": made["metadata"]["name"]})
         return made
 
-    async def _driver(self, claim: JSONObject) -> str:
-        """The driver, by the storage class: without one the claim could not be provisioned again."""
+    async def _check_storage_class(self, claim: JSONObject) -> None:
+        """Warn of a claim that cannot be provisioned again as it is: its storage class was deleted.
+
+        Raises:
+            CSIError: the claim has none at all, so that none can be mapped to another one either.
+            KubeError: the class cannot be looked up now.
+        """
         class_name = (claim.get("spec") or {}).get("storageClassName")
         if not class_name:
             raise CSIError("cannot take a snapshot of the volume: the claim has no storage class")
-        try:
-            found = await self._client.get(STORAGE_CLASSES, class_name)
-        except KubeError as error:
-            raise CSIError(f"error getting storage class {class_name}: {error}") from error
-        return str(found.get("provisioner") or "")
+        with suppress(Forbidden):  # its volume names the driver
+            try:
+                await self._client.get(STORAGE_CLASSES, class_name)
+            except NotFound:
+                log.warning(
+                    f"The storage class {class_name} of the claim does not exist: the snapshot is taken, and"
+                    " a restore needs a class of this name or a mapping to another one",
+                    extra=_fields(claim),
+                )
 
     async def _is_for_restic(self, claim: JSONObject, backup: Backup) -> bool:
         """Whether restic saves the claim's volume through a running pod."""

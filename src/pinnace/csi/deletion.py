@@ -1,5 +1,6 @@
 """The CSI snapshot of a stored backup, and the content whose deletion deletes it. (docs/spec: CTL 6.5)"""
 
+from collections.abc import Mapping
 from hashlib import sha256
 
 import msgspec
@@ -15,11 +16,13 @@ class StoredSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         handle: its handle in the storage system.
         deletion_secret: namespace and name of the Secret that deleting it needs; None if there is none.
+        manager_label: the result of `manager_label` for its content.
     """
 
     driver: str
     handle: str
     deletion_secret: tuple[str, str] | None = None
+    manager_label: Mapping[str, str] = msgspec.field(default_factory=dict)
 
     def __str__(self) -> str:
         return f"CSI snapshot {self.handle} of {self.driver}"
@@ -34,7 +37,8 @@ def content_to_delete(
     """
     digest = sha256(f"{snapshot.driver}/{snapshot.handle}".encode()).hexdigest()
     name = f"velero-delete-{digest[:40]}"
-    metadata: JSONObject = {"name": name, "labels": {labels.BACKUP_NAME: labels.label_value(backup)}}
+    own_labels = {labels.BACKUP_NAME: labels.label_value(backup), **snapshot.manager_label}
+    metadata: JSONObject = {"name": name, "labels": own_labels}
     if snapshot.deletion_secret is not None:
         secret_namespace, secret = snapshot.deletion_secret
         metadata["annotations"] = {

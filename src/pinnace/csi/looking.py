@@ -143,7 +143,7 @@ def content_for_look(kinds: SnapshotKinds, snapshot: StoredSnapshot, namespace: 
     return {
         "apiVersion": kinds.contents.api_version,
         "kind": kinds.contents.kind,
-        "metadata": {"name": name, "labels": {labels.VERIFICATION: "true"}},
+        "metadata": {"name": name, "labels": {labels.VERIFICATION: "true", **snapshot.manager_label}},
         "spec": {
             "deletionPolicy": "Retain",
             "driver": snapshot.driver,

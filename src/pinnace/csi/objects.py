@@ -95,16 +95,32 @@ class TakenSnapshots:
 
     async def drop(self, namespace: str, name: str) -> None:
         """Delete one snapshot whose data is not to be moved after all. Raises KubeError."""
-        taken = self._made.pop((namespace, name))
-        if taken.content:
-            await _release(self._client, self._kinds, taken.content)
+        await self._delete_snapshot(namespace, name, self._made.pop((namespace, name)))
+
+    async def _delete_snapshot(self, namespace: str, name: str, taken: "_Taken") -> None:
+        """Delete a snapshot, in storage too; what its driver has begun is deleted when it is finished.
+
+        Raises:
+            KubeError: it may still be there.
+        """
+        try:
+            found = await self._client.get(self._kinds.snapshots, name, namespace)
+            content = taken.content or bound_content(found)
+        except NotFound:
+            content = taken.content
+        if content:
+            await _release(self._client, self._kinds, content)
         await _delete(self._client, self._kinds.snapshots, name, namespace, uid=taken.uid)
-        if taken.content:
-            await _delete(self._client, self._kinds.contents, taken.content)
+        if content:
+            await _delete(self._client, self._kinds.contents, content)
 
     def is_ours(self, namespace: str, name: str) -> bool:
         """Whether this backup created a VolumeSnapshot. A label is no proof, as any user can write it."""
         return (namespace, name) in self._made
+
+    def volume_of(self, namespace: str, name: str) -> JSONObject:
+        """The persistent volume of which one of our snapshots was made."""
+        return self._made[namespace, name].volume
 
     def has_snapshot(self, namespace: str, claim: str) -> bool:
         """Whether a snapshot of the claim has been kept."""
@@ -117,8 +133,22 @@ class TakenSnapshots:
         """Wait until one of our snapshots has a handle, set it to be kept, and return it with its content.
 
         Raises:
-            CSIError, KubeError: it was not taken in time, or its content could not be changed.
+            CSIError, KubeError: it was not taken in time, or its content could not be changed. It is deleted,
+                as no file of the backup names it.
         """
+        try:
+            return await self._wait_and_keep(snapshot)
+        except (CSIError, KubeError) as error:
+            namespace, name = snapshot["metadata"]["namespace"], snapshot["metadata"]["name"]
+            try:
+                await self._delete_snapshot(namespace, name, self._made[namespace, name])
+            except KubeError as problem:
+                raise CSIError(
+                    f"{error}; its VolumeSnapshot stays until the backup is deleted: {problem}"
+                ) from error
+            raise
+
+    async def _wait_and_keep(self, snapshot: JSONObject) -> tuple[JSONObject, JSONObject]:
         found, content = await wait_for_content(
             self._client, self._kinds, snapshot, sleep=self._sleep, timeout_seconds=self.timeout_seconds
         )
@@ -180,14 +210,7 @@ class TakenSnapshots:
             if taken.is_moved:
                 continue
             try:
-                found = await self._client.get(self._kinds.snapshots, name, namespace)
-                if content := taken.content or bound_content(found):
-                    await _release(self._client, self._kinds, content)
-                await _delete(self._client, self._kinds.snapshots, name, namespace, uid=taken.uid)
-                if content:
-                    await _delete(self._client, self._kinds.contents, content)
-            except NotFound:
-                continue
+                await self._delete_snapshot(namespace, name, taken)
             except KubeError as error:
                 problems.append(f"error deleting VolumeSnapshot {namespace}/{name}: {error}")
         return problems
@@ -347,13 +370,16 @@ async def delete_objects(
     contents = [content for content in contents if not _goes_without_snapshot(content)]
     snapshots = [snapshot for snapshot in snapshots if bound_content(snapshot) not in kept]
     contents = [content for content in contents if content["metadata"]["name"] not in kept]
+    labelled = {content["metadata"]["name"] for content in contents}
     for snapshot in snapshots:
         namespace, name = snapshot["metadata"]["namespace"], snapshot["metadata"]["name"]
         try:
             if bound := bound_content(snapshot):
                 await _release(client, kinds, bound)
             await _delete(client, kinds.snapshots, name, namespace)
-        except KubeError as error:
+            if bound and bound not in labelled:  # the backup ended before it could label it
+                await _delete_taken_over(client, kinds, bound, sleep)
+        except (KubeError, CSIError) as error:
             errors.append(f"error deleting CSI VolumeSnapshot {namespace}/{name}: {error}")
     for content in contents:
         name = content["metadata"]["name"]

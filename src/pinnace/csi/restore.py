@@ -165,6 +165,7 @@ class BindSnapshot:
         own_labels = {  # of the backup too: then the content is deleted with it, even after its namespace
             labels.BACKUP_NAME: labels.label_value(restore.spec.backup_name),
             labels.RESTORE_NAME: labels.label_value(restore.metadata.name),
+            **_noted_manager(item),
         }
         body = csi.static_content(self._kinds, item, namespace, own_labels)
         if self._recorded is not None and csi.handle_of(body) not in self._recorded:
@@ -183,6 +184,27 @@ class BindSnapshot:
         except KubeError:
             return False
         return True
+
+
+def note_manager(snapshot: JSONObject, content: JSONObject | None) -> None:
+    """Note on a stored VolumeSnapshot, in place, which node's csi-snapshotter looks after its content.
+
+    Args:
+        content: as the backup has it; what a user wrote into the VolumeSnapshot itself does not count.
+    """
+    annotations = {**csi.annotations_of(snapshot)}
+    noted = annotations.pop(labels.CSI_MANAGED_BY, None)
+    manager = csi.manager_label(content or {})
+    if manager or noted is not None:
+        snapshot["metadata"]["annotations"] = {**annotations, **manager}
+
+
+def _noted_manager(item: JSONObject) -> dict[str, str]:
+    """The label that `note_manager` noted; the note is removed from the item."""
+    annotations = dict(csi.annotations_of(item))
+    node = annotations.pop(labels.CSI_MANAGED_BY, "")
+    item["metadata"]["annotations"] = annotations
+    return {labels.CSI_MANAGED_BY: node} if node else {}
 
 
 class RestoreClass:

@@ -5,7 +5,7 @@ a VolumeSnapshotContent for it. A restore binds a new VolumeSnapshot to the same
 with its handle, and the claim is provisioned from it. (docs/spec: BKP 11, SRV 18)
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Final, Self
 
@@ -101,22 +101,46 @@ def is_of_backup(obj: JSONObject, backup: str) -> bool:
 # --- Making a snapshot ----------------------------------------------------------------------------------
 
 
-def choose_class(classes: Iterable[JSONObject], driver: str, *, named: str = "") -> JSONObject:
+class ChosenClass(msgspec.Struct, frozen=True):
+    """The class for a snapshot.
+
+    Attributes:
+        passed_over: why a class that an annotation names is not taken, one text for each.
+    """
+
+    name: str
+    passed_over: Sequence[str] = ()
+
+
+def choose_class(
+    classes: Sequence[JSONObject], driver: str, named: Mapping[str, str] | None = None
+) -> ChosenClass:
     """The class for a driver's snapshots: named, labelled for us, the default of the driver, or its only one.
+
+    A name that does not fit is passed over: restored claims bring the names of another cluster's classes.
 
     Args:
         classes: in the order of a list.
-        named: by an annotation of the claim or the backup; empty if none is.
+        named: the result of `named_classes`.
 
     Raises:
         CSIError: there is none. (docs/spec: SRV 18.2, BEY 6.6)
     """
-    of_driver = [each for each in classes if each.get("driver") == driver]
-    if named:
-        found = next((each for each in of_driver if each["metadata"]["name"] == named), None)
-        if found is None:
-            raise CSIError(f"VolumeSnapshotClass {named} does not exist, or is not of the driver {driver}")
-        return found
+    drivers = {each["metadata"]["name"]: str(each.get("driver") or "") for each in classes}
+    problems: list[str] = []
+    for where, name in (named or {}).items():
+        if drivers.get(name) == driver:
+            return ChosenClass(name, problems)
+        why = f"is of the driver {drivers[name]}, not {driver}" if name in drivers else "does not exist"
+        problems.append(f"VolumeSnapshotClass {name}, which an annotation of the {where} names, {why}")
+    try:
+        found = _class_of_driver([each for each in classes if each.get("driver") == driver], driver)
+    except CSIError as error:
+        raise CSIError("; ".join([*problems, str(error)])) from error
+    return ChosenClass(found["metadata"]["name"], problems)
+
+
+def _class_of_driver(of_driver: Sequence[JSONObject], driver: str) -> JSONObject:
     labelled = [each for each in of_driver if labels.CSI_SNAPSHOT_CLASS in labels_of(each)]
     default = [each for each in of_driver if annotations_of(each).get(labels.CSI_DEFAULT_CLASS) == "true"]
     for candidates in (labelled, default, of_driver if len(of_driver) == 1 else []):
@@ -131,12 +155,17 @@ def choose_class(classes: Iterable[JSONObject], driver: str, *, named: str = "")
     )
 
 
-def named_class(claim: JSONObject, backup: Backup, driver: str) -> str:
-    """The class in an annotation of the claim, or of the backup for this driver."""
+def named_classes(claim: JSONObject, backup: Backup, driver: str) -> dict[str, str]:
+    """The classes that annotations name: of the claim, and of the backup for this driver.
+
+    The first one that fits counts.
+    """
     of_driver = f"{labels.CSI_SNAPSHOT_CLASS}_{driver.lower()}"
-    return annotations_of(claim).get(labels.CSI_SNAPSHOT_CLASS) or backup.metadata.annotations.get(
-        of_driver, ""
-    )
+    found = {
+        "claim": annotations_of(claim).get(labels.CSI_SNAPSHOT_CLASS, ""),
+        "backup": backup.metadata.annotations.get(of_driver, ""),
+    }
+    return {where: name for where, name in found.items() if name}
 
 
 def new_snapshot(kinds: SnapshotKinds, claim: JSONObject, backup: Backup, snapshot_class: str) -> JSONObject:
@@ -215,6 +244,15 @@ def handle_of(content: JSONObject) -> str:
     """The storage system's handle of the snapshot; empty while there is none."""
     status, source = content.get("status") or {}, (content.get("spec") or {}).get("source") or {}
     return str(status.get("snapshotHandle") or source.get("snapshotHandle") or "")
+
+
+def manager_label(content: JSONObject) -> dict[str, str]:
+    """The label of a content that only the csi-snapshotter of one node looks after; empty for all others.
+
+    Every further content of the same snapshot needs it, or no csi-snapshotter would take it up.
+    """
+    node = text(content, "metadata", "labels", labels.CSI_MANAGED_BY)
+    return {labels.CSI_MANAGED_BY: node} if node else {}
 
 
 def secret_named_by(obj: JSONObject, prefix: str) -> tuple[str, str] | None:
@@ -355,7 +393,7 @@ def synced_content(kinds: SnapshotKinds, stored: JSONObject, backup: str) -> JSO
         "kind": kinds.contents.kind,
         "metadata": {
             "name": name,
-            "labels": {labels.BACKUP_NAME: labels.label_value(backup)},
+            "labels": {labels.BACKUP_NAME: labels.label_value(backup), **manager_label(stored)},
         },
         "spec": {
             key: spec[key]

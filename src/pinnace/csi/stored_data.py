@@ -187,10 +187,12 @@ def _mapping(value: object) -> JSONObject:
 def _of_content(content: JSONObject) -> StoredSnapshot | None:
     try:
         handle, driver = csi.handle_of(content), str((content.get("spec") or {}).get("driver") or "")
-        secret = csi.secret_named_by(content, labels.CSI_DELETION_SECRET)
+        secret, manager = csi.secret_named_by(content, labels.CSI_DELETION_SECRET), csi.manager_label(content)
     except (TypeError, AttributeError):
         return None  # no API server would have stored it
-    return StoredSnapshot(driver=driver, handle=handle, deletion_secret=secret) if handle and driver else None
+    if not handle or not driver:
+        return None
+    return StoredSnapshot(driver=driver, handle=handle, deletion_secret=secret, manager_label=manager)
 
 
 def _of_infos(infos: Iterable[VolumeInfo]) -> Iterator[StoredSnapshot]:
@@ -225,8 +227,12 @@ def _made_by(archive: ArchiveIndex, backup: str) -> Iterator[StoredSnapshot]:
         handle = _text(notes.get(labels.CSI_SNAPSHOT_HANDLE))
         driver = _text(notes.get(labels.CSI_DRIVER_NAME))
         if handle and driver:
-            secret = csi.secret_named_by(snapshot, labels.CSI_NOTED_DELETION_SECRET)
-            yield StoredSnapshot(driver=driver, handle=handle, deletion_secret=secret)
+            yield StoredSnapshot(
+                driver=driver,
+                handle=handle,
+                deletion_secret=csi.secret_named_by(snapshot, labels.CSI_NOTED_DELETION_SECRET),
+                manager_label=csi.manager_label(contents.get(csi.bound_content(snapshot), {})),
+            )
         wanted.add(csi.bound_content(snapshot))
     for name in sorted(wanted & contents.keys()):
         if (stored := _of_content(contents[name])) is not None:

@@ -119,6 +119,7 @@ NETWORK_POLICIES = _known("networking.k8s.io", "v1", "networkpolicies", "Network
 JOBS = _known("batch", "v1", "jobs", "Job")
 LEASES = _known("coordination.k8s.io", "v1", "leases", "Lease")
 STORAGE_CLASSES = _known("storage.k8s.io", "v1", "storageclasses", "StorageClass", "sc", namespaced=False)
+VOLUME_ATTACHMENTS = _known("storage.k8s.io", "v1", "volumeattachments", "VolumeAttachment", namespaced=False)
 CLUSTER_ROLES = _known("rbac.authorization.k8s.io", "v1", "clusterroles", "ClusterRole", namespaced=False)
 CLUSTER_ROLE_BINDINGS = _known(
     "rbac.authorization.k8s.io", "v1", "clusterrolebindings", "ClusterRoleBinding", namespaced=False

@@ -39,6 +39,7 @@ from pinnace.operations.finalizing_restores import (
     verified_operations,
 )
 from pinnace.operations.moved_volumes import with_outcomes
+from pinnace.operations.outcome_log import continued_log, log_outcomes
 from pinnace.plugins.asynchronous import AnyBackupItemAction, BackupItemActionV2, RestoreItemActionV2
 from pinnace.plugins.item_operations import (
     ItemOperation,
@@ -189,6 +190,9 @@ async def finalize_backup(
     await _put_volume_infos(context.store, name, operations, updated)
     try:
         with temporary_folder(context.workdir, "finalize-") as directory:
+            log = await continued_log(context, backup, operations, directory)
+            if log is not None:
+                await context.store.put_backup_log(name, log)
             contents = await _rewritten(context, name, updated, directory)
             await context.store.finish_backup(
                 name,
@@ -256,9 +260,12 @@ async def wait_for_restore(context: RunContext, restore: Restore, *, timer: Time
         await finish(stopping, limit_seconds=_CANCEL_SECONDS)
         raise
     while restore.status.phase in FINALIZING:
-        restore = await finalize_restore(context.client, context.store, restore, context.clock())
-        if restore.status.phase in FINALIZING:
+        ended = await finalize_restore(context.client, context.store, restore, context.clock())
+        if ended.status.phase in FINALIZING:
             await timer.sleep(FINALIZE_POLL_SECONDS)
+        else:
+            await log_outcomes(context, restore)
+        restore = ended
     return restore
 
 

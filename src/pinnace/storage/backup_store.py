@@ -417,6 +417,11 @@ class BackupStore:
         """The size of the tarball in bytes. Raises ObjectNotFound."""
         return await self._store.size(self._layout.target(DownloadTargetKind.BACKUP_CONTENTS, backup))
 
+    async def put_backup_log(self, backup: str, log: Path) -> None:
+        """Store the gzip'd log of a backup in place of the former one."""
+        self._check_writable(f"write the log of backup {backup}")
+        await self._put_file(self._layout.target(DownloadTargetKind.BACKUP_LOG, backup), log)
+
     async def put_index(self, backup: str, index: Path) -> None:
         """Store the index of a finished backup that has none, or a damaged one."""
         self._check_writable(f"write the index of backup {backup}")

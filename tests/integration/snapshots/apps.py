@@ -99,6 +99,23 @@ class CSIApp:
             if content["spec"]["volumeSnapshotRef"].get("namespace") == (namespace or self.namespace)
         ]
 
+    async def add_snapshot(self, marks: dict[str, str]) -> None:
+        """A snapshot of the claim, which the driver makes."""
+        body = {
+            "apiVersion": self.kinds.snapshots.api_version,
+            "kind": self.kinds.snapshots.kind,
+            "metadata": {"name": "left", "namespace": self.namespace, "labels": marks},
+            "spec": {
+                "source": {"persistentVolumeClaimName": "data"},
+                "volumeSnapshotClassName": self.named("vsc"),
+            },
+        }
+        await self.client.create(self.kinds.snapshots, body, self.namespace)
+        await eventually(self._is_stored)
+
+    async def _is_stored(self) -> bool:
+        return bool(self.storage.storage)
+
     async def lose(self) -> None:
         """Delete claim, volume, and snapshots; the storage keeps the policy's promise."""
         await self.client.delete(PERSISTENT_VOLUME_CLAIMS, "data", self.namespace)

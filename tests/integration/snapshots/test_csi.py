@@ -212,6 +212,39 @@ async def test_with_the_feature_off_the_claim_is_an_error_and_stays_unbound(csi_
     assert await csi_app.snapshots() == []
 
 
+@pytest.mark.found("S3", "V21")
+@pytest.mark.parametrize("names", ["missing", "other driver"])
+async def test_a_claim_that_names_a_class_which_does_not_fit_is_in_the_backup_with_a_warning(
+    csi_app: CSIApp, names: str
+) -> None:
+    await csi_app.add_class("foreign", {}, driver="other.example.io")
+    named = csi_app.named("foreign") if names == "other driver" else "of-another-cluster"
+    patch = {"metadata": {"annotations": {labels.CSI_SNAPSHOT_CLASS: named}}}
+    await csi_app.client.patch(PERSISTENT_VOLUME_CLAIMS, "data", patch, csi_app.namespace)
+
+    status = await csi_app.bench.back_up("b1", **csi_app.of())
+
+    assert (status["phase"], status.get("errors", 0), status["warnings"]) == ("Completed", 0, 1)
+    assert (status["csiVolumeSnapshotsAttempted"], status["csiVolumeSnapshotsCompleted"]) == (1, 1)
+    assert await csi_app.stored(f"persistentvolumeclaims/namespaces/{csi_app.namespace}/data")
+
+
+@pytest.mark.found("S4")
+@pytest.mark.parametrize("moves", [False, True], ids=["snapshot", "moved data"])
+async def test_a_snapshot_that_is_not_made_in_time_is_deleted_at_once(csi_app: CSIApp, moves: bool) -> None:
+    csi_app.storage.makes_handles = False
+    movement = {"snapshotMoveData": True} if moves else {}
+
+    status = await csi_app.bench.back_up("b1", **csi_app.of(csiSnapshotTimeout="1s", **movement))
+
+    assert (status["phase"], status["errors"]) == ("PartiallyFailed", 1)
+    assert status["csiVolumeSnapshotsAttempted"] == 1
+    assert await csi_app.snapshots() == []
+    csi_app.storage.makes_handles = True  # the driver ends what it has begun
+    await eventually(lambda: _has_contents(csi_app, 0))
+    assert csi_app.storage.storage == set()
+
+
 @pytest.mark.spec("CTL-038")
 async def test_the_snapshots_go_with_their_backup(csi_app: CSIApp) -> None:
     await csi_app.bench.back_up("b1", **csi_app.of())

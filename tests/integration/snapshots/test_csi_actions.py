@@ -102,13 +102,28 @@ async def test_without_a_class_for_it_the_claim_fails(csi_app: CSIApp) -> None:
     with pytest.raises(CSIError, match=labels.CSI_SNAPSHOT_CLASS):
         await actions["pvc"].execute(await csi_app.claim(), a_backup())
 
-    await csi_app.client.delete(STORAGE_CLASSES, csi_app.named("sc"))
-    with pytest.raises(CSIError, match="error getting storage class"):
-        await actions["pvc"].execute(await csi_app.claim(), a_backup())
     claim = await csi_app.claim()
     del claim["spec"]["storageClassName"]
     with pytest.raises(CSIError, match="no storage class"):
         await actions["pvc"].execute(claim, a_backup())
+
+
+@pytest.mark.found("V21")
+async def test_a_claim_whose_storage_class_is_gone_is_saved_by_the_driver_of_its_volume(
+    csi_app: CSIApp, caplog: pytest.LogCaptureFixture
+) -> None:
+    await csi_app.client.delete(STORAGE_CLASSES, csi_app.named("sc"))
+    actions = await actions_of(csi_app, Polls())
+
+    await actions["pvc"].execute(await csi_app.claim(), a_backup())
+
+    (snapshot,) = await csi_app.snapshots()
+    assert snapshot["spec"]["volumeSnapshotClassName"] == csi_app.named("vsc")
+    told = {record.getMessage() for record in caplog.records if record.levelname == "WARNING"}
+    assert told == {
+        f"The storage class {csi_app.named('sc')} of the claim does not exist: the snapshot is taken, and a"
+        " restore needs a class of this name or a mapping to another one"
+    }
 
 
 @pytest.mark.spec("SRV-023")
@@ -144,8 +159,9 @@ async def test_an_own_snapshot_is_waited_for(csi_app: CSIApp) -> None:
     assert content["metadata"]["labels"] == {labels.BACKUP_NAME: "b1"}
 
 
+@pytest.mark.found("S4")
 @pytest.mark.parametrize(("asked", "minutes"), [(None, 10), (Duration(), 10), (Duration.minutes(25), 25)])
-async def test_a_snapshot_that_is_never_made_fails_with_the_reason_of_the_cluster(
+async def test_a_snapshot_that_is_not_made_in_time_fails_with_the_reason_of_the_cluster_and_goes(
     csi_app: CSIApp, asked: Duration | None, minutes: int
 ) -> None:
     csi_app.storage.makes_handles = False
@@ -162,6 +178,9 @@ async def test_a_snapshot_that_is_never_made_fails_with_the_reason_of_the_cluste
     with pytest.raises(CSIError, match=f"not made within {minutes} minutes: the storage is full"):
         await actions["volumesnapshot"].execute((await csi_app.snapshots())[0], backup)
 
+    assert await csi_app.snapshots() == []
+    csi_app.storage.makes_handles = True  # the driver ends what it has begun
+    await eventually(lambda: _has_nothing(csi_app))
     assert sum(polls.pauses) == minutes * 60
     assert polls.pauses[:6] == [0.25, 0.5, 1.0, 2.0, 4.0, POLL_SECONDS]
     assert max(polls.pauses) == POLL_SECONDS
@@ -232,6 +251,10 @@ async def _create_pod(csi_app: CSIApp, *, running: bool) -> None:
 
 async def _has_content(csi_app: CSIApp) -> bool:
     return bool(await csi_app.contents()) and bool((await csi_app.snapshots())[0].get("status"))
+
+
+async def _has_nothing(csi_app: CSIApp) -> bool:
+    return not await csi_app.contents() and not csi_app.storage.storage
 
 
 async def _has_handle(csi_app: CSIApp) -> bool:

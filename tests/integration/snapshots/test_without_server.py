@@ -4,8 +4,10 @@ import json
 from pathlib import Path
 
 import pytest
+import yaml
 
 from hack.cluster.control_plane import ControlPlane
+from pinnace.api import labels
 from tests.e2e.without_server.command import Pinnace
 from tests.integration.snapshots.apps import FILE, CSIApp, FolderApp
 from tests.integration.snapshots.bench import PLUGIN_MODULE
@@ -60,6 +62,59 @@ async def test_csi_snapshots_are_taken_and_restored_by_commands(csi_app: CSIApp,
         return not csi_app.storage.storage
 
     await eventually(is_gone)
+
+
+@pytest.mark.found("S2", "S4")
+@pytest.mark.parametrize("left", ["nothing", "a snapshot that the driver finished"])
+async def test_a_snapshot_that_was_not_made_in_time_goes_with_its_backup_at_the_latest(
+    csi_app: CSIApp, pinnace: Pinnace, left: str
+) -> None:
+    csi_app.storage.makes_handles = False
+    made = await pinnace(
+        *("--features", "EnableCSI", "backup", "create", "b1", "--include-namespaces", csi_app.namespace),
+        *("--include-resources", ",".join(csi_app.of()["includedResources"])),
+        *("--csi-snapshot-timeout", "1s"),
+    )
+    assert made.code != 0
+    assert "was not made within" in made.err + made.out
+    assert await csi_app.snapshots() == []
+    csi_app.storage.makes_handles = True
+    await eventually(lambda: _has_no_contents(csi_app))
+    assert csi_app.storage.storage == set()
+    if left != "nothing":  # as if the machine had been lost before it could delete it
+        await csi_app.add_snapshot({labels.BACKUP_NAME: "b1"})
+
+    deleted = await pinnace("--namespace", csi_app.namespace, "backup", "delete", "b1", "--confirm")
+
+    assert (deleted.code, deleted.out) == (0, 'Backup "b1" deleted\n'), deleted.err
+    assert await csi_app.snapshots() == []
+    await eventually(lambda: _has_no_contents(csi_app))
+    assert csi_app.storage.storage == set()
+
+
+@pytest.mark.found("S2")
+async def test_a_user_who_may_not_look_for_left_snapshots_is_warned(
+    csi_app: CSIApp, pinnace: Pinnace, control_plane: ControlPlane, tmp_path: Path
+) -> None:
+    csi_app.storage.makes_handles = False
+    await pinnace(
+        *("--features", "EnableCSI", "backup", "create", "b1", "--include-namespaces", csi_app.namespace),
+        *("--include-resources", ",".join(csi_app.of()["includedResources"])),
+        *("--csi-snapshot-timeout", "1s"),
+    )
+    csi_app.storage.makes_handles = True
+
+    config = yaml.safe_load(control_plane.kubeconfig.read_text())
+    for user in config["users"]:
+        user["user"]["as"] = "nobody-at-all"
+    few_rights = tmp_path / "few-rights.yaml"
+    few_rights.write_text(yaml.safe_dump(config))
+
+    deleted = await pinnace("--kubeconfig", str(few_rights), "backup", "delete", "b1", "--confirm")
+
+    assert deleted.code == 0, deleted.err
+    assert "could not be asked for VolumeSnapshots that an unfinished run" in deleted.err
+    assert "velero.io/backup-name=b1" in deleted.err
 
 
 async def test_a_csi_snapshot_that_is_gone_makes_its_backup_unsound(

@@ -95,9 +95,11 @@ class ScriptedSnapshots:
                 continue
             metadata, source = content["metadata"], content["spec"]["source"]
             handle = (content.get("status") or {}).get("snapshotHandle")
-            if "deletionTimestamp" in metadata:
+            # A real sidecar finishes what its driver has begun before it lets a deleted content go.
+            is_begun = handle is None and "volumeHandle" in source and bool(metadata.get("finalizers"))
+            if "deletionTimestamp" in metadata and not is_begun:
                 if content["spec"].get("deletionPolicy") == "Delete":
-                    self.storage.discard(handle)  # none yet: then the snapshot stays, as with a real driver
+                    self.storage.discard(handle)
                 await self._patch(metadata["name"], {"metadata": {"finalizers": None}})
             elif not metadata.get("finalizers"):
                 await self._patch(metadata["name"], {"metadata": {"finalizers": [FINALIZER]}})

@@ -31,6 +31,9 @@ class World:
     async def wait_and_keep(self, snapshot: JSONObject) -> tuple[JSONObject, JSONObject]:
         return SNAPSHOT, CONTENT
 
+    def volume_of(self, namespace: str, name: str) -> JSONObject:
+        return {"metadata": {"name": "pv-1"}}
+
     def moved(self, namespace: str, name: str, operation: str) -> None:
         pass
 

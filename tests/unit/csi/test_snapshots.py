@@ -34,7 +34,7 @@ LABELLED = {labels.CSI_SNAPSHOT_CLASS: ""}
     ids=["an empty label counts", "of the driver", "the first"],
 )
 def test_the_labelled_class_of_the_driver_is_chosen(classes: list[JSONObject], chosen: str) -> None:
-    assert csi.choose_class(classes, DRIVER)["metadata"]["name"] == chosen
+    assert csi.choose_class(classes, DRIVER).name == chosen
 
 
 @pytest.mark.spec("SRV-021")
@@ -67,22 +67,78 @@ def test_the_default_class_of_the_driver_comes_next_then_its_only_one() -> None:
         ([plain, default], "default"),
         ([plain, foreign], "plain"),
     ):
-        assert csi.choose_class(classes, DRIVER)["metadata"]["name"] == chosen
+        assert csi.choose_class(classes, DRIVER).name == chosen
 
 
-def test_an_annotation_names_the_class() -> None:
-    by_driver = {f"{labels.CSI_SNAPSHOT_CLASS}_disk.example.io": "of-backup"}
-    backup = Backup(metadata=ObjectMeta(name="b1", annotations=by_driver))
-    plain: JSONObject = {"metadata": {"name": "data"}}
-    own = {"metadata": {"name": "data", "annotations": {labels.CSI_SNAPSHOT_CLASS: "of-claim"}}}
+def claim_naming(name: str) -> JSONObject:
+    return {"metadata": {"name": "data", "annotations": {labels.CSI_SNAPSHOT_CLASS: name} if name else {}}}
 
-    assert csi.named_class(own, backup, "Disk.example.io") == "of-claim"
-    assert csi.named_class(plain, backup, "Disk.example.io") == "of-backup"
-    assert csi.named_class(plain, backup, "x.example.io") == ""
-    classes = [snapshot_class("first", **LABELLED), snapshot_class("of-claim")]
-    assert csi.choose_class(classes, DRIVER, named="of-claim")["metadata"]["name"] == "of-claim"
-    with pytest.raises(CSIError, match="VolumeSnapshotClass of-backup does not exist"):
-        csi.choose_class(classes, DRIVER, named="of-backup")
+
+def backup_naming(name: str) -> Backup:
+    by_driver = {f"{labels.CSI_SNAPSHOT_CLASS}_disk.example.io": name} if name else {}
+    return Backup(metadata=ObjectMeta(name="b1", annotations=by_driver))
+
+
+FIRST = snapshot_class("first", **LABELLED)
+
+
+@pytest.mark.found("S3")
+@pytest.mark.parametrize(
+    ("of_claim", "of_backup", "chosen", "told"),
+    [
+        ("second", "third", "second", []),
+        ("", "third", "third", []),
+        (
+            "foreign",
+            "third",
+            "third",
+            ["foreign, which an annotation of the claim names, is of the driver x."],
+        ),
+        ("gone", "third", "third", ["gone, which an annotation of the claim names, does not exist"]),
+        ("gone", "", "first", ["gone, which an annotation of the claim names, does not exist"]),
+        (
+            "gone",
+            "foreign",
+            "first",
+            [
+                "gone, which an annotation of the claim names, does not exist",
+                "foreign, which an annotation of the backup names, is of the driver x.example.io, not disk.",
+            ],
+        ),
+    ],
+    ids=[
+        "the claim's",
+        "the backup's",
+        "of another driver",
+        "missing",
+        "missing, none named",
+        "neither fits",
+    ],
+)
+def test_a_class_that_an_annotation_names_is_taken_if_it_fits(
+    of_claim: str, of_backup: str, chosen: str, told: list[str]
+) -> None:
+    foreign = snapshot_class("foreign", "x.example.io", **LABELLED)
+    classes = [foreign, FIRST, snapshot_class("second"), snapshot_class("third")]
+    named = csi.named_classes(claim_naming(of_claim), backup_naming(of_backup), DRIVER.capitalize())
+
+    found = csi.choose_class(classes, DRIVER, named)
+
+    assert found.name == chosen
+    assert [
+        text.startswith(f"VolumeSnapshotClass {part}")
+        for text, part in zip(found.passed_over, told, strict=True)
+    ] == [True] * len(told)
+
+
+@pytest.mark.found("S3")
+def test_if_nothing_else_fits_the_error_names_the_class_of_the_annotation_too() -> None:
+    named = csi.named_classes(claim_naming("gone"), backup_naming(""), DRIVER)
+
+    with pytest.raises(
+        CSIError, match=r"VolumeSnapshotClass gone, .* does not exist; there is no VolumeSnapshotClass"
+    ):
+        csi.choose_class([], DRIVER, named)
 
 
 @pytest.mark.parametrize(

@@ -208,6 +208,46 @@ async def test_without_items_to_read_again_only_the_metadata_is_written(lab: Lab
     assert read_members(lab.store.root / "backups/b1/b1.tar.gz") == before
 
 
+@pytest.mark.found("V19")
+async def test_the_log_of_a_backup_says_what_became_of_each_operation(tmp_path: Path) -> None:
+    upload = ResourceIdentifier(group="velero.io", resource="datauploads", namespace="velero", name="b1-x")
+    lab = Lab(tmp_path, upload)
+    backup = await lab.run()
+    before = gzip.decompress((lab.store.root / "backups/b1/b1-logs.gz").read_bytes()).decode()
+    lab.operations.end("op-a")
+    lab.operations.end("op-b", error="it was canceled, as its node is gone")
+    backup = await lab.following().backup(backup)
+
+    await lab.finalize(backup)
+
+    log = gzip.decompress((lab.store.root / "backups/b1/b1-logs.gz").read_bytes()).decode()
+    assert log.startswith(before)
+    completed, failed = log.removeprefix(before).splitlines()
+    assert "level=info" in completed
+    assert 'msg="Item operation Completed"' in completed
+    assert "level=error" in failed
+    assert 'msg="Item operation Failed"' in failed
+    assert "it was canceled, as its node is gone" in failed
+    for line, name in ((completed, "a"), (failed, "b")):
+        assert f"name={name} " in line
+        assert f"operation=op-{name}" in line
+        assert 'followedBy="datauploads.velero.io velero/b1-x"' in line
+        assert "backup=velero/b1" in line
+
+
+@pytest.mark.found("V19")
+async def test_a_backup_without_a_log_gets_one_with_the_outcomes(lab: Lab) -> None:
+    backup = await lab.run()
+    (lab.store.root / "backups/b1/b1-logs.gz").unlink()
+    lab.operations.end("op-a")
+    lab.operations.end("op-b")
+
+    await lab.finalize(await lab.following().backup(backup))
+
+    log = gzip.decompress((lab.store.root / "backups/b1/b1-logs.gz").read_bytes()).decode()
+    assert log.count("Item operation Completed") == 2
+
+
 async def test_items_are_in_the_backup_as_they_are_when_operations_have_ended(tmp_path: Path) -> None:
     changed = ResourceIdentifier(group="", resource="configmaps", namespace="ns", name="a")
     added = ResourceIdentifier(group="", resource="pods", namespace="ns", name="mover")

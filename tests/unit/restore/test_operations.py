@@ -9,12 +9,15 @@ import pytest
 from pinnace.api.meta import ObjectMeta
 from pinnace.api.velero.restore import Restore, RestorePhase
 from pinnace.archive.runlog import RunLog
+from pinnace.kube.discovery import Discovery
 from pinnace.operations.finalizing_restores import finalize_restore
+from pinnace.operations.outcome_log import log_outcomes
 from pinnace.operations.waiting import Following
 from pinnace.plugins.protocols import ResourceIdentifier, RestoreItemOutput
 from pinnace.restore.item.additional import AdditionalItems
 from pinnace.restore.ports import Target
 from tests.support.plugins.operators import CopyOnRestore, Operations
+from tests.support.runs.context import run_context
 from tests.unit.restore.stage import Stage
 from tests.unit.restore.world import World, configmap, discovery
 
@@ -58,6 +61,39 @@ async def test_a_restore_with_operations_waits_and_then_ends(stage: Stage) -> No
     assert status.completion_timestamp == stage.clock()
     told = (await stage.results())["errors"]["namespaces"]["ns-1"]
     assert told == ["operation op-b for configmaps ns-1/b: broken, plugin: example.io/copy"]
+
+
+@pytest.mark.found("V19")
+@pytest.mark.parametrize("is_changed", [False, True])
+async def test_the_log_of_a_restore_says_what_became_of_each_operation(
+    stage: Stage, is_changed: bool
+) -> None:
+    operations = Operations()
+    stage.plugins = operations.plugins()
+    await stage.put_backup(configmap("a"), configmap("b"))
+    restore = await stage.restore()
+    before = await stage.log()
+    operations.end("op-a")
+    operations.end("op-b", error="broken")
+    plugins = operations.plugins().operation()
+    restore = await Following(store=stage.store, plugins=plugins, clock=stage.clock).restore(restore)
+    if is_changed:  # by whoever may write to the bucket
+        await stage.store.put_restore_item_operations("restore-1", [])
+
+    context = run_context(stage.store, None, Discovery(()), stage.workdir, clock=stage.clock, plugins=plugins)
+    await log_outcomes(context, restore)
+
+    log = await stage.log()
+    assert log.startswith(before)
+    added = sorted(log.removeprefix(before).splitlines())
+    if is_changed:
+        assert added == []
+    else:
+        completed, failed = sorted(added, key=lambda line: "Failed" in line)
+        assert 'msg="Item operation Completed"' in completed
+        assert "operation=op-a" in completed
+        assert 'msg="Item operation Failed"' in failed
+        assert "broken" in failed
 
 
 async def test_operations_of_a_restore_that_failed_are_cancelled(stage: Stage) -> None:

@@ -56,6 +56,7 @@ SERVED: tuple[tuple[str, str, str, str, bool], ...] = (
     ("apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", False),
     ("apiregistration.k8s.io", "v1", "apiservices", "APIService", False),
     ("snapshot.storage.k8s.io", "v1", "volumesnapshots", "VolumeSnapshot", True),
+    ("snapshot.storage.k8s.io", "v1", "volumesnapshotcontents", "VolumeSnapshotContent", False),
     ("velero.io", "v1", "deletebackuprequests", "DeleteBackupRequest", True),
     ("velero.io", "v1", "podvolumebackups", "PodVolumeBackup", True),
 )
@@ -169,7 +170,7 @@ class World(ScriptedAPI[Key]):
         if resource.group_resource == "customresourcedefinitions.apiextensions.k8s.io":
             item["status"] = ready_status()
         created = await super().create(resource, item, namespace, dry_run=dry_run)
-        key = self.key(resource, namespace or "", item["metadata"]["name"])
+        key = self.key(resource, namespace or "", created["metadata"]["name"])
         self.created.append(key)
         self.sent[key] = sent
         return created

@@ -8,6 +8,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from typing import Final
 
+from pinnace.api.velero.backup import BackupPhase
 from pinnace.archive.errors import ArchiveError
 from pinnace.cli.backend.location import LocationBackend
 from pinnace.cli.common.options import DeleteOptions
@@ -15,7 +16,8 @@ from pinnace.cli.connect import open_cluster
 from pinnace.cli.errors import CommandError, InvalidInput
 from pinnace.cli.local import say
 from pinnace.cli.settings import Settings
-from pinnace.csi.snapshots import FEATURE
+from pinnace.csi.objects import delete_objects
+from pinnace.csi.snapshots import FEATURE, SnapshotKinds, backup_selector
 from pinnace.csi.stored_data import StoredVolumeData, read_volume_data
 from pinnace.kube.client import KubeClient
 from pinnace.kube.discovery import Discovery
@@ -67,6 +69,8 @@ async def delete_volume_data(
             undeletable += await DeleteOperation(*parts).obstacles()
         except KubeError as error:
             obstacles.append(f"{_NO_ANSWER}: {error}")
+        if client is not None and not snapshots and await _may_have_left_some(location, backup):
+            parts.append(_LeftSnapshots(client, backup))
         if undeletable:
             obstacles.append(f"this version cannot delete {summary(undeletable)}")
         if obstacles:
@@ -77,6 +81,41 @@ async def delete_volume_data(
             problems = [f"{_NO_ANSWER}: {error}"]
     if problems:
         _report(backup, problems, options)
+
+
+class _LeftSnapshots:
+    """The VolumeSnapshots of a backup whose files name none: they were not made in time, or its run ended.
+
+    Nothing but their label names them. What cannot be looked for is a warning: most backups have left none.
+    """
+
+    def __init__(self, client: KubeClient, backup: str) -> None:
+        self._client = client
+        self._backup = backup
+
+    async def obstacles(self) -> list[str]:
+        return []
+
+    async def delete(self) -> list[str]:
+        try:
+            kinds = SnapshotKinds.served(await Discovery.load(self._client))
+            return [] if kinds is None else (await delete_objects(self._client, kinds, self._backup))[0]
+        except KubeError as error:
+            selector = backup_selector(self._backup)
+            _warn(
+                "the cluster could not be asked for VolumeSnapshots that an unfinished run of the backup may"
+                f" have left: {error}; they are found by `kubectl get volumesnapshots -A -l {selector}`"
+            )
+            return []
+
+
+async def _may_have_left_some(location: LocationBackend, backup: str) -> bool:
+    """Whether snapshots of a backup may be in the cluster though its files name none."""
+    try:
+        status = (await location.store.read_backup(backup)).status
+    except StorageError:
+        return True  # without a readable record the backup has not ended well
+    return status.phase != BackupPhase.COMPLETED or status.csi_volume_snapshots_attempted > 0
 
 
 def _snapshots_in(data: StoredVolumeData) -> list[str]:

@@ -7,6 +7,9 @@ from pinnace.kube.client import KubeClient
 from pinnace.kube.resources import CUSTOM_RESOURCE_DEFINITIONS
 
 CHECK = "definitions"
+_LOCATIONS = "backupstoragelocations.velero.io"
+_VELERO = "velero"
+"""The name of Velero's image."""
 
 
 async def read_definitions(client: KubeClient) -> list[JSONObject]:
@@ -65,3 +68,33 @@ def judge(definitions: list[JSONObject], install: str) -> list[Finding]:
             )
         )
     return findings or [ok(CHECK, f"all {len(crd_manifests())} definitions of velero.io are served")]
+
+
+def judge_for_velero(definitions: list[JSONObject], image: str) -> list[Finding]:
+    """A finding if a Velero server runs here whose locations would never become Available.
+
+    Velero writes the status of a location together with the location. A definition that keeps the status
+    apart, as that of Pinnace and of Velero 1.6 does, drops it without an error.
+
+    Args:
+        image: of the server's Deployment; empty if there is none.
+    """
+    if image.partition("@")[0].rpartition("/")[2].partition(":")[0] != _VELERO:
+        return []
+    apart = any(
+        "status" in mapping(version, "subresources")
+        for crd in definitions
+        if crd["metadata"]["name"] == _LOCATIONS
+        for version in mapping(crd, "spec").get("versions") or []
+    )
+    if not apart:
+        return []
+    return [
+        problem(
+            CHECK,
+            f"the server is Velero ({image}), and the definition {_LOCATIONS} keeps the status of locations"
+            " apart: later versions than 1.6 cannot write it, so that no location becomes Available",
+            "`velero install --crds-only --dry-run -o yaml | kubectl apply -f -` installs Velero's own"
+            " definitions and changes no object; Pinnace works with them too",
+        )
+    ]

@@ -241,6 +241,8 @@ async def _examine_server(client: "KubeClient", settings: Settings, examination:
     async def of_server() -> list[Finding]:
         facts = await server.read_server(client, namespace)
         findings = server.judge_server(facts, f"v{__version__}")
+        if facts.image:
+            findings += definitions.judge_for_velero(await definitions.read_definitions(client), facts.image)
         if facts.account:
             discovery = await Discovery.load(client)
             account = rights.Account.of_service_account(namespace, facts.account)

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from pinnace.api.objects import JSONObject, mapping
+from pinnace.api.objects import JSONObject, mapping, objects, text
 from pinnace.cli.client.server_status import answered, ask_server
 from pinnace.cli.client.version import mismatch
 from pinnace.cli.doctor.findings import Finding, listed, ok, problem, skipped, warning
@@ -42,6 +42,12 @@ class ServerFacts:
         """The service account of the server; empty if it has no Deployment."""
         template = mapping(mapping(self.deployment or {}, "spec"), "template")
         return str(mapping(template, "spec").get("serviceAccountName") or "")
+
+    @property
+    def image(self) -> str:
+        """The image of the server; empty if it has no Deployment."""
+        containers = objects(self.deployment, "spec", "template", "spec", "containers")
+        return next((text(each, "image") for each in containers), "")
 
 
 async def read_server(client: KubeClient, namespace: str) -> ServerFacts:

@@ -59,4 +59,4 @@ def _of_driver(driver: str, facts: SnapshotFacts) -> Finding:
         text = f"volumes of driver {driver} cannot be snapshotted: {error}"
         remedy = "make the VolumeSnapshotClass, or save these volumes with the node agent"
         return problem(CHECK, text, remedy) if driver in facts.used else skipped(CHECK, text, remedy)
-    return ok(CHECK, f"driver {driver} has the class {chosen['metadata']['name']}")
+    return ok(CHECK, f"driver {driver} has the class {chosen.name}")

@@ -3,6 +3,7 @@
 Each step looks first at what an earlier try made, so it can be repeated at any point.
 """
 
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Final
 
@@ -10,23 +11,31 @@ from pinnace.api import labels
 from pinnace.api.node_agent_config import BackupClaim, NodeAgentConfig
 from pinnace.api.objects import JSONObject, mapping, objects, text
 from pinnace.csi.movement.errors import MovementError
-from pinnace.csi.movement.objects import BLOCK, PodPlan, temporary_claim, temporary_pod
+from pinnace.csi.movement.objects import BLOCK, PodPlan, temporary_claim, temporary_pod, why_pod_ended
+from pinnace.csi.movement.uploads import SourceVolume
 from pinnace.kube.client import KubeClient
-from pinnace.kube.errors import AlreadyExists, NotFound
+from pinnace.kube.errors import AlreadyExists, Forbidden, NotFound
 from pinnace.kube.resources import (
     DEPLOYMENTS,
     PERSISTENT_VOLUME_CLAIMS,
     PERSISTENT_VOLUMES,
     PODS,
     STORAGE_CLASSES,
+    VOLUME_ATTACHMENTS,
     APIResource,
 )
+from pinnace.runtime.logfields import get_logger
 from pinnace.volumes.agent_settings import SettingsError, named_in, node_agent_settings
 from pinnace.volumes.node_agents import AgentSet, NodeAgents
 
+log = get_logger(__name__)
+
+POD_GONE: Final = "the pod that had the volume mounted is gone: its node may have failed"
+
 _SERVER: Final = "velero"
 """The Deployment of the server."""
-_FAILED_PODS: Final = frozenset({"Failed", "Succeeded"})
+_VSPHERE_FAST_CLONE: Final = "csi.vsphere.volume/fast-provisioning"
+"""An annotation of claims: vSphere cannot attach such a volume on a node that has the source attached."""
 
 
 class Exposer:
@@ -60,12 +69,12 @@ class Exposer:
         if pod is None:
             await self._make(movement, claim_spec, on_node, of_backup=of_backup)
             return ""
-        if text(pod, "status", "phase") in _FAILED_PODS:
-            raise MovementError(
-                f"the pod {self._namespace}/{pod['metadata']['name']}, which has the volume mounted, ended:"
-                f" {text(pod, 'status', 'message') or text(pod, 'status', 'reason') or 'see its events'}"
-            )
+        if why := why_pod_ended(pod):
+            raise MovementError(self._of_pod(pod, why))
         return text(pod, "spec", "nodeName") if text(pod, "status", "phase") == "Running" else ""
+
+    def _of_pod(self, pod: JSONObject, why: str) -> str:
+        return f"the pod {self._namespace}/{pod['metadata']['name']}, which is to mount the volume, {why}"
 
     async def _make(
         self, movement: JSONObject, claim_spec: JSONObject, on_node: str, *, of_backup: bool
@@ -81,10 +90,16 @@ class Exposer:
             spec["storageClassName"] = wanted.storage_class
         if wanted.read_only:
             spec["accessModes"] = ["ReadOnlyMany"]
+        mounted = text(spec, "storageClassName")
+        annotations = dict(wanted.annotations)
+        source = SourceVolume.noted_on(movement) if of_backup else SourceVolume()
+        not_on = await self._refused_nodes(source, annotations)
         plan = PodPlan(
             image=await self._image(agents),
             node=on_node,
-            nodes=config.nodes_for(class_name),
+            nodes=config.nodes_for(mounted),
+            volume_terms=source.node_terms if of_backup and await self._follows_pod(mounted) else (),
+            not_on=not_on,
             near=agents.pod_labels if agents is not None else {},
             priority_class=config.priority_class_name,
             annotations=config.pod_annotations,
@@ -93,8 +108,50 @@ class Exposer:
             read_only=wanted.read_only,
             super_privileged=wanted.spc_no_relabeling,
         )
-        await self._ensure(PERSISTENT_VOLUME_CLAIMS, temporary_claim(movement, spec, wanted.annotations))
+        await self._ensure(PERSISTENT_VOLUME_CLAIMS, temporary_claim(movement, spec, annotations))
         await self._ensure(PODS, temporary_pod(movement, plan))
+
+    async def _follows_pod(self, class_name: str) -> bool:
+        """Whether a new volume of the class is made where its first pod is put.
+
+        Raises:
+            MovementError: the class does not exist, so that no volume can be made.
+        """
+        if not class_name:
+            return False
+        found = await self._storage_class(class_name)
+        if found is None:
+            raise MovementError(
+                f"the storage class {class_name}, of which a volume is to be made of the snapshot, does not"
+                " exist: create it, or name another class for it under backupPVC in the ConfigMap of the node"
+                " agents"
+            )
+        return text(found, "volumeBindingMode") == "WaitForFirstConsumer"
+
+    async def _refused_nodes(self, source: SourceVolume, annotations: dict[str, str]) -> Sequence[str]:
+        """The nodes on which the new volume cannot be attached, as the source is.
+
+        If they cannot be found out, the annotation that makes it so is removed, in place.
+        """
+        if _VSPHERE_FAST_CLONE not in annotations:
+            return ()
+        try:
+            attached = await self._client.list_all(VOLUME_ATTACHMENTS)
+        except (Forbidden, NotFound) as error:
+            log.warning(
+                "The nodes of a volume cannot be read, so a claim does without an annotation",
+                annotation=_VSPHERE_FAST_CLONE,
+                persistent_volume=source.name,
+                error=error,
+            )
+            del annotations[_VSPHERE_FAST_CLONE]
+            return ()
+        nodes = {
+            text(each, "spec", "nodeName")
+            for each in attached
+            if source.name and text(each, "spec", "source", "persistentVolumeName") == source.name
+        }
+        return sorted(nodes - {""})
 
     async def _config(self, agents: AgentSet | None) -> NodeAgentConfig:
         """The settings that the node agents are started with. Raises MovementError, KubeError."""
@@ -129,9 +186,13 @@ class Exposer:
         name = f"{self._namespace}/{pod['metadata']['name']}"
         return f"the pod {name} is {text(pod, 'status', 'phase') or 'Pending'}; see its events"
 
-    async def is_mounted(self, movement: JSONObject) -> bool:
-        """Whether the pod is still there."""
-        return await self._find(PODS, movement) is not None
+    async def why_unmounted(self, movement: JSONObject) -> str:
+        """Why the volume of a transfer is not mounted any more; empty if it is."""
+        pod = await self._find(PODS, movement)
+        if pod is None:
+            return POD_GONE
+        why = why_pod_ended(pod)
+        return self._of_pod(pod, why) if why else ""
 
     async def why_no_agent(self, node: str, *, has_worked: bool) -> str:
         """Why no agent works on a node; empty if one is ready there. Raises KubeError."""
@@ -165,13 +226,14 @@ class Exposer:
 
     async def waits_for_consumer(self, class_name: str) -> bool:
         """Whether volumes of a storage class are made only when a pod uses their claim."""
-        if not class_name:
-            return False
-        try:
-            found = await self._client.get(STORAGE_CLASSES, class_name)
-        except NotFound:
-            return False
+        found = await self._storage_class(class_name) if class_name else None
         return text(found, "volumeBindingMode") == "WaitForFirstConsumer"
+
+    async def _storage_class(self, name: str) -> JSONObject | None:
+        try:
+            return await self._client.get(STORAGE_CLASSES, name)
+        except NotFound:
+            return None
 
     async def _find(self, resource: APIResource, movement: JSONObject) -> JSONObject | None:
         """The object of that name if it was made for this movement."""

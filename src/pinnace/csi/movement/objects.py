@@ -1,6 +1,6 @@
 """The objects that are made to move the data of a volume: pure. (docs/spec: BEY 6.7)"""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from typing import Any, Final
 
@@ -8,11 +8,11 @@ import msgspec
 
 from pinnace.api import ALPHA_API_VERSION, API_VERSION, labels
 from pinnace.api.meta import LabelSelector
-from pinnace.api.objects import JSONObject, mapping, text
+from pinnace.api.objects import JSONObject, listed, mapping, objects, text
 from pinnace.api.velero.data_movement import BUILT_IN_MOVERS, DataUpload
 from pinnace.api.velero.restore import Restore
 from pinnace.api.velero.transfers import TransferPhase
-from pinnace.kube.resources import DATA_DOWNLOADS
+from pinnace.kube.resources import DATA_DOWNLOADS, DATA_UPLOADS
 
 BLOCK: Final = "Block"
 """The `volumeMode` of claims and volumes that pods use as a device."""
@@ -30,6 +30,15 @@ _HOLD: Final = ("pinnace", "hold-volume")
 _USER: Final = 65534
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 _SUFFIX_DIGITS: Final = 8
+_POD_LABELS: Final = {
+    DATA_UPLOADS.kind: (labels.DATA_UPLOAD, "snapshot-exposer"),
+    DATA_DOWNLOADS.kind: (labels.DATA_DOWNLOAD, "generic-restore-exposer"),
+}
+_PERMANENT: Final = frozenset(
+    {"CreateContainerConfigError", "ErrImageNeverPull", "ImagePullBackOff", "InvalidImageName"}
+)
+"""Reasons for which a container waits that do not pass while its pod is as it is."""
+_ENDED_PODS: Final = frozenset({"Failed", "Succeeded", "Unknown"})
 
 ENDED: Final = frozenset({TransferPhase.COMPLETED, TransferPhase.FAILED, TransferPhase.CANCELED})
 
@@ -134,6 +143,8 @@ class PodPlan(msgspec.Struct, frozen=True, kw_only=True):
         image: the server's.
         node: the node that it must run on; empty for any.
         nodes: the nodes that it may run on, where `node` does not say; None for all.
+        volume_terms: node selector terms, one of which the node must fit as well; none if any node does.
+        not_on: nodes that it must not run on.
         near: labels of the pods of node agents, one of which must be on the node; empty where they are not
             known.
         block: attach the volume as a device instead of mounting it.
@@ -144,6 +155,8 @@ class PodPlan(msgspec.Struct, frozen=True, kw_only=True):
     image: str
     node: str = ""
     nodes: LabelSelector | None = None
+    volume_terms: Sequence[JSONObject] = ()
+    not_on: Sequence[str] = ()
     near: Mapping[str, str] = msgspec.field(default_factory=dict)
     priority_class: str = ""
     annotations: Mapping[str, str] = msgspec.field(default_factory=dict)
@@ -189,10 +202,16 @@ def temporary_pod(movement: JSONObject, plan: PodPlan) -> JSONObject:
     if plan.super_privileged:
         spec["securityContext"] = {"seLinuxOptions": {"type": "spc_t"}}
     metadata = _temporary(movement)
-    metadata["labels"] = {**plan.labels, **metadata["labels"]}
+    metadata["labels"] = {**plan.labels, **metadata["labels"], **_pod_labels(movement)}
     if plan.annotations:
         metadata["annotations"] = dict(plan.annotations)
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+
+
+def _pod_labels(movement: JSONObject) -> dict[str, str]:
+    """The labels by which Velero's pods of data movement are found."""
+    of_kind, group = _POD_LABELS[movement["kind"]]
+    return {of_kind: labels.label_value(movement["metadata"]["name"]), labels.EXPOSER_POD_GROUP: group}
 
 
 def _read_only(plan: PodPlan) -> JSONObject:
@@ -217,12 +236,22 @@ def _affinity(plan: PodPlan) -> JSONObject:
                 ),
             ]
         }
-    if any(term.values()):
-        affinity["nodeAffinity"] = {_REQUIRED: {"nodeSelectorTerms": [term]}}
+    if plan.not_on:
+        elsewhere = {"key": labels.HOSTNAME, "operator": "NotIn", "values": sorted(plan.not_on)}
+        term["matchExpressions"] = [*term.get("matchExpressions", ()), elsewhere]
+    terms = [both for each in plan.volume_terms or ({},) if any((both := _joined(term, each)).values())]
+    if terms:
+        affinity["nodeAffinity"] = {_REQUIRED: {"nodeSelectorTerms": terms}}
     if plan.near:
         agent = {"labelSelector": {"matchLabels": dict(plan.near)}, "topologyKey": labels.HOSTNAME}
         affinity["podAffinity"] = {_REQUIRED: [agent]}
     return affinity
+
+
+def _joined(term: JSONObject, other: JSONObject) -> JSONObject:
+    """The node selector term of the nodes that fit both."""
+    keys = [key for key in ("matchExpressions", "matchFields") if term.get(key) or other.get(key)]
+    return {key: [*term.get(key, ()), *listed(other, key)] for key in keys}
 
 
 def _temporary(movement: JSONObject) -> JSONObject:
@@ -244,6 +273,21 @@ def _owner(api_version: str, kind: str, name: str, uid: str) -> JSONObject:
 def phase(obj: JSONObject) -> str:
     """The phase of a DataUpload or DataDownload; an empty one counts as New."""
     return text(obj, "status", "phase") or TransferPhase.NEW
+
+
+def why_pod_ended(pod: JSONObject) -> str:
+    """Why a temporary pod does not hold its volume any more, or never will; empty if it does or may."""
+    phase_of_pod = text(pod, "status", "phase")
+    if phase_of_pod in _ENDED_PODS:
+        said = text(pod, "status", "message") or text(pod, "status", "reason") or "see its events"
+        state = "is in the phase Unknown" if phase_of_pod == "Unknown" else "ended"
+        return f"{state}: {said}"
+    for status in objects(pod, "status", "containerStatuses"):
+        waiting = mapping(status, "state", "waiting")
+        if waiting.get("reason") in _PERMANENT:
+            said = ": ".join(filter(None, (text(waiting, "reason"), text(waiting, "message"))))
+            return f"cannot start: {said}"
+    return ""
 
 
 def has_finalizer(obj: JSONObject) -> bool:

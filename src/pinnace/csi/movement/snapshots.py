@@ -90,7 +90,7 @@ class MovedSnapshots:
             "kind": self._kinds.contents.kind,
             "metadata": {
                 "name": _content_name(upload),
-                "labels": {_FOR: upload["metadata"]["uid"]},
+                "labels": {_FOR: upload["metadata"]["uid"], **csi.manager_label(original)},
                 "annotations": {
                     key: value
                     for key, value in mapping(original, "metadata", "annotations").items()

@@ -3,12 +3,13 @@
 (docs/spec: BEY 6.7)
 """
 
+from collections.abc import Sequence
 from typing import Final
 
 import msgspec
 
 from pinnace.api import ALPHA_API_VERSION, API_VERSION, labels
-from pinnace.api.objects import JSONObject, mapping, text
+from pinnace.api.objects import JSONObject, mapping, objects, text
 from pinnace.api.velero.backup import Backup
 from pinnace.api.velero.data_movement import BUILT_IN_MOVERS
 from pinnace.csi import snapshots as csi
@@ -29,7 +30,40 @@ VOLUME_MODE: Final = "pinnace.io/volume-mode"
 """Annotation of a DataUpload of a claim in Block mode: that mode."""
 VOLUME_SIZE: Final = "pinnace.io/volume-size"
 """Annotation of a DataUpload: the size of the claim's volume; drivers need not report that of a snapshot."""
+SOURCE: Final = "pinnace.io/source-volume"
+"""Annotation of a DataUpload: name and node affinity of the volume, as JSON; the volume may be deleted since.
+"""
 NO_SUCH: Final = "its DataUpload was deleted before the data was moved"
+
+
+class SourceVolume(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """The volume that was snapshotted.
+
+    Attributes:
+        node_terms: of the required node affinity; a node must fit one of them. Empty if any node does.
+    """
+
+    name: str = ""
+    node_terms: Sequence[JSONObject] = ()
+
+    @classmethod
+    def of(cls, volume: JSONObject) -> "SourceVolume":
+        """The properties of a PersistentVolume."""
+        terms = objects(volume, "spec", "nodeAffinity", "required", "nodeSelectorTerms")
+        return cls(name=text(volume, "metadata", "name"), node_terms=terms)
+
+    @classmethod
+    def noted_on(cls, upload: JSONObject) -> "SourceVolume":
+        """The volume of a DataUpload; an empty one for those of earlier versions."""
+        noted = text(upload, "metadata", "annotations", SOURCE)
+        try:
+            return msgspec.json.decode(noted, type=cls) if noted else cls()
+        except (msgspec.DecodeError, msgspec.ValidationError):
+            return cls()
+
+    def encoded(self) -> str:
+        """As it is noted on a DataUpload."""
+        return msgspec.json.encode(self).decode()
 
 
 class FollowUploads(msgspec.Struct, frozen=True):
@@ -112,7 +146,8 @@ class MoveClaim:
             csi.forget_snapshot(item)
             return BackupItemOutput(item=item)
         found, content = await self._taken.wait_and_keep(snapshot)
-        body = new_upload(backup, item, found, content)
+        volume = self._taken.volume_of(found["metadata"]["namespace"], found["metadata"]["name"])
+        body = new_upload(backup, item, found, content, volume)
         try:
             made = await create_generated(self._client, DATA_UPLOADS, body, self._following.namespace)
         except KubeError:
@@ -145,8 +180,10 @@ def operation_id(backup_uid: str, claim_uid: str) -> str:
     return f"du-{backup_uid}.{claim_uid}"
 
 
-def new_upload(backup: Backup, claim: JSONObject, snapshot: JSONObject, content: JSONObject) -> JSONObject:
-    """The DataUpload of a snapshot: pure; its name is generated."""
+def new_upload(
+    backup: Backup, claim: JSONObject, snapshot: JSONObject, content: JSONObject, volume: JSONObject
+) -> JSONObject:
+    """The DataUpload of a snapshot of a volume: pure; its name is generated."""
     owner, source = backup.metadata, claim["metadata"]
     timeout = backup.spec.csi_snapshot_timeout
     config = backup.spec.uploader_config
@@ -167,6 +204,7 @@ def new_upload(backup: Backup, claim: JSONObject, snapshot: JSONObject, content:
                 CONTENT: content["metadata"]["name"],
                 **({VOLUME_MODE: BLOCK} if text(claim, "spec", "volumeMode") == BLOCK else {}),
                 **({VOLUME_SIZE: size} if (size := csi.size_of_claim(claim)) else {}),
+                SOURCE: SourceVolume.of(volume).encoded(),
             },
             # From the start: the snapshot exists already, and must not outlive the object.
             **({"finalizers": [FINALIZER]} if backup.spec.datamover in BUILT_IN_MOVERS else {}),

@@ -14,6 +14,7 @@ from pinnace.api.objects import JSONObject, same_json
 from pinnace.api.restore_outcomes import Outcome
 from pinnace.api.velero.restore import Restore
 from pinnace.archive.errors import ArchiveError, MissingItem
+from pinnace.csi.snapshots import SNAPSHOTS
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.resources import DATA_UPLOADS, APIResource
 from pinnace.plugins.builtin.priority_classes import OFTEN_MISSING
@@ -243,6 +244,8 @@ class ItemRestorer:
             if self._is_withheld(ref, volume, raw, results):
                 return
             item = volume
+        if ref.group_resource == SNAPSHOTS:
+            self._volume_data.prepare_snapshot(item)
         reset_metadata(item)
         exists = partial(self._applier.existing.exists, ref, resource)
         if ref.group_resource == "persistentvolumeclaims":

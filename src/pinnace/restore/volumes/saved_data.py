@@ -23,8 +23,16 @@ from pinnace.api.volume_info import BackupMethod, VolumeInfo, moved_claims
 from pinnace.archive.errors import ArchiveError
 from pinnace.archive.reader import ArchiveIndex
 from pinnace.csi.movement.objects import MovedVolume
-from pinnace.csi.movement.stored import NotMoved, moved_volumes
-from pinnace.csi.snapshots import SNAPSHOTS, forget_snapshot, snapshot_of_claim, source_snapshot
+from pinnace.csi.movement.stored import NotMoved, ReadItem, moved_volumes
+from pinnace.csi.restore import note_manager
+from pinnace.csi.snapshots import (
+    CONTENTS,
+    SNAPSHOTS,
+    bound_content,
+    forget_snapshot,
+    snapshot_of_claim,
+    source_snapshot,
+)
 from pinnace.restore.metadata import clear_binding_info
 from pinnace.restore.results import Results
 from pinnace.restore.selection.reading import ItemRef
@@ -263,8 +271,8 @@ class VolumeDataKeeper(msgspec.Struct):
     """The result of `snapshotted_claims`."""
     has_records: bool = False
     """Whether the backup has a record of each volume whose data it has."""
-    brings_snapshot: Callable[[str, str], bool] = lambda _namespace, _name: True
-    """Whether a VolumeSnapshot of the backup is restored, by its namespace and name."""
+    read: ReadItem = lambda _resource, _namespace, _name: None
+    """Reads an item of the backup."""
     is_tuned: bool = False
     """Whether the restore has settings for the uploader, of which restic has none."""
     _handled: set[Claim] = msgspec.field(default_factory=set)
@@ -290,7 +298,7 @@ class VolumeDataKeeper(msgspec.Struct):
             moved,
             snapshotted,
             has_records=bool(saved.infos),
-            brings_snapshot=partial(_brings_snapshot, archive, restore.spec.backup_name),
+            read=partial(_read, archive),
             is_tuned=is_tuned,
         )
 
@@ -298,6 +306,11 @@ class VolumeDataKeeper(msgspec.Struct):
     def claims_with_new_volumes(self) -> frozenset[Claim]:
         """The claims that must not be bound to their old volumes."""
         return self.snapshotted.union(self.lost)
+
+    def prepare_snapshot(self, snapshot: JSONObject) -> None:
+        """Note on a VolumeSnapshot, in place, what is known of its content; while it has its status."""
+        if self.can.csi:
+            note_manager(snapshot, self.read(CONTENTS, "", bound_content(snapshot)))
 
     async def prepare_claim(self, ref: ItemRef, claim: JSONObject, exists: Exists, results: Results) -> None:
         """Change a claim whose data is lost, in place, so that it stays unbound and no pod uses it."""
@@ -374,7 +387,12 @@ class VolumeDataKeeper(msgspec.Struct):
     def _is_made_of_nothing(self, key: Claim, claim: JSONObject) -> bool:
         """Whether a claim is made of a VolumeSnapshot that does not come back, and so could not be made."""
         source = source_snapshot(claim)
-        return bool(source) and not self.brings_snapshot(key[0], source)
+        if not source:
+            return False
+        found = self.read(SNAPSHOTS, key[0], source)
+        maker = mapping(found, "metadata", "labels").get(labels.BACKUP_NAME)
+        is_left_by_a_restore = maker not in (None, labels.label_value(self.restore.spec.backup_name))
+        return found is None or is_left_by_a_restore
 
     async def admits_pod(self, ref: ItemRef, pod: JSONObject, exists: Exists, results: Results) -> bool:
         """Whether a pod is created; one that would start without the data of a volume is left out."""
@@ -498,12 +516,3 @@ def _forget_volume(claim: JSONObject) -> None:
     for key in ("volumeName", *_SOURCES):
         claim["spec"].pop(key, None)
     forget_snapshot(claim)
-
-
-def _brings_snapshot(archive: ArchiveIndex, backup: str, namespace: str, name: str) -> bool:
-    """Whether a backup has a VolumeSnapshot that is its own or a user's, not left by an earlier restore."""
-    found = _read(archive, SNAPSHOTS, namespace, name)
-    if found is None:
-        return False
-    maker = mapping(found, "metadata", "labels").get(labels.BACKUP_NAME)
-    return maker in (None, labels.label_value(backup))

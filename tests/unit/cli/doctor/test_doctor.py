@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 
 from pinnace.api.definitions.crds import crd_manifests
-from pinnace.api.objects import dump_json
+from pinnace.api.objects import JSONObject, dump_json
 from pinnace.api.values.times import format_time, utcnow
+from pinnace.cli.doctor import definitions
+from pinnace.cli.doctor.findings import Level
 from pinnace.cli.main import run
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import ConfigError, Forbidden, NotFound
@@ -315,3 +317,50 @@ def test_without_a_server_a_user_whose_rights_cannot_be_asked_for_has_a_problem(
 
     assert code == 1
     assert found["access"][0]["message"] == "nothing was checked about the cluster: eve may not"
+
+
+def definition_of_locations(*, apart: bool) -> list[JSONObject]:
+    found = next(crd for crd in crd_manifests() if crd["spec"]["names"]["kind"] == "BackupStorageLocation")
+    if not apart:  # as Velero 1.18 has it
+        for version in found["spec"]["versions"]:
+            version.pop("subresources")
+    return [found]
+
+
+@pytest.mark.found("V33")
+@pytest.mark.parametrize(
+    ("image", "apart", "is_told"),
+    [
+        ("velero/velero:v1.18.1", True, True),
+        ("registry:5000/mirror/velero@sha256:0", True, True),
+        ("velero/velero:v1.18.1", False, False),
+        ("ghcr.io/pinnace/pinnace:1", True, False),
+        ("", True, False),
+    ],
+    ids=["velero", "mirrored", "with its own definitions", "pinnace", "no server"],
+)
+def test_a_velero_server_that_cannot_write_the_status_of_its_locations_is_told_apart(
+    image: str, apart: bool, is_told: bool
+) -> None:
+    findings = definitions.judge_for_velero(definition_of_locations(apart=apart), image)
+
+    assert [finding.level for finding in findings] == ([Level.PROBLEM] if is_told else [])
+    assert all("velero install --crds-only" in finding.remedy for finding in findings)
+
+
+@pytest.mark.found("V33")
+def test_the_doctor_looks_at_the_image_of_the_server(
+    cluster: ReviewingCluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for crd in crd_manifests():
+        cluster.add(CUSTOM_RESOURCE_DEFINITIONS, crd["metadata"]["name"], spec=crd["spec"])
+    containers = [{"name": "velero", "image": "velero/velero:v1.18.1"}]
+    spec = {"template": {"spec": {"containers": containers}}}
+    cluster.add(DEPLOYMENTS, "velero", spec=spec, status={"readyReplicas": 1})
+
+    code, found = report(capsys)
+
+    assert code == 1
+    assert any(
+        "the server is Velero (velero/velero:v1.18.1)" in each["message"] for each in found["definitions"]
+    )

@@ -7,17 +7,17 @@ from typing import Any, cast
 import pytest
 
 from pinnace.api import labels
-from pinnace.api.objects import JSONObject, text
+from pinnace.api.objects import JSONObject, mapping, text
 from pinnace.api.values.quantities import size_quantity
 from pinnace.api.values.times import format_time
-from pinnace.controllers.data_movement import POD_GONE, SETTLE_SECONDS, Downloads, MovementReconciler, Uploads
+from pinnace.controllers.data_movement import SETTLE_SECONDS, Downloads, MovementReconciler, Uploads
 from pinnace.controllers.shared.scope import Scope
-from pinnace.csi.movement.exposing import Exposer
-from pinnace.csi.movement.objects import FINALIZER, TIMEOUT_SECONDS
+from pinnace.csi.movement.exposing import POD_GONE, Exposer
+from pinnace.csi.movement.objects import FINALIZER, TIMEOUT_SECONDS, why_pod_ended
 from pinnace.csi.movement.preparing import PrepareQueue
 from pinnace.csi.movement.rebinding import FILLED_BY, FORMER_POLICY
 from pinnace.csi.movement.snapshots import MovedSnapshots
-from pinnace.csi.movement.uploads import CONTENT, VOLUME_MODE, VOLUME_SIZE
+from pinnace.csi.movement.uploads import CONTENT, SOURCE, VOLUME_MODE, VOLUME_SIZE, SourceVolume
 from pinnace.kube.errors import Forbidden
 from pinnace.kube.resources import (
     CONFIGMAPS,
@@ -29,6 +29,7 @@ from pinnace.kube.resources import (
     PERSISTENT_VOLUMES,
     PODS,
     STORAGE_CLASSES,
+    VOLUME_ATTACHMENTS,
 )
 from pinnace.runtime.keys import Key
 from pinnace.volumes.repositories import Repositories
@@ -656,11 +657,14 @@ CONFIG = {
 }
 
 
-def configure(stage: Stage, argument: str = "--node-agent-configmap=settings") -> None:
+def configure(
+    stage: Stage, argument: str = "--node-agent-configmap=settings", config: JSONObject | None = None
+) -> None:
     stage.agent_arguments = argument.split()
     stage.add_agents()
-    body = {"metadata": {"name": "settings"}, "data": {"any.json": json.dumps(CONFIG)}}
+    body = {"metadata": {"name": "settings"}, "data": {"any.json": json.dumps(config or CONFIG)}}
     stage.api.add_new(CONFIGMAPS, OURS, body)
+    stage.api.add_new(STORAGE_CLASSES, "", {"metadata": {"name": "shallow"}})
 
 
 @pytest.mark.parametrize("argument", ["--node-agent-configmap=settings", "--node-agent-configmap settings"])
@@ -683,10 +687,228 @@ async def test_the_settings_of_node_agents_shape_claim_and_pod_of_a_backup(
     assert spec["containers"][0]["volumeMounts"][0]["readOnly"] is True
     assert spec["priorityClassName"] == "low"
     assert pod["metadata"]["annotations"] == {"c": "d"}
-    assert pod["metadata"]["labels"] == {"team": "storage", labels.EXCLUDE_FROM_BACKUP: "true"}
+    assert pod["metadata"]["labels"] == {
+        "team": "storage",
+        labels.EXCLUDE_FROM_BACKUP: "true",
+        "velero.io/data-upload": "d",
+        "velero.io/exposer-pod-group": "snapshot-exposer",
+    }
     terms = spec["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
     expression = {"key": "pool", "operator": "In", "values": ["spare"]}
     assert terms == {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}
+
+
+async def pod_of_upload(stage: Stage, volume: JSONObject | None = None) -> JSONObject:
+    """The pod that is made for an upload of a volume."""
+    stage.add_upload()
+    obj = stage.obj
+    if volume is not None:
+        obj["metadata"]["annotations"][SOURCE] = SourceVolume.of(volume).encoded()
+    stage.api.store(DATA_UPLOADS, OURS, obj)
+    await stage.until("Prepared")
+    pod = stage.api.peek(PODS, OURS, "d")
+    assert pod is not None
+    return pod
+
+
+def node_terms(pod: JSONObject) -> list[JSONObject]:
+    affinity = mapping(pod, "spec", "affinity", "nodeAffinity")
+    required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or {}
+    return list(required.get("nodeSelectorTerms") or [])
+
+
+@pytest.mark.found("E-F5")
+async def test_the_class_of_the_claim_that_the_pod_mounts_decides_where_it_runs(stage: Stage) -> None:
+    affinity = [
+        {"nodeSelector": {"matchLabels": {"pool": "of-fast"}}, "storageClass": "fast"},
+        {"nodeSelector": {"matchLabels": {"pool": "of-shallow"}}, "storageClass": "shallow"},
+    ]
+    config = {"loadAffinity": affinity, "backupPVC": {"fast": {"storageClass": "shallow"}}}
+    configure(stage, config=config)
+
+    pod = await pod_of_upload(stage)
+
+    assert node_terms(pod) == [
+        {"matchExpressions": [{"key": "pool", "operator": "In", "values": ["of-shallow"]}]}
+    ]
+
+
+@pytest.mark.found("E-F6")
+async def test_the_pod_of_a_download_is_found_as_that_of_velero(stage: Stage) -> None:
+    stage.add_download()
+    await stage.until("Prepared")
+
+    pod = stage.api.peek(PODS, OURS, "d")
+
+    assert pod is not None
+    assert pod["metadata"]["labels"] == {
+        labels.EXCLUDE_FROM_BACKUP: "true",
+        "velero.io/data-download": "d",
+        "velero.io/exposer-pod-group": "generic-restore-exposer",
+    }
+
+
+def on_nodes(*names: str) -> JSONObject:
+    return {"matchExpressions": [{"key": "topology.disk/node", "operator": "In", "values": [*names]}]}
+
+
+SOURCE_VOLUME = {
+    "metadata": {"name": "pv-1"},
+    "spec": {"nodeAffinity": {"required": {"nodeSelectorTerms": [on_nodes("a"), on_nodes("b")]}}},
+}
+
+
+@pytest.mark.found("S7")
+@pytest.mark.parametrize(
+    ("mode", "volume", "spare", "terms"),
+    [
+        ("WaitForFirstConsumer", SOURCE_VOLUME, False, [on_nodes("a"), on_nodes("b")]),
+        (
+            "WaitForFirstConsumer",
+            SOURCE_VOLUME,
+            True,
+            [
+                {"matchExpressions": [{"key": "pool", "operator": "In", "values": ["spare"]}, *each]}
+                for each in (on_nodes("a")["matchExpressions"], on_nodes("b")["matchExpressions"])
+            ],
+        ),
+        ("WaitForFirstConsumer", {"metadata": {"name": "pv-1"}, "spec": {}}, False, []),
+        ("WaitForFirstConsumer", None, False, []),
+        ("Immediate", SOURCE_VOLUME, False, []),
+    ],
+    ids=["affinity", "affinity and settings", "no affinity", "of an earlier version", "made anywhere"],
+)
+async def test_a_volume_that_is_made_where_its_pod_is_put_is_made_where_its_source_is(
+    stage: Stage, mode: str, volume: JSONObject | None, spare: bool, terms: list[JSONObject]
+) -> None:
+    stage.class_of["volumeBindingMode"] = mode
+    stage.api.store(STORAGE_CLASSES, "", stage.class_of)
+    if spare:
+        configure(stage, config={"loadAffinity": CONFIG["loadAffinity"]})
+
+    pod = await pod_of_upload(stage, volume)
+
+    assert node_terms(pod) == terms
+
+
+FAST_CLONE = {"csi.vsphere.volume/fast-provisioning": "true"}
+
+
+@pytest.mark.found("S8")
+@pytest.mark.parametrize("may_look", [True, False])
+async def test_the_clone_of_a_volume_that_its_source_keeps_from_a_node_goes_elsewhere(
+    stage: Stage, may_look: bool
+) -> None:
+    configure(stage, config={"backupPVC": {"fast": {"annotations": {**FAST_CLONE, "a": "b"}}}})
+    for node, volume in (("node-2", "pv-1"), ("node-1", "pv-1"), ("node-3", "another")):
+        spec = {"nodeName": node, "source": {"persistentVolumeName": volume}}
+        stage.api.add_new(VOLUME_ATTACHMENTS, "", {"metadata": {"name": f"of-{node}"}, "spec": spec})
+
+    def refuse(verb: str, resource: str, _name: str) -> None:
+        if (verb, resource) == ("list", "volumeattachments"):
+            raise Forbidden(403, message="no")
+
+    if not may_look:
+        stage.api.before = refuse
+
+    pod = await pod_of_upload(stage, SOURCE_VOLUME)
+
+    claim = stage.api.peek(PERSISTENT_VOLUME_CLAIMS, OURS, "d")
+    assert claim is not None
+    if may_look:
+        elsewhere = {"key": "kubernetes.io/hostname", "operator": "NotIn", "values": ["node-1", "node-2"]}
+        assert node_terms(pod) == [{"matchExpressions": [elsewhere]}]
+        assert claim["metadata"]["annotations"] == {**FAST_CLONE, "a": "b"}
+    else:
+        assert node_terms(pod) == []
+        assert claim["metadata"]["annotations"] == {"a": "b"}
+
+
+@pytest.mark.found("S10")
+@pytest.mark.parametrize(
+    ("status", "told"),
+    [
+        ({"phase": "Unknown", "reason": "NodeLost"}, "is in the phase Unknown: NodeLost"),
+        ({"phase": "Failed", "message": "evicted"}, "ended: evicted"),
+        *(
+            (
+                {"containerStatuses": [{"state": {"waiting": {"reason": reason, "message": "why"}}}]},
+                f"cannot start: {reason}: why",
+            )
+            for reason in (
+                "ImagePullBackOff",
+                "ErrImageNeverPull",
+                "InvalidImageName",
+                "CreateContainerConfigError",
+            )
+        ),
+    ],
+)
+@pytest.mark.parametrize("begun", [False, True])
+async def test_a_pod_that_cannot_hold_its_volume_ends_the_transfer_at_once_with_its_reason(
+    stage: Stage, status: JSONObject, told: str, begun: bool
+) -> None:
+    stage.add_upload()
+    if begun:
+        await stage.until("Prepared")
+        stage.change(phase="InProgress")
+    else:
+        while stage.api.peek(PODS, OURS, "d") is None:
+            await stage.step()
+    pod = stage.api.peek(PODS, OURS, "d")
+    assert pod is not None
+    pod["status"] = {"phase": "Pending", **status}
+    stage.api.store(PODS, OURS, pod)
+    if not begun:  # not yet seen
+        obj = stage.obj
+        obj["status"].pop("node", None)
+        obj["status"]["phase"] = "Accepted"
+        stage.api.store(DATA_UPLOADS, OURS, obj)
+
+    await stage.until_over()
+
+    assert stage.phase == "Failed"
+    expected = f"the pod velero/d, which is to mount the volume, {told}"
+    assert stage.obj["status"]["message"] == expected
+    assert stage.temporary() == []
+
+
+@pytest.mark.found("S10")
+@pytest.mark.parametrize("reason", ["ContainerCreating", "ErrImagePull"])
+def test_a_pod_that_may_start_yet_is_waited_for(reason: str) -> None:
+    status = {"phase": "Pending", "containerStatuses": [{"state": {"waiting": {"reason": reason}}}]}
+    assert why_pod_ended({"status": status}) == ""
+
+
+@pytest.mark.found("V21")
+async def test_a_snapshot_whose_storage_class_is_gone_is_not_waited_for(stage: Stage) -> None:
+    stage.api.remove(STORAGE_CLASSES, "", "fast")
+    stage.add_upload()
+
+    await stage.until_over()
+
+    assert stage.phase == "Failed"
+    assert stage.obj["status"]["message"].startswith(
+        "the storage class fast, of which a volume is to be made"
+    )
+
+
+@pytest.mark.found("S6")
+async def test_the_content_of_a_moved_snapshot_is_left_to_the_sidecar_of_its_node(stage: Stage) -> None:
+    stage.add_upload()
+    content = stage.api.peek(KINDS.contents, "", "content")
+    assert content is not None
+    content["metadata"]["labels"] = {"snapshot.storage.kubernetes.io/managed-by": "worker", "other": "x"}
+    stage.api.store(KINDS.contents, "", content)
+    await stage.until("Prepared")
+
+    made = [each for each in stage.api.of(KINDS.contents) if each["metadata"]["name"] != "content"]
+
+    (second,) = made
+    assert second["metadata"]["labels"] == {
+        "pinnace.io/data-upload": stage.obj["metadata"]["uid"],
+        "snapshot.storage.kubernetes.io/managed-by": "worker",
+    }
 
 
 async def test_a_restore_is_not_shaped_by_the_settings_of_backups_and_need_not_wait_for_a_pod(

@@ -1,0 +1,109 @@
+"""Adds to the stored log of a backup or restore what became of its item operations.
+
+A log is stored when its run ends, and operations such as the moving of data end later. A gzip file may have
+several members, so the lines that are added are one more.
+"""
+
+import logging
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+from pinnace.aio.blocking import in_thread
+from pinnace.aio.temporary import temporary_folder
+from pinnace.api.velero.backup import Backup
+from pinnace.api.velero.download_request import DownloadTargetKind
+from pinnace.api.velero.restore import Restore
+from pinnace.archive.runlog import RunLog
+from pinnace.context import RunContext
+from pinnace.operations.finalizing_restores import OperationsChanged, verified_operations
+from pinnace.plugins.item_operations import ItemOperation
+from pinnace.storage.errors import ObjectNotFound, StorageError
+from pinnace.storage.interface import save_stream
+
+_logger = logging.getLogger(__name__)
+
+
+async def continued_log(
+    context: RunContext, about: Backup | Restore, operations: Sequence[ItemOperation], folder: Path
+) -> Path | None:
+    """The log with a line for each operation, as a file in the folder; None if there is nothing to add.
+
+    A finalization that is repeated adds the lines again. A log that cannot be read is left as it is.
+
+    Raises:
+        OSError: the folder cannot be written.
+    """
+    if not operations:
+        return None
+    name, kind = about.metadata.name, _kind_of(about)
+    path, added = folder / "log.gz", folder / "outcomes.gz"
+    try:
+        async with context.store.read_bytes(kind, name) as stream:
+            await save_stream(stream, path)
+    except ObjectNotFound:
+        path.touch(mode=0o600)
+    except StorageError as error:
+        _logger.warning("The log of %s does not get the outcomes of its operations: %s", name, error)
+        return None
+    await in_thread(_write, context, about, operations, added)
+    await in_thread(_append, path, added)
+    return path
+
+
+async def log_outcomes(context: RunContext, restore: Restore) -> None:
+    """Add the outcomes of a restore's operations to its log.
+
+    A location that cannot be read or written any more does not keep a restore from ending.
+    """
+    name, store = restore.metadata.name, context.store
+    try:
+        operations = verified_operations(restore, await store.read_restore_item_operations(name))
+        with temporary_folder(context.workdir, "finalize-") as directory:
+            log = await continued_log(context, restore, operations, directory)
+            if log is not None:
+                await store.put_restore_log(name, log)
+    except (OSError, StorageError, OperationsChanged) as error:
+        _logger.warning("The log of restore %s does not get the outcomes of its operations: %s", name, error)
+
+
+def _kind_of(about: Backup | Restore) -> str:
+    return DownloadTargetKind.BACKUP_LOG if isinstance(about, Backup) else DownloadTargetKind.RESTORE_LOG
+
+
+def _write(
+    context: RunContext, about: Backup | Restore, operations: Sequence[ItemOperation], path: Path
+) -> None:
+    metadata, options = about.metadata, context.log
+    noun = "backup" if isinstance(about, Backup) else "restore"
+    fields = {noun: f"{metadata.namespace}/{metadata.name}"}
+    with RunLog(
+        path, fields=fields, level=options.level, fmt=options.fmt, echo=options.echo, clock=context.clock
+    ) as log:
+        if options.hide is not None:
+            log.hide_in_file(options.hide)
+        for operation in operations:
+            _write_outcome(log, operation)
+
+
+def _write_outcome(log: RunLog, operation: ItemOperation) -> None:
+    item = operation.item
+    log = log.child(
+        operation=operation.operation_id,
+        resource=item.group_resource,
+        namespace=item.namespace,
+        name=item.name,
+    )
+    if operation.post_items:
+        made = (f"{each.group_resource} {each.namespace}/{each.name}" for each in operation.post_items)
+        log = log.child(followedBy=", ".join(made))
+    if operation.error:
+        log.error(f"Item operation {operation.phase}", error=operation.error)
+    else:
+        done, units = operation.progress.done, operation.progress.units
+        log.info(f"Item operation {operation.phase}", progress=f"{done} {units}".strip())
+
+
+def _append(path: Path, added: Path) -> None:
+    with path.open("ab") as target, added.open("rb") as source:
+        shutil.copyfileobj(source, target)
