@@ -20,4 +20,4 @@ async def unless_stopped(stop: asyncio.Event, work: Coroutine[Any, Any, T]) -> T
         for task in (working, stopped):
             task.cancel()
         await asyncio.wait((working, stopped))
-    return None if working.cancelled() else working.result()
+    return None if working.cancelled() and stop.is_set() else working.result()

@@ -5,7 +5,6 @@ upload no item is: then this writes every few seconds what has changed.
 """
 
 import asyncio
-import contextlib
 import math
 from types import TracebackType
 from typing import Final, Self
@@ -104,8 +103,7 @@ class RunProgress:
             # A request in flight must not arrive after the final state.
             await self._writing.acquire()
         self._ticker.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await asyncio.gather(self._ticker, return_exceptions=True)
+        await asyncio.gather(self._ticker, return_exceptions=True)
 
     async def _tick(self) -> None:
         while self._is_kept:

@@ -3,6 +3,7 @@
     KubeError
     ├── ConfigError            kubeconfig, in-cluster files, sign-in set-up: names the file and the field
     ├── UnknownResource        discovery knows no such resource
+    ├── ClientDefect           a defect of this package, not of the object that was sent
     ├── ConnectionFailed       no answer of the API server: unreachable, TLS refused, cut in mid-answer
     │   ├── InvalidResponse    an answer that is not the API server's, or not to this request
     │   ├── NotSent            never connected: the server cannot have acted
@@ -45,6 +46,10 @@ class ConfigError(KubeError):
 
 class UnknownResource(KubeError):
     """The server has no such resource, or has it without the verbs a backup needs."""
+
+
+class ClientDefect(KubeError):
+    """A request failed by a defect of this package: callers must not blame the object that they sent."""
 
 
 class ConnectionFailed(KubeError):

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 
+from pinnace.aio.cancelling import is_cancelled, pass_cancellation
 from pinnace.aio.clock import Clock, LoopClock, Sleeper
 from pinnace.api.objects import JSONObject
 from pinnace.runtime.errors import QueueShutDown
@@ -197,6 +198,7 @@ class Controller:
         result = DONE
         with _Attempt("Error in reconcile, will be tried again") as attempt:
             result = await reconcile(key)
+        pass_cancellation()
         if attempt.failed:
             self._queue.add_rate_limited(key)
             return
@@ -208,6 +210,7 @@ class Controller:
         while not self._sleeper.stopped:
             with _Attempt("Error in resync, will be tried again"):
                 await resync.function()
+            pass_cancellation()
             await self._sleeper.sleep(resync.period_seconds)
 
 
@@ -216,8 +219,9 @@ class _Attempt:
 
     This is the one place that stops any exception, whatever it is: a controller serves many objects for
     months, and one strange object must not keep the others from being served. Cancellation of this task
-    passes. One that comes out without this task being cancelled (a cancelled task that was awaited) is an
-    error like others; let through, it would end the worker without a log line.
+    passes, also one that was turned into another error. One that comes out without this task being cancelled
+    (a cancelled task that was awaited) is an error like others; let through, it would end the worker without
+    a log line.
     """
 
     def __init__(self, message: str) -> None:
@@ -233,8 +237,7 @@ class _Attempt:
         if error is None:
             return False
         if isinstance(error, asyncio.CancelledError):
-            task = asyncio.current_task()
-            if task is None or task.cancelling():
+            if asyncio.current_task() is None or is_cancelled():
                 return False
         elif not isinstance(error, Exception):
             return False

@@ -13,6 +13,7 @@ from pinnace.kube.errors import (
     AlreadyExists,
     APIStatusError,
     BadRequest,
+    ClientDefect,
     Conflict,
     ConnectionFailed,
     DeadlineExceeded,
@@ -399,3 +400,16 @@ def test_velero_kinds() -> None:
     assert velero("deletebackuprequests").path("velero", "x") == (
         "/apis/velero.io/v1/namespaces/velero/deletebackuprequests/x"
     )
+
+
+@pytest.mark.found("K-F4", "L3")
+async def test_a_defect_of_the_client_is_not_taken_for_odd_content(
+    server: ScriptedServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def broken(*_: object) -> bytes:
+        raise ValueError("<Future cancelled> is not in deque")
+
+    async with connected(server) as client:
+        monkeypatch.setattr(client._transport, "fetch", broken)
+        with pytest.raises(ClientDefect, match="POST .*configmaps failed by a defect"):
+            await client.create(CONFIGMAPS, BODY, "demo")

@@ -282,3 +282,21 @@ async def test_keys_added_to_a_queue_that_was_given_are_looked_at(fake_clock: Fa
         queue.add(KEY)
         await settle()
         assert len(reconcile.times) == 1
+
+
+@pytest.mark.found("K-F4", "L3")
+async def test_a_cancellation_that_became_another_error_ends_the_worker(fake_clock: FakeClock) -> None:
+    async def reconcile(key: Key) -> Result:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            raise ValueError("<Future cancelled> is not in deque") from None
+        return DONE
+
+    controller = Controller("test", reconcile, clock=fake_clock)
+    async with running(controller) as task:
+        controller.enqueue(KEY)
+        await settle()
+        task.cancel()
+        await settle()
+        assert task.cancelled()

@@ -19,6 +19,7 @@ from typing import Final, Generic, Protocol, TypeVar
 
 import msgspec
 
+from pinnace.aio.cancelling import is_cancelled
 from pinnace.api.codec import DecodeError, decode
 from pinnace.api.definitions.spec_fields import check_spec
 from pinnace.api.labels import WAITS_FOR
@@ -293,6 +294,9 @@ class RunReconciler(Generic[RunT]):
             await self._settler.settle_interrupted(self._resource, run)
             raise
         except Exception as error:  # noqa: BLE001 - a defect must end this run, not leave it InProgress
+            if is_cancelled():  # a cancellation that was turned into another error on its way
+                await self._settler.settle_interrupted(self._resource, run)
+                raise asyncio.CancelledError from error
             log.error(f"{self._resource.kind} ended by a defect", error=error)
             reason = f"unexpected {type(error).__name__}, see the server's log"
             finished = failed(run, reason, self._scope)

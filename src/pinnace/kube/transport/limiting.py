@@ -7,7 +7,6 @@ the rate of requests.
 
 import asyncio
 import time
-from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
@@ -36,7 +35,10 @@ class InFlightLimit:
         self.in_flight = 0
         self._limit = min(INITIAL_LIMIT, float(self.maximum))
         self._monotonic = monotonic
-        self._waiters: deque[asyncio.Future[None]] = deque()
+        # asyncio's own, so that a cancellation in the same turn of the loop as a release stays a cancellation.
+        self._slots = asyncio.Semaphore(self.limit)
+        self._surplus = 0
+        """The slots that are too many since the limit was lowered; they go as soon as they are free."""
         self._probing = True
         self._decreased_at = float("-inf")
         self._baseline_seconds: float | None = None
@@ -51,10 +53,12 @@ class InFlightLimit:
     async def slot(self) -> AsyncIterator[float]:
         """Wait for a slot and hold it for one request; yields the time at which it was free."""
         await self._acquire()
+        self.in_flight += 1
         try:
             yield self._monotonic()
         finally:
-            self._release()
+            self.in_flight -= 1
+            self._give_back()
 
     def answered(self, started: float, *, comparable: bool) -> None:
         """Adapt the limit to an answer.
@@ -66,11 +70,10 @@ class InFlightLimit:
         """
         if comparable and self._is_slow(self._monotonic() - started):
             self._decrease(SLOW_FACTOR, started)
-        elif self.in_flight >= self.limit:
+        elif self._slots.locked():
             # Only when requests wait because of the limit; otherwise it would grow without being tested.
             step = 1.0 if self._probing else 1.0 / self._limit
-            self._limit = min(float(self.maximum), self._limit + step)
-            self._wake()
+            self._change(min(float(self.maximum), self._limit + step))
 
     def throttled(self, started: float) -> None:
         """Lower the limit after a 429 to a request sent at `started` (as yielded by `slot`)."""
@@ -82,7 +85,7 @@ class InFlightLimit:
         if started < self._decreased_at:
             return
         self._decreased_at = self._monotonic()
-        self._limit = max(MINIMUM_LIMIT, self._limit * factor)
+        self._change(max(MINIMUM_LIMIT, self._limit * factor))
         self._smoothed_seconds = None
 
     def _is_slow(self, latency_seconds: float) -> bool:
@@ -94,32 +97,23 @@ class InFlightLimit:
         self._smoothed_seconds = smoothed
         return smoothed > SLOW_FLOOR_SECONDS and smoothed > SLOW_RATIO * self._baseline_seconds
 
+    def _change(self, limit: float) -> None:
+        before, self._limit = self.limit, limit
+        self._surplus += max(0, before - self.limit)
+        for _ in range(self.limit - before):
+            self._give_back()
+
     async def _acquire(self) -> None:
-        if not self._waiters and self.in_flight < self.limit:
-            self.in_flight += 1
-            return
-        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiters.append(waiter)
-        try:
-            await waiter
-        except asyncio.CancelledError:
-            if waiter.done() and not waiter.cancelled():
-                self._release()
-            else:
-                self._waiters.remove(waiter)
-            raise
+        await self._slots.acquire()
+        while self._surplus:  # the limit was lowered while this slot was free
+            self._surplus -= 1
+            await self._slots.acquire()
 
-    def _release(self) -> None:
-        self.in_flight -= 1
-        self._wake()
-
-    def _wake(self) -> None:
-        # A woken waiter already owns its slot, so that no newcomer can take it in between.
-        while self._waiters and self.in_flight < self.limit:
-            waiter = self._waiters.popleft()
-            if not waiter.done():
-                self.in_flight += 1
-                waiter.set_result(None)
+    def _give_back(self) -> None:
+        if self._surplus:
+            self._surplus -= 1
+        else:
+            self._slots.release()
 
 
 class RateCap:

@@ -27,6 +27,7 @@ from pinnace.kube.answers import Reading
 from pinnace.kube.errors import (
     SUSPECTS,
     APIStatusError,
+    ClientDefect,
     ConnectionFailed,
     Forbidden,
     InvalidResponse,
@@ -53,6 +54,8 @@ PROBE_SECONDS = 5.0
 RECOVERY_SECONDS = 15.0
 """How long after a failure a refusal may be due to a server that has not finished starting."""
 
+_DEFECTS = (LookupError, TypeError, ValueError, AttributeError)
+"""What the code below here raises only by a defect; engines take these for content that is odd."""
 _PASSING_FAULTS = frozenset({500, 502, 503, 504})
 _READY = Request(method="GET", path="/readyz", accept="*/*", timeout_seconds=PROBE_SECONDS)
 
@@ -190,6 +193,10 @@ class Sender:
                 if delay is None:
                     raise
                 attempts.is_open = attempts.is_open or is_open(error)
+            except _DEFECTS as error:
+                raise ClientDefect(
+                    f"{request.shown} failed by a defect of this program: {type(error).__name__}: {error}"
+                ) from error
             else:
                 self._is_known = True
                 return answer

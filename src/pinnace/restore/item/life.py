@@ -9,6 +9,7 @@ import msgspec
 import orjson
 from msgspec.structs import replace
 
+from pinnace.aio.cancelling import pass_cancellation
 from pinnace.api.nonadmin.exclusions import SNAPSHOT_KINDS
 from pinnace.api.objects import JSONObject, same_json
 from pinnace.api.restore_outcomes import Outcome
@@ -171,6 +172,7 @@ class ItemRestorer:
             self._failed(ref, kind, str(error))
             results.errors.add_velero(str(error))
         except _ODD_CONTENT as error:
+            pass_cancellation(error)
             # JSON that no API server would have stored: any failure on it is the item's fault.
             text = (
                 f"error restoring {ref.id}: its content is not that of a {ref.group_resource} object"

@@ -48,7 +48,8 @@ class NamespaceKeeper:
         self._terminating_timeout_seconds = target.terminating_timeout_seconds
         self._on_created = on_created
         self._may_create = may_create
-        self._answers: dict[str, asyncio.Future[NamespaceError | None]] = {}
+        self._answers: dict[str, NamespaceError | None] = {}
+        self._asking: dict[str, asyncio.Lock] = {}
 
     async def ensure(self, original: str, target: str) -> None:
         """Return once the target namespace exists and is not being deleted.
@@ -60,16 +61,12 @@ class NamespaceKeeper:
         Raises:
             NamespaceError: it is not available for the rest of this restore.
         """
-        answer = self._answers.get(target)
-        if answer is None:
-            answer = self._answers[target] = asyncio.get_running_loop().create_future()
-            try:
-                answer.set_result(await self._try(original, target))
-            finally:
-                if not answer.done():
-                    answer.cancel()
-        # Shielded: the cancellation of one item must not cancel the answer for the others.
-        failure = await asyncio.shield(answer)
+        if target not in self._answers:
+            # Whoever is cancelled or fails while asking leaves the question to the next that waits.
+            async with self._asking.setdefault(target, asyncio.Lock()):
+                if target not in self._answers:
+                    self._answers[target] = await self._try(original, target)
+        failure = self._answers[target]
         if failure is not None:
             raise NamespaceError(str(failure))
 

@@ -39,12 +39,14 @@ class _Lock:
         self.admit()
 
     def admit(self) -> None:
-        """Grant the lock to the next requests."""
-        while self.waiting and self.admits(self.waiting[0][0]):
-            exclusive, granted = self.waiting.popleft()
-            if not granted.done():
-                self.take(exclusive)
-                granted.set_result(None)
+        """Grant the lock to the next requests. A request leaves the line itself, also a cancelled one."""
+        for exclusive, granted in self.waiting:
+            if granted.done():
+                continue
+            if not self.admits(exclusive):
+                return
+            self.take(exclusive)
+            granted.set_result(None)
 
 
 class RepositoryLocks:
@@ -73,18 +75,19 @@ class RepositoryLocks:
 
     async def _acquire(self, name: str, *, exclusive: bool) -> None:
         lock = self._locks.setdefault(name, _Lock())
-        if not lock.waiting and lock.admits(exclusive):
-            lock.take(exclusive)
-            return
         granted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        lock.waiting.append((exclusive, granted))
+        request = (exclusive, granted)
+        lock.waiting.append(request)
+        lock.admit()
+        # As in asyncio's Semaphore, whoever waits leaves the line itself: nobody else can have removed it.
         try:
-            await granted
+            try:
+                await granted
+            finally:
+                lock.waiting.remove(request)
         except asyncio.CancelledError:
             if granted.cancelled():
-                # The requests behind this one may be next now.
-                lock.waiting = deque(each for each in lock.waiting if each[1] is not granted)
-                lock.admit()
+                lock.admit()  # the requests behind this one may be next now
                 self._drop_idle(name)
             else:
                 self._release(name, exclusive=exclusive)

@@ -197,3 +197,16 @@ def test_a_status_names_only_the_largest_resources_and_the_first_hooks() -> None
     assert [resource.total_items for resource in said.resources] == list(range(29, 29 - MOST, -1))
     assert said.hooks == [f"shop/pod-{number}" for number in range(MOST)]
     assert not said.total_is_final
+
+
+@pytest.mark.found("K-F4")
+async def test_a_cancellation_at_the_end_of_a_run_is_not_swallowed(progress: RunProgress) -> None:
+    async def run() -> None:
+        async with progress:
+            pass
+
+    task = asyncio.create_task(run())
+    await asyncio.sleep(0)  # it waits for the ticker to end
+    task.cancel()
+    await asyncio.wait([task])
+    assert task.cancelled()

@@ -183,3 +183,77 @@ async def test_a_client_keeps_to_the_cap() -> None:
                 await client.version()
 
     assert [round(seconds, -2) for seconds in waits.seconds] == [1000, 2000]
+
+
+@pytest.mark.found("K-F4")
+@pytest.mark.parametrize("turns", [0, 1])
+@pytest.mark.parametrize("release_first", [False, True])
+async def test_a_waiter_cancelled_in_the_turn_of_a_release_is_cancelled(turns: int, release_first: bool) -> None:
+    limit = InFlightLimit(1)
+    let_go = asyncio.Event()
+
+    async def hold() -> None:
+        async with limit.slot():
+            await let_go.wait()
+
+    async def wait() -> None:
+        async with limit.slot():
+            pytest.fail("was cancelled before it could begin")
+
+    holder = asyncio.create_task(hold())
+    await asyncio.sleep(0)
+    waiter = asyncio.create_task(wait())
+    await asyncio.sleep(0)
+    if release_first:
+        let_go.set()
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    waiter.cancel()
+    let_go.set()
+    await asyncio.wait([holder, waiter])
+
+    assert waiter.cancelled()
+    assert limit.in_flight == 0
+    async with asyncio.timeout(1), limit.slot():
+        assert limit.in_flight == 1
+
+
+@pytest.mark.found("K-F4")
+@given(st.lists(st.tuples(st.sampled_from("wcrtg"), st.integers(0, 3)), max_size=30))
+def test_slots_survive_cancellations_in_any_order(steps: list[tuple[str, int]]) -> None:
+    """w: wait for a slot, c: cancel, r: release, t: a turn of the loop, g: the limit changes."""
+
+    async def play() -> None:
+        limit = InFlightLimit(1)
+        held: dict[asyncio.Task[None], asyncio.Event] = {}
+
+        async def work(let_go: asyncio.Event) -> None:
+            async with limit.slot():
+                assert limit.in_flight <= limit.maximum
+                await let_go.wait()
+
+        for step, number in steps:
+            tasks = list(held)
+            if step == "w":
+                let_go = asyncio.Event()
+                held[asyncio.create_task(work(let_go))] = let_go
+                await asyncio.sleep(0)
+            elif step == "c" and tasks:
+                tasks[number % len(tasks)].cancel()
+            elif step == "r" and tasks:
+                held[tasks[number % len(tasks)]].set()
+            elif step == "g" and number % 2:
+                limit.throttled(float("inf"))
+            elif step == "g":
+                limit.answered(0.0, comparable=False)
+            else:
+                await asyncio.sleep(0)
+        for let_go in held.values():
+            let_go.set()
+        outcomes = await asyncio.gather(*held, return_exceptions=True)
+        assert all(each is None or isinstance(each, asyncio.CancelledError) for each in outcomes), outcomes
+        assert limit.in_flight == 0
+        async with asyncio.timeout(1), limit.slot():
+            assert limit.in_flight == 1
+
+    asyncio.run(play())

@@ -1,12 +1,15 @@
 """Namespaces, which are created for the first item that needs them."""
 
-from typing import Any
+import asyncio
+from types import SimpleNamespace
+from typing import Any, cast
 
 import orjson
 import pytest
 
+from pinnace.aio.timing import SystemTimer
 from pinnace.kube.errors import AlreadyExists, BadRequest, Forbidden, KubeError
-from pinnace.restore.item.namespaces import namespace_manifest
+from pinnace.restore.item.namespaces import NamespaceKeeper, namespace_manifest
 from pinnace.restore.request import RestoreOptions
 from tests.unit.restore.world import (
     Harness,
@@ -161,3 +164,34 @@ def test_the_label_with_the_name_follows_the_name() -> None:
     assert namespace_manifest(orjson.dumps(stored), "m1")["metadata"]["labels"] == {
         "kubernetes.io/metadata.name": "m1"
     }
+
+
+@pytest.mark.found("K-F4")
+async def test_an_item_that_is_cancelled_while_it_asks_leaves_the_namespace_to_the_next() -> None:
+    asked = asyncio.Event()
+
+    class SlowWorld:
+        """Holds the first question for ever."""
+
+        async def get(self, *args: Any, **kwargs: Any) -> Any:
+            if not asked.is_set():
+                asked.set()
+                await asyncio.Event().wait()
+            return obj("Namespace", "ns-1")
+
+    target = SimpleNamespace(
+        client=SlowWorld(), log=None, timer=SystemTimer(), terminating_timeout_seconds=1.0
+    )
+    keeper = NamespaceKeeper(
+        cast(Any, target), writer=cast(Any, None), archive=cast(Any, None), on_created=lambda _: None
+    )
+    first = asyncio.create_task(keeper.ensure("ns-1", "ns-1"))
+    await asked.wait()
+    second = asyncio.create_task(keeper.ensure("ns-1", "ns-1"))
+    await asyncio.sleep(0)
+    first.cancel()
+    await asyncio.wait([first, second])
+
+    assert first.cancelled()
+    assert not second.cancelled()
+    second.result()

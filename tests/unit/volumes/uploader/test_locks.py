@@ -125,3 +125,38 @@ async def test_free_locks_are_forgotten() -> None:
             pass
 
     assert locks._locks == {}
+
+
+@pytest.mark.found("K-F4")
+@pytest.mark.parametrize("exclusive", [False, True])
+async def test_a_request_cancelled_in_the_turn_of_a_release_is_cancelled(exclusive: bool) -> None:
+    locks = RepositoryLocks()
+    first = Holder(locks.exclusive("r"))
+    await settled()
+    second = Holder(locks.exclusive("r") if exclusive else locks.shared("r"))
+    await settled()
+
+    first._let_go.set()
+    second.task.cancel()
+    await asyncio.wait([first.task, second.task])
+
+    assert second.task.cancelled()
+    assert locks._locks == {}
+
+
+@pytest.mark.found("K-F4")
+async def test_a_share_is_had_at_once_while_a_granted_one_has_not_run_yet() -> None:
+    locks = RepositoryLocks()
+    first = Holder(locks.exclusive("r"))
+    await settled()
+    second = Holder(locks.shared("r"))
+    await settled()
+
+    first._let_go.set()
+    await asyncio.sleep(0)  # it is second's turn, which has not run yet
+    third = Holder(locks.shared("r"))
+    await settled()
+
+    assert having(second, third) == [True, True]
+    await second.end()
+    await third.end()
