@@ -57,6 +57,8 @@ EXIT_CODES = {
     ),
     ExitCode.PARTIALLY_FAILED: ("with `create --wait --exit-code`: PartiallyFailed", "PartiallyFailed"),
     ExitCode.FAILED: ("with `create --wait --exit-code`: Failed", "Failed"),
+    ExitCode.LEASE_LOST: ("`server`, `nonadmin server`: it lost its lease, and another one may lead", ""),
+    ExitCode.STUCK: ("a server or node agent: it did not stop in time and ended itself", ""),
     ExitCode.INTERRUPTED: ("interrupted by Ctrl-C or SIGTERM, or the terminal has gone", "the same"),
 }
 

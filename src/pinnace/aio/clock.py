@@ -1,6 +1,7 @@
 """Monotonic time and timers, injected so that tests advance the clock themselves instead of sleeping."""
 
 import asyncio
+import time
 from collections.abc import Callable
 from typing import Protocol
 
@@ -33,12 +34,24 @@ class LoopClock:
         return asyncio.get_running_loop().call_later(delay_seconds, callback)
 
 
+class BootClock(LoopClock):
+    """A clock that also counts the time in which the machine is suspended, and is read anew each time.
+
+    The event loop may give the time at which its turn began. Timers do not run during a suspension.
+    """
+
+    def monotonic(self) -> float:
+        # Elsewhere than on Linux, CLOCK_MONOTONIC counts it.
+        return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
+
+
 class Sleeper:
-    """Sleeps of one task, which another task can end for good."""
+    """Sleeps of one task, which another task can cut short, or end for good."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._stopped = False
+        self._woken = False
         self._awake: asyncio.Future[None] | None = None
 
     @property
@@ -48,16 +61,22 @@ class Sleeper:
 
     async def sleep(self, seconds: float) -> bool:
         """Wait, and return whether the task should continue: False as soon as `stop` was called."""
-        if self._stopped:
-            return False
+        if self._stopped or self._woken:
+            self._woken = False
+            return not self._stopped
         self._awake = asyncio.get_running_loop().create_future()
         timer = self._clock.call_later(seconds, self._wake)
         try:
             await self._awake
         finally:
             timer.cancel()
-            self._awake = None
+            self._awake, self._woken = None, False
         return not self._stopped
+
+    def wake(self) -> None:
+        """End the current sleep, or else the next one. Idempotent."""
+        self._woken = True
+        self._wake()
 
     def stop(self) -> None:
         """End the current sleep and all later ones. Idempotent."""

@@ -2,6 +2,7 @@
 
     CommandError            exit 1, `An error occurred: ...` (docs/spec: CLI 1.7)
     |- PlainError           the text stands alone, without that prefix
+    |- LeaseLost            a server lost its lease: exit 5, the text stands alone
     |- Refused              a question was not answered: exit 2, nothing was done
     `- InvalidInput         what the user gave is wrong: exit 1, with --location 2
 
@@ -14,7 +15,8 @@ import enum
 class ExitCode(enum.IntEnum):
     """Exit codes. With a server only OK and ERROR occur, as in the compatible command line.
 
-    Two exceptions: `create --wait --exit-code` (docs/adr/060), and a question that gets no answer.
+    Two exceptions: `create --wait --exit-code` (docs/adr/060), and a question that gets no answer. LEASE_LOST
+    and STUCK are those of a server: another one may lead now; it did not stop in time and ended itself.
     """
 
     OK = 0
@@ -22,6 +24,8 @@ class ExitCode(enum.IntEnum):
     INVALID_INPUT = 2
     PARTIALLY_FAILED = 3
     FAILED = 4
+    LEASE_LOST = 5
+    STUCK = 6
     INTERRUPTED = 130
 
 
@@ -36,6 +40,12 @@ class PlainError(CommandError):
     """Printed without the `An error occurred` prefix."""
 
     prefix = ""
+
+
+class LeaseLost(PlainError):
+    """A server ended as it must, because another one may lead now. It is to be started again."""
+
+    exit_code = ExitCode.LEASE_LOST
 
 
 class Refused(CommandError):

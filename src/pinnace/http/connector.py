@@ -17,11 +17,13 @@ from aiohttp.client_reqrep import ClientRequest
 from aiohttp.connector import Connection
 from aiohttp.tracing import Trace
 
+from pinnace.aio.fence import FenceClosed, check_request
 from pinnace.api.values.error_texts import error_text
 from pinnace.http.addresses import Addresses, literal_address
 from pinnace.http.errors import StoreUnavailable
 
 _END_SECONDS = 5.0
+_READS = frozenset({"GET", "HEAD"})
 _RESOLVE_SECONDS = 10.0
 
 
@@ -44,7 +46,7 @@ class Connector(aiohttp.TCPConnector):
     async def connect(
         self, req: ClientRequest, traces: list[Trace], timeout: aiohttp.ClientTimeout
     ) -> Connection:
-        """See BaseConnector.connect. Raises AddressRefused."""
+        """See BaseConnector.connect. Raises AddressRefused, and FenceClosed for a request of a write."""
         if self._addresses is not None:
             self._addresses.check_literal(req.url.raw_host or "")  # an address is not resolved
         connection = await super().connect(req, traces, timeout)
@@ -54,6 +56,12 @@ class Connector(aiohttp.TCPConnector):
             if end is not None:
                 self._ends[transport] = end
                 end.add_done_callback(lambda _: self._ends.pop(transport, None))
+        if req.method not in _READS:
+            try:
+                check_request()
+            except FenceClosed:
+                connection.release()
+                raise
         return connection
 
     async def close(self, *, abort_ssl: bool = False) -> None:

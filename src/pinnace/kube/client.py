@@ -5,16 +5,19 @@ many tasks at once; the client limits the requests in flight to the number that 
 """
 
 import asyncio
+import copy
 import random
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
+from datetime import timedelta
 from functools import partial
 from types import TracebackType
 from typing import Self, TypeVar
 
 import msgspec
 
+from pinnace.aio.fence import Fence
 from pinnace.api.objects import JSONObject, dump_json
 from pinnace.http.user_agent import user_agent as own_user_agent
 from pinnace.kube.answers import (
@@ -77,6 +80,9 @@ class KubeClient:
         gzip: let the server compress its answers; worthwhile below about 400 Mbit/s.
         retry: how often and when to try again, and how long an outage of the server is waited out.
         sleep, jitter, monotonic: for tests.
+
+    Attributes:
+        fence: what writes pass; None for a client that needs no lease.
     """
 
     def __init__(
@@ -95,6 +101,7 @@ class KubeClient:
     ) -> None:
         policy = retry or RetryPolicy(patience_seconds=config.patience_seconds)
         self._timeout_seconds = min(timeout_seconds, policy.patience_seconds)
+        self.fence: Fence | None = None
         self._transport = Transport(config, user_agent=user_agent or own_user_agent(), gzip=gzip)
         self._limit = InFlightLimit(max_in_flight)
         self._sender = Sender(
@@ -106,6 +113,20 @@ class KubeClient:
             jitter=jitter,
             monotonic=monotonic,
         )
+
+    @property
+    def clock_difference(self) -> timedelta | None:
+        """By how much the API server's clock was ahead of ours at its last answer; None if not known."""
+        return self._transport.dates.difference
+
+    def fenced(self, fence: Fence) -> "KubeClient":
+        """This client for what only a leader may do: no write is sent while the fence is closed.
+
+        It shares connections and limits, and is closed with this one. Its requests raise NotLeading besides.
+        """
+        other = copy.copy(self)
+        other.fence, other._sender = fence, self._sender.fenced(fence)
+        return other
 
     async def __aenter__(self) -> Self:
         await self._transport.__aenter__()

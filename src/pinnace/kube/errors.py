@@ -3,6 +3,7 @@
     KubeError
     ├── ConfigError            kubeconfig, in-cluster files, sign-in set-up: names the file and the field
     ├── UnknownResource        discovery knows no such resource
+    ├── NotLeading             a write was not sent, as another server may lead by now
     ├── ClientDefect           a defect of this package, not of the object that was sent
     ├── ConnectionFailed       no answer of the API server: unreachable, TLS refused, cut in mid-answer
     │   ├── InvalidResponse    an answer that is not the API server's, or not to this request
@@ -46,6 +47,10 @@ class ConfigError(KubeError):
 
 class UnknownResource(KubeError):
     """The server has no such resource, or has it without the verbs a backup needs."""
+
+
+class NotLeading(KubeError):
+    """A write was not sent, as another server may lead by now: the fence of this one is closed."""
 
 
 class ClientDefect(KubeError):

@@ -21,6 +21,7 @@ from pinnace.plugins.registry import ActionRegistry
 from pinnace.storage.backup_store import BackupStore
 from pinnace.storage.credentials_store import CredentialsStore, save_credential
 from pinnace.volumes.disks import with_disks
+from pinnace.volumes.native.fenced import fenced
 from pinnace.volumes.native.snapshotters import Snapshotters
 from pinnace.volumes.policies import VolumePolicies
 from pinnace.volumes.secrets import read_secret
@@ -39,7 +40,8 @@ def snapshotters_of(context: RunContext) -> Snapshotters:
         return path
 
     # Providers of the clouds come before those of plugins.
-    return Snapshotters(client, namespace, with_disks(context.plugins.volume_snapshotter), credentials=save)
+    find = fenced(with_disks(context.plugins.volume_snapshotter), client.fence)
+    return Snapshotters(client, namespace, find, credentials=save)
 
 
 def taken_snapshots(context: RunContext, backup: Backup) -> TakenSnapshots | None:

@@ -6,6 +6,9 @@
 A lease lasts 60 s, the leader gives up after 50 s without renewing, tries are 2 s apart: an outage of the API
 server that a run can wait out must not end the server. The 10 s between them are for the leader to notice
 that it has lost the lease, before another server may begin. (docs/adr/011) (docs/spec: SRV 14, CTL 15)
+
+`fence` is closed from shortly before another candidate may take the lease: no write of the leader begins
+after that, whatever kept it from noticing. (docs/adr/078)
 """
 
 import asyncio
@@ -18,13 +21,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
-from pinnace.aio.clock import Clock, LoopClock, Sleeper
+from pinnace.aio.clock import BootClock, Clock, Sleeper
 from pinnace.api.objects import JSONObject
 from pinnace.api.values.times import utcnow
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import AlreadyExists, Conflict, InvalidResponse, KubeError, NotFound
 from pinnace.kube.resources import LEASES
 from pinnace.runtime.errors import LeadershipLost
+from pinnace.runtime.fence import NOT_LEADING, LastDate, LeaseFence
 from pinnace.runtime.keys import Key
 from pinnace.runtime.lease import LeaseRecord, Observation, held_spec, released_spec
 from pinnace.runtime.logfields import get_logger
@@ -37,6 +41,9 @@ _STANDBY_JITTER = 1.2
 LEASE_SECONDS = 60.0
 RENEWED_PART = 5 / 6
 """After this part of a lease's duration without renewing it, the leader gives up."""
+FENCED_PART = 0.95
+"""After this part no write begins. In between, the leader may undo what it cannot finish; the rest is for a
+write that is on its way."""
 
 
 def candidate_name() -> str:
@@ -89,7 +96,7 @@ class LeaderElector:
         client: the cluster.
         lease: namespace and name of the Lease; it is created when missing.
         identity: unique among all candidates, a restarted process included.
-        clock: monotonic time and timers; decides.
+        clock: monotonic time and timers; decides. None: a clock that counts suspensions.
         now: wall time; written into the Lease for people only.
 
     Raises:
@@ -111,12 +118,14 @@ class LeaderElector:
         self.identity = identity
         self.name = str(lease)
         self.state = LeaderState.STANDBY
-        self._client = client
+        self._answers = LastDate()
+        self._client = client.fenced(self._answers)
         self._lease = lease
         self._times = times or LeaseTimes()
-        self._clock = clock or LoopClock()
+        self._clock = clock or BootClock()
         self._now = now
         self._sleeper = Sleeper(self._clock)
+        self.fence = LeaseFence(self._clock, self._sleeper.wake)
         self._leading = asyncio.Event()
         self._observed: Observation | None = None
         self._written: JSONObject | None = None
@@ -177,6 +186,7 @@ class LeaderElector:
 
     def _lose(self, reason: str) -> None:
         self.state = LeaderState.LOST
+        self.fence.close(f"{reason}: this server does not lead any more")
         raise LeadershipLost(reason)
 
     async def _attempt(self, timeout_seconds: float) -> bool:
@@ -197,6 +207,8 @@ class LeaderElector:
             return False
         if won:
             self._renewed_at = began
+            lasts = self._times.duration * FENCED_PART
+            self.fence.renewed(began + lasts, lasts_seconds=lasts, date=self._answers.date)
         return won
 
     async def _take_or_renew(self) -> bool:
@@ -242,6 +254,7 @@ class LeaderElector:
             raise InvalidResponse(f"lease {self.name} was written, and the answer names another holder")
 
     async def _release(self) -> None:
+        self.fence.close(NOT_LEADING)
         try:
             async with asyncio.timeout(self._times.renew_deadline):
                 lease = await self._client.get(LEASES, self._lease.name, self._lease.namespace)

@@ -5,6 +5,7 @@ Clocks of two machines are never compared: a lease counts as held for its durati
 (docs/spec: SRV 14, CTL 15)
 """
 
+import math
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -62,7 +63,7 @@ def held_spec(
     time = micro_time(now)
     return {
         "holderIdentity": identity,
-        "leaseDurationSeconds": max(1, round(duration_seconds)),
+        "leaseDurationSeconds": max(1, math.ceil(duration_seconds)),
         "acquireTime": former.acquire_time
         if former is not None and renewing and former.acquire_time
         else time,

@@ -11,12 +11,13 @@ runs. Any failure of a part ends the whole process at once: it starts again from
 
 import asyncio
 import enum
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from pinnace.kube.errors import KubeError
 from pinnace.runtime.controller import SYNC_TIMEOUT_SECONDS, Controller
-from pinnace.runtime.errors import GracePeriodExceeded
+from pinnace.runtime.errors import GracePeriodExceeded, LeadershipLost, RuntimeFailure
 from pinnace.runtime.informer import Informer, wait_for_caches
 from pinnace.runtime.leader import LeaderElector
 from pinnace.runtime.logfields import get_logger
@@ -25,6 +26,9 @@ log = get_logger(__name__)
 
 GRACE_PERIOD_SECONDS = 30.0
 """How long work in flight may continue after a stop. (docs/spec: SRV 13)"""
+
+_EXPECTED = (RuntimeFailure, KubeError, OSError)
+"""How a part may fail; anything else is a defect."""
 
 Preparation = Callable[[], Awaitable[None]]
 
@@ -121,21 +125,25 @@ class Manager:
         ready = self.phase in (ManagerPhase.STANDBY, ManagerPhase.RUNNING)
         return Health(live=True, ready=ready, detail=str(self.phase))
 
-    async def run(self, stop: asyncio.Event) -> None:
+    async def run(self, stop: asyncio.Event, *, on_ending: Callable[[], None] = lambda: None) -> None:
         """Start everything, wait for `stop`, stop everything. Runs once.
+
+        Args:
+            on_ending: called when everything begins to end, in order or after a failure.
 
         Raises:
             GracePeriodExceeded: work in flight had to be cancelled; everything is stopped.
             LeadershipLost: another server may be leading; everything was cancelled at once.
             CacheSyncTimeout: the caches did not fill.
-            BaseExceptionGroup: several parts failed at once; a single failure is raised as it is.
+            BaseExceptionGroup: several parts failed at once, not all of them as a part may. Otherwise one
+                failure is raised as it is, that of the lease if there is one; the others are logged.
         """
         failure: BaseException | None = None
         try:
             async with asyncio.TaskGroup() as group:
-                await _Run(self._parts, group, stop, self._enter).through()
+                await _Run(self._parts, group, stop, self._enter).through(on_ending)
         except BaseExceptionGroup as failures:
-            failure = _single_or_all(failures)
+            failure = _one_or_all(failures)
         finally:
             self._enter(ManagerPhase.STOPPED)
         if failure is not None:
@@ -165,12 +173,15 @@ class _Run:
         self._controllers: dict[asyncio.Task[None], Controller] = {}
         self._election: asyncio.Task[None] | None = None
 
-    async def through(self) -> None:
+    async def through(self, on_ending: Callable[[], None]) -> None:
         """Start, wait, stop. When a part fails, the group cancels this and all parts."""
-        for name, service in self._parts.services.items():
-            self._services.append(self._group.create_task(service.run(), name=name))
-        if await self._started_before_stop():
-            await self._stop.wait()
+        try:
+            for name, service in self._parts.services.items():
+                self._services.append(self._group.create_task(service.run(), name=name))
+            if await self._started_before_stop():
+                await self._stop.wait()
+        finally:
+            on_ending()
         await self._stop_all()
 
     async def _start(self) -> None:
@@ -245,9 +256,22 @@ async def _cancel(*tasks: asyncio.Future[Any]) -> None:
         await asyncio.wait(tasks)
 
 
-def _single_or_all(failures: BaseExceptionGroup[BaseException]) -> BaseException:
-    """The only failure in a group, however deep, or the group."""
-    single: BaseException = failures
-    while isinstance(single, BaseExceptionGroup) and len(single.exceptions) == 1:
-        single = single.exceptions[0]
-    return single
+def _one_or_all(failures: BaseExceptionGroup[BaseException]) -> BaseException:
+    """The failure in a group, however deep, that says why everything ended; the group if none does."""
+    single = list(_leaves(failures))
+    told = next((each for each in single if isinstance(each, LeadershipLost)), single[0])
+    others = [each for each in single if each is not told]
+    # After a loss, the others only follow from it.
+    if isinstance(told, LeadershipLost) or all(isinstance(each, _EXPECTED) for each in (told, *others)):
+        for other in others:
+            log.warning("Another part of the server failed as well", error=other)
+        return told
+    return failures if others else told
+
+
+def _leaves(failures: BaseExceptionGroup[BaseException]) -> Iterator[BaseException]:
+    for each in failures.exceptions:
+        if isinstance(each, BaseExceptionGroup):
+            yield from _leaves(each)
+        else:
+            yield each

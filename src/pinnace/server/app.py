@@ -51,13 +51,14 @@ from pinnace.runtime.keys import Key
 from pinnace.runtime.leader import LeaderElector, LeaseTimes, candidate_name
 from pinnace.runtime.lease import SERVER_LEASE
 from pinnace.runtime.logfields import get_logger
-from pinnace.runtime.manager import Manager
+from pinnace.runtime.manager import GRACE_PERIOD_SECONDS, Manager
 from pinnace.server.checks import StartupError, check_cluster, prepare_restic
 from pinnace.server.monitoring.metrics import ServerMetrics
 from pinnace.server.monitoring.pages import StatusServer
 from pinnace.server.monitoring.profiler import ProfilerServer
 from pinnace.server.options import ServerOptions
 from pinnace.server.signals import stop_on_signals
+from pinnace.server.watchdog import Watchdog
 
 log = get_logger(__name__)
 
@@ -91,6 +92,11 @@ REPOSITORY_CONTROLLERS: Final[Sequence[MakeController]] = (
 """They start last. The name of `restic_repository` disables both."""
 
 
+STOP_SECONDS: Final = GRACE_PERIOD_SECONDS + 10.0
+"""How long a stop may take: work that was cancelled cleans up after the grace period. Below the 45 seconds
+after which the kubelet kills the pod, so that the log says what did not end."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Clocks:
     """The clocks of a server.
@@ -114,7 +120,7 @@ async def run_server(config: ClusterConfig, options: ServerOptions, *, user_agen
     log.info(f"Starting Pinnace server v{__version__}", features=",".join(sorted(options.features)) or "none")
     rate = RateCap(options.client_qps, options.client_burst) if options.client_qps is not None else None
     stop = asyncio.Event()
-    with stop_on_signals(stop):
+    with Watchdog(STOP_SECONDS) as watchdog, stop_on_signals(stop, on_stop=watchdog.ending):
         async with (
             KubeClient(config, user_agent=user_agent, rate=rate) as client,
             work_directory(options.scratch) as work,
@@ -122,7 +128,8 @@ async def run_server(config: ClusterConfig, options: ServerOptions, *, user_agen
             found = await unless_stopped(stop, _prepared(client, options))
             if found is not None:
                 discovery, plugins = found
-                await Assembly(client, discovery, options, work, plugins=plugins).manager().run(stop)
+                assembly = Assembly(client, discovery, options, work, plugins=plugins)
+                await assembly.manager().run(stop, on_ending=watchdog.ending)
     log.info("Server stopped")
 
 
@@ -162,6 +169,9 @@ class Assembly:
         self.metrics = ServerMetrics()
         self._options = options
         elector = _elector(client, options) if options.leader_election else None
+        if elector is not None:
+            # All that a leader writes goes through this client or asks its fence.
+            client = client.fenced(elector.fence)
         self._manager = Manager(elector=elector)
         scope = Scope(
             client=client,

@@ -36,6 +36,7 @@ from pinnace.server.host_pods import DEFAULT_DIRECTORY, check_host_pods
 from pinnace.server.monitoring.node_metrics import NodeAgentMetrics
 from pinnace.server.monitoring.pages import StatusServer
 from pinnace.server.signals import stop_on_signals
+from pinnace.server.watchdog import Watchdog
 from pinnace.volumes.agent_settings import SettingsError, node_agent_settings
 from pinnace.volumes.uploader.access import AccessProvider
 from pinnace.volumes.uploader.memory import VARIABLE, container_limit, with_memory_limit
@@ -46,6 +47,9 @@ log = get_logger(__name__)
 GRACE_SECONDS: Final = 5.0
 """How long volumes in flight may take at a stop. After it restic gets 10 seconds to remove its lock, and
 their objects are failed: together less than the 30 seconds after which the kubelet kills a pod."""
+
+STOP_SECONDS: Final = 28.0
+"""How long a stop may take as a whole, for the same reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,14 +97,14 @@ async def run_node_agent(config: ClusterConfig, options: NodeAgentOptions, *, us
     """
     log.info(f"Starting Pinnace node agent v{__version__}", node=options.node, namespace=options.namespace)
     stop = asyncio.Event()
-    with stop_on_signals(stop):
+    with Watchdog(STOP_SECONDS) as watchdog, stop_on_signals(stop, on_stop=watchdog.ending):
         async with (
             KubeClient(config, user_agent=user_agent) as client,
             work_directory(options.scratch) as work,
         ):
             settled = await unless_stopped(stop, _settled(client, options))
             if settled is not None:
-                await NodeAgent(client, settled, work).manager().run(stop)
+                await NodeAgent(client, settled, work).manager().run(stop, on_ending=watchdog.ending)
     log.info("Node agent stopped")
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 from dataclasses import dataclass, field
+from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, GCCollector, ProcessCollector, generate_latest
 
@@ -15,11 +16,15 @@ from pinnace.nonadmin.settings.source import SettingsFlags
 from pinnace.runtime.keys import Key
 from pinnace.runtime.leader import LeaderElector, candidate_name
 from pinnace.runtime.logfields import get_logger
-from pinnace.runtime.manager import Manager
+from pinnace.runtime.manager import GRACE_PERIOD_SECONDS, Manager
 from pinnace.server.monitoring.pages import StatusServer
 from pinnace.server.signals import stop_on_signals
+from pinnace.server.watchdog import Watchdog
 
 log = get_logger(__name__)
+
+STOP_SECONDS: Final = GRACE_PERIOD_SECONDS + 10.0
+"""How long a stop may take: work that was cancelled cleans up after the grace period."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,11 +76,12 @@ async def run_nonadmin(config: ClusterConfig, options: NonAdminServerOptions, *,
     """
     log.info(f"Starting Pinnace self-service v{__version__}", namespace=options.namespace)
     stop, metrics = asyncio.Event(), _Metrics()
-    with stop_on_signals(stop):
+    with Watchdog(STOP_SECONDS) as watchdog, stop_on_signals(stop, on_stop=watchdog.ending):
         async with KubeClient(config, user_agent=user_agent) as client:
-            elector = None
+            elector, leading = None, client
             if options.leader_election:
                 elector = LeaderElector(client, Key(options.namespace, LEASE), candidate_name())
+                leading = client.fenced(elector.fence)
             manager = Manager(elector=elector)
             for flag, address in (
                 ("--metrics-bind-address", options.metrics_address),
@@ -89,6 +95,6 @@ async def run_nonadmin(config: ClusterConfig, options: NonAdminServerOptions, *,
                 default_location=options.default_location,
                 passes=metrics.passed,
             )
-            add_nonadmin(manager, client, given)
-            await manager.run(stop)
+            add_nonadmin(manager, leading, given)
+            await manager.run(stop, on_ending=watchdog.ending)
     log.info("Self-service stopped")

@@ -17,6 +17,7 @@ import msgspec
 import orjson
 
 from pinnace.aio.blocking import finish, in_thread
+from pinnace.aio.fence import Fence
 from pinnace.aio.timing import SystemTimer, Timer
 from pinnace.api.codec import DecodeError, decode, encode
 from pinnace.api.json_memory import most_memory
@@ -55,6 +56,7 @@ from pinnace.storage.errors import (
     UnreadableObject,
     combined,
 )
+from pinnace.storage.fenced import FencedStore
 from pinnace.storage.interface import ObjectStore, RangedStore, VersionedStore, read_all, save_stream
 from pinnace.storage.layout import (
     TOP_LEVEL_DIRECTORIES,
@@ -124,6 +126,12 @@ class BackupStore:
         self._read_only = read_only
         self._limits = limits or ReadLimits()
         self._timer = timer or SystemTimer()
+
+    def fenced(self, fence: Fence | None) -> Self:
+        """This location, with writes that pass the fence, if there is one."""
+        if fence is not None:
+            self._store = FencedStore(self._store, fence)
+        return self
 
     @property
     def read_only(self) -> bool:

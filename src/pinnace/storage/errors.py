@@ -12,6 +12,7 @@ StorageError               the base, which the HTTP layer raises too (http/error
 │   ├── BackupBeingWritten it writes a backup of that name
 │   └── RestoreBeingMade   it makes a restore of that name
 ├── ClaimLost              another process has taken over the claim on a backup or restore
+├── NotLeading             a write has not begun, as another server may lead by now
 └── ReadOnlyLocation       the location's access mode forbids the write
 """
 
@@ -26,6 +27,7 @@ __all__ = [
     "ClaimLost",
     "InvalidLocation",
     "NameInUse",
+    "NotLeading",
     "ObjectNotFound",
     "RangesUnsupported",
     "ReadOnlyLocation",
@@ -128,6 +130,10 @@ class ClaimLost(StorageError):
             f"{writer} has written or deleted a {noun} of this name in the location meanwhile; its files were"
             f" left as they are: make the {noun} again under another name"
         )
+
+
+class NotLeading(StorageError):
+    """A write has not begun, or was cut off, as another server may lead by now: see FencedStore."""
 
 
 class ReadOnlyLocation(StorageError):

@@ -13,8 +13,8 @@ import pytest
 from hack.cluster.control_plane import ControlPlane
 from pinnace.api.values.durations import Duration
 from pinnace.kube.client import KubeClient
-from pinnace.kube.errors import AlreadyExists, NotFound
-from pinnace.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES
+from pinnace.kube.errors import NotFound
+from pinnace.kube.resources import NAMESPACES
 from pinnace.nonadmin import manifests
 from pinnace.nonadmin.assembly import add_nonadmin
 from pinnace.nonadmin.controllers.parts import NonAdminOptions
@@ -26,6 +26,7 @@ from pinnace.nonadmin.objects import (
 )
 from pinnace.nonadmin.settings.source import SettingsFlags
 from pinnace.runtime.manager import Manager, ManagerPhase
+from tests.support.cluster.crds import ensure_nonadmin_crds
 from tests.support.servers.self_service import (
     NewTenant,
     Serve,
@@ -42,19 +43,7 @@ from tests.support.waiting import eventually
 @pytest.fixture
 async def nonadmin_crds(client: KubeClient, velero_crds: None) -> None:
     """Install the self-service kinds and the tenants' roles; they stay for later tests."""
-    for crd in manifests.crds():
-        with contextlib.suppress(AlreadyExists):
-            await client.create(CUSTOM_RESOURCE_DEFINITIONS, crd)
-
-    async def served() -> bool:
-        try:
-            for resource in (NON_ADMIN_BACKUPS, NON_ADMIN_RESTORES, NON_ADMIN_LOCATIONS, NON_ADMIN_DOWNLOADS):
-                await client.list_all(resource)
-        except NotFound:
-            return False
-        return True
-
-    await eventually(served)
+    await ensure_nonadmin_crds(client)
 
 
 @pytest.fixture

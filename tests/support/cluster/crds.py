@@ -6,6 +6,13 @@ from pinnace.api.definitions.crds import crd_manifests
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import AlreadyExists, NotFound
 from pinnace.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, velero
+from pinnace.nonadmin import manifests
+from pinnace.nonadmin.objects import (
+    NON_ADMIN_BACKUPS,
+    NON_ADMIN_DOWNLOADS,
+    NON_ADMIN_LOCATIONS,
+    NON_ADMIN_RESTORES,
+)
 from tests.support.waiting import eventually
 
 
@@ -26,6 +33,23 @@ async def ensure_crds(client: KubeClient) -> None:
             # For a moment the server answers 404 for what it calls established.
             for name in missing:
                 await client.list_all(velero(name.split(".")[0]), "default")
+        except NotFound:
+            return False
+        return True
+
+    await eventually(served)
+
+
+async def ensure_nonadmin_crds(client: KubeClient) -> None:
+    """Return when the kinds of self-service are served."""
+    for crd in manifests.crds():
+        with contextlib.suppress(AlreadyExists):
+            await client.create(CUSTOM_RESOURCE_DEFINITIONS, crd)
+
+    async def served() -> bool:
+        try:
+            for resource in (NON_ADMIN_BACKUPS, NON_ADMIN_RESTORES, NON_ADMIN_LOCATIONS, NON_ADMIN_DOWNLOADS):
+                await client.list_all(resource)
         except NotFound:
             return False
         return True

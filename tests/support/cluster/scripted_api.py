@@ -10,10 +10,12 @@ import copy
 import itertools
 import string
 from collections.abc import AsyncGenerator, Callable, Hashable, Iterable
+from datetime import timedelta
 from typing import Any, Generic, TypeVar, cast
 
 import orjson
 
+from pinnace.aio.fence import Fence
 from pinnace.api.objects import JSONObject
 from pinnace.api.selection.selectors import Selector
 from pinnace.api.values.times import format_time
@@ -49,6 +51,8 @@ class ScriptedAPI(Generic[K]):
 
     with_status: set[str]
     page_size = 500
+    fence: Fence | None = None
+    clock_difference: timedelta | None = None
     server = "https://127.0.0.1:6443"
 
     def __init__(self, clock: FrozenClock | None = None) -> None:

@@ -15,6 +15,7 @@ import selectors
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import TracebackType
@@ -33,12 +34,18 @@ class Order:
     Attributes:
         scratch: for its temporary files; shared by servers that shall find each other's leftovers.
         log: standard output and errors are appended to it.
+        lease_seconds: how long its Lease lasts; 0 for a server that needs none.
+        features: those that are on.
+        disabled: controllers that do not run.
     """
 
     kubeconfig: str
     namespace: str
     scratch: str
     log: str
+    lease_seconds: int = 0
+    features: Sequence[str] = ()
+    disabled: Sequence[str] = ()
 
 
 class Nursery:
@@ -78,17 +85,25 @@ def kill(pid: int) -> None:
     descriptor = os.pidfd_open(pid)
     try:
         signal.pidfd_send_signal(descriptor, signal.SIGKILL)
-        with selectors.DefaultSelector() as selector:
-            selector.register(descriptor, selectors.EVENT_READ)
-            assert selector.select(timeout=120), f"process {pid} outlives SIGKILL"
+        assert has_ended(descriptor, timeout_seconds=120), f"process {pid} outlives SIGKILL"
     finally:
         os.close(descriptor)
+
+
+def has_ended(descriptor: int, *, timeout_seconds: float = 0.0) -> bool:
+    """Whether the process of a pidfd ends within that time."""
+    with selectors.DefaultSelector() as selector:
+        selector.register(descriptor, selectors.EVENT_READ)
+        return bool(selector.select(timeout=timeout_seconds))
 
 
 def main() -> None:
     """Fork a server for every line of standard input; print its process id."""
     # Imported for the servers: this is what takes a second.
+    from pinnace.api.values.durations import Duration
     from pinnace.kube.config import load_config
+    from pinnace.runtime.errors import RuntimeFailure
+    from pinnace.runtime.leader import LEASE_SECONDS
     from pinnace.server.app import run_server
     from pinnace.server.options import ServerOptions
     from pinnace.storage.s3.store import S3Store  # noqa: F401 - loaded late by those who need it
@@ -107,9 +122,16 @@ def main() -> None:
             metrics_address="127.0.0.1:0",
             scratch=Path(order.scratch),
             log_level="error",
-            leader_election=False,
+            leader_election=order.lease_seconds > 0,
+            lease_duration=Duration.seconds(order.lease_seconds or LEASE_SECONDS),
+            features=frozenset(order.features),
+            disabled_controllers=frozenset(order.disabled),
         )
-        asyncio.run(run_server(load_config(order.kubeconfig), options, user_agent="nursery"))
+        try:
+            asyncio.run(run_server(load_config(order.kubeconfig), options, user_agent="nursery"))
+        except RuntimeFailure as failure:
+            print(failure, flush=True)
+            os._exit(1)
         os._exit(0)
 
 

@@ -411,5 +411,5 @@ async def test_a_defect_of_the_client_is_not_taken_for_odd_content(
 
     async with connected(server) as client:
         monkeypatch.setattr(client._transport, "fetch", broken)
-        with pytest.raises(ClientDefect, match="POST .*configmaps failed by a defect"):
+        with pytest.raises(ClientDefect, match=r"POST .*configmaps failed by a defect"):
             await client.create(CONFIGMAPS, BODY, "demo")

@@ -7,6 +7,7 @@ from typing import TypeVar, cast
 
 import orjson
 
+from pinnace.aio.fence import Fence
 from pinnace.api.objects import JSONObject
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import KubeError, NotFound, status_error
@@ -205,9 +206,15 @@ class FakeLeaseClient:
         self.down: KubeError | None = None
         self.before_replace: Callable[[], None] = lambda: None
         self.looks = 0
+        self.date = ""
+        self._hears: Fence | None = None
 
     def as_client(self) -> KubeClient:
         return cast(KubeClient, self)
+
+    def fenced(self, fence: Fence) -> "FakeLeaseClient":
+        self._hears = fence
+        return self
 
     async def get(self, resource: APIResource, name: str, namespace: str | None = None) -> JSONObject:
         self.looks += 1

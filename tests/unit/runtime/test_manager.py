@@ -200,6 +200,54 @@ async def test_loss_of_leadership_cancels_everything_at_once() -> None:
     assert notes == ["service starts", "service ends"]
 
 
+@pytest.mark.found("L3")
+async def test_a_lost_lease_is_told_alone_though_other_parts_fail_with_it() -> None:
+    clock, leases, endings = FakeClock(), FakeLeases(), []
+
+    class Broken:
+        async def run(self) -> None:
+            try:
+                await asyncio.Event().wait()
+            finally:
+                raise ValueError("cannot clean up")
+
+    client = leases.client()
+    elector = LeaderElector(
+        client.as_client(), LEASE, "me", clock=clock, times=LeaseTimes(jitter=lambda: 0.0)
+    )
+    manager = Manager(elector=elector)
+    manager.add_service("probe", Broken())
+    task = asyncio.create_task(manager.run(asyncio.Event(), on_ending=lambda: endings.append(clock.time)))
+    await settle()
+    assert endings == []
+    client.down = ConnectionFailed("unreachable")
+    await clock.advance(51)
+    with pytest.raises(LeadershipLost):
+        await task
+    assert len(endings) == 1
+
+
+async def test_a_defect_beside_an_expected_failure_is_told_as_one() -> None:
+    class Failing:
+        def __init__(self, error: Exception) -> None:
+            self.error = error
+
+        async def run(self) -> None:
+            raise self.error
+
+    manager = Manager()
+    manager.add_service("a", Failing(ConnectionFailed("unreachable")))
+    manager.add_service("b", Failing(ValueError("odd")))
+    with pytest.raises(BaseExceptionGroup):
+        await manager.run(asyncio.Event())
+
+    manager = Manager()
+    manager.add_service("a", Failing(ConnectionFailed("first")))
+    manager.add_service("b", Failing(OSError("second")))
+    with pytest.raises(ConnectionFailed, match="first"):
+        await manager.run(asyncio.Event())
+
+
 async def test_a_lease_that_expired_without_a_timer_running_makes_the_process_unhealthy() -> None:
     clock = FakeClock()
     manager = Manager(elector=new_elector(FakeLeases(), "me", clock))

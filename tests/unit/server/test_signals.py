@@ -23,6 +23,16 @@ async def test_a_signal_sets_the_event_once(signum: signal.Signals, caplog: pyte
     assert caplog.messages == [f"Received signal {signum.name}, shutting down"]
 
 
+async def test_the_first_signal_begins_the_stop() -> None:
+    stop, begun = asyncio.Event(), []
+    with stop_on_signals(stop, on_stop=lambda: begun.append(True)):
+        os.kill(os.getpid(), signal.SIGTERM)
+        await stop.wait()
+        os.kill(os.getpid(), signal.SIGTERM)
+        await asyncio.sleep(0)
+    assert begun == [True]
+
+
 async def test_handlers_are_removed_at_the_end() -> None:
     with stop_on_signals(asyncio.Event()):
         pass

@@ -78,3 +78,15 @@ def _in_utc(moment: datetime) -> datetime:
         return moment.astimezone(UTC)
     except OverflowError:
         return EARLIEST if moment.year == EARLIEST.year else LATEST
+
+
+def http_date(text: str) -> datetime | None:
+    """The time in a Date header; None if it is none."""
+    # Imported here: commands load this module, and few of them need the parser of mails.
+    from email.utils import parsedate_to_datetime
+
+    try:
+        moment = parsedate_to_datetime(text)
+    except ValueError:
+        return None
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)

@@ -7,13 +7,12 @@ from collections.abc import Iterable, Mapping
 import click
 
 from pinnace.aio.gc_thresholds import collect_as_usual
-from pinnace.api.values.error_texts import error_text
 from pinnace.cli.connect import need_no_location, settings_of
-from pinnace.cli.errors import CommandError, InvalidInput
+from pinnace.cli.errors import InvalidInput
 from pinnace.cli.flags import Command, DurationFlag, boolean, key_values, optional_boolean, takes
 from pinnace.cli.nonadmin.options import NonAdminServerFlags
 from pinnace.cli.nonadmin.upstream import log_choice, upstream_flags
-from pinnace.cli.process.shared import Number, check_address
+from pinnace.cli.process.shared import Number, check_address, process_errors
 from pinnace.cli.settings import GlobalFlags
 from pinnace.http.user_agent import user_agent
 
@@ -53,9 +52,7 @@ def command(ctx: click.Context, flags: NonAdminServerFlags) -> None:
     LOG_FORMAT (text or json). Flags win over the config map, the environment over flags that begin with zap.
     """
     from pinnace.kube.config import load_config
-    from pinnace.kube.errors import KubeError
     from pinnace.nonadmin.settings.source import SettingsFlags
-    from pinnace.runtime.errors import RuntimeFailure
     from pinnace.runtime.logfields import get_logger
     from pinnace.server.monitoring.logging import configure_logging
     from pinnace.server.nonadmin import NonAdminServerOptions, run_nonadmin
@@ -86,14 +83,12 @@ def command(ctx: click.Context, flags: NonAdminServerFlags) -> None:
     configure_logging(choice.level, choice.fmt)
     for remark in choice.remarks:
         get_logger(__name__).warning(remark)
-    try:
+    with process_errors():
         config = load_config(
             settings.kubeconfig, settings.kubecontext, patience_seconds=settings.api_timeout_seconds
         )
         collect_as_usual()
         asyncio.run(run_nonadmin(config, options, user_agent=user_agent("pinnace-nonadmin")))
-    except (KubeError, RuntimeFailure, OSError) as error:
-        raise CommandError(error_text(error)) from error
 
 
 def _entries(values: Iterable[str]) -> tuple[str, ...]:

@@ -8,14 +8,19 @@ from pathlib import Path
 import click
 
 from pinnace.aio.gc_thresholds import collect_as_usual
-from pinnace.api.values.error_texts import error_text
 from pinnace.cli.common.commands import all_of, names_argument
 from pinnace.cli.connect import need_no_location, settings_of
-from pinnace.cli.errors import CommandError, InvalidInput
+from pinnace.cli.errors import InvalidInput
 from pinnace.cli.flags import Command, takes
 from pinnace.cli.process import later_flags
 from pinnace.cli.process.options import NodeAgentFlags
-from pinnace.cli.process.shared import Number, at_least_one, check_address, monitoring_options
+from pinnace.cli.process.shared import (
+    Number,
+    at_least_one,
+    check_address,
+    monitoring_options,
+    process_errors,
+)
 from pinnace.http.user_agent import user_agent
 
 NODE_VARIABLE = "NODE_NAME"
@@ -68,8 +73,6 @@ def server(ctx: click.Context, flags: NodeAgentFlags) -> None:
 
 def _serve(ctx: click.Context, flags: NodeAgentFlags) -> None:
     from pinnace.kube.config import load_config
-    from pinnace.kube.errors import KubeError
-    from pinnace.runtime.errors import RuntimeFailure
     from pinnace.runtime.logfields import get_logger
     from pinnace.server.checks import StartupError
     from pinnace.server.monitoring.logging import configure_logging
@@ -92,14 +95,12 @@ def _serve(ctx: click.Context, flags: NodeAgentFlags) -> None:
     configure_logging(flags.log_level, flags.log_format)
     for warning in later_flags.caveats(ctx):
         get_logger(__name__).warning(warning)
-    try:
+    with process_errors(StartupError):
         config = load_config(
             settings.kubeconfig, settings.kubecontext, patience_seconds=settings.api_timeout_seconds
         )
         collect_as_usual()
         asyncio.run(run_node_agent(config, options, user_agent=user_agent("velero-restic-server")))
-    except (StartupError, KubeError, RuntimeFailure, OSError) as error:
-        raise CommandError(error_text(error)) from error
 
 
 def node_name(environ: Mapping[str, str]) -> str:

@@ -9,13 +9,12 @@ import click
 
 from pinnace.aio.gc_thresholds import collect_as_usual
 from pinnace.api.values.durations import Duration
-from pinnace.api.values.error_texts import error_text
 from pinnace.api.velero.backup import ITEM_OPERATION_TIMEOUT
 from pinnace.backup.request import ServerDefaults
 from pinnace.cli.connect import need_no_location, settings_of
-from pinnace.cli.errors import CommandError, InvalidInput
+from pinnace.cli.errors import InvalidInput
 from pinnace.cli.process.options import ServerFlags
-from pinnace.cli.process.shared import at_least_one, check_address
+from pinnace.cli.process.shared import at_least_one, check_address, process_errors
 from pinnace.cli.settings import Settings
 from pinnace.controllers import backup, item_operations, schedule, waiting_runs
 from pinnace.controllers.deletion import backup_deletion, gc
@@ -24,11 +23,9 @@ from pinnace.controllers.verification import requested, scheduled
 from pinnace.csi.snapshots import FEATURE
 from pinnace.http.user_agent import user_agent
 from pinnace.kube.config import load_config
-from pinnace.kube.errors import KubeError
 from pinnace.operations.waiting import POLL_SECONDS
 from pinnace.restore.request import RestoreOptions
 from pinnace.restore.selection.order import read_priorities
-from pinnace.runtime.errors import RuntimeFailure
 from pinnace.runtime.logfields import get_logger
 from pinnace.server.app import run_server
 from pinnace.server.checks import StartupError
@@ -79,14 +76,12 @@ def serve(ctx: click.Context, flags: ServerFlags, warnings: Sequence[str] = ()) 
         warnings = [*warnings, f"--default-snapshot-move-data has no effect without --features {FEATURE}"]
     for warning in warnings:
         log.warning(warning)
-    try:
+    with process_errors(StartupError):
         config = load_config(
             settings.kubeconfig, settings.kubecontext, patience_seconds=settings.api_timeout_seconds
         )
         collect_as_usual()
         asyncio.run(run_server(config, options, user_agent=user_agent("velero-server")))
-    except (StartupError, KubeError, RuntimeFailure, OSError) as error:
-        raise CommandError(error_text(error)) from error
 
 
 def server_options(settings: Settings, flags: ServerFlags) -> ServerOptions:

@@ -1,12 +1,14 @@
 """Flags and checks that the processes share: `server`, `node-agent`, `nonadmin server`."""
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final
 
 import click
 
 from pinnace.cli.common.commands import all_of
-from pinnace.cli.errors import InvalidInput
+from pinnace.cli.errors import CommandError, InvalidInput, LeaseLost
 from pinnace.cli.flags import Enum, FlagType
 
 LEVELS: Final = ("trace", "debug", "info", "warning", "error", "fatal", "panic")
@@ -65,6 +67,26 @@ def check_address(flag: str, text: str) -> None:
         parse_address(text)
     except ValueError as error:
         raise InvalidInput(f"{flag}: {error}") from error
+
+
+@contextmanager
+def process_errors(*expected: type[Exception]) -> Iterator[None]:
+    """Turn the ways in which a process of a server may end badly into CommandError.
+
+    Args:
+        expected: errors beside those of the cluster, the system and the runtime.
+    """
+    from pinnace.api.values.error_texts import error_text
+    from pinnace.kube.errors import KubeError
+    from pinnace.runtime.errors import LeadershipLost, RuntimeFailure
+
+    kinds: tuple[type[Exception], ...] = (KubeError, RuntimeFailure, OSError, *expected)
+    try:
+        yield
+    except LeadershipLost as error:
+        raise LeaseLost(f"{error}. This process ends and is to be started again, as a standby.") from error
+    except kinds as error:
+        raise CommandError(error_text(error)) from error
 
 
 def at_least_one(flag: str, count: int) -> int:

@@ -52,6 +52,8 @@ def readable(obj: JSONObject) -> BackupStorageLocation:
 class LocationStores:
     """Opens a store anew for each operation, so that rotated credentials are seen.
 
+    Its writes pass the fence of the client, if that has one.
+
     Args:
         credentials_root: where credential files are kept, private.
         plugins: open what is not built in.
@@ -104,12 +106,13 @@ class LocationStores:
         file = await resolve_credentials(
             location, self._credentials, self._read_secret, namespace=self._namespace
         )
-        return open_backup_store(
+        store = open_backup_store(
             location,
             credentials_file=file,
             others=self._plugins.open_store,
             own_networks=await self._own_networks.get() if tenant_of(location.metadata) else (),
         )
+        return store.fenced(self._client.fence)
 
     async def _read_secret(self, name: str) -> Mapping[str, bytes] | None:
         try:

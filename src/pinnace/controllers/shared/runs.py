@@ -293,7 +293,7 @@ class RunReconciler(Generic[RunT]):
         except asyncio.CancelledError:
             await self._settler.settle_interrupted(self._resource, run)
             raise
-        except Exception as error:  # noqa: BLE001 - a defect must end this run, not leave it InProgress
+        except Exception as error:
             if is_cancelled():  # a cancellation that was turned into another error on its way
                 await self._settler.settle_interrupted(self._resource, run)
                 raise asyncio.CancelledError from error

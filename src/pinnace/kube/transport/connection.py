@@ -7,8 +7,9 @@ limits.
 import asyncio
 import os
 import ssl
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
+from datetime import datetime, timedelta
 from io import BytesIO
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -17,12 +18,15 @@ from urllib.parse import quote, urlsplit, urlunsplit
 import msgspec
 import pycurl
 
+from pinnace.aio.fence import Fence, FenceClosed
+from pinnace.api.values.times import http_date, utcnow
 from pinnace.kube.errors import (
     SUSPECTS,
     ConfigError,
     ConnectionFailed,
     DeadlineExceeded,
     InvalidResponse,
+    NotLeading,
     NotSent,
     NotTrusted,
     Unauthorized,
@@ -30,7 +34,7 @@ from pinnace.kube.errors import (
 )
 from pinnace.kube.transport.config import ClusterConfig
 from pinnace.kube.transport.credentials import ClientCertificate, Credentials, Impersonation
-from pinnace.kube.transport.curl import BUFFER_BYTES, Transfer, TransferFailed, Transfers
+from pinnace.kube.transport.curl import BUFFER_BYTES, ClientClosed, Transfer, TransferFailed, Transfers
 from pinnace.kube.transport.proxy import split_proxy
 from pinnace.kube.transport.requests import CONNECT_SECONDS, JSON, SUCCESS, Request, retry_after_seconds
 from pinnace.kube.transport.tls import build_ssl_context, pem_certificates
@@ -67,6 +71,7 @@ class Transport:
         self._target = _Target.of(config)
         self._transfers: Transfers | None = None
         self._upgrades: Upgrades | None = None
+        self.dates = Dates()
         self._checked: ClientCertificate | None = None
 
     @property
@@ -132,7 +137,13 @@ class Transport:
             transfer.close()
 
     def _answer(self, transfer: Transfer) -> "_Answer":
-        return _Answer(transfer, self.server, is_proxied=self._proxy is not None, user=self._config.user)
+        return _Answer(
+            transfer,
+            self.server,
+            is_proxied=self._proxy is not None,
+            user=self._config.user,
+            dates=self.dates,
+        )
 
     async def upgrade(self, request: Request, protocols: Sequence[str]) -> "ClientWebSocketResponse":
         """A websocket that speaks one of the protocols, or none of them; the caller closes it.
@@ -168,12 +179,14 @@ class Transport:
         if self._target.is_https:
             context = await asyncio.to_thread(build_ssl_context, self._config.tls, credentials.certificate)
         headers = self._headers(request, credentials)
+        await _pass_fence(request)
         return await self._upgrades.open(request, protocols, headers=headers, context=context)
 
     async def _start(self, request: Request, credentials: Credentials, is_streamed: bool) -> Transfer:
         if self._transfers is None:
             raise RuntimeError("the client is not open; use it with 'async with'")
         await self._check_certificates(credentials.certificate)
+        await _pass_fence(request)
         handle = pycurl.Curl()
         self._describe_connection(handle, credentials.certificate or self._config.tls.certificate)
         self._describe_request(handle, request, credentials)
@@ -248,7 +261,7 @@ class Transport:
             setopt(pycurl.POSTFIELDSIZE, len(request.body))
             # Not as POSTFIELDS: libcurl sends those anew, on a new connection, when a kept one is cut before
             # an answer, though the server may have acted. A body it has read cannot be read again.
-            setopt(pycurl.READFUNCTION, BytesIO(request.body).read)
+            setopt(pycurl.READFUNCTION, _body_reader(request.body, request.fence))
         if request.method != ("GET" if request.body is None else "POST"):
             setopt(pycurl.CUSTOMREQUEST, request.method)
         setopt(pycurl.HTTPHEADER, lines)
@@ -262,11 +275,61 @@ class Transport:
         return headers
 
 
+async def _pass_fence(request: Request) -> None:
+    """Wait until a write may be sent. Raises NotLeading."""
+    if request.fence is not None and request.writes:
+        try:
+            await request.fence.passed()
+        except FenceClosed as closed:
+            raise NotLeading(f"{request.shown} was not sent: {closed}") from closed
+
+
+def _body_reader(body: bytes, fence: Fence | None) -> Callable[[int], bytes | int]:
+    """Gives libcurl the body, which it asks for when it is connected; the fence is checked once more then."""
+    read = BytesIO(body).read
+    if fence is None:
+        return read
+
+    def checked(size: int) -> bytes | int:
+        try:
+            fence.check()
+        except FenceClosed:
+            abort: int = pycurl.READFUNC_ABORT
+            return abort
+        return read(size)
+
+    return checked
+
+
+class Dates:
+    """By how much the API server's clock differs from ours, by the Date of its answers.
+
+    Attributes:
+        difference: positive if it is ahead; None before the first answer that has a Date.
+    """
+
+    def __init__(self, now: Callable[[], datetime] = utcnow) -> None:
+        self.difference: timedelta | None = None
+        self._now = now
+        self._last = ""
+
+    def heard(self, date: str) -> None:
+        """Take note of the Date of an answer that has just come."""
+        if date == self._last:  # it changes once a second
+            return
+        self._last = date
+        if (moment := http_date(date)) is not None:
+            self.difference = moment - self._now()
+
+
 class _Answer:
     """The answer to one request; reading it raises the errors of `kube.errors`."""
 
-    def __init__(self, transfer: Transfer, server: str, *, is_proxied: bool, user: str) -> None:
+    def __init__(
+        self, transfer: Transfer, server: str, *, is_proxied: bool, user: str, dates: "Dates"
+    ) -> None:
         self._transfer = transfer
+        self._dates = dates
         self._user = user
         self._server = server
         self._is_proxied = is_proxied
@@ -282,8 +345,15 @@ class _Answer:
         try:
             await self._transfer.head()
         except TransferFailed as error:
+            if error.code == pycurl.E_ABORTED_BY_CALLBACK and not isinstance(error, ClientClosed):
+                await _pass_fence(request)
+                raise NotSent(f"{request.shown} waited until this server was known to lead") from error
             raise _connection_error(error, self._server, self._is_proxied) from error
         status, headers = self._transfer.status, self._transfer.headers
+        date = headers.get("date", "")
+        self._dates.heard(date)
+        if request.fence is not None:
+            request.fence.heard(date)
         if not 200 <= status < 300:
             refused = error_from_body(
                 status,

@@ -41,6 +41,10 @@ class TransferFailed(Exception):
         self.was_connected = was_connected
 
 
+class ClientClosed(TransferFailed):
+    """The client was closed while the transfer ran."""
+
+
 class Transfer:
     """One request and its answer. Made by `Transfers.start`.
 
@@ -210,7 +214,7 @@ class Transfers:
         self._set_timer(-1)
         for handle, transfer in tuple(self._running.items()):
             self.forget(handle)
-            transfer.end(TransferFailed(pycurl.E_ABORTED_BY_CALLBACK, "the client was closed"))
+            transfer.end(ClientClosed(pycurl.E_ABORTED_BY_CALLBACK, "the client was closed"))
         self._multi.close()
         for descriptor in tuple(self._watched):
             self._watch(pycurl.POLL_REMOVE, descriptor, None, None)

@@ -35,7 +35,7 @@ class InFlightLimit:
         self.in_flight = 0
         self._limit = min(INITIAL_LIMIT, float(self.maximum))
         self._monotonic = monotonic
-        # asyncio's own, so that a cancellation in the same turn of the loop as a release stays a cancellation.
+        # asyncio's own: a cancellation stays one, also in the turn of the loop in which a slot becomes free.
         self._slots = asyncio.Semaphore(self.limit)
         self._surplus = 0
         """The slots that are too many since the limit was lowered; they go as soon as they are free."""

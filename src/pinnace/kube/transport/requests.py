@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from urllib.parse import urlencode
 
+from pinnace.aio.fence import Fence
 from pinnace.api.values.digits import is_digits
 
 DEFAULT_TIMEOUT_SECONDS = 30.0
@@ -38,6 +39,7 @@ class Request:
         stall_seconds: the longest silence allowed within it.
         comparable: whether its latency reflects the server's load (see `limiting`).
         acts: whether it changes something although its method is GET, as a command over a websocket.
+        fence: what a write must pass, and what is told the Date of each answer; None for no fence.
         repeatable: whether a write may be sent again although the first one may have been carried out: it
             has the same effect, or the caller checks (`APIStatusError.after_open_attempt`).
     """
@@ -52,11 +54,17 @@ class Request:
     comparable: bool = True
     acts: bool = False
     repeatable: bool = False
+    fence: Fence | None = None
+
+    @property
+    def writes(self) -> bool:
+        """Whether it may change something."""
+        return self.acts or self.method != "GET"
 
     @property
     def may_repeat(self) -> bool:
         """Whether repeating it is safe."""
-        return self.repeatable or (self.method == "GET" and not self.acts)
+        return self.repeatable or not self.writes
 
     @property
     def shown(self) -> str:

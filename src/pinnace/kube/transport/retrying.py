@@ -15,14 +15,17 @@
 """
 
 import asyncio
+import copy
 import random
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
+from pinnace.aio.fence import Fence
 from pinnace.kube.answers import Reading
 from pinnace.kube.errors import (
     SUSPECTS,
@@ -160,8 +163,15 @@ class Sender:
         self._sleep = sleep
         self._jitter = jitter
         self._monotonic = monotonic
+        self._fence: Fence | None = None
         self._is_known = False
         self._failed_at = float("-inf")
+
+    def fenced(self, fence: Fence) -> "Sender":
+        """This sender, with writes that pass the fence; it shares connections and limits."""
+        other = copy.copy(self)
+        other._fence = fence
+        return other
 
     async def fetch(self, request: Request, read: Reading[T]) -> T:
         """Return the result of `read` on the body of a successful answer.
@@ -169,6 +179,7 @@ class Sender:
         Raises:
             APIStatusError, ConnectionFailed: the failure of the last attempt.
         """
+        request = self._behind_fence(request)
         return await self._repeated(request, partial(self._attempt, request, read))
 
     async def upgrade(self, request: Request, protocols: Sequence[str]) -> "ClientWebSocketResponse":
@@ -178,7 +189,11 @@ class Sender:
         Raises:
             APIStatusError, ConnectionFailed: the failure of the last attempt.
         """
+        request = self._behind_fence(request)
         return await self._repeated(request, partial(self._transport.upgrade, request, protocols))
+
+    def _behind_fence(self, request: Request) -> Request:
+        return request if self._fence is None else replace(request, fence=self._fence)
 
     async def _repeated(self, request: Request, send: Callable[[], Awaitable[T]]) -> T:
         attempts = _Attempts(self._monotonic())

@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from pinnace.aio.fence import FenceClosed
 from pinnace.api import labels
 from pinnace.api.codec import DecodeError, decode
 from pinnace.api.nonadmin.names import tenant_of
@@ -122,11 +123,14 @@ class AccessProvider:
     ) -> AsyncIterator[Opened]:
         """Read everything; private files are gone when the context ends, however it ends.
 
+        Where the client's writes pass a fence, it has to be open: each program may change the repository.
+
         Args:
             secrets: names of the Secrets that may have the password; the first that is there counts.
 
         Raises:
-            AccessError: something is missing or cannot be read; Velero's texts. (docs/spec: PVL 5.3)
+            AccessError: something is missing or cannot be read; Velero's texts. (docs/spec: PVL 5.3) Or the
+                fence is closed.
         """
         password = await self._password(secrets)
         location = await self.location(repository.location)
@@ -140,6 +144,7 @@ class AccessProvider:
                 await self._check_addresses(location)
             except (StorageError, OSError) as error:
                 raise AccessError(f"error setting restic cmd env: {error_text(error)}") from error
+            await self._pass_fence(repository)
             yield Opened(
                 repository=repository,
                 location=location,
@@ -148,6 +153,15 @@ class AccessProvider:
                 credentials=credentials,
                 inherited=self.inherited,
             )
+
+    async def _pass_fence(self, repository: Repository) -> None:
+        if (fence := self._client.fence) is not None:
+            try:
+                await fence.passed()
+            except FenceClosed as closed:
+                raise AccessError(
+                    f"the repository of {repository.namespace} was not opened: {closed}"
+                ) from closed
 
     async def config(self, repository: Repository) -> RepositoryConfig:
         """The settings in the BackupRepository of a repository of kopia. Raises AccessError."""
@@ -225,6 +239,9 @@ class LocationAccess(AccessProvider):
     async def config(self, repository: Repository) -> RepositoryConfig:
         """The defaults: no cluster has settings."""
         return RepositoryConfig()
+
+    async def _pass_fence(self, repository: Repository) -> None:
+        """A command needs no lease."""
 
     async def _password(self, secrets: tuple[str, ...]) -> bytes:
         return self._given_password

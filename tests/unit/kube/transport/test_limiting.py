@@ -188,7 +188,9 @@ async def test_a_client_keeps_to_the_cap() -> None:
 @pytest.mark.found("K-F4")
 @pytest.mark.parametrize("turns", [0, 1])
 @pytest.mark.parametrize("release_first", [False, True])
-async def test_a_waiter_cancelled_in_the_turn_of_a_release_is_cancelled(turns: int, release_first: bool) -> None:
+async def test_a_waiter_cancelled_in_the_turn_of_a_release_is_cancelled(
+    turns: int, release_first: bool
+) -> None:
     limit = InFlightLimit(1)
     let_go = asyncio.Event()
 

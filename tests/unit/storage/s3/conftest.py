@@ -9,8 +9,13 @@ from tests.support.scripted_http import Service
 
 
 @pytest.fixture
-async def service() -> AsyncIterator[Service]:
-    service = Service()
+def service_kind() -> type[Service]:
+    return Service
+
+
+@pytest.fixture
+async def service(service_kind: type[Service]) -> AsyncIterator[Service]:
+    service = service_kind()
     runner = web.ServerRunner(web.Server(service.handle), shutdown_timeout=0)
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)
