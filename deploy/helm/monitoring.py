@@ -9,6 +9,7 @@ _OVERDUE_SECONDS: Final = 8 * 86400
 
 _OF_SCHEDULE: Final = "sum by (namespace, schedule)"
 _LAST: Final = 'velero_backup_last_successful_timestamp{schedule!=""}'
+_NEWEST: Final = f"max by (namespace, schedule) ({_LAST})"
 
 
 def rules() -> JSONObject:
@@ -42,10 +43,11 @@ def rules() -> JSONObject:
                     ),
                     _alert(
                         "PinnaceNoRecentBackup",
-                        f"time() - max by (namespace, schedule) ({_LAST}) > {_OVERDUE_SECONDS}",
+                        f"(time() - {_NEWEST} > {_OVERDUE_SECONDS}) or ({_NEWEST} - time() > 3600)",
                         "",
                         "critical",
-                        "Schedule {{ $labels.schedule }} has had no Completed backup for eight days. "
+                        "Schedule {{ $labels.schedule }} has had no Completed backup for eight days, or "
+                        "the time of the last one is in the future, as a clock was ahead. "
                         "`pinnace doctor` says why.",
                     ),
                     _alert(

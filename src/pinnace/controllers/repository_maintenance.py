@@ -31,6 +31,7 @@ from pinnace.controllers.restic_repository import (
     is_ready,
     unlock,
 )
+from pinnace.controllers.shared.clocks import clock_doubt
 from pinnace.controllers.shared.parts import MAINTENANCE_AT_ONCE, Parts
 from pinnace.controllers.shared.scope import Scope
 from pinnace.kube.errors import Conflict, NotFound
@@ -104,6 +105,10 @@ class MaintenanceReconciler:
             await self._not_ready(repository, error)
             return
         if not is_due(repository, now):
+            return
+        if doubt := clock_doubt(self._scope.client):
+            # It deletes what is old enough, such as what an upload that runs has stored so far.
+            log.warning("The repository is not maintained for now", reason=doubt)
             return
         try:
             async with self._locks.exclusive(name):

@@ -30,6 +30,7 @@ from pinnace.api.values.times import format_time, parse_time
 from pinnace.api.velero.backup import BackupPhase
 from pinnace.api.velero.schedule import Schedule, SchedulePhase
 from pinnace.backup.request import movement_errors, ttl_errors
+from pinnace.controllers.shared.clocks import CLOCK_DIFFERENCE, is_ahead
 from pinnace.controllers.shared.parts import Parts
 from pinnace.controllers.shared.scope import MAIN_WORKERS, Scope
 from pinnace.controllers.shared.writes import PASSING_ERRORS
@@ -47,9 +48,6 @@ POLL_PERIOD_SECONDS: Final = 60.0
 """How often to look for runs that a timer missed because the clock was set. (docs/spec: CTL 2.1)"""
 
 _LONG_AGO: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_CLOCK_DIFFERENCE: Final = timedelta(minutes=5)
-"""By how much the clock of this server may be behind that of the API server."""
-
 _IN_FLIGHT: Final = timedelta(minutes=2)
 """For how long a create without an answer may still take effect; API servers end requests after one."""
 
@@ -143,6 +141,7 @@ class ScheduleReconciler:
         self._skip_immediately = skip_immediately
         self._begun: dict[Key, _Attempt] = {}
         self._skipped: dict[str, datetime] = {}
+        self._ahead: dict[str, datetime] = {}
         self._warned: dict[Key, tuple[str, ...]] = {}
         self._refused: dict[Key, str] = {}
 
@@ -254,7 +253,18 @@ class ScheduleReconciler:
 
     def _counted_from(self, schedule: Schedule) -> datetime:
         """The moment after which the next run is looked for."""
-        return counted_from(schedule, self._skipped.get(schedule.metadata.uid))
+        uid, now = schedule.metadata.uid, self._scope.clock()
+        last = schedule.status.last_backup
+        if last is None or not is_ahead(last, now):
+            self._ahead.pop(uid, None)
+        elif uid not in self._ahead:
+            self._ahead[uid] = now
+            log.warning(
+                "The last run of the schedule is in the future, as a clock was ahead: counting from now",
+                schedule=schedule.metadata.name,
+                lastBackup=format_time(last),
+            )
+        return counted_from(schedule, self._skipped.get(uid), now=now, since=self._ahead.get(uid))
 
     def _is_to_be_skipped(self, schedule: Schedule) -> bool:
         wanted = schedule.spec.skip_immediately
@@ -361,17 +371,25 @@ def is_paused(obj: JSONObject) -> bool:
     return (obj.get("spec") or {}).get("paused") is True
 
 
-def counted_from(schedule: Schedule, skipped: datetime | None = None) -> datetime:
+def counted_from(
+    schedule: Schedule, skipped: datetime | None = None, *, now: datetime, since: datetime | None = None
+) -> datetime:
     """The moment after which the next run is looked for. (docs/spec: BEY 7.1)
+
+    A time ahead of our clock is that of no run: it would keep the schedule from running until then.
 
     Args:
         skipped: when runs were skipped, where the definition does not store that.
+        since: what counts in place of a last run that is ahead of our clock; None: now.
     """
     status = schedule.status
     begin = status.last_backup
+    if begin is not None and is_ahead(begin, now):
+        begin = since or now
     if begin is None or begin < _LONG_AGO:
         begin = schedule.metadata.creation_timestamp or _LONG_AGO
-    return max(moment for moment in (begin, status.last_skipped, skipped) if moment is not None)
+    skips = (status.last_skipped, skipped)
+    return max([begin, *(moment for moment in skips if moment is not None and not is_ahead(moment, now))])
 
 
 def due_after(cron: Cron, since: datetime, zone: tzinfo) -> datetime | None:
@@ -387,7 +405,7 @@ def is_made_for(schedule: Schedule, backup: JSONObject, due: datetime, now: date
     """
     created = schedule.metadata.creation_timestamp or _LONG_AGO
     metadata = backup["metadata"]
-    earliest = max(due, created - _CLOCK_DIFFERENCE)
+    earliest = max(due, created - CLOCK_DIFFERENCE)
     # Names of one length sort as the times in them do, except in the hour in which a clock is set back.
     first, last = (backup_name(schedule.metadata.name, moment, zone) for moment in (earliest, now))
     return (

@@ -13,6 +13,7 @@ from pinnace.api.objects import JSONObject
 from pinnace.api.values.durations import Duration
 from pinnace.api.values.times import format_time, later
 from pinnace.api.velero.storage_location import BackupStorageLocation, BackupStorageLocationPhase
+from pinnace.controllers.shared.clocks import is_ahead
 from pinnace.controllers.shared.locations import LocationStores
 from pinnace.controllers.shared.parts import Parts
 from pinnace.controllers.shared.scope import Scope
@@ -169,7 +170,7 @@ def effective_frequency(own: Duration | None, server: Duration) -> Duration:
 
 def is_due(last: datetime | None, frequency: Duration, now: datetime) -> bool:
     """Never validated: always; frequency 0: never again. (docs/spec: STO 7, STO-010)"""
-    if last is None:
+    if last is None or is_ahead(last, now):
         return True
     if frequency <= Duration():
         return False

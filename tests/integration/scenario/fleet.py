@@ -77,7 +77,7 @@ def is_due(schedule: JSONObject, now: datetime) -> bool:
         return True
     if verdict.cron is None or verdict.schedule is None:
         return bool(schedule["status"]["phase"] != "FailedValidation")
-    due = due_after(verdict.cron, counted_from(verdict.schedule), UTC)
+    due = due_after(verdict.cron, counted_from(verdict.schedule, now=now), UTC)
     return due is not None and due < now
 
 

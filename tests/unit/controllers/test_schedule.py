@@ -717,3 +717,32 @@ async def test_an_unknown_field_of_a_schedule_is_logged_once(
 
     assert caplog.text.count("spec.template.fieldOfTheFuture is not a field") == 1
     assert len(scene.backups) == 1
+
+
+@pytest.mark.found("L4")
+@pytest.mark.parametrize("field", ["lastBackup", "lastSkipped"])
+async def test_a_last_run_in_the_future_keeps_no_schedule_from_running(
+    scene: Scene, field: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    status: dict[str, Any] = {field: "2017-02-03T12:00:00Z", "phase": "Enabled"}
+    scene.add("@every 1m", **status)
+    await scene.reconcile()
+    scene.world.clock.advance(30)
+    await scene.reconcile()
+    if field == "lastBackup":
+        assert scene.backups == [], "it counts from when that was seen"
+        assert caplog.text.count("in the future") == 1
+    scene.world.clock.advance(31)
+    await scene.reconciler.poll()
+    assert scene.queued == [key("name")]
+    await scene.reconcile()
+    assert len(scene.backups) == 1
+    assert scene.status["lastBackup"].startswith("2017-01-01T12:0"), "the status is right again"
+
+
+@pytest.mark.found("L4")
+async def test_a_clock_that_is_a_little_behind_counts_no_run_twice(scene: Scene) -> None:
+    scene.add("@every 1m", lastBackup="2017-01-01T12:04:00Z", phase="Enabled")
+    scene.world.clock.advance(120)
+    await scene.reconcile()
+    assert scene.backups == []

@@ -1,13 +1,12 @@
 """Compares the clocks of the cluster and of stores with that of this machine."""
 
-import email.utils
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 import aiohttp
 import orjson
 
 from pinnace.api.objects import dump_json
-from pinnace.api.values.times import parse_time
+from pinnace.api.values.times import http_date, parse_time
 from pinnace.cli.doctor.findings import Finding, ok, problem, skipped, warning
 from pinnace.kube.client import KubeClient
 
@@ -42,17 +41,9 @@ async def read_store_time(url: str) -> datetime | None:
             aiohttp.ClientSession(trust_env=True, timeout=timeout) as session,
             session.get(url) as response,
         ):
-            return _http_date(response.headers.get("Date", ""))
+            return http_date(response.headers.get("Date", ""))
     except (aiohttp.ClientError, TimeoutError):
         return None  # whether the store works was checked before; its time stays unknown
-
-
-def _http_date(text: str) -> datetime | None:
-    try:
-        moment = email.utils.parsedate_to_datetime(text)
-    except ValueError:
-        return None
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
 def judge(what: str, remote: datetime | None, local: datetime) -> Finding:

@@ -10,6 +10,8 @@ from pinnace.cli.doctor.findings import Finding, ok, problem, skipped, warning
 
 CHECK = "schedules"
 LATE = timedelta(hours=1)
+AHEAD = timedelta(minutes=5)
+"""A last run that is ahead by more was not written by a clock that is right."""
 
 
 def judge(schedules: list[JSONObject], locations: list[str], now: datetime) -> list[Finding]:
@@ -52,6 +54,15 @@ def _judge(schedule: JSONObject, locations: list[str], now: datetime) -> list[Fi
     last = known_time(status.get("lastBackup"))
     if last is None:
         return []  # it has not run yet
+    if last - now > AHEAD:
+        text = f"{name} last ran at {last:%Y-%m-%d %H:%M} UTC, which is in the future: a clock was ahead"
+        patch = """'{"status":{"lastBackup":null}}'"""
+        command = (
+            f"`kubectl -n {namespace} patch schedules.velero.io {argument(bare)} --type merge -p {patch}`"
+        )
+        return [
+            problem(CHECK, text, f"its next run corrects that; where Velero serves it, first run {command}")
+        ]
     due = cron.next(last)
     if due is not None and now - due > LATE:
         text = f"{name} last ran at {last:%Y-%m-%d %H:%M} UTC and was due at {due:%Y-%m-%d %H:%M} UTC"

@@ -39,6 +39,12 @@ def relative_time(moment: datetime, now: datetime) -> str:
     return text if delta > timedelta(0) else f"{text} ago"
 
 
+def past(text: str | None, now: datetime) -> str:
+    """As `relative`, for what should be past; if it is not, as a clock was ahead: `in 29d`."""
+    shown, moment = relative(text, now), known_time(text)
+    return shown if moment is None or moment <= now else f"in {shown}"
+
+
 def _largest_unit(delta: timedelta) -> str:
     seconds = int(delta.total_seconds())
     for limit, size, unit in ((60, 1, "s"), (3600, 60, "m"), (86400, 3600, "h"), (365 * 86400, 86400, "d")):

@@ -23,7 +23,7 @@ def schedule_table(clock: Callable[[], datetime] = utcnow) -> Table:
             cells.local_time(schedule["metadata"].get("creationTimestamp"), "<nil>"),
             spec.get("schedule") or "",
             cells.duration(template.get("ttl")),
-            cells.relative(last_backup, now),
+            cells.past(last_backup, now),
             cells.selector(template.get("labelSelector")),
             "true" if spec.get("paused") is True else "false",
         ]

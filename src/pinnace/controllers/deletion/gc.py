@@ -1,7 +1,8 @@
 """The GC controller: asks for the deletion of Backups that have expired. (docs/spec: CTL 5)
 
 It deletes nothing itself. A Backup whose deletion ended with errors is asked for again with the next pass
-over all Backups; that is the only automatic retry of a deletion.
+over all Backups; that is the only automatic retry of a deletion. Nothing expires while our clock and the API
+server's differ: a deletion cannot be undone.
 """
 
 from collections.abc import Callable, Container
@@ -15,6 +16,7 @@ from pinnace.api.velero.backup import Backup, BackupPhase
 from pinnace.api.velero.delete_request import DeleteBackupRequestPhase
 from pinnace.api.velero.storage_location import BackupStorageLocationAccessMode
 from pinnace.controllers.deletion.scope import request_labels
+from pinnace.controllers.shared.clocks import clock_doubt
 from pinnace.controllers.shared.parts import Parts
 from pinnace.controllers.shared.scope import MAIN_WORKERS, Scope
 from pinnace.controllers.shared.writes import PASSING_ERRORS
@@ -51,6 +53,7 @@ class GCReconciler:
         self._informer = informer
         self._running = running
         self._enqueue = enqueue
+        self._doubt = ""
 
     def is_due(self, obj: JSONObject) -> bool:
         """Whether a Backup has expired by its cached state; most changes of Backups need no reconcile."""
@@ -76,12 +79,21 @@ class GCReconciler:
             return DONE
         # A running Backup is queued again by the update that ends it.
         runs = backup.status.phase == BackupPhase.IN_PROGRESS and key in self._running
-        if runs or not _is_expired(backup, self._scope.clock()):
+        if runs or not _is_expired(backup, self._scope.clock()) or self._is_doubtful():
             return DONE
         with bound_fields(backup=str(key)):
             if await self._is_deletable(backup) and not await self._is_requested(backup):
                 await self._request(backup)
         return DONE
+
+    def _is_doubtful(self) -> bool:
+        """Whether the clocks differ too much, which is logged when it begins and ends."""
+        former, self._doubt = self._doubt, clock_doubt(self._scope.client)
+        if self._doubt and not former:
+            log.warning("Backups that have expired are kept for now", reason=self._doubt)
+        elif former and not self._doubt:
+            log.info("Backups expire again: the clocks agree")
+        return bool(self._doubt)
 
     async def _is_deletable(self, backup: Backup) -> bool:
         """Whether the location allows it; a backup that never began is in none. (docs/spec: CTL 6.6)"""

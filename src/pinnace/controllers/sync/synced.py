@@ -26,6 +26,7 @@ from pinnace.api.velero.backup import Backup, BackupPhase, BackupStatus
 from pinnace.api.velero.pod_volume import PodVolumeBackup
 from pinnace.api.velero.storage_location import BackupStorageLocation
 from pinnace.api.velero.transfers import TransferPhase
+from pinnace.controllers.shared.clocks import is_ahead
 
 FINAL_PHASES: Final = frozenset({BackupPhase.COMPLETED, BackupPhase.PARTIALLY_FAILED, BackupPhase.FAILED})
 
@@ -76,8 +77,11 @@ def is_due(last_synced: datetime | None, period: Duration | None, now: datetime)
     """Whether a location is synced now."""
     if period is None:
         return False
-    # A last time in the future is nobody's: it must not end all syncs.
-    return last_synced is None or abs(now - last_synced) >= period.to_timedelta()
+    # A last time in the future is nobody's: it must not end all syncs. As a difference: a period of centuries,
+    # added to a date, would leave the calendar.
+    if last_synced is None or is_ahead(last_synced, now):
+        return True
+    return abs(now - last_synced) >= period.to_timedelta()
 
 
 def in_order(locations: Iterable[BackupStorageLocation], default: str) -> Sequence[BackupStorageLocation]:

@@ -9,15 +9,16 @@ creation; those missed meanwhile become one. An unfinished one is made again fro
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta, tzinfo
+from datetime import UTC, datetime, tzinfo
 from typing import Final
 
 from pinnace.api import labels
 from pinnace.api.codec import DecodeError, decode
 from pinnace.api.objects import JSONObject, mapping, text
 from pinnace.api.values.cron import Cron, CronError, read_schedule
-from pinnace.api.values.times import format_time, later, parse_time
+from pinnace.api.values.times import format_time, parse_time
 from pinnace.api.velero.backup import Backup
+from pinnace.controllers.shared.clocks import is_ahead
 from pinnace.controllers.shared.parts import Parts
 from pinnace.controllers.verification.verifier import FINISHED, WORKERS, BackupVerifier, Soundness
 from pinnace.kube.errors import NotFound
@@ -32,7 +33,6 @@ log = get_logger(__name__)
 NAME: Final = "verification"
 
 _LONG_AGO: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_CLOCKS_DIFFER: Final = timedelta(hours=1)
 _PAST_DUE_SECONDS: Final = 0.001
 _LONGEST_MESSAGE: Final = 1000
 
@@ -89,7 +89,7 @@ class VerificationReconciler:
             return DONE
         now = self._scope.clock()
         last, result = last_verification(schedule)
-        if last is not None and last > later(now, _CLOCKS_DIFFER):
+        if last is not None and is_ahead(last, now):
             last = None  # nobody's: it must not end all verification
         if last is not None and result in (Soundness.SOUND, Soundness.UNSOUND):
             metrics.backup_verified(label, last.timestamp(), sound=result == Soundness.SOUND)

@@ -420,3 +420,19 @@ def test_errors_of_clouds_about_credentials_are_explained(message: str, said: st
 @pytest.mark.parametrize("message", ["", "403 AccessDenied", "no such bucket", "no answer within 30 seconds"])
 def test_other_errors_are_not_explained_by_credentials(message: str) -> None:
     assert trouble_of(message) is None
+
+
+@pytest.mark.found("L4")
+def test_a_schedule_whose_last_run_is_in_the_future_is_a_problem() -> None:
+    def schedule(last: str) -> dict[str, Any]:
+        return {
+            "metadata": {"name": "s", "namespace": "velero"},
+            "spec": {"schedule": "@every 1m"},
+            "status": {"phase": "Enabled", "lastBackup": last},
+        }
+
+    ((level, text),) = seen(schedules.judge([schedule("2026-04-03T12:00:00Z")], [], NOW))
+    assert level is Level.PROBLEM
+    assert text == "schedule s last ran at 2026-04-03 12:00 UTC, which is in the future: a clock was ahead"
+    ((level, _),) = seen(schedules.judge([schedule("2026-03-01T12:04:00Z")], [], NOW))
+    assert level is Level.OK

@@ -322,6 +322,13 @@ def test_schedules_are_listed_with_all_columns() -> None:
         """)  # noqa: E501 - the lines of the table
 
 
+@pytest.mark.found("L4")
+def test_a_last_backup_in_the_future_is_not_shown_as_a_past_one() -> None:
+    ahead = daily(status={"phase": "Enabled", "lastBackup": "2021-09-14T07:00:10Z"})
+    shown = render_table([ahead], schedule_table(lambda: NOW), OutputFlags(format="table"))
+    assert "   in 33d   " in shown
+
+
 def test_get_prints_schedules_in_all_forms(capsys: pytest.CaptureFixture[str], cluster: FakeCluster) -> None:
     assert run(["schedule", "get"]) == 0
     assert capsys.readouterr().out == ""

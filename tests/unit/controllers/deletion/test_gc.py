@@ -1,5 +1,6 @@
 """Which Backups expire, and that their deletion is asked for once."""
 
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -261,3 +262,21 @@ async def test_only_what_has_expired_is_queued_and_without_a_request(scene: Scen
 
     assert scene.queued == [key("b1"), key("b1"), key("b2")]
     assert scene.world.cluster.calls == []
+
+
+@pytest.mark.found("L5")
+@pytest.mark.parametrize("difference", [timedelta(days=-30), timedelta(minutes=3)])
+async def test_nothing_expires_while_the_clocks_differ(
+    scene: Scene, difference: timedelta, caplog: pytest.LogCaptureFixture
+) -> None:
+    scene.add("b1")
+    scene.add("b2")
+    scene.world.cluster.clock_difference = difference
+    for name in ("b1", "b2"):
+        assert await scene.reconciler.reconcile(key(name)) == DONE
+    assert scene.created == []
+    assert caplog.text.count("Backups that have expired are kept for now") == 1
+
+    scene.world.cluster.clock_difference = timedelta(seconds=5)
+    await scene.reconciler.reconcile(key("b1"))
+    assert len(scene.created) == 1
