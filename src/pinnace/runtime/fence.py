@@ -3,7 +3,7 @@
 Three things close it: the lease is lost, its time is up without a renewal, or an answer of the API server has
 a Date by which its time is up. The last one finds a pause that our own clock did not count, as that of a
 virtual machine whose clocks stood still. It is only a doubt, as the API servers' clocks may differ: writes
-wait until the lease was renewed, which proves that nobody else had it, or is lost.
+wait for a renewal that has begun since, which proves that nobody else had the lease, or for its loss.
 """
 
 import asyncio
@@ -49,7 +49,8 @@ class LeaseFence:
         self._closed = NOT_LEADING
         self._until = 0.0
         self._last_date = ""
-        self._heard_seconds = 0.0
+        self._doubted_at = 0.0
+        self._has_warned = False
         self._until_seconds: float | None = None
         self._settled = asyncio.Event()
         self._settled.set()
@@ -59,18 +60,17 @@ class LeaseFence:
         """Whether a write may begin now."""
         return not self._reason() and self._settled.is_set()
 
-    def renewed(self, until: float, *, lasts_seconds: float, date: str) -> None:
+    def renewed(self, began: float, *, lasts_seconds: float, date: str) -> None:
         """Open the fence: the lease was taken or renewed.
 
         Args:
-            until: when its time is up, by the clock.
-            lasts_seconds: how long it lasts from the answer on.
-            date: of that answer; empty if it had none.
+            began: when the renewal began, by the clock; its time is counted from then.
+            date: of the answer to it; empty if it had none.
         """
-        self._closed, self._until = "", until
-        answered = _seconds(date)
-        self._until_seconds = None if answered is None else answered + lasts_seconds
-        if self._until_seconds is None or self._heard_seconds < self._until_seconds:
+        self._closed, self._until = "", began + lasts_seconds
+        answered = http_date(date)
+        self._until_seconds = None if answered is None else answered.timestamp() + lasts_seconds
+        if began >= self._doubted_at:
             self._settled.set()
 
     def close(self, reason: str) -> None:
@@ -93,16 +93,18 @@ class LeaseFence:
         if date == self._last_date:  # they change once a second
             return
         self._last_date = date
-        seconds = _seconds(date)
-        if seconds is None:
+        moment = http_date(date)
+        if moment is None or self._until_seconds is None or not self._settled.is_set():
             return
-        self._heard_seconds = max(seconds, self._heard_seconds)
-        if self._until_seconds is not None and seconds >= self._until_seconds and self._settled.is_set():
+        if moment.timestamp() >= self._until_seconds:
             self._settled.clear()
-            log.warning(
-                "By the API server's clock the lease was not renewed in time: writes wait until it is",
-                date=date,
-            )
+            self._doubted_at = self._clock.monotonic()
+            if not self._has_warned:
+                self._has_warned = True
+                log.warning(
+                    "By the API server's clock the lease was not renewed in time: writes wait until it is",
+                    date=date,
+                )
             self._ask()
 
     def _reason(self) -> str:
@@ -111,9 +113,3 @@ class LeaseFence:
         if self._clock.monotonic() >= self._until:
             return "the lease was not renewed in time, and another server may lead"
         return ""
-
-
-def _seconds(date: str) -> float | None:
-    """The seconds since 1970 of a Date header; None if it is none."""
-    moment = http_date(date)
-    return None if moment is None else moment.timestamp()

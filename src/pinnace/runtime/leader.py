@@ -208,7 +208,7 @@ class LeaderElector:
         if won:
             self._renewed_at = began
             lasts = self._times.duration * FENCED_PART
-            self.fence.renewed(began + lasts, lasts_seconds=lasts, date=self._answers.date)
+            self.fence.renewed(began, lasts_seconds=lasts, date=self._answers.date)
         return won
 
     async def _take_or_renew(self) -> bool:

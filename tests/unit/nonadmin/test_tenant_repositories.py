@@ -21,6 +21,8 @@ AWS = "s3:s3-eu-west-1.amazonaws.com/bucket/evil/restic/evil"
 class Cluster:
     """One location, and the password of all repositories."""
 
+    fence = None
+
     def __init__(self, *, tenant: str, endpoint: str, allowed: str) -> None:
         self._notes = {ALLOWED_ENDPOINTS_ANNOTATION: allowed}
         if tenant:

@@ -26,7 +26,6 @@ from pinnace.kube.errors import (
     ConnectionFailed,
     DeadlineExceeded,
     InvalidResponse,
-    NotLeading,
     NotSent,
     NotTrusted,
     Unauthorized,
@@ -102,6 +101,7 @@ class Transport:
 
         Raises:
             APIStatusError, ConnectionFailed: the request failed.
+            FenceClosed: it was not sent.
         """
         async with self._open(request, is_streamed=False) as answer:
             return await answer.body()
@@ -153,6 +153,7 @@ class Transport:
 
         Raises:
             APIStatusError, ConnectionFailed: the upgrade failed; the text is the server's.
+            FenceClosed: the request was not sent.
         """
         auth = self._config.auth
         credentials = await auth.credentials()
@@ -179,14 +180,14 @@ class Transport:
         if self._target.is_https:
             context = await asyncio.to_thread(build_ssl_context, self._config.tls, credentials.certificate)
         headers = self._headers(request, credentials)
-        await _pass_fence(request)
+        request.check_fence()
         return await self._upgrades.open(request, protocols, headers=headers, context=context)
 
     async def _start(self, request: Request, credentials: Credentials, is_streamed: bool) -> Transfer:
         if self._transfers is None:
             raise RuntimeError("the client is not open; use it with 'async with'")
         await self._check_certificates(credentials.certificate)
-        await _pass_fence(request)
+        request.check_fence()
         handle = pycurl.Curl()
         self._describe_connection(handle, credentials.certificate or self._config.tls.certificate)
         self._describe_request(handle, request, credentials)
@@ -275,15 +276,6 @@ class Transport:
         return headers
 
 
-async def _pass_fence(request: Request) -> None:
-    """Wait until a write may be sent. Raises NotLeading."""
-    if request.fence is not None and request.writes:
-        try:
-            await request.fence.passed()
-        except FenceClosed as closed:
-            raise NotLeading(f"{request.shown} was not sent: {closed}") from closed
-
-
 def _body_reader(body: bytes, fence: Fence | None) -> Callable[[int], bytes | int]:
     """Gives libcurl the body, which it asks for when it is connected; the fence is checked once more then."""
     read = BytesIO(body).read
@@ -346,8 +338,7 @@ class _Answer:
             await self._transfer.head()
         except TransferFailed as error:
             if error.code == pycurl.E_ABORTED_BY_CALLBACK and not isinstance(error, ClientClosed):
-                await _pass_fence(request)
-                raise NotSent(f"{request.shown} waited until this server was known to lead") from error
+                raise FenceClosed("it was closed while the client connected") from error
             raise _connection_error(error, self._server, self._is_proxied) from error
         status, headers = self._transfer.status, self._transfer.headers
         date = headers.get("date", "")

@@ -61,6 +61,11 @@ class Request:
         """Whether it may change something."""
         return self.acts or self.method != "GET"
 
+    def check_fence(self) -> None:
+        """Return if it may be sent at this moment. Raises FenceClosed."""
+        if self.fence is not None and self.writes:
+            self.fence.check()
+
     @property
     def may_repeat(self) -> bool:
         """Whether repeating it is safe."""

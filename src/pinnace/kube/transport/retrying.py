@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
-from pinnace.aio.fence import Fence
+from pinnace.aio.fence import Fence, FenceClosed
 from pinnace.kube.answers import Reading
 from pinnace.kube.errors import (
     SUSPECTS,
@@ -35,6 +35,7 @@ from pinnace.kube.errors import (
     Forbidden,
     InvalidResponse,
     KubeError,
+    NotLeading,
     NotSent,
     NotTrusted,
     ServerFault,
@@ -142,6 +143,15 @@ class _Attempts(msgspec.Struct):
     was_ready: bool = False
 
 
+async def _pass_fence(request: Request) -> None:
+    """Wait until a write may be sent. Raises NotLeading."""
+    if request.fence is not None and request.writes:
+        try:
+            await request.fence.passed()
+        except FenceClosed as closed:
+            raise NotLeading(f"{request.shown} was not sent: {closed}") from closed
+
+
 class Sender:
     """Sends requests through a transport, repeats them where that helps, and limits those in flight."""
 
@@ -178,6 +188,7 @@ class Sender:
 
         Raises:
             APIStatusError, ConnectionFailed: the failure of the last attempt.
+            NotLeading: a write was not sent, or not again.
         """
         request = self._behind_fence(request)
         return await self._repeated(request, partial(self._attempt, request, read))
@@ -198,8 +209,12 @@ class Sender:
     async def _repeated(self, request: Request, send: Callable[[], Awaitable[T]]) -> T:
         attempts = _Attempts(self._monotonic())
         while True:
+            # Before a slot is taken: what waits here must not hold up the renewal that it waits for.
+            await _pass_fence(request)
             try:
                 answer = await send()
+            except FenceClosed:
+                continue  # closed in the last moment: wait, or say so
             except (APIStatusError, ConnectionFailed) as error:
                 if isinstance(error, APIStatusError):
                     error.after_open_attempt = attempts.is_open

@@ -113,3 +113,16 @@ async def test_the_fence_hears_the_date_of_each_answer(server: ScriptedServer) -
             await leading.patch(CONFIGMAPS, "a", {"metadata": {"resourceVersion": "1"}}, "demo")
     assert fence.dates[0] == date
     assert len(fence.dates) == 2
+
+
+async def test_writes_that_wait_leave_the_slots_to_the_renewal(server: ScriptedServer) -> None:
+    fence = TestFence()
+    fence.proven.clear()
+    async with connected(server, max_in_flight=1) as client:
+        leading = client.fenced(fence)
+        writes = [asyncio.create_task(leading.create(CONFIGMAPS, BODY, "demo")) for _ in range(3)]
+        await asyncio.sleep(0)
+        async with asyncio.timeout(60):
+            await client.replace(CONFIGMAPS, "a", BODY, "demo")
+        fence.proven.set()
+        assert await asyncio.gather(*writes) == [BODY] * 3
