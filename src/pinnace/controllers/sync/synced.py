@@ -77,8 +77,8 @@ def is_due(last_synced: datetime | None, period: Duration | None, now: datetime)
     """Whether a location is synced now."""
     if period is None:
         return False
-    # A last time in the future is nobody's: it must not end all syncs. As a difference: a period of centuries,
-    # added to a date, would leave the calendar.
+    # A last time in the future is nobody's: it must not end all syncs. As a difference: a period of
+    # centuries, added to a date, would leave the calendar.
     if last_synced is None or is_ahead(last_synced, now):
         return True
     return abs(now - last_synced) >= period.to_timedelta()
