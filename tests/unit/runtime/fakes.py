@@ -1,8 +1,10 @@
 """Stand-ins for time and for the few calls of a cluster that the runtime makes."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from typing import TypeVar, cast
 
 import orjson
@@ -14,8 +16,13 @@ from pinnace.kube.errors import KubeError, NotFound, status_error
 from pinnace.kube.lists.pages import Page, parse_page
 from pinnace.kube.resources import APIResource
 from pinnace.kube.watching import WatchEvent
+from pinnace.runtime.keys import Key
+from pinnace.runtime.leader import LeaderElector, LeaseTimes
 
 T = TypeVar("T")
+
+LEASE = Key("velero", "server")
+NOW = datetime(2021, 8, 11, 21, 43, 26, 5, tzinfo=UTC)
 
 
 async def settle(turns: int = 40) -> None:
@@ -244,3 +251,27 @@ class FakeLeaseClient:
     def _fail_if_down(self) -> None:
         if self.down is not None:
             raise self.down
+
+
+def elector(client: FakeLeaseClient, identity: str, clock: FakeClock) -> LeaderElector:
+    """A candidate whose lease lasts 15 s."""
+    return LeaderElector(
+        client.as_client(),
+        LEASE,
+        identity,
+        times=LeaseTimes(duration=15, renew_deadline=10, jitter=lambda: 0.0),
+        clock=clock,
+        now=lambda: NOW + timedelta(seconds=clock.time),
+    )
+
+
+@asynccontextmanager
+async def campaign(candidate: LeaderElector) -> AsyncIterator[asyncio.Task[None]]:
+    """The candidate runs, until the end of the context."""
+    task = asyncio.create_task(candidate.run())
+    try:
+        await settle()
+        yield task
+    finally:
+        task.cancel()
+        await asyncio.wait((task,))

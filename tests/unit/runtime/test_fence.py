@@ -11,8 +11,7 @@ from pinnace.aio.clock import BootClock
 from pinnace.aio.fence import FenceClosed
 from pinnace.runtime.fence import LeaseFence
 from pinnace.runtime.leader import LeaderState
-from tests.unit.runtime.fakes import FakeClock, FakeLeases, settle
-from tests.unit.runtime.test_leader import elector, running
+from tests.unit.runtime.fakes import FakeClock, FakeLeases, campaign, elector, settle
 
 pytestmark = pytest.mark.found("L3")
 
@@ -133,7 +132,7 @@ async def test_a_leader_that_was_paused_writes_nothing_though_its_timers_stood_s
 ) -> None:
     leases = FakeLeases()
     candidate = elector(leases.client(), "me", clock)
-    async with running(candidate) as task:
+    async with campaign(candidate) as task:
         assert candidate.fence.is_open
         clock.turn(15)  # no task runs meanwhile
         with pytest.raises(FenceClosed):
@@ -145,7 +144,7 @@ async def test_a_leader_that_was_paused_writes_nothing_though_its_timers_stood_s
 
 async def test_the_fence_closes_when_the_lease_is_released(clock: FakeClock) -> None:
     candidate = elector(FakeLeases().client(), "me", clock)
-    async with running(candidate):
+    async with campaign(candidate):
         candidate.stop()
         await settle()
         assert candidate.state is LeaderState.RELEASED

@@ -1,27 +1,25 @@
 """Leader election: records are pure; electors run against fake Leases and a clock turned by hand."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
-from datetime import UTC, datetime, timedelta, timezone
+from contextlib import suppress
+from datetime import datetime, timedelta, timezone
 from typing import Any
 
 import pytest
 
 from pinnace.kube.errors import ConnectionFailed
 from pinnace.runtime.errors import LeadershipLost
-from pinnace.runtime.keys import Key
 from pinnace.runtime.leader import LeaderElector, LeaderState, LeaseTimes
 from pinnace.runtime.lease import LeaseRecord, Observation, held_spec, micro_time, released_spec
 from tests.unit.runtime.fakes import (
+    LEASE,
+    NOW,
     FakeClock,
-    FakeLeaseClient,
     FakeLeases,
+    campaign,
+    elector,
     settle,
 )
-
-LEASE = Key("velero", "server")
-NOW = datetime(2021, 8, 11, 21, 43, 26, 5, tzinfo=UTC)
 
 
 def record(holder: str, *, duration: float = 15, renewed: str = "r1", transitions: int = 0) -> LeaseRecord:
@@ -44,30 +42,8 @@ def leases() -> FakeLeases:
     return FakeLeases()
 
 
-def elector(client: FakeLeaseClient, identity: str, clock: FakeClock) -> LeaderElector:
-    return LeaderElector(
-        client.as_client(),
-        LEASE,
-        identity,
-        times=LeaseTimes(duration=15, renew_deadline=10, jitter=lambda: 0.0),
-        clock=clock,
-        now=lambda: NOW + timedelta(seconds=clock.time),
-    )
-
-
 def leads(candidate: LeaderElector) -> bool:
     return candidate.is_leading
-
-
-@asynccontextmanager
-async def running(candidate: LeaderElector) -> AsyncIterator[asyncio.Task[None]]:
-    task = asyncio.create_task(candidate.run())
-    try:
-        await settle()
-        yield task
-    finally:
-        task.cancel()
-        await asyncio.wait((task,))
 
 
 def test_record_of_an_empty_lease() -> None:
@@ -110,7 +86,7 @@ async def test_one_leads_and_the_other_waits_until_it_stops(
     leases: FakeLeases, fake_clock: FakeClock
 ) -> None:
     first, second = (elector(leases.client(), name, fake_clock) for name in ("first", "second"))
-    async with running(first) as leading, running(second):
+    async with campaign(first) as leading, campaign(second):
         assert leads(first)
         assert second.state is LeaderState.STANDBY
         await fake_clock.advance(60)
@@ -131,9 +107,9 @@ async def test_a_dead_leader_is_followed_after_the_lease_ran_out(
     leases: FakeLeases, fake_clock: FakeClock
 ) -> None:
     first, second = (elector(leases.client(), name, fake_clock) for name in ("first", "second"))
-    async with running(first):
+    async with campaign(first):
         await fake_clock.advance(10)
-    async with running(second):  # the first was killed: its lease says "first" still
+    async with campaign(second):  # the first was killed: its lease says "first" still
         assert leases.holder == "first"
         await fake_clock.advance(14)
         assert not leads(second)
@@ -147,7 +123,7 @@ async def test_a_leader_cut_off_gives_up_before_another_may_begin(
 ) -> None:
     cut_off = leases.client()
     first, second = elector(cut_off, "first", fake_clock), elector(leases.client(), "second", fake_clock)
-    async with running(first) as leading, running(second):
+    async with campaign(first) as leading, campaign(second):
         await fake_clock.advance(5)
         cut_off.down = ConnectionFailed("unreachable")
         for _ in range(200):
@@ -163,7 +139,7 @@ async def test_a_leader_cut_off_gives_up_before_another_may_begin(
 async def test_a_short_outage_costs_nothing(leases: FakeLeases, fake_clock: FakeClock) -> None:
     client = leases.client()
     candidate = elector(client, "first", fake_clock)
-    async with running(candidate) as task:
+    async with campaign(candidate) as task:
         client.down = ConnectionFailed("unreachable")
         await fake_clock.advance(7)
         client.down = None
@@ -174,7 +150,7 @@ async def test_a_short_outage_costs_nothing(leases: FakeLeases, fake_clock: Fake
 
 async def test_a_lease_is_renewed_without_a_look_at_it(leases: FakeLeases, fake_clock: FakeClock) -> None:
     client = leases.client()
-    async with running(elector(client, "first", fake_clock)):
+    async with campaign(elector(client, "first", fake_clock)):
         await fake_clock.advance(60)
 
         assert leases.lease is not None
@@ -184,7 +160,7 @@ async def test_a_lease_is_renewed_without_a_look_at_it(leases: FakeLeases, fake_
 
 async def test_a_lease_whose_labels_change_is_kept(leases: FakeLeases, fake_clock: FakeClock) -> None:
     candidate = elector(leases.client(), "first", fake_clock)
-    async with running(candidate) as task:
+    async with campaign(candidate) as task:
         assert leases.lease is not None
         leases.store({**leases.lease, "metadata": {**leases.lease["metadata"], "labels": {"x": "y"}}})
         await fake_clock.advance(30)
@@ -195,7 +171,7 @@ async def test_a_lease_whose_labels_change_is_kept(leases: FakeLeases, fake_cloc
 
 async def test_a_lease_taken_by_another_is_lost_at_once(leases: FakeLeases, fake_clock: FakeClock) -> None:
     candidate = elector(leases.client(), "first", fake_clock)
-    async with running(candidate) as task:
+    async with campaign(candidate) as task:
         assert leases.lease is not None
         leases.store({**leases.lease, "spec": {**leases.lease["spec"], "holderIdentity": "thief"}})
         await fake_clock.advance(2)
@@ -214,14 +190,14 @@ async def test_two_that_try_together_do_not_both_win(leases: FakeLeases, fake_cl
         leases.store(body)
 
     client.before_replace = another_is_faster
-    async with running(candidate):
+    async with campaign(candidate):
         assert not leads(candidate)
         assert leases.holder == "fast"
 
 
 async def test_stop_before_leading_leaves_the_lease_alone(leases: FakeLeases, fake_clock: FakeClock) -> None:
     first, second = (elector(leases.client(), name, fake_clock) for name in ("first", "second"))
-    async with running(first), running(second) as waiting:
+    async with campaign(first), campaign(second) as waiting:
         writes = leases.writes
         second.stop()
         await waiting
@@ -234,7 +210,7 @@ async def test_release_that_fails_only_leaves_the_lease_to_run_out(
 ) -> None:
     client = leases.client()
     candidate = elector(client, "first", fake_clock)
-    async with running(candidate) as task:
+    async with campaign(candidate) as task:
         client.down = ConnectionFailed("unreachable")
         candidate.stop()
         await task
