@@ -114,6 +114,8 @@ class BackupEngine:
             actions = await resolve_actions(
                 self._actions, self._discovery.canonical, self._collaborators.blocks
             )
+            for warning in actions.without_items(self._discovery):
+                log.warning(warning)
             async with ProgressReporter(progress, log=log, clock=self._clock) as reporter:
                 run = RunContext(
                     backup=backup,

@@ -1,21 +1,38 @@
 """An action with its resolved selector, to be compared with items. (docs/spec: BKP 8.1, RST 5, CTL 6.3)"""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Final, Generic, Protocol, TypeVar
 
 from pinnace.api.selection.names import IncludesExcludes
 from pinnace.api.selection.selectors import Selector
+from pinnace.kube.discovery import Discovery
+from pinnace.kube.unserved import unserved_names
 from pinnace.plugins.protocols import ResourceSelector
 
+_OWN: Final = ("velero.io/", "pinnace.io/")
+"""The beginnings of the names of built-in actions and of Velero's own, which are for kinds of add-ons too."""
+
+
+class _Named(Protocol):
+    @property
+    def name(self) -> str: ...
+
+
 ActionT = TypeVar("ActionT")
+NamedT = TypeVar("NamedT", bound=_Named)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResolvedAction(Generic[ActionT]):
-    """An action of any kind, for backups, restores and deletions."""
+    """An action of any kind, for backups, restores and deletions.
+
+    Attributes:
+        named: the resources that its selector includes, as the action names them.
+    """
 
     action: ActionT
+    named: Sequence[str]
     resources: IncludesExcludes
     namespaces: IncludesExcludes
     selector: Selector
@@ -31,6 +48,7 @@ class ResolvedAction(Generic[ActionT]):
         """
         return cls(
             action=action,
+            named=wanted.included_resources,
             resources=IncludesExcludes.resolved(
                 wanted.included_resources, wanted.excluded_resources, canonical
             ),
@@ -45,3 +63,23 @@ class ResolvedAction(Generic[ActionT]):
         """
         admitted = self.namespaces.matches(namespace) if namespace else self.namespaces.includes_everything
         return admitted and self.selector.matches(labels)
+
+
+def without_items(
+    actions: Iterable[ResolvedAction[NamedT]],
+    discovery: Discovery,
+    *,
+    is_known: Callable[[str], bool] = lambda _: False,
+) -> Iterator[str]:
+    """A warning for each kind that an action of a plugin names and that does not exist: it may be misspelt.
+
+    Args:
+        is_known: whether a kind that the cluster does not serve exists all the same.
+    """
+    for resolved in actions:
+        name = resolved.action.name
+        if name.startswith(_OWN):
+            continue
+        for unserved in unserved_names(resolved.named, discovery):
+            if not is_known(unserved.name):
+                yield f"Plugin {name} is called for no {unserved.name}: {unserved.text}"

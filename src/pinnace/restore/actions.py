@@ -1,9 +1,10 @@
 """Decides which restore actions apply to which items. (docs/spec: RST 5, 15)"""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
+from pinnace.kube.discovery import Discovery
 from pinnace.plugins.protocols import ResourceSelector, RestoreItemAction
-from pinnace.plugins.resolved import ResolvedAction
+from pinnace.plugins.resolved import ResolvedAction, without_items
 from pinnace.restore.errors import SetupError
 
 ApplicableAction = ResolvedAction[RestoreItemAction]
@@ -44,6 +45,10 @@ class ActionTable:
     def with_discovery(self, canonical: Callable[[str], str]) -> "ActionTable":
         """The same table, resolved with newer discovery, which may include more custom resources."""
         return ActionTable(self._declared, canonical)
+
+    def without_items(self, discovery: Discovery, is_known: Callable[[str], bool]) -> Iterator[str]:
+        """The warnings for kinds that actions of plugins name and that do not exist."""
+        return without_items(self._resolved, discovery, is_known=is_known)
 
     def for_resource(self, group_resource: str) -> tuple[ApplicableAction, ...]:
         """The actions for a kind, in order; empty for most."""

@@ -53,6 +53,7 @@ from pinnace.restore.results import Results, log_results
 from pinnace.restore.selection.chosen import choose, meant_instead
 from pinnace.restore.selection.collect import Collector, RestoreFilter, SelectedResource
 from pinnace.restore.selection.left_out import (
+    ArchivedKinds,
     canonical_names,
     empty_selection,
     filter_problems,
@@ -357,9 +358,12 @@ class RestoreEngine:
             run.outcomes.record(kind, ref.key, outcome, reason)
 
     def _report_selection(self, run: _Run) -> None:
-        """Report names in the filters that do not exist, and an empty selection."""
+        """Report names in the filters and of plugins that do not exist, and an empty selection."""
         spec = run.request.restore.spec
-        results = filter_problems(spec, run.archive, run.items.kinds.discovery)
+        kinds = run.items.kinds
+        results = filter_problems(spec, run.archive, kinds.discovery)
+        archived = ArchivedKinds(run.archive.resources)
+        results.warnings.add_velero(*kinds.actions.without_items(kinds.discovery, archived.has))
         if not run.selected:
             results.warnings.add_velero(empty_selection(spec, run.archive))
         for oddity in run.archive.warnings:

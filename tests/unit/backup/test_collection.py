@@ -663,3 +663,32 @@ async def test_which_namespaces_patterns_mean(
     assert {item.split("/")[1] for item in outcome.items} == expected
     assert (outcome.warnings, outcome.errors) == (warnings, errors)
     assert namespace_list_errors(included, excluded) == []
+
+
+@pytest.mark.found("P15")
+@pytest.mark.parametrize(
+    ("name", "wanted", "warnings"),
+    [
+        (
+            "example.io/p",
+            ["nosuchthing", "secrets", "cm"],
+            ["Plugin example.io/p is called for no nosuchthing"],
+        ),
+        ("example.io/p", ["configmap"], []),
+        ("example.io/p", [], []),
+        ("example.io/p", ["*"], []),
+        ("velero.io/csi", ["volumesnapshots.snapshot.storage.k8s.io"], []),
+    ],
+    ids=["misspelt", "served", "all", "star", "velero's own"],
+)
+async def test_a_kind_that_a_plugin_names_and_that_does_not_exist_is_a_warning(
+    tmp_path: Path, name: str, wanted: list[str], warnings: list[str]
+) -> None:
+    action = FakeAction(ResourceSelector(included_resources=wanted), name=name)
+
+    cluster = FakeCluster().add(NAMESPACES, "shop").add(SECRETS, "shop/s")
+    outcome = await run_backup(tmp_path, cluster, a_backup(), actions=[action])
+
+    logged = [line for line in outcome.log.splitlines() if "is called for no" in line]
+    assert outcome.warnings == len(warnings) == len(logged)
+    assert all(text in line and "level=warning" in line for text, line in zip(warnings, logged, strict=True))

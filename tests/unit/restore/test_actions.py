@@ -350,3 +350,13 @@ async def test_two_claims_of_pods_wait_for_the_volume_that_one_of_them_restores(
     assert harness.world.created_of("persistentvolumes") == []
     for name in ("one", "two"):
         assert harness.world.item("persistentvolumeclaims", "ns-1", name)["spec"] == {}
+
+
+@pytest.mark.found("P15")
+async def test_a_kind_that_a_plugin_names_and_that_does_not_exist_is_a_warning(harness: Harness) -> None:
+    harness.actions = [Recorder(included_resources=["nosuchthing", "pods"])]
+
+    results = await harness.restore(pod("pod-1"))
+
+    (warning,) = results.warnings.velero
+    assert warning.startswith("Plugin example.com/recorder is called for no nosuchthing: ")

@@ -1,12 +1,13 @@
 """Which actions apply to which items. Selectors are resolved once for each backup. (docs/spec: BKP 8.1)"""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol, TypeVar
 
 from pinnace.backup.errors import FatalBackupError
+from pinnace.kube.discovery import Discovery
 from pinnace.plugins.asynchronous import AnyBackupItemAction, ItemBlockAction
 from pinnace.plugins.protocols import PreparedBackupItemAction, ResourceSelector, SelectiveBackupItemAction
-from pinnace.plugins.resolved import ResolvedAction
+from pinnace.plugins.resolved import ResolvedAction, without_items
 
 Action = ResolvedAction[AnyBackupItemAction]
 BlockAction = ResolvedAction[ItemBlockAction]
@@ -52,6 +53,11 @@ class ActionTable:
         actions = [resolved.action for resolved in self.for_resource(group_resource)]
         selective = [action for action in actions if isinstance(action, SelectiveBackupItemAction)]
         return tuple(selective) if len(selective) == len(actions) else None
+
+    def without_items(self, discovery: Discovery) -> Iterator[str]:
+        """The warnings for kinds that actions of plugins name and that do not exist."""
+        yield from without_items(self._actions, discovery)
+        yield from without_items(self._blocks, discovery)
 
     async def prepare(self, group_resource: str) -> None:
         """Let the actions of `for_resource` read what they need before they get an item."""

@@ -24,7 +24,8 @@ from pinnace.controllers.shared.scope import Scope
 from pinnace.kube.discovery import Discovery
 from pinnace.plugins.errors import PluginCallError, PluginError
 from pinnace.plugins.protocols import DeleteItemAction
-from pinnace.plugins.resolved import ResolvedAction
+from pinnace.plugins.resolved import ResolvedAction, without_items
+from pinnace.restore.selection.left_out import ArchivedKinds
 from pinnace.runtime.logfields import get_logger
 from pinnace.storage.backup_store import BackupStore
 from pinnace.storage.errors import ObjectNotFound
@@ -70,6 +71,9 @@ async def delete_actions(
             yield None
             return
         with archive:
+            archived = ArchivedKinds(archive.resources)
+            for warning in without_items(resolved, discovery, is_known=archived.has):
+                log.warning("%s", warning)
             yield DeleteActions(resolved, archive, backup, discovery.canonical)
 
 

@@ -351,3 +351,17 @@ async def test_nothing_is_left_on_the_disk_when_it_is_interrupted(scene: Scene) 
         await task
 
     assert sorted(path.name for path in scene.world.folder.iterdir()) == before
+
+
+@pytest.mark.found("P15")
+async def test_a_kind_that_neither_the_cluster_nor_the_backup_has_is_said(
+    scene: Scene, caplog: pytest.LogCaptureFixture
+) -> None:
+    await scene.store()
+    scene.add(included_resources=["nosuchthing", "widgets.gone.example.com", "pods"])
+
+    await scene.delete()
+
+    said = [text for text in caplog.messages if "is called for no" in text]
+    assert len(said) == 1
+    assert "Plugin example.io/one is called for no nosuchthing" in said[0]
