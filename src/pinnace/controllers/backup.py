@@ -25,7 +25,7 @@ from pinnace.backup.request import ServerDefaults, Unreadable, prepare_backup
 from pinnace.context import LogOptions
 from pinnace.controllers.run_progress import RunProgress
 from pinnace.controllers.shared.availability import Availability
-from pinnace.controllers.shared.lanes import EXTRA_RUNS
+from pinnace.controllers.shared.lanes import EXTRA_RUNS, limit_text
 from pinnace.controllers.shared.locations import LocationStores
 from pinnace.controllers.shared.namespace_queue import NO_NAMESPACE, NamespaceQueue, Targets
 from pinnace.controllers.shared.parts import Parts
@@ -349,6 +349,7 @@ def controller(parts: Parts) -> Controller:
     # One worker needs no such queue: it reads for one backup at a time.
     overlaps = NamespaceQueue(queue.add, party_of=lambda key: lane_of(key).party) if workers > 1 else None
     parts.namespace_queues[BACKUPS] = overlaps
+    parts.limits[BACKUPS] = lambda key: limit_text(queue.lacking(lane_of(key)))
     work = BackupWork(
         parts.scope,
         parts.locations,

@@ -228,6 +228,11 @@ class RepositoryReconciler:
                 return AT_ONCE
 
     async def _reconcile(self, repository: BackupRepository) -> Result:
+        if repository.spec.repository_type not in ("", *UPLOADERS):
+            known = " or ".join(sorted(UPLOADERS))
+            problem = f"spec.repositoryType is {repository.spec.repository_type!r}: it can be {known}"
+            await self._conclude(repository, problem)
+            return DONE
         if not is_new(repository) and await self._store.forget_orphan(repository):
             return DONE
         problem = ""
@@ -402,6 +407,11 @@ def is_displaced(repository: JSONObject, locations: Cache) -> bool:
     return location is None or noted_place(repository) != place_of(location)
 
 
+def _is_for_us(repository: JSONObject) -> bool:
+    """Whether a repository is of a known type; one of another is looked at once, to say so."""
+    return repository_type(repository) in UPLOADERS or not text(repository, "status", "phase")
+
+
 def controller_of(
     parts: Parts, name: str, reconcile: Reconcile, workers: int, concerns: Predicate
 ) -> Controller:
@@ -411,7 +421,7 @@ def controller_of(
 
     async def enqueue_all() -> None:
         for obj in informer.objects():
-            if repository_type(obj) in UPLOADERS and concerns(obj):
+            if _is_for_us(obj) and concerns(obj):
                 queue.add(Key.of(obj))
 
     made = Controller(
@@ -425,7 +435,7 @@ def controller_of(
     # New ones at once; changes by the patches of this server wait for the next pass.
     made.watch(
         informer,
-        predicate=lambda obj: repository_type(obj) in UPLOADERS and concerns(obj),
+        predicate=lambda obj: _is_for_us(obj) and concerns(obj),
         on_update=False,
     )
     return made

@@ -22,7 +22,7 @@ from pinnace.context import LogOptions
 from pinnace.controllers.run_progress import RunProgress
 from pinnace.controllers.shared.availability import Availability
 from pinnace.controllers.shared.confinement import Confinement, bounded, confined, is_bounded
-from pinnace.controllers.shared.lanes import EXTRA_RUNS
+from pinnace.controllers.shared.lanes import EXTRA_RUNS, limit_text
 from pinnace.controllers.shared.locations import LocationStores, location_of
 from pinnace.controllers.shared.namespace_queue import NamespaceQueue, targets_of
 from pinnace.controllers.shared.parts import Parts
@@ -345,6 +345,7 @@ def controller(parts: Parts) -> Controller:
     if not parts.options.parallel_restores_into_namespace:
         waiting = NamespaceQueue(queue.add, party_of=lambda key: lane_of(key).party)
     parts.namespace_queues[RESTORES] = waiting
+    parts.limits[RESTORES] = lambda key: limit_text(queue.lacking(lane_of(key)))
     reconciler = RunReconciler(
         parts.scope, RESTORE_RUNS, work, parts.settler, in_flight=parts.restores_in_flight, queue=waiting
     )

@@ -10,7 +10,7 @@ What is shown decides nothing: a server takes an object that is Queued or ReadyT
 (docs/spec: BEY 4.11; docs/adr/046)
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -51,6 +51,7 @@ class Queue:
         in_flight: keys of the objects that this server works on.
         queue: the objects that must not start yet, in their order; None if they only wait for free workers.
         has_positions: whether the kind has the phase Queued.
+        limit: says which limit keeps an object from a worker, if not all workers are busy.
     """
 
     resource: APIResource
@@ -58,6 +59,7 @@ class Queue:
     in_flight: Collection[Key]
     queue: NamespaceQueue | None
     has_positions: bool
+    limit: Callable[[Key], str] = lambda _key: ""
 
 
 class WaitingRuns:
@@ -79,7 +81,7 @@ class WaitingRuns:
         before, self._waited = self._waited, set(waiting)
         if not before & waiting.keys():
             return
-        for_worker = self._for_worker()  # once: it looks at all objects
+        runs = self._running()  # once: it looks at all objects
         for position, key in enumerate([*held, *others][:MOST_SHOWN], start=1):
             of_tenant = _is_of_tenant(waiting[key])
             if key not in before or (of_tenant and position > NEAR):
@@ -89,7 +91,7 @@ class WaitingRuns:
                 other = f"{self._kind} {held[key].name}" if is_exact else f"other {self._kind}s"
                 reason = f"{other}, which may work on the same namespaces"
             else:
-                reason = for_worker if is_exact else _FOR_WORKER
+                reason = f"{_FOR_WORKER}{self._queue.limit(key)}{runs}" if is_exact else _FOR_WORKER
             await self._show(waiting[key], position, reason)
 
     def _waits(self, obj: JSONObject) -> bool:
@@ -99,12 +101,12 @@ class WaitingRuns:
     def _held(self) -> Sequence[tuple[Key, Key]]:
         return self._queue.queue.waiting() if self._queue.queue is not None else ()
 
-    def _for_worker(self) -> str:
+    def _running(self) -> str:
         running = sorted(Key.of(obj).name for obj in self._queue.cache.objects() if is_in_progress(obj))
         if not running:
-            return _FOR_WORKER
+            return ""
         more = f" and {len(running) - _NAMED} more" if len(running) > _NAMED else ""
-        return f"{_FOR_WORKER}, which runs {self._kind} {', '.join(running[:_NAMED])}{more}"
+        return f", which runs {self._kind} {', '.join(running[:_NAMED])}{more}"
 
     async def _show(self, obj: JSONObject, position: int, reason: str) -> None:
         metadata: JSONObject = {}
@@ -163,6 +165,7 @@ def controller(parts: Parts) -> Controller:
             in_flight=in_flight[resource],
             queue=queue,
             has_positions=resource == BACKUPS,
+            limit=parts.limits.get(resource, lambda _key: ""),
         )
         for resource, queue in parts.namespace_queues.items()
     ]

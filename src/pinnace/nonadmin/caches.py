@@ -43,6 +43,7 @@ BY_RESTORE: Final = "restore"
 BY_LOCATION: Final = "location"
 BY_TARGET: Final = "target"
 BY_WAITING: Final = "waiting"
+BY_NAMESPACE: Final = "namespace"
 
 
 class Cache(Protocol):
@@ -97,6 +98,10 @@ def _present(value: str) -> Iterable[str]:
     return [value] if value else []
 
 
+def _namespace(request: JSONObject) -> Iterable[str]:
+    return [text(request, "metadata", "namespace")]
+
+
 def _waiting(request: JSONObject) -> Iterable[str]:
     return [text(request, "metadata", "namespace")] if is_waiting(request) else []
 
@@ -131,7 +136,7 @@ CACHED: Final = (
         everywhere=True,
         indexes={BY_BACKUP: _within(wanted_backup), BY_WAITING: _waiting},
     ),
-    Cached(resource=NON_ADMIN_LOCATIONS, everywhere=True, indexes={}),
+    Cached(resource=NON_ADMIN_LOCATIONS, everywhere=True, indexes={BY_NAMESPACE: _namespace}),
     Cached(resource=NON_ADMIN_DOWNLOADS, everywhere=True, indexes={BY_TARGET: _within(download_target)}),
     Cached(resource=NON_ADMIN_LOCATION_REQUESTS, indexes={BY_ID: _id(Origin.LOCATION)}),
     Cached(resource=BACKUPS, indexes={BY_ID: _id(Origin.BACKUP), BY_REQUEST: _request(Origin.BACKUP)}),

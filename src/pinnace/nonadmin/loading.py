@@ -233,6 +233,8 @@ class LocationFlow:
             secret_copy=await lookups.secret_copy(unique_id),
             location=location,
             backups=lookups.backups_on(*key) if ends else (),
+            # One that is in use is not judged by those that came later.
+            others=() if ends or location is not None else lookups.locations_in(key.namespace),
             ambiguous=ambiguous,
         )
         return next_location_step(request, facts, memory)

@@ -17,11 +17,12 @@ from pinnace.kube.resources import (
     SECRETS,
     APIResource,
 )
-from pinnace.nonadmin.caches import BY_BACKUP, BY_ID, BY_LOCATION, Caches, in_namespace
+from pinnace.nonadmin.caches import BY_BACKUP, BY_ID, BY_LOCATION, BY_NAMESPACE, Caches, in_namespace
 from pinnace.nonadmin.identity import has_common_labels, id_of, unique_object
 from pinnace.nonadmin.objects import (
     NON_ADMIN_BACKUPS,
     NON_ADMIN_LOCATION_REQUESTS,
+    NON_ADMIN_LOCATIONS,
     NON_ADMIN_RESTORES,
 )
 from pinnace.runtime.keys import Key
@@ -141,6 +142,10 @@ class Lookups:
         return self._caches[NON_ADMIN_BACKUPS].by_index(
             BY_LOCATION, in_namespace(namespace, non_admin_location)
         )
+
+    def locations_in(self, namespace: str) -> Sequence[JSONObject]:
+        """The NonAdminBackupStorageLocations of a namespace."""
+        return self._caches[NON_ADMIN_LOCATIONS].by_index(BY_NAMESPACE, namespace)
 
     def labelled(self, resource: APIResource, index: str, value: str) -> Sequence[JSONObject]:
         """The objects under an index of their cache."""

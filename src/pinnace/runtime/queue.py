@@ -268,6 +268,11 @@ class RateLimitedQueue(Generic[K]):
     def _has_room(self, shares: tuple[Share, ...]) -> bool:
         return all(self._in_use[share.name] < share.limit for share in shares)
 
+    def lacking(self, lane: Lane) -> Share | None:
+        """The first share of a lane that has no room; None if one more key of the lane could be processed."""
+        shares = (*lane.shares, *lane.worker_shares)
+        return next((share for share in shares if self._in_use[share.name] >= share.limit), None)
+
     def _use(self, shares: tuple[Share, ...]) -> None:
         for share in shares:
             self._in_use[share.name] += 1

@@ -270,6 +270,26 @@ class StoreConformance:
 
         assert await content(store, "a") == b"later"
 
+    @pytest.mark.found("Z4")
+    @pytest.mark.parametrize(
+        "key", [f"backups/{'n' * 300}/a", f"backups/a/{'n' * 300}.json", "k/" * 700 + "k"]
+    )
+    async def test_a_key_that_is_too_long_is_stored_or_not_there(self, store: ObjectStore, key: str) -> None:
+        """A backup whose name a store refuses can be deleted: nothing of it is there."""
+        try:
+            await store.put(key, b"content")
+        except StorageError:
+            assert not await store.exists(key)
+            with pytest.raises(ObjectNotFound):
+                await store.size(key)
+            with pytest.raises(ObjectNotFound):
+                await content(store, key)
+            assert await store.list_keys(f"{key.rpartition('/')[0]}/") == []
+        else:
+            assert await content(store, key) == b"content"
+        await store.delete(key)
+        assert not await store.exists(key)
+
     async def test_missing_objects(self, store: ObjectStore) -> None:
         await store.put("a/b", b"x")
 

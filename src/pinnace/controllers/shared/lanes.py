@@ -21,6 +21,8 @@ EXTRA_RUNS: Final = 32
 """How many Backups, or Restores, may be under way beyond those that have a worker: they wait for a store."""
 
 _TENANTS: Final = "tenants"
+_LOCATION: Final = "location/"
+_UNDER_WAY: Final = " under way"
 _WORKERS: Final = "workers"
 
 
@@ -127,7 +129,7 @@ class Lanes:
         return replace(
             lane,
             shares=tuple(
-                Share(f"{share.name} under way", under_way.get(str(share.name), share.limit + 1))
+                Share(f"{share.name}{_UNDER_WAY}", under_way.get(str(share.name), share.limit + 1))
                 for share in lane.shares
             ),
             worker_shares=(Share(_WORKERS, workers), *lane.shares),
@@ -142,7 +144,7 @@ class Lanes:
         # All workers may serve a location that is the only one: it delays no other.
         alone = len(self._locations.keys()) <= 1
         fair = workers if alone else max(1, workers - 1)
-        shares = [Share(f"location/{location}", at_once or fair)]
+        shares = [Share(f"{_LOCATION}{location}", at_once or fair)]
         tenant = tenant or self._owner(location)
         if tenant:
             shares.append(Share(f"tenant/{tenant}", max(1, workers // 4)))
@@ -165,6 +167,16 @@ class Lanes:
             if (obj.get("spec") or {}).get("default") is True
         )
         return next(marked, self._default_location)
+
+
+def limit_text(share: Share | None) -> str:
+    """Which limit keeps a run from a worker, for the text that says so; empty if all are busy."""
+    name = "" if share is None else str(share.name).removesuffix(_UNDER_WAY)
+    if share is None or name == _WORKERS:
+        return ""
+    of_location = name.removeprefix(_LOCATION)
+    whom = f"location {of_location}" if of_location != name else "tenants"
+    return f" for {whom} (at most {share.limit} at a time)"
 
 
 def _asked_by(obj: JSONObject | None, origin: Origin) -> str:

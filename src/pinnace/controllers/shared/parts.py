@@ -69,6 +69,7 @@ class Parts:
         backups_in_flight, restores_in_flight: keys of the Backups and Restores that this server works on.
         namespace_queues: the queue that decides which Backups or Restores may start, for each kind that this
             server works on; None where there is one worker, or no such rule.
+        limits: says which limit keeps a Backup or Restore from a worker, for each such kind.
         timers: the clock of the controllers; the event loop's if None.
     """
 
@@ -87,6 +88,7 @@ class Parts:
     backups_in_flight: set[Key] = field(default_factory=set)
     restores_in_flight: set[Key] = field(default_factory=set)
     namespace_queues: dict[APIResource, NamespaceQueue | None] = field(default_factory=dict)
+    limits: dict[APIResource, Callable[[Key], str]] = field(default_factory=dict)
     timers: Clock | None = None
 
     @classmethod

@@ -52,7 +52,13 @@ from pinnace.nonadmin.objects import (
 )
 from pinnace.nonadmin.settings.admin import AdminSettings
 from pinnace.nonadmin.settings.values import fields, same
-from pinnace.nonadmin.specs.location import location_problem, location_spec, location_spec_of, secret_problem
+from pinnace.nonadmin.specs.location import (
+    location_problem,
+    location_spec,
+    location_spec_of,
+    nesting_problem,
+    secret_problem,
+)
 
 MEMBER: Final = "veleroBackupStorageLocation"
 SECRET_POLL_SECONDS: Final = 20.0
@@ -77,6 +83,7 @@ class LocationFacts:
         secret_copy: the Secret of the server's namespace with its unique id.
         location: the BackupStorageLocation with its unique id.
         backups: NonAdminBackups of its namespace that name the location.
+        others: the locations of its namespace, if the location has no BackupStorageLocation yet.
         ambiguous: why one of those objects could not be determined; nothing is done then.
     """
 
@@ -89,6 +96,7 @@ class LocationFacts:
     secret_copy: JSONObject | None = None
     location: JSONObject | None = None
     backups: Sequence[JSONObject] = ()
+    others: Sequence[JSONObject] = ()
     ambiguous: str = ""
 
 
@@ -203,6 +211,7 @@ class _LocationFlow(RequestFlow):
     def _validated(self) -> Step | None:
         settings = self._facts.settings
         problem = location_problem(self._non_admin_location, settings, self._facts.namespace)
+        problem = problem or nesting_problem(self._non_admin_location, self._facts.others)
         of_secret = "" if problem else secret_problem(self._non_admin_location, self._facts.secret, settings)
         if problem or of_secret:
             wait_seconds = SECRET_POLL_SECONDS if of_secret else None

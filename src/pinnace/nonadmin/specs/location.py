@@ -3,6 +3,7 @@
 (docs/spec: NAC 6.3, 12.3, 17 A16-A20)
 """
 
+from collections.abc import Iterable, Sequence
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -139,6 +140,38 @@ def _reach_problem(spec: JSONObject, settings: AdminSettings) -> str:
         if name in config and (problem := _url_problem(text(config, name), allowed)):
             return f"{_PREFIX}.config.{name} {problem}"
     return ""
+
+
+def nesting_problem(non_admin_location: JSONObject, others: Iterable[JSONObject]) -> str:
+    """Why a location is refused beside an older one of its namespace; empty if it is not.
+
+    A location whose folder holds another one is Unavailable: the folder of the other is not one of its own.
+    """
+    store, folder = _place(non_admin_location)
+    for other in others:
+        other_store, other_folder = _place(other)
+        if store != other_store or _age(other) >= _age(non_admin_location) or folder == other_folder:
+            continue
+        if all(one == two for one, two in zip(folder, other_folder, strict=False)):
+            name = text(other, "metadata", "name")
+            return (
+                f"{_PREFIX}.objectStorage can not be used: of this location and {name}, one would lie in the"
+                " folder of the other; give each of them a prefix of its own"
+            )
+    return ""
+
+
+def _place(non_admin_location: JSONObject) -> tuple[tuple[str, ...], Sequence[str]]:
+    """The store of a location, and its folder there."""
+    spec = location_spec_of(non_admin_location)
+    store, config = mapping(spec, "objectStorage"), mapping(spec, "config")
+    prefix = text(store, "prefix")
+    parts = (_provider(spec), text(config, "s3Url"), text(config, "storageAccount"), text(store, "bucket"))
+    return parts, prefix.split("/") if prefix else ()
+
+
+def _age(obj: JSONObject) -> tuple[str, str]:
+    return text(obj, "metadata", "creationTimestamp"), text(obj, "metadata", "name")
 
 
 def is_plain_prefix(prefix: str) -> bool:

@@ -31,6 +31,8 @@ from pinnace.storage.filesystem.spool import (
 )
 from pinnace.storage.interface import READ_SIZE_BYTES, Body, check_key, check_prefix, check_range
 
+_ABSENT = (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG)
+"""Errors that say that a file is not there: one whose name is too long cannot be."""
 _TEXTS = {
     errno.EMFILE: TOO_MANY_OPEN,
     errno.ENFILE: TOO_MANY_OPEN,
@@ -41,6 +43,7 @@ _TEXTS = {
     errno.EROFS: "the file system is read-only",
     errno.ELOOP: "symbolic links are not followed",
     errno.ENAMETOOLONG: "the name is too long for the file system",
+    errno.ENAMETOOLONG: "the name is too long for the file system, which takes 255 bytes",
 }
 
 
@@ -243,7 +246,9 @@ def _leads_to(root: Path, directory: Path) -> bool:
         current = current / segment
         try:
             check_directory(current)
-        except (FileNotFoundError, NotADirectoryError):
+        except OSError as error:
+            if error.errno not in _ABSENT:
+                raise
             return False
     return directory.is_dir()
 
@@ -254,7 +259,9 @@ def _found(root: Path, path: Path) -> os.stat_result | None:
         return None
     try:
         found = path.lstat()
-    except FileNotFoundError:
+    except OSError as error:
+        if error.errno not in _ABSENT:
+            raise
         return None
     return found if stat.S_ISREG(found.st_mode) else None
 
@@ -265,7 +272,9 @@ def _open_for_reading(root: Path, path: Path, opened: ExitStack) -> int | None:
     try:
         # Not blocking: opening a FIFO would otherwise wait for a writer for ever.
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except FileNotFoundError:
+    except OSError as error:
+        if error.errno not in _ABSENT:
+            raise
         return None
     opened.callback(os.close, descriptor)
     return descriptor if stat.S_ISREG(os.fstat(descriptor).st_mode) else None
@@ -312,7 +321,9 @@ def _unlink(root: Path, path: Path) -> None:
         return
     try:
         path.unlink()
-    except (FileNotFoundError, IsADirectoryError):
+    except OSError as error:
+        if error.errno not in (*_ABSENT, errno.EISDIR):
+            raise
         return
     sync_directory(path.parent)
     for directory in path.parents:

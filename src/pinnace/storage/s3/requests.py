@@ -69,6 +69,16 @@ MAX_LISTED = 500_000
 """Names in one list, all kept in memory; many times what an honest location holds. A store can be
 anyone's."""
 
+_TOO_LONG: Final = "KeyTooLongError"
+_LONGEST_KEY_BYTES: Final = 1024
+_LONGEST_PART_BYTES: Final = 255
+
+
+def _is_overlong(key: str) -> bool:
+    """Whether some store refuses a key as too long: the answer to HEAD has no code that says so."""
+    parts = key.encode().split(b"/")
+    return len(key.encode()) > _LONGEST_KEY_BYTES or any(len(part) > _LONGEST_PART_BYTES for part in parts)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BucketRequests:
@@ -131,7 +141,7 @@ class BucketRequests:
         for _ in range(DELETE_ATTEMPTS):
             reply = await self._send(Request(method="DELETE", url=self._object_url(key), what=what))
             code, _message = code_and_message(reply.body)
-            if reply.status == 204 or (reply.status == 404 and code == "NoSuchKey"):
+            if reply.status == 204 or (reply.status == 404 and code == "NoSuchKey") or code == _TOO_LONG:
                 return
             error = _error(what, reply)
             if error is not None and (reply.status != 404 or isinstance(error, StoreConfigError)):
@@ -165,6 +175,8 @@ class BucketRequests:
         what = f"cannot look for {key!r}"
         url = self._object_url(key)
         reply = await self._send(Request(method="HEAD", url=url, complaint=_no_object, what=what))
+        if reply.status == 400 and _is_overlong(key):
+            return None  # stores over a file system refuse such names, and can hold none
         if reply.status != 404:
             _check(what, reply)
             return reply
@@ -194,6 +206,8 @@ class BucketRequests:
 
         async def refusal(reply: Reply) -> StorageError:
             error = error_for(f"cannot read {key!r}", reply.status, reply.body)
+            if code_and_message(reply.body)[0] == _TOO_LONG:
+                return ObjectNotFound(key)
             if reply.status != 404 or isinstance(error, StoreConfigError):
                 return error
             if code_and_message(reply.body)[0] == "NoSuchKey":

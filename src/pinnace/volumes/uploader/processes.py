@@ -5,6 +5,7 @@ asked first (SIGINT, which all versions obey), and killed with all its children 
 """
 
 import asyncio
+import errno
 import os
 import signal
 from collections.abc import Mapping, Sequence
@@ -86,6 +87,8 @@ async def run(
         OSError: it cannot be started.
         TimeoutError: it did not end in time and was ended.
     """
+    if any("\0" in word for word in line):
+        raise OSError(errno.EINVAL, "a name, a tag or a setting of the volume has a NUL character")
     process = await asyncio.create_subprocess_exec(
         *line,
         env=environment,

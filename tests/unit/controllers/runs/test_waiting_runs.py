@@ -1,5 +1,6 @@
 """What Backups and Restores show while they wait, and that it decides nothing. (docs/adr/046)"""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -8,11 +9,13 @@ from pinnace.api.labels import WAITS_FOR
 from pinnace.api.objects import JSONObject
 from pinnace.api.values.queue_positions import NEAR
 from pinnace.api.velero.backup import Backup
+from pinnace.controllers.shared.lanes import limit_text
 from pinnace.controllers.shared.namespace_queue import NamespaceQueue, Targets
 from pinnace.controllers.waiting_runs import MOST_SHOWN, Queue, WaitingRuns
 from pinnace.kube.errors import Conflict, Invalid, KubeError
 from pinnace.kube.resources import BACKUPS, RESTORES
 from pinnace.runtime.keys import Key
+from pinnace.runtime.queue import Share
 from tests.unit.controllers.creating import Cached, CreatingWorld
 from tests.unit.controllers.fakes import fail_always, fail_once, key
 
@@ -23,6 +26,7 @@ class Scene:
         self.plural = plural
         self.in_flight: set[Key] = set()
         self.order: NamespaceQueue | None = None
+        self.limit: Callable[[Key], str] = lambda _key: ""
         self.restart()
 
     def restart(self) -> None:
@@ -35,6 +39,7 @@ class Scene:
                 in_flight=self.in_flight,
                 queue=self.order,
                 has_positions=self.plural == "backups",
+                limit=self.limit,
             ),
         )
 
@@ -190,3 +195,25 @@ async def test_a_backup_that_is_being_deleted_has_no_position(scene: Scene) -> N
     scene.add("gone")["metadata"]["deletionTimestamp"] = "2021-08-11T21:00:00Z"
     await scene.rounds(3)
     assert scene.world.cluster.writes() == []
+
+
+@pytest.mark.found("Z3")
+@pytest.mark.parametrize(
+    ("share", "text"),
+    [
+        (None, ""),
+        (Share("workers", 2), ""),
+        (Share("location/default", 1), " for location default (at most 1 at a time)"),
+        (Share("location/default under way", 2), " for location default (at most 2 at a time)"),
+        (Share("tenants", 3), " for tenants (at most 3 at a time)"),
+        (Share("tenant/shop", 1), " for tenants (at most 1 at a time)"),
+    ],
+)
+async def test_the_limit_that_keeps_a_backup_from_an_idle_worker_is_shown(
+    scene: Scene, share: Share | None, text: str
+) -> None:
+    scene.limit = lambda _key: limit_text(share)
+    scene.restart()
+    scene.add("a")
+    await scene.rounds()
+    assert scene.reason("a") == f"a free worker of the server{text}"

@@ -643,3 +643,24 @@ async def test_a_kopia_repository_is_made_and_maintained_each_hour(scene: Scene)
     spec = scene.world.cluster.objects[PLURAL, "repo"]["spec"]
     assert spec["resticIdentifier"] == ""
     assert spec["maintenanceFrequency"] == "1h0m0s"
+
+
+@pytest.mark.found("Z7")
+async def test_a_repository_of_an_unknown_type_says_so(scene: Scene, world: World) -> None:
+    scene.add()
+    world.cluster.objects[PLURAL, "repo"]["spec"]["repositoryType"] = "borg"
+    assert await scene.making.reconcile(key("repo")) == DONE
+    status = world.cluster.status(PLURAL, "repo")
+    assert status["phase"] == "NotReady"
+    assert status["message"] == "spec.repositoryType is 'borg': it can be kopia or restic"
+    assert scene.restic.calls == []
+
+
+@pytest.mark.found("Z1")
+@pytest.mark.parametrize(
+    "last", ["9999-12-31T23:59:59Z", "0001-01-01T00:00:00+14:00", "2031-01-01T00:00:00Z"]
+)
+async def test_an_odd_date_ends_no_maintenance(scene: Scene, last: str) -> None:
+    scene.add(identifier="/x/shop", frequency="1h0m0s", phase="Ready", lastMaintenanceTime=last)
+    await scene.reconcile()
+    assert "maintain" in scene.restic.calls

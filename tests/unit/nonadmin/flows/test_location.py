@@ -210,6 +210,45 @@ async def test_endpoints_are_withdrawn_in_every_state_of_the_location(
     assert location["metadata"]["annotations"][ALLOWED_ENDPOINTS_ANNOTATION] == ""
 
 
+@pytest.mark.found("K-F11")
+@pytest.mark.parametrize(
+    ("first", "second", "is_refused"),
+    [
+        ("", "late", True),
+        ("a", "", True),
+        ("a", "a/b", True),
+        ("a", "b", False),
+        ("a", "ab", False),
+        ("a", "a", False),
+    ],
+)
+async def test_a_location_in_the_folder_of_another_is_refused(
+    first: str, second: str, is_refused: bool
+) -> None:
+    one = service()
+    one.cluster.add(SECRETS, "shop", "keys", type="Opaque", data={"cloud": KEYS})
+    for name, prefix in (("mine", first), ("late", second)):
+        spec = {**SPEC, "objectStorage": {"bucket": "mine", **({"prefix": prefix} if prefix else {})}}
+        one.cluster.add(NON_ADMIN_LOCATIONS, "shop", name, spec={"backupStorageLocationSpec": spec})
+        await one.settle()
+        one.cluster.clock.advance(60)
+    one.cluster.add(
+        NON_ADMIN_LOCATIONS,
+        "shop",
+        "elsewhere",
+        spec={"backupStorageLocationSpec": {**SPEC, "objectStorage": {"bucket": "other", "prefix": "x"}}},
+    )
+    await one.settle()
+    phases = {
+        each["metadata"]["name"]: each["status"]["phase"] for each in one.cluster.of(NON_ADMIN_LOCATIONS)
+    }
+    late = "BackingOff" if is_refused else "Created"
+    assert phases == {"mine": "Created", "late": late, "elsewhere": "Created"}
+    if is_refused:
+        found = one.cluster.peek(NON_ADMIN_LOCATIONS, "shop", "late")
+        assert "of this location and mine, one would lie in the folder" in message(found or {}, "Accepted")
+
+
 @pytest.mark.spec("NAC-040")
 async def test_an_edit_after_approval_is_refused() -> None:
     one = service()

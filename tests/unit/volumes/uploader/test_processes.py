@@ -197,3 +197,9 @@ def _alive(pid: int) -> bool:
     except OSError:
         return False
     return state != "Z"
+
+
+@pytest.mark.found("Z7")
+async def test_an_argument_that_no_program_can_get_is_named() -> None:
+    with pytest.raises(OSError, match="a name, a tag or a setting of the volume has a NUL character"):
+        await python("pass", "tag=a\0b")
