@@ -7,7 +7,7 @@ import re
 import secrets
 import signal
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import aiohttp
@@ -43,6 +43,7 @@ class ServerProcess:
         arguments: of the command, after `server`.
         environ: more variables.
         grace_seconds: how long a stop waits for work in flight; None for what users get.
+        role: the command; a server, or a node agent.
     """
 
     def __init__(
@@ -52,11 +53,13 @@ class ServerProcess:
         *arguments: str,
         environ: Mapping[str, str] | None = None,
         grace_seconds: float | None = None,
+        role: Sequence[str] = ("server",),
     ) -> None:
         self.scratch = folder / "scratch"
         self.log_file = folder / f"server-{secrets.token_hex(4)}.log"
         self._kubeconfig = kubeconfig
         self._arguments = arguments
+        self._role = role
         self._program = [str(PROGRAM)]
         if grace_seconds is not None:
             self._program = [sys.executable, "-c", WITH_GRACE, str(grace_seconds)]
@@ -77,12 +80,13 @@ class ServerProcess:
         """Start it and return at once."""
         leash = [sys.executable, "-I", "-S", str(LEASH), str(os.getpid())]
         options = ["--kubeconfig", str(self._kubeconfig), "--metrics-address", "127.0.0.1:0"]
-        options += ["--profiler-address", ""]  # the default is one port for all servers of the machine
+        if self._role[0] == "server":
+            options += ["--profiler-address", ""]  # the default is one port for all servers of the machine
         with self.log_file.open("wb") as log:
             self._process = await asyncio.create_subprocess_exec(
                 *leash,
                 *self._program,
-                "server",
+                *self._role,
                 *options,
                 *self._arguments,
                 env=self._environ,

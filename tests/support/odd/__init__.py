@@ -1,0 +1,1 @@
+"""Custom resources with odd content, generated from our definitions."""
