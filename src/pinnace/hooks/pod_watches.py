@@ -7,7 +7,7 @@ ends with the last, so it never outlives the tasks that need it.
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import Protocol
+from typing import Final, Protocol
 
 import msgspec
 
@@ -21,6 +21,9 @@ from pinnace.runtime.keys import Key
 
 Observe = Callable[[JSONObject | None], None]
 
+_LINE_BYTES: Final = 1000
+"""How much of a line is shown in an error."""
+
 
 class PodReader(Protocol):
     """Reads and follows pods."""
@@ -31,6 +34,14 @@ class PodReader(Protocol):
 
     async def look(self, pod: JSONObject) -> JSONObject | None:
         """The pod of this name as it is now; None if there is none. Raises KubeError."""
+        ...
+
+
+class PodListener(PodReader, Protocol):
+    """Reads and follows pods, and what their containers write."""
+
+    async def last_line(self, pod: JSONObject, container: str) -> str:
+        """The last line that a container wrote; empty if there is none. Raises KubeError."""
         ...
 
 
@@ -48,7 +59,7 @@ class _Watch(msgspec.Struct):
 
 
 class PodWatches:
-    """The watches of one restore: a `PodReader` that uses the API server."""
+    """The watches of one restore: a `PodListener` that uses the API server."""
 
     def __init__(self, client: KubeClient) -> None:
         self._client = client
@@ -61,6 +72,15 @@ class PodWatches:
             return await self._client.get(PODS, key.name, key.namespace)
         except NotFound:
             return None
+
+    async def last_line(self, pod: JSONObject, container: str) -> str:
+        """The last line that a container wrote; empty if there is none. Raises KubeError."""
+        key = Key.of(pod)
+        wanted = {"container": container, "tailLines": "1", "limitBytes": str(_LINE_BYTES)}
+        said = await self._client.request(
+            "GET", PODS.path(key.namespace, key.name, "log"), params=wanted, accept="*/*"
+        )
+        return said.decode("utf-8", "replace").strip()
 
     @asynccontextmanager
     async def following(self, pod: JSONObject, observe: Observe) -> AsyncIterator[None]:

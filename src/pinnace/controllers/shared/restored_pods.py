@@ -3,6 +3,7 @@
 The agent of a pod's node fills its volumes once the pod runs there. No agent could report anything about a
 pod that does not run on a node, so the server watches it: temporary obstacles are in the server's log, and
 permanent ones fail the PodVolumeRestores of the pod, so that the restore does not wait until its timeout.
+A pod that does not go on although its volumes have their data is an error of the restore too.
 (docs/spec: PVL 12.2, RST 19)
 """
 
@@ -11,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from pinnace.aio.timing import SystemTimer, Timer, wait_for
+from pinnace.aio.timing import SystemTimer, Timer, poll, wait_for
 from pinnace.api.objects import JSONObject, text
 from pinnace.api.pod_hooks import is_ended
 from pinnace.api.pod_volume_catalogue import SavedSnapshot
@@ -22,11 +23,13 @@ from pinnace.controllers.shared.unattended import Unattended
 from pinnace.controllers.shared.waiting_pods import (
     POD_INDEX,
     WAIT_CONTAINER,
+    has_waited,
     is_ending,
     is_waiting,
     pod_gone,
+    wait_state,
 )
-from pinnace.hooks.pod_watches import PodReader
+from pinnace.hooks.pod_watches import PodListener
 from pinnace.kube.errors import Conflict, KubeError, NotFound
 from pinnace.kube.resources import POD_VOLUME_RESTORES
 from pinnace.restore.ports import PodVolumeRestorer
@@ -44,6 +47,9 @@ RETRY_SECONDS: Final = 2.0
 """How often PodVolumeRestores of a lost pod are failed: some may not exist yet, or change at that moment."""
 AGENT_SECONDS: Final = 30.0
 """How long the agent of a lost pod has to end its work; after that it counts as gone too."""
+
+HELPER_SECONDS: Final = 60.0
+"""How long the container that waits has to see that its volumes have their data; it looks every second."""
 
 _USUAL_WAITS: Final = frozenset({"PodInitializing", "ContainerCreating"})
 
@@ -74,7 +80,7 @@ def trouble_of(pod: JSONObject | None, created: JSONObject) -> Trouble | None:
     for condition in status.get("conditions") or ():
         if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
             return Trouble(text=f"the pod {name} is not scheduled: {_reason(condition)}")
-    waiting = _wait_state(status).get("waiting") or {}
+    waiting = wait_state(pod).get("waiting") or {}
     if waiting.get("reason", "PodInitializing") not in _USUAL_WAITS:
         return Trouble(text=f"{WAIT_CONTAINER} of the pod {name} does not start: {_reason(waiting)}")
     return None
@@ -84,10 +90,25 @@ def _reason(said: JSONObject, *first: str) -> str:
     return ": ".join(filter(None, (*first, said.get("reason"), said.get("message")))) or "no reason was given"
 
 
-def _wait_state(status: JSONObject) -> JSONObject:
-    statuses = status.get("initContainerStatuses") or ()
-    found = (each.get("state") for each in statuses if each.get("name") == WAIT_CONTAINER)
-    return next(found, None) or {}
+def keeps_waiting(pod: JSONObject | None, created: JSONObject) -> str:
+    """Why the container that waits has not ended well; empty if it has, or if nothing is known of it. Pure.
+
+    A pod that is deleted is not waited for: its volumes have had their data.
+
+    Args:
+        pod: the one that has the name now; None if there is none.
+        created: as the restore made it.
+    """
+    if pod is None or pod["metadata"].get("uid") != created["metadata"]["uid"] or is_ending(pod):
+        return ""
+    state = wait_state(pod)
+    if not state or has_waited(pod):
+        return ""
+    if is_ended(pod):
+        return _reason(pod["status"], pod["status"]["phase"])
+    if state.get("running") is not None:
+        return f"it still runs after {HELPER_SECONDS:g} seconds"
+    return _reason(state.get("terminated") or state.get("waiting") or {})
 
 
 class RestoredPods:
@@ -104,7 +125,7 @@ class RestoredPods:
         scope: Scope,
         restores: PodVolumeRestorer,
         informer: Informer,
-        pods: PodReader,
+        pods: PodListener,
         *,
         timer: Timer | None = None,
     ) -> None:
@@ -118,11 +139,16 @@ class RestoredPods:
     async def restore_pod_volumes(
         self, pod: JSONObject, original_namespace: str, snapshots: Mapping[str, SavedSnapshot]
     ) -> list[str]:
-        """Restore and wait; return the errors, with what the pod waits for if the time is up."""
+        """Restore and wait; return the errors, with what the pod waits for if the time is up.
+
+        A pod whose volumes all have their data must go on; one that does not is an error, too.
+        """
         watch = _PodWatch(self._scope, self._informer, self._pods, self._unattended, self._timer, pod=pod)
         async with asyncio.TaskGroup() as group:
             watching = group.create_task(watch.run())
             errors = await self._restores.restore_pod_volumes(pod, original_namespace, snapshots)
+            if not errors and (stuck := await watch.stuck()):
+                errors = [stuck]
             watching.cancel()
         return [f"{error}: {watch.waits_for()}" if error == TIMED_OUT else error for error in errors]
 
@@ -134,7 +160,7 @@ class _PodWatch:
         self,
         scope: Scope,
         informer: Informer,
-        pods: PodReader,
+        pods: PodListener,
         unattended: Unattended,
         timer: Timer,
         *,
@@ -182,6 +208,32 @@ class _PodWatch:
         )
         why = told or "no agent has taken up those that are New: check that a node agent runs there"
         return f"{waits_for} {waits or 'its PodVolumeRestores'}; {why}"
+
+    async def stuck(self) -> str:
+        """Wait until the pod goes on; what keeps it if it does not, empty if it does."""
+
+        async def goes_on() -> bool:
+            return not keeps_waiting(self._state, self._created) or is_ended(self._state or {})
+
+        await self._look()  # the watch may be late, here and in the end
+        await poll(goes_on, timer=self._timer, timeout_seconds=HELPER_SECONDS)
+        if not keeps_waiting(self._state, self._created):
+            return ""
+        await self._look()
+        reason = keeps_waiting(self._state, self._created)
+        if not reason:
+            return ""
+        try:
+            said = await self._pods.last_line(self._created, WAIT_CONTAINER)
+        except KubeError as error:
+            said = f"its log cannot be read: {error}"
+        metadata = self._created["metadata"]
+        return (
+            f"the pod {metadata['namespace']}/{metadata['name']} does not start: its volumes have their data,"
+            f" but {WAIT_CONTAINER} has not ended well: {reason}; its last line: {said or 'none'}. It must be"
+            " able to enter the root directory of each volume: name a user that can in the key secCtx of its"
+            " ConfigMap, delete the pod, and restore it again"
+        )
 
     def _tell(self) -> Trouble | None:
         trouble = trouble_of(self._state, self._created)

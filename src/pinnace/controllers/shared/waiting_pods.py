@@ -8,6 +8,9 @@ from pinnace.api.objects import JSONObject
 
 POD_INDEX: Final = "pod"
 WAIT_CONTAINER: Final = "restic-wait"
+"""The container that this server gives to restored pods."""
+_WAIT_CONTAINERS: Final = frozenset({WAIT_CONTAINER, "restore-wait"})
+"""Its names: pods that Velero 1.10 and later restored have the other one."""
 
 
 def pod_gone(namespace: str, name: str) -> str:
@@ -24,23 +27,25 @@ def by_pod(obj: JSONObject) -> Iterable[str]:
 def is_waiting(pod: JSONObject) -> bool:
     """Whether the pod's init container `restic-wait` is running. (docs/spec: PVL 12.3)"""
     named = (pod.get("spec") or {}).get("initContainers") or []
-    if not any(container.get("name") == WAIT_CONTAINER for container in named):
+    if not any(is_wait_container(container) for container in named):
         return False
-    statuses = (pod.get("status") or {}).get("initContainerStatuses") or []
-    return any(
-        status.get("name") == WAIT_CONTAINER and (status.get("state") or {}).get("running") is not None
-        for status in statuses
-    )
+    return wait_state(pod).get("running") is not None
 
 
 def has_waited(pod: JSONObject) -> bool:
     """Whether `restic-wait` has ended well: all volumes of the pod have their data."""
+    return bool((wait_state(pod).get("terminated") or {}).get("exitCode") == 0)
+
+
+def wait_state(pod: JSONObject) -> JSONObject:
+    """The state of the container that waits, as its kubelet reports it; empty if it does not."""
     statuses = (pod.get("status") or {}).get("initContainerStatuses") or []
-    return any(
-        status.get("name") == WAIT_CONTAINER
-        and ((status.get("state") or {}).get("terminated") or {}).get("exitCode") == 0
-        for status in statuses
-    )
+    return next((status.get("state") or {} for status in statuses if is_wait_container(status)), {})
+
+
+def is_wait_container(container: JSONObject) -> bool:
+    """Whether an init container, or the status of one, is that of the container that waits."""
+    return container.get("name") in _WAIT_CONTAINERS
 
 
 def is_ending(pod: JSONObject) -> bool:

@@ -11,7 +11,13 @@ import pytest
 
 from pinnace.api.objects import JSONObject
 from pinnace.api.pod_volume_catalogue import SavedSnapshot
-from pinnace.controllers.shared.restored_pods import AGENT_SECONDS, LOOK_SECONDS, RestoredPods, trouble_of
+from pinnace.controllers.shared.restored_pods import (
+    AGENT_SECONDS,
+    HELPER_SECONDS,
+    LOOK_SECONDS,
+    RestoredPods,
+    trouble_of,
+)
 from pinnace.controllers.shared.waiting_pods import POD_INDEX, by_pod
 from pinnace.hooks.pod_watches import Observe
 from pinnace.kube.errors import ConnectionFailed, KubeError
@@ -101,6 +107,7 @@ class Sight:
         self.observe: Observe | None = None
         self.error: KubeError | None = None
         self.looks = 0
+        self.line = "ERROR: /restores/data/.velero/uid: Permission denied"
 
     @asynccontextmanager
     async def following(self, pod: JSONObject, observe: Observe) -> AsyncIterator[None]:
@@ -113,6 +120,12 @@ class Sight:
         if self.error is not None:
             raise self.error
         return self.pod
+
+    async def last_line(self, pod: JSONObject, container: str) -> str:
+        assert container == "restic-wait"
+        if self.error is not None:
+            raise self.error
+        return self.line
 
     def show(self, pod: JSONObject | None) -> None:
         """As its watch does."""
@@ -267,3 +280,81 @@ async def test_a_timeout_says_what_the_pod_waits_for(world: World, status: JSONO
         world.sight.show(a_pod(status))
 
     assert task.result() == ["something else", f"{TIMED_OUT}: {text}"]
+
+
+def helper(phase: str = "Pending", **state: JSONObject) -> JSONObject:
+    """The status of a pod whose container that waits is in this state."""
+    return {"phase": phase, "initContainerStatuses": [{"name": "restic-wait", "state": state}]}
+
+
+DONE = helper(terminated={"exitCode": 0})
+
+
+@pytest.mark.found("V03", "V08b")
+@pytest.mark.parametrize(
+    ("status", "reason"),
+    [
+        (helper(running={}), "it still runs after 60 seconds"),
+        (helper(terminated={"exitCode": 1, "reason": "Error"}), "Error"),
+        (helper(waiting={"reason": "CrashLoopBackOff"}), "CrashLoopBackOff"),
+        ({**helper(terminated={"exitCode": 137, "reason": "OOMKilled"}, phase="Failed")}, "Failed"),
+    ],
+    ids=["running", "ended badly", "begun again and again", "pod has ended"],
+)
+async def test_a_pod_that_does_not_go_on_with_its_data_is_an_error(
+    world: World, status: JSONObject, reason: str
+) -> None:
+    world.order("data", "Completed")
+    async with world.restoring() as task:
+        world.sight.show(a_pod(status))
+
+    [error] = task.result()
+    assert error.startswith(
+        "the pod shop/p does not start: its volumes have their data, but restic-wait has not ended well:"
+        f" {reason}; its last line: ERROR: /restores/data/.velero/uid: Permission denied."
+    )
+    assert world.timer.now >= HELPER_SECONDS or status["phase"] == "Failed"
+
+
+@pytest.mark.found("V03")
+async def test_a_log_that_cannot_be_read_does_not_hide_the_error(world: World) -> None:
+    world.order("data", "Completed")
+    async with world.restoring() as task:
+        world.sight.error = ConnectionFailed("the connection broke")
+        world.sight.show(a_pod(helper(running={})))
+
+    [error] = task.result()
+    assert "restic-wait has not ended well" in error
+    assert "its log cannot be read: the connection broke" in error
+
+
+@pytest.mark.found("V03")
+@pytest.mark.parametrize(
+    "pod",
+    [
+        a_pod(DONE),
+        a_pod({**DONE, "phase": "Succeeded"}),
+        a_pod(helper(running={}), deletionTimestamp="2021-08-11T21:43:26Z"),
+        a_pod(helper(running={}), uid="another"),
+        a_pod(),
+        None,
+    ],
+    ids=["goes on", "has ended well", "is deleted", "is another", "of no kubelet", "gone"],
+)
+async def test_a_pod_that_goes_on_or_is_gone_is_no_error(world: World, pod: JSONObject | None) -> None:
+    world.order("data", "Completed")
+    async with world.restoring() as task:
+        world.sight.show(pod)
+
+    assert task.result() == []
+
+
+@pytest.mark.found("V03")
+async def test_a_pod_is_given_the_time_to_see_its_data(world: World) -> None:
+    """And a watch that ended without a word does not make an error of it."""
+    world.order("data", "Completed")
+    async with world.restoring() as task:
+        world.sight.show(a_pod(helper(running={})))
+        world.sight.pod = a_pod(DONE)
+
+    assert task.result() == []

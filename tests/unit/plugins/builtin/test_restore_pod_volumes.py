@@ -1,6 +1,7 @@
 """The action that lets pods wait for their volumes."""
 
 import asyncio
+import copy
 import logging
 
 import pytest
@@ -279,8 +280,19 @@ async def test_data_that_cannot_be_read_fails_the_pod() -> None:
 # --- The container ----------------------------------------------------------------------------------------
 
 
-def container_of(**config: str) -> JSONObject:
-    return helper_container(config, image="i", command=["c"], restore_uid=UID, volumes=["b", "a"])
+RESTRICTED = {
+    "allowPrivilegeEscalation": False,
+    "capabilities": {"drop": ["ALL"]},
+    "seccompProfile": {"type": "RuntimeDefault"},
+    "runAsNonRoot": True,
+    "runAsUser": 1000,
+}
+
+
+def container_of(pod_spec: JSONObject | None = None, /, **config: str) -> JSONObject:
+    return helper_container(
+        config, pod_spec or {}, image="i", command=["c"], restore_uid=UID, volumes=["b", "a"]
+    )
 
 
 def test_the_container_as_a_whole() -> None:
@@ -294,7 +306,7 @@ def test_the_container_as_a_whole() -> None:
             {"name": "POD_NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
         ],
         "resources": DEFAULTS,
-        "securityContext": {},
+        "securityContext": RESTRICTED,
         "volumeMounts": [
             {"name": "b", "mountPath": "/restores/b"},
             {"name": "a", "mountPath": "/restores/a"},
@@ -337,7 +349,7 @@ def test_valid_resources_of_the_config_map_are_used(
             0,
         ),
         ("1001", "x", "true", {"runAsUser": 1001}, 1),
-        ("1_0", "1", "true", {}, 1),
+        ("1_0", "1", "true", RESTRICTED, 1),
         ("", "5", "T", {"runAsGroup": 5, "allowPrivilegeEscalation": True}, 0),
         ("7", "", "yes", {"runAsUser": 7}, 1),
     ],
@@ -353,3 +365,112 @@ def test_a_security_context_is_used_up_to_the_first_invalid_value(
 
     assert container_of(**given)["securityContext"] == context
     assert [record.levelno for record in caplog.records] == [logging.ERROR] * logged
+
+
+FIRST = {"runAsUser": 7, "capabilities": {"drop": ["ALL"]}}
+WHOLE = """
+runAsNonRoot: true
+runAsUser: 1001
+allowPrivilegeEscalation: false
+capabilities: {drop: [ALL]}
+seccompProfile: {type: RuntimeDefault}
+seLinuxOptions: {level: "s0:c1,c2"}
+"""
+
+
+def spec_of(first: JSONObject | None = None, **of_pod: object) -> JSONObject:
+    """A pod whose first container has this security context, and the pod that one."""
+    containers: list[JSONObject] = [{"name": "main"}, {"name": "other", "securityContext": {"runAsUser": 8}}]
+    if first is not None:
+        containers[0]["securityContext"] = first
+    return {"containers": containers, "securityContext": of_pod}
+
+
+@pytest.mark.spec("AFT-172")
+@pytest.mark.found("U1", "V08", "V08b")
+@pytest.mark.parametrize(
+    ("config", "pod_spec", "context"),
+    [
+        (
+            {"secCtx": WHOLE},
+            spec_of(FIRST, runAsUser=9),
+            {
+                **{key: RESTRICTED[key] for key in RESTRICTED if key != "runAsUser"},
+                "runAsUser": 1001,
+                "seLinuxOptions": {"level": "s0:c1,c2"},
+            },
+        ),
+        (
+            {"secCtx": "runAsUser: 3", "secCtxRunAsUser": "4", "secCtxRunAsGroup": "5"},
+            spec_of(FIRST),
+            {"runAsUser": 3, "runAsGroup": 5},
+        ),
+        ({"secCtxRunAsUser": "4"}, spec_of(FIRST), {"runAsUser": 4}),
+        ({}, spec_of(FIRST, runAsUser=9), FIRST),
+        (
+            {},
+            spec_of(None, runAsUser=1000620000, runAsGroup=6),
+            {**RESTRICTED, "runAsUser": 1000620000, "runAsGroup": 6},
+        ),
+        ({}, spec_of(None, runAsGroup=6), {**RESTRICTED, "runAsGroup": 6}),
+        (
+            {},
+            spec_of(None, runAsUser=0),
+            {**{key: RESTRICTED[key] for key in RESTRICTED if key != "runAsNonRoot"}, "runAsUser": 0},
+        ),
+        (
+            {},
+            spec_of(None, runAsUser=0, runAsNonRoot=False),
+            {**RESTRICTED, "runAsUser": 0, "runAsNonRoot": False},
+        ),
+        ({}, spec_of(), RESTRICTED),
+        ({}, {"containers": "odd", "securityContext": ["odd"]}, RESTRICTED),
+    ],
+    ids=[
+        "configured whole",
+        "whole over single keys",
+        "single key",
+        "first container",
+        "user and group of the pod",
+        "group of the pod",
+        "root",
+        "root, said twice",
+        "nothing said",
+        "odd",
+    ],
+)
+def test_the_security_context_is_configured_or_that_of_the_pod(
+    config: dict[str, str], pod_spec: JSONObject, context: JSONObject, caplog: pytest.LogCaptureFixture
+) -> None:
+    before = copy.deepcopy(pod_spec)
+
+    found = container_of(pod_spec, **config)["securityContext"]
+    assert found == context
+    assert not caplog.records
+
+    found["capabilities"] = "changed later by another action"
+    assert pod_spec == before
+
+
+@pytest.mark.found("U1")
+@pytest.mark.parametrize(
+    "given",
+    ["runAsUser: many", "runAsUzer: 1", "[]", "a: b: c", "capabilities: {dropp: [ALL]}", "runAsUser: '1'"],
+)
+def test_a_whole_security_context_that_is_not_valid_is_logged_and_not_used(
+    given: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert container_of(spec_of(FIRST), secCtx=given)["securityContext"] == FIRST
+
+    [record] = caplog.records
+    assert record.levelno == logging.ERROR
+    assert "secCtx" in record.getMessage()
+
+
+async def test_the_container_gets_the_security_context_of_the_pod_that_it_is_added_to() -> None:
+    pod = a_pod()
+    pod["spec"]["containers"][0]["securityContext"] = {"runAsUser": 1000}
+
+    [container] = await run(Cluster(saved("data")), pod)
+
+    assert container["securityContext"] == {"runAsUser": 1000}

@@ -5,13 +5,13 @@ the default taken. (docs/spec: PVL 10, API 12)
 """
 
 import logging
-import re
 from collections.abc import Mapping, Sequence
 from typing import Final
 
 from pinnace import __version__
 from pinnace.api.objects import JSONObject
 from pinnace.api.values.quantities import resource_requirements
+from pinnace.plugins.builtin.restore.helper_security import security_context
 from pinnace.plugins.builtin.restore.init_hooks import RESTIC_WAIT
 
 log = logging.getLogger(__name__)
@@ -26,10 +26,6 @@ OWN_COMMAND: Final = ("pinnace", "restore-helper")
 DEFAULT_CPU: Final = "100m"
 DEFAULT_MEMORY: Final = "128Mi"
 
-_INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
-_TRUE: Final = frozenset({"1", "t", "T", "TRUE", "true", "True"})
-_FALSE: Final = frozenset({"0", "f", "F", "FALSE", "false", "False"})
-
 
 def configured_image(config: Mapping[str, str]) -> str | None:
     """The image of the ConfigMap, with a tag; None if it names none that can be used. (docs/spec: API-020)"""
@@ -43,9 +39,19 @@ def configured_image(config: Mapping[str, str]) -> str | None:
 
 
 def helper_container(
-    config: Mapping[str, str], *, image: str, command: Sequence[str], restore_uid: str, volumes: Sequence[str]
+    config: Mapping[str, str],
+    pod_spec: JSONObject,
+    *,
+    image: str,
+    command: Sequence[str],
+    restore_uid: str,
+    volumes: Sequence[str],
 ) -> JSONObject:
-    """The container, with each volume mounted below /restores."""
+    """The container, with each volume mounted below /restores.
+
+    Args:
+        pod_spec: of the pod that waits.
+    """
     return {
         "name": RESTIC_WAIT,
         "image": image,
@@ -53,7 +59,7 @@ def helper_container(
         "args": [restore_uid],
         "env": [_from_pod("POD_NAMESPACE", "metadata.namespace"), _from_pod("POD_NAME", "metadata.name")],
         "resources": _resources(config),
-        "securityContext": _security_context(config),
+        "securityContext": security_context(config, pod_spec),
         "volumeMounts": [{"name": volume, "mountPath": f"/restores/{volume}"} for volume in volumes],
     }
 
@@ -78,23 +84,3 @@ def _given_resources(config: Mapping[str, str]) -> JSONObject:
         config.get("memLimit") or DEFAULT_MEMORY,
     )
     return {kind: dict(values) for kind, values in requirements.items() if values}
-
-
-def _security_context(config: Mapping[str, str]) -> JSONObject:
-    """What is valid up to the first value that is not."""
-    context: JSONObject = {}
-    for key, field in (("secCtxRunAsUser", "runAsUser"), ("secCtxRunAsGroup", "runAsGroup")):
-        if text := config.get(key):
-            if not _INTEGER.fullmatch(text):
-                return _without_rest(context, key, text)
-            context[field] = int(text)
-    if text := config.get("secCtxAllowPrivilegeEscalation"):
-        if text not in _TRUE | _FALSE:
-            return _without_rest(context, "secCtxAllowPrivilegeEscalation", text)
-        context["allowPrivilegeEscalation"] = text in _TRUE
-    return context
-
-
-def _without_rest(context: JSONObject, key: str, text: str) -> JSONObject:
-    log.error("The configured %s of the restore helper is not valid: %r", key, text)
-    return context

@@ -81,7 +81,7 @@ class WaitForPodVolumes:
         others = [each for each in present if not _is_helper(each)] if isinstance(present, list) else []
         snapshots = await self._snapshots(given) if self._pod_volume_backups is not None else {}
         if snapshots:
-            spec["initContainers"] = [await self._container(given.restore, sorted(snapshots)), *others]
+            spec["initContainers"] = [await self._container(given.restore, spec, sorted(snapshots)), *others]
         elif isinstance(present, list) and len(others) < len(present):
             # Of an earlier restore. It would wait for ever, as that restore has ended.
             spec["initContainers"] = others
@@ -110,7 +110,7 @@ class WaitForPodVolumes:
                     raise ActionError(f"error listing pod volume backups: {error}") from error
             return self._known[1]
 
-    async def _container(self, restore: Restore, volumes: list[str]) -> JSONObject:
+    async def _container(self, restore: Restore, spec: JSONObject, volumes: list[str]) -> JSONObject:
         later = await self._later_config.data(restore)
         config = later or await self._config.data(restore)
         configured = configured_image(config)
@@ -118,6 +118,7 @@ class WaitForPodVolumes:
         foreign = configured is not None or image == FALLBACK_IMAGE
         return helper_container(
             config,
+            spec,
             image=image,
             command=(LATER_HELPER_COMMAND if later else HELPER_COMMAND) if foreign else OWN_COMMAND,
             restore_uid=restore.metadata.uid,
