@@ -26,7 +26,7 @@ from pinnace.plugins.protocols import BackupItemAction, ResourceIdentifier, Reso
 from pinnace.volumes.creating import create_generated
 from pinnace.volumes.pods.pod_claims import claim_name, find_volume
 from pinnace.volumes.policies import VolumePolicies
-from pinnace.volumes.selection import is_running, wanted_volumes
+from pinnace.volumes.selection import is_running, unmounted, wanted_volumes
 
 Answer = tuple[JSONObject, Sequence[ResourceIdentifier]]
 
@@ -181,8 +181,10 @@ class SnapshotClaim:
         for pod in await self._client.list_all(PODS, claim["metadata"]["namespace"]):
             if not is_running(pod):
                 continue
-            for name in wanted_volumes(pod, opt_out=opt_out):
-                volume = find_volume(pod, name)
+            wanted = wanted_volumes(pod, opt_out=opt_out)
+            left_out = unmounted(pod, wanted)
+            for name in wanted:
+                volume = find_volume(pod, name) if name not in left_out else None
                 if volume is not None and claim_name(pod, volume) == claim["metadata"]["name"]:
                     return True
         return False

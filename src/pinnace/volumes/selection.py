@@ -1,11 +1,12 @@
 """Which volumes of a pod are to be saved by the pod volume backupper. Pure. (docs/spec: BKP 9.1, API 11.4)"""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
 from pinnace.api.labels import VOLUMES_TO_BACKUP, VOLUMES_TO_EXCLUDE
-from pinnace.api.objects import JSONObject
+from pinnace.api.objects import JSONObject, objects, text
+from pinnace.volumes.pods.pod_claims import claim_name
 
 _NEVER_BY_DEFAULT = ("hostPath", "secret", "configMap", "projected", "downwardAPI")
 _TOKEN_VOLUME_PREFIX = "default-token"  # noqa: S105 - the name of a volume
@@ -42,6 +43,22 @@ def pod_volumes(pod: JSONObject) -> list[JSONObject]:
     return (pod.get("spec") or {}).get("volumes") or []
 
 
+def unmounted(pod: JSONObject, volumes: Iterable[str]) -> list[str]:
+    """Those of these volumes that no container of a pod uses: the kubelet mounts none of them.
+
+    A pod of an API server has containers; of one without, nothing is said.
+    """
+    kinds = ("containers", "initContainers", "ephemeralContainers")
+    containers = [container for kind in kinds for container in objects(pod, "spec", kind)]
+    used = {
+        text(use, "name")
+        for container in containers
+        for use in (*objects(container, "volumeMounts"), *objects(container, "volumeDevices"))
+    }
+    known = {volume["name"] for volume in pod_volumes(pod)}
+    return [name for name in volumes if containers and name in known and name not in used]
+
+
 def is_running(pod: JSONObject) -> bool:
     """Whether a node has the pod's volumes mounted, so that they can be read there."""
     return bool((pod.get("status") or {}).get("phase") == "Running")
@@ -76,10 +93,10 @@ class HandledClaims(msgspec.Struct):
 
 
 def claims_of(pod: JSONObject) -> dict[str, tuple[str, str]]:
-    """Volume name to namespace and name of the claim behind it, for the volumes that have one."""
+    """Volume name to namespace and name of the claim behind it, for the volumes that have one.
+
+    The claim of a generic ephemeral volume is one too.
+    """
     namespace = pod.get("metadata", {}).get("namespace", "")
-    return {
-        volume["name"]: (namespace, volume["persistentVolumeClaim"]["claimName"])
-        for volume in pod_volumes(pod)
-        if (volume.get("persistentVolumeClaim") or {}).get("claimName")
-    }
+    named = {volume["name"]: claim_name(pod, volume) for volume in pod_volumes(pod)}
+    return {volume: (namespace, claim) for volume, claim in named.items() if claim}

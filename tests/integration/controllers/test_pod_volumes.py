@@ -132,6 +132,7 @@ def _node(site: Site) -> str:
 
 async def add_pod(site: Site, name: str, *, volumes: str) -> None:
     """A pod that counts as running, with two volumes of its own and the wish to save some."""
+    mounts = [{"name": volume, "mountPath": f"/{volume}"} for volume in ("data", "cache")]
     pod = {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -139,7 +140,7 @@ async def add_pod(site: Site, name: str, *, volumes: str) -> None:
         "spec": {
             "nodeName": _node(site),
             "automountServiceAccountToken": False,
-            "containers": [{"name": "main", "image": "main"}],
+            "containers": [{"name": "main", "image": "main", "volumeMounts": mounts}],
             "volumes": [{"name": "data", "emptyDir": {}}, {"name": "cache", "emptyDir": {}}],
         },
     }

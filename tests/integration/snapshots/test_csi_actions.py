@@ -232,7 +232,9 @@ async def _create_pod(csi_app: CSIApp, *, running: bool) -> None:
         "spec": {
             "nodeName": "no-such-node",
             "automountServiceAccountToken": False,
-            "containers": [{"name": "main", "image": "main"}],
+            "containers": [
+                {"name": "main", "image": "main", "volumeMounts": [{"name": "v", "mountPath": "/v"}]}
+            ],
             "volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}],
         },
     }

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from pinnace.kube.resources import PODS
-from pinnace.volumes.selection import HandledClaims, wanted_volumes
+from pinnace.volumes.selection import HandledClaims, unmounted, wanted_volumes
 from tests.unit.backup.fakes import thing
 
 DATA: list[dict[str, Any]] = [{"name": name, "emptyDir": {}} for name in ("data-1", "data-2", "data-3")]
@@ -49,3 +49,41 @@ def test_a_claim_of_two_pods_is_saved_with_the_first() -> None:
     assert claims.has("ns", "c")
     elsewhere = thing(PODS, "a", "other", spec={"volumes": volumes})
     assert claims.choose(elsewhere, ["shared"]) == ["shared"]
+
+
+def of_containers(**kinds: list[dict[str, Any]]) -> dict[str, Any]:
+    """A pod with the volumes `data-1` to `data-3`, and containers of these kinds."""
+    return thing(PODS, "p", "ns", spec={"volumes": DATA, **kinds})
+
+
+@pytest.mark.found("V01")
+@pytest.mark.parametrize(
+    ("pod", "left_out"),
+    [
+        (of_containers(containers=[{"volumeMounts": [{"name": "data-1"}]}]), ["data-2", "data-3"]),
+        (
+            of_containers(
+                containers=[{"volumeMounts": [{"name": "data-1", "subPath": "x"}]}],
+                initContainers=[{"volumeMounts": [{"name": "data-2"}]}],
+                ephemeralContainers=[{"volumeMounts": [{"name": "data-3"}]}],
+            ),
+            [],
+        ),
+        (of_containers(containers=[{"volumeDevices": [{"name": "data-1"}]}]), ["data-2", "data-3"]),
+        (of_containers(containers=[{"name": "main"}]), ["data-1", "data-2", "data-3"]),
+        (of_containers(), []),
+    ],
+    ids=["one mounted", "all kinds", "device", "none mounted", "no containers known"],
+)
+def test_volumes_that_no_container_uses_are_found(pod: dict[str, Any], left_out: list[str]) -> None:
+    """A name that is no volume of the pod has its own warning."""
+    assert unmounted(pod, ["data-1", "data-2", "data-3", "no-volume"]) == left_out
+
+
+@pytest.mark.found("V02")
+def test_the_claim_of_an_ephemeral_volume_is_saved_once_too() -> None:
+    pod = thing(PODS, "p", "ns", spec={"volumes": [{"name": "scratch", "ephemeral": {}}]})
+    claims = HandledClaims()
+
+    assert claims.choose(pod, ["scratch"]) == ["scratch"]
+    assert claims.has("ns", "p-scratch")

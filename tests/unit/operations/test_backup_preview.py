@@ -17,7 +17,11 @@ HOOK = {"pre.hook.backup.velero.io/command": '["/bin/freeze", "-y"]'}
 def cluster() -> FakeCluster:
     found = FakeCluster().add(NAMESPACES, "ns", "other").add(CONFIGMAPS, "ns/a", "ns/b", "other/c")
     found.add(SECRETS, "ns/s", labels={"a": "b"})
-    spec = {"containers": [{"name": "main"}], "volumes": [{"name": "scratch", "emptyDir": {}}]}
+    mounts = [{"name": "scratch", "mountPath": "/scratch"}]
+    spec = {
+        "containers": [{"name": "main", "volumeMounts": mounts}],
+        "volumes": [{"name": "scratch", "emptyDir": {}}, {"name": "unused", "emptyDir": {}}],
+    }
     pod = thing(PODS, "p", "ns", annotations=HOOK, spec=spec, status={"phase": "Running"})
     return found.put(PODS, pod)
 

@@ -37,3 +37,30 @@ async def test_a_volume_without_its_claim_fails_the_pod_but_not_the_other_volume
     assert outcome.items == ["pods/shop/other"]
     assert outcome.errors == 1
     assert "error getting persistent volume claim for volume: " in outcome.log
+
+
+@pytest.mark.found("V01")
+async def test_a_claim_that_no_container_mounts_is_left_out_with_a_warning_that_names_it(
+    tmp_path: Path,
+) -> None:
+    """Another pod that mounts the claim saves it."""
+    backup = a_backup(default_volumes_to_restic=True, storage_location="default")
+    mounts = [{"name": "used", "mountPath": "/used"}]
+    first = a_pod(claimed("used", "one"), claimed("unused", "two"), name="first")
+    first["spec"]["containers"] = [{"name": "main", "volumeMounts": mounts}]
+    second = a_pod(claimed("used", "two"), name="second")
+    second["spec"]["containers"] = [{"name": "main", "volumeMounts": mounts}]
+    cluster = FakeCluster()
+    for pod in (first, second):
+        cluster.put(PODS, {"apiVersion": "v1", "kind": "Pod", **pod})
+    with PodVolumeScene(tmp_path) as scene:
+        for claim in ("one", "two"):
+            scene.cluster.put("persistentvolumeclaims", "shop", claim, spec={"volumeName": "pv"})
+        scene.cluster.put("persistentvolumes", "", "pv", spec={"csi": {}})
+        saver = PodVolumeBackups(scene.cluster.client, backup, scene.run())
+        outcome = await run_backup(tmp_path, cluster, backup, collaborators=Collaborators(pod_volumes=saver))
+
+    saved = {(each["spec"]["pod"]["name"], each["spec"]["volume"]) for each in saver.pod_volume_backups}
+    assert saved == {("first", "used"), ("second", "used")}
+    assert (outcome.errors, outcome.warnings) == (0, 1)
+    assert "Volume unused is not saved from its files: no container of the pod mounts it" in outcome.log

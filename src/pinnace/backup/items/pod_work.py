@@ -16,7 +16,14 @@ from pinnace.hooks.backup_selection import HookPhase, PodHook
 from pinnace.hooks.errors import HookFailed
 from pinnace.kube.errors import KubeError
 from pinnace.volumes.pods.in_flight import VolumesInFlight
-from pinnace.volumes.selection import claims_of, is_running, may_be_saved, pod_volumes, wanted_volumes
+from pinnace.volumes.selection import (
+    claims_of,
+    is_running,
+    may_be_saved,
+    pod_volumes,
+    unmounted,
+    wanted_volumes,
+)
 
 _OUR_ANNOTATIONS = b"backup.velero.io/"
 """The common prefix of all annotations that name hooks or volumes of a pod. (docs/spec: API 11.4, 15)"""
@@ -44,7 +51,7 @@ class PodWork:
             return
         namespace = (pod.get("metadata") or {}).get("namespace", "")
         claims = claims_of(pod)
-        for volume in await self._wanted_volumes(pod):
+        for volume in self._mounted(pod, await self._wanted_volumes(pod)):
             claim = claims.get(volume, (namespace, ""))[1]
             if collaborators.csi is not None and collaborators.csi.has_snapshot(namespace, claim):
                 continue
@@ -115,7 +122,7 @@ class PodWork:
         """
         if self._run.collaborators.pod_volumes is None:
             return []
-        wanted = await self._wanted_volumes(pod)
+        wanted = self._mounted(pod, await self._wanted_volumes(pod))
         if wanted and not is_running(pod):
             # No agent could read them; the claims can still be snapshotted. (docs/spec: README, decided)
             for volume in wanted:
@@ -164,6 +171,20 @@ class PodWork:
     def report_post_hook(self, error: BaseException, pod: JSONObject) -> None:
         """Log the failure of a post hook whose pod is in the backup."""
         self._run.log.error("Error running post hooks for pod", error=error, **_fields(pod))
+
+    def _mounted(self, pod: JSONObject, wanted: list[str]) -> list[str]:
+        """The wanted volumes that a container of the pod uses; each other one is a warning.
+
+        The claim of a volume that is left out can still be snapshotted, or saved with another pod.
+        """
+        left_out = unmounted(pod, wanted)
+        for volume in left_out:
+            self._warn(
+                pod,
+                f"Volume {volume} is not saved from its files: no container of the pod mounts it, so no node"
+                " has it mounted",
+            )
+        return [volume for volume in wanted if volume not in left_out]
 
     async def _wanted_volumes(self, pod: JSONObject) -> list[str]:
         """The volumes to save by the resource policies, else by annotations and default. (BEY 4.7)"""

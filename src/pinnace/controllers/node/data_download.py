@@ -7,7 +7,6 @@ from pinnace.api.velero.data_movement import DataDownload
 from pinnace.controllers.node.moving import STARTABLE, Moving, fail_left
 from pinnace.controllers.node.parts import NodeController, NodeParts
 from pinnace.controllers.node.pod_volume_backup import whole_number
-from pinnace.controllers.node.presence import held
 from pinnace.controllers.node.reconciler import PodVolumeFailed, PodVolumeReconciler, Report
 from pinnace.controllers.node.resuming import take_up_left
 from pinnace.kube.resources import DATA_DOWNLOADS
@@ -32,19 +31,19 @@ class DataDownloadWork:
 
     async def carry_out(self, movement: DataDownload, report: Report) -> JSONObject:
         """Fill the volume. Raises PodVolumeFailed."""
-        spec, path = movement.spec, await self._moving.path(movement)
+        spec, content = movement.spec, await self._moving.content(movement)
         place = Repository(
             location=spec.backup_storage_location, namespace=spec.source_namespace, uploader=KOPIA
         )
         config = spec.data_mover_config
         target = Target(
-            path=path,
+            path=content.path,
             size_bytes=spec.snapshot_size,
             parallel=whole_number(config.get("ParallelFilesDownload", "")),
             sparse=config.get("WriteSparseFiles") == "true",
         )
         try:
-            async with held(path):
+            async with self._moving.held(content):
                 await self._uploaders.fill(place, spec.snapshot_id, target, on_progress=report)
         except UploaderError as error:
             raise PodVolumeFailed(f"error restoring snapshot {spec.snapshot_id}: {error}") from error

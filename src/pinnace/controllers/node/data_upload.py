@@ -37,16 +37,17 @@ class DataUploadWork:
         """Save the volume. Raises PodVolumeFailed."""
         if was_begun_before(movement.metadata.annotations):
             await self.discard(movement)
-        spec, path = movement.spec, await self._moving.path(movement)
+        spec, content = movement.spec, await self._moving.content(movement)
         source = Source(
-            path=path,
+            path=content.path,
             name=f"{REQUESTER}/kopia/{spec.source_namespace}/{spec.source_pvc}",
             tags=tags_of(movement),
             parallel=whole_number(spec.data_mover_config.get("ParallelFilesUpload", "")),
         )
         save = partial(self._uploaders.save, _place(movement), source, on_progress=report)
         try:
-            return status_of(path, await save_held(path, save, partial(self.discard, movement)))
+            holding = self._moving.held(content)
+            return status_of(content.path, await save_held(holding, save, partial(self.discard, movement)))
         except UploaderError as error:
             raise PodVolumeFailed(f"error saving the data of the snapshot: {error}") from error
 

@@ -3,7 +3,7 @@
 The server has made a pod that has the volume mounted, and says in the status on which node it runs.
 """
 
-from pathlib import Path
+from contextlib import AbstractAsyncContextManager
 from typing import Final
 
 from pinnace.api.objects import JSONObject, text
@@ -11,7 +11,7 @@ from pinnace.api.velero.data_movement import BUILT_IN_MOVERS, DataDownload, Data
 from pinnace.api.velero.transfers import TransferPhase
 from pinnace.controllers.node.reconciler import PodVolumeFailed, PodVolumeReconciler
 from pinnace.controllers.node.scope import NodeScope
-from pinnace.controllers.node.volumes import NodeVolumes
+from pinnace.controllers.node.volumes import NodeVolumes, VolumeContent
 from pinnace.controllers.shared.writes import PASSING_ERRORS
 from pinnace.csi.movement.objects import VOLUME
 from pinnace.kube.errors import KubeError
@@ -52,7 +52,7 @@ class Moving:
             if self.is_ours(obj) and phase_of(obj) == TransferPhase.IN_PROGRESS
         ]
 
-    async def path(self, movement: DataUpload | DataDownload) -> Path:
+    async def content(self, movement: DataUpload | DataDownload) -> VolumeContent:
         """The directory of the volume on this node, or its device. Raises PodVolumeFailed."""
         name, namespace = movement.metadata.name, movement.metadata.namespace
         try:
@@ -65,6 +65,10 @@ class Moving:
             return await self._volumes.content(pod, VOLUME)
         except HostPathError as error:
             raise PodVolumeFailed(f"error identifying path of volume: {error}") from error
+
+    def held(self, content: VolumeContent) -> AbstractAsyncContextManager[None]:
+        """Keep a volume from being unmounted in the body. Raises PodVolumeFailed."""
+        return self._volumes.held(content)
 
 
 async def fail_left(

@@ -8,7 +8,6 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from pinnace.aio.blocking import in_thread
 from pinnace.api import labels
 from pinnace.api.codec import DecodeError, decode
 from pinnace.api.objects import JSONObject
@@ -19,12 +18,11 @@ from pinnace.api.velero.pod_volume import RESTIC, PodVolumeBackup
 from pinnace.api.velero.transfers import TransferPhase
 from pinnace.controllers.node.holding import was_begun_before
 from pinnace.controllers.node.parts import NodeController, NodeParts
-from pinnace.controllers.node.presence import is_mounted
 from pinnace.controllers.node.reconciler import PodVolumeFailed, PodVolumeReconciler, Report
 from pinnace.controllers.node.resuming import take_up_left
 from pinnace.controllers.node.saving import discard, save_held, status_of
 from pinnace.controllers.node.scope import NodeScope
-from pinnace.controllers.node.volumes import NodeVolumes
+from pinnace.controllers.node.volumes import NodeVolumes, VolumeContent
 from pinnace.controllers.shared.waiting_pods import is_ending
 from pinnace.kube.resources import POD_VOLUME_BACKUPS
 from pinnace.runtime.cache import IndexFunction
@@ -100,24 +98,24 @@ class PodVolumeBackupWork:
         if was_begun_before(pod_volume.metadata.annotations):
             await self.discard(pod_volume)
         pod = await self._volumes.pod(pod_volume.spec.pod)
-        directory = await self._volumes.directory(pod, pod_volume.spec.volume)
         try:
-            path = await self._volumes.path(pod_volume.spec.pod.uid, directory)
+            content = await self._volumes.files(pod, pod_volume.spec.volume)
         except HostPathError as error:
             raise PodVolumeFailed(f"error getting volume path on host: {error}") from error
+        path = content.path
         saved = await save_held(
-            path,
+            self._volumes.held(content),
             partial(self._save, pod_volume, path, report),
             partial(self.discard, pod_volume),
-            check=partial(self._check_pod, pod_volume, path),
+            check=partial(self._check_pod, pod_volume, content),
         )
         if not saved.snapshot:
             return {"path": str(path), "message": EMPTY_MESSAGE}
         return status_of(path, saved)
 
-    async def _check_pod(self, pod_volume: PodVolumeBackup, path: Path) -> None:
+    async def _check_pod(self, pod_volume: PodVolumeBackup, content: VolumeContent) -> None:
         """The kubelet deletes what is no mount when its pod is gone or has ended. Raises PodVolumeFailed."""
-        if await in_thread(is_mounted, path):
+        if await self._volumes.is_mounted(content):
             return
         pod = await self._volumes.pod(pod_volume.spec.pod)
         if is_ending(pod) or is_ended(pod):

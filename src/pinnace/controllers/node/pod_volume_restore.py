@@ -19,7 +19,6 @@ from pinnace.api.velero.transfers import TransferPhase
 from pinnace.controllers.node.holding import NODE_ANNOTATION, Holding, was_begun_before
 from pinnace.controllers.node.parts import NodeController, NodeParts
 from pinnace.controllers.node.pod_volume_backup import SNAPSHOT_INDEX, refuse_other_uploaders, whole_number
-from pinnace.controllers.node.presence import held
 from pinnace.controllers.node.reconciler import (
     PodVolumeFailed,
     PodVolumeReconciler,
@@ -34,6 +33,7 @@ from pinnace.controllers.shared.waiting_pods import (
     by_pod,
     has_waited,
     is_ending,
+    is_wait_container,
     is_waiting,
     pod_gone,
 )
@@ -115,19 +115,19 @@ class PodVolumeRestoreWork:
         if has_waited(pod):
             return {}  # only the phase is missing, as the former agent ended
         _warn_if_late(pod)
-        directory = await self._volumes.directory(pod, pod_volume.spec.volume)
         try:
-            path = await self._volumes.path(pod_volume.spec.pod.uid, directory)
+            content = await self._volumes.files(pod, pod_volume.spec.volume)
         except HostPathError as error:
             raise PodVolumeFailed(
                 f"error restoring volume: error identifying path of volume: {error}"
             ) from error
+        path = content.path
         if was_begun_before(pod_volume.metadata.annotations) and await in_thread(
             is_done, path, restore_uid(pod_volume)
         ):
             return {}
-        async with held(path):
-            await self._fill(pod_volume, path, report, migrated=is_migrated(path, directory))
+        async with self._volumes.held(content):
+            await self._fill(pod_volume, path, report, migrated=is_migrated(path, content.directory))
         await self._write_done_file(pod_volume, path)
         return {}
 
@@ -222,7 +222,7 @@ def restore_uid(pod_volume: PodVolumeRestore) -> str:
 
 def _warn_if_late(pod: JSONObject) -> None:
     containers = (pod.get("spec") or {}).get("initContainers") or []
-    if containers and containers[0].get("name") != WAIT_CONTAINER:
+    if containers and not is_wait_container(containers[0]):
         log.warning(
             f"{WAIT_CONTAINER} is not the first init container: those before it may have used the volumes",
             pod=str(Key.of(pod)),

@@ -11,7 +11,7 @@ pod shows.
 """
 
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -22,11 +22,14 @@ _OPEN_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 
 
 @asynccontextmanager
-async def held(path: Path) -> AsyncIterator[None]:
+async def held(path: Path, *, is_mount_point: Callable[[Path], bool] | None = None) -> AsyncIterator[None]:
     """Keep a volume from being unmounted in the body; a device is held by what reads or writes it.
 
+    Args:
+        is_mount_point: for a volume that is a mount wherever it is in use; raises OSError.
+
     Raises:
-        PodVolumeFailed: it cannot be opened, or is not there any more at the end of the body.
+        PodVolumeFailed: it cannot be opened, is not mounted, or is not there any more at the end of the body.
     """
     try:
         is_device = await in_thread(path.is_block_device)
@@ -43,6 +46,8 @@ async def held(path: Path) -> AsyncIterator[None]:
             await in_thread(lambda: opened.append(os.open(path, _OPEN_DIRECTORY)))
         except OSError as error:
             raise _cannot_open(path, error) from error
+        if is_mount_point is not None:
+            await _check_mounted(path, is_mount_point)
         yield
         if not await in_thread(_is_still, path, opened[0]):
             raise PodVolumeFailed(
@@ -53,9 +58,17 @@ async def held(path: Path) -> AsyncIterator[None]:
             os.close(directory)
 
 
-def is_mounted(path: Path) -> bool:
-    """Whether a volume is a mount of its own, which `held` keeps mounted."""
-    return os.path.ismount(path)
+async def _check_mounted(path: Path, is_mount_point: Callable[[Path], bool]) -> None:
+    """Refuse the bare directory that is left where a volume was unmounted. Raises PodVolumeFailed."""
+    try:
+        if await in_thread(is_mount_point, path):
+            return
+    except OSError as error:
+        raise _cannot_open(path, error) from error
+    raise PodVolumeFailed(
+        f"the volume is not mounted on its node any more: {path} is no mount point, and what is there is not"
+        " the data of the volume. Delete the pod, so that its volume is mounted again with a new one"
+    )
 
 
 def _cannot_open(path: Path, error: OSError) -> PodVolumeFailed:

@@ -5,13 +5,12 @@ A snapshot is discarded if no object will refer to it. (docs/adr/043)
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
-from contextlib import suppress
+from contextlib import AbstractAsyncContextManager, suppress
 from pathlib import Path
 from typing import Any
 
 from pinnace.aio.blocking import finish
 from pinnace.api.objects import JSONObject
-from pinnace.controllers.node.presence import held
 from pinnace.controllers.node.reconciler import PodVolumeFailed
 from pinnace.controllers.shared.writes import PASSING_ERRORS
 from pinnace.runtime.logfields import get_logger
@@ -24,7 +23,7 @@ log = get_logger(__name__)
 
 
 async def save_held(
-    path: Path,
+    holding: AbstractAsyncContextManager[None],
     save: Callable[[], Awaitable[Saved]],
     discarded: Callable[[str], Coroutine[Any, Any, None]],
     *,
@@ -33,6 +32,7 @@ async def save_held(
     """Save a volume and hold it meanwhile; discard the snapshot if the volume may not have been whole.
 
     Args:
+        holding: as `NodeVolumes.held` gives it.
         save: saves the volume.
         discarded: removes the snapshot of that id; does its best.
         check: called when the volume is saved; raises PodVolumeFailed if it may not be whole.
@@ -42,7 +42,7 @@ async def save_held(
     """
     saved = Saved(snapshot="")
     try:
-        async with held(path):
+        async with holding:
             saved = await save()
             if check is not None:
                 await check()

@@ -10,6 +10,7 @@ from typing import Protocol
 
 from pinnace.api.values.times import utcnow
 from pinnace.kube.client import KubeClient
+from pinnace.volumes.pods.mounts import is_mount_point
 
 
 class NodeMetrics(Protocol):
@@ -52,6 +53,7 @@ class NodeScope:
         node: the name of the node of this agent.
         pods_directory: where the kubelet's directory of pods is mounted.
         agent: written into the objects that the agent works on.
+        is_mount_point: whether a directory of this node is the root of a mount; raises OSError.
     """
 
     client: KubeClient
@@ -61,3 +63,4 @@ class NodeScope:
     metrics: NodeMetrics
     clock: Callable[[], datetime] = utcnow
     agent: AgentName = field(default_factory=AgentName.of_this_process)
+    is_mount_point: Callable[[Path], bool] = is_mount_point

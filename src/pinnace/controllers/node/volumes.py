@@ -4,11 +4,15 @@ Claims and persistent volumes are read when they are needed: two requests for a 
 all claims of the cluster in the agent of each node.
 """
 
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
+
+import msgspec
 
 from pinnace.aio.blocking import in_thread
 from pinnace.api.meta import ObjectReference
 from pinnace.api.objects import JSONObject, text
+from pinnace.controllers.node.presence import held
 from pinnace.controllers.node.reconciler import PodVolumeFailed
 from pinnace.controllers.node.scope import NodeScope
 from pinnace.controllers.shared.writes import PASSING_ERRORS
@@ -22,6 +26,22 @@ from pinnace.volumes.pods.host_paths import (
     volume_claim,
     volume_directory,
 )
+from pinnace.volumes.pods.mounts import must_be_mounted
+from pinnace.volumes.pods.pod_claims import find_volume
+
+
+class VolumeContent(msgspec.Struct, frozen=True, kw_only=True):
+    """The content of a volume on this node.
+
+    Attributes:
+        path: its directory, or its device.
+        directory: the name by which it was looked for; empty for a device.
+        must_be_mounted: whether the directory is a mount wherever the volume is in use.
+    """
+
+    path: Path
+    directory: str = ""
+    must_be_mounted: bool = False
 
 
 class NodeVolumes:
@@ -50,19 +70,41 @@ class NodeVolumes:
             return False
         return bool(pod["metadata"]["uid"] == wanted.uid)
 
-    async def directory(self, pod: JSONObject, volume: str) -> str:
-        """The name of the volume's directory. Raises PodVolumeFailed."""
+    async def files(self, pod: JSONObject, volume: str) -> VolumeContent:
+        """The directory of a volume of a pod.
+
+        Raises:
+            PodVolumeFailed: the volume is not known, or has no directory.
+            HostPathError: it is not on this node; the caller completes the text.
+        """
         try:
             claim, persistent = volume_claim(pod, volume), None
             if claim:
                 persistent = await self._persistent_volume(pod["metadata"]["namespace"], claim)
-            return volume_directory(pod, volume, persistent)
+            directory = volume_directory(pod, volume, persistent)
         except PASSING_ERRORS:
             raise
         except (HostPathError, KubeError) as error:
             raise PodVolumeFailed(f"error getting volume directory name: {error}") from error
+        return VolumeContent(
+            path=await self._path(pod["metadata"]["uid"], directory),
+            directory=directory,
+            must_be_mounted=must_be_mounted(find_volume(pod, volume) or {}, persistent),
+        )
 
-    async def content(self, pod: JSONObject, volume: str) -> Path:
+    def held(self, content: VolumeContent) -> AbstractAsyncContextManager[None]:
+        """Keep a volume from being unmounted in the body. Raises PodVolumeFailed, as `presence.held` does."""
+        is_mount_point = self._scope.is_mount_point if content.must_be_mounted else None
+        return held(content.path, is_mount_point=is_mount_point)
+
+    async def is_mounted(self, content: VolumeContent) -> bool:
+        """Whether a volume is a mount of its own, which `held` keeps mounted."""
+        try:
+            return await in_thread(self._scope.is_mount_point, content.path)
+        except OSError:
+            return False
+
+    async def content(self, pod: JSONObject, volume: str) -> VolumeContent:
         """The directory of a volume of a pod, or its device if it is in Block mode.
 
         Raises:
@@ -78,11 +120,12 @@ class NodeVolumes:
             raise PodVolumeFailed(f"error getting the volume of the claim {claim}: {error}") from error
         if persistent is not None and text(persistent, "spec", "volumeMode") == BLOCK:
             name = persistent["metadata"]["name"]
-            return await in_thread(find_device, self._scope.pods_directory, pod_uid, name)
-        return await self.path(pod_uid, await self.directory(pod, volume))
+            device = await in_thread(find_device, self._scope.pods_directory, pod_uid, name)
+            return VolumeContent(path=device)
+        return await self.files(pod, volume)
 
-    async def path(self, pod_uid: str, directory: str) -> Path:
-        """The path of the volume. Raises HostPathError, whose text the caller completes."""
+    async def _path(self, pod_uid: str, directory: str) -> Path:
+        """The path of the volume. Raises HostPathError."""
         try:
             return await in_thread(find_volume_path, self._scope.pods_directory, pod_uid, directory)
         except OSError as error:

@@ -1,6 +1,7 @@
 """The agent saves volumes of snapshots, and leaves no snapshot in the repository that nothing refers to."""
 
 import asyncio
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import cast
 
@@ -12,7 +13,9 @@ from pinnace.api.velero.data_movement import DataUpload
 from pinnace.controllers.node.data_upload import DataUploadWork
 from pinnace.controllers.node.holding import ATTEMPTS_ANNOTATION
 from pinnace.controllers.node.moving import Moving
+from pinnace.controllers.node.presence import held
 from pinnace.controllers.node.reconciler import PodVolumeFailed
+from pinnace.controllers.node.volumes import VolumeContent
 from pinnace.volumes.uploader.output import Progress
 from tests.unit.controllers.node.world import SNAPSHOT, FakeRestic
 
@@ -23,8 +26,11 @@ class Mounted:
     def __init__(self, volume: Path) -> None:
         self.volume = volume
 
-    async def path(self, _movement: DataUpload) -> Path:
-        return self.volume
+    async def content(self, _movement: DataUpload) -> VolumeContent:
+        return VolumeContent(path=self.volume)
+
+    def held(self, content: VolumeContent) -> AbstractAsyncContextManager[None]:
+        return held(content.path)
 
 
 class Scene:

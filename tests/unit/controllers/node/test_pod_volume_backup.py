@@ -17,7 +17,7 @@ from pinnace.volumes.uploader.errors import (
     UnexpectedOutput,
 )
 from tests.unit.controllers.fakes import fail_once, key
-from tests.unit.controllers.node.world import NODE, SNAPSHOT, NodeWorld
+from tests.unit.controllers.node.world import NODE, SNAPSHOT, NodeWorld, waiting
 
 START = "2021-08-11T21:43:26Z"
 
@@ -468,3 +468,30 @@ async def test_a_volume_that_is_taken_away_while_it_is_saved_fails_and_leaves_no
     assert status["phase"] == "Failed"
     assert status["message"].endswith("so that files may be missing")
     assert world.restic.forgotten == [SNAPSHOT]
+
+
+CSI_VOLUME = {"name": "data", "persistentVolumeClaim": {"claimName": "c"}}
+
+
+@pytest.mark.found("V25")
+async def test_a_volume_that_was_unmounted_is_neither_saved_nor_filled(tmp_path: Path) -> None:
+    """Its empty directory would count as an empty volume, and what is written there is no data of it."""
+    world = NodeWorld(tmp_path)
+    world.cluster.put("persistentvolumeclaims", "shop", "c", spec={"volumeName": "pv"})
+    world.cluster.put("persistentvolumes", "", "pv", spec={"csi": {"driver": "d"}})
+    pod = waiting("restic-wait")
+    world.add_pod("p", CSI_VOLUME, spec={"volumes": [CSI_VOLUME], **pod["spec"]}, status=pod["status"])
+    volume = world.volume(directory="kubernetes.io~csi/pv/mount")
+    world.mounted.remove(volume)
+    world.add_backup()
+    world.add_restore()
+
+    for status in (await world.save(), await world.fill()):
+        assert status["phase"] == "Failed"
+        assert f"{volume} is no mount point" in status["message"]
+    assert world.restic.calls == []
+    assert list(volume.iterdir()) == []
+
+    world.mounted.add(volume)
+    world.add_backup("again")
+    assert (await world.save("again"))["phase"] == "Completed"

@@ -76,3 +76,14 @@ async def test_a_volume_is_not_held_for_a_task_that_was_cancelled_while_it_was_o
         await holding
 
     assert not is_open(tmp_path)
+
+
+@pytest.mark.found("V25")
+async def test_the_directory_of_a_volume_that_was_unmounted_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(PodVolumeFailed, match=f"not mounted on its node any more: {tmp_path} is no"):
+        async with held(tmp_path, is_mount_point=lambda _: False):
+            raise AssertionError("it is not the volume")
+    assert not is_open(tmp_path)
+
+    async with held(tmp_path, is_mount_point=lambda _: True):
+        assert is_open(tmp_path)

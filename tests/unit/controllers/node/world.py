@@ -104,7 +104,11 @@ class FakeRestic:
 
 
 class NodeWorld:
-    """One node with its agent's controllers; what the caches hold is told by `see`."""
+    """One node with its agent's controllers; what the caches hold is told by `see`.
+
+    Attributes:
+        mounted: the directories that are mounts.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.cluster = VolumeCluster()
@@ -113,6 +117,7 @@ class NodeWorld:
         self.restic = FakeRestic()
         self.pods_directory = folder / "pods"
         self.pods_directory.mkdir()
+        self.mounted: set[Path] = set()
         self.scope = NodeScope(
             client=self.cluster.client,
             namespace=NAMESPACE,
@@ -121,6 +126,7 @@ class NodeWorld:
             metrics=self.metrics,
             clock=self.clock,
             agent=AGENT,
+            is_mount_point=lambda path: path in self.mounted,
         )
         self.seen_backups = ObjectCache(pod_volume_backup.indexes())
         self.seen_restores = ObjectCache(pod_volume_restore.indexes())
@@ -152,9 +158,11 @@ class NodeWorld:
         return obj
 
     def volume(self, pod: str = "p", directory: str = "kubernetes.io~empty-dir/data") -> Path:
-        """The directory of a volume, made."""
+        """The directory of a volume, made, and mounted as the kubelet does it."""
         path = self.pods_directory / f"uid-{pod}" / "volumes" / directory
         path.mkdir(parents=True, exist_ok=True)
+        if "kubernetes.io~empty-dir" not in directory:
+            self.mounted.add(path)
         return path
 
     def add_backup(
