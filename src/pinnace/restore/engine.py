@@ -38,6 +38,7 @@ from pinnace.restore.followups import FollowUps, PodWork
 from pinnace.restore.item.additional import AdditionalItems
 from pinnace.restore.item.applying import Applier, ApplyRules
 from pinnace.restore.item.claims import Claims
+from pinnace.restore.item.ephemeral import EphemeralClaims
 from pinnace.restore.item.life import ItemParts, ItemRestorer, ItemRules, KnownKinds, kind_of
 from pinnace.restore.item.namespaces import NamespaceKeeper
 from pinnace.restore.item.statuses import StatusFilter
@@ -265,6 +266,7 @@ class RestoreEngine:
             volumes=volumes,
             volume_records=records,
             volume_data=volume_data,
+            ephemeral_claims=EphemeralClaims(client=self._client, writer=self._writer, labels=request.labels),
             follow_ups=follow_ups,
             moved_data=MovedData(
                 volumes=volume_data.moved,

@@ -28,6 +28,7 @@ from pinnace.restore.followups import FollowUps
 from pinnace.restore.item.additional import AdditionalItems
 from pinnace.restore.item.applying import Applier, Prepared
 from pinnace.restore.item.claims import Chain, Claims
+from pinnace.restore.item.ephemeral import EphemeralClaims
 from pinnace.restore.item.namespaces import NamespaceKeeper
 from pinnace.restore.item.refusals import refusal
 from pinnace.restore.item.statuses import StatusFilter
@@ -88,6 +89,7 @@ class ItemParts(msgspec.Struct, frozen=True, kw_only=True):
     volume_data: VolumeDataKeeper
     moved_data: MovedData
     volume_records: VolumeRecords
+    ephemeral_claims: EphemeralClaims
     follow_ups: FollowUps
     started: StartedOperations
     additional: AdditionalItems
@@ -114,6 +116,7 @@ class ItemRestorer:
         self._volumes = parts.volumes
         self._volume_data = parts.volume_data
         self._moved_data = parts.moved_data
+        self._ephemeral = parts.ephemeral_claims
         self._volume_records = parts.volume_records
         self._claims = parts.claims
         self._follow_ups = parts.follow_ups
@@ -284,6 +287,10 @@ class ItemRestorer:
             self._volume_records.created(ref, applied.created)
             if ref.group_resource == "persistentvolumeclaims":
                 await self._moved_data.restore(self._restore, ref, applied.created, results)
+            if ref.group_resource == "pods" and not await self._ephemeral.give_to(
+                ref, applied.created, results
+            ):
+                return  # neither its data nor its hooks could be waited for with success
             await self._follow_ups.created(
                 ref, resource, applied.created, results, additional=chain.nesting > 0
             )
