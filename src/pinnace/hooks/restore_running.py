@@ -40,11 +40,16 @@ class _Common(msgspec.Struct, kw_only=True):
     slots: asyncio.Semaphore = msgspec.field(default_factory=lambda: asyncio.Semaphore(COMMANDS_AT_ONCE))
     waiting: set[asyncio.Event] = msgspec.field(default_factory=set)
     failed: bool = False
+    given_up: dict[str, str] = msgspec.field(default_factory=dict)
     counts: HookCounts = msgspec.field(default_factory=HookCounts)
 
     def fail(self) -> None:
         """Cancel all hooks that have not started."""
         self.failed = True
+        self.wake()
+
+    def wake(self) -> None:
+        """Let the pods that wait look again."""
         for news in self.waiting:
             news.set()
 
@@ -91,6 +96,11 @@ class PodExecHooks:
         work = _PodWork(self._common, pod, log)
         await work.run(hooks)
         return work.errors
+
+    def give_up(self, pod: JSONObject, reason: str) -> None:
+        """Wait no longer for the containers of a pod, as it will never start them."""
+        self._common.given_up[pod["metadata"]["uid"]] = reason
+        self._common.wake()
 
 
 class _PodWork:
@@ -172,7 +182,10 @@ class _PodWork:
             return "a restore hook failed"
         if self._state is None:
             return "the pod was deleted"
-        return f"the pod is {text(self._state, 'status', 'phase')}" if is_ended(self._state) else None
+        if is_ended(self._state):
+            return f"the pod is {text(self._state, 'status', 'phase')}"
+        given_up = self._common.given_up.get(text(self._pod, "metadata", "uid"))
+        return given_up if self._running_container() is None else None
 
     def _waited_for(self) -> str:
         """The phase of the pod, and the reasons in its status why it does not run."""

@@ -5,7 +5,7 @@ They run while further items are restored; the engine waits for them where the o
 """
 
 import asyncio
-from collections.abc import Sequence
+from functools import partial
 
 import msgspec
 import orjson
@@ -14,7 +14,7 @@ from pinnace.api.objects import JSONObject
 from pinnace.api.pod_volume_catalogue import PodVolumeCatalogue
 from pinnace.archive.eventlog import EventLog
 from pinnace.context import Activity
-from pinnace.hooks.restore_selection import ExecHookFinder, PodExecHook
+from pinnace.hooks.restore_selection import ExecHookFinder
 from pinnace.kube.resources import APIResource
 from pinnace.restore.definitions import Definitions, is_established
 from pinnace.restore.ports import (
@@ -114,27 +114,34 @@ class FollowUps:
 
     def _pod_created(self, ref: ItemRef, pod: JSONObject, results: Results) -> None:
         snapshots = self._pod_volumes.snapshots(pod, ref.original_namespace)
+        filling = None
         if snapshots and self._pod_volume_restorer is not None:
             work = self._pod_volume_restorer.restore_pod_volumes(pod, ref.original_namespace, snapshots)
-            task = self._tasks.create_task(work)
-            self._volume_tasks.append(task)
-            _show(task, self._activity.waiting, f"volumes of {ref.target_namespace}/{ref.name}")
+            filling = self._tasks.create_task(work)
+            self._volume_tasks.append(filling)
+            _show(filling, self._activity.waiting, f"volumes of {ref.target_namespace}/{ref.name}")
         hooks = self._hook_finder.hooks_of(pod)
-        if hooks:
-            self._run_hooks(ref, pod, hooks, results)
-
-    def _run_hooks(
-        self, ref: ItemRef, pod: JSONObject, hooks: Sequence[PodExecHook], results: Results
-    ) -> None:
+        if not hooks:
+            return
         if self._exec_hooks is None:
             results.warnings.add(
                 ref.target_namespace,
                 f"the exec restore hooks of {ref.id} were not executed: this installation runs no hooks",
             )
             return
-        task = self._tasks.create_task(self._exec_hooks.run(pod, hooks, self._log))
-        self._hook_tasks.append(task)
-        _show(task, self._activity.hooks, f"{ref.target_namespace}/{ref.name}")
+        running = self._tasks.create_task(self._exec_hooks.run(pod, hooks, self._log))
+        self._hook_tasks.append(running)
+        _show(running, self._activity.hooks, f"{ref.target_namespace}/{ref.name}")
+        if filling is not None:
+            filling.add_done_callback(partial(_give_up_without_data, self._exec_hooks, pod, running))
+
+
+def _give_up_without_data(
+    exec_hooks: ExecHooks, pod: JSONObject, running: asyncio.Task[list[str]], filling: asyncio.Task[list[str]]
+) -> None:
+    """End the hooks of a pod that waits for data which will not come; by default they wait for ever."""
+    if not running.done() and not filling.cancelled() and filling.exception() is None and filling.result():
+        exec_hooks.give_up(pod, "the data of its volumes was not restored, and it does not start without")
 
 
 def _show(task: asyncio.Task[list[str]], shown: list[str], text: str) -> None:

@@ -514,6 +514,24 @@ async def test_cancellation_ends_waiting_and_following(stage: Stage) -> None:
 # --- with the engine --------------------------------------------------------------------------------------
 
 
+@pytest.mark.found("V30")
+async def test_a_pod_that_will_never_start_is_given_up(stage: Stage) -> None:
+    made, other = a_pod("p", "app"), a_pod("q", "app")
+    given_up, waiting = stage.start(made, hook("a"), hook("b")), stage.start(other, hook("c"))
+    await settled()
+
+    stage.hooks.give_up(made, "its data will not come")
+    errors = await given_up
+    await settled()
+
+    text = "Hook h in container app in pod ns-1/p not executed: its data will not come: context canceled"
+    assert errors == [f"pod ns-1/p: {text}"] * 2
+    assert stage.hooks.counts.failed == 2
+    assert not waiting.done(), "another pod may start"
+    waiting.cancel()
+    await asyncio.wait([waiting])
+
+
 @pytest.mark.spec("API-029")
 @pytest.mark.parametrize(("namespace", "executed", "added"), [("m1", 1, 0), ("ns-1", 0, 1)])
 async def test_exec_hooks_see_the_new_namespace_and_init_hooks_the_old(

@@ -305,6 +305,26 @@ class Hooks:
         self.asked.append(f"{pod['metadata']['namespace']}/{pod['metadata']['name']}: {', '.join(commands)}")
         return ["a hook failed"]
 
+    def give_up(self, pod: dict[str, Any], reason: str) -> None:
+        raise AssertionError("its hooks are done")
+
+
+class PatientHooks(Hooks):
+    """Hooks whose containers never start."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.over = asyncio.Event()
+        self.reasons: list[str] = []
+
+    async def run(self, pod: dict[str, Any], hooks: Sequence[PodExecHook], log: EventLog) -> list[str]:
+        await self.over.wait()
+        return await super().run(pod, hooks, log)
+
+    def give_up(self, pod: dict[str, Any], reason: str) -> None:
+        self.reasons.append(f"{pod['metadata']['name']}: {reason}")
+        self.over.set()
+
 
 HOOKED = {"post.hook.restore.velero.io/command": "/bin/true"}
 
@@ -323,6 +343,19 @@ async def test_pod_volumes_and_hooks_are_left_to_their_helpers(harness: Harness)
     assert hooks.asked == ["m1/p: /bin/true"]
     assert results.errors.velero == ["pod volume restore failed: p", "a hook failed"]
     assert results.warnings.count == 0
+
+
+@pytest.mark.found("V30")
+async def test_hooks_do_not_wait_for_a_pod_that_never_gets_its_data(harness: Harness) -> None:
+    """Without a time limit, which is the default, they would hold the restore for ever."""
+    hooks = PatientHooks()
+    harness.helpers = Helpers(pod_volume_restorer=Filler(), exec_hooks=hooks)
+    harness.request_fields = {"pod_volume_backups": [pod_volume_backup()]}
+
+    results = await harness.restore(pod("p", annotations=HOOKED))
+
+    assert hooks.reasons == ["p: the data of its volumes was not restored, and it does not start without"]
+    assert results.errors.velero == ["pod volume restore failed: p", "a hook failed"]
 
 
 async def test_a_pod_that_exists_gets_neither(harness: Harness) -> None:

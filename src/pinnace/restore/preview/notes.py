@@ -105,6 +105,9 @@ class NotedHooks:
         ]
         return _no_errors()
 
+    def give_up(self, pod: JSONObject, reason: str) -> None:
+        """Do nothing: no hook is waited for."""
+
 
 def _title(obj: JSONObject) -> str:
     return f"{text(obj, 'metadata', 'namespace')}/{text(obj, 'metadata', 'name')}"
