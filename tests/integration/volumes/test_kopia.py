@@ -22,6 +22,7 @@ from pinnace.api import labels
 from pinnace.api.values.times import utcnow
 from pinnace.cli.main import run
 from pinnace.storage.open import open_object_store
+from pinnace.volumes.kopia import client as kopia_client
 from pinnace.volumes.kopia import commands
 from pinnace.volumes.kopia.access import kopia_access
 from pinnace.volumes.kopia.client import Kopia
@@ -412,6 +413,59 @@ async def test_names_that_are_not_utf_8_come_back_under_other_names_and_are_told
     await kopia.fill(SHOP, made.snapshot, Target(path=target))
     assert (target / "odd\ufffd/inside").read_bytes() == b"one"
     assert (target / "line\nbreak").read_bytes() == b"two"
+
+
+@pytest.mark.found("V34")
+@pytest.mark.parametrize("kind", ["file", "directory", "link"])
+async def test_what_kopia_takes_for_its_own_placeholders_fails_the_volume(
+    lab: Lab, kopia: Kopia, kind: str
+) -> None:
+    """kopia would fail without a name, save what a placeholder names, or leave a link out without a word."""
+    lab.fill(FILES)
+    odd = lab.volume / "x.kopia-entry"
+    if kind == "file":
+        odd.write_bytes(b"{}")
+    elif kind == "directory":
+        odd.mkdir()
+    else:
+        odd.symlink_to("a.txt")
+    await kopia.init(SHOP)
+
+    with pytest.raises(Unsupported, match=r"names end in \.kopia-entry.*: x\.kopia-entry: rename them"):
+        await kopia.save(SHOP, Source(path=lab.volume, name=NAME, tags=TAGS))
+
+    assert await kopia.snapshot_ids(SHOP) == frozenset()
+
+
+@pytest.mark.found("V07")
+async def test_times_come_back_in_any_number_of_directories_of_any_size(
+    lab: Lab, kopia: Kopia, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Many calls are needed for the former, and large ones are objects of another kind."""
+    monkeypatch.setattr(kopia_client, "BATCH", 4)
+    old = 946684800_000000001
+    for number in range(11):
+        (lab.volume / f"dir-{number}/below/{number}").mkdir(parents=True)
+    (lab.volume / "large/inside").mkdir(parents=True)
+    for number in range(25_000):
+        (lab.volume / "large" / f"{'n' * 150}-{number}").touch()
+    os.symlink(b"\xff", os.fsencode(lab.volume / "large/link"))
+    times = {path: old + index for index, path in enumerate(sorted(_odd_ones(lab.volume)))}
+    for path, time in times.items():
+        os.utime(path, ns=(time, time), follow_symlinks=False)
+    await kopia.init(SHOP)
+    made = await kopia.save(SHOP, Source(path=lab.volume, name=NAME, tags=TAGS))
+    target = tmp_path / "target"
+    target.mkdir()
+
+    await kopia.fill(SHOP, made.snapshot, Target(path=target))
+
+    restored = {path: (target / path.relative_to(lab.volume)).lstat().st_mtime_ns for path in times}
+    assert restored == times
+
+
+def _odd_ones(volume: Path) -> list[Path]:
+    return [path for path in volume.rglob("*") if path.is_symlink() or path.is_dir()]
 
 
 @pytest.mark.parametrize("other", [b"odd\xfe", "odd\ufffd".encode()], ids=["not UTF-8 either", "UTF-8"])

@@ -146,6 +146,28 @@ async def test_a_socket_is_left_out_and_named_and_odd_names_come_back(
     assert {path.name: path.read_bytes() for path in target.iterdir()} == files
 
 
+@pytest.mark.found("V24")
+async def test_links_whose_targets_restic_changes_are_named(ready_folder: Lab, tmp_path: Path) -> None:
+    ready_folder.fill(FILES)
+    os.symlink(b"dangling\xff", os.fsencode(ready_folder.volume / "link"))
+    os.symlink(b"g\xc3\xb6\xc3\xb6d", os.fsencode(ready_folder.volume / "good"))
+    target = tmp_path / "target"
+    target.mkdir()
+
+    made = await ready_folder.restic.save(
+        ready_folder.repository, Source(path=ready_folder.volume, tags=TAGS)
+    )
+    await ready_folder.restic.fill(ready_folder.repository, made.snapshot, Target(path=target))
+
+    is_kept = os.readlink(os.fsencode(target / "link")) == b"dangling\xff"
+    told = (
+        "links whose targets are not UTF-8 come back with other targets, as restic keeps UTF-8 only before"
+        " version 0.16: link"
+    )
+    assert made.lacks == ("" if is_kept else told)
+    assert os.readlink(os.fsencode(target / "good")) == b"g\xc3\xb6\xc3\xb6d"
+
+
 @pytest.mark.spec("PVL-036")
 async def test_an_empty_directory_gives_no_snapshot(ready_folder: Lab) -> None:
     assert await ready_folder.restic.back_up(ready_folder.repository, ready_folder.volume, TAGS) == ""

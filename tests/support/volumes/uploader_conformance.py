@@ -4,6 +4,8 @@ A subclass gives the fixture `lab`: a VolumeLab whose repository is not made yet
 """
 
 import asyncio
+import itertools
+import os
 import random
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -75,6 +77,30 @@ class UploaderConformance:
         size = sum(len(data) for data in FILES.values())
         assert saved[-1] == Progress(total_bytes=size, bytes_done=size)
         assert restored[-1] == Progress(total_bytes=size, bytes_done=size)
+        assert lab.nothing_is_left()
+
+    @pytest.mark.found("V07")
+    async def test_the_times_of_files_directories_and_links_come_back(
+        self, lab: UploaderLab, tmp_path: Path
+    ) -> None:
+        """Those of the root do not: the agent writes into it afterwards."""
+        lab.lab.fill(FILES)
+        (lab.lab.volume / "none").mkdir()
+        (lab.lab.volume / "deep/link").symlink_to("/nowhere")
+        (lab.lab.volume / "to-directory").symlink_to("deep")
+        odd = (0, 1, 1700000000_000000001, 4102444800_999999999, -86400 * 10**9 + 7, 946684800_500000000)
+        times = dict(zip(_below(lab.lab.volume), itertools.cycle(odd), strict=False))
+        for path, time in times.items():
+            os.utime(lab.lab.volume / path, ns=(time, time), follow_symlinks=False)
+        await lab.uploader.init(lab.repository)
+        made = await lab.uploader.save(lab.repository, lab.source())
+        target = tmp_path / "target"
+        target.mkdir()
+
+        await lab.uploader.fill(lab.repository, made.snapshot, Target(path=target))
+
+        restored = {path: (target / path).lstat().st_mtime_ns for path in times}
+        assert restored == times
         assert lab.nothing_is_left()
 
     async def test_the_snapshots_with_all_tags_are_removed_and_no_others(self, lab: UploaderLab) -> None:
@@ -260,6 +286,12 @@ class UploaderConformance:
         with pytest.raises(UploaderError) as caught:
             await lab.uploader.connect(lab.repository)
         assert PASSWORD not in str(caught.value)
+
+
+def _below(folder: Path) -> list[Path]:
+    """The paths of everything in a folder, the deepest first."""
+    found = [path.relative_to(folder) for path in folder.rglob("*")]
+    return sorted(found, key=lambda path: (-len(path.parts), path))
 
 
 def _content(folder: Path) -> Mapping[str, bytes]:

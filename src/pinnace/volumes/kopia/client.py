@@ -8,7 +8,7 @@ import asyncio
 import base64
 import json
 import logging
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
 from datetime import datetime, timedelta
 from io import FileIO
@@ -32,10 +32,12 @@ from pinnace.volumes.kopia.output import (
     parse_listing,
     parse_owner,
     parse_policy_fits,
+    parse_root,
     parse_snapshot,
     parse_unique_id,
 )
 from pinnace.volumes.kopia.places import Storage, repository_prefix
+from pinnace.volumes.kopia.times import BATCH, Directory, Listings, batches, is_content, set_times
 from pinnace.volumes.uploader.access import AccessProvider, Repository, write_private
 from pinnace.volumes.uploader.errors import (
     CommandFailed,
@@ -65,7 +67,7 @@ from pinnace.volumes.uploader.processes import (
 )
 from pinnace.volumes.uploader.progress import OnProgress, PrintedProgress, reporting
 from pinnace.volumes.uploader.share import ReadShare
-from pinnace.volumes.uploader.survey import SPECIAL, Survey, survey
+from pinnace.volumes.uploader.survey import PLACEHOLDER_SUFFIX, SPECIAL, Survey, survey
 
 log = logging.getLogger(__name__)
 
@@ -206,6 +208,7 @@ class Kopia:
                     outputs = Outputs(Tail(STDERR_BYTES), messages)
                     await self._call(access, command, outputs, TRANSFER_SECONDS)
                 done = messages.progress()
+                await self._correct_times(access, snapshot, target)
         if on_progress is not None:
             written = total or (done.bytes_done if done is not None else 0)
             await on_progress(Progress(total_bytes=written, bytes_done=written))
@@ -275,6 +278,43 @@ class Kopia:
             await self._call(
                 access, commands.show(listed[0].obj), Outputs(device, messages), TRANSFER_SECONDS
             )
+
+    async def _correct_times(self, access: Access, snapshot: str, target: Target) -> None:
+        """Give directories and links the times that they had. A failure is only logged: the data is there."""
+        failed = 0
+        try:
+            root = parse_root(await self._ask(access, commands.manifest(snapshot), QUICK_SECONDS))
+            waiting = [Directory((), root)]
+            if target.only:
+                found = await self._list(access, waiting)
+                waiting = [Directory((), each.obj) for each in found.below if each.path == (target.only,)]
+            while waiting:
+                asked, waiting = waiting[-BATCH:], waiting[:-BATCH]
+                found = await self._list(access, asked)
+                failed += await in_thread(set_times, target.path, found.times)
+                waiting += found.below
+        except UploaderError as error:
+            log.warning(
+                "Directories of a restored volume have the time of the newest file in them",
+                extra={"fields": {"snapshot": snapshot, "error": error}},
+            )
+        if failed:
+            log.warning(
+                "The times of directories and links of a restored volume could not be set",
+                extra={"fields": {"snapshot": snapshot, "number": failed}},
+            )
+
+    async def _list(self, access: Access, asked: Sequence[Directory]) -> Listings:
+        """The entries of directories in a snapshot."""
+        found = Listings()
+        for directories in batches(asked):
+            objects = [each.obj for each in directories]
+            is_one = len(objects) == 1 and not is_content(objects[0])
+            command = commands.show(objects[0]) if is_one else commands.contents(objects)
+            found.expect(directories)
+            await self._call(access, command, Outputs(found, Messages(STDERR_BYTES)), TRANSFER_SECONDS)
+            found.end()
+        return found
 
     async def _open_existing(self, access: Access, found: RepositoryExists) -> None:
         """Open the existing repository. Raises RepositoryUnusable if the data is no repository."""
@@ -408,6 +448,12 @@ class Kopia:
 async def _surveyed(path: Path) -> Survey:
     """The files that kopia does not save as they are. Raises Unsupported if a file would be lost."""
     found = await survey(path, SPECIAL, names=True)
+    if found.placeholders.count:
+        raise Unsupported(
+            f"the volume has files, directories or links whose names end in {PLACEHOLDER_SUFFIX}, which kopia"
+            f" takes for placeholders of its own: {found.placeholders}: rename them, or save the volume with"
+            " restic"
+        )
     if found.merged.count:
         raise Unsupported(
             "the volume has files whose names are not UTF-8 and would become the same name, as kopia keeps"

@@ -134,6 +134,16 @@ def show(obj: str) -> Command:
     return Command(("show", obj))
 
 
+def manifest(snapshot: str) -> Command:
+    """Print the manifest of a snapshot, behind comments."""
+    return Command(("manifest", "show", checked(snapshot)))
+
+
+def contents(ids: Iterable[str]) -> Command:
+    """Write contents to standard output, each with a new line behind it."""
+    return Command(("content", "show", *ids))
+
+
 def forget(snapshot: str) -> Command:
     """Remove the manifest of a snapshot."""
     return Command(("snapshot", "delete", "--delete", checked(snapshot)))

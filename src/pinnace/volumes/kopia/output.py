@@ -137,6 +137,16 @@ def parse_snapshot(output: bytes) -> Snapshot:
     )
 
 
+def parse_root(output: bytes) -> str:
+    """The object of the root of a snapshot, as `manifest show` prints it. Raises UnexpectedOutput."""
+    found = json_object(output[output.find(b"\n{") + 1 :])
+    root = found.get("rootEntry")
+    obj = root.get("obj") if isinstance(root, dict) else None
+    if not isinstance(obj, str) or not obj:
+        raise UnexpectedOutput("kopia did not print the root of the snapshot")
+    return obj
+
+
 def parse_unique_id(output: bytes) -> bytes:
     """The unique id of the repository, as `repository status` prints it. Raises UnexpectedOutput."""
     try:

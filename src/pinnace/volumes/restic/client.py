@@ -50,7 +50,7 @@ from pinnace.volumes.uploader.processes import (
 )
 from pinnace.volumes.uploader.progress import MeasuredProgress, OnProgress, PrintedProgress, reporting
 from pinnace.volumes.uploader.share import ReadShare
-from pinnace.volumes.uploader.survey import SOCKETS, survey
+from pinnace.volumes.uploader.survey import SOCKETS, Survey, survey
 
 log = logging.getLogger(__name__)
 
@@ -86,7 +86,7 @@ class Restic:
     async def init(self, repository: Repository) -> None:
         """Make the repository; one that is there already is opened instead. Raises UploaderError."""
         if self._version_flag is None:
-            self._version_flag = await self._knows_repository_version()
+            self._version_flag = commands.knows_repository_version(await self._version())
         try:
             await self._do(repository, commands.init(version_flag=self._version_flag), QUICK_SECONDS)
         except RepositoryExists:
@@ -197,12 +197,11 @@ class Restic:
         """As in `Uploader`. Raises UploaderError."""
         if await in_thread(source.path.is_block_device):
             raise Unsupported("restic cannot save volumes in Block mode; kopia can")
-        left_out = (await survey(source.path, SOCKETS)).special
+        lacks = await self._lacks(await survey(source.path, SOCKETS, targets=True))
         snapshot = await self.back_up(
             repository, source.path, source.tags, parent=source.parent, on_progress=on_progress
         )
-        lacks = f"sockets of the volume were not saved, as restic keeps none: {left_out}"
-        return Saved(snapshot=snapshot, lacks=lacks if left_out.count else "")
+        return Saved(snapshot=snapshot, lacks=lacks if snapshot else "")
 
     async def fill(
         self,
@@ -245,6 +244,18 @@ class Restic:
             output = Tail(ANSWER_BYTES)
             await self._run(access, commands.find_file(snapshot, name), output, QUICK_SECONDS)
             return parse_has_file(output.data, name)
+
+    async def _lacks(self, found: Survey) -> str:
+        """A text about the files that were not saved, or not as they are; empty if there are none."""
+        parts = []
+        if found.special.count:
+            parts.append(f"sockets of the volume were not saved, as restic keeps none: {found.special}")
+        if found.retargeted.count and not commands.keeps_link_targets(await self._version()):
+            parts.append(
+                "links whose targets are not UTF-8 come back with other targets, as restic keeps UTF-8 only"
+                f" before version 0.16: {found.retargeted}"
+            )
+        return "; ".join(parts)
 
     async def _snapshot_size(self, access: Access, snapshot: str) -> int:
         """The size of a snapshot when restored. It costs a run of restic through all directories."""
@@ -342,7 +353,8 @@ class Restic:
             raise CommandFailed(shown, exit_code=None, reason=reason) from error
         return code, without_credentials(stderr.text)
 
-    async def _knows_repository_version(self) -> bool:
+    async def _version(self) -> str:
+        """What `restic version` prints."""
         line, output = [self._program, "version"], Tail(_TEXT_BYTES)
         await self._child(" ".join(line), line, output, self._accesses.inherited, QUICK_SECONDS, None)
-        return commands.knows_repository_version(output.text)
+        return output.text

@@ -20,6 +20,7 @@ HOST = "velero"
 
 _SNAPSHOT_ID = re.compile(r"[0-9a-f]{4,64}")
 _FIRST_WITH_REPOSITORY_VERSION = (0, 14)
+_FIRST_WITH_LINK_TARGETS = (0, 16)
 _VERSION = re.compile(r"restic ([0-9]+)\.([0-9]+)")
 
 
@@ -124,6 +125,12 @@ def knows_repository_version(version_output: str) -> bool:
     """Whether `init` has the flag, by what `restic version` prints; a program without number is a new one."""
     found = _VERSION.search(version_output)
     return found is None or (int(found[1]), int(found[2])) >= _FIRST_WITH_REPOSITORY_VERSION
+
+
+def keeps_link_targets(version_output: str) -> bool:
+    """Whether targets of links that are not UTF-8 are kept, by what `restic version` prints."""
+    found = _VERSION.search(version_output)
+    return found is None or (int(found[1]), int(found[2])) >= _FIRST_WITH_LINK_TARGETS
 
 
 def unlock() -> Command:

@@ -1,7 +1,9 @@
 """Finds files of a volume that restic or kopia leave out, or change, without an error. (docs/spec: KOP-006)
 
 kopia leaves sockets, pipes and devices out, and keeps names as JSON, which has no bytes outside of UTF-8: it
-replaces them, so that two names may become one. restic leaves sockets out.
+replaces them, so that two names may become one. It takes what is named `*.kopia-entry` for its placeholders:
+files and directories are read as such, links are left out. restic leaves sockets out, and keeps targets of
+links as JSON before version 0.16.
 """
 
 import asyncio
@@ -11,6 +13,7 @@ import stat
 import threading
 from collections import Counter
 from collections.abc import Collection, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -21,6 +24,8 @@ log = logging.getLogger(__name__)
 
 SOCKETS: Final = frozenset({stat.S_IFSOCK})
 SPECIAL: Final = frozenset({stat.S_IFSOCK, stat.S_IFIFO, stat.S_IFBLK, stat.S_IFCHR})
+
+PLACEHOLDER_SUFFIX: Final = ".kopia-entry"
 
 _MOST_NAMES: Final = 3
 
@@ -55,14 +60,20 @@ class Survey:
         special: files of the types that were looked for, such as sockets.
         renamed: files whose names are not UTF-8.
         merged: files whose names are not UTF-8 and would become the name of another file.
+        placeholders: what is named as kopia names its placeholders.
+        retargeted: links whose targets are not UTF-8.
     """
 
     special: Names = field(default_factory=Names)
     renamed: Names = field(default_factory=Names)
     merged: Names = field(default_factory=Names)
+    placeholders: Names = field(default_factory=Names)
+    retargeted: Names = field(default_factory=Names)
 
 
-async def survey(directory: Path, types: Collection[int], *, names: bool = False) -> Survey:
+async def survey(
+    directory: Path, types: Collection[int], *, names: bool = False, targets: bool = False
+) -> Survey:
     """Look through a volume for files that are not saved as they are.
 
     Files that disappear meanwhile are left out. A directory that cannot be read is only logged: the program
@@ -70,10 +81,11 @@ async def survey(directory: Path, types: Collection[int], *, names: bool = False
 
     Args:
         types: the types of special files to look for, as `stat.S_IFMT` gives them.
-        names: whether to look for names that are not UTF-8.
+        names: whether to look for names that kopia does not keep.
+        targets: whether to look for links whose targets are not UTF-8.
     """
     stopped = threading.Event()
-    looking = asyncio.create_task(in_thread(_look, directory, types, stopped, names=names))
+    looking = asyncio.create_task(in_thread(_look, directory, types, stopped, names=names, targets=targets))
     try:
         await asyncio.wait({looking})
     finally:
@@ -82,12 +94,16 @@ async def survey(directory: Path, types: Collection[int], *, names: bool = False
     return looking.result()
 
 
-def _look(directory: Path, types: Collection[int], stopped: threading.Event, *, names: bool) -> Survey:
+def _look(
+    directory: Path, types: Collection[int], stopped: threading.Event, *, names: bool, targets: bool = False
+) -> Survey:
     found, unread, waiting = Survey(), Names(), [os.fspath(directory)]
     while waiting and not stopped.is_set():
         folder = waiting.pop()
         try:
             waiting += _look_into(folder, directory, types, found, names=names)
+            if targets:
+                _look_at_links(folder, directory, found)
         except (FileNotFoundError, NotADirectoryError):
             continue
         except OSError as error:
@@ -113,9 +129,21 @@ def _look_into(
                 found.special.add(os.path.relpath(entry.path, directory))
             if names and not _is_utf8(entry.name):
                 odd.append(entry.name)
+            if names and entry.name.endswith(PLACEHOLDER_SUFFIX):
+                found.placeholders.add(os.path.relpath(entry.path, directory))
     if odd:
         _note_odd(found, os.path.relpath(folder, directory), odd, os.listdir(folder))
     return below
+
+
+def _look_at_links(folder: str, directory: Path, found: Survey) -> None:
+    """Look at the targets of the links in one directory. Raises OSError."""
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.is_symlink():
+                with suppress(OSError):  # it has gone meanwhile
+                    if not _is_utf8(os.readlink(entry.path)):
+                        found.retargeted.add(os.path.relpath(entry.path, directory))
 
 
 def _note_odd(found: Survey, folder: str, odd: Iterable[str], all_names: Iterable[str]) -> None:

@@ -38,6 +38,29 @@ async def test_names_that_are_not_utf_8_are_found(tmp_path: Path) -> None:
     assert looked.merged == Names()
 
 
+@pytest.mark.found("V34")
+async def test_what_kopia_takes_for_its_own_placeholders_is_found(tmp_path: Path) -> None:
+    (tmp_path / "deep").mkdir()
+    (tmp_path / "deep/a.kopia-entry").touch()
+    (tmp_path / "b.kopia-entry").mkdir()
+    (tmp_path / "c.kopia-entry").symlink_to("nowhere")
+    (tmp_path / ".kopia-entry.txt").touch()
+
+    assert (await survey(tmp_path, SPECIAL)).placeholders == Names()
+    looked = await survey(tmp_path, SPECIAL, names=True)
+    assert found(looked.placeholders) == (3, {"deep/a.kopia-entry", "b.kopia-entry", "c.kopia-entry"})
+
+
+@pytest.mark.found("V24")
+async def test_links_whose_targets_are_not_utf_8_are_found(tmp_path: Path) -> None:
+    (tmp_path / "deep").mkdir()
+    for name, target in (("good", b"g\xc3\xb6\xc3\xb6d"), ("plain", b"../x"), ("deep/bad", b"dangling\xff")):
+        os.symlink(target, os.fsencode(tmp_path / name))
+
+    assert (await survey(tmp_path, SOCKETS)).retargeted == Names()
+    assert found((await survey(tmp_path, SOCKETS, targets=True)).retargeted) == (1, {"deep/bad"})
+
+
 @pytest.mark.parametrize("other", [b"a\xfe", "a\ufffd".encode()], ids=["not UTF-8 either", "UTF-8"])
 async def test_names_that_would_become_the_same_are_found(tmp_path: Path, other: bytes) -> None:
     for name in (b"a\xff", other):
