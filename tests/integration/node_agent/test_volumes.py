@@ -8,9 +8,16 @@ import pytest
 from hack.cluster.nodes.node import Node
 from pinnace.api import labels
 from pinnace.kube.client import KubeClient
-from pinnace.kube.resources import DEPLOYMENTS, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS
+from pinnace.kube.resources import DEPLOYMENTS, PERSISTENT_VOLUME_CLAIMS, PODS
 from tests.support.cluster.pods import busybox_pod
-from tests.support.volumes.node_stages import FILES, IMAGE, Stage, add_helper_config, volume_pod
+from tests.support.volumes.node_stages import (
+    FILES,
+    IMAGE,
+    Stage,
+    add_helper_config,
+    add_local_volume,
+    volume_pod,
+)
 from tests.support.waiting import eventually
 
 
@@ -55,21 +62,6 @@ async def test_a_pod_comes_back_with_its_volumes(stage: Stage, uploader: str) ->
         assert pod_volumes["data"]["status"]["phase"] == "Completed"
         marks = await stage.listing("p", "/data/.velero")
         assert marks == [restore["metadata"]["uid"]]
-
-
-async def add_local_volume(stage: Stage, name: str, **spec: Any) -> None:
-    node = stage.cluster.nodes[0]
-    (node.directory / "lib" / name).mkdir()
-    on_node = {"key": "kubernetes.io/hostname", "operator": "In", "values": [node.name]}
-    given = {
-        "capacity": {"storage": "1Gi"},
-        "accessModes": ["ReadWriteOnce"],
-        "local": {"path": f"/var/lib/{name}"},
-        "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [on_node]}]}},
-        **spec,
-    }
-    body = {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": name}, "spec": given}
-    await stage.client.create(PERSISTENT_VOLUMES, body)
 
 
 @pytest.mark.spec("PVL-047")

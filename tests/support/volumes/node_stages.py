@@ -21,6 +21,7 @@ from pinnace.kube.errors import NotFound
 from pinnace.kube.resources import (
     BACKUP_REPOSITORIES,
     CONFIGMAPS,
+    PERSISTENT_VOLUMES,
     PODS,
     APIResource,
     velero,
@@ -291,3 +292,19 @@ async def add_helper_config(stage: Stage, **data: str) -> None:
     marks = {labels.PLUGIN_CONFIG: "", "velero.io/restic": "RestoreItemAction"}
     body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "helper", "labels": marks}}
     await stage.client.create(CONFIGMAPS, {**body, "data": data}, stage.site.namespace)
+
+
+async def add_local_volume(stage: Stage, name: str, **spec: Any) -> None:
+    """A persistent volume of a directory of the first node."""
+    node = stage.cluster.nodes[0]
+    (node.directory / "lib" / name).mkdir()
+    on_node = {"key": "kubernetes.io/hostname", "operator": "In", "values": [node.name]}
+    given = {
+        "capacity": {"storage": "1Gi"},
+        "accessModes": ["ReadWriteOnce"],
+        "local": {"path": f"/var/lib/{name}"},
+        "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [on_node]}]}},
+        **spec,
+    }
+    body = {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": name}, "spec": given}
+    await stage.client.create(PERSISTENT_VOLUMES, body)
