@@ -173,7 +173,9 @@ class RestoreEngine:
         for namespace, problem in looked.problems:
             patched.errors.add(namespace, problem)
         self._report(run, patched)
-        run.outcomes.unpatched += [each.wanted for each in looked.unbound]
+        lost = run.follow_ups.claims_without_data()  # their pods may keep them unbound for ever
+        unbound = [each.wanted for each in looked.unbound]
+        run.outcomes.unpatched += [each for each in unbound if (each.namespace, each.name) not in lost]
         return run.results
 
     async def _set_up(self, request: RestoreRequest, archive: ArchiveIndex) -> "_Begun":

@@ -24,6 +24,7 @@ from pinnace.restore.ports import (
 from pinnace.restore.results import Results
 from pinnace.restore.selection.reading import ItemRef
 from pinnace.restore.volumes.patches import VolumePatches
+from pinnace.volumes.selection import claims_of
 
 CRDS_GROUP_RESOURCE = "customresourcedefinitions.apiextensions.k8s.io"
 
@@ -73,6 +74,7 @@ class FollowUps:
         self._exec_hooks = pods.exec_hooks
         self._activity = pods.activity
         self._volume_tasks: list[asyncio.Task[list[str]]] = []
+        self._claims: dict[asyncio.Task[list[str]], set[tuple[str, str]]] = {}
         self._hook_tasks: list[asyncio.Task[list[str]]] = []
 
     async def created(
@@ -112,6 +114,14 @@ class FollowUps:
             results.errors.add_velero(*task.result())
         return results
 
+    def claims_without_data(self) -> set[tuple[str, str]]:
+        """Namespace and name of the claims of pods whose volumes could not all be restored.
+
+        Call it when the task group has ended.
+        """
+        failed = [claims for task, claims in self._claims.items() if task.result()]
+        return set().union(*failed)
+
     def _pod_created(self, ref: ItemRef, pod: JSONObject, results: Results) -> None:
         snapshots = self._pod_volumes.snapshots(pod, ref.original_namespace)
         filling = None
@@ -119,6 +129,7 @@ class FollowUps:
             work = self._pod_volume_restorer.restore_pod_volumes(pod, ref.original_namespace, snapshots)
             filling = self._tasks.create_task(work)
             self._volume_tasks.append(filling)
+            self._claims[filling] = set(claims_of(pod).values())
             _show(filling, self._activity.waiting, f"volumes of {ref.target_namespace}/{ref.name}")
         hooks = self._hook_finder.hooks_of(pod)
         if not hooks:

@@ -17,6 +17,7 @@ from pinnace.api.velero.restore import (
     RestoreResourceHook,
     RestoreResourceHookSpec,
 )
+from pinnace.api.volume_info import PersistentVolumeInfo, VolumeInfo
 from pinnace.archive.eventlog import EventLog
 from pinnace.hooks.restore_selection import PodExecHook
 from pinnace.kube.discovery import Discovery
@@ -25,6 +26,7 @@ from pinnace.restore.definitions import is_ready
 from pinnace.restore.request import Helpers
 from tests.unit.restore.world import (
     Harness,
+    claim,
     discovery,
     obj,
     pod,
@@ -356,6 +358,45 @@ async def test_hooks_do_not_wait_for_a_pod_that_never_gets_its_data(harness: Har
 
     assert hooks.reasons == ["p: the data of its volumes was not restored, and it does not start without"]
     assert results.errors.velero == ["pod volume restore failed: p", "a hook failed"]
+
+
+class Failing(Filler):
+    """Fails the volumes of one pod only."""
+
+    async def restore_pod_volumes(
+        self, pod: dict[str, Any], original_namespace: str, snapshots: Mapping[str, SavedSnapshot]
+    ) -> list[str]:
+        errors = await super().restore_pod_volumes(pod, original_namespace, snapshots)
+        return errors if pod["metadata"]["name"] == "p" else []
+
+
+@pytest.mark.found("V30")
+async def test_the_claims_of_a_pod_that_never_gets_its_data_are_not_waited_for(harness: Harness) -> None:
+    """Its class may make their volumes for a pod that is never scheduled."""
+    volumes = {
+        "p": [
+            {"name": "data", "persistentVolumeClaim": {"claimName": "one"}},
+            {"name": "e", "ephemeral": {}},
+        ],
+        "q": [{"name": "data", "persistentVolumeClaim": {"claimName": "two"}}],
+    }
+    old = PersistentVolumeInfo(reclaim_policy="Retain")
+    infos = [
+        VolumeInfo(pvc_namespace="ns-1", pvc_name=name, backup_method="PodVolumeBackup", pv_info=old)
+        for name in ("one", "p-e", "two")
+    ]
+    harness.helpers = Helpers(pod_volume_restorer=Failing())
+    harness.request_fields = {
+        "pod_volume_backups": [pod_volume_backup(), pod_volume_backup(name="q")],
+        "volume_infos": infos,
+    }
+
+    pods = [pod(name, spec={"volumes": volumes[name]}) for name in ("p", "q")]
+    claims = [claim(name) for name in ("one", "p-e", "two")]
+    results = await harness.restore(*claims, *pods)
+
+    assert results.errors.velero == ["pod volume restore failed: p"]
+    assert [each.name for each in harness.outcomes.unpatched] == ["two"]
 
 
 async def test_a_pod_that_exists_gets_neither(harness: Harness) -> None:

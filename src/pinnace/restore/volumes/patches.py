@@ -23,6 +23,7 @@ from pinnace.kube.errors import Conflict, ConnectionFailed, KubeError, NotFound,
 from pinnace.kube.resources import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS, STORAGE_CLASSES
 from pinnace.restore.ports import Cluster
 from pinnace.restore.selection.reading import ItemRef
+from pinnace.volumes.pods.pod_claims import claim_name
 
 _NEWLY_PROVISIONED: Final = (BackupMethod.CSI_SNAPSHOT, BackupMethod.POD_VOLUME_BACKUP)
 _ENDED_PODS: Final = ("Succeeded", "Failed")
@@ -136,7 +137,7 @@ async def look(client: Cluster, wanted: Iterable[WantedPatch], *, operations_end
 async def used_claims(client: KubeClient, namespaces: Iterable[str]) -> set[tuple[str, str]]:
     """Namespace and name of the claims that pods use. Raises KubeError."""
     return {
-        (namespace, text(volume, "persistentVolumeClaim", "claimName"))
+        (namespace, claim_name(pod, volume))
         for namespace in set(namespaces)
         for pod in await client.list_all(PODS, namespace)
         if text(pod, "status", "phase") not in _ENDED_PODS
