@@ -3,6 +3,8 @@
 import asyncio
 import json
 import zlib
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
 from typing import Any
 
 import pytest
@@ -413,3 +415,20 @@ async def test_a_defect_of_the_client_is_not_taken_for_odd_content(
         monkeypatch.setattr(client._transport, "fetch", broken)
         with pytest.raises(ClientDefect, match=r"POST .*configmaps failed by a defect"):
             await client.create(CONFIGMAPS, BODY, "demo")
+
+
+@pytest.mark.found("L5")
+async def test_the_client_knows_how_far_the_servers_clock_is_from_ours(server: ScriptedServer) -> None:
+    behind = format_datetime(datetime.now(UTC) - timedelta(days=30), usegmt=True)
+    server.on(f"GET {ONE}", answer_json(BODY, headers={"Date": behind}), answer_json(BODY))
+    async with connected(server) as client:
+        seen = [client.clock_difference]
+        for _ in range(2):
+            await client.get(CONFIGMAPS, "a", "demo")
+            seen.append(client.clock_difference)
+    first, second, third = seen
+    assert first is None
+    assert second is not None
+    assert third is not None
+    assert abs(second + timedelta(days=30)) < timedelta(minutes=1)
+    assert abs(third) < timedelta(minutes=1)
