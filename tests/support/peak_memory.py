@@ -362,6 +362,12 @@ def _write(make: Callable[[], Content], path: Path) -> None:
     content = make()
     if path.suffix == ".json":  # metadata is not compressed
         path.write_bytes((content.begin + content.part * content.times)[: 40 * _MIB] + content.end)
+    elif "pinnace-index" in path.name:  # a single gzip member
+        with gzip.open(path, "wb", compresslevel=1) as file:
+            file.write(content.begin)
+            for _ in range(content.times):
+                file.write(content.part)
+            file.write(content.end)
     else:
         content.write(path)
 

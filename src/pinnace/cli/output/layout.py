@@ -13,10 +13,8 @@ _PADDING = 2
 _OUTLINE_LINES = 10_000
 
 
-class _Aligned(str):
-    """Lines that need no alignment."""
-
-    __slots__ = ()
+_Line = str | tuple[str]
+"""A line with its cells, or lines in a tuple that need no alignment."""
 
 
 def _cell(text: str) -> str:
@@ -31,7 +29,7 @@ class Sheet:
     """
 
     def __init__(self, *, colour: bool = False) -> None:
-        self._lines: list[str] = []
+        self._lines: list[_Line] = []
         self._colour = colour
         # Random, so that untrusted text cannot contain it and look like a colour of `paint`.
         self._escape = f"\x1b{os.urandom(8).hex()}["
@@ -57,7 +55,7 @@ class Sheet:
         """Add lines by themselves, each indented by a number of levels: there may be a million of them."""
         rest = iter(lines)
         while some := list(islice(rest, _OUTLINE_LINES)):
-            self._lines.append(_Aligned("\n".join([f"{'  ' * level}{_cell(text)}" for level, text in some])))
+            self._lines.append(("\n".join([f"{'  ' * level}{_cell(text)}" for level, text in some]),))
 
     def paint(self, text: str, code: str) -> str:
         """Text in an ANSI colour, if colour is on; to be added to this sheet."""
@@ -73,12 +71,12 @@ def echo_laid_out(text: str, *, colour: bool | None = None) -> None:
     click.echo(text, file=getattr(sys.stdout, "unguarded", sys.stdout), nl=False, color=colour)
 
 
-def align(lines: Sequence[str]) -> str:
+def align(lines: Sequence[_Line]) -> str:
     """Align tab-terminated cells: a column is a run of consecutive lines that have it.
 
     A line with fewer tabs ends the columns it lacks; text after the last tab is not padded.
     """
-    rows: list[list[str]] = [[line] if isinstance(line, _Aligned) else line.split("\t") for line in lines]
+    rows: list[list[str]] = [list(line) if isinstance(line, tuple) else line.split("\t") for line in lines]
     widths: list[list[int]] = [[0] * (len(row) - 1) for row in rows]
     start = 0
     while start < len(rows):
