@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.timeout(900)
+
 MOST_MIB = 256
 WORST = ("41 million {}", "40 million texts", "objects of 1 MiB", "a text of 500 MiB", "2 GiB of zeros")
 ROWS = [
