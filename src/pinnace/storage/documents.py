@@ -44,8 +44,8 @@ MOST_PARTS: Final = 1_000_000
 MOST_TREE_BYTES: Final = 128 << 20
 """The most memory of a tree: the names of 1,000,000 objects, of 75 characters each."""
 
-MOST_RESULTS_BYTES: Final = 64 << 20
-"""The most memory of the warnings and errors of a run: 200,000 of 250 characters. Pinnace keeps 20,000."""
+MOST_RESULTS_BYTES: Final = 40 << 20
+"""The most memory of the warnings and errors of a run: 130,000 of 250 characters. Pinnace keeps 20,000."""
 
 MOST_TEXT_BYTES: Final = 4 << 20
 """The longest single text of a tree; an error text that holds a whole object is shorter."""
