@@ -81,7 +81,11 @@ def _role(namespace: str) -> JSONObject:
     made = ["backups", "restores", "backupstoragelocations", "deletebackuprequests", "downloadrequests"]
     rules = [
         _rule(made, work, group="velero.io"),
-        _rule(["podvolumebackups", "podvolumerestores"], _VIEW, group="velero.io"),
+        _rule(
+            ["podvolumebackups", "podvolumerestores", "datauploads", "datadownloads"],
+            _VIEW,
+            group="velero.io",
+        ),
         _rule([LOCATION_REQUEST.plural], work),
         _rule([f"{LOCATION_REQUEST.plural}/status"], ("get", "patch")),
         _rule(["secrets"], ("get", "list", "create", "patch", "delete"), group=""),
