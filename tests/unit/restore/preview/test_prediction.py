@@ -266,3 +266,21 @@ async def test_the_restore_does_what_was_foreseen(
 
         assert preview.outcomes.details() == harness.outcomes.details()
         assert preview.results.to_dict() == results.to_dict()
+
+
+@pytest.mark.found("O22b")
+@pytest.mark.parametrize(("policy", "outcome"), [("none", "different"), ("update", "updated")])
+async def test_a_volume_whose_claim_is_gone_is_listed(
+    harness: Harness, foresee: Foresee, policy: str, outcome: str
+) -> None:
+    def bound(**of_claim: str) -> JSONObject:
+        return volume("pv", spec={"claimRef": {"namespace": "ns-1", "name": "data", **of_claim}})
+
+    harness.world.put({**bound(uid="old"), "status": {"phase": "Released"}})
+    before = copy.deepcopy(harness.world.objects)
+
+    preview = await foresee(bound(uid="old"), existing_resource_policy=policy)
+
+    assert outcome_of(preview.outcomes, "v1/PersistentVolume", "pv") == outcome
+    assert ("until it is freed" in str(preview.results.warnings.cluster)) is (policy == "none")
+    assert harness.world.objects == before
