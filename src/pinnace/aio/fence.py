@@ -43,6 +43,11 @@ def write_of(fence: Fence) -> Iterator[None]:
         _current.reset(token)
 
 
+def has_fence() -> bool:
+    """Whether this task carries out a write that passes a fence."""
+    return _current.get() is not None
+
+
 def check_request() -> None:
     """Check the fence of the write that this task carries out, if there is one. Raises FenceClosed."""
     if (fence := _current.get()) is not None:

@@ -9,7 +9,8 @@ resolved.
 
 import asyncio
 import socket
-from typing import Any
+from collections.abc import Iterable
+from typing import Any, cast
 
 import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
@@ -17,7 +18,7 @@ from aiohttp.client_reqrep import ClientRequest
 from aiohttp.connector import Connection
 from aiohttp.tracing import Trace
 
-from pinnace.aio.fence import FenceClosed, check_request
+from pinnace.aio.fence import FenceClosed, check_request, has_fence
 from pinnace.api.values.error_texts import error_text
 from pinnace.http.addresses import Addresses, literal_address
 from pinnace.http.errors import StoreUnavailable
@@ -50,7 +51,7 @@ class Connector(aiohttp.TCPConnector):
         if self._addresses is not None:
             self._addresses.check_literal(req.url.raw_host or "")  # an address is not resolved
         connection = await super().connect(req, traces, timeout)
-        transport, protocol = connection.transport, connection.protocol
+        transport, protocol = _plain(connection.transport), connection.protocol
         if transport is not None and protocol is not None and transport not in self._ends:
             end = protocol.closed
             if end is not None:
@@ -62,6 +63,8 @@ class Connector(aiohttp.TCPConnector):
             except FenceClosed:
                 connection.release()
                 raise
+            if has_fence() and transport is not None and protocol is not None:
+                protocol.transport = cast(asyncio.Transport, _CheckedTransport(transport))
         return connection
 
     async def close(self, *, abort_ssl: bool = False) -> None:
@@ -71,6 +74,37 @@ class Connector(aiohttp.TCPConnector):
             transport.abort()
         if self._ends:
             await asyncio.wait(list(self._ends.values()), timeout=_END_SECONDS)
+
+
+def _plain(transport: Any) -> asyncio.Transport | None:
+    """The transport itself, of a connection that a write has used before."""
+    plain: asyncio.Transport | None = (
+        transport.inner if isinstance(transport, _CheckedTransport) else transport
+    )
+    return plain
+
+
+class _CheckedTransport:
+    """A transport that checks the fence of the write whenever something is sent.
+
+    Between the connecting and the sending of a request, the process can have been paused.
+    """
+
+    def __init__(self, inner: asyncio.Transport) -> None:
+        self.inner = inner
+
+    def write(self, data: bytes) -> None:
+        """See asyncio.WriteTransport.write. Raises FenceClosed."""
+        check_request()
+        self.inner.write(data)
+
+    def writelines(self, data: Iterable[bytes]) -> None:
+        """See asyncio.WriteTransport.writelines. Raises FenceClosed."""
+        check_request()
+        self.inner.writelines(data)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.inner, name)
 
 
 async def check_host(host: str, addresses: Addresses) -> None:

@@ -78,3 +78,24 @@ async def test_a_refused_request_is_not_repeated_once_the_fence_is_closed(servic
     finally:
         await store.close()
     assert len(service.asked) == 1
+
+
+@pytest.mark.found("L3")
+@pytest.mark.parametrize("is_deletion", [False, True])
+async def test_a_fence_that_closes_after_the_connecting_lets_nothing_be_sent(
+    service: ClosingService, is_deletion: bool
+) -> None:
+    """The first look is the store's, the second that of the connecting, the third that of the sending."""
+    service.fence = TestFence(closes_after=2)
+    inner = S3Store(
+        parse_s3_config({"bucket": "bucket", "s3Url": service.url, "s3ForcePathStyle": "true"}),
+        environ={"AWS_ACCESS_KEY_ID": "id", "AWS_SECRET_ACCESS_KEY": "secret"},
+        policy=RetryPolicy(attempts=5, delay_seconds=0.0),
+    )
+    store = FencedStore(inner, service.fence)
+    try:
+        with pytest.raises(NotLeading):
+            await (store.delete("a") if is_deletion else store.put("a", b"x"))
+    finally:
+        await store.close()
+    assert service.asked == []
