@@ -127,7 +127,7 @@ async def test_a_location_that_became_read_only_ends_the_wait(scene: Scene) -> N
 
 async def test_a_list_that_was_changed_ends_the_wait_and_calls_no_plugin(scene: Scene) -> None:
     async with scene.world.locations.open("default") as store:
-        found = await store.read_item_operations("b1")
+        found = list(await store.read_item_operations("b1"))
         found[0]["spec"]["operationID"] = "op-of-another"
         await store.put_item_operations("b1", found)
 
