@@ -260,17 +260,6 @@ async def test_a_sync(pair: Pair, site: Site, stored: BackupStore) -> None:
     assert_nothing_more(pair, rules, total=60)
 
 
-async def test_schedules(pair: Pair, site: Site) -> None:
-    template = site.maps_of(includedResources=["secrets"])
-    for number in range(40):
-        spec = {"schedule": "@every 24h", "template": template}
-        await site.create("schedules", f"s{number}", spec=spec, status={"lastBackup": EXPIRED})
-    async with pair.leading() as process:
-        rules = await pair.paused_at(process, "POST .*/backups$", 10)
-
-    assert_nothing_more(pair, rules, total=40)
-
-
 async def test_self_service(pair: Pair, site: Site, target: str) -> None:
     await ensure_nonadmin_crds(site.client)
     pair = replace(pair, first=replace(pair.first, features=("NonAdmin",)))
