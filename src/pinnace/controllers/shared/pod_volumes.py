@@ -139,7 +139,9 @@ class PodVolumes:
         async with self._watched(POD_VOLUME_RESTORES, selector) as (informer, outcomes):
             run = self._run(outcomes, timeout)
             restores = PodVolumeRestores(self._scope.client, restore, location, run)
-            yield RestoredPods(self._scope, restores, informer, PodWatches(self._scope.client))
+            restored = RestoredPods(self._scope, restores, informer, PodWatches(self._scope.client))
+            informer.add_handlers(on_update=lambda _old, new: restored.changed(new))
+            yield restored
 
     def _run(self, outcomes: Outcomes, timeout: Timeout) -> PodVolumeRun:
         return PodVolumeRun(

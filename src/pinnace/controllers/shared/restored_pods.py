@@ -2,7 +2,8 @@
 
 The agent of a pod's node fills its volumes once the pod runs there. No agent could report anything about a
 pod that does not run on a node, so the server watches it: temporary obstacles are in the server's log, and
-permanent ones fail the PodVolumeRestores of the pod, so that the restore does not wait until its timeout.
+permanent ones fail the PodVolumeRestores of the pod, so that the restore does not wait until its timeout. For
+the same reason the server ends what is canceled before an agent has it.
 A pod that does not go on although its volumes have their data is an error of the restore too.
 (docs/spec: PVL 12.2, RST 19)
 """
@@ -35,7 +36,14 @@ from pinnace.kube.resources import POD_VOLUME_RESTORES
 from pinnace.restore.ports import PodVolumeRestorer
 from pinnace.runtime.informer import Informer
 from pinnace.runtime.logfields import get_logger
-from pinnace.volumes.outcomes import ENDED_PHASES, is_new, message_of, phase_of
+from pinnace.volumes.outcomes import (
+    ENDED_PHASES,
+    canceled_message,
+    is_cancel_wanted,
+    is_new,
+    message_of,
+    phase_of,
+)
 from pinnace.volumes.pods.pod_volume_restores import TIMED_OUT
 
 log = get_logger(__name__)
@@ -135,6 +143,13 @@ class RestoredPods:
         self._pods = pods
         self._timer = timer or SystemTimer()
         self._unattended = Unattended(scope, POD_VOLUME_RESTORES, timer=self._timer)
+        self._watches: dict[str, _PodWatch] = {}
+
+    def changed(self, pod_volume: JSONObject) -> None:
+        """Act on a change of a PodVolumeRestore; a handler of its informer."""
+        watch = self._watches.get(text(pod_volume, "spec", "pod", "uid"))
+        if watch is not None and is_new(pod_volume) and is_cancel_wanted(pod_volume):
+            watch.wake()
 
     async def restore_pod_volumes(
         self, pod: JSONObject, original_namespace: str, snapshots: Mapping[str, SavedSnapshot]
@@ -144,12 +159,16 @@ class RestoredPods:
         A pod whose volumes all have their data must go on; one that does not is an error, too.
         """
         watch = _PodWatch(self._scope, self._informer, self._pods, self._unattended, self._timer, pod=pod)
-        async with asyncio.TaskGroup() as group:
-            watching = group.create_task(watch.run())
-            errors = await self._restores.restore_pod_volumes(pod, original_namespace, snapshots)
-            if not errors and (stuck := await watch.stuck()):
-                errors = [stuck]
-            watching.cancel()
+        self._watches[pod["metadata"]["uid"]] = watch
+        try:
+            async with asyncio.TaskGroup() as group:
+                watching = group.create_task(watch.run())
+                errors = await self._restores.restore_pod_volumes(pod, original_namespace, snapshots)
+                if not errors and (stuck := await watch.stuck()):
+                    errors = [stuck]
+                watching.cancel()
+        finally:
+            del self._watches[pod["metadata"]["uid"]]
         return [f"{error}: {watch.waits_for()}" if error == TIMED_OUT else error for error in errors]
 
 
@@ -183,6 +202,7 @@ class _PodWatch:
             await self._look()
             while True:
                 self._news.clear()
+                await self._end_canceled()
                 trouble = self._tell()
                 if trouble is not None and trouble.lost:
                     await self._fail_all(trouble.text)
@@ -190,6 +210,10 @@ class _PodWatch:
                 elif not await wait_for(self._news, timer=self._timer, timeout_seconds=LOOK_SECONDS):
                     await self._look()
                     await self._look_for_agent()
+
+    def wake(self) -> None:
+        """Look at the PodVolumeRestores of the pod now."""
+        self._news.set()
 
     def waits_for(self) -> str:
         """What the pod and its PodVolumeRestores wait for, in words."""
@@ -270,15 +294,21 @@ class _PodWatch:
             phase = phase_of(pod_volume)
             left_to_agent = phase == TransferPhase.IN_PROGRESS and now - self._lost_at < AGENT_SECONDS
             if phase not in ENDED_PHASES and not left_to_agent:
-                await self._fail(pod_volume, message)
+                await self._end(pod_volume, TransferPhase.FAILED, message)
 
-    async def _fail(self, pod_volume: JSONObject, message: str) -> None:
+    async def _end_canceled(self) -> None:
+        """End the PodVolumeRestores that are canceled and that no agent has taken up: none ever may."""
+        for pod_volume in self._pod_volume_restores():
+            if is_new(pod_volume) and is_cancel_wanted(pod_volume):
+                await self._end(pod_volume, TransferPhase.CANCELED, canceled_message(pod_volume))
+
+    async def _end(self, pod_volume: JSONObject, phase: TransferPhase, message: str) -> None:
         metadata = pod_volume["metadata"]
         patch = {
             # An agent that takes it at this moment wins.
             "metadata": {"resourceVersion": metadata["resourceVersion"]},
             "status": {
-                "phase": str(TransferPhase.FAILED),
+                "phase": str(phase),
                 "message": message,
                 "completionTimestamp": format_time(self._scope.clock()),
             },
@@ -290,4 +320,4 @@ class _PodWatch:
         except (Conflict, NotFound):
             return  # the cache will show its present state
         except KubeError as error:
-            log.warning("A PodVolumeRestore of a lost pod cannot be failed yet", error=error)
+            log.warning("A PodVolumeRestore cannot be ended yet", phase=str(phase), error=error)

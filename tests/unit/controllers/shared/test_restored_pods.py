@@ -234,6 +234,25 @@ async def test_an_agent_that_takes_a_pod_volume_restore_at_that_moment_wins(worl
     assert world.status("new") == {"phase": "InProgress"}
 
 
+@pytest.mark.found("V30")
+async def test_what_is_canceled_before_an_agent_has_it_is_ended_by_the_server(world: World) -> None:
+    """Its pod may never get to a node, and then no agent would; the restore would wait until its time-out."""
+    world.order("new")
+    world.order("begun", "InProgress")
+    async with world.restoring():
+        for name in ("new", "begun"):
+            obj = world.cluster.objects["podvolumerestores", name]
+            obj["spec"]["cancel"] = True
+            obj["metadata"]["resourceVersion"] = f"canceled {name}"
+        world.see()
+        for obj in world.orders.objects():
+            world.pods.changed(obj)
+        await world.until(lambda: world.status("new").get("phase") == "Canceled")
+
+    assert world.status("new")["message"] == "it was canceled, as spec.cancel asks for it"
+    assert world.status("begun") == {"phase": "InProgress"}, "its agent ends it"
+
+
 async def test_a_temporary_obstacle_is_logged_once_and_waited_for(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:

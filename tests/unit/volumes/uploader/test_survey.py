@@ -126,7 +126,7 @@ async def test_a_directory_that_becomes_a_file_meanwhile_is_left_out(
 async def test_a_survey_that_is_cancelled_ends_soon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     began, was_stopped = threading.Event(), list[bool]()
 
-    def look(_directory: Path, _types: object, stopped: threading.Event, *, names: bool) -> Survey:
+    def look(_directory: Path, _types: object, stopped: threading.Event, **_wanted: bool) -> Survey:
         began.set()
         was_stopped.append(stopped.wait(5.0))
         return Survey()
