@@ -4,7 +4,7 @@ Nothing is restored. The tarball is read once from its beginning to its end, bes
 does not grow with the number of items; only the resource list is in memory as a whole, as everywhere.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import aclosing
 from enum import StrEnum
 from hashlib import sha256
@@ -15,7 +15,7 @@ import msgspec
 import orjson
 
 from pinnace.aio.blocking import in_thread
-from pinnace.api.objects import JSONObject, names_by_kind
+from pinnace.api.objects import JSONObject, names_by_kind, objects, text
 from pinnace.api.velero.download_request import DownloadTargetKind
 from pinnace.archive.content import check_decodable, facts_of_foreign
 from pinnace.archive.errors import ArchiveError
@@ -30,6 +30,9 @@ from pinnace.browse.stored import Files, StoredBackup, in_batches
 from pinnace.storage.documents import DocumentError, document_of
 from pinnace.storage.encoding import Document, read_document
 from pinnace.storage.errors import UnreadableObject
+
+Place = tuple[str, str, str]
+"""Group-resource, namespace and name of an item."""
 
 _FINISHED: Final = frozenset({"Completed", "PartiallyFailed"})
 
@@ -76,6 +79,7 @@ async def verify(backup: StoredBackup, metadata: JSONObject) -> list[Finding]:
     """
     findings = [check_metadata(backup.name, metadata)]
     listed: dict[str, list[str]] | None = None
+    added: frozenset[Place] = frozenset()
     agreement = Agreement(metadata)
     for kind, title, content, is_required in _SIDE_FILES:
         finding, value = await _side_file(backup.files, kind, title, content)
@@ -89,10 +93,12 @@ async def verify(backup: StoredBackup, metadata: JSONObject) -> list[Finding]:
             except ValueError as error:
                 findings[-1] = finding = Finding(check=title, result=Result.BAD, detail=str(error))
             value = listed
+        if kind == DownloadTargetKind.BACKUP_ITEM_OPERATIONS and finding.result == Result.OK:
+            added = _added_later(value)
         if finding.result == Result.OK:
             agreement.add(kind, value)
     findings.append(_finding(agreement.problems(), "files agree", ""))
-    return [*findings, *await _Items(backup, listed).check()]
+    return [*findings, *await _Items(backup, listed, added).check()]
 
 
 def check_metadata(name: str, metadata: JSONObject) -> Finding:
@@ -160,7 +166,7 @@ class _Copies:
         self.problems = Problems()
         self.count = 0
         self._last: tuple[ItemLocation, bytes] | None = None
-        self._single: dict[tuple[str, str, str], tuple[ItemLocation, bytes]] = {}
+        self._single: dict[Place, tuple[ItemLocation, bytes]] = {}
 
     def add(self, location: ItemLocation, content: bytes) -> None:
         if (last := self._last) is not None:
@@ -199,9 +205,17 @@ class _Copies:
 
 
 class _Items:
-    """The items of the tarball against the index and the resource list."""
+    """The items of the tarball against the index and the resource list.
 
-    def __init__(self, backup: StoredBackup, listed: dict[str, list[str]] | None) -> None:
+    Args:
+        listed: the resource list; None if it cannot be read.
+        added: the items that need not be listed, see `_added_later`.
+    """
+
+    def __init__(
+        self, backup: StoredBackup, listed: dict[str, list[str]] | None, added: frozenset[Place]
+    ) -> None:
+        self._added = added
         self._backup = backup
         self._tarball, self._list = Problems(), Problems()
         self._listed: dict[str, set[str]] | None = None
@@ -301,7 +315,7 @@ class _Items:
         key = f"{location.namespace}/{location.name}" if location.namespace else location.name
         if key in listed:
             listed.discard(key)
-        else:
+        elif _place(location) not in self._added:
             self._list.add(f"{item_title(location)} is in the tarball, but not listed")
 
 
@@ -309,7 +323,23 @@ def _has_two_copies(location: ItemLocation) -> bool:
     return not location.version_directory or location.version_directory.endswith(PREFERRED_SUFFIX)
 
 
-def _place(location: ItemLocation) -> tuple[str, str, str]:
+def _added_later(operations: Iterable[JSONObject]) -> frozenset[Place]:
+    """The items that operations of the backup add to it at their end, such as the DataUpload of moved data.
+
+    Velero adds them to the tarball when it finalizes the backup, and leaves the resource list as it was.
+    """
+    return frozenset(
+        (
+            f"{text(item, 'Resource')}.{text(item, 'Group')}".rstrip("."),
+            text(item, "Namespace"),
+            text(item, "Name"),
+        )
+        for operation in operations
+        for item in objects(operation, "spec", "postOperationItems")
+    )
+
+
+def _place(location: ItemLocation) -> Place:
     return location.group_resource, location.namespace, location.name
 
 

@@ -325,6 +325,25 @@ def test_contradictory_metadata_is_reported(
     assert detail in found["metadata"][1]
 
 
+@pytest.mark.found("G1")
+@pytest.mark.parametrize(("added", "code"), [("c", 0), ("another", 1)])
+def test_what_an_operation_adds_at_its_end_need_not_be_listed(
+    directory: Path, capsys: Printed, added: str, code: int
+) -> None:
+    """Velero stores the DataUploads of moved data so, and leaves the resource list as it was."""
+    path = directory / "b1-resource-list.json.gz"
+    listed = json.loads(gzip.decompress(path.read_bytes()))
+    del listed["v1/Secret"]
+    path.write_bytes(gzip.compress(json.dumps(listed).encode()))
+    item = {"Group": "", "Resource": "secrets", "Namespace": "shop", "Name": added}
+    operations = [{"spec": {"postOperationItems": [item]}, "status": {"phase": "Completed"}}]
+    (directory / "b1-itemoperations.json.gz").write_bytes(gzip.compress(json.dumps(operations).encode()))
+
+    found_code, found = checks(capsys, "b1")
+
+    assert (found_code, found["resource list = content"][0]) == (code, "BAD" if code else "ok")
+
+
 def test_a_backup_without_an_index_is_sound(directory: Path, capsys: Printed) -> None:
     (directory / "b1-pinnace-index.json.gz").unlink()
     code, found = checks(capsys, "b1")
