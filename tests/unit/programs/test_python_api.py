@@ -286,7 +286,8 @@ def test_a_modifier_that_cannot_be_used_is_refused_before_the_restore(
 async def test_a_verification_without_a_cluster_names_bad_checks(tmp_path: Path) -> None:
     directory = await asyncio.to_thread(store, tmp_path, "b1", [config_map("a")])
     empty = gzip.compress(b"[]", mtime=0)
-    (directory / "b1-volumesnapshots.json.gz").write_bytes(empty)
+    for name in ("b1-volumesnapshots.json.gz", "b1-logs.gz"):
+        (directory / name).write_bytes(empty)
     location = pinnace.Location(tmp_path)
 
     sound = await pinnace.verify_async("b1", location)
@@ -300,7 +301,14 @@ async def test_a_verification_without_a_cluster_names_bad_checks(tmp_path: Path)
 
 async def test_a_verification_of_snapshots_without_a_cluster_names_them(tmp_path: Path) -> None:
     directory = await asyncio.to_thread(store, tmp_path, "b1", [config_map("a")])
-    snapshot = {"spec": {"location": "x"}, "status": {"providerSnapshotID": "snap-1"}}
+    metadata = directory / "velero-backup.json"
+    noted = orjson.loads(metadata.read_bytes())
+    noted["status"] |= {"volumeSnapshotsAttempted": 1, "volumeSnapshotsCompleted": 1}
+    metadata.write_bytes(orjson.dumps(noted))
+    snapshot = {
+        "spec": {"location": "x"},
+        "status": {"providerSnapshotID": "snap-1", "phase": "Completed"},
+    }
     (directory / "b1-volumesnapshots.json.gz").write_bytes(gzip.compress(orjson.dumps([snapshot])))
 
     found = await pinnace.verify_async("b1", pinnace.Location(tmp_path))

@@ -123,7 +123,9 @@ class PageReader:
         outline = list_outline(content)
         following = parse_page(content).continue_token if outline is None else outline.continue_token
         if following and following == token:
-            raise InvalidResponse("the page names itself as the next one")
+            if thorough:
+                raise InvalidResponse("the page names itself as the next one")
+            return await self._read(token, restarted, thorough=True)  # it may be another page's answer
         self._token = following or None
         return _Body(content, token, restarted)
 

@@ -330,7 +330,7 @@ def test_logs_of_a_refused_backup_says_why_there_is_none(location: Path, capsys:
         ("csi_volumesnapshotcontents", [{"metadata": {}}], "error getting VolumeSnapshotContent objects"),
         ("resource_list", {"v1/Pod": 3}, "<error reading backup resource list: not an object of arrays"),
         ("resource_list", [1], "<error reading backup resource list: not an object of arrays"),
-        ("volumesnapshots", [3], "<error reading snapshot info: not an array of snapshots>"),
+        ("volumesnapshots", [3], "<error reading snapshot info: not a JSON array of objects>"),
         ("volumesnapshots", [{"spec": 3}], "<error reading snapshot info: not an array of snapshots>"),
     ],
 )
