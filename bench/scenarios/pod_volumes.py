@@ -6,6 +6,7 @@ store: the nodes of this cluster share a processor, which real nodes do not.
 """
 
 import asyncio
+import os
 import shutil
 import time
 from collections.abc import Callable, Sequence
@@ -17,6 +18,7 @@ from bench.measure import SampleFailed
 from hack.cluster import binaries
 from hack.cluster.nodes.cluster import NodeCluster
 from pinnace.api import labels
+from pinnace.api.objects import text
 from pinnace.kube.client import KubeClient
 from pinnace.kube.config import load_config
 from pinnace.kube.resources import NAMESPACES, SECRETS
@@ -97,10 +99,10 @@ async def _stage(client: KubeClient, cluster: NodeCluster, folder: Path) -> Stag
     await site.add_folder(default=True)
     programs = folder / "programs"
     programs.mkdir()
-    kopia = programs / "kopia"
-    kopia.write_text(
-        _SLOW.format(seconds=UPLOAD_SECONDS, program=binaries.locate(binaries.UPLOADER)["kopia"])
-    )
+    kopia, real = programs / "kopia", binaries.locate(binaries.UPLOADER)["kopia"]
+    kopia.write_text(_SLOW.format(seconds=UPLOAD_SECONDS, program=real))
+    # The server of this process makes the repository.
+    os.environ["PATH"] = f"{real.parent}{os.pathsep}{os.environ['PATH']}"
     kopia.chmod(0o755)
     restic = shutil.which("restic")
     if restic is not None:
@@ -126,5 +128,7 @@ async def _backup_seconds(stage: Stage, name: str, **spec: object) -> float:
     backup = await stage.back_up(name, includedResources=["pods"], **spec)
     taken = time.monotonic() - began
     if backup["status"]["phase"] != "Completed":
-        raise SampleFailed(f"backup {name} ended {backup['status']['phase']}")
+        volumes = await stage.client.list_all(stage.kind("podvolumebackups"), SERVER)
+        reasons = {text(volume, "status", "message") for volume in volumes} - {""}
+        raise SampleFailed(f"backup {name} ended {backup['status']['phase']}: {'; '.join(reasons)}")
     return taken
