@@ -36,6 +36,7 @@ from pinnace.kube.errors import Conflict, NotFound
 from pinnace.kube.resources import (
     BACKUP_REPOSITORIES,
     BACKUP_STORAGE_LOCATIONS,
+    BACKUPS,
     DATA_UPLOADS,
     POD_VOLUME_BACKUPS,
 )
@@ -131,7 +132,10 @@ class RepositoryStore:
         client, namespace = self._scope.client, self._scope.namespace
         pod_volume_backups = await client.list_all(POD_VOLUME_BACKUPS, namespace)
         data_uploads = await client.list_all(DATA_UPLOADS, namespace)
-        return summary(backups_in(repository, pod_volume_backups, data_uploads))
+        # The objects of a deleted backup go a little later than the backup.
+        there = {backup["metadata"]["name"] for backup in await client.list_all(BACKUPS, namespace)}
+        found = backups_in(repository, pod_volume_backups, data_uploads)
+        return summary([name for name in found if name in there])
 
     async def read(self, key: Key) -> BackupRepository | None:
         """The repository; None if it is gone or cannot be read."""

@@ -536,6 +536,11 @@ async def test_the_backups_whose_data_is_gone_are_named(
         )
     kopia = {"pod": {"namespace": "shop"}, "backupStorageLocation": "default", "uploaderType": "kopia"}
     world.cluster.add("podvolumebackups", "k", spec=kopia, status={"snapshotID": "5e"})
+    of_deleted = {"pod": {"namespace": "shop"}, "backupStorageLocation": "default"}
+    own = {labels.BACKUP_NAME: "deleted"}
+    world.cluster.add("podvolumebackups", "d", labels=own, spec=of_deleted, status={"snapshotID": "6f"})
+    for backup in {each[0] for each in volumes}:
+        world.cluster.add("backups", backup)
 
     await scene.making.reconcile(key("repo"))
 
