@@ -275,7 +275,7 @@ async def test_output_of_create_is_the_object_and_nothing_is_done(
         "apiVersion": "velero.io/v1",
         "kind": "Backup",
         "metadata": {"creationTimestamp": None, "name": "b1", "namespace": "velero"},
-        "spec": {"hooks": {}, "includedNamespaces": ["nginx"], "ttl": "720h0m0s"},
+        "spec": {"hooks": {}, "includedNamespaces": ["nginx"], "ttl": "0s"},
         "status": {},
     }
     assert json.loads(restore.out)["spec"] == {"backupName": "b1", "hooks": {}, "includedNamespaces": ["*"]}
