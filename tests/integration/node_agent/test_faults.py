@@ -47,6 +47,7 @@ async def test_the_other_volumes_of_a_pod_come_back_when_one_was_not_saved(stage
         lost = (await stage.pod_volumes("podvolumebackups"))["lost"]["metadata"]["name"]
         kind = stage.kind("podvolumebackups")
         await stage.client.patch(kind, lost, {"spec": {"cancel": True}}, stage.site.namespace)
+        await stage.held()
         stage.release()
         backup = await stage.site.reached("backups", "b")
         await stage.delete_app()
