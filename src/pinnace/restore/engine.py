@@ -30,6 +30,7 @@ from pinnace.hooks.errors import InvalidHooks
 from pinnace.hooks.restore_selection import ExecHookFinder
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import KubeError
+from pinnace.kube.resources import NAMESPACES
 from pinnace.plugins.protocols import RestoreItemAction
 from pinnace.restore.actions import ActionTable
 from pinnace.restore.definitions import Definitions
@@ -40,9 +41,11 @@ from pinnace.restore.item.applying import Applier, ApplyRules
 from pinnace.restore.item.claims import Claims
 from pinnace.restore.item.ephemeral import EphemeralClaims
 from pinnace.restore.item.life import ItemParts, ItemRestorer, ItemRules, KnownKinds, kind_of
+from pinnace.restore.item.modifying import Modifying
 from pinnace.restore.item.namespaces import NamespaceKeeper
 from pinnace.restore.item.statuses import StatusFilter
 from pinnace.restore.item.writing import ClusterWriter
+from pinnace.restore.modifiers.idle import BackedUp
 from pinnace.restore.outcomes import Outcomes
 from pinnace.restore.ports import (
     ProgressSink,
@@ -83,6 +86,7 @@ class _Run(msgspec.Struct):
     archive: ArchiveIndex
     reader: ItemReader
     items: ItemRestorer
+    modifying: Modifying
     follow_ups: FollowUps
     claims: Claims
     volume_patches: VolumePatches
@@ -163,6 +167,7 @@ class RestoreEngine:
                 await self._restore_late_kinds(run)
                 await self._report_withheld(run)
                 self._report_selection(run)
+                self._report_idle_rules(run)
             finally:
                 reporting.cancel()
             # An update in flight must not arrive after the final numbers.
@@ -241,6 +246,7 @@ class RestoreEngine:
             claims.add(key)
             outcomes.record("v1/Namespace", key, Outcome.CREATED)
 
+        modifying = Modifying(request.modifiers, self._log)
         apply_rules = ApplyRules(
             labels=request.labels,
             policy=ExistingResourcePolicy(request.restore.spec.existing_resource_policy or "none"),
@@ -262,9 +268,11 @@ class RestoreEngine:
                 self._target,
                 writer=self._writer,
                 archive=archive,
+                modifying=modifying,
                 may_create=is_administrators,
                 on_created=namespace_created,
             ),
+            modifying=modifying,
             volumes=volumes,
             volume_records=records,
             volume_data=volume_data,
@@ -288,10 +296,9 @@ class RestoreEngine:
             restore=request.restore,
             labels=request.labels,
             rights=request.rights,
-            modifiers=request.modifiers,
         )
         items = ItemRestorer(self._target, rules=rules, kinds=kinds, parts=parts)
-        return _Run(request, archive, reader, items, follow_ups, claims, volume_patches, outcomes)
+        return _Run(request, archive, reader, items, modifying, follow_ups, claims, volume_patches, outcomes)
 
     def _new_volume_data(
         self, request: RestoreRequest, archive: ArchiveIndex, pod_volumes: PodVolumeCatalogue, *, csi: bool
@@ -372,6 +379,26 @@ class RestoreEngine:
             results.warnings.add_velero(empty_selection(spec, run.archive))
         for oddity in run.archive.warnings:
             results.warnings.add_velero(f"part of the backup was ignored: {oddity}")
+        self._report(run, results)
+
+    def _report_idle_rules(self, run: _Run) -> None:
+        """Warn about each resource modifier that changed nothing; those of a trial are not the user's."""
+        restore = run.request.restore
+        if not run.selected or labels.VERIFICATION in restore.metadata.labels:
+            return
+        archive, results = run.archive, Results()
+
+        def namespaces(kind: str) -> list[str]:
+            of_namespaces = kind == NAMESPACES.group_resource
+            return archive.names(kind, "") if of_namespaces else archive.namespaces(kind)
+
+        backup = BackedUp(
+            kinds=archive.resources,
+            namespaces=namespaces,
+            canonical=canonical_names(run.items.kinds.discovery, archive.resources),
+            mapping=restore.spec.namespace_mapping,
+        )
+        results.warnings.add_velero(*run.modifying.idle_rules(backup))
         self._report(run, results)
 
     async def _report_withheld(self, run: _Run) -> None:

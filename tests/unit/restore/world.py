@@ -346,6 +346,7 @@ class Harness:
         self.backup = Backup(metadata=ObjectMeta(name="backup-1"), spec=BackupSpec(), status=BackupStatus())
         self.request_fields: JSONObject = {}
         self.annotations: dict[str, str] = {}
+        self.restore_labels: dict[str, str] = {}
         self.loads = 0
         self.outcomes = Outcomes()
 
@@ -369,7 +370,9 @@ class Harness:
             return await self.run(archive, **spec)
 
     async def run(self, archive: ArchiveIndex, **spec: Any) -> Results:
-        metadata = ObjectMeta(name="restore-1", namespace="velero", annotations=self.annotations)
+        metadata = ObjectMeta(
+            name="restore-1", namespace="velero", annotations=self.annotations, labels=self.restore_labels
+        )
         restore = Restore(metadata=metadata, spec=RestoreSpec(backup_name="backup-1", **spec))
         actions = self.actions
         if actions is None:

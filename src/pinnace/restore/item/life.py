@@ -29,12 +29,12 @@ from pinnace.restore.item.additional import AdditionalItems
 from pinnace.restore.item.applying import Applier, Prepared
 from pinnace.restore.item.claims import Chain, Claims
 from pinnace.restore.item.ephemeral import EphemeralClaims
+from pinnace.restore.item.modifying import Modifying
 from pinnace.restore.item.namespaces import NamespaceKeeper
 from pinnace.restore.item.refusals import refusal
 from pinnace.restore.item.statuses import StatusFilter
 from pinnace.restore.item.tenant_rights import VOLUMES, TenantRights, is_old_storage
 from pinnace.restore.metadata import drop_empty_leftovers, put_labels, reset_metadata
-from pinnace.restore.modifiers.modifier import ResourceModifiers
 from pinnace.restore.outcomes import Outcomes
 from pinnace.restore.ports import Target
 from pinnace.restore.results import Results
@@ -68,13 +68,11 @@ class ItemRules(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         labels: put on every object.
         rights: the kinds that may be created; None for all.
-        modifiers: rules that change objects before they are created; None for none.
     """
 
     restore: Restore
     labels: Mapping[str, str]
     rights: TenantRights | None = None
-    modifiers: ResourceModifiers | None = None
 
 
 class ItemParts(msgspec.Struct, frozen=True, kw_only=True):
@@ -85,6 +83,7 @@ class ItemParts(msgspec.Struct, frozen=True, kw_only=True):
     outcomes: Outcomes
     applier: Applier
     namespaces: NamespaceKeeper
+    modifying: Modifying
     volumes: VolumePreparer
     volume_data: VolumeDataKeeper
     moved_data: MovedData
@@ -123,7 +122,7 @@ class ItemRestorer:
         self._started = parts.started
         self._additional = parts.additional
         self._rights = rules.rights
-        self._modifiers = rules.modifiers
+        self._modifying = parts.modifying
         self._log = target.log
 
     async def restore(self, ref: ItemRef, results: Results) -> bool:
@@ -151,7 +150,7 @@ class ItemRestorer:
             if not self._admits(ref, kind, results):
                 return True
             if ref.target_namespace:
-                await self._namespaces.ensure(ref.original_namespace, ref.target_namespace)
+                await self._namespaces.ensure(ref.original_namespace, ref.target_namespace, results)
             if is_completed(ref, item):
                 self._skip(ref, kind, "it is complete")
                 return True
@@ -270,7 +269,7 @@ class ItemRestorer:
         if ref.group_resource == "persistentvolumeclaims":
             adjust_claim(prepared, self._volumes.prepared)
         before = prepared
-        prepared = self._modified(ref, before, results)
+        prepared = self._modifying.modified(ref, before, results)
         is_modified = prepared is not before and not same_json(prepared, before)
         if ref.target_namespace:
             prepared["metadata"]["namespace"] = ref.target_namespace
@@ -296,23 +295,6 @@ class ItemRestorer:
             )
         elif applied.in_cluster is not None:
             self._follow_ups.found(ref, resource, applied.in_cluster)
-
-    def _modified(self, ref: ItemRef, item: JSONObject, results: Results) -> JSONObject:
-        """The item after the resource modifiers; a rule that cannot be applied is an error in the results."""
-        if self._modifiers is None:
-            return item
-        modified = self._modifiers.apply(ref.group_resource, ref.original_namespace, item)
-        for problem in modified.problems:
-            results.errors.add(ref.target_namespace, f"error modifying {ref.id}: {problem}")
-        if modified.rules:
-            self._log.info(
-                "Modified item",
-                rules=", ".join(map(str, modified.rules)),
-                resource=ref.group_resource,
-                namespace=ref.target_namespace,
-                name=ref.name,
-            )
-        return modified.item
 
     def _is_withheld(self, ref: ItemRef, volume: JSONObject, raw: bytes, results: Results) -> bool:
         """Whether a tenant's restore leaves a volume out; its claim then gets a new volume."""

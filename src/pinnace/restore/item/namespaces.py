@@ -5,20 +5,24 @@ restore waits only once for a namespace that stays in deletion.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import orjson
 
 from pinnace.aio.timing import poll
-from pinnace.api.objects import JSONObject, dump_json
+from pinnace.api.codec import merge_patch
+from pinnace.api.objects import JSONObject, dump_json, same_json
 from pinnace.archive.errors import ArchiveError
 from pinnace.archive.reader import ArchiveIndex
 from pinnace.kube.errors import AlreadyExists, Forbidden, KubeError, NotFound
 from pinnace.kube.resources import NAMESPACES
 from pinnace.restore.errors import NamespaceError
+from pinnace.restore.item.modifying import Modifying
 from pinnace.restore.item.writing import ClusterWriter
 from pinnace.restore.metadata import is_terminating
 from pinnace.restore.ports import Target
+from pinnace.restore.results import Results
+from pinnace.restore.selection.reading import ItemRef
 
 _NAME_LABEL = "kubernetes.io/metadata.name"
 
@@ -27,6 +31,7 @@ class NamespaceKeeper:
     """Ensures namespaces.
 
     Args:
+        modifying: changes namespaces before they are created.
         may_create: whether a missing namespace is created.
         on_created: called with the name of every namespace that was created.
     """
@@ -37,12 +42,14 @@ class NamespaceKeeper:
         *,
         writer: ClusterWriter,
         archive: ArchiveIndex,
+        modifying: Modifying,
         on_created: Callable[[str], None],
         may_create: bool = True,
     ) -> None:
         self._client = target.client
         self._writer = writer
         self._archive = archive
+        self._modifying = modifying
         self._log = target.log
         self._timer = target.timer
         self._terminating_timeout_seconds = target.terminating_timeout_seconds
@@ -51,12 +58,13 @@ class NamespaceKeeper:
         self._answers: dict[str, NamespaceError | None] = {}
         self._asking: dict[str, asyncio.Lock] = {}
 
-    async def ensure(self, original: str, target: str) -> None:
+    async def ensure(self, original: str, target: str, results: Results) -> None:
         """Return once the target namespace exists and is not being deleted.
 
         Args:
             original: the namespace whose labels, annotations and finalizers a new one gets.
             target: the name in the cluster.
+            results: get what the resource modifiers could not change, once for each namespace.
 
         Raises:
             NamespaceError: it is not available for the rest of this restore.
@@ -65,33 +73,37 @@ class NamespaceKeeper:
             # Whoever is cancelled or fails while asking leaves the question to the next that waits.
             async with self._asking.setdefault(target, asyncio.Lock()):
                 if target not in self._answers:
-                    self._answers[target] = await self._try(original, target)
+                    self._answers[target] = await self._try(original, target, results)
         failure = self._answers[target]
         if failure is not None:
             raise NamespaceError(str(failure))
 
-    async def _try(self, original: str, target: str) -> NamespaceError | None:
+    async def _try(self, original: str, target: str, results: Results) -> NamespaceError | None:
         try:
-            if await self._is_there(target):
-                return None
+            found = await self._settled(target)
         except Forbidden as error:
-            return await self._try_unseen(original, target, error)
+            return await self._try_unseen(original, target, error, results)
         except (KubeError, TimeoutError) as error:
             return NamespaceError(f"error getting namespace {target}: {error}")
+        if found is not None:
+            self._compare(original, target, found, results)
+            return None
         if not self._may_create:
             return NamespaceError(
                 f"namespace {target} does not exist, and a restore for a tenant or from a tenant's location"
                 " does not create namespaces: create it, then restore again"
             )
         try:
-            await self._create(original, target)
+            await self._create(original, target, results)
         except AlreadyExists:
             return await self._created_by_another(target)
         except (KubeError, orjson.JSONEncodeError) as error:
             return NamespaceError(f"error creating namespace {target}: {error}")
         return None
 
-    async def _try_unseen(self, original: str, target: str, error: Forbidden) -> NamespaceError | None:
+    async def _try_unseen(
+        self, original: str, target: str, error: Forbidden, results: Results
+    ) -> NamespaceError | None:
         """Create a namespace that may not be read, if it may be created; else it is taken to exist.
 
         Rights on the objects of a namespace do not include the right to read the namespace itself. If it does
@@ -100,38 +112,39 @@ class NamespaceKeeper:
         self._log.info("Namespace may not be read, so it is taken to exist", namespace=target, error=error)
         if self._may_create:
             try:
-                await self._create(original, target)
+                await self._create(original, target, results)
             except (AlreadyExists, Forbidden):
                 return None
             except (KubeError, orjson.JSONEncodeError) as refusal:
                 return NamespaceError(f"error creating namespace {target}: {refusal}")
         return None
 
-    async def _create(self, original: str, target: str) -> None:
+    async def _create(self, original: str, target: str, results: Results) -> None:
         """Create a namespace. Raises KubeError or orjson.JSONEncodeError."""
-        body = dump_json(self._manifest(original, target))
+        stored = self._stored(original)
+        modified = self._modifying.modified(_ref(target), stored, results)
+        body = dump_json(under_name(modified, target))
         # It has no label of this restore, but it did not exist a moment ago.
         await self._writer.create(NAMESPACES, target, body, is_ours=lambda found: not is_terminating(found))
         self._log.info("Created namespace", namespace=target)
         self._on_created(target)
 
-    async def _is_there(self, name: str) -> bool:
-        """Wait while the namespace is being deleted; return whether there is one afterwards.
+    async def _settled(self, name: str) -> JSONObject | None:
+        """Wait while the namespace is being deleted; return the one that is there afterwards.
 
         Raises:
             TimeoutError: it is still being deleted.
         """
-        found = False
+        found: JSONObject | None = None
 
         async def settled() -> bool:
             nonlocal found
             try:
-                namespace = await self._client.get(NAMESPACES, name)
+                found = await self._client.get(NAMESPACES, name)
             except NotFound:
-                found = False
+                found = None
                 return True
-            found = True
-            if is_terminating(namespace):
+            if is_terminating(found):
                 self._log.debug("Namespace is terminating, waiting", namespace=name)
                 return False
             return True
@@ -139,6 +152,20 @@ class NamespaceKeeper:
         if not await poll(settled, timer=self._timer, timeout_seconds=self._terminating_timeout_seconds):
             raise TimeoutError("timed out waiting for the condition")
         return found
+
+    def _compare(self, original: str, target: str, found: JSONObject, results: Results) -> None:
+        """Warn if the modifiers ask for a change of a namespace that exists, which is left as it is."""
+        stored = self._stored(original)
+        wanted = self._modifying.modified(_ref(target), stored, results)
+        if wanted is stored:
+            return
+        change = merge_patch(stored, wanted)
+        if not _holds(change, found):
+            results.warnings.add(
+                target,
+                f"namespace {target} exists already and was left as it is: the resource modifiers would"
+                f" change its {', '.join(sorted(_changed_fields(change)))}",
+            )
 
     async def _created_by_another(self, target: str) -> NamespaceError | None:
         try:
@@ -149,22 +176,22 @@ class NamespaceKeeper:
             return NamespaceError(f"namespace {target} created and marked for termination after timeout")
         return None
 
-    def _manifest(self, original: str, target: str) -> JSONObject:
-        """The namespace to create: the backed-up one under its new name, or a bare one."""
+    def _stored(self, original: str) -> JSONObject:
+        """The backed-up namespace as it may be created, or a bare one; under its name in the backup."""
         try:
             raw = self._archive.namespace_manifest(original)
         except ArchiveError as error:
             self._log.warning("Cannot read the namespace in the backup", namespace=original, error=error)
             raw = None
-        return namespace_manifest(raw, target)
+        return namespace_manifest(raw, original)
 
 
-def namespace_manifest(raw: bytes | None, target: str) -> JSONObject:
-    """Labels, annotations and spec of the backed-up namespace, if it parses, under the target name.
+def namespace_manifest(raw: bytes | None, name: str) -> JSONObject:
+    """Labels, annotations and spec of the backed-up namespace, if it parses, under its name.
 
     The labels of the restore are not added.
     """
-    manifest: JSONObject = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": target}}
+    manifest: JSONObject = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
     try:
         stored = orjson.loads(raw) if raw is not None else None
     except orjson.JSONDecodeError:
@@ -174,9 +201,39 @@ def namespace_manifest(raw: bytes | None, target: str) -> JSONObject:
     for field in ("labels", "annotations"):
         if isinstance(stored["metadata"].get(field), dict):
             manifest["metadata"][field] = stored["metadata"][field]
-    if _NAME_LABEL in manifest["metadata"].get("labels", {}):
-        # Servers before 1.21 do not correct it, and with a mapped name it would be wrong.
-        manifest["metadata"]["labels"][_NAME_LABEL] = target
     if isinstance(stored.get("spec"), dict):
         manifest["spec"] = stored["spec"]
     return manifest
+
+
+def under_name(manifest: JSONObject, name: str) -> JSONObject:
+    """The namespace under another name."""
+    metadata = {**manifest["metadata"], "name": name}
+    labels = metadata.get("labels") or {}
+    if _NAME_LABEL in labels:
+        # Servers before 1.21 do not correct it, and with a mapped name it would be wrong.
+        metadata["labels"] = {**labels, _NAME_LABEL: name}
+    return {**manifest, "metadata": metadata}
+
+
+def _ref(name: str) -> ItemRef:
+    return ItemRef(NAMESPACES.group_resource, "", "", name)
+
+
+def _holds(change: object, found: object) -> bool:
+    """Whether a merge patch would not change what was found."""
+    if not isinstance(change, dict):
+        return same_json(change, found)
+    given = found if isinstance(found, dict) else {}
+    return all(_holds(value, given.get(key)) for key, value in change.items())
+
+
+def _changed_fields(change: JSONObject) -> Iterator[str]:
+    """The labels, annotations and other fields of a merge patch, with the names of the first."""
+    for field, value in change.items():
+        if field != "metadata":
+            yield field
+            continue
+        for part, entries in value.items():
+            names = ", ".join(sorted(entries)) if isinstance(entries, dict) else ""
+            yield f"{part} {names}" if names else part

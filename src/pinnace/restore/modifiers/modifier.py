@@ -5,10 +5,13 @@ from collections.abc import Sequence
 import msgspec
 import orjson
 
-from pinnace.api.objects import JSONObject, copied, mapping
+from pinnace.api.objects import JSONObject, copied, mapping, text
+from pinnace.kube.resources import NAMESPACES
 from pinnace.restore.modifiers import json_patch, strategic
 from pinnace.restore.modifiers.json_patch import PatchError, TestFailed
 from pinnace.restore.modifiers.rules import Rule
+
+_ADVICE = r'write a number or boolean as text, in two pairs of quotes, such as value: "\"5\""'
 
 
 class Modified(msgspec.Struct, frozen=True, kw_only=True):
@@ -16,11 +19,15 @@ class Modified(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         rules: the numbers of the rules that changed it, from 1.
-        problems: why a rule could not be applied; the object is as the other rules left it.
+        tested: the rules whose conditions it met, and whose `test` failed.
+        failed: the rules that could not be applied; the object is as the other rules left it.
+        problems: why not, in the order of `failed`.
     """
 
     item: JSONObject
     rules: Sequence[int] = ()
+    tested: Sequence[int] = ()
+    failed: Sequence[int] = ()
     problems: Sequence[str] = ()
 
 
@@ -28,36 +35,47 @@ class ResourceModifiers:
     """The rules of one restore."""
 
     def __init__(self, rules: Sequence[Rule]) -> None:
-        self._rules = rules
+        self.rules = rules
 
     def apply(self, group_resource: str, original_namespace: str, item: JSONObject) -> Modified:
         """The object after all rules whose conditions it met before the first of them.
 
         Args:
             original_namespace: its namespace in the backup; empty if cluster-scoped.
-            item: not changed.
+            item: not changed; a Namespace under its name in the backup.
         """
-        applicable = [
-            rule for rule in self._rules if _applies(rule, group_resource, original_namespace, item)
-        ]
+        if group_resource == NAMESPACES.group_resource:
+            # A rule for the objects of a namespace must not change the labels of every other one.
+            original_namespace = text(item, "metadata", "name")
+        applicable = [rule for rule in self.rules if _applies(rule, group_resource, original_namespace, item)]
         if not applicable:
             return Modified(item=item)
         changed = copied(item)
         numbers: list[int] = []
+        tested: list[int] = []
+        failed: list[int] = []
         problems: list[str] = []
         for rule in applicable:
             try:
                 after = _patched(rule, changed)
                 _check(item, after)
             except TestFailed:
+                tested.append(rule.number)
                 continue
             except (PatchError, RecursionError) as error:
                 reason = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
+                failed.append(rule.number)
                 problems.append(f"resource modifier rule {rule.number}: {reason}")
                 continue
             changed = after
             numbers.append(rule.number)
-        return Modified(item=changed, rules=tuple(numbers), problems=tuple(problems))
+        return Modified(
+            item=changed,
+            rules=tuple(numbers),
+            tested=tuple(tested),
+            failed=tuple(failed),
+            problems=tuple(problems),
+        )
 
 
 def _applies(rule: Rule, group_resource: str, namespace: str, item: JSONObject) -> bool:
@@ -107,7 +125,7 @@ def _check(before: JSONObject, after: JSONObject) -> None:
         if values is not None and not (
             isinstance(values, dict) and all(isinstance(value, str) for value in values.values())
         ):
-            raise PatchError(f"metadata.{field} would not be a map of strings: write numbers in quotes")
+            raise PatchError(f"metadata.{field} would not be a map of strings: {_ADVICE}")
     try:
         orjson.dumps(after)
     except orjson.JSONEncodeError as error:

@@ -69,6 +69,7 @@ class ResourceGlob:
     """A pattern for `plural.group` in which `*` does not cross a dot, and `**` does. (docs/spec: BEY 5.3)"""
 
     def __init__(self, pattern: str) -> None:
+        self.pattern = pattern
         # As in the library that Velero uses: a run of two stars crosses separators, one star does not.
         self._parts = [Glob(part) for part in pattern.split(".")] if "**" not in pattern else None
         self._whole = Glob(pattern) if self._parts is None else None
@@ -108,7 +109,7 @@ def read_rules(config_map: Mapping[str, Any]) -> tuple[Rule, ...]:
         document = msgspec.convert(read_yaml(only_document(config_map)), _Document)
     except (ValueError, msgspec.ValidationError) as error:
         raise ModifierError(str(error)) from error
-    if document.version != VERSION:
+    if document.version.lower() != VERSION:
         raise ModifierError(f'version "{document.version}" is not supported: it must be {VERSION}')
     raw_rules = document.resource_modifier_rules or []
     if not raw_rules:
@@ -123,8 +124,11 @@ def _rule(number: int, raw: _Rule) -> Rule:
     try:
         if not conditions.group_resource:
             raise ModifierError("conditions.groupResource is missing")
-        if not (raw.patches or raw.merge_patches or raw.strategic_patches):
+        kinds = [name for name, given in _patches_of(raw) if given]
+        if not kinds:
             raise ModifierError("it has no patches, mergePatches or strategicPatches")
+        if len(kinds) > 1:
+            raise ModifierError(f"it has {' and '.join(kinds)}: write a rule for each kind of patches")
         namespaces = [name for name in conditions.namespaces or () if name]
         for name in namespaces:
             Glob(name)
@@ -136,16 +140,19 @@ def _rule(number: int, raw: _Rule) -> Rule:
             labels=Selector.from_label_selector(conditions.label_selector),
             matches=[_test(match) for match in conditions.matches or ()],
             operations=[_operation(patch) for patch in raw.patches or ()],
-            # One kind of patches for each rule, in this order.
-            merge_patches=[_data(patch) for patch in raw.merge_patches or ()] if not raw.patches else (),
-            strategic_patches=[
-                _strategic(patch)
-                for patch in raw.strategic_patches or ()
-                if not (raw.patches or raw.merge_patches)
-            ],
+            merge_patches=[_data(patch) for patch in raw.merge_patches or ()],
+            strategic_patches=[_strategic(patch) for patch in raw.strategic_patches or ()],
         )
     except (GlobError, ValueError) as error:
         raise ModifierError(f"rule {number}: {error}") from error
+
+
+def _patches_of(raw: _Rule) -> tuple[tuple[str, Sequence[object] | None], ...]:
+    return (
+        ("patches", raw.patches),
+        ("mergePatches", raw.merge_patches),
+        ("strategicPatches", raw.strategic_patches),
+    )
 
 
 def regex(text: str) -> re.Pattern[str] | None:

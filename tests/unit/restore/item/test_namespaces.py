@@ -8,9 +8,12 @@ import orjson
 import pytest
 
 from pinnace.aio.timing import SystemTimer
+from pinnace.archive.runlog import RunLog
 from pinnace.kube.errors import AlreadyExists, BadRequest, Forbidden, KubeError
-from pinnace.restore.item.namespaces import NamespaceKeeper, namespace_manifest
+from pinnace.restore.item.modifying import Modifying
+from pinnace.restore.item.namespaces import NamespaceKeeper, namespace_manifest, under_name
 from pinnace.restore.request import RestoreOptions
+from pinnace.restore.results import Results
 from tests.unit.restore.world import (
     Harness,
     configmap,
@@ -161,7 +164,7 @@ def test_what_does_not_parse_becomes_a_bare_namespace(raw: bytes | None) -> None
 
 def test_the_label_with_the_name_follows_the_name() -> None:
     stored = obj("Namespace", "ns-1", labels={"kubernetes.io/metadata.name": "ns-1"})
-    assert namespace_manifest(orjson.dumps(stored), "m1")["metadata"]["labels"] == {
+    assert under_name(namespace_manifest(orjson.dumps(stored), "ns-1"), "m1")["metadata"]["labels"] == {
         "kubernetes.io/metadata.name": "m1"
     }
 
@@ -183,11 +186,15 @@ async def test_an_item_that_is_cancelled_while_it_asks_leaves_the_namespace_to_t
         client=SlowWorld(), log=None, timer=SystemTimer(), terminating_timeout_seconds=1.0
     )
     keeper = NamespaceKeeper(
-        cast(Any, target), writer=cast(Any, None), archive=cast(Any, None), on_created=lambda _: None
+        cast(Any, target),
+        writer=cast(Any, None),
+        archive=cast(Any, SimpleNamespace(namespace_manifest=lambda _: None)),
+        modifying=Modifying(None, RunLog(None, fields={})),
+        on_created=lambda _: None,
     )
-    first = asyncio.create_task(keeper.ensure("ns-1", "ns-1"))
+    first = asyncio.create_task(keeper.ensure("ns-1", "ns-1", Results()))
     await asked.wait()
-    second = asyncio.create_task(keeper.ensure("ns-1", "ns-1"))
+    second = asyncio.create_task(keeper.ensure("ns-1", "ns-1", Results()))
     await asyncio.sleep(0)
     first.cancel()
     await asyncio.wait([first, second])

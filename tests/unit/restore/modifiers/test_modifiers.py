@@ -37,6 +37,7 @@ def modified(item: JSONObject, *rules: JSONObject, namespace: str = "ns-1") -> M
 
 
 ANY_POD = {"groupResource": "pods"}
+EMPTY = {"patchData": "{}"}
 BAD_SELECTOR = {"matchExpressions": [{"key": "a", "operator": "No"}]}
 
 
@@ -90,7 +91,7 @@ def test_a_failed_test_leaves_the_object_alone_and_a_missing_path_is_a_problem()
         {"operation": "test", "path": "/spec/replicas", "value": "2"}, replace("/spec/replicas", "3")
     )
 
-    assert modified(item, tested) == Modified(item=item)
+    assert modified(item, tested) == Modified(item=item, tested=(1,))
 
     found = modified(
         item, rule({"operation": "remove", "path": "/spec/paused"}), rule(replace("/spec/replicas", "3"))
@@ -111,19 +112,22 @@ def test_conditions_are_tested_against_the_object_before_any_rule() -> None:
     assert item["spec"] == {"replicas": 1}
 
 
-@pytest.mark.spec("BEY-059")
-def test_only_one_kind_of_patches_of_a_rule_is_applied() -> None:
-    both = rule(replace("/spec/replicas", "2")) | {
-        "mergePatches": [{"patchData": '{"spec":{"paused":true}}'}]
-    }
-    assert modified(deployment("web", spec={"replicas": 1}), both).item["spec"] == {"replicas": 2}
+@pytest.mark.found("U13")
+def test_the_version_is_compared_without_case() -> None:
+    assert read_rules(config_map(rule(replace("/a", "1")), version="V1"))
 
 
+@pytest.mark.found("U3")
 @pytest.mark.spec("BEY-059")
 @pytest.mark.parametrize(
     ("broken", "reason"),
     [
         (config_map(rule()), "rule 1: it has no patches"),
+        (config_map(rule(replace("/a", "1")) | {"mergePatches": [EMPTY]}), "it has patches and mergePatches"),
+        (
+            config_map({"conditions": ANY_POD, "mergePatches": [EMPTY], "strategicPatches": [EMPTY]}),
+            "it has mergePatches and strategicPatches: write a rule for each kind of patches",
+        ),
         (config_map(rule(replace("/a", "1"))) | {"data": {"a": "", "b": ""}}, "exactly one key"),
         ({"data": {}}, "exactly one key"),
         (config_map(rule(replace("/a", "1")), more=1), "unknown field `more`"),
@@ -191,6 +195,10 @@ def test_operations_in_any_case_and_all_kinds() -> None:
         (replace("/kind", "Pod"), "kind"),
         ({"operation": "remove", "path": "/metadata"}, "no metadata"),
         ({"operation": "add", "path": "/metadata/labels", "value": '{"a": 1}'}, "map of strings"),
+        (
+            {"operation": "add", "path": "/metadata/labels", "value": '{"a": true}'},
+            "a number or boolean as text",
+        ),
     ],
 )
 def test_a_result_that_is_another_object_is_a_problem(change: JSONObject, reason: str) -> None:
