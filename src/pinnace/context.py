@@ -20,6 +20,7 @@ from pinnace.kube.discovery import Discovery
 from pinnace.plugins.operation import Operation
 from pinnace.runtime.worker_slots import WorkerSlot
 from pinnace.storage.backup_store import BackupStore
+from pinnace.storage.patience import Patience
 
 _logger = logging.getLogger(__name__)
 
@@ -129,7 +130,7 @@ class Activity(msgspec.Struct):
         self.unknown.discard(resource)
 
     def sent(self, size_bytes: int) -> None:
-        """Record that the store has read more bytes of the files that are uploaded."""
+        """Record that the store has read more bytes of the files that are uploaded, or is sent them again."""
         self.sent_bytes = min(self.sent_bytes + size_bytes, self.upload_bytes)
 
 
@@ -152,6 +153,7 @@ class RunContext(msgspec.Struct, frozen=True, kw_only=True):
         caveats: warnings that the run begins with, such as fields of the spec that are not known.
         worker_slot: the worker of the server, given back while the run only waits for the store.
         read: the Backup as the API server keeps it: its fields of other versions are stored too.
+        patience: with a store that is away when the results of the run are stored; None for none.
     """
 
     client: KubeClient
@@ -169,6 +171,7 @@ class RunContext(msgspec.Struct, frozen=True, kw_only=True):
     activity: Activity = msgspec.field(default_factory=Activity)
     worker_slot: WorkerSlot = msgspec.field(default_factory=WorkerSlot)
     read: JSONObject = msgspec.field(default_factory=dict)
+    patience: Patience | None = None
 
     async def store_at_end(self, began: datetime | None) -> BackupStore:
         """The store for what is uploaded at the end of a run that began then, opened again after a long one.

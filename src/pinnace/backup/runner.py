@@ -304,7 +304,7 @@ class _Run(msgspec.Struct, kw_only=True):
         try:
             store = await self.context.store_at_end(self.backup.status.start_timestamp)
             self.context.activity.upload_bytes = files.size_bytes
-            await store.put_backup(files, sent=self.context.activity.sent)
+            await store.put_backup(files, sent=self.context.activity.sent, patience=self.context.patience)
         except Exception as error:  # noqa: BLE001 - nothing is stored, whatever it was, and that must be said
             log.error("error uploading backup", error=error)
             self.failed(f"error uploading backup: {_one_line(error)}")

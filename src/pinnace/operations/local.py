@@ -45,6 +45,7 @@ from pinnace.storage.errors import (
     InvalidLocation,
 )
 from pinnace.storage.location_url import location_title
+from pinnace.storage.patience import Patience
 
 PLUGIN_DIRECTORY_VARIABLE: Final = "PINNACE_PLUGIN_DIR"
 """The directory of plugin programs; without it no plugin programs are run."""
@@ -122,6 +123,7 @@ class LocalRun(msgspec.Struct, frozen=True, kw_only=True):
                 features=self.features,
                 progress=self.progress,
                 activity=self.activity,
+                patience=Patience(self.observer.warn, waiting=self.activity.waiting, timer=self.timer),
             )
 
     @asynccontextmanager

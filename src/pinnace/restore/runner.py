@@ -8,7 +8,6 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -48,6 +47,7 @@ from pinnace.restore.selection.api_versions import FEATURE
 from pinnace.restore.volumes.patches import WantedPatch, digest_of_patches, encode_patches, problem_of
 from pinnace.storage.backup_store import BackupStore
 from pinnace.storage.errors import StorageError
+from pinnace.storage.patience import Patience, impatient
 
 ActionSource = Callable[[], Awaitable[Sequence[RestoreItemAction]]]
 PodVolumeBackupSource = Callable[[], Awaitable[Sequence[PodVolumeBackup]]]
@@ -160,27 +160,40 @@ class _Run(msgspec.Struct, frozen=True):
                     f"error setting up backup store to persist log and results files: {error}"
                 ) from error
             try:
-                problem = await _upload_log(store, name, log, log_path)
+                problem = await _upload_log(store, name, log, log_path, self._patience)
                 if problem is not None:
                     results.errors.add_velero(problem)
                 await self._upload_operations(store, results)
                 await self._upload_volume_patches(store, results)
-                await _upload_results(store, name, results, log, context.log.hide_results)
+                await self._upload_results(store, results, log)
                 await self._upload_outcomes(store, log)
             finally:
                 if store is not context.store:
                     await close_reopened(store)
         return results
 
+    @property
+    def _patience(self) -> Patience:
+        """With a store that is away once the cluster has been changed: the results say how."""
+        return self.context.patience or impatient()
+
+    async def _upload_results(self, store: BackupStore, results: Results, log: RunLog) -> None:
+        """Store the results; a failure does not change the outcome of the restore."""
+        hide, kept = self.context.log.hide_results, results.to_dict()
+        shown = kept if hide is None else hide(kept)
+        try:
+            await self._patience.insist(partial(store.put_restore_results, self.restore.metadata.name, shown))
+        except StorageError as error:
+            log.error("Error uploading restore results to backup storage", error=error)
+
     async def _upload_outcomes(self, store: BackupStore, log: RunLog) -> None:
         """Store the outcomes of objects and volumes; a failure does not change the outcome of the restore."""
         # A reason can name objects of other namespaces, which a tenant must not see.
         details = self.outcomes.details(with_reasons=self.context.log.hide_results is None)
         try:
-            await store.put_restore_outcomes(
-                self.restore.metadata.name, self.outcomes.resource_list(), details
-            )
-            await store.put_restore_volume_infos(self.restore.metadata.name, self.outcomes.volumes)
+            name, resources = self.restore.metadata.name, self.outcomes.resource_list()
+            await self._patience.insist(partial(store.put_restore_outcomes, name, resources, details))
+            await self._patience.insist(partial(store.put_restore_volume_infos, name, self.outcomes.volumes))
         except StorageError as error:
             log.error("Error uploading restore resource list and volumes to backup storage", error=error)
 
@@ -197,8 +210,9 @@ class _Run(msgspec.Struct, frozen=True):
         if not operations:
             return
         try:
-            await store.put_restore_item_operations(
-                self.restore.metadata.name, encode_operations(self.restore, operations)
+            encoded = encode_operations(self.restore, operations)
+            await self._patience.insist(
+                partial(store.put_restore_item_operations, self.restore.metadata.name, encoded)
             )
         except StorageError as error:
             problem = f"error uploading item operations to backup storage, they are cancelled: {error}"
@@ -212,7 +226,10 @@ class _Run(msgspec.Struct, frozen=True):
         if not wanted:
             return
         try:
-            await store.put_restore_volume_patches(self.restore.metadata.name, encode_patches(wanted))
+            patches = encode_patches(wanted)
+            await self._patience.insist(
+                partial(store.put_restore_volume_patches, self.restore.metadata.name, patches)
+            )
         except StorageError as error:
             for each in wanted:
                 reason = f"the list of such volumes could not be uploaded to backup storage: {error}"
@@ -343,32 +360,19 @@ def _new_log(restore: Restore, path: Path, context: RunContext) -> RunLog:
     return log
 
 
-async def _upload_log(store: BackupStore, name: str, log: RunLog, path: Path) -> str | None:
+async def _upload_log(
+    store: BackupStore, name: str, log: RunLog, path: Path, patience: Patience | None = None
+) -> str | None:
     """Close the log and store it; return the Velero-level error if that fails."""
     try:
         log.close()
     except OSError as error:
         return f"error getting restore log reader: {error_text(error)}"
     try:
-        await store.put_restore_log(name, path)
+        await (patience or impatient()).insist(partial(store.put_restore_log, name, path))
     except StorageError as error:
         return f"error uploading log file to backup storage: {error}"
     return None
-
-
-async def _upload_results(
-    store: BackupStore,
-    name: str,
-    results: Results,
-    log: RunLog,
-    hide: Callable[[dict[str, Any]], dict[str, Any]] | None,
-) -> None:
-    """Store the results; a failure does not change the outcome of the restore."""
-    kept = results.to_dict()
-    try:
-        await store.put_restore_results(name, kept if hide is None else hide(kept))
-    except StorageError as error:
-        log.error("Error uploading restore results to backup storage", error=error)
 
 
 class _ProgressRecorder:

@@ -6,9 +6,10 @@ failure; the result is the same where nothing dies. (docs/spec: STO 5, 6)
 """
 
 import logging
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -65,6 +66,7 @@ from pinnace.storage.layout import (
     directory_names,
     invalid_directories_message,
 )
+from pinnace.storage.patience import Patience, impatient
 from pinnace.storage.together import together
 from pinnace.storage.writer_claim import ClaimSubject, WriterClaim
 
@@ -230,7 +232,13 @@ class BackupStore:
 
     # --- Writing backups --------------------------------------------------------------------------------
 
-    async def put_backup(self, files: BackupFiles, *, sent: Callable[[int], None] | None = None) -> None:
+    async def put_backup(
+        self,
+        files: BackupFiles,
+        *,
+        sent: Callable[[int], None] | None = None,
+        patience: Patience | None = None,
+    ) -> None:
         """Store a backup: log, then tarball and side files, then the metadata that makes it exist.
 
         Everything is encoded before anything is stored, and each file's size is asked for before the metadata
@@ -240,7 +248,10 @@ class BackupStore:
         others change nothing.
 
         Args:
-            sent: called with the size in bytes of each block of the large files that the store takes.
+            sent: called with the size in bytes of each block of the large files that the store takes, and
+                with the negative size of what it took of a file that is sent again.
+            patience: with a store that is away; None for none. A file is not sent again before the claim was
+                read and is still this process's.
 
         Raises:
             ReadOnlyLocation: the location is read-only.
@@ -251,21 +262,22 @@ class BackupStore:
         self._check_writable(f"write backup {files.name}")
         key = self._layout.writer_claim(files.name)
         subject = ClaimSubject("backup", files.name)
-        async with WriterClaim.on(self._store, key, subject, timer=self._timer) as claim:
-            if await self.exists(files.name):
+        patience = patience or impatient()
+        claiming = WriterClaim.on(self._store, key, subject, timer=self._timer, patience=patience)
+        async with claiming as claim:
+            if await patience.insist(lambda: self.exists(files.name)):
                 raise BackupExists(files.name)
-            await claim.hold(self._put_claimed(files, claim, sent))
+            upload = _Upload(claim, patience, sent or (lambda _: None))
+            await claim.hold(self._put_claimed(files, upload))
 
-    async def _put_claimed(
-        self, files: BackupFiles, claim: WriterClaim, sent: Callable[[int], None] | None
-    ) -> None:
+    async def _put_claimed(self, files: BackupFiles, upload: "_Upload") -> None:
         """Store a backup as put_backup() says, with the claim on its name."""
         try:
             side_files = await in_thread(files.encoded, self._layout)
         except StorageError:
-            await self._put_log(files, sent)
+            await self._put_log(files, upload)
             raise
-        await self._put_log(files, sent)
+        await self._put_log(files, upload)
         if files.metadata is None:
             return
         whole_files = {
@@ -278,31 +290,39 @@ class BackupStore:
         }
         try:
             await together(
-                *(self._put_file(key, path, sent) for key, path in whole_files.items()),
-                *(self._put(key, body) for key, body in side_files.items()),
+                *(
+                    upload.insist(partial(self._put_file, key, path, upload.sent))
+                    for key, path in whole_files.items()
+                ),
+                *(upload.insist(partial(self._put, key, body)) for key, body in side_files.items()),
             )
-            await claim.check()
-            await self._put_metadata(files.name, files.metadata)
+            await upload.patience.insist(upload.claim.check)
+            await upload.insist(partial(self._put_metadata, files.name, files.metadata))
         except BaseException as error:  # whatever it was: an unfinished backup must not stay; passed on
-            await self._undo(files.name, [*whole_files, *side_files], claim, error)
+            await self._undo(files.name, [*whole_files, *side_files], upload.claim, error)
             raise
 
-    async def _put_log(self, files: BackupFiles, report: Callable[[int], None] | None) -> None:
+    async def _put_log(self, files: BackupFiles, upload: "_Upload") -> None:
         if files.log is None:
             return
         try:
             key = self._layout.target(DownloadTargetKind.BACKUP_LOG, files.name)
-            await self._put_file(key, files.log, report)
+            await upload.insist(partial(self._put_file, key, files.log, upload.sent))
         except StorageError as error:
             _logger.warning("The log of backup %s could not be stored: %s", files.name, error)
 
     async def _put_file(self, key: str, path: Path, report: Callable[[int], None] | None = None) -> None:
         sent = CountedFile(path, report)
         try:
-            await self._store.put(key, sent)
-        finally:
-            await sent.aclose()
-        await self._check_size(key, sent.size_bytes)
+            try:
+                await self._store.put(key, sent)
+            finally:
+                await sent.aclose()
+            await self._check_size(key, sent.size_bytes)
+        except StorageError:
+            if report is not None:
+                report(-sent.size_bytes)
+            raise
 
     async def _put(self, key: str, body: bytes) -> None:
         await self._store.put(key, body)
@@ -670,6 +690,18 @@ class BackupStore:
     def _check_writable(self, action: str) -> None:
         if self._read_only:
             raise ReadOnlyLocation(action, self._location)
+
+
+class _Upload(msgspec.Struct, frozen=True):
+    """The upload of one backup: its claim, its patience, and who is told how much was sent."""
+
+    claim: WriterClaim
+    patience: Patience
+    sent: Callable[[int], None]
+
+    async def insist(self, put: Callable[[], Awaitable[None]]) -> None:
+        """Store one file. While the store was away, another process may have taken the claim over."""
+        await self.patience.insist(put, before_again=self.claim.check)
 
 
 class _NotConfirmed(StoreUnavailable):

@@ -15,6 +15,7 @@ import os
 import platform
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any, Final, Literal, Self, TypeVar
 from uuid import uuid4
 
@@ -32,6 +33,7 @@ from pinnace.storage.errors import (
     StoreUnavailable,
 )
 from pinnace.storage.interface import ObjectStore, read_all
+from pinnace.storage.patience import Patience, impatient
 
 ResultT = TypeVar("ResultT")
 
@@ -78,20 +80,28 @@ class WriterClaim:
     @classmethod
     @asynccontextmanager
     async def on(
-        cls, store: ObjectStore, key: str, subject: ClaimSubject, *, timer: Timer, takes_over: bool = True
+        cls,
+        store: ObjectStore,
+        key: str,
+        subject: ClaimSubject,
+        *,
+        timer: Timer,
+        takes_over: bool = True,
+        patience: Patience | None = None,
     ) -> AsyncIterator[Self]:
         """A context in which this process has the claim; it is released at the end.
 
         Args:
             takes_over: whether the claim of another process is watched, and taken over if that process is
                 dead. If not, any claim of another process counts as renewed.
+            patience: with a store that is away while the claim is taken; None for none.
 
         Raises:
             NameInUse: another process has it, and renews it.
         """
         claim = cls(store, key, subject, timer=timer)
         try:
-            await claim._take(takes_over=takes_over)
+            await (patience or impatient()).insist(partial(claim._take, takes_over=takes_over))
             yield claim
         finally:
             await claim._release()

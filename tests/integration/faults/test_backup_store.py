@@ -28,6 +28,7 @@ from pinnace.plugins.protocols import ResourceIdentifier, ResourceSelector
 from pinnace.storage.backup_store import BackupStore
 from pinnace.storage.errors import StorageError, StoreUnavailable
 from pinnace.storage.layout import Layout
+from pinnace.storage.patience import Patience
 from tests.integration.faults.world import Lab, no_longer_than, stored_keys
 from tests.support.faulty_parts import IMPATIENT_STORE, QUICK_STORE, OpenBucket
 from tests.support.stores.faulty_store import DyingStore
@@ -288,6 +289,37 @@ async def test_a_store_that_dies_during_an_upload_holds_no_backup(
     assert not await store.exists("b1")
     assert (await lab.back_up(store)).status.phase == BackupPhase.COMPLETED
     await lab.assert_whole(store)
+
+
+@pytest.mark.found("L6")
+async def test_a_store_that_comes_back_during_an_upload_gets_the_whole_backup(
+    lab: Lab, own_s3: S3Server, fault_proxy: StartProxy, open_bucket: OpenBucket
+) -> None:
+    """It dies in the middle of a file, refuses connections for a while, and is started again."""
+    bucket = own_s3.create_bucket("backups")
+    proxy = await fault_proxy(own_s3)
+    held = proxy.rules.add(Stall(), method="PUT", path="/b1.tar.gz$", skip=1)
+    said: list[str] = []
+    away = asyncio.Event()
+
+    def tell(text: str) -> None:
+        said.append(text)
+        away.set()
+
+    store = open_bucket(bucket, via=proxy, policy=QUICK_STORE)
+    running = asyncio.create_task(lab.back_up(store, actions=[Inflate()], patience=Patience(tell)))
+    await held.struck()
+    own_s3.stop(grace_seconds=0)
+    held.release()
+    await away.wait()
+    own_s3.start()
+    async with no_longer_than(HANG_SECONDS):
+        done = await running
+
+    assert done.status.phase == BackupPhase.COMPLETED
+    await lab.assert_whole(open_bucket(bucket))
+    assert "does not answer" in said[0]
+    assert "answers again" in said[-1]
 
 
 LOGIN = Respond(200, b"<html><body>Please log in</body></html>", {"Content-Type": "text/html"})

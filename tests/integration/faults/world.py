@@ -45,6 +45,7 @@ from pinnace.plugins.protocols import BackupItemAction, RestoreItemAction
 from pinnace.restore.runner import RestoreInputs, execute_restore
 from pinnace.restore.selection.validation import validate_and_complete
 from pinnace.storage.backup_store import BackupStore
+from pinnace.storage.patience import Patience
 from tests.support.runs.context import run_context
 from tests.support.waiting import eventually
 
@@ -266,6 +267,7 @@ class Lab:
         progress: ProgressSink | None = None,
         reopen_store: StoreSource | None = None,
         discovery: Discovery | None = None,
+        patience: Patience | None = None,
         **spec: Any,
     ) -> Backup:
         """Back up the application through `client`; the discovery is always made directly."""
@@ -278,7 +280,10 @@ class Lab:
             done = await execute_backup(
                 backup,
                 run_context(
-                    store, through, discovery, self.workdir, progress=progress, reopen_store=reopen_store
+                    *(store, through, discovery, self.workdir),
+                    progress=progress,
+                    reopen_store=reopen_store,
+                    patience=patience,
                 ),
                 actions=[*backup_actions(through, discovery), *actions],
             )

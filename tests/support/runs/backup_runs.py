@@ -24,6 +24,7 @@ from pinnace.storage.backup_store import BackupStore
 from pinnace.storage.errors import StorageError
 from pinnace.storage.filesystem.store import FilesystemStore
 from pinnace.storage.layout import Layout
+from pinnace.storage.patience import Patience, impatient
 from tests.support.clock import START
 from tests.unit.backup.fakes import (
     FakeCluster,
@@ -86,10 +87,19 @@ class Store(BackupStore):
             raise self.exists_error
         return await super().exists(backup)
 
-    async def put_backup(self, files: BackupFiles, *, sent: Callable[[int], None] | None = None) -> None:
-        if self.put_error is not None:
-            raise self.put_error
-        await super().put_backup(files, sent=sent)
+    async def put_backup(
+        self,
+        files: BackupFiles,
+        *,
+        sent: Callable[[int], None] | None = None,
+        patience: Patience | None = None,
+    ) -> None:
+        async def check() -> None:
+            if self.put_error is not None:
+                raise self.put_error
+
+        await (patience or impatient()).insist(check)
+        await super().put_backup(files, sent=sent, patience=patience)
 
     async def close(self) -> None:
         self.closed = True

@@ -28,7 +28,8 @@ from pinnace.plugins.protocols import BackupItemAction, ResourceIdentifier
 from pinnace.storage.backup_store import BackupStore
 from pinnace.storage.errors import StoreUnavailable
 from pinnace.storage.filesystem.store import FilesystemStore
-from tests.support.clock import START, FrozenClock, TickingClock
+from pinnace.storage.patience import Patience
+from tests.support.clock import START, FrozenClock, HurriedTimer, TickingClock
 from tests.support.runs.backup_runs import FakeSnapshots, Store, bound_pod, prepared
 from tests.support.runs.context import run_context
 from tests.support.runs.worker_slots import RecordedSlot
@@ -248,6 +249,19 @@ async def test_failing_upload_changes_the_phase_only(store: Store, workdir: Path
     assert (done.status.phase, done.status.errors) == (BackupPhase.FAILED, 0)
     assert done.status.failure_reason == "error uploading backup: bucket is gone"
     assert store.stored() == []
+
+
+@pytest.mark.found("L6")
+async def test_an_upload_waits_for_a_store_that_is_away(store: Store, workdir: Path) -> None:
+    store.put_error = StoreUnavailable("bucket is gone")
+
+    def back_again(_: str) -> None:
+        store.put_error = None
+
+    patience = Patience(back_again, timer=HurriedTimer())
+    done = await execute(FakeCluster().add(CONFIGMAPS, "ns/a"), store, workdir, patience=patience)
+    assert done.status.phase == BackupPhase.COMPLETED
+    assert store.stored() == ALL_FILES
 
 
 @pytest.mark.parametrize("seconds", [59, 60])

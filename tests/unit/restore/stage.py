@@ -26,6 +26,7 @@ from pinnace.storage.backup_store import BackupStore
 from pinnace.storage.errors import StorageError, StoreUnavailable
 from pinnace.storage.filesystem.store import FilesystemStore
 from pinnace.storage.layout import Layout
+from pinnace.storage.patience import Patience
 from tests.support.clock import FrozenClock
 from tests.support.runs.context import run_context
 from tests.support.runs.worker_slots import RecordedSlot
@@ -73,6 +74,7 @@ class Stage:
         self.plugins = NO_PLUGINS
         self.fail_backups = False
         self.fail_reopening = False
+        self.patience: Patience | None = None
         self.options = RestoreOptions()
         self.spec = RestoreSpec(backup_name="backup-1")
         self.slot = RecordedSlot()
@@ -126,6 +128,7 @@ class Stage:
                 clock=self.clock,
                 plugins=plugins,
                 worker_slot=self.slot,
+                patience=self.patience,
             ),
             RestoreInputs(actions=actions, pod_volume_backups=pod_volume_backups, options=self.options),
         )

@@ -16,9 +16,11 @@ from pinnace.api.velero.restore import RestorePhase
 from pinnace.kube.errors import Forbidden
 from pinnace.kube.resources import APIResource
 from pinnace.storage.backup_store import BackupStore
-from pinnace.storage.errors import StorageError
+from pinnace.storage.errors import StorageError, StoreUnavailable
 from pinnace.storage.filesystem.store import FilesystemStore
 from pinnace.storage.layout import Layout
+from pinnace.storage.patience import Patience
+from tests.support.clock import HurriedTimer
 from tests.unit.restore.stage import Stage
 from tests.unit.restore.world import (
     configmap,
@@ -178,6 +180,25 @@ async def test_a_log_that_cannot_be_stored_is_an_error(stage: Stage) -> None:
     assert (await stage.results())["errors"] == {
         "velero": ["error uploading log file to backup storage: disk full"]
     }
+
+
+@pytest.mark.found("L6")
+@pytest.mark.parametrize("method", ["put_restore_log", "put_restore_results"])
+async def test_a_store_that_is_away_at_the_end_gets_log_and_results_when_it_is_back(
+    stage: Stage, method: str
+) -> None:
+    await stage.put_backup(configmap("a"))
+    stage.store.faults[method] = StoreUnavailable("connection refused")
+
+    def back_again(_: str) -> None:
+        stage.store.faults.clear()
+
+    stage.patience = Patience(back_again, timer=HurriedTimer())
+    done = await stage.restore()
+
+    assert (done.status.phase, done.status.errors) == (RestorePhase.COMPLETED, 0)
+    assert await stage.results() == {"errors": {}, "warnings": {}}
+    assert "restore completed" in await stage.log()
 
 
 @pytest.mark.spec("CTL-051")

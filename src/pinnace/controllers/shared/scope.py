@@ -13,8 +13,12 @@ from pinnace.kube.discovery import Discovery
 from pinnace.kube.resources import APIResource
 from pinnace.plugins.installed import NO_PLUGINS, InstalledPlugins
 from pinnace.plugins.operation import Operation
+from pinnace.runtime.logfields import get_logger
 from pinnace.runtime.worker_slots import WorkerSlot
 from pinnace.storage.backup_store import BackupStore
+from pinnace.storage.patience import Patience
+
+_logger = get_logger(__name__)
 
 MAIN_WORKERS = 1
 """The workers of most controllers; for backups and restores it is the default. (docs/spec: CTL 2.1)"""
@@ -113,12 +117,14 @@ class Scope:
 
     def run_context(self, **particulars: Unpack[RunParticulars]) -> RunContext:
         """The context of one run of this server."""
+        activity = particulars.setdefault("activity", Activity())
         return RunContext(
             client=self.client,
             namespace=self.namespace,
             features=self.features,
             workdir=self.workdir,
             clock=self.clock,
+            patience=Patience(_logger.warning, waiting=activity.waiting),
             **particulars,
         )
 
