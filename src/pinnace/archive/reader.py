@@ -16,7 +16,7 @@ from array import array
 from bisect import bisect_left
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import NamedTuple, Self
 
 from pinnace.aio.temporary import problem_text
 from pinnace.archive.content import check_decodable
@@ -24,6 +24,7 @@ from pinnace.archive.deflate import inflate
 from pinnace.archive.errors import ArchiveError, MissingItem
 from pinnace.archive.paths import (
     ITEM_SUFFIX,
+    PREFERRED_SUFFIX,
     RESOURCES_DIRECTORY,
     VERSION_FILE,
     item_path,
@@ -36,6 +37,18 @@ __all__ = ["ArchiveError", "ArchiveIndex", "ArchiveLimits", "MissingItem"]
 _SPOOL_BATCH_BYTES = 1024 * 1024
 _MAX_WARNINGS = 100
 _MAX_VERSION_FILE_BYTES = 64
+
+
+class _Copies(NamedTuple):
+    """Which copies under version directories are kept, besides the items themselves."""
+
+    preferred: bool
+    others: bool
+
+    def keeps(self, version_directory: str) -> bool:
+        if not version_directory:
+            return True
+        return self.preferred if version_directory.endswith(PREFERRED_SUFFIX) else self.others
 
 
 class _Items:
@@ -89,6 +102,7 @@ class ArchiveIndex:
         spool_dir: Path,
         *,
         with_versions: bool = False,
+        with_other_versions: bool = False,
         limits: ArchiveLimits | None = None,
     ) -> Self:
         """Decompress and index an archive, in a worker thread.
@@ -98,15 +112,15 @@ class ArchiveIndex:
             spool_dir: an existing directory with room for the uncompressed items.
             with_versions: keep the copies under version directories too; without it only the copies of the
                 preferred version are kept, which halves the spool.
+            with_other_versions: keep those of the copies whose version is not the preferred one.
 
         Raises:
             ArchiveError: the archive is damaged, cut off, hostile, or beyond the limits.
         """
         stop = threading.Event()
+        kept = _Copies(preferred=with_versions, others=with_versions or with_other_versions)
         work = asyncio.create_task(
-            asyncio.to_thread(
-                cls._read, tar_gz_path, spool_dir, with_versions, limits or ArchiveLimits(), stop
-            )
+            asyncio.to_thread(cls._read, tar_gz_path, spool_dir, kept, limits or ArchiveLimits(), stop)
         )
         try:
             return await asyncio.shield(work)
@@ -120,13 +134,13 @@ class ArchiveIndex:
 
     @classmethod
     def _read(
-        cls, path: Path, spool_dir: Path, with_versions: bool, limits: ArchiveLimits, stop: threading.Event
+        cls, path: Path, spool_dir: Path, kept: _Copies, limits: ArchiveLimits, stop: threading.Event
     ) -> Self:
         index = cls(_open_spool(spool_dir))
         try:
             with path.open("rb") as compressed:
                 stream = TarStream(inflate(compressed), limits=limits, compressed=compressed, stop=stop)
-                index._collect(stream, with_versions)
+                index._collect(stream, kept)
             index._seal()
         except OSError as error:
             index.close()
@@ -136,12 +150,12 @@ class ArchiveIndex:
             raise
         return index
 
-    def _collect(self, stream: TarStream, with_versions: bool) -> None:
+    def _collect(self, stream: TarStream, kept: _Copies) -> None:
         offset = 0
         batch: list[bytes] = []
         batch_bytes = 0
         for member in stream.members():
-            items = self._place(member, with_versions)
+            items = self._place(member, kept)
             if items is not None:
                 batch.append(stream.read())
                 batch_bytes += member.size_bytes
@@ -159,7 +173,7 @@ class ArchiveIndex:
                 self.format_version = stream.read().decode("utf-8", "replace").strip()
         _write_all(self._descriptor, b"".join(batch))
 
-    def _place(self, member: Member, with_versions: bool) -> _Items | None:
+    def _place(self, member: Member, kept: _Copies) -> _Items | None:
         """The items to which a member's data belongs; None if it is not kept."""
         path = member.path
         if path.startswith(f"{RESOURCES_DIRECTORY}/"):
@@ -180,7 +194,7 @@ class ArchiveIndex:
             return None
         versions = self._items.setdefault(location.group_resource, {})
         namespaces = versions.setdefault(location.version_directory, {})
-        if location.version_directory and not with_versions:
+        if not kept.keeps(location.version_directory):
             return None
         items = namespaces.get(location.namespace)
         if items is None:

@@ -127,7 +127,9 @@ async def _preview(
     all_versions = ALL_VERSIONS in settings.features
     discovery = await cluster.discover(all_versions=all_versions)
     try:
-        archive = await ArchiveIndex.open(contents.tarball, settings.folder, with_versions=all_versions)
+        archive = await ArchiveIndex.open(
+            contents.tarball, settings.folder, with_versions=all_versions, with_other_versions=True
+        )
     except ArchiveError as error:
         # A restore does not fail as a whole either: it ends with this error.
         unread = Results()

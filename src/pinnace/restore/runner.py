@@ -312,7 +312,11 @@ class _Run(msgspec.Struct, frozen=True):
         all_versions = FEATURE in self.inputs.options.features
         try:
             archive = await ArchiveIndex.open(
-                contents, self.directory, with_versions=all_versions, limits=self.inputs.archive_limits
+                contents,
+                self.directory,
+                with_versions=all_versions,
+                with_other_versions=True,
+                limits=self.inputs.archive_limits,
             )
         except ArchiveError as error:
             log.error("error reading backup contents", error=error)

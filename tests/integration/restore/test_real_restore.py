@@ -362,6 +362,54 @@ async def test_custom_resources_come_back_with_their_definition(
     assert (await client.get(resource, "one", target))["spec"] == {"masts": 3}
 
 
+@pytest.mark.found("R2")
+async def test_an_object_that_was_written_in_an_older_version_comes_back(
+    client: KubeClient, restore: RealRestore, target: str, definition: JSONObject
+) -> None:
+    """The preferred version is stricter, as v2 of Crossplane's and v1 of the Gateway API's kinds are."""
+    scopes = {"v2": ["Namespaced", "Cluster"], "v1": ["Legacy", "Namespaced", "Cluster"]}
+    definition["spec"]["versions"] = [
+        {
+            "name": version,
+            "served": True,
+            "storage": version == "v1",
+            "schema": {
+                "openAPIV3Schema": {
+                    "type": "object",
+                    "properties": {
+                        "spec": {
+                            "type": "object",
+                            "properties": {"scope": {"type": "string", "enum": allowed}},
+                        }
+                    },
+                }
+            },
+        }
+        for version, allowed in scopes.items()
+    ]
+    names = definition["spec"]["names"]
+    ships = [
+        obj(names["kind"], name, target, api_version="sea.example.com/v2", spec={"scope": scope})
+        for name, scope in (("old", "Legacy"), ("new", "Cluster"), ("wrong", "None"))
+    ]
+
+    results = await restore(definition, *ships)
+
+    (error,) = results.errors.namespaces[target]
+    assert error.startswith(f"error restoring {names['plural']}.sea.example.com/{target}/wrong: ")
+    assert "; in version v1: " in error
+    resource = APIResource(
+        group="sea.example.com", version="v1", name=names["plural"], kind=names["kind"], namespaced=True
+    )
+    stored = await client.list_all(resource, target)
+    assert {each["metadata"]["name"]: each["spec"]["scope"] for each in stored} == {
+        "new": "Cluster",
+        "old": "Legacy",
+    }
+    listed = restore.outcomes.resource_list()
+    assert listed[f"sea.example.com/v1/{names['kind']}"] == [f"{target}/old(created)"]
+
+
 @pytest.mark.spec("RST-071")
 async def test_a_job_gets_labels_of_its_own(client: KubeClient, restore: RealRestore, namespace: str) -> None:
     uid = {"controller-uid": "old", "batch.kubernetes.io/controller-uid": "old"}

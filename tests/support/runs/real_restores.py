@@ -98,7 +98,7 @@ class RealRestore:
             for item in items:
                 writer.add(_path(discovery, item), orjson.dumps(item))
             await writer.close()
-        return await ArchiveIndex.open(path, self._directory)
+        return await ArchiveIndex.open(path, self._directory, with_other_versions=True)
 
 
 def _path(discovery: Discovery, item: Mapping[str, Any]) -> str:

@@ -58,6 +58,12 @@ async def test_version_copies_are_kept_only_on_demand(tmp_path: Path) -> None:
         assert index.version_dirs("jobs.batch") == ["v1-preferredversion", "v2"]
         with pytest.raises(MissingItem, match=r"v2/namespaces/ns/j\.json: not in the archive"):
             index.read("jobs.batch", "ns", "j", "v2")
+    with await ArchiveIndex.open(path, tmp_path, with_other_versions=True) as index:
+        assert json.loads(index.read("jobs.batch", "ns", "j", "v2"))["path"].endswith(
+            "v2/namespaces/ns/j.json"
+        )
+        with pytest.raises(MissingItem):
+            index.read("jobs.batch", "ns", "j", "v1-preferredversion")
     with await opened(path, with_versions=True) as index:
         assert json.loads(index.read("jobs.batch", "ns", "j", "v2"))["path"].startswith(
             "resources/jobs.batch/v2/"

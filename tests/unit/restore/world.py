@@ -306,7 +306,7 @@ async def archive_of(
 ) -> ArchiveIndex:
     """A backup with these items and these raw files."""
     path = await tarball_of(directory, items, files=files)
-    return await ArchiveIndex.open(path, directory, with_versions=with_versions)
+    return await ArchiveIndex.open(path, directory, with_versions=with_versions, with_other_versions=True)
 
 
 async def tarball_of(

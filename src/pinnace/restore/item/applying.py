@@ -3,18 +3,19 @@
 The decisions are those of `deciding`; everything that changes the cluster goes through `ClusterWriter`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Final
 
 import msgspec
 import orjson
+from msgspec.structs import replace
 
 from pinnace.api.codec import merge_patch
 from pinnace.api.objects import JSONObject, dump_json
 from pinnace.api.restore_outcomes import Outcome
 from pinnace.api.velero.restore import ExistingResourcePolicy
-from pinnace.kube.errors import AlreadyExists, APIStatusError, Conflict, KubeError
+from pinnace.kube.errors import AlreadyExists, APIStatusError, Conflict, Invalid, KubeError, NotFound
 from pinnace.kube.resources import APIResource
 from pinnace.kube.transport.retrying import is_open
 from pinnace.restore.errors import ItemError
@@ -57,6 +58,7 @@ class Prepared(msgspec.Struct, frozen=True, kw_only=True):
         raw: its bytes in the backup.
         status: the status to write after its creation; None for none.
         is_modified: whether resource modifiers changed it.
+        others: returns the item in other versions that the server may accept after such a refusal.
     """
 
     ref: ItemRef
@@ -65,6 +67,7 @@ class Prepared(msgspec.Struct, frozen=True, kw_only=True):
     raw: bytes
     status: JSONObject | None = None
     is_modified: bool = False
+    others: Callable[[type[KubeError]], Awaitable[list[tuple[APIResource, JSONObject]]]]
 
     @property
     def namespace(self) -> str | None:
@@ -78,12 +81,14 @@ class Applied(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         created: the API server's answer if the object was created, or created anew.
         in_cluster: the object that existed, if it was left in place.
+        resource: the kind in the version in which the object was created, if that is not the one of its item.
     """
 
     outcome: Outcome
     reason: str = ""
     created: bytes | None = None
     in_cluster: JSONObject | None = None
+    resource: APIResource | None = None
 
 
 class Applier:
@@ -138,6 +143,8 @@ class Applier:
                 is_modified=sent.is_modified,
             )
         except KubeError as problem:
+            if isinstance(problem, NotFound):
+                return await self._create_in_another_version(sent, error, results)
             if not isinstance(error, AlreadyExists):
                 raise ItemError(f"error restoring {ref.id}: {error}") from error
             message = f"could not compare with the existing object {ref.id}: {problem}"
@@ -145,6 +152,32 @@ class Applier:
             return Applied(outcome=Outcome.DIFFERENT, reason=message)
         decision = decide(found, error, sent.resource, self._rules.policy_for(sent.resource))
         return await self._carry_out(sent, body, found, decision, results)
+
+    async def _create_in_another_version(
+        self, sent: Prepared, error: APIStatusError, results: Results
+    ) -> Applied:
+        """Create an object that was refused in its version in the first other one in which it is accepted."""
+        ref, refusals = sent.ref, [str(error)]
+        for resource, item in await sent.others(type(error)):
+            try:
+                answer = await self._writer.create(
+                    resource, ref.name, dump_json(item), sent.namespace, is_ours=self._has_labels_of_restore
+                )
+            except KubeError as refusal:
+                refusals.append(f"in version {resource.version}: {refusal}")
+                continue
+            # Without the refusal, which names the object, so that equal reasons are kept once.
+            reason = f"created in version {resource.version}, as version {sent.resource.version} refuses it"
+            self._log_done(sent, f"{reason}: {error}", "Created the object in another version")
+            await self._restore_status(replace(sent, resource=resource, item=item), answer, results)
+            return Applied(outcome=Outcome.CREATED, reason=reason, created=answer, resource=resource)
+        raise ItemError(f"error restoring {ref.id}: {'; '.join(refusals)}") from error
+
+    def _log_done(self, sent: Prepared, reason: str, event: str) -> None:
+        ref = sent.ref
+        self._log.info(
+            event, reason=reason, resource=ref.group_resource, namespace=ref.target_namespace, name=ref.name
+        )
 
     async def _carry_out(
         self, sent: Prepared, body: bytes, found: Existing, decision: Decision, results: Results
@@ -164,13 +197,7 @@ class Applier:
             text = decision.warning
             named = text if text.startswith("could not") else f"could not restore {ref.id}: {text}"
             results.warnings.add(ref.target_namespace, named)
-        self._log.info(
-            _LOGGED[decision.outcome],
-            reason=decision.reason,
-            resource=ref.group_resource,
-            namespace=ref.target_namespace,
-            name=ref.name,
-        )
+        self._log_done(sent, decision.reason, _LOGGED[decision.outcome])
         return Applied(outcome=decision.outcome, reason=decision.reason, in_cluster=found.in_cluster)
 
     async def _patch(self, sent: Prepared, found: Existing, decision: Decision) -> Decision:
@@ -189,22 +216,19 @@ class Applier:
     async def _recreate(
         self, sent: Prepared, body: bytes, found: Existing, decision: Decision, results: Results
     ) -> Applied:
+        others = [(resource, dump_json(item)) for resource, item in await sent.others(Invalid)]
         try:
-            answer = await self._writer.recreate(sent.resource, found.in_cluster, body, sent.namespace)
+            resource, answer = await self._writer.recreate(
+                [(sent.resource, body), *others], found.in_cluster, sent.namespace
+            )
         except KubeError as error:
             raise ItemError(
                 f"error restoring {sent.ref.id}: {decision.reason}; it could not be deleted to be created"
                 f" anew: {error}"
             ) from error
-        self._log.info(
-            _LOGGED[Outcome.RECREATED],
-            reason=decision.reason,
-            resource=sent.ref.group_resource,
-            namespace=sent.ref.target_namespace,
-            name=sent.ref.name,
-        )
-        await self._restore_status(sent, answer, results)
-        return Applied(outcome=Outcome.RECREATED, reason=decision.reason, created=answer)
+        self._log_done(sent, decision.reason, _LOGGED[Outcome.RECREATED])
+        await self._restore_status(replace(sent, resource=resource), answer, results)
+        return Applied(outcome=Outcome.RECREATED, reason=decision.reason, created=answer, resource=resource)
 
     def _missing_labels(self, found: Existing) -> dict[str, str]:
         present = found.in_cluster["metadata"].get("labels") or {}

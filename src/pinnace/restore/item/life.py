@@ -31,6 +31,7 @@ from pinnace.restore.item.claims import Chain, Claims
 from pinnace.restore.item.ephemeral import EphemeralClaims
 from pinnace.restore.item.modifying import Modifying
 from pinnace.restore.item.namespaces import NamespaceKeeper
+from pinnace.restore.item.other_versions import OtherVersions
 from pinnace.restore.item.refusals import refusal
 from pinnace.restore.item.statuses import StatusFilter
 from pinnace.restore.item.tenant_rights import VOLUMES, TenantRights, is_old_storage
@@ -124,6 +125,7 @@ class ItemRestorer:
         self._rights = rules.rights
         self._modifying = parts.modifying
         self._log = target.log
+        self._versions = OtherVersions(target.client, parts.reader)
 
     async def restore(self, ref: ItemRef, results: Results) -> bool:
         """Restore a selected item and, before it, the additional items that its actions name.
@@ -277,9 +279,16 @@ class ItemRestorer:
         put_labels(prepared, self._labels)
         status = self.kinds.statuses.status_of(ref.group_resource, raw)
         sent = Prepared(
-            ref=ref, resource=resource, item=prepared, raw=raw, status=status, is_modified=is_modified
+            ref=ref,
+            resource=resource,
+            item=prepared,
+            raw=raw,
+            status=status,
+            is_modified=is_modified,
+            others=partial(self._versions.of, ref, raw, prepared, self.kinds.discovery),
         )
         applied = await self._applier.apply(sent, results)
+        resource = applied.resource or resource
         kind = f"{resource.api_version}/{resource.kind}"
         self._outcomes.record(kind, ref.key, applied.outcome, applied.reason)
         if applied.created is not None:

@@ -9,7 +9,7 @@ or all objects of a namespace.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from pinnace.aio.timing import poll
@@ -85,22 +85,32 @@ class ClusterWriter:
         await self._client.patch(resource, name, patch, namespace, subresource="status")
 
     async def recreate(
-        self, resource: APIResource, found: JSONObject, body: bytes, namespace: str | None = None
-    ) -> bytes:
+        self, versions: Sequence[tuple[APIResource, bytes]], found: JSONObject, namespace: str | None = None
+    ) -> tuple[APIResource, bytes]:
         """Delete the object that was found, wait until it is gone, and create it anew.
 
         If the new object is refused, the former one is created again, without the metadata that servers set.
+
+        Args:
+            versions: the new object in its version, in which the former one was found, then in the others in
+                which the server may accept it.
+
+        Returns:
+            The object as the API server stored it, and the resource with its version.
 
         Raises:
             KubeError: it could not be deleted, and is unchanged.
             ItemError: its deletion does not end, or it was deleted and the new object was refused.
         """
-        name, uid = found["metadata"]["name"], text(found, "metadata", "uid")
+        resource, name, uid = versions[0][0], found["metadata"]["name"], text(found, "metadata", "uid")
         title = (
             f"{resource.group_resource}/{namespace}/{name}"
             if namespace
             else f"{resource.group_resource}/{name}"
         )
+        # As the server has it in each version: it may not take it back in the one in which it was found.
+        former = [(resource, found)]
+        former += [(other, await self._client.get(other, name, namespace)) for other, _ in versions[1:]]
         propagation = "Orphan" if resource.group_resource == _WITH_OWN_CLAIMS else "Background"
         await self._client.delete(resource, name, namespace, uid=uid, propagation=propagation)
 
@@ -114,23 +124,37 @@ class ClusterWriter:
                 f"error restoring {title}: it was deleted to be created anew, but is still there after"
                 f" {limit_seconds:g} seconds: see its finalizers, and restore it again when it is gone"
             )
-        try:
-            return await self.create(resource, name, body, namespace, is_ours=lambda _: True)
-        except KubeError as error:
-            outcome = await self._put_back(resource, found, namespace)
-            raise ItemError(
-                f"error restoring {title}: it was deleted to be created anew, and the new object was refused:"
-                f" {error}; {outcome}"
-            ) from error
+        created, refusals = await self._create_one(versions, name, namespace)
+        if created is not None:
+            return created
+        again, problems = await self._create_one(
+            [(version, dump_json(_without_metadata_of_servers(obj))) for version, obj in former],
+            name,
+            namespace,
+        )
+        outcome = (
+            "the former one was created again"
+            if again is not None
+            else f"the former one could not be created again either: {'; '.join(problems)}"
+        )
+        raise ItemError(
+            f"error restoring {title}: it was deleted to be created anew, and the new object was refused:"
+            f" {'; '.join(refusals)}; {outcome}"
+        )
 
-    async def _put_back(self, resource: APIResource, found: JSONObject, namespace: str | None) -> str:
-        former = copied(found)
-        reset_metadata(former)
-        try:
-            await self._client.create_bytes(resource, dump_json(former), namespace)
-        except KubeError as error:
-            return f"the former one could not be created again either: {error}"
-        return "the former one was created again"
+    async def _create_one(
+        self, versions: Sequence[tuple[APIResource, bytes]], name: str, namespace: str | None
+    ) -> tuple[tuple[APIResource, bytes] | None, list[str]]:
+        """Create an object in the first version in which it is accepted; return it, and the refusals."""
+        refusals: list[str] = []
+        for resource, body in versions:
+            try:
+                answer = await self.create(resource, name, body, namespace, is_ours=lambda _: True)
+            except KubeError as error:
+                refusals.append(f"in version {resource.version}: {error}" if refusals else str(error))
+            else:
+                return (resource, answer), refusals
+        return None, refusals
 
     async def _look_for(self, resource: APIResource, name: str, namespace: str | None) -> JSONObject | None:
         """The object of an attempt without an answer; None if there is none, or it cannot be read soon."""
@@ -145,6 +169,12 @@ class ClusterWriter:
             return await self._client.get(resource, name, namespace)
         except NotFound:
             return None
+
+
+def _without_metadata_of_servers(obj: JSONObject) -> JSONObject:
+    former = copied(obj)
+    reset_metadata(former)
+    return former
 
 
 def _may_have_created(error: KubeError) -> bool:

@@ -14,7 +14,13 @@ import orjson
 from pinnace.api import labels
 from pinnace.api.objects import JSONObject
 from pinnace.archive.errors import ArchiveError, MissingItem
-from pinnace.archive.paths import CLUSTER_DIRECTORY, ITEM_SUFFIX, NAMESPACES_DIRECTORY, RESOURCES_DIRECTORY
+from pinnace.archive.paths import (
+    CLUSTER_DIRECTORY,
+    ITEM_SUFFIX,
+    NAMESPACES_DIRECTORY,
+    PREFERRED_SUFFIX,
+    RESOURCES_DIRECTORY,
+)
 from pinnace.archive.reader import ArchiveIndex
 from pinnace.restore.errors import ItemError
 
@@ -74,6 +80,15 @@ class ItemReader:
             raise
         except ArchiveError as error:
             raise ItemError(decode_error(group_resource, namespace, name, str(error))) from error
+
+    def copy(self, group_resource: str, namespace: str, name: str, version: str) -> bytes | None:
+        """The item's JSON in another version; None if the backup has no such copy, or it cannot be read."""
+        for directory in (version, f"{version}{PREFERRED_SUFFIX}"):
+            try:
+                return self._archive.read(group_resource, namespace, name, version_dir=directory)
+            except ArchiveError:
+                continue
+        return None
 
 
 def decode_error(group_resource: str, namespace: str, name: str, problem: str) -> str:

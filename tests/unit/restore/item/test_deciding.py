@@ -134,7 +134,7 @@ async def test_a_stateful_set_is_deleted_without_its_pods_and_claims() -> None:
     )
     body = orjson.dumps(obj("StatefulSet", "s", "ns-1", api_version="apps/v1", spec={}))
 
-    await ClusterWriter(target).recreate(resource, found, body, "ns-1")
+    await ClusterWriter(target).recreate([(resource, body)], found, "ns-1")
 
     assert world.deleted == [("statefulsets.apps", "ns-1", "s", "Orphan")]
     assert world.created_of("statefulsets.apps") == ["ns-1/s"]
