@@ -63,6 +63,7 @@ def keeps(sent: Any, stored: Any) -> bool:
     return sent == stored or (sent is None and stored is not None)
 
 
+@pytest.mark.found("X4", "X10")
 async def test_the_api_server_knows_every_member(
     client: KubeClient, command: Pinnace, place: str, tmp_path: Path
 ) -> None:
@@ -77,6 +78,7 @@ async def test_the_api_server_knows_every_member(
     listing = yaml.safe_load((await command(*words, "--dry-run", "-o", "yaml")).out)
     sent = {item["kind"]: item for item in listing["items"]}
     for resource, name, kind in (
+        (NAMESPACES, place, "Namespace"),
         (DEPLOYMENTS, "velero", "Deployment"),
         (DAEMON_SETS, "node-agent", "DaemonSet"),
         (ROLES, "velero", "Role"),
@@ -91,6 +93,7 @@ async def test_the_api_server_knows_every_member(
         await client.request("POST", path, params=strict, body=json.dumps(sent[kind]).encode())
 
 
+@pytest.mark.found("X4")
 @pytest.mark.spec("CLI-041")
 async def test_a_second_install_adds_what_is_missing_and_keeps_what_was_changed(
     client: KubeClient, command: Pinnace, place: str
@@ -99,6 +102,8 @@ async def test_a_second_install_adds_what_is_missing_and_keeps_what_was_changed(
     assert (await command(*words)).code == 0
     change = {"spec": {"replicas": 0, "template": {"metadata": {"annotations": {"mine": "kept"}}}}}
     await client.patch(DEPLOYMENTS, "velero", change, place)
+    level = {"metadata": {"labels": {"pod-security.kubernetes.io/enforce": "baseline"}}}
+    await client.patch(NAMESPACES, place, level)
 
     second = await command(*words[:-1], "registry.example.com/pinnace:v2", "--use-restic", "--minimal-rbac")
 
@@ -110,6 +115,9 @@ async def test_a_second_install_adds_what_is_missing_and_keeps_what_was_changed(
     assert template["metadata"]["annotations"]["mine"] == "kept"
     assert deployment["spec"]["replicas"] == 0
     await client.get(DAEMON_SETS, "node-agent", place)
+    # A namespace that was there keeps its labels, and refuses the pods that only now are asked for.
+    assert f"WARNING: namespace {place} refuses the pods of the node agent: " in second.err
+    assert 'violates PodSecurity "baseline:latest"' in second.err
     # Fewer rights were asked for, and are not there.
     assert f"WARNING: ClusterRoleBinding/velero-{place} still gives the server cluster-admin" in second.err
     # What it advises works.

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import MISSING, fields
 from functools import wraps
 from itertools import islice
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import click
 
@@ -438,6 +438,20 @@ def _with_called_name(text: str, ctx: click.Context) -> str:
     return re.sub(r"\bpinnace (?=[a-z-])", f"{ctx.find_root().info_name} ", text)
 
 
+_TYPED: Final = "pinnace.typed"
+"""Where a context keeps the words of the command, without the values behind `=`."""
+
+
+def as_typed(ctx: click.Context, message: str) -> str:
+    """The message with each flag that has several names under the one that the user typed."""
+    typed = ctx.meta.get(_TYPED, [])
+    for param in ctx.command.params:
+        used = next((name for name in param.opts if name in typed), None)
+        for name in param.opts if used else ():
+            message = re.sub(rf"(?<![\w-]){re.escape(name)}(?![\w-])", str(used), message)
+    return message
+
+
 class Command(click.Command):
     """A command that also takes the global flags and parses booleans as described above.
 
@@ -455,6 +469,7 @@ class Command(click.Command):
         self.params.extend(o for o in _global_options() if not taken.intersection(o.opts))
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        ctx.meta[_TYPED] = [word.partition("=")[0] for word in args]
         with _named(ctx):
             return super().parse_args(ctx, _in_click_form(self.params, args))
 
@@ -474,6 +489,13 @@ class Command(click.Command):
         return _with_called_name(super().get_help(ctx), ctx)
 
 
+@click.pass_context
+def _show_help(ctx: click.Context) -> None:
+    """Show the help of a group that is called without a command, with global flags or without."""
+    if ctx.invoked_subcommand is None:
+        raise click.exceptions.NoArgsIsHelpError(ctx)
+
+
 class Group(click.Group):
     """A group that takes the global flags and loads a command's module only when it is called."""
 
@@ -481,6 +503,7 @@ class Group(click.Group):
 
     def __init__(self, *args: Any, lazy: dict[str, tuple[str, str]] | None = None, **kwargs: Any) -> None:
         """`lazy` maps a command's name to (`module:attribute`, one line of help); no help = hidden."""
+        kwargs = {"invoke_without_command": True, "callback": _show_help, **kwargs}
         super().__init__(*args, **kwargs)
         self.params.extend(_global_options())
         self.lazy = lazy or {}

@@ -56,6 +56,7 @@ _OF_POD: Final = (
     "hostAliases",
     "imagePullSecrets",
     "nodeSelector",
+    "os",
     "runtimeClassName",
     "securityContext",
     "serviceAccountName",
@@ -276,6 +277,8 @@ def new_job(
     }
     if config.nodes is not None:
         spec["affinity"] = _affinity(config.nodes)
+    elif of_nodes := mapping(server, "affinity").get("nodeAffinity"):
+        spec["affinity"] = {"nodeAffinity": of_nodes}
     if config.priority_class:
         spec["priorityClassName"] = config.priority_class
     pod_metadata: JSONObject = {"labels": {**config.labels, **own}}

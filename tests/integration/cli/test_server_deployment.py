@@ -197,6 +197,7 @@ async def exists(client: KubeClient, resource: Any, name: str) -> bool:
     return True
 
 
+@pytest.mark.found("E-F3")
 async def test_uninstall_waits_until_all_is_gone(
     client: KubeClient, installed: str, command: Pinnace
 ) -> None:
@@ -204,7 +205,7 @@ async def test_uninstall_waits_until_all_is_gone(
     assert declined.code == 0
     assert await exists(client, CLUSTER_ROLE_BINDINGS, f"velero-{installed}")
 
-    outcome = await command("uninstall", "-n", installed, "--force", "--wait")
+    outcome = await command("uninstall", "-n", installed, "--force")
 
     assert (outcome.code, outcome.err) == (0, ""), outcome
     assert outcome.lines[0].startswith("Waiting until all is gone.")
@@ -219,7 +220,7 @@ async def test_uninstall_waits_until_all_is_gone(
     definitions = await client.list_all(CUSTOM_RESOURCE_DEFINITIONS, label_selector="component=velero")
     assert definitions == []
 
-    again = await command("uninstall", "-n", installed, "--force", "--wait")
+    again = await command("uninstall", "-n", installed, "--force")
     assert again.lines == [
         f'Namespace "{installed}" does not exist, skipping.',
         f'ClusterRoleBinding "velero-{installed}" does not exist, skipping.',

@@ -119,6 +119,28 @@ def test_the_command_help(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["help", "version", "x"]) == 1
 
 
+@pytest.mark.found("X12")
+@pytest.mark.parametrize(
+    "words", [[], ["backup"], ["client", "config"], ["nonadmin"], ["restic", "repo"]], ids=str
+)
+@pytest.mark.parametrize("flags", [[], ["-n", "x"], ["--location", "./b"]], ids=str)
+def test_a_group_without_a_command_prints_its_help_and_is_no_error(
+    capsys: pytest.CaptureFixture[str], words: list[str], flags: list[str]
+) -> None:
+    assert run([*words, "--help"]) == 0
+    expected = capsys.readouterr()
+
+    for order in ([*words, *flags], [*flags, *words]):
+        assert run(order) == 0
+        assert capsys.readouterr() == expected
+
+
+@pytest.mark.found("X12")
+def test_an_unknown_command_of_a_group_is_still_an_error(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["backup", "-n", "x", "creat"]) == 1
+    assert 'unknown command "creat" for "pinnace backup"' in capsys.readouterr().err
+
+
 def test_help_of_a_schedule_explains_cron(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["schedule", "create", "--help"]) == 0
     shown = capsys.readouterr().out

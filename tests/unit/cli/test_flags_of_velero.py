@@ -58,6 +58,8 @@ FLAGS = {
     "backup-location create": LOCATIONS,
     "backup-location set": LOCATIONS,
     "debug": "--output",
+    "plugin add": "--confirm --image-pull-policy",
+    "uninstall": "--force --wait",
 }
 
 
@@ -77,6 +79,7 @@ def command_of(words: str) -> click.Command:
     return found
 
 
+@pytest.mark.found("X11", "E-F4")
 @pytest.mark.parametrize("words", FLAGS)
 def test_a_command_knows_every_flag_that_it_has_in_velero(words: str) -> None:
     known = {name for param in command_of(words).params for name in param.opts}
@@ -100,6 +103,7 @@ def given(flag: Refused, value: object) -> str:
     return flag.name if flag.switch else f"{flag.name}={value}"
 
 
+@pytest.mark.found("X11")
 @pytest.mark.parametrize(("words", "flag"), REFUSED, ids=named)
 def test_a_flag_without_an_effect_is_refused_with_the_reason_unless_it_asks_for_what_happens(
     words: str, flag: Refused, capsys: pytest.CaptureFixture[str]

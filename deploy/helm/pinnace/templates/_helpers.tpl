@@ -128,7 +128,8 @@ rules:
 {{- end }}
 {{- end -}}
 
-{{/* Where a pod may run; `placement` is the part of the values of its workload. */}}
+{{/* Where a pod may run, by default on every node but those with Windows; `placement` is the part of the values
+of its workload. */}}
 {{- define "pinnace.placement" -}}
 {{- with .root.Values.imagePullSecrets }}
 imagePullSecrets:
@@ -144,9 +145,19 @@ nodeSelector:
 tolerations:
   {{- toYaml . | nindent 2 }}
 {{- end }}
-{{- with .placement.affinity }}
+os:
+  name: linux
 affinity:
+{{- with .placement.affinity }}
   {{- toYaml . | nindent 2 }}
+{{- else }}
+  nodeAffinity:
+    requiredDuringSchedulingIgnoredDuringExecution:
+      nodeSelectorTerms:
+        - matchExpressions:
+            - key: kubernetes.io/os
+              operator: NotIn
+              values: [windows]
 {{- end }}
 {{- with .placement.priorityClassName }}
 priorityClassName: {{ . }}

@@ -30,11 +30,11 @@ RESERVED_LABELS: Final = frozenset({"component", "deploy", "name", "control-plan
 def _needing_image(flags: InstallFlags) -> Mapping[str, object]:
     """The flags that have a meaning only with a server, and their values."""
     return {
-        "--use-restic": flags.use_restic,
+        "--use-node-agent": flags.use_restic,
         "--plugins": flags.plugins,
         "--restore-only": flags.restore_only,
-        "--default-volumes-to-restic": flags.default_volumes_to_restic,
-        "--default-restic-prune-frequency": flags.default_restic_prune_frequency,
+        "--default-volumes-to-fs-backup": flags.default_volumes_to_restic,
+        "--default-repo-maintain-frequency": flags.default_restic_prune_frequency,
         "--pod-labels": flags.pod_labels,
         "--service-account-name": flags.service_account_name,
         "--server-priority-class-name": flags.server_priority_class_name,
@@ -178,14 +178,15 @@ def _check_movement(flags: InstallFlags) -> str | None:
 def _check_server(flags: InstallFlags) -> str | None:
     """Refuse flags about a server if no server is deployed."""
     if flags.default_restic_prune_frequency < Duration():
-        return "--default-restic-prune-frequency must be non-negative"
+        return "--default-repo-maintain-frequency must be non-negative"
     for flag, duration in (
         ("--garbage-collection-frequency", flags.garbage_collection_frequency),
         ("--pod-volume-operation-timeout", flags.pod_volume_operation_timeout),
     ):
         if duration < Duration():
             return f"{flag} must be non-negative"
-    if reserved := sorted(RESERVED_LABELS & flags.pod_labels.keys()):
+    own = RESERVED_LABELS | ({"role"} if flags.use_restic else set())
+    if reserved := sorted(own & flags.pod_labels.keys()):
         return f"--pod-labels cannot set {', '.join(reserved)}: pods are found by these labels"
     for flag, given in (
         ("--sa-annotations", bool(flags.sa_annotations)),

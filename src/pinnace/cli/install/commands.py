@@ -1,6 +1,7 @@
 """The flags of `install` and `uninstall`. (docs/spec: CLI 11)"""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import click
@@ -99,7 +100,7 @@ def _pod_resources(pod: str, *defaults: str, also: str = "") -> Callable[[Any], 
               help="Accepted for scripts; v1 is always used.")  # fmt: skip
 @click.option("--cacert", default="", help="CA bundle for the backup location.")
 @click.option("--features", default="", help="Feature flags for the server, comma-separated.")
-@output_flags
+@partial(output_flags, help="Print the objects: json or yaml.")
 @refusing(OF_INSTALL)
 @takes(InstallFlags)
 def command(ctx: click.Context, flags: InstallFlags) -> None:
@@ -114,7 +115,8 @@ def command(ctx: click.Context, flags: InstallFlags) -> None:
 
 
 @click.command("uninstall", cls=Command, short_help="Remove the server and its resources from a cluster.")
-@boolean("--wait", help="Wait until the namespace is gone.")
+@click.option("--wait", type=Boolean(), default=True, metavar="",
+              help="Wait until all is gone, as without this flag (=false: return at once).")  # fmt: skip
 @boolean("--force", help="Do not ask.")
 @click.pass_context
 def uninstall(ctx: click.Context, /, wait: bool, force: bool) -> None:

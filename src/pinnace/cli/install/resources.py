@@ -11,6 +11,13 @@ from pinnace.nonadmin import manifests
 from pinnace.volumes.uploader.passwords import SECRET_KEY, SECRET_NAME
 
 COMPONENT = {"component": "velero"}
+NODE_AGENT_LEVEL = {
+    f"pod-security.kubernetes.io/{mode}{name}": value
+    for mode in ("enforce", "audit", "warn")
+    for name, value in (("", "privileged"), ("-version", "latest"))
+}
+"""The Pod Security level of a namespace with node agents: they mount a path of the host, which no other level
+admits."""
 
 
 def crds(*, non_admin: bool = False) -> list[JSONObject]:
@@ -56,7 +63,10 @@ def _labelled(obj: JSONObject) -> JSONObject:
 
 
 def _namespace(options: InstallOptions) -> JSONObject:
-    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": options.namespace}, "spec": {}}
+    meta: JSONObject = {"name": options.namespace}
+    if options.node_agent:
+        meta["labels"] = dict(NODE_AGENT_LEVEL)
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": meta, "spec": {}}
 
 
 def _access(options: InstallOptions) -> list[JSONObject]:

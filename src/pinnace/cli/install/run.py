@@ -1,6 +1,7 @@
 """The work of `install`: checks the flags, prints or creates the objects. (docs/spec: CLI 11.1, 11.3)"""
 
 import asyncio
+from collections.abc import Mapping
 from pathlib import Path
 
 import click
@@ -11,10 +12,13 @@ from pinnace.api.values.quantities import resource_requirements
 from pinnace.api.velero.pod_volume import KOPIA
 from pinnace.cli.connect import command_line, need_no_location, open_cluster, run_async, settings_of
 from pinnace.cli.errors import CommandError, InvalidInput
+from pinnace.cli.flags import as_typed
+from pinnace.cli.guard import complain
 from pinnace.cli.install import resources as make
 from pinnace.cli.install.access import ALL_RIGHTS, RBAC
 from pinnace.cli.install.apply import MANAGER, apply, print_overruled
 from pinnace.cli.install.checks import FILESYSTEM, check, location_of, snapshots_warning
+from pinnace.cli.install.config_maps import config_map_problem, named_config_maps
 from pinnace.cli.install.finalizers import defined_by
 from pinnace.cli.install.flags import GivenFiles, InstallFlags
 from pinnace.cli.install.live import Live, read_live
@@ -34,7 +38,7 @@ from pinnace.cli.install.workloads import UPLOADER_FLAG
 from pinnace.cli.output.printing import encode
 from pinnace.cli.settings import Settings
 from pinnace.kube.client import KubeClient
-from pinnace.kube.errors import AlreadyExists, KubeError, NotFound
+from pinnace.kube.errors import AlreadyExists, Forbidden, KubeError, NotFound
 from pinnace.kube.resources import (
     BACKUP_STORAGE_LOCATIONS,
     CLUSTER_ROLE_BINDINGS,
@@ -43,6 +47,7 @@ from pinnace.kube.resources import (
     DAEMON_SETS,
     DEPLOYMENTS,
     NAMESPACES,
+    PODS,
     SECRETS,
     SERVICE_ACCOUNTS,
     VOLUME_SNAPSHOT_LOCATIONS,
@@ -76,15 +81,21 @@ POLL_SECONDS = 1.0
 def install(ctx: click.Context, flags: InstallFlags) -> None:
     """Print the resources, create them, or both."""
     output, files = flags.printed(), _read_files(flags)
-    if output.format == "table":
-        raise InvalidInput("'table' format is not supported with 'install' command")
+    if output.format not in (None, "json", "yaml"):
+        raise InvalidInput(
+            f"'{output.format}' format is not supported with 'install' command: its objects are printed by "
+            "-o json and -o yaml"
+        )
     settings = settings_of(ctx)
     need_no_location(settings, "install")
     _check_crds_version(flags.crds_version)
     crds, others = make.crds(non_admin=flags.with_non_admin), []
     if not flags.crds_only:
+        if problem := check(flags, files):
+            raise InvalidInput(as_typed(ctx, problem))
         options = _options(settings, flags, files)
         others = make.resources(options)
+        _check_config_maps(settings, flags)
     if warning := snapshots_warning(flags):
         click.echo(f"WARNING: {warning}.", err=True)
     if output.format:
@@ -102,6 +113,35 @@ def install(ctx: click.Context, flags: InstallFlags) -> None:
     except CommandError as error:
         raise CommandError(f"Error installing Pinnace: {error}") from error
     _closing_words(settings, flags, live)
+
+
+def _check_config_maps(settings: Settings, flags: InstallFlags) -> None:
+    """Check the ConfigMaps that the flags name. A dry run without a cluster warns that they were not checked.
+
+    Raises:
+        CommandError: one does not exist or is not valid, or the cluster does not answer.
+    """
+    named = named_config_maps(flags)
+    if not named:
+        return
+    problem = ""
+    try:
+        problem = run_async(_config_map_problem(settings, named))
+    except CommandError as error:
+        if not flags.dry_run:
+            raise
+        complain(f"WARNING: {', '.join(named)}: not checked, as the cluster cannot be asked: {error}")
+    if problem:
+        raise CommandError(problem)
+
+
+async def _config_map_problem(settings: Settings, named: Mapping[str, str]) -> str:
+    async with open_cluster(settings) as client:
+        try:
+            return await config_map_problem(client, settings.namespace, named)
+        except Forbidden as error:
+            complain(f"WARNING: {', '.join(named)}: not checked: {error}")
+            return ""
 
 
 def _read_files(flags: InstallFlags) -> GivenFiles:
@@ -162,9 +202,6 @@ def _closing_words(settings: Settings, flags: InstallFlags, live: Live) -> None:
 
 
 def _options(settings: Settings, flags: InstallFlags, files: GivenFiles) -> InstallOptions:
-    problem = check(flags, files)
-    if problem:
-        raise InvalidInput(problem)
     provider, bucket, config = location_of(flags.provider, flags.bucket, flags.backup_location_config)
     return InstallOptions(
         namespace=settings.namespace,
@@ -280,6 +317,9 @@ async def _send(
             click.echo(line)
         live = await read_live(client, sent)
         _warn_of_stopped(live)
+        for obj in sent:
+            if obj["kind"] == DAEMON_SETS.kind:
+                await _warn_of_refused_pods(client, obj)
         if wait:
             await wait_for_workloads(client, sent)
     return live
@@ -293,6 +333,30 @@ def _warn_of_stopped(live: Live) -> None:
             f"kubectl -n {namespace} scale deployment/{name} --replicas=1",
             err=True,
         )
+
+
+async def _warn_of_refused_pods(client: KubeClient, daemon_set: JSONObject) -> None:
+    """Warn if the namespace refuses the pods of the node agent, which only events would show later.
+
+    Without --apply a namespace that was there before keeps its labels, and the level of one without labels is
+    a setting of the API server.
+    """
+    namespace = daemon_set["metadata"]["namespace"]
+    template = daemon_set["spec"]["template"]
+    metadata = {**template["metadata"], "generateName": f"{daemon_set['metadata']['name']}-"}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": template["spec"]}
+    try:
+        await client.create(PODS, pod, namespace, dry_run=True)
+    except Forbidden as error:
+        if "violates PodSecurity" in str(error):
+            click.echo(
+                f"WARNING: namespace {namespace} refuses the pods of the node agent: {error}. --apply labels "
+                f"the namespace, and so does `kubectl label --overwrite namespace {namespace} "
+                "pod-security.kubernetes.io/enforce=privileged`",
+                err=True,
+            )
+    except KubeError:
+        return  # the DaemonSet is there; whether its pods run is what --wait waits for
 
 
 async def _keep_uploader(client: KubeClient, deployment: JSONObject) -> None:

@@ -33,6 +33,10 @@ if TYPE_CHECKING:
     from pinnace.kube.client import KubeClient
 
 
+_NOT_AWAITED = (
+    "Pinnace is being uninstalled: namespace {} and the custom resource definitions may be there for some "
+    "seconds more, and nothing can be installed before they are gone."
+)
 POLL_SECONDS = 1.0
 LOOKS_BEFORE_HINT = 30
 _NAMESPACES_SHOWN = 5
@@ -66,7 +70,7 @@ def uninstall(ctx: click.Context, *, wait: bool, force: bool) -> None:
         text = aggregate(errors)
         click.echo(f'Errors while attempting to uninstall Pinnace: "{text}"', nl=False)
         raise CommandError(text)
-    click.echo("Pinnace is uninstalled.")
+    click.echo("Pinnace is uninstalled." if wait else _NOT_AWAITED.format(settings.namespace))
 
 
 async def _losses(settings: Settings) -> str:
@@ -93,9 +97,8 @@ async def _uninstall(settings: Settings, wait: bool) -> list[str]:
     """Do all steps, even after one has failed. Returns the errors."""
     namespace, errors = settings.namespace, []
     async with open_cluster(settings) as client:
-        going = False
         try:
-            going = await _delete_namespace(client, namespace)
+            await _delete_namespace(client, namespace)
             await _end_pods(client, namespace)
             await _release(client, namespace)
         except APIStatusError as error:
@@ -103,8 +106,8 @@ async def _uninstall(settings: Settings, wait: bool) -> list[str]:
         errors += await _delete_rights(client, namespace)
         errors += await _delete_self_service(client, namespace)
         errors += await _delete_definitions(client)
-        # A namespace that could not be deleted would be waited for without end.
-        if wait and going:
+        # What could not be deleted would be waited for without end.
+        if wait and not errors:
             try:
                 await _wait(client, namespace)
             except APIStatusError as error:
@@ -112,8 +115,8 @@ async def _uninstall(settings: Settings, wait: bool) -> list[str]:
     return errors
 
 
-async def _delete_namespace(client: "KubeClient", namespace: str) -> bool:
-    """Begin to delete the namespace. Returns whether it exists, and so can be waited for."""
+async def _delete_namespace(client: "KubeClient", namespace: str) -> None:
+    """Begin to delete the namespace, if it exists."""
     try:
         found = await client.get(NAMESPACES, namespace)
         if found["metadata"].get("deletionTimestamp"):
@@ -122,8 +125,6 @@ async def _delete_namespace(client: "KubeClient", namespace: str) -> bool:
             await client.delete(NAMESPACES, namespace)
     except NotFound:
         click.echo(f'Namespace "{namespace}" does not exist, skipping.')
-        return False
-    return True
 
 
 async def _end_pods(client: "KubeClient", namespace: str) -> None:
@@ -214,24 +215,29 @@ async def _delete_labelled(client: "KubeClient", resource: APIResource) -> tuple
 
 async def _wait(client: "KubeClient", namespace: str) -> None:
     """Print dots until the namespace and the definitions are gone, and after a while what holds them."""
-    click.echo(
-        "Waiting until all is gone. You may safely press ctrl-c to stop waiting - "
-        "uninstall will continue in the background."
-    )
     looks = 0
     while remains := await _remaining(client, namespace):
+        if not looks:
+            click.echo(
+                "Waiting until all is gone. You may safely press ctrl-c to stop waiting - "
+                "uninstall will continue in the background."
+            )
         click.echo(".", nl=False)
         looks += 1
         if looks == LOOKS_BEFORE_HINT:
             click.echo(f"\nStill there: {held_by(remains)}", err=True)
         await asyncio.sleep(POLL_SECONDS)
-    click.echo()
+    if looks:
+        click.echo()
 
 
 async def _remaining(client: "KubeClient", namespace: str) -> JSONObject | None:
     """The namespace or a definition that is still terminating; None if all are gone."""
     with suppress(NotFound):
-        return await client.get(NAMESPACES, namespace)
+        found = await client.get(NAMESPACES, namespace)
+        # Without the timestamp it is a new one, made by whoever installs again.
+        if found["metadata"].get("deletionTimestamp"):
+            return found
     with suppress(NotFound):
         for definition in await client.list_all(CUSTOM_RESOURCE_DEFINITIONS, label_selector=SELECTOR):
             if definition["metadata"].get("deletionTimestamp"):

@@ -54,6 +54,23 @@ _FILES_OF_ALL = {
     "seccompProfile": {"type": "RuntimeDefault"},
 }
 _PRIVILEGED = {"privileged": True, "readOnlyRootFilesystem": True}
+_ON_LINUX: Final[JSONObject] = {
+    "os": {"name": "linux"},
+    "affinity": {
+        "nodeAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": {
+                "nodeSelectorTerms": [
+                    {
+                        "matchExpressions": [
+                            {"key": "kubernetes.io/os", "operator": "NotIn", "values": ["windows"]}
+                        ]
+                    }
+                ]
+            }
+        }
+    },
+}
+"""The image has no program for Windows; a node without the label is taken for one that runs Linux."""
 _NON_ADMIN_RESOURCES = {"requests": {"cpu": "100m", "memory": "128Mi"}, "limits": {"memory": "512Mi"}}
 
 
@@ -66,6 +83,7 @@ def deployment(options: InstallOptions) -> JSONObject:
         **options.pod_annotations,
     }
     spec: JSONObject = {
+        **_ON_LINUX,
         "restartPolicy": "Always",
         "serviceAccountName": options.service_account or ACCOUNT,
         "terminationGracePeriodSeconds": GRACE_SECONDS,
@@ -85,6 +103,7 @@ def deployment(options: InstallOptions) -> JSONObject:
 def daemon_set(options: InstallOptions) -> JSONObject:
     """The node agent."""
     spec: JSONObject = {
+        **_ON_LINUX,
         "restartPolicy": "Always",
         "serviceAccountName": options.service_account or ACCOUNT,
         "securityContext": {"runAsUser": 0},
@@ -98,7 +117,7 @@ def daemon_set(options: InstallOptions) -> JSONObject:
     if options.node_agent_priority_class:
         spec["priorityClassName"] = options.node_agent_priority_class
     selector = {"name": NODE_AGENT}
-    labels = {**options.pod_labels, "component": "velero", **selector}
+    labels = {**options.pod_labels, "component": "velero", "role": NODE_AGENT, **selector}
     pods = _Pods(selector=selector, labels=labels, annotations=options.pod_annotations, spec=spec)
     return _workload("DaemonSet", NODE_AGENT, options.namespace, pods, updateStrategy={})
 
@@ -114,6 +133,7 @@ def non_admin_deployment(options: InstallOptions) -> JSONObject:
         "securityContext": _NO_PRIVILEGES,
     }
     spec = {
+        **_ON_LINUX,
         "restartPolicy": "Always",
         "serviceAccountName": manifests.NAME,
         "securityContext": _UNPRIVILEGED_POD,
@@ -157,13 +177,13 @@ UPLOADER_FLAG: Final = "--uploader-type="
 def _server(options: InstallOptions) -> JSONObject:
     arguments = ["server", *_features(options)]
     if options.default_volumes_to_restic:
-        arguments.append("--default-volumes-to-restic=true")
+        arguments.append("--default-volumes-to-fs-backup=true")
     if options.node_agent:
         arguments.append(f"{UPLOADER_FLAG}{options.uploader}")
     if options.restore_only:
         arguments.append("--restore-only")
     if options.restic_prune_frequency:
-        arguments.append(f"--default-restic-prune-frequency={options.restic_prune_frequency}")
+        arguments.append(f"--default-repo-maintain-frequency={options.restic_prune_frequency}")
     arguments += options.server_arguments
     return {
         **_container("velero", options, arguments, options.resources),

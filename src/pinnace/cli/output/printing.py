@@ -86,10 +86,10 @@ class OutputFlags:
             yield named
 
 
-def output_flags(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add `-o`, `--label-columns` and `--show-labels` to a command."""
+def output_flags(function: Callable[..., Any], *, help: str = OUTPUT_HELP) -> Callable[..., Any]:
+    """Add `-o`, `--label-columns` and `--show-labels` to a command; `help` is about `-o`."""
     for decorate in (
-        click.option("-o", "--output", "output_format", metavar="FORMAT", help=OUTPUT_HELP),
+        click.option("-o", "--output", "output_format", metavar="FORMAT", help=help),
         comma_list("-L", "--label-columns", help="Labels to show as columns."),
         boolean("--show-labels", help="Show all labels in the last column."),
     ):

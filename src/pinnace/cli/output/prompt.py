@@ -22,6 +22,11 @@ def confirmed(flag: str = "--confirm") -> bool:
             return answer == "y"
 
 
+def on_terminal() -> bool:
+    """Whether a user can be asked; a script has set its flags on purpose."""
+    return sys.stdin is not None and sys.stdin.isatty()
+
+
 def exactly_one(names: int, everything: bool, selector: object, what: str) -> None:
     """Refuse anything but exactly one way of choosing objects. Raises InvalidInput."""
     from pinnace.cli.errors import InvalidInput

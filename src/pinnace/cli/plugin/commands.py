@@ -1,16 +1,19 @@
 """`plugin add|remove|get`. (docs/spec: CLI 8.1)"""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import click
 
 from pinnace.cli.common.commands import group_of
-from pinnace.cli.flags import Command, Enum, WaitFlag, check_arguments, takes
+from pinnace.cli.flags import Command, Enum, WaitFlag, boolean, check_arguments, takes
 from pinnace.cli.output.printing import OutputOptions
 
 if TYPE_CHECKING:
     from pinnace.api.values.durations import Duration
+
+
+_CONFIRM: Final = boolean("--confirm", help="Do not ask, as on a terminal, before the server restarts.")
 
 
 @click.command("add", cls=Command, short_help="Add a plugin to the server.")
@@ -19,24 +22,29 @@ if TYPE_CHECKING:
     "--image-pull-policy", type=Enum("Always", "IfNotPresent", "Never"), default="IfNotPresent",
     show_default=True, help="When the image is pulled: Always, IfNotPresent or Never.",
 )  # fmt: skip
+@_CONFIRM
 @click.pass_context
-def add(ctx: click.Context, /, images: tuple[str, ...], image_pull_policy: str) -> None:
-    """Add a plugin's image to the Deployment of the server, which starts anew with it."""
+def add(ctx: click.Context, /, images: tuple[str, ...], image_pull_policy: str, confirm: bool) -> None:
+    """Add a plugin's image to the Deployment of the server, which restarts: what it does now fails."""
     from pinnace.cli.plugin import run as plugin_run
 
     check_arguments(images, exactly=1)
-    plugin_run.add(ctx, images[0], image_pull_policy)
+    plugin_run.add(ctx, images[0], image_pull_policy, confirm=confirm)
 
 
 @click.command("remove", cls=Command, short_help="Remove a plugin from the server.")
 @click.argument("names", nargs=-1, metavar="NAME|IMAGE")
+@_CONFIRM
 @click.pass_context
-def remove(ctx: click.Context, /, names: tuple[str, ...]) -> None:
-    """Remove a plugin, by the name of its init container or by its image."""
+def remove(ctx: click.Context, /, names: tuple[str, ...], confirm: bool) -> None:
+    """Remove a plugin, by the name of its init container or by its image.
+
+    The server restarts: what it does now fails.
+    """
     from pinnace.cli.plugin import run as plugin_run
 
     check_arguments(names, exactly=1)
-    plugin_run.remove(ctx, names[0])
+    plugin_run.remove(ctx, names[0], confirm=confirm)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,6 +15,7 @@ from pinnace.cli.connect import no_kinds, open_cluster, run_async
 from pinnace.cli.errors import CommandError
 from pinnace.cli.guard import complain, printable
 from pinnace.cli.output.printing import OutputFlags, encode, print_objects
+from pinnace.cli.output.prompt import confirmed, on_terminal
 from pinnace.cli.output.server_tables import plugin_table
 from pinnace.cli.plugin.images import with_plugin, without_plugin
 from pinnace.cli.settings import Settings
@@ -29,16 +30,30 @@ SERVER_LABEL = f"{labels.COMPONENT}={labels.COMPONENT_VALUE}"
 ATTEMPTS = 5
 
 
-def add(ctx: click.Context, image: str, pull_policy: str) -> None:
+def add(ctx: click.Context, image: str, pull_policy: str, *, confirm: bool) -> None:
     """Add an init container for the image."""
     settings = server_settings(ctx, "plugin add")
+    if not _may_restart(settings, confirm=confirm):
+        return
     run_async(_change(settings, lambda deployment: with_plugin(deployment, image, pull_policy)))
 
 
-def remove(ctx: click.Context, name_or_image: str) -> None:
+def remove(ctx: click.Context, name_or_image: str, *, confirm: bool) -> None:
     """Remove the init container of that name or image."""
     settings = server_settings(ctx, "plugin remove")
+    if not _may_restart(settings, confirm=confirm):
+        return
     run_async(_change(settings, lambda deployment: without_plugin(deployment, name_or_image)))
+
+
+def _may_restart(settings: Settings, *, confirm: bool) -> bool:
+    """Whether the server may restart. Asks only on a terminal: scripts for older Veleros give no flag."""
+    if confirm or not on_terminal():
+        return True
+    click.echo(
+        f"The server in namespace {settings.namespace} restarts, and the backups and restores that run fail."
+    )
+    return confirmed()
 
 
 async def _change(settings: Settings, change: Callable[[JSONObject], JSONObject]) -> None:

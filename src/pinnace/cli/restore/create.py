@@ -1,6 +1,5 @@
 """The work of `restore create`. (docs/spec: CLI 5.1)"""
 
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -19,7 +18,7 @@ from pinnace.cli.connect import open_cluster, run_async, settings_of
 from pinnace.cli.errors import CommandError, ExitCode, InvalidInput
 from pinnace.cli.kinds import RESTORE
 from pinnace.cli.output.printing import OutputFlags, print_unsent
-from pinnace.cli.output.prompt import confirmed
+from pinnace.cli.output.prompt import confirmed, on_terminal
 from pinnace.cli.output.tables import restore_table
 from pinnace.cli.restore.build import newest, requested_restore
 from pinnace.cli.restore.options import RestoreCreateOptions
@@ -78,7 +77,7 @@ def create(ctx: click.Context, options: RestoreCreateOptions) -> int:
 def _may_recreate(options: RestoreCreateOptions) -> bool:
     """Whether objects may be deleted. Asks only on a terminal: a script has set the flag on purpose."""
     deletes = options.existing_resource_policy == ExistingResourcePolicy.RECREATE
-    if not deletes or options.confirm or not options.printed().sends or not sys.stdin.isatty():
+    if not deletes or options.confirm or not options.printed().sends or not on_terminal():
         return True
     print("Objects in the cluster that differ and cannot be patched will be deleted and created anew.")
     return confirmed()

@@ -59,6 +59,7 @@ _BROWSE_FORMATS: Final = {
     "backup search": ("table", "json", "yaml", "name"),
     "backup verify": ("table", "json", "yaml"),
     "history": ("table", "wide", "json", "yaml", "name"),
+    "install": ("json", "yaml"),
     "plugin get": ("table", "json", "yaml", "name", "jsonpath=", "custom-columns="),
 }
 

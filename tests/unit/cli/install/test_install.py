@@ -184,6 +184,7 @@ def test_credentials_are_mounted_only_with_a_secret(
     assert "Secret" not in without
 
 
+@pytest.mark.found("X3")
 @pytest.mark.spec("CLI-037")
 def test_flags_become_arguments_of_server_and_node_agent(capsys: pytest.CaptureFixture[str]) -> None:
     words = [*AWS, "--no-secret", *SERVER, "--use-restic"]
@@ -196,10 +197,10 @@ def test_flags_become_arguments_of_server_and_node_agent(capsys: pytest.CaptureF
     assert container(made)["args"] == [
         "server",
         "--features=EnableCSI,foo",
-        "--default-volumes-to-restic=true",
+        "--default-volumes-to-fs-backup=true",
         "--uploader-type=kopia",
         "--restore-only",
-        "--default-restic-prune-frequency=24h0m0s",
+        "--default-repo-maintain-frequency=24h0m0s",
     ]
     assert container(made, "DaemonSet")["args"] == ["node-agent", "server", "--features=EnableCSI,foo"]
 
@@ -227,7 +228,11 @@ def test_the_node_agent_is_a_daemon_set_that_mounts_the_pods_directory(
 
     assert made["DaemonSet"]["metadata"]["name"] == "node-agent"
     assert (spec["selector"], spec["updateStrategy"]) == ({"matchLabels": {"name": "node-agent"}}, {})
-    assert template["metadata"]["labels"] == {"component": "velero", "name": "node-agent"}
+    assert template["metadata"]["labels"] == {
+        "component": "velero",
+        "name": "node-agent",
+        "role": "node-agent",
+    }
     assert template["metadata"]["annotations"] == {"a": "b"}
     assert pod(made, "DaemonSet")["securityContext"] == {"runAsUser": 0}
     assert pod(made, "DaemonSet")["serviceAccountName"] == "velero"
@@ -242,6 +247,38 @@ def test_the_node_agent_is_a_daemon_set_that_mounts_the_pods_directory(
         "requests": {"cpu": "500m", "memory": "512Mi"},
         "limits": {"cpu": "1", "memory": "1Gi"},
     }
+
+
+@pytest.mark.found("X10")
+def test_no_pod_is_put_on_a_windows_node(capsys: pytest.CaptureFixture[str]) -> None:
+    made = printed(capsys, *AWS, "--no-secret", *SERVER, "--use-node-agent", "--non-admin")
+    workloads = [item for item in made if item["kind"] in ("Deployment", "DaemonSet")]
+
+    assert len(workloads) == 3
+    for each in workloads:
+        spec = each["spec"]["template"]["spec"]
+        required = spec["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+        (term,) = required["nodeSelectorTerms"]
+        assert term["matchExpressions"] == [
+            {"key": "kubernetes.io/os", "operator": "NotIn", "values": ["windows"]}
+        ]
+        assert spec["os"] == {"name": "linux"}
+
+
+@pytest.mark.found("X4")
+def test_the_namespace_admits_node_agents_and_is_not_labelled_without_them(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    levels = {"enforce", "audit", "warn"}
+    with_agents = by_kind(capsys, *AWS, "--no-secret", *SERVER, "--use-node-agent")["Namespace"]
+    without = by_kind(capsys, *AWS, "--no-secret", *SERVER)["Namespace"]
+
+    assert with_agents["metadata"]["labels"] == {
+        "component": "velero",
+        **{f"pod-security.kubernetes.io/{level}": "privileged" for level in levels},
+        **{f"pod-security.kubernetes.io/{level}-version": "latest" for level in levels},
+    }
+    assert without["metadata"]["labels"] == {"component": "velero"}
 
 
 def test_plugins_are_init_containers_in_order(capsys: pytest.CaptureFixture[str]) -> None:
@@ -371,7 +408,15 @@ REFUSED = [
     (["--provider", "alibabacloud", "--bucket", "b", "--no-secret"], "--plugins flag is required"),
     (
         [*AWS, "--no-secret", *SERVER, "--default-volumes-to-restic"],
+        "--use-node-agent is required when using --default-volumes-to-restic",
+    ),
+    (
+        [*AWS, "--no-secret", *SERVER, "--default-volumes-to-fs-backup=true"],
         "--use-node-agent is required when using --default-volumes-to-fs-backup",
+    ),
+    (
+        [*AWS, "--no-secret", *SERVER, "--default-repo-maintain-frequency=-1h"],
+        "--default-repo-maintain-frequency must be non-negative",
     ),
     (
         [*AWS, "--no-secret", *SERVER, "--default-restic-prune-frequency", "-1h"],
@@ -400,6 +445,7 @@ REFUSED = [
 ]  # fmt: skip
 
 
+@pytest.mark.found("X9")
 @pytest.mark.spec("CLI-039")
 @pytest.mark.parametrize(("words", "text"), REFUSED, ids=[" ".join(words) or "none" for words, _ in REFUSED])
 def test_contradictory_or_missing_flags_are_refused(
@@ -473,9 +519,13 @@ def test_without_optional_flags_only_namespace_and_account_are_created(
     assert hint.startswith("Nothing was sent.")
 
 
-def test_the_table_format_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["install", "-o", "table", *NOTHING]) == 1
-    assert "'table' format is not supported with 'install' command" in capsys.readouterr().err
+@pytest.mark.found("E-F9")
+@pytest.mark.parametrize("form", ["table", "wide", "name", "jsonpath={.items}", "custom-columns=A:.kind"])
+def test_formats_other_than_json_and_yaml_are_refused(form: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["install", "--dry-run", "-o", form, *NOTHING]) == 1
+    said = capsys.readouterr()
+    assert f"'{form.partition('=')[0]}' format is not supported with 'install' command" in said.err
+    assert said.out == ""
 
 
 class NeverReady:

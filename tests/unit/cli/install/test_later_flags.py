@@ -120,11 +120,12 @@ def test_the_config_maps_of_install_become_arguments(capsys: pytest.CaptureFixtu
         ((*SERVER, "--service-account-name", "a", "--minimal-rbac"), "and --minimal-rbac at the same time"),
         ((*SERVER, "--service-account-name", "a", "--sa-annotations", "b=c"), "and --sa-annotations"),
         ((*SERVER, "--privileged-node-agent"), "--use-node-agent is required"),
+        ((*AGENT, "--pod-labels", "role=x"), "--pod-labels cannot set role"),
         ((*AGENT, "--kubelet-root-dir", "k"), "--kubelet-root-dir must be an absolute path"),
         ((*SERVER, "--garbage-collection-frequency=-1h"), "must be non-negative"),
         ((*SERVER[:-2], "--concurrent-backups=2"), "--image is required when using --concurrent-backups"),
     ],
-    ids=["selector", "rights", "annotations", "no agent", "relative", "negative", "no server"],
+    ids=["selector", "rights", "annotations", "no agent", "role", "relative", "negative", "no server"],
 )
 def test_contradictory_flags_are_refused(
     capsys: pytest.CaptureFixture[str], words: tuple[str, ...], problem: str

@@ -163,7 +163,7 @@ class Ending:
     """A namespace that is there for some more looks at it."""
 
     def __init__(self, cluster: FakeCluster, looks: int) -> None:
-        self._get, self._delete = cluster.get, cluster.delete
+        self._get, self._delete, self._named = cluster.get, cluster.delete, cluster.named
         self.looks = looks
 
     async def get(self, resource: Any, name: str, namespace: str | None = None) -> dict[str, Any]:
@@ -173,7 +173,10 @@ class Ending:
         return await self._get(resource, name, namespace)
 
     async def delete(self, resource: Any, name: str, namespace: str | None = None) -> dict[str, Any]:
-        return {} if resource is NAMESPACES else await self._delete(resource, name, namespace)
+        if resource is not NAMESPACES:
+            return await self._delete(resource, name, namespace)
+        self._named(NAMESPACES, name, None)["metadata"]["deletionTimestamp"] = "2021-08-11T21:43:26Z"
+        return {}
 
 
 async def test_only_finalizers_of_velero_and_self_service_are_removed(cluster: FakeCluster) -> None:
@@ -202,12 +205,15 @@ def test_the_role_is_deleted_only_if_install_created_it(cluster: FakeCluster) ->
     assert cluster.names(CLUSTER_ROLES) == ["velero-bar", "velero"]
 
 
+@pytest.mark.found("E-F3")
+@pytest.mark.parametrize("words", [[], ["--wait"]], ids=["by default", "--wait"])
 @pytest.mark.parametrize("terminating", [False, True])
-def test_wait_lasts_until_the_namespace_is_gone(
+def test_uninstall_lasts_until_the_namespace_is_gone(
     capsys: pytest.CaptureFixture[str],
     cluster: FakeCluster,
     monkeypatch: pytest.MonkeyPatch,
     terminating: bool,
+    words: list[str],
 ) -> None:
     fill(cluster, "foo", "velero-foo")
     if terminating:
@@ -216,11 +222,49 @@ def test_wait_lasts_until_the_namespace_is_gone(
     monkeypatch.setattr(cluster, "get", ending.get)
     monkeypatch.setattr(cluster, "delete", ending.delete)
 
-    assert run(["uninstall", "--force", "--wait", "-n", "foo"]) == 0
+    assert run(["uninstall", "--force", *words, "-n", "foo"]) == 0
 
     first = 'Namespace "foo" is terminating.\n' if terminating else ""
     # One look was for the deletion, two found it still there.
     assert capsys.readouterr().out == f"{first}{WAITING}..\n{SUCCESS}"
+
+
+@pytest.mark.found("E-F3")
+def test_without_waiting_the_text_says_that_it_is_not_over(
+    capsys: pytest.CaptureFixture[str], cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(cluster)
+    ending = Ending(cluster, looks=3)
+    monkeypatch.setattr(cluster, "get", ending.get)
+    monkeypatch.setattr(cluster, "delete", ending.delete)
+
+    assert run(["uninstall", "--force", "--wait=false"]) == 0
+
+    assert capsys.readouterr().out.startswith(
+        "Pinnace is being uninstalled: namespace velero and the custom "
+    )
+    assert ending.looks == 2
+
+
+@pytest.mark.found("E-F3")
+def test_a_namespace_that_was_made_again_is_not_waited_for(
+    cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(cluster)
+    delete = cluster.delete
+
+    async def deleted_and_made_again(
+        resource: Any, name: str, namespace: str | None = None
+    ) -> dict[str, Any]:
+        gone = await delete(resource, name, namespace)
+        if resource is NAMESPACES:
+            cluster.add(NAMESPACES, name)
+        return gone
+
+    monkeypatch.setattr(cluster, "delete", deleted_and_made_again)
+
+    assert run(["uninstall", "--force"]) == 0
+    assert cluster.names(NAMESPACES) == ["velero"]
 
 
 def test_a_long_wait_prints_what_holds_the_namespace(

@@ -1,6 +1,8 @@
 """`plugin add|remove|get`."""
 
+import io
 import json
+import sys
 import textwrap
 from pathlib import Path
 from typing import Any
@@ -129,6 +131,39 @@ def test_remove_deletes_the_init_container_of_that_name_or_image(
 
     assert capsys.readouterr().out == ""
     assert [container["name"] for container in pod_of(cluster)["initContainers"]] == ["a", "c"]
+
+
+@pytest.mark.found("E-F4")
+@pytest.mark.parametrize(
+    ("words", "answer", "changes"),
+    [
+        (["add", IMAGE, "--confirm"], "", True),
+        (["remove", "a", "--confirm"], "", True),
+        (["add", IMAGE], "y\n", True),
+        (["add", IMAGE], "n\n", False),
+        (["remove", "a"], "n\n", False),
+    ],
+)
+def test_a_terminal_is_asked_before_the_server_restarts_and_a_flag_answers(
+    capsys: pytest.CaptureFixture[str],
+    cluster: FakeCluster,
+    monkeypatch: pytest.MonkeyPatch,
+    words: list[str],
+    answer: str,
+    changes: bool,
+) -> None:
+    deploy(cluster, initContainers=[{"name": "a", "image": "a:1"}])
+    terminal = io.StringIO(answer)
+    terminal.isatty = lambda: True  # type: ignore[method-assign]
+    monkeypatch.setattr(sys, "stdin", terminal)
+
+    assert run(["plugin", *words]) == 0
+
+    assert bool(cluster.writes()) == changes
+    asked = (
+        "The server in namespace velero restarts, and the backups and restores that run fail.\nAre you sure"
+    )
+    assert capsys.readouterr().out.startswith(asked if answer else "")
 
 
 @pytest.mark.parametrize(

@@ -42,6 +42,15 @@ class NoUploader:
         self.calls.append("maintain")
 
 
+NO_WINDOWS = {
+    "requiredDuringSchedulingIgnoredDuringExecution": {
+        "nodeSelectorTerms": [
+            {"matchExpressions": [{"key": "kubernetes.io/os", "operator": "NotIn", "values": ["windows"]}]}
+        ]
+    }
+}
+
+
 class Scene:
     """A server, and a cluster that works on Jobs while the server sleeps.
 
@@ -81,6 +90,8 @@ class Scene:
             "serviceAccountName": "velero",
             "tolerations": [{"operator": "Exists"}],
             "priorityClassName": "high",
+            "os": {"name": "linux"},
+            "affinity": {"nodeAffinity": NO_WINDOWS, "podAntiAffinity": {}},
             "initContainers": [{"name": "plugin"}],
             "containers": [self.container],
             "volumes": [{"name": "cloud-credentials", "secret": {"secretName": "cloud-credentials"}}],
@@ -147,6 +158,7 @@ def scene(world: World) -> Scene:
     return made
 
 
+@pytest.mark.found("X10")
 async def test_a_job_maintains_the_repository_and_its_result_is_noted(scene: Scene) -> None:
     await scene.pass_()
 
@@ -163,7 +175,8 @@ async def test_a_job_maintains_the_repository_and_its_result_is_noted(scene: Sce
     assert pod["spec"]["serviceAccountName"] == "velero"
     assert pod["spec"]["tolerations"] == [{"operator": "Exists"}]
     assert pod["spec"]["restartPolicy"] == "Never"
-    assert not {"affinity", "priorityClassName", "initContainers"} & pod["spec"].keys()
+    assert (pod["spec"]["os"], pod["spec"]["affinity"]) == ({"name": "linux"}, {"nodeAffinity": NO_WINDOWS})
+    assert not {"priorityClassName", "initContainers"} & pod["spec"].keys()
     container = scene.container_of_job
     assert container["image"] == "example.org/pinnace:v1"
     assert (container["command"], container["args"]) == (
