@@ -8,7 +8,7 @@ from pinnace.api.velero.download_request import DownloadTargetKind
 from pinnace.cli.backend.interface import Backend, DownloadOptions, FileMissing, fetch_json
 from pinnace.cli.backup.describe import BackupFacts, describe_backup
 from pinnace.cli.backup.describe_json import backup_as_json
-from pinnace.cli.common.describing import View, as_json
+from pinnace.cli.common.describing import Description, View
 from pinnace.cli.common.stored_lists import stored_objects, stored_operations
 from pinnace.cli.common.waiting import waits_for
 from pinnace.cli.errors import CommandError
@@ -18,10 +18,10 @@ from pinnace.kube.errors import KubeError
 from pinnace.storage.errors import StorageError
 
 
-async def describe_stored_backup(backend: Backend, backup: JSONObject, view: View) -> str:
+async def describe_stored_backup(backend: Backend, backup: JSONObject, view: View) -> Description:
     """The description of a backup; an error stands in place of its part, or on stderr."""
     facts = await gather(backend, backup, view)
-    return as_json(backup_as_json(backup, facts, view)) if view.json else describe_backup(backup, facts, view)
+    return backup_as_json(backup, facts, view) if view.json else describe_backup(backup, facts, view)
 
 
 async def gather(backend: Backend, backup: JSONObject, view: View) -> BackupFacts:

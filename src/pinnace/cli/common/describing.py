@@ -1,8 +1,6 @@
 """The options of descriptions, and the type of the functions that make them."""
 
-import json
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
+from collections.abc import Awaitable, Callable
 
 import msgspec
 
@@ -41,10 +39,8 @@ class View(msgspec.Struct, frozen=True, kw_only=True):
         return joined(self.program, [*words], [*self.given])
 
 
-Describer = Callable[[Backend, JSONObject, View], Awaitable[str]]
+Description = str | JSONObject
+"""A description as text, or as data if the view asks for JSON."""
+
+Describer = Callable[[Backend, JSONObject, View], Awaitable[Description]]
 """Describes one object of a noun; the backend has what belongs to it."""
-
-
-def as_json(description: Mapping[str, Any]) -> str:
-    """The text of a description as JSON: sorted, with four blanks a level. (docs/spec: BEY 8.3)"""
-    return json.dumps(description, indent=4, sort_keys=True, ensure_ascii=False)

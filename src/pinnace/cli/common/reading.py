@@ -10,7 +10,7 @@ from pinnace.api.values.shell_words import argument
 from pinnace.api.velero.download_request import DownloadTargetKind
 from pinnace.cli.backend.interface import Backend, DownloadOptions, FileMissing, NotFound, Unrecorded, fetch
 from pinnace.cli.backend.open import open_backend
-from pinnace.cli.common.describing import DOWNLOAD_TIMEOUT_SECONDS, Describer, View
+from pinnace.cli.common.describing import DOWNLOAD_TIMEOUT_SECONDS, Describer, Description, View
 from pinnace.cli.common.get import find, nothing_found, settings_for
 from pinnace.cli.common.options import DescribeOptions, LogsOptions, TLSOptions
 from pinnace.cli.common.waiting import waits_for
@@ -20,6 +20,7 @@ from pinnace.cli.guard import PrintableBytes, complain
 from pinnace.cli.kinds import BACKUP, KINDS, RESTORE
 from pinnace.cli.output.cells import phase, reasons
 from pinnace.cli.output.layout import echo_laid_out
+from pinnace.cli.output.printing import json_pieces
 from pinnace.cli.settings import Settings
 
 _WITH_LOG: Final = frozenset(
@@ -69,7 +70,7 @@ def describe(ctx: click.Context, noun: str, options: DescribeOptions, describer:
         downloads=downloads(settings, options, DOWNLOAD_TIMEOUT_SECONDS),
     )
 
-    async def work() -> list[str]:
+    async def work() -> list[Description]:
         async with open_backend(settings) as backend:
             found = await find(backend, kind, options.names, options.selector)
             if not found:
@@ -80,15 +81,17 @@ def describe(ctx: click.Context, noun: str, options: DescribeOptions, describer:
             shown = replace(view, json=one)
             return [await describer(backend, obj, shown) for obj in found]
 
-    texts = run_async(work())
-    if options.output == "json" and len(texts) == 1:
-        click.echo(texts[0])
-    elif texts:
-        # One by one: a description can have a million lines.
-        for position, text in enumerate(texts):
+    descriptions = run_async(work())
+    # One by one and in pieces: a description can have a million lines.
+    for position, description in enumerate(descriptions):
+        if isinstance(description, str):
             echo_laid_out("\n\n\n" if position else "", colour=settings.colour)
-            echo_laid_out(text, colour=settings.colour)
-        echo_laid_out("\n", colour=settings.colour)
+            echo_laid_out(description, colour=settings.colour)
+        else:
+            for piece in json_pieces(description, indent=4, sort_keys=True):  # docs/spec: BEY 8.3
+                click.echo(piece, nl=False)
+    if descriptions:
+        click.echo()
 
 
 def sentence(text: str) -> str:

@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 
 import click
@@ -11,6 +11,7 @@ from pinnace.cli.guard import printable
 
 _PADDING = 2
 _OUTLINE_LINES = 10_000
+_PRINTED_AT_ONCE = 1 << 20
 
 
 _Line = str | tuple[str]
@@ -68,7 +69,17 @@ class Sheet:
 
 def echo_laid_out(text: str, *, colour: bool | None = None) -> None:
     """Print a table or the text of sheets past the guard of the terminal, so that their colours are shown."""
-    click.echo(text, file=getattr(sys.stdout, "unguarded", sys.stdout), nl=False, color=colour)
+    for some in _slices(text):
+        click.echo(some, file=getattr(sys.stdout, "unguarded", sys.stdout), nl=False, color=colour)
+
+
+def _slices(text: str) -> Iterator[str]:
+    """Whole lines, some at a time: printing takes as much memory again as what is printed at once."""
+    start = 0
+    while start < len(text):
+        end = text.find("\n", start + _PRINTED_AT_ONCE) + 1 or len(text)
+        yield text[start:end]
+        start = end
 
 
 def align(lines: Sequence[_Line]) -> str:

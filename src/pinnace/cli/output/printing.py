@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any
 
 import click
@@ -37,6 +38,7 @@ _AMBIGUOUS = re.compile(
 booleans, and octal and sexagesimal numbers; readers of 1.2 know `1e3` and `0o14`."""
 _NEEDS_ESCAPES = re.compile(rf"[\x00-\x08\x0b-\x1f\ufeff]|{_LATE_CONTROLS.pattern}")
 """Control characters, and characters that end a line in only one of the versions."""
+_PIECES = 10_000
 _DEEP_RECURSION = 20_000
 """Enough calls for 1024 levels, the most that the parsers read; YAML takes three for each level."""
 
@@ -253,9 +255,7 @@ def _deep_recursion() -> Iterator[None]:
 
 def _encode(obj: Any, form: str) -> str:
     if form == "json":
-        text = json.dumps(obj, indent=2, ensure_ascii=False)
-        # They occur only in strings; JSON allows them there, but a terminal would obey them.
-        return _LATE_CONTROLS.sub(_escaped, text)
+        return "".join(json_pieces(obj, indent=2))
     import yaml
 
     class Dumper(yaml.SafeDumper):
@@ -273,6 +273,14 @@ def _encode(obj: Any, form: str) -> str:
     text = yaml.dump(obj, Dumper=Dumper, sort_keys=True, allow_unicode=True, default_flow_style=False)
     # The dumper leaves some of them unescaped, only in double quotes.
     return _LATE_CONTROLS.sub(_escaped, text)
+
+
+def json_pieces(obj: Any, *, indent: int, sort_keys: bool = False) -> Iterator[str]:
+    """JSON that a terminal can show, indented by so many blanks a level; in pieces, as it can be large."""
+    pieces = json.JSONEncoder(indent=indent, sort_keys=sort_keys, ensure_ascii=False).iterencode(obj)
+    while some := "".join(islice(pieces, _PIECES)):
+        # They occur only in strings; JSON allows them there, but a terminal would obey them.
+        yield _LATE_CONTROLS.sub(_escaped, some)
 
 
 def _escaped(found: re.Match[str]) -> str:

@@ -22,19 +22,23 @@ class RestoredObjects:
         counts: how many objects have each outcome; empty if there is only Velero's file.
     """
 
-    by_kind: Mapping[str, Mapping[str, str]]
+    by_kind: Mapping[str, dict[str, str]]
     counts: Mapping[str, int] = field(default_factory=dict)
 
 
 def restored_objects(resource_list: JSONObject | None, details: object) -> RestoredObjects:
-    """Read the two files; `details` is None if there is none.
+    """Read the two files; `details` is None if there is none. The resource list is emptied.
 
     Raises:
         ValueError: the resource list has another form.
     """
     by_kind: dict[str, dict[str, str]] = {}
     for kind, entries in sorted(names_by_kind(resource_list).items()):
-        by_kind[kind] = dict(map(_with_action, entries))
+        entries.reverse()
+        titles = by_kind[kind] = {}
+        while entries:  # each entry goes as its title comes: there may be a million
+            title, action = _with_action(entries.pop())
+            titles[title] = action
     for group in objects(details, "groups"):
         outcome, reason = text(group, "outcome"), text(group, "reason")
         said = f"{outcome}: {reason}" if reason else outcome
@@ -57,7 +61,10 @@ def _with_action(entry: str) -> tuple[str, str]:
 
 
 def resource_list(sheet: Sheet, found: RestoredObjects | str) -> None:
-    """Write the list, with a line for each object. A str is the error of reading it."""
+    """Write the list, with a line for each object, which goes as its line comes: there may be a million.
+
+    A str is the error of reading it.
+    """
     sheet.line()
     if isinstance(found, str):
         sheet.field("Resource List", found)
@@ -80,7 +87,9 @@ def outcome_title(outcome: Outcome) -> str:
 def _outlined(found: RestoredObjects) -> Iterator[tuple[int, str]]:
     for kind, titles in found.by_kind.items():
         yield 1, f"{kind}:"
-        for title in sorted(titles):
+        names = sorted(titles, reverse=True)
+        while names:
+            title = names.pop()
             # The API server gives some reasons as a difference of many lines.
-            said = " ".join(titles[title].split())
+            said = " ".join(titles.pop(title).split())
             yield 2, f"- {title}({said})" if said else f"- {title}"

@@ -4,7 +4,7 @@ from pinnace.api import labels
 from pinnace.api.objects import JSONObject
 from pinnace.api.velero.download_request import DownloadTargetKind
 from pinnace.cli.backend.interface import Backend, FileMissing, fetch_json
-from pinnace.cli.common.describing import View, as_json
+from pinnace.cli.common.describing import Description, View
 from pinnace.cli.common.stored_lists import stored_objects, stored_operations
 from pinnace.cli.common.waiting import waits_for
 from pinnace.cli.errors import CommandError
@@ -16,10 +16,10 @@ from pinnace.kube.errors import KubeError
 from pinnace.storage.errors import StorageError
 
 
-async def describe_stored_restore(backend: Backend, restore: JSONObject, view: View) -> str:
+async def describe_stored_restore(backend: Backend, restore: JSONObject, view: View) -> Description:
     """The description of a restore; an error stands in place of its part, or on stderr."""
     facts = await gather(backend, restore, view)
-    return as_json(restore_as_json(restore, facts)) if view.json else describe_restore(restore, facts, view)
+    return restore_as_json(restore, facts) if view.json else describe_restore(restore, facts, view)
 
 
 async def gather(backend: Backend, restore: JSONObject, view: View) -> RestoreFacts:

@@ -8,7 +8,7 @@ import pytest
 from pinnace.api.objects import JSONObject
 from pinnace.cli.backup.describe import BackupFacts
 from pinnace.cli.backup.describe_json import backup_as_json
-from pinnace.cli.common.describing import View, as_json
+from pinnace.cli.common.describing import View
 from pinnace.cli.restore.describe import RestoreFacts
 from pinnace.cli.restore.describe_json import restore_as_json
 from pinnace.cli.restore.objects import restored_objects
@@ -54,7 +54,7 @@ CSI = {
 
 
 def described(view: View, **facts: Any) -> JSONObject:
-    found: JSONObject = json.loads(as_json(backup_as_json(BACKUP, BackupFacts(**facts), view)))
+    found: JSONObject = json.loads(json.dumps(backup_as_json(BACKUP, BackupFacts(**facts), view)))
     return found
 
 

@@ -49,8 +49,19 @@ def test_the_worst_content_of_a_file_takes_little_memory(
 
 
 @pytest.mark.found("K-F1")
-def test_a_resource_list_of_a_million_objects_is_read(tmp_path: Path) -> None:
-    (each,) = peaks(tmp_path, "finalization", "b1-resource-list.json", "1,000,000 names").values()
+@pytest.mark.parametrize(
+    ("file", "reader", "end"),
+    [
+        ("b1-resource-list.json", "finalization", "read"),
+        ("b1-resource-list.json", "describe as JSON", "0"),
+        ("b1-resource-list.json", "verify", "1"),  # the tarball has one object
+        ("restore-r1-resource-list.json", "describe restore", "0"),
+    ],
+)
+def test_a_resource_list_of_a_million_objects_is_read(
+    tmp_path: Path, file: str, reader: str, end: str
+) -> None:
+    (each,) = peaks(tmp_path, reader, file, "1,000,000 names").values()
 
     assert each["peak_mib"] < MOST_MIB
-    assert each["ended"] == "read"
+    assert each["ended"] == end
