@@ -108,6 +108,7 @@ class Pair:
                 return await self.holder() not in ("", former)
 
             await eventually(taken)
+            await eventually(self._settled)
             await eventually(self._quiet)
             before = list(rules.writes)
             signal.pidfd_send_signal(process, signal.SIGCONT)
@@ -128,6 +129,10 @@ class Pair:
 
     async def _someone_leads(self) -> bool:
         return bool(await self.holder())
+
+    async def _settled(self) -> bool:
+        """Whether the second server has failed the runs of the first: it writes their files to the same store."""
+        return "phase=Running" in await asyncio.to_thread(Path(self.second.log).read_text)
 
     async def _quiet(self) -> bool:
         return not any(proxy.busy for proxy in self.proxies)
@@ -258,6 +263,17 @@ async def test_a_sync(pair: Pair, site: Site, stored: BackupStore) -> None:
         rules = await pair.paused_at(process, "POST .*/backups$", 20)
 
     assert_nothing_more(pair, rules, total=60)
+
+
+async def test_schedules(pair: Pair, site: Site) -> None:
+    template = site.maps_of(includedResources=["secrets"])
+    for number in range(40):
+        spec = {"schedule": "@every 24h", "template": template}
+        await site.create("schedules", f"s{number}", spec=spec, status={"lastBackup": EXPIRED})
+    async with pair.leading() as process:
+        rules = await pair.paused_at(process, "POST .*/backups$", 10)
+
+    assert_nothing_more(pair, rules, total=40)
 
 
 async def test_self_service(pair: Pair, site: Site, target: str) -> None:
