@@ -52,7 +52,9 @@ from pinnace.runtime.informer import Informer
 from pinnace.runtime.keys import Key
 from pinnace.runtime.logfields import get_logger
 from pinnace.runtime.worker_slots import WorkerSlot
-from pinnace.storage.errors import StorageError
+from pinnace.storage.backup_store import BackupStore
+from pinnace.storage.errors import StorageError, StoreConfigError
+from pinnace.volumes.repository_places import store_of
 
 log = get_logger(__name__)
 
@@ -256,15 +258,27 @@ class BackupWork:
             completed=status.volume_snapshots_completed,
         )
 
+    async def _reopen(self, name: str, began_in: str) -> BackupStore:
+        """Open a run's location once more. Raises KubeError; StorageError also if it was moved meanwhile."""
+        location = await self._locations.raw(name)
+        if (now := store_of(location)) != began_in:
+            # Its volumes are where it began: in another place the backup could not be restored.
+            raise StoreConfigError(
+                f"backup storage location {name} was moved while the backup ran: it began in {began_in}, "
+                f"and the location is now {now}. Back up again"
+            )
+        return await self._locations.acquire(name, location)
+
     async def _execute(
         self, cluster: "_Cluster", caveats: Sequence[str], backup: Backup, read: JSONObject
     ) -> Backup:
         scope, slot = self._scope, self._scheduling.slot_of(_key_of(backup))
         try:
             with slot.lent():
-                store = await self._locations.acquire(
-                    backup.spec.storage_location, cluster.fresh_location(self._scheduling.timer.monotonic())
-                )
+                location = cluster.fresh_location(self._scheduling.timer.monotonic())
+                if location is None:
+                    location = await self._locations.raw(backup.spec.storage_location)
+                store = await self._locations.acquire(backup.spec.storage_location, location)
         except (StorageError, KubeError) as error:
             log.error("Error opening the backup storage location", error=error)
             self._availability.worked(backup.spec.storage_location, well=False)
@@ -276,7 +290,7 @@ class BackupWork:
             discovery=cluster.discovery,
             store=store,
             plugins=plugins,
-            reopen_store=partial(self._locations.acquire, backup.spec.storage_location),
+            reopen_store=partial(self._reopen, backup.spec.storage_location, store_of(location)),
             log=self.log_options(backup),
             progress=progress.publish,
             activity=progress.activity,

@@ -31,16 +31,24 @@ _NEW: Final = frozenset({"", BackupRepositoryPhase.NEW})
 
 def place_of(location: JSONObject) -> str:
     """The place that a BackupStorageLocation stands for, as the annotation of its repositories has it."""
+    return " ".join(filter(None, (_part("uid", text(location, "metadata", "uid")), store_of(location))))
+
+
+def store_of(location: JSONObject) -> str:
+    """The store, bucket and prefix of a BackupStorageLocation: what changes when it is moved."""
     spec = mapping(location, "spec")
     config, storage = mapping(spec, "config"), mapping(spec, "objectStorage")
     parts = {
-        "uid": text(location, "metadata", "uid"),
         "provider": qualified_provider(text(spec, "provider")),
         "bucket": text(storage, "bucket").strip("/"),
         "prefix": text(storage, "prefix").strip("/"),
         **{name: _USER_INFO.sub("", text(config, name)) for name in _ADDRESS},
     }
-    return " ".join(f"{name}={value[:_LONGEST_VALUE]}" for name, value in parts.items() if value)
+    return " ".join(filter(None, map(_part, parts.keys(), parts.values())))
+
+
+def _part(name: str, value: str) -> str:
+    return f"{name}={value[:_LONGEST_VALUE]}" if value else ""
 
 
 def noted_place(repository: JSONObject) -> str:

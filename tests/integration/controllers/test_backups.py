@@ -13,6 +13,7 @@ import pytest
 from hack.cluster.control_plane import ControlPlane
 from hack.cluster.faults import DropResponse, Stall
 from hack.cluster.stores.s3 import Bucket
+from pinnace import context
 from pinnace.api.values.durations import Duration
 from pinnace.api.values.times import parse_time
 from pinnace.backup.request import ServerDefaults
@@ -408,6 +409,37 @@ async def test_while_a_backup_runs_its_status_says_what_it_does(
 
     ended = (await site.reached("backups", "b1"))["status"]
     assert (ended["phase"], "activity" in ended) == ("Completed", False)
+
+
+@pytest.mark.found("E-F2")
+async def test_a_location_that_moves_fails_the_backup_that_runs(
+    site: Site,
+    serve: Serve,
+    control_plane: ControlPlane,
+    connect: Connect,
+    fault_proxy: StartProxy,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its volumes are in the old place, and the tarball would be in the new one."""
+    monkeypatch.setattr(context, "REOPEN_AFTER", timedelta(0))
+    folder = await site.add_folder()
+    await site.add_maps()
+    proxy = await fault_proxy(control_plane)
+    held = proxy.rules.add(Stall(), path=f"^/api/v1/namespaces/{site.namespace}/configmaps$")
+    await serve(client=await connect(control_plane, via=proxy))
+    await site.create("backups", "b1", spec=site.maps_of())
+    await held.struck()
+    moved = {"spec": {"objectStorage": {"prefix": "elsewhere"}}}
+    await site.client.patch(velero("backupstoragelocations"), "default", moved, site.namespace)
+    held.release()
+
+    status = (await site.reached("backups", "b1"))["status"]
+
+    assert status["phase"] == "Failed"
+    assert status["failureReason"].startswith(
+        "error uploading backup: backup storage location default was moved while the backup ran: it began in "
+    )
+    assert not list(folder.rglob("b1*"))
 
 
 async def test_a_backup_that_is_interrupted_is_failed_at_once(

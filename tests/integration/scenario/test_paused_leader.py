@@ -131,7 +131,7 @@ class Pair:
         return bool(await self.holder())
 
     async def _settled(self) -> bool:
-        """Whether the second server has failed the runs of the first: it writes their files to the same store."""
+        """Whether the second server has failed the runs of the first, whose files it stores."""
         return "phase=Running" in await asyncio.to_thread(Path(self.second.log).read_text)
 
     async def _quiet(self) -> bool:
