@@ -37,6 +37,9 @@ _OWN_NAMESPACE = (
 )
 """The rights in the server's own namespace, beside those everywhere."""
 
+_MOVED_DATA = {"apiGroups": [""], "resources": ["pods", "persistentvolumeclaims"], "verbs": ["delete"]}
+"""Pods and claims in the own namespace through which node agents move the data of volumes."""
+
 
 def cluster_wide_name(namespace: str) -> str:
     """The name of the ClusterRoleBinding, and of the ClusterRole if there is one."""
@@ -56,15 +59,16 @@ def used_rights(namespace: str, *, features: str, node_agent: bool) -> list[JSON
     server itself lacks: the cluster refuses a restored role that has such rights.
     """
     name = cluster_wide_name(namespace)
-    rules = [_OBJECTS, _DISCOVERY]
+    rules, own_rules = [_OBJECTS, _DISCOVERY], list(_OWN_NAMESPACE)
     if CSI_FEATURE in features.split(","):
         rules.append(_SNAPSHOTS)
     if node_agent:
         rules.append(_NODE_AGENT)
+        own_rules.append(_MOVED_DATA)
     return [
         _object("ClusterRole", {"name": name}, rules=rules),
         _cluster_role_binding(namespace, name),
-        _object("Role", {"name": ACCOUNT, "namespace": namespace}, rules=list(_OWN_NAMESPACE)),
+        _object("Role", {"name": ACCOUNT, "namespace": namespace}, rules=own_rules),
         _object(
             "RoleBinding",
             {"name": ACCOUNT, "namespace": namespace},

@@ -340,6 +340,14 @@ def test_minimal_rbac_gives_only_the_rights_that_are_used(capsys: pytest.Capture
     assert any(rule.get("apiGroups") == ["snapshot.storage.k8s.io"] for rule in snapshots)
 
 
+def test_node_agents_may_delete_what_they_move_data_through(capsys: pytest.CaptureFixture[str]) -> None:
+    words = [*NOTHING, "--minimal-rbac", "--image", "i:1"]
+    moved = {"apiGroups": [""], "resources": ["pods", "persistentvolumeclaims"], "verbs": ["delete"]}
+
+    assert moved not in by_kind(capsys, *words)["Role"]["rules"]
+    assert moved in by_kind(capsys, *words, "--use-node-agent")["Role"]["rules"]
+
+
 def test_features_and_annotations_reach_the_objects(capsys: pytest.CaptureFixture[str]) -> None:
     words = ["--features", "EnableCSI,foo", "--pod-annotations", "a=b,prometheus.io/port=1"]
     made = by_kind(capsys, *AWS, "--no-secret", "--image", "i:1", *words, "--sa-annotations", "c=d")
