@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 
+from pinnace.api.selection.names import EVERYTHING
 from pinnace.kube.discovery import Discovery
 from pinnace.plugins.protocols import ResourceSelector, RestoreItemAction
 from pinnace.plugins.resolved import ResolvedAction, without_items
@@ -49,6 +50,13 @@ class ActionTable:
     def without_items(self, discovery: Discovery, is_known: Callable[[str], bool]) -> Iterator[str]:
         """The warnings for kinds that actions of plugins name and that do not exist."""
         return without_items(self._resolved, discovery, is_known=is_known)
+
+    def handles(self, group_resource: str) -> bool:
+        """Whether an action names a kind, rather than to take all kinds."""
+        return any(
+            action.named and EVERYTHING not in action.named and action.resources.matches(group_resource)
+            for action in self._resolved
+        )
 
     def for_resource(self, group_resource: str) -> tuple[ApplicableAction, ...]:
         """The actions for a kind, in order; empty for most."""

@@ -220,7 +220,7 @@ class RestoreEngine:
     ) -> _Run:
         claims, kinds, reader = Claims(), begun.kinds, begun.reader
         pod_volumes = PodVolumeCatalogue(request.pod_volume_backups)
-        csi = CSI_FEATURE in self._options.features or bool(kinds.actions.for_resource(CSI_SNAPSHOTS))
+        csi = CSI_FEATURE in self._options.features or kinds.actions.handles(CSI_SNAPSHOTS)
         volume_data = self._new_volume_data(request, archive, pod_volumes, csi=csi)
         is_administrators = request.trusted and request.rights is None
         volume_patches = VolumePatches(

@@ -223,12 +223,12 @@ class ItemRestorer:
 
     def refusal(self, group_resource: str, *, is_namespaced: bool) -> str | None:
         """Why a kind is not restored, or None if it may be."""
-        has_actions = bool(self.kinds.actions.for_resource(group_resource))
-        reason = refusal(group_resource, has_actions=has_actions)
+        is_handled = self.kinds.actions.handles(group_resource)
+        reason = refusal(group_resource, is_handled=is_handled)
         if reason is not None or self._rights is None:
             return reason
         # Volumes are checked one by one; the actions for CSI snapshots have their own limits for tenants.
-        if group_resource == VOLUMES or (has_actions and group_resource in SNAPSHOT_KINDS):
+        if group_resource == VOLUMES or (is_handled and group_resource in SNAPSHOT_KINDS):
             return None
         return self._rights.refusal(group_resource, is_namespaced=is_namespaced)
 

@@ -14,6 +14,10 @@ _SNAPSHOT = (
     "created as it is, it would take a new snapshot of a volume that is still empty, or claim one that "
     "belongs to another cluster; volumes are restored from CSI snapshots with the feature EnableCSI only"
 )
+_GROUP_SNAPSHOT = (
+    "created as it is, it would take new snapshots of volumes that are still empty, or claim those that "
+    "belong to another cluster; volumes are restored one by one"
+)
 
 _ALWAYS: Final = {
     "backuprepositories.velero.io": _OWN_RECORD,
@@ -29,18 +33,20 @@ _ALWAYS: Final = {
 _UNLESS_HANDLED: Final = {
     "volumesnapshots.snapshot.storage.k8s.io": _SNAPSHOT,
     "volumesnapshotcontents.snapshot.storage.k8s.io": _SNAPSHOT,
-    "volumesnapshotclasses.snapshot.storage.k8s.io": _SNAPSHOT,
+    "volumegroupsnapshots.groupsnapshot.storage.k8s.io": _GROUP_SNAPSHOT,
+    "volumegroupsnapshotcontents.groupsnapshot.storage.k8s.io": _GROUP_SNAPSHOT,
 }
 
 
-def refusal(group_resource: str, *, has_actions: bool) -> str | None:
+def refusal(group_resource: str, *, is_handled: bool) -> str | None:
     """Why a kind is not restored, or None if it is.
 
     Args:
         group_resource: `volumesnapshots.snapshot.storage.k8s.io`.
-        has_actions: whether a restore action handles the kind, as a CSI plugin does for its objects.
+        is_handled: whether a restore action names the kind, as those of a CSI plugin do. An action that takes
+            all kinds knows nothing of this one.
     """
     reason = _ALWAYS.get(group_resource)
-    if reason is None and not has_actions:
+    if reason is None and not is_handled:
         reason = _UNLESS_HANDLED.get(group_resource)
     return reason

@@ -16,6 +16,7 @@ from tests.unit.restore.world import (
     Harness,
     configmap,
     deployment,
+    discovery,
     obj,
     pod,
     volume,
@@ -319,13 +320,55 @@ async def test_volume_snapshots_are_refused_unless_an_action_takes_care_of_them(
     assert harness.world.created_of("volumesnapshots.snapshot.storage.k8s.io") == ["ns-1/s"]
 
 
+@pytest.mark.found("R1")
+async def test_an_action_that_takes_all_kinds_takes_no_care_of_volume_snapshots(harness: Harness) -> None:
+    harness.actions = [_Watcher("*")]
+    snapshot = obj("VolumeSnapshot", "s", "ns-1", api_version="snapshot.storage.k8s.io/v1")
+    refused = await harness.restore(snapshot, configmap("cm"))
+    assert refused.warnings.count == 1
+    assert harness.world.created_of("volumesnapshots.snapshot.storage.k8s.io") == []
+
+
+@pytest.mark.found("R1")
+async def test_snapshot_classes_come_back_and_group_snapshots_do_not(harness: Harness) -> None:
+    kinds = {
+        ("snapshot.storage.k8s.io", "volumesnapshotclasses"): "VolumeSnapshotClass",
+        ("groupsnapshot.storage.k8s.io", "volumegroupsnapshotclasses"): "VolumeGroupSnapshotClass",
+        ("groupsnapshot.storage.k8s.io", "volumegroupsnapshotcontents"): "VolumeGroupSnapshotContent",
+        ("groupsnapshot.storage.k8s.io", "volumegroupsnapshots"): "VolumeGroupSnapshot",
+    }
+    is_namespaced = {"VolumeGroupSnapshot": "ns-1"}
+    harness.discovery = discovery(
+        *((group, "v1", plural, kind, kind in is_namespaced) for (group, plural), kind in kinds.items())
+    )
+    files = {}
+    for (group, plural), kind in kinds.items():
+        item = obj(kind, "x", is_namespaced.get(kind, ""), api_version=f"{group}/v1")
+        scope = f"namespaces/{is_namespaced[kind]}" if kind in is_namespaced else "cluster"
+        files[f"resources/{plural}.{group}/{scope}/x.json"] = orjson.dumps(item)
+
+    results = await harness.restore(files=files)
+
+    assert {kind for kind, _, _ in harness.world.created} == {
+        "volumesnapshotclasses.snapshot.storage.k8s.io",
+        "volumegroupsnapshotclasses.groupsnapshot.storage.k8s.io",
+    }
+    assert sorted(message.split(":")[0] for _, message in results.warnings.messages()) == [
+        "1 volumegroupsnapshotcontents.groupsnapshot.storage.k8s.io not restored (x)",
+        "1 volumegroupsnapshots.groupsnapshot.storage.k8s.io not restored (x)",
+    ]
+
+
 class _Watcher:
     name = "example.com/csi"
+
+    def __init__(self, wanted: str = "volumesnapshots.snapshot.storage.k8s.io") -> None:
+        self._wanted = wanted
 
     async def applies_to(self) -> Any:
         from pinnace.plugins.protocols import ResourceSelector
 
-        return ResourceSelector(included_resources=("volumesnapshots.snapshot.storage.k8s.io",))
+        return ResourceSelector(included_resources=(self._wanted,))
 
     async def execute(self, given: Any) -> Any:
         from pinnace.plugins.protocols import RestoreItemOutput
