@@ -6,7 +6,7 @@ read from the spool just before it is restored, and dropped once it is created.
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from typing import Final
 
 import msgspec
@@ -64,7 +64,7 @@ from pinnace.restore.selection.left_out import (
     not_served,
     withheld,
 )
-from pinnace.restore.selection.order import CRDS, main_pass_order
+from pinnace.restore.selection.order import CRDS, last_kinds, main_pass_order
 from pinnace.restore.selection.reading import ItemKey, ItemReader, ItemRef, decode
 from pinnace.restore.selection.versions import chosen_directories
 from pinnace.restore.volumes.moved_data import MovedData
@@ -96,7 +96,9 @@ class _Run(msgspec.Struct):
     handled: set[str] = msgspec.field(default_factory=set)
     selected: int = 0
     not_served: list[SelectedResource] = msgspec.field(default_factory=list)
-    """Kinds with selected items that the cluster does not serve; tried again after all others."""
+    """Kinds with selected items that the cluster does not serve; tried again after the others."""
+    held_back: list[SelectedResource] = msgspec.field(default_factory=list)
+    """Kinds that come last, also after those that are tried again: webhooks would refuse their objects."""
 
 
 class RestoreEngine:
@@ -165,6 +167,7 @@ class RestoreEngine:
                 await self._restore_definitions(run)
                 await self._restore_everything(run)
                 await self._restore_late_kinds(run)
+                await self._restore_last_kinds(run)
                 await self._report_withheld(run)
                 self._report_selection(run)
                 self._report_idle_rules(run)
@@ -335,11 +338,16 @@ class RestoreEngine:
             await self._refresh_discovery(run)
 
     async def _restore_everything(self, run: _Run) -> None:
-        """The main pass; definitions were handled in the first."""
+        """The main pass; definitions were handled in the first, and kinds that come last are held back."""
         archived, options = run.archive.resources, self._options
         names = canonical_names(run.items.kinds.discovery, archived)
         order = main_pass_order(options.priorities, archived, options.last, names)
-        await self._restore_pass(run, order)
+        last = last_kinds(options.priorities, options.last, names)
+        await self._restore_pass(run, order, last)
+
+    async def _restore_last_kinds(self, run: _Run) -> None:
+        held_back, run.held_back = run.held_back, []
+        await self._restore_selected(run, held_back)
 
     async def _restore_late_kinds(self, run: _Run) -> None:
         """Restore kinds that were not served in the main pass, if their definitions are ready by now.
@@ -427,8 +435,14 @@ class RestoreEngine:
                 self._report(run, withheld(resource, reason))
                 self._note(run, resource, Outcome.REFUSED, reason)
 
-    async def _restore_pass(self, run: _Run, names: Sequence[str]) -> bool:
-        """Select and restore these resources, one after the other; return whether anything was selected."""
+    async def _restore_pass(
+        self, run: _Run, names: Sequence[str], last: Container[str] = frozenset()
+    ) -> bool:
+        """Select and restore these resources, one after the other; return whether anything was selected.
+
+        Args:
+            last: kinds that are selected, and held back.
+        """
         collector = Collector(
             archive=run.archive,
             reader=run.reader,
@@ -437,7 +451,7 @@ class RestoreEngine:
             handled=run.handled,
             log=self._log,
         )
-        selected = []
+        selected: list[SelectedResource] = []
         for resource in await collector.collect(names):
             run.selected += resource.count
             reason = run.items.refusal(resource.group_resource, is_namespaced=resource.is_namespaced)
@@ -447,20 +461,24 @@ class RestoreEngine:
                 self._report(run, withheld(resource, reason))
                 self._note(run, resource, Outcome.REFUSED, reason)
             elif resource.is_served:
-                selected.append(resource)
+                held_back = resource.group_resource in last
+                (run.held_back if held_back else selected).append(resource)
             else:
                 run.not_served.append(resource)
-        run.progress.begin_pass(sum(resource.count for resource in selected))
-        activity = run.request.activity
         if list(names) != [CRDS]:
-            activity.counted(_ALL_KINDS)
+            run.request.activity.counted(_ALL_KINDS)
+        await self._restore_selected(run, selected)
+        return bool(selected)
+
+    async def _restore_selected(self, run: _Run, selected: Sequence[SelectedResource]) -> None:
+        run.progress.begin_pass(sum(resource.count for resource in (*selected, *run.held_back)))
+        activity = run.request.activity
         for resource in selected:
             activity.begin(resource.group_resource, resource.count)
             try:
                 await self._restore_resource(run, resource)
             finally:
                 activity.end(resource.group_resource)
-        return bool(selected)
 
     async def _restore_resource(self, run: _Run, resource: SelectedResource) -> None:
         """Restore all selected items of one kind, many at once; results are reported in their order."""

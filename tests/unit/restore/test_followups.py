@@ -23,10 +23,11 @@ from pinnace.hooks.restore_selection import PodExecHook
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import Forbidden, ServerFault
 from pinnace.restore.definitions import is_ready
-from pinnace.restore.request import Helpers
+from pinnace.restore.request import Helpers, RestoreOptions
 from tests.unit.restore.world import (
     Harness,
     claim,
+    deployment,
     discovery,
     obj,
     pod,
@@ -161,6 +162,21 @@ async def test_objects_of_a_late_definition_are_restored_at_the_end(harness: Har
     order = [kind for kind, _, _ in harness.world.created]
     assert order.index("pods") < order.index("kind000.sea.io")
     assert harness.timer.now < 310
+
+
+@pytest.mark.found("R7")
+async def test_what_comes_last_comes_after_the_objects_of_late_definitions(harness: Harness) -> None:
+    """Webhooks are such kinds: their servers do not run yet, so that they refuse what comes after them."""
+    harness.load_discovery = SlowServer(harness, 300.0).load  # type: ignore[method-assign]
+    harness.options = RestoreOptions(last=("deploy", "kind000.sea.io"))
+    definitions, files = fleet(1)
+
+    results = await harness.restore(*definitions, pod("p"), deployment("last"), files=files)
+
+    assert results.to_dict() == {"errors": {}, "warnings": {}}
+    order = [kind for kind, _, _ in harness.world.created]
+    assert order[-3:] == ["pods", "kind000.sea.io", "deployments.apps"]
+    assert harness.numbers.published[-1] == (5, 5)
 
 
 async def test_definitions_have_ten_minutes_in_all(harness: Harness) -> None:

@@ -68,6 +68,11 @@ def read_priorities(names: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]
     return first or DEFAULT_PRIORITIES, last or DEFAULT_LAST
 
 
+def last_kinds(first: Sequence[str], last: Sequence[str], canonical: Callable[[str], str]) -> frozenset[str]:
+    """The `plural.group` of the kinds that come last: those that are not among the first ones too."""
+    return frozenset(map(canonical, last)) - frozenset(map(canonical, first))
+
+
 def main_pass_order(
     first: Sequence[str],
     archived: Iterable[str],
@@ -81,6 +86,6 @@ def main_pass_order(
     Args:
         canonical: returns the `plural.group` of a name.
     """
-    put_last = {canonical(name) for name in last} - {canonical(name) for name in first}
+    put_last = last_kinds(first, last, canonical)
     between = [name for name in sorted(archived, key=str.encode) if name not in put_last]
     return [*first, *between, *last]
