@@ -161,7 +161,7 @@ def _record(number: int) -> Any:
 
 
 def _indexes() -> Contents:
-    head, member = b'{"pinnaceIndex":1}\n', b'{"member":0,"length":1000}\n'
+    head, member = b'{"pinnaceIndex":2}\n', b'{"member":0,"length":1000}\n'
     entry = (
         b'["configmaps","v1-preferredversion","shop","n-%d","v1","ConfigMap","uid-%d","%d",{"app":"a%d"},'
         b'500,"' + b"0" * 64 + b'",%d]\n'

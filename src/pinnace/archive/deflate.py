@@ -7,7 +7,7 @@ gives equal bytes. (docs/spec: STO 3)
 
 import zlib
 from collections.abc import Iterator
-from typing import BinaryIO, Protocol, cast
+from typing import BinaryIO, Final, Protocol, cast
 
 from pinnace.archive.errors import ArchiveError
 
@@ -21,12 +21,23 @@ else:
 
 _GZIP_WINDOW = 31
 """Window bits that ask for a gzip wrapper, so that length and checksum are checked."""
+_RAW_WINDOW = -15
+"""Window bits that ask for no wrapper, and for the largest window."""
 
 _ISAL_LEVEL = 2
 _ZLIB_LEVEL = 2
 
 GZIP_MAGIC = b"\x1f\x8b"
 """The first two bytes of a gzip member."""
+
+SYNC_FLUSH: Final = zlib.Z_SYNC_FLUSH
+"""What was compressed so far can be decompressed; what follows refers back to it."""
+FULL_FLUSH: Final = zlib.Z_FULL_FLUSH
+"""As SYNC_FLUSH, but what follows refers to nothing before it, and can be decompressed by itself."""
+FLUSH_MARK: Final = b"\0\0\xff\xff"
+"""The end of what either flush puts out: the length of an empty stored block. It occurs elsewhere too."""
+WINDOW_BYTES: Final = 32 * 1024
+"""How far back compressed data can refer to decompressed data (RFC 1951)."""
 
 INPUT_CHUNK_BYTES = 64 * 1024
 OUTPUT_CHUNK_BYTES = 1024 * 1024
@@ -37,7 +48,10 @@ class Compressor(Protocol):
     """The two methods that zlib's and isal's compression objects share."""
 
     def compress(self, data: bytes | memoryview, /) -> bytes: ...
-    def flush(self) -> bytes: ...
+
+    def flush(self, mode: int = ..., /) -> bytes:
+        """What is left; without a mode the end of the data too."""
+        ...
 
 
 def new_compressor(*, use_isal: bool = True) -> Compressor:
@@ -109,9 +123,15 @@ class Decompressor(Protocol):
     def decompress(self, data: bytes, max_length: int, /) -> bytes: ...
 
 
-def new_decompressor(*, use_isal: bool = True) -> Decompressor:
-    """A decompressor of one gzip member; its methods raise `CODEC_ERRORS`."""
+def new_decompressor(*, raw: bool = False, use_isal: bool = True) -> Decompressor:
+    """A decompressor of one gzip member; its methods raise `CODEC_ERRORS`.
+
+    Args:
+        raw: begin behind a full flush within a member instead; nothing checks length and checksum then.
+        use_isal: whether isal is taken if it is there.
+    """
+    window = _RAW_WINDOW if raw else _GZIP_WINDOW
     if isal_zlib is not None and use_isal:
-        engine: Decompressor = isal_zlib.decompressobj(_GZIP_WINDOW)
+        engine: Decompressor = isal_zlib.decompressobj(window)
         return engine
-    return zlib.decompressobj(_GZIP_WINDOW)
+    return zlib.decompressobj(window)

@@ -2,15 +2,20 @@
 
 A gzip'd file of JSON lines, written and read as a stream:
 
-    {"pinnaceIndex":1}
-    {"member":0,"length":104857}                      a gzip member of the tarball; the items in it follow
+    {"pinnaceIndex":2}
+    {"member":0,"length":104857}                      a span of the tarball; the items in it follow
     ["deployments.apps","v1-preferredversion","shop","web","apps/v1","Deployment",
      "<uid>","<resourceVersion>",{"app":"web"},2345,"<SHA-256>",512]
     …
+    {"part":104857,"length":99321}                    the next span, and its items
+    …
     {"items":476,"size":503089}                       the end: how many items, and the tarball's size in bytes
 
-An item's last three fields are its length, its checksum (`content.py`) and its offset in the decompressed
-member. In a tarball of a single member, as Velero writes them, the member is the whole file.
+A `member` begins with the header of a gzip member; a `part` lies within one, behind a full flush, and is raw
+deflate data (RFC 1951). An item's last three fields are its length, its checksum (`content.py`) and its
+offset in the decompressed span. In a tarball without flushes, as Velero's are, the member is the whole file.
+
+Format 1 has members only: its tarballs are gzip files of many members. It is read as before.
 """
 
 import os
@@ -26,7 +31,8 @@ from pinnace.archive.deflate import CODEC_ERRORS, new_compressor, new_decompress
 from pinnace.archive.errors import ArchiveError
 from pinnace.archive.paths import ITEM_SUFFIX, PREFERRED_SUFFIX, ItemLocation, parse_item_path
 
-FORMAT = 1
+FORMAT: Final = 2
+_READABLE: Final = (1, FORMAT)
 _HEADER: Final = b'{"pinnaceIndex":%d}\n' % FORMAT
 _WRITE_FROM_BYTES: Final = 256 * 1024
 
@@ -40,10 +46,15 @@ _INFLATE_BYTES: Final = 1024**2
 
 
 class Span(NamedTuple):
-    """A part of the tarball: one gzip member."""
+    """Bytes of the tarball that are decompressed without those before them.
+
+    Attributes:
+        is_part: raw deflate data behind a full flush; else it begins with the header of a gzip member.
+    """
 
     offset: int
     length: int
+    is_part: bool = False
 
 
 _Offset = Annotated[int, msgspec.Meta(ge=0, le=_MAX_OFFSET)]
@@ -51,7 +62,7 @@ _Checksum = Annotated[str, msgspec.Meta(min_length=_CHECKSUM_DIGITS, max_length=
 
 
 class Entry(msgspec.Struct, array_like=True, gc=False):
-    """One item of the index. `span` is the gzip member that holds it."""
+    """One item of the index. `span` is the part of the tarball that holds it."""
 
     resource: str
     version_directory: str
@@ -112,9 +123,10 @@ class IndexWriter:
         self._pending_bytes = 0
         self._items = 0
 
-    def begin_member(self, span: Span) -> None:
-        """Begin a member of the tarball: the items that are added next lie in it."""
-        self._lines.append(b'{"member":%d,"length":%d}\n' % span)
+    def begin_span(self, span: Span) -> None:
+        """Begin a span of the tarball: the items that are added next lie in it."""
+        what = b"part" if span.is_part else b"member"
+        self._lines.append(b'{"%b":%d,"length":%d}\n' % (what, span.offset, span.length))
 
     def add_known(self, directory: str, file: str, facts: Facts, size_bytes: int, offset: int) -> None:
         """Add a file of the tarball; one that is no item is left out. Raises OSError."""
@@ -141,8 +153,8 @@ class IndexWriter:
             self._write()
 
     def add_batch(self, span: Span, batch: bytes, files: Iterable[tuple[str, str, int, int]]) -> None:
-        """Add the files of a member: directory, name, offset and size of each in the decompressed batch."""
-        self.begin_member(span)
+        """Add the files of a span: directory, name, offset and size of each in the decompressed batch."""
+        self.begin_span(span)
         for directory, file, offset, size_bytes in files:
             facts = facts_of(batch, offset, offset + size_bytes)
             self.add_known(directory, file, facts, size_bytes, offset)
@@ -236,7 +248,7 @@ class IndexParser:
                     continue
                 entry = _decode_entry(line)
                 if self._span is None or self._ended:
-                    raise DamagedIndex("an item is outside of all gzip members")
+                    raise DamagedIndex("an item is outside of all parts of the tarball")
                 entry.span = self._span
                 self.items += 1
                 found.append(entry)
@@ -250,13 +262,14 @@ class IndexParser:
         if not isinstance(note, dict) or not all(type(value) is int for value in note.values()):
             raise DamagedIndex("a line is neither an item nor a note")
         if not self._started:
-            if note.get("pinnaceIndex") != FORMAT:
+            if note.get("pinnaceIndex") not in _READABLE:
                 raise DamagedIndex("it is of another format")
             self._started = True
-        elif "member" in note:
-            span = Span(note["member"], note.get("length", -1))
+        elif "member" in note or "part" in note:
+            is_part = "part" in note
+            span = Span(note["part" if is_part else "member"], note.get("length", -1), is_part)
             if not 0 <= span.offset <= _MAX_OFFSET or not 0 <= span.length <= _MAX_OFFSET:
-                raise DamagedIndex(f"the place of a member is impossible: {span.offset}, {span.length}")
+                raise DamagedIndex(f"the place of a part is impossible: {span.offset}, {span.length}")
             self._span = span
         elif "items" in note:
             if note["items"] != self.items:

@@ -13,10 +13,10 @@ from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from pathlib import Path
 from types import TracebackType
-from typing import Any, BinaryIO, Protocol, Self, TextIO, cast
+from typing import Any, BinaryIO, Self, TextIO
 
 from pinnace.api.values.times import utcnow
-from pinnace.archive.deflate import new_compressor
+from pinnace.archive.deflate import SYNC_FLUSH, new_compressor
 from pinnace.archive.logfmt import (
     LEVEL_RANK,
     LineFormatter,
@@ -33,8 +33,6 @@ FLUSH_BYTES = 64 * 1024
 Hide = Callable[[str], str]
 """Removes from a line the parts that its reader may not see."""
 
-_SYNC_FLUSH = 2
-"""zlib's Z_SYNC_FLUSH; isal uses the same number."""
 
 _ONE_SECOND = timedelta(seconds=1)
 
@@ -215,13 +213,6 @@ class RunLog:
         self._sink.write(level, msg, line_fields)
 
 
-class _FlushingCompressor(Protocol):
-    """A compressor of zlib or isal, which can also flush without ending."""
-
-    def compress(self, data: bytes, /) -> bytes: ...
-    def flush(self, mode: int = ..., /) -> bytes: ...
-
-
 class _Sink:
     """The state that all views of one log share: file, buffer, counts, cached time."""
 
@@ -251,7 +242,7 @@ class _Sink:
         self._next_second = self._second + _ONE_SECOND
         self._time = local_time_text(self._second)
         self._file: BinaryIO | None = None if path is None else _create_private(path)
-        self._compressor = cast(_FlushingCompressor, new_compressor())
+        self._compressor = new_compressor()
 
     def count(self, rank: int) -> bool:
         """Count a line at or above warning, and return whether it was one.
@@ -337,7 +328,7 @@ class _Sink:
             return
         data = "".join(taken).encode(errors="backslashreplace")
         try:
-            self._file.write(self._compressor.compress(data) + self._compressor.flush(_SYNC_FLUSH))
+            self._file.write(self._compressor.compress(data) + self._compressor.flush(SYNC_FLUSH))
             self._file.flush()
         except OSError as error:
             self._failure = error

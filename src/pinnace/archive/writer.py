@@ -1,8 +1,9 @@
 """Writes a backup tarball: `add` is cheap and never waits, compression and disk are one worker thread's.
 
-Each batch is a gzip member of its own, cut between two items, so that one item can be read later without the
-rest of the tarball: the index beside it (`item_index.py`), written in the same pass, says in which member and
-where each item lies. Together the members are one valid .tar.gz.
+The tarball is one gzip member, since some readers silently stop at the end of the first. Each batch, cut
+between two items, ends with a full flush: what follows is compressed without reference to it, so that one
+item can be read later without the rest of the tarball. The index beside it (`item_index.py`), written in the
+same pass, says in which batch and where each item lies.
 
 Memory is bounded: one batch is filled while at most two others are with the worker; `flush_if_full` waits for
 the worker when it falls behind. Any failure to write is fatal and is raised by the next flush or by close: a
@@ -22,7 +23,7 @@ from types import TracebackType
 from typing import BinaryIO, Self
 
 from pinnace.aio.temporary import problem_text
-from pinnace.archive.deflate import new_compressor
+from pinnace.archive.deflate import FULL_FLUSH, new_compressor
 from pinnace.archive.errors import ArchiveWriteError
 from pinnace.archive.item_index import IndexWriter, Span
 from pinnace.archive.paths import FORMAT_VERSION, VERSION_FILE
@@ -36,8 +37,8 @@ from pinnace.archive.tarformat import (
 )
 
 BATCH_BYTES = 1024 * 1024
-"""Uncompressed bytes handed to the worker at once, and in one gzip member: large enough that neither the
-hand-over nor the fresh start of the compression shows, small enough to be read for one item."""
+"""Uncompressed bytes handed to the worker at once, and between two full flushes: large enough that neither
+the hand-over nor the fresh start of the compression shows, small enough to be read for one item."""
 _MOST_WITH_WORKER = 2
 """A page of a list fills several batches at once. With two the worker goes on while the next page is decoded,
 which takes a twentieth off the time of a backup. Three or five gain no more."""
@@ -72,6 +73,7 @@ class ArchiveWriter:
         self.compressed_size_bytes = 0
         self.members = 0
         self._clock = clock
+        self._compressor = new_compressor()
         # Buffers are used again: items are copied while they are in the processor's cache, nothing is
         # allocated for a batch, and the worker reads some while another is filled.
         self._batch = _Batch()
@@ -217,7 +219,9 @@ class ArchiveWriter:
         """Wait until the worker has at most `left` jobs. Raises ArchiveWriteError if one has failed."""
         while len(self._pending) > left or (self._pending and self._pending[0].done()):
             try:
-                await asyncio.wrap_future(self._pending[0])
+                # A caller that is cancelled here must not take a batch that still waits from the worker: the
+                # others go on, and the tarball would lack its items without a trace.
+                await asyncio.shield(asyncio.wrap_future(self._pending[0]))
             except OSError as error:
                 raise ArchiveWriteError(
                     f"writing {self.path.name}: {problem_text(self.path.parent, error)}"
@@ -228,11 +232,10 @@ class ArchiveWriter:
         # Not a copy, as the content is not changed while it is used here.
         content = batch.buffer.getvalue()
         filled = memoryview(content)[: batch.buffer.tell()]
-        compressor = new_compressor()
-        compressed = compressor.compress(filled) + compressor.flush()
+        compressed = self._compressor.compress(filled) + self._compressor.flush(FULL_FLUSH)
         if self._index is not None:
-            span = Span(self.compressed_size_bytes, len(compressed))
-            self._index.add_batch(span, content, batch.files)
+            begin = self.compressed_size_bytes  # the first batch follows the gzip header in its own output
+            self._index.add_batch(Span(begin, len(compressed), begin > 0), content, batch.files)
         batch.buffer.seek(0)
         batch.files.clear()
         self._put(compressed)
@@ -240,6 +243,7 @@ class ArchiveWriter:
 
     def _finish(self) -> None:
         assert self._file is not None
+        self._put(self._compressor.flush())
         self._file.close()
         if self._index is not None:
             self._index.close(self.compressed_size_bytes)

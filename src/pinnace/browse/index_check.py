@@ -10,7 +10,7 @@ from typing import Final
 
 from pinnace.api.velero.download_request import DownloadTargetKind
 from pinnace.archive.content import facts_of_foreign
-from pinnace.archive.item_index import DamagedIndex, Entry, IndexParser, Span, entry_of
+from pinnace.archive.item_index import DamagedIndex, Entry, IndexParser, entry_of
 from pinnace.archive.paths import ItemLocation
 from pinnace.browse.errors import MissingFile
 from pinnace.browse.problems import Problems
@@ -31,9 +31,9 @@ _FIELDS: Final = {
 
 
 def entry_of_item(location: ItemLocation, content: bytes, place: Place) -> Entry:
-    """The entry that an honest index has for an item; the length of its gzip member is not known."""
+    """The entry that an honest index has for an item; the length of its span is not known."""
     entry = entry_of(location, content, facts_of_foreign(content), offset=place.offset)
-    entry.span = Span(place.member, 0)
+    entry.span = place.span
     return entry
 
 
@@ -119,7 +119,7 @@ class IndexCheck:
         name = item_title(entry.location)
         if entry.checksum != stored.checksum:
             self.problems.add(f"{name}: the checksum differs, the item was changed or damaged")
-        elif (entry.span.offset, entry.offset) != (stored.span.offset, stored.offset):
+        elif entry.span._replace(length=0) != stored.span or entry.offset != stored.offset:
             self.problems.add(f"{name}: the index says that it is elsewhere in the tarball")
         elif wrong := [
             called

@@ -4,7 +4,6 @@ Memory does not grow with the number of items: both are streams. What is read th
 with the checksum in it; where they differ the index is left aside, as the tarball is what a restore uses.
 """
 
-import zlib
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from contextlib import AbstractAsyncContextManager, aclosing
 from itertools import groupby, islice
@@ -20,6 +19,7 @@ from pinnace.api.objects import JSONObject
 from pinnace.api.values.shell_words import argument
 from pinnace.api.velero.download_request import DownloadTargetKind
 from pinnace.archive.content import check_decodable, checksum_of, facts_of_foreign
+from pinnace.archive.deflate import CODEC_ERRORS, new_decompressor
 from pinnace.archive.errors import ArchiveError, MissingItem
 from pinnace.archive.item_index import DamagedIndex, Entry, IndexParser, Span, entry_of
 from pinnace.archive.paths import ItemLocation
@@ -30,8 +30,8 @@ from pinnace.browse.scanning import items_of_tarball
 T = TypeVar("T")
 
 _BATCH = 500
-_MAX_MEMBER_BYTES = 64 * 1024**2
-"""Gzip members beyond this, as those of Velero's tarballs may be, are not fetched for a single item."""
+_MAX_SPAN_BYTES = 64 * 1024**2
+"""Spans beyond this, as those of Velero's tarballs may be, are not fetched for a single item."""
 
 
 class Files(Protocol):
@@ -113,7 +113,7 @@ class StoredBackup:
         wanted = list(entries)
         if not wanted:
             return
-        if self._without_index or any(entry.span.length > _MAX_MEMBER_BYTES for entry in wanted):
+        if self._without_index or any(entry.span.length > _MAX_SPAN_BYTES for entry in wanted):
             for entry in wanted:
                 content = await self._spooled(entry)
                 self._check(entry, content)
@@ -178,11 +178,13 @@ class StoredBackup:
         self._tell(f"Backup {self.name} {doubt}.")
 
     async def _member(self, span: Span, needed_bytes: int) -> bytes:
-        """The decompressed beginning of a gzip member, up to the end of the last item wanted."""
-        if needed_bytes > _MAX_MEMBER_BYTES:
-            raise IndexUnusable(self.name, f"it places an item {needed_bytes} bytes into a gzip member")
+        """The decompressed beginning of a span, up to the end of the last item wanted."""
+        if needed_bytes > _MAX_SPAN_BYTES:
+            raise IndexUnusable(
+                self.name, f"it places an item {needed_bytes} bytes into a part of the tarball"
+            )
         data = await self._part(span)
-        return await in_thread(self._inflated, data, needed_bytes)
+        return await in_thread(self._inflated, data, needed_bytes, span.is_part)
 
     async def _part(self, span: Span) -> bytes:
         if self._tarball is None:
@@ -196,16 +198,16 @@ class StoredBackup:
         path = await self.tarball()
         return await in_thread(_read_part, path, span)
 
-    def _inflated(self, data: bytes, needed_bytes: int) -> bytes:
+    def _inflated(self, data: bytes, needed_bytes: int, is_part: bool) -> bytes:
         text = b""
         try:
             while data and len(text) < needed_bytes:
-                engine = zlib.decompressobj(31)
+                engine = new_decompressor(raw=is_part)
                 text += engine.decompress(data, needed_bytes - len(text))
                 data = engine.unused_data
                 if not engine.eof:
                     break
-        except zlib.error as error:
+        except CODEC_ERRORS as error:
             raise IndexUnusable(self.name, f"the tarball has no gzip data where it says: {error}") from error
         return text
 
@@ -301,6 +303,6 @@ def _read_part(path: Path, span: Span) -> bytes:
     try:
         with path.open("rb") as file:
             file.seek(span.offset)
-            return file.read(min(span.length, _MAX_MEMBER_BYTES))
+            return file.read(min(span.length, _MAX_SPAN_BYTES))
     except OSError as error:
         raise BrowseError(f"the downloaded tarball cannot be read: {error.strerror}") from error

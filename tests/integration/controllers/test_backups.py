@@ -264,7 +264,7 @@ async def test_a_backup_of_nothing_is_completed(site: Site, serve: Serve) -> Non
         for path in directory.glob("*.json.gz")
     }
     head, *members, end = map(json.loads, contents.pop("pinnace-index").splitlines())
-    assert (head, end["items"]) == ({"pinnaceIndex": 1}, 0)
+    assert (head, end["items"]) == ({"pinnaceIndex": 2}, 0)
     assert all("member" in member for member in members)
     assert contents == {
         "resource-list": "{}\n",

@@ -7,6 +7,7 @@ import json
 import shutil
 import tarfile
 import threading
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -64,6 +65,14 @@ async def test_gzip_header_has_no_time_and_no_name(tmp_path: Path) -> None:
     head = path.read_bytes()[:10]
     assert head[:4] == b"\x1f\x8b\x08\x00"
     assert head[4:8] == bytes(4)
+
+
+async def test_the_tarball_is_a_single_gzip_member(tmp_path: Path) -> None:
+    path = await write_archive(tmp_path / "a.tar.gz", [(f"n{number}", noise(700_000)) for number in range(5)])
+    engine = zlib.decompressobj(31)
+    assert len(engine.decompress(path.read_bytes())) > 3 * writer.BATCH_BYTES
+    assert engine.eof
+    assert engine.unused_data == b""
 
 
 async def test_equal_content_gives_equal_bytes(tmp_path: Path) -> None:
@@ -151,6 +160,25 @@ async def test_no_more_than_two_batches_wait_for_the_disk(
         assert [(info.name, info.size) for info in tar.getmembers()[1:]] == [
             (f"n{number}", writer.BATCH_BYTES) for number in range(6)
         ]
+
+
+async def test_a_caller_that_is_cancelled_takes_no_batch_from_the_worker(tmp_path: Path) -> None:
+    release = threading.Event()
+    async with ArchiveWriter(tmp_path / "a.tar.gz", clock=clock) as archive:
+        assert archive._worker is not None
+        archive._worker.submit(release.wait, 20)  # busy, so that no batch is begun
+        for number in range(3):
+            archive.add(f"n{number}", noise(writer.BATCH_BYTES))
+            if number < 2:
+                await archive.flush_if_full()
+        waiting = asyncio.create_task(archive.flush_if_full())
+        await asyncio.sleep(0)
+        assert waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+        release.set()
+    with tarfile.open(archive.path) as tar:
+        assert tar.getnames()[1:] == ["n0", "n1", "n2"]
 
 
 async def test_full_disk_at_close_is_an_error(tmp_path: Path, full_disk: None) -> None:

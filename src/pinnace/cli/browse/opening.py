@@ -66,7 +66,9 @@ class BackendFiles(msgspec.Struct, frozen=True):
     async def part(self, kind: DownloadTargetKind, span: Span) -> AsyncIterator[AsyncIterator[bytes]]:
         """See Files.part."""
         try:
-            async with self.backend.stored_part(kind, self.name, span, self.options) as chunks:
+            async with self.backend.stored_part(
+                kind, self.name, (span.offset, span.length), self.options
+            ) as chunks:
                 yield chunks
         except FileMissing as error:
             raise MissingFile(f"backup {self.name} has no {kind.words}") from error

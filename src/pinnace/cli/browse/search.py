@@ -108,7 +108,7 @@ async def _hits(
                         yield Hit(backup.name, entry, path, value)
                 continue
             pending += admitted
-            # Items in the last gzip member wait for the rest of it, so that the member is fetched once.
+            # Items in the last span wait for the rest of it, so that the span is fetched once.
             last = pending[-1].span if pending and len(pending) < _MAX_PENDING else None
             ready = [entry for entry in pending if entry.span != last]
             pending = [entry for entry in pending if entry.span == last]

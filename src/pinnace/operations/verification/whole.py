@@ -33,7 +33,10 @@ class StoreFiles:
     @asynccontextmanager
     async def part(self, kind: DownloadTargetKind, span: Span) -> AsyncIterator[AsyncIterator[bytes]]:
         """See Files.part."""
-        async with _named(self.name, kind), self.store.read_range(kind, self.name, *span) as chunks:
+        async with (
+            _named(self.name, kind),
+            self.store.read_range(kind, self.name, span.offset, span.length) as chunks,
+        ):
             yield chunks
 
 
