@@ -30,7 +30,7 @@ from pinnace.hooks.errors import InvalidHooks
 from pinnace.hooks.restore_selection import ExecHookFinder
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import KubeError
-from pinnace.kube.resources import NAMESPACES
+from pinnace.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES
 from pinnace.plugins.protocols import RestoreItemAction
 from pinnace.restore.actions import ActionTable
 from pinnace.restore.definitions import Definitions
@@ -55,7 +55,12 @@ from pinnace.restore.progress import Progress, ProgressReporter
 from pinnace.restore.request import ClusterAccess, Helpers, RestoreOptions, RestoreRequest
 from pinnace.restore.results import Results, log_results
 from pinnace.restore.selection.chosen import choose, meant_instead
-from pinnace.restore.selection.collect import Collector, RestoreFilter, SelectedResource
+from pinnace.restore.selection.collect import (
+    Collector,
+    RestoreFilter,
+    SelectedNamespace,
+    SelectedResource,
+)
 from pinnace.restore.selection.left_out import (
     ArchivedKinds,
     canonical_names,
@@ -73,6 +78,7 @@ from pinnace.restore.volumes.preparing import SavedVolumes, VolumePreparer
 from pinnace.restore.volumes.records import VolumeRecords
 from pinnace.restore.volumes.saved_data import Abilities, SavedData, VolumeDataKeeper
 
+DEFINITIONS: Final = CUSTOM_RESOURCE_DEFINITIONS.group_resource
 _ALL_KINDS: Final = "everything but definitions"
 """The name under which the activity shows all other kinds until they are selected."""
 _DISCOVERY_LAG_SECONDS: Final = 10.0
@@ -333,9 +339,43 @@ class RestoreEngine:
         )
 
     async def _restore_definitions(self, run: _Run) -> None:
-        """The first pass: definitions of custom resources, followed by a new discovery."""
-        if await self._restore_pass(run, [CRDS]):
+        """The first pass: definitions of custom resources, followed by a new discovery.
+
+        The filters of a restore of one namespace do not select definitions: those that its objects need are
+        taken along, as volumes are with their claims. (docs/adr/087)
+        """
+        needed = await self._needed_definitions(run)
+        is_any_selected = await self._restore_pass(run, [CRDS])
+        filters = run.items.kinds.filters
+        missing = [name for name in needed if _definition_key(name) not in run.claims]
+        if missing and filters.admits_cluster_scoped and filters.resources.matches(DEFINITIONS):
+            self._log.info("Restoring definitions that objects need", definitions=", ".join(missing))
+            taken = SelectedResource(DEFINITIONS, (SelectedNamespace("", "", missing),))
+            await self._restore_selected(run, [taken])
+            is_any_selected = True
+        if is_any_selected:
             await self._refresh_discovery(run)
+
+    async def _needed_definitions(self, run: _Run) -> list[str]:
+        """The definitions in the backup whose kinds have selected items and are not served."""
+        if run.request.rights is not None or not run.request.trusted:
+            return []
+        discovery = run.items.kinds.discovery
+        kinds = [name for name in run.archive.names(DEFINITIONS, "") if discovery.preferred(name) is None]
+        if not kinds:
+            return []
+        selected = await self._collector(run, handled=set()).collect(kinds)
+        return [resource.group_resource for resource in selected]
+
+    def _collector(self, run: _Run, handled: set[str]) -> Collector:
+        return Collector(
+            archive=run.archive,
+            reader=run.reader,
+            discovery=run.items.kinds.discovery,
+            filters=run.items.kinds.filters,
+            handled=handled,
+            log=self._log,
+        )
 
     async def _restore_everything(self, run: _Run) -> None:
         """The main pass; definitions were handled in the first, and kinds that come last are held back."""
@@ -366,7 +406,7 @@ class RestoreEngine:
             run.handled.difference_update(again)
             await self._restore_pass(run, again)
         for resource in run.not_served:
-            self._report(run, not_served(resource, run.items.kinds.discovery))
+            self._report(run, not_served(resource, run.items.kinds.discovery, _remedy(run, resource)))
             self._note(run, resource, Outcome.FAILED, "the cluster does not serve its kind")
 
     def _note(self, run: _Run, resource: SelectedResource, outcome: Outcome, reason: str) -> None:
@@ -443,16 +483,8 @@ class RestoreEngine:
         Args:
             last: kinds that are selected, and held back.
         """
-        collector = Collector(
-            archive=run.archive,
-            reader=run.reader,
-            discovery=run.items.kinds.discovery,
-            filters=run.items.kinds.filters,
-            handled=run.handled,
-            log=self._log,
-        )
         selected: list[SelectedResource] = []
-        for resource in await collector.collect(names):
+        for resource in await self._collector(run, run.handled).collect(names):
             run.selected += resource.count
             reason = run.items.refusal(resource.group_resource, is_namespaced=resource.is_namespaced)
             if needless := run.items.needless(resource.group_resource):
@@ -582,6 +614,24 @@ def _chosen(
         names = ", ".join(map(str, missing))
         raise SetupError(f"nothing was restored: the backup does not have {names}{advice}")
     return found
+
+
+def _definition_key(name: str) -> ItemKey:
+    return ItemKey(DEFINITIONS, "", name)
+
+
+def _remedy(run: _Run, resource: SelectedResource) -> str:
+    """The command that restores the definition of a kind, if this restore leaves it out; else empty."""
+    name, request = resource.group_resource, run.request
+    is_administrators = request.trusted and request.rights is None
+    if not is_administrators or _definition_key(name) in run.claims:
+        return ""
+    if not run.archive.has(DEFINITIONS, "", name):
+        return ""
+    return (
+        "; its definition is in the backup, and this restore leaves it out: pinnace restore create"
+        f" --from-backup {request.restore.spec.backup_name} --object customresourcedefinitions/{name}"
+    )
 
 
 def _kind_in_backup(reader: ItemReader, ref: ItemRef) -> str:

@@ -43,6 +43,10 @@ class Claims:
         """Size of the restored set: all items ever claimed, whether restored successfully or not."""
         return len(self._restored)
 
+    def __contains__(self, key: ItemKey) -> bool:
+        """Whether an item was ever claimed or added."""
+        return key in self._restored
+
     def add(self, key: ItemKey) -> None:
         """Count an item that no chain claims as restored (a namespace created on demand)."""
         self._restored.add(key)

@@ -65,10 +65,14 @@ class ArchivedKinds:
         return self.called(name) is not None or self._known.has(name)
 
 
-def not_served(resource: SelectedResource, discovery: Discovery) -> Results:
-    """The errors for the selected items of a kind that the cluster does not serve; each item is named."""
+def not_served(resource: SelectedResource, discovery: Discovery, remedy: str = "") -> Results:
+    """The errors for the selected items of a kind that the cluster does not serve; each item is named.
+
+    Args:
+        remedy: the end of each error: what to do; may be empty.
+    """
     results = Results()
-    reason = f"the cluster does not serve {resource.group_resource}{_failure(resource, discovery)}"
+    reason = f"the cluster does not serve {resource.group_resource}{_failure(resource, discovery)}{remedy}"
     for namespace in resource.namespaces:
         prefix = f"{resource.group_resource}/{namespace.target}/" if namespace.target else ""
         prefix = prefix or f"{resource.group_resource}/"

@@ -492,6 +492,70 @@ async def test_excluding_a_namespace_drops_definitions_too(harness: Harness) -> 
     assert harness.world.created == []
 
 
+SHIPS = {
+    "resources/ships.sea.io/namespaces/ns-1/one.json": orjson.dumps(
+        obj("Ship", "one", "ns-1", api_version="sea.io/v1", labels={"app": "a"})
+    )
+}
+LEFT_OUT = (
+    "error restoring ships.sea.io/ns-1/one: the cluster does not serve ships.sea.io; its definition is in the"
+    " backup, and this restore leaves it out: pinnace restore create --from-backup backup-1 --object"
+    " customresourcedefinitions/ships.sea.io"
+)
+
+
+@pytest.mark.found("R6")
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"included_namespaces": ["ns-1"]},
+        {"excluded_namespaces": ["x"]},
+        {"label_selector": LabelSelector(match_labels={"app": "a"})},
+        {},
+    ],
+    ids=["namespace", "other namespace", "selector", "everything"],
+)
+async def test_definitions_that_objects_need_are_taken_along(harness: Harness, spec: dict[str, Any]) -> None:
+    others = [] if not spec else [definition("boats", "Boat", "sea.io")]
+
+    results = await harness.restore(definition("ships", "Ship", "sea.io"), *others, files=SHIPS, **spec)
+
+    assert results.empty
+    assert harness.world.created_of("ships.sea.io") == ["ns-1/one"]
+    definitions = harness.world.created_of("customresourcedefinitions.apiextensions.k8s.io")
+    assert definitions == ["ships.sea.io"], "those of other kinds are not"
+
+
+@pytest.mark.found("R6")
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"include_cluster_resources": False},
+        {"included_resources": ["ships.sea.io"]},
+        {"excluded_resources": ["customresourcedefinitions"]},
+    ],
+    ids=["no cluster-scoped ones", "other kinds", "excluded"],
+)
+async def test_a_definition_that_is_left_out_is_named_with_the_command(
+    harness: Harness, spec: dict[str, Any]
+) -> None:
+    results = await harness.restore(definition("ships", "Ship", "sea.io"), files=SHIPS, **spec)
+
+    assert results.errors.namespaces["ns-1"] == [LEFT_OUT]
+    assert harness.world.created_of("customresourcedefinitions.apiextensions.k8s.io") == []
+
+
+@pytest.mark.found("R6")
+async def test_from_an_untrusted_location_no_definition_is_taken_along_or_named(harness: Harness) -> None:
+    harness.world.put(obj("Namespace", "ns-1"))
+    harness.request_fields = {"trusted": False}
+    results = await harness.restore(
+        definition("ships", "Ship", "sea.io"), files=SHIPS, included_namespaces=["ns-1"]
+    )
+    assert results.errors.namespaces["ns-1"] == [LEFT_OUT.partition("; its definition")[0]]
+    assert harness.world.created == []
+
+
 @pytest.mark.spec("RST-034")
 async def test_an_archive_without_resources_is_one_velero_error(harness: Harness) -> None:
     results = await harness.restore(files={})
