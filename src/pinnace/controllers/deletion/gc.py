@@ -69,7 +69,7 @@ class GCReconciler:
                 self._enqueue(Key.of(obj))
 
     async def reconcile(self, key: Key) -> Result:
-        """One pass over one Backup, whatever its phase. A missing location is an error: tried again."""
+        """One pass over one Backup, whatever its phase."""
         try:
             backup = decode(Backup, await self._scope.client.get(BACKUPS, key.name, key.namespace))
         except NotFound:
@@ -96,36 +96,48 @@ class GCReconciler:
         return bool(self._doubt)
 
     async def _is_deletable(self, backup: Backup) -> bool:
-        """Whether the location allows it; a backup that never began is in none. (docs/spec: CTL 6.6)"""
-        name, client = backup.spec.storage_location, self._scope.client
-        if not name and backup.status.start_timestamp is None:
+        """Whether the location allows it; a backup that never began is in none. (docs/spec: CTL 6.6)
+
+        What keeps a backup is logged once, and looked at again with the next pass over all Backups. Raises
+        the errors that pass.
+        """
+        if backup.status.start_timestamp is None:
             return True
+        name, client = backup.spec.storage_location, self._scope.client
         try:
             location = await client.get(BACKUP_STORAGE_LOCATIONS, name, self._scope.namespace)
         except NotFound:
-            log.warning("Backup has expired, but its storage location does not exist", location=name)
-            await self._note(backup, "BSLNotFound")
+            if await self._note(backup, "BSLNotFound"):
+                log.warning("Backup has expired, but its storage location does not exist", location=name)
+            return False
+        except PASSING_ERRORS:
             raise
         except KubeError as error:
-            if not isinstance(error, PASSING_ERRORS):
-                await self._note(backup, "BSLCannotGet")
-            raise
+            if await self._note(backup, "BSLCannotGet"):
+                log.warning(
+                    "Backup has expired, but its storage location cannot be read", location=name, error=error
+                )
+            return False
         mode = (location.get("spec") or {}).get("accessMode")
         if mode == BackupStorageLocationAccessMode.READ_ONLY:
-            log.info("Backup has expired, but its storage location is read-only", location=name)
-            await self._note(backup, "BSLReadOnly")
+            if await self._note(backup, "BSLReadOnly"):
+                log.info("Backup has expired, but its storage location is read-only", location=name)
             return False
         await self._note(backup, None)
         return True
 
-    async def _note(self, backup: Backup, failure: str | None) -> None:
-        """Label an expired backup with what keeps it, as Velero 1.9 and later. (docs/spec: BEY 7.2)"""
+    async def _note(self, backup: Backup, failure: str | None) -> bool:
+        """Label an expired backup with what keeps it, as Velero 1.9 and later; return whether it is news.
+
+        (docs/spec: BEY 7.2)
+        """
         if backup.metadata.labels.get(labels.GC_FAILURE) == failure:
-            return
+            return False
         metadata = {"uid": backup.metadata.uid, "labels": {labels.GC_FAILURE: failure}}
         await self._scope.client.patch(
             BACKUPS, backup.metadata.name, {"metadata": metadata}, backup.metadata.namespace
         )
+        return True
 
     async def _is_requested(self, backup: Backup) -> bool:
         selector = ",".join(f"{name}={value}" for name, value in request_labels(backup).items())

@@ -130,15 +130,13 @@ async def test_a_label_says_what_keeps_an_expired_backup(scene: Scene) -> None:
     cluster.objects["backups", "b1"]["status"]["expiration"] = PAST
     location = cluster.objects.pop(("backupstoragelocations", "default"))
     for _ in range(2):
-        with pytest.raises(NotFound):
-            await scene.reconciler.reconcile(key("b1"))
+        await scene.reconciler.reconcile(key("b1"))
     assert label() == "BSLNotFound"
     assert len(cluster.writes()) == 1
 
     cluster.objects["backupstoragelocations", "default"] = location
     cluster.before = fail_once("get", "backupstoragelocations", error=Forbidden(403, reason="Forbidden"))
-    with pytest.raises(Forbidden):
-        await scene.reconciler.reconcile(key("b1"))
+    await scene.reconciler.reconcile(key("b1"))
     assert label() == "BSLCannotGet"
 
     location["spec"]["accessMode"] = "ReadOnly"
@@ -194,19 +192,37 @@ async def test_a_request_that_is_worked_on_is_enough(
     assert len(scene.created) == (1 if asked else 0)
 
 
+@pytest.mark.found("L7")
 @pytest.mark.spec("CTL-026")
-async def test_without_its_location_it_is_tried_again(scene: Scene) -> None:
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [
+        (NotFound(404, message="not found"), "its storage location does not exist"),
+        (Forbidden(403, message="you may not"), "its storage location cannot be read"),
+    ],
+)
+async def test_without_its_location_it_is_kept_which_is_said_once(
+    scene: Scene, error: KubeError, text: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Each pass over all Backups looks again, and nothing between them does."""
     scene.add()
-    del scene.world.cluster.objects["backupstoragelocations", "default"]
+    scene.world.cluster.before = fail_always("get", "backupstoragelocations", error=error)
 
-    with pytest.raises(NotFound, match="default"):
-        await scene.reconciler.reconcile(key("b1"))
+    for _ in range(3):
+        assert await scene.reconciler.reconcile(key("b1")) == DONE
 
     assert scene.created == []
+    assert caplog.text.count(text) == 1
+    scene.world.cluster.before = lambda *_: None
+    await scene.reconciler.reconcile(key("b1"))
+    assert len(scene.created) == 1
 
 
-async def test_a_backup_that_never_began_needs_no_location(scene: Scene) -> None:
-    scene.world.cluster.add("backups", "b1", spec={}, status={"expiration": PAST})
+@pytest.mark.found("L7")
+@pytest.mark.parametrize("spec", [{}, {"storageLocation": "gone"}, {"storageLocation": "default"}])
+async def test_a_backup_that_never_began_needs_no_location(scene: Scene, spec: dict[str, Any]) -> None:
+    status = {"phase": "FailedValidation", "expiration": PAST}
+    scene.world.cluster.add("backups", "b1", spec=spec, status=status)
 
     await scene.reconciler.reconcile(key("b1"))
 
