@@ -7,13 +7,30 @@ from pinnace.api.objects import JSONObject
 _OVERDUE_SECONDS: Final = 8 * 86400
 """A day more than a weekly schedule takes; single failures have an alert of their own."""
 
-_OF_SCHEDULE: Final = "sum by (namespace, schedule)"
+_LATE_SECONDS: Final = 3600
+"""A run that is due waits for earlier backups; one hour is what `pinnace doctor` calls late."""
+
+RELEASE_NAMESPACE: Final = "RELEASE-NAMESPACE"
+"""What the chart replaces by the namespace of the release in the rules."""
+
+_UNPLANNED: Final = 'velero_backup_failure_total{schedule=""}'
+_REFUSED: Final = 'velero_backup_validation_failure_total{schedule=""}'
 _LAST: Final = 'velero_backup_last_successful_timestamp{schedule!=""}'
 _NEWEST: Final = f"max by (namespace, schedule) ({_LAST})"
+_EXISTING: Final = "max by (namespace, schedule) (pinnace_schedule_overdue_seconds)"
+"""There for each Schedule that exists: nobody waits for backups of one that was deleted."""
 
 
-def rules() -> JSONObject:
-    """The groups of a PrometheusRule."""
+def _newest_is(phases: str) -> str:
+    return f'max by (namespace, schedule, phase) (pinnace_schedule_last_backup{{phase=~"{phases}"}}) > 0'
+
+
+def rules(namespace: str = RELEASE_NAMESPACE) -> JSONObject:
+    """The groups of a PrometheusRule.
+
+    Args:
+        namespace: where the server is to be.
+    """
     return {
         "groups": [
             {
@@ -21,29 +38,55 @@ def rules() -> JSONObject:
                 "rules": [
                     _alert(
                         "PinnaceServerAbsent",
-                        "absent(velero_backup_total)",
+                        f'absent(pinnace_server_leads{{namespace="{namespace}"}} == 1)',
                         "15m",
                         "critical",
-                        "No backup server has been scraped for 15 minutes: no schedule runs.",
+                        f"No backup server has led in namespace {namespace} for 15 minutes: no schedule "
+                        "runs.",
                     ),
                     _alert(
                         "PinnaceBackupFailed",
-                        "sum by (namespace, schedule) (increase(velero_backup_failure_total[1h])) > 0",
+                        _newest_is("Failed|FailedValidation"),
                         "",
                         "critical",
-                        "A backup of schedule {{ $labels.schedule }} failed. `pinnace backup get` names it.",
+                        "The newest backup of schedule {{ $labels.schedule }} is {{ $labels.phase }}. "
+                        "`pinnace backup get` names it, and `pinnace backup describe` says why.",
+                    ),
+                    _alert(
+                        "PinnaceUnscheduledBackupFailed",
+                        f"sum by (namespace) (increase({_UNPLANNED}[1h]) + increase({_REFUSED}[1h])) > 0",
+                        "",
+                        "warning",
+                        "A backup that no schedule made failed. `pinnace backup get` names it.",
                     ),
                     _alert(
                         "PinnaceBackupPartiallyFailed",
-                        f"{_OF_SCHEDULE} (increase(velero_backup_partial_failure_total[1h])) > 0",
+                        _newest_is("PartiallyFailed"),
                         "",
                         "warning",
-                        "A backup of schedule {{ $labels.schedule }} lacks objects or volumes. "
+                        "The newest backup of schedule {{ $labels.schedule }} lacks objects or volumes. "
                         "`pinnace backup describe` names them.",
                     ),
                     _alert(
+                        "PinnaceScheduleOverdue",
+                        f"{_EXISTING} > {_LATE_SECONDS}",
+                        "",
+                        "critical",
+                        "A backup of schedule {{ $labels.schedule }} should have begun more than an hour "
+                        "ago. `pinnace doctor` says why it has not.",
+                    ),
+                    _alert(
+                        "PinnaceLocationUnavailable",
+                        "min by (namespace, backup_location_name) (velero_backup_location_status_gauge) == 0",
+                        "10m",
+                        "critical",
+                        "Backup storage location {{ $labels.backup_location_name }} cannot be used: its "
+                        "backups fail. `pinnace backup-location get` says why.",
+                    ),
+                    _alert(
                         "PinnaceNoRecentBackup",
-                        f"(time() - {_NEWEST} > {_OVERDUE_SECONDS}) or ({_NEWEST} - time() > 3600)",
+                        f"((time() - {_NEWEST} > {_OVERDUE_SECONDS}) or ({_NEWEST} - time() > 3600)) "
+                        f"and on (namespace, schedule) {_EXISTING}",
                         "",
                         "critical",
                         "Schedule {{ $labels.schedule }} has had no Completed backup for eight days, or "

@@ -184,6 +184,7 @@ async def test_a_backup_in_flight_is_ended_before_a_stop(
     assert await home.status("backups", "b2") == {}
 
 
+@pytest.mark.found("L2", "L12")
 async def test_a_backup_killed_half_way_is_failed_by_the_next_server(
     home: Home, new_server: NewServer, control_plane: ControlPlane, fault_proxy: StartProxy
 ) -> None:
@@ -206,6 +207,9 @@ async def test_a_backup_killed_half_way_is_failed_by_the_next_server(
     assert status["startTimestamp"] <= status["completionTimestamp"]
     assert await stored_backups(home, control_plane.kubeconfig) == []
     assert "Backup was left InProgress by a former server" in second.log
+    metrics = (await second.page("metrics"))[1]
+    assert 'velero_backup_failure_total{schedule=""} 1.0' in metrics
+    assert 'velero_backup_last_status{schedule=""} 0.0' in metrics
     assert len(names(second.scratch)) == 1  # its own: what the dead one left is gone
     await home.create_backup("b2")
     assert (await home.ended("backups", "b2"))["phase"] == "Completed"
@@ -321,6 +325,8 @@ async def test_one_server_leads_and_another_takes_over(
     await second.ready("Standby")
     third = await new_server("--leader-elect-lease-duration=15s")
     await third.ready("Standby")
+    shown = [(await server.page("metrics"))[1] for server in (first, second, third)]
+    assert ["pinnace_server_leads 1.0" in page for page in shown] == [True, False, False]
     await home.create_backup("b1")
     assert (await home.ended("backups", "b1"))["phase"] == "Completed"
     assert "b1" not in second.log + third.log

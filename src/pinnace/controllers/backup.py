@@ -11,12 +11,13 @@ from msgspec.structs import replace
 
 from pinnace.aio.timing import SystemTimer, Timer
 from pinnace.api.codec import DecodeError, decode
-from pinnace.api.labels import SCHEDULE_NAME
+from pinnace.api.labels import SCHEDULE_NAME, SIZE_BYTES, label_value
 from pinnace.api.nonadmin.hiding import hiding_for
 from pinnace.api.nonadmin.names import Origin
-from pinnace.api.objects import JSONObject, text
+from pinnace.api.objects import JSONObject, member, text
 from pinnace.api.resource_policies import PolicyError, ResourcePolicies
 from pinnace.api.selection.names import IncludesExcludes
+from pinnace.api.values.digits import is_digits
 from pinnace.api.values.times import known_time, parse_time
 from pinnace.api.velero.backup import Backup, BackupPhase, BackupSpec
 from pinnace.api.velero.snapshot_location import VolumeSnapshotLocation
@@ -41,6 +42,7 @@ from pinnace.kube.resources import (
     BACKUP_STORAGE_LOCATIONS,
     BACKUPS,
     NAMESPACES,
+    SCHEDULES,
     VOLUME_SNAPSHOT_LOCATIONS,
     APIResource,
 )
@@ -64,6 +66,16 @@ VERSION_SECONDS: Final = 60.0
 """How long the version of the cluster is kept, which each Backup records."""
 FRESH_SECONDS: Final = 10.0
 """How long a location that was read to validate a Backup need not be read again to open its store."""
+
+ENDED: Final = frozenset(
+    {
+        BackupPhase.COMPLETED,
+        BackupPhase.PARTIALLY_FAILED,
+        BackupPhase.FAILED,
+        BackupPhase.FAILED_VALIDATION,
+    }
+)
+"""Phases in which a Backup stays."""
 
 LocationT = TypeVar("LocationT", BackupStorageLocation, VolumeSnapshotLocation)
 
@@ -341,18 +353,40 @@ class _Cluster:
 
 
 class BackupCensus:
-    """Sets the gauges that follow from all Backups, once a minute. (docs/spec: CTL 3.7)"""
+    """Sets the gauges that follow from all Backups, once a minute. (docs/spec: CTL 3.7)
 
-    def __init__(self, scope: Scope, informer: Informer) -> None:
+    They are there at once when a server starts, and go with the Schedule and its Backups.
+
+    Args:
+        informer: the Backups.
+        schedules: the Schedules.
+    """
+
+    def __init__(self, scope: Scope, informer: Informer, schedules: Informer) -> None:
         self._scope = scope
         self._informer = informer
+        self._schedules = schedules
 
     async def resync(self) -> None:
-        """Count them, and find the newest success of each schedule."""
-        backups = list(self._informer.objects())
-        self._scope.metrics.backups_existing(len(backups))
+        """Count them, and find the newest one and the newest success of each schedule."""
+        metrics, backups = self._scope.metrics, list(self._informer.objects())
+        metrics.backups_existing(len(backups))
         for schedule, moment in last_successes(backups).items():
-            self._scope.metrics.backup_last_successful(schedule, moment.timestamp())
+            metrics.backup_last_successful(schedule, moment.timestamp())
+        existing = {label_value(text(obj, "metadata", "name")) for obj in self._schedules.objects()}
+        for schedule, backup in newest_ended(backups).items():
+            began = bool(text(backup, "status", "startTimestamp"))
+            size = text(backup, "metadata", "annotations", SIZE_BYTES)
+            metrics.newest_backup(
+                schedule,
+                text(backup, "status", "phase"),
+                exists=schedule in existing,
+                items=_count(backup, "progress", "itemsBackedUp") if began else None,
+                errors=_count(backup, "errors") if began else None,
+                size_bytes=int(size) if is_digits(size) and len(size) < 20 else None,
+            )
+        names = {(_schedule_label(obj), text(obj, "metadata", "name")) for obj in backups}
+        metrics.keep_schedules(existing | {schedule for schedule, _ in names}, names)
 
 
 def controller(parts: Parts) -> Controller:
@@ -379,7 +413,9 @@ def controller(parts: Parts) -> Controller:
         NAME,
         reconciler.reconcile,
         workers=workers + EXTRA_RUNS,
-        resync=Resync(BackupCensus(parts.scope, informer).resync, METRICS_PERIOD_SECONDS),
+        resync=Resync(
+            BackupCensus(parts.scope, informer, parts.informers.of(SCHEDULES)).resync, METRICS_PERIOD_SECONDS
+        ),
         clock=parts.timers,
         queue=queue,
     )
@@ -406,10 +442,45 @@ def last_successes(backups: list[JSONObject]) -> dict[str, datetime]:
         status = backup.get("status") or {}
         completed = status.get("completionTimestamp")
         if status.get("phase") == BackupPhase.COMPLETED and completed and known_time(completed):
-            schedule = (backup["metadata"].get("labels") or {}).get(SCHEDULE_NAME) or ""
+            schedule = _schedule_label(backup)
             # Timestamps of the API sort as text: all are UTC with whole seconds.
             newest[schedule] = max(completed, newest.get(schedule, ""))
     return {schedule: parse_time(text) for schedule, text in newest.items()}
+
+
+def newest_ended(backups: list[JSONObject]) -> dict[str, JSONObject]:
+    """The newest Backup that has ended by schedule, in any phase; "" for those of no schedule."""
+    newest: dict[str, tuple[datetime, JSONObject]] = {}
+    for backup in backups:
+        moment = _begin_of(backup)
+        if text(backup, "status", "phase") not in ENDED or moment is None:
+            continue
+        schedule = _schedule_label(backup)
+        if schedule not in newest or newest[schedule][0] <= moment:
+            newest[schedule] = moment, backup
+    return {schedule: backup for schedule, (_, backup) in newest.items()}
+
+
+def _begin_of(backup: JSONObject) -> datetime | None:
+    """When it was made; one that was found in a location was created here later than it began.
+
+    The earlier of both counts: our clock may have been ahead when it began.
+    """
+    moments = (
+        known_time(text(backup, "status", "startTimestamp")),
+        known_time(text(backup, "metadata", "creationTimestamp")),
+    )
+    return min((moment for moment in moments if moment is not None), default=None)
+
+
+def _schedule_label(backup: JSONObject) -> str:
+    return text(backup, "metadata", "labels", SCHEDULE_NAME)
+
+
+def _count(backup: JSONObject, *path: str) -> int:
+    """A count of the status: 0 if it is left out, or anybody has written something else."""
+    found = member(backup, "status", *path)
+    return found if isinstance(found, int) else 0
 
 
 def _key_of(backup: Backup) -> Key:

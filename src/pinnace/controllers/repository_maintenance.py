@@ -77,7 +77,10 @@ class MaintenanceReconciler:
     async def reconcile(self, key: Key) -> Result:
         """One pass over one repository; one that is not Ready is left alone."""
         repository = await self._store.read(key)
-        if repository is None or repository.status.phase != BackupRepositoryPhase.READY:
+        if repository is None:
+            self._scope.metrics.repository_gone(key.name)
+            return DONE
+        if repository.status.phase != BackupRepositoryPhase.READY:
             return DONE
         with bound_fields(backupRepository=str(key)):
             try:

@@ -24,9 +24,9 @@ from typing import Final, Protocol
 from pinnace.api import API_VERSION, labels
 from pinnace.api.codec import DecodeError, decode
 from pinnace.api.definitions.spec_fields import check_spec
-from pinnace.api.objects import JSONObject
+from pinnace.api.objects import JSONObject, text
 from pinnace.api.values.cron import Cron, CronError, read_schedule
-from pinnace.api.values.times import format_time, parse_time
+from pinnace.api.values.times import format_time, known_time, parse_time
 from pinnace.api.velero.backup import BackupPhase
 from pinnace.api.velero.schedule import Schedule, SchedulePhase
 from pinnace.backup.request import movement_errors, ttl_errors
@@ -75,6 +75,8 @@ class ScheduleMetrics(Protocol):
     def schedule_seen(self, schedule: str, phase: str) -> None: ...
 
     def schedule_gone(self, schedule: str) -> None: ...
+
+    def schedule_overdue(self, schedule: str, seconds: float) -> None: ...
 
     def backup_refused(self, schedule: str) -> None: ...
 
@@ -184,16 +186,19 @@ class ScheduleReconciler:
                 return Result.after(_AGAIN_SECONDS)
 
     async def poll(self) -> None:
-        """Queue the Schedules that are due by the cache. Makes no request."""
+        """Queue the Schedules that are due by the cache, and record how late they are. Makes no request."""
         for obj in self._informer.objects():
-            if is_paused(obj):
-                continue
-            verdict = judge(obj)
-            if verdict.schedule is None or verdict.cron is None:
-                continue
-            due = due_after(verdict.cron, self._counted_from(verdict.schedule), self._zone)
-            if due is not None and self._scope.clock() > due:
+            verdict, now, due = judge(obj), self._scope.clock(), None
+            if verdict.schedule is not None and verdict.cron is not None and not is_paused(obj):
+                due = due_after(verdict.cron, self._counted_from(verdict.schedule), self._zone)
+            if due is not None and now > due:
                 self._enqueue(Key.of(obj))
+            elif verdict.cron is None and not is_paused(obj):
+                # It cannot run at all, and no run has been made since the last one.
+                due = _last_run(obj)
+            late_seconds = 0.0 if due is None else (now - due).total_seconds()
+            name = labels.label_value(text(obj, "metadata", "name"))
+            self._metrics.schedule_overdue(name, max(0.0, late_seconds))
 
     def _warn(self, key: Key, warnings: tuple[str, ...]) -> None:
         """Log what is ignored of a Schedule, once. The log of each of its Backups says it too."""
@@ -369,6 +374,12 @@ def _refusal(error: KubeError) -> str:
 def is_paused(obj: JSONObject) -> bool:
     """Whether a Schedule is left alone, valid or not."""
     return (obj.get("spec") or {}).get("paused") is True
+
+
+def _last_run(obj: JSONObject) -> datetime | None:
+    """When a Schedule ran last, or was created if it never did."""
+    last = known_time(text(obj, "status", "lastBackup"))
+    return last or known_time(text(obj, "metadata", "creationTimestamp"))
 
 
 def counted_from(

@@ -82,6 +82,9 @@ class StorageLocationReconciler:
         now = self._scope.clock()
         if not edited and not is_due(location.status.last_validation_time, frequency, now):
             self._validated_spec.setdefault(key, spec)
+            if phase := location.status.phase:  # a former server may have found it
+                available = phase == BackupStorageLocationPhase.AVAILABLE
+                self._scope.metrics.location_status(key.name, available=available)
             return _next(location.status.last_validation_time, frequency, now)
         spec = await self._make_default(key, obj)
         findings = check_spec("BackupStorageLocation", obj)

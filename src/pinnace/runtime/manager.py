@@ -125,6 +125,11 @@ class Manager:
         ready = self.phase in (ManagerPhase.STANDBY, ManagerPhase.RUNNING)
         return Health(live=True, ready=ready, detail=str(self.phase))
 
+    @property
+    def leads(self) -> bool:
+        """Whether the controllers run: with leader election, on one server only."""
+        return self.phase is ManagerPhase.RUNNING and self.health.live
+
     async def run(self, stop: asyncio.Event, *, on_ending: Callable[[], None] = lambda: None) -> None:
         """Start everything, wait for `stop`, stop everything. Runs once.
 

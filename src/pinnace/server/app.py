@@ -166,7 +166,7 @@ class Assembly:
         clocks: Clocks | None = None,
     ) -> None:
         clocks = clocks or Clocks()
-        self.metrics = ServerMetrics()
+        self.metrics = ServerMetrics(leads=lambda: self._manager.leads)
         self._options = options
         elector = _elector(client, options) if options.leader_election else None
         if elector is not None:

@@ -54,39 +54,141 @@ def of(name: str, **labels: str) -> str:
 
 RISES = "0+0x59 1+0x120"
 """Zero for an hour, then one."""
-UP = (of("velero_backup_total", schedule=""), "1+0x200")
+UP = ('pinnace_server_leads{namespace="velero"}', "1+0x200")
 DAYS_9 = 9 * 4
 """In steps of six hours, which the cases of days take: minutes would take half a minute."""
+EXISTS = (of("pinnace_schedule_overdue_seconds"), "0+0x200")
+NIGHTLY = {"namespace": "velero", "schedule": "nightly"}
+
+
+def newest(phase: str) -> tuple[str, str]:
+    return of("pinnace_schedule_last_backup", phase=phase), "1+0x120"
+
+
 CASES: dict[str, tuple[list[tuple[str, str]], str, str, dict[str, str] | None]] = {
     # series, when, alert, its labels besides the severity; None where it must not fire
     "no server": ([], "20m", "PinnaceServerAbsent", {}),
     "a server": ([UP], "20m", "PinnaceServerAbsent", None),
-    "failed": (
-        [UP, (of("velero_backup_failure_total"), RISES)],
-        "65m",
-        "PinnaceBackupFailed",
-        {"namespace": "velero", "schedule": "nightly"},
+    "only standbys": (
+        [('pinnace_server_leads{namespace="velero"}', "0+0x60"), (of("velero_backup_total"), "0+0x60")],
+        "20m",
+        "PinnaceServerAbsent",
+        {},
     ),
-    "failed long ago": (
-        [UP, (of("velero_backup_failure_total"), RISES)],
-        "170m",
+    "another namespace's server": (
+        [
+            ('pinnace_server_leads{namespace="other"}', "1+0x60"),
+            ('velero_backup_total{namespace="x"}', "1+0x60"),
+        ],
+        "20m",
+        "PinnaceServerAbsent",
+        {},
+    ),
+    "a failover": (
+        [
+            ('pinnace_server_leads{namespace="velero",pod="a"}', "1x10 _x50"),
+            ('pinnace_server_leads{namespace="velero",pod="b"}', "0x12 1x50"),
+        ],
+        "20m",
+        "PinnaceServerAbsent",
+        None,
+    ),
+    "failed": ([UP, newest("Failed")], "1m", "PinnaceBackupFailed", {**NIGHTLY, "phase": "Failed"}),
+    "failed validation": (
+        [UP, newest("FailedValidation")],
+        "1m",
+        "PinnaceBackupFailed",
+        {**NIGHTLY, "phase": "FailedValidation"},
+    ),
+    "killed, while another server of the pair goes on": (
+        [
+            UP,
+            (
+                'pinnace_schedule_last_backup{namespace="velero",schedule="nightly",phase="Failed",pod="b"}',
+                "_x30 1x90",
+            ),
+        ],
+        "40m",
+        "PinnaceBackupFailed",
+        {**NIGHTLY, "phase": "Failed"},
+    ),
+    "succeeded": ([UP, newest("Completed")], "65m", "PinnaceBackupFailed", None),
+    "succeeded after a failure": (
+        [
+            UP,
+            (of("pinnace_schedule_last_backup", phase="Failed"), "1x30 stale"),
+            (of("pinnace_schedule_last_backup", phase="Completed"), "_x30 1x90"),
+        ],
+        "65m",
         "PinnaceBackupFailed",
         None,
     ),
-    "partially failed": (
-        [UP, (of("velero_backup_partial_failure_total"), RISES)],
+    "unscheduled failed": (
+        [
+            UP,
+            (of("velero_backup_failure_total", schedule=""), "0+0x120"),
+            (of("velero_backup_validation_failure_total", schedule=""), RISES),
+        ],
         "65m",
+        "PinnaceUnscheduledBackupFailed",
+        {"namespace": "velero"},
+    ),
+    "partially failed": (
+        [UP, newest("PartiallyFailed")],
+        "1m",
         "PinnaceBackupPartiallyFailed",
-        {"namespace": "velero", "schedule": "nightly"},
+        {**NIGHTLY, "phase": "PartiallyFailed"},
+    ),
+    "never ran": (
+        [UP, (of("pinnace_schedule_overdue_seconds"), "0+60x120")],
+        "65m",
+        "PinnaceScheduleOverdue",
+        NIGHTLY,
+    ),
+    "runs a little late": (
+        [UP, (of("pinnace_schedule_overdue_seconds"), "0+60x50 0x70")],
+        "65m",
+        "PinnaceScheduleOverdue",
+        None,
+    ),
+    "location away": (
+        [
+            UP,
+            (
+                'velero_backup_location_status_gauge{namespace="velero",backup_location_name="default"}',
+                "1x30 0x60",
+            ),
+        ],
+        "45m",
+        "PinnaceLocationUnavailable",
+        {"namespace": "velero", "backup_location_name": "default"},
+    ),
+    "location away for a moment": (
+        [
+            UP,
+            (
+                'velero_backup_location_status_gauge{namespace="velero",backup_location_name="default"}',
+                "1x30 0x5 1x60",
+            ),
+        ],
+        "45m",
+        "PinnaceLocationUnavailable",
+        None,
     ),
     "overdue": (
+        [UP, EXISTS, (of("velero_backup_last_successful_timestamp"), f"0+0x{DAYS_9}")],
+        "9d",
+        "PinnaceNoRecentBackup",
+        NIGHTLY,
+    ),
+    "overdue of a schedule that was deleted": (
         [UP, (of("velero_backup_last_successful_timestamp"), f"0+0x{DAYS_9}")],
         "9d",
         "PinnaceNoRecentBackup",
-        {"namespace": "velero", "schedule": "nightly"},
+        None,
     ),
     "recent": (
-        [UP, (of("velero_backup_last_successful_timestamp"), f"0+21600x{DAYS_9}")],
+        [UP, EXISTS, (of("velero_backup_last_successful_timestamp"), f"0+21600x{DAYS_9}")],
         "9d",
         "PinnaceNoRecentBackup",
         None,
@@ -130,13 +232,16 @@ CASES: dict[str, tuple[list[tuple[str, str]], str, str, dict[str, str] | None]] 
 }
 
 
+@pytest.mark.found("L2")
 def test_each_alert_fires_when_it_should_and_only_then(promtool: Path, tmp_path: Path) -> None:
-    found = {rule["alert"]: rule for group in rules()["groups"] for rule in group["rules"]}
+    found = {rule["alert"]: rule for group in rules("velero")["groups"] for rule in group["rules"]}
     assert {alert for _, _, alert, labels in CASES.values() if labels is not None} == set(found)
     tests: dict[str, list[dict[str, Any]]] = {"1m": [], "6h": []}
     for case, (series, when, alert, labels) in CASES.items():
         rule = found[alert]
-        summary = rule["annotations"]["summary"].replace("{{ $labels.schedule }}", "nightly")
+        summary = rule["annotations"]["summary"]
+        for label, value in (labels or {}).items():
+            summary = summary.replace(f"{{{{ $labels.{label} }}}}", value)
         fired = {"exp_labels": {**rule["labels"], **(labels or {})}, "exp_annotations": {"summary": summary}}
         step = "6h" if when == "9d" else "1m"
         tests[step].append(
@@ -149,7 +254,7 @@ def test_each_alert_fires_when_it_should_and_only_then(promtool: Path, tmp_path:
                 ],
             }
         )
-    (tmp_path / "rules.yaml").write_text(yaml.safe_dump(rules()))
+    (tmp_path / "rules.yaml").write_text(yaml.safe_dump(rules("velero")))
     for step, of_step in tests.items():
         path = tmp_path / f"tests-{step}.yaml"
         content = {"rule_files": ["rules.yaml"], "evaluation_interval": step, "tests": of_step}

@@ -214,7 +214,7 @@ def test_schedules_locations_and_monitoring_are_values(helm: Helm) -> None:
     assert monitor["spec"]["selector"]["matchLabels"].items() <= service["metadata"]["labels"].items()
     pod = rendered["Deployment/velero"]["spec"]["template"]
     assert service["spec"]["selector"].items() <= pod["metadata"]["labels"].items()
-    assert rendered["PrometheusRule/velero"]["spec"] == rules()
+    assert rendered["PrometheusRule/velero"]["spec"] == rules("velero")
     shown = rendered["ConfigMap/velero-dashboard"]["data"]["pinnace.json"]
     assert json.loads(shown) == dashboard()
 

@@ -300,6 +300,31 @@ async def test_an_api_server_that_is_out_of_reach_refuses_nothing(scene: Scene) 
     assert scene.status == {"phase": "Enabled"}
 
 
+@pytest.mark.found("L2")
+@pytest.mark.parametrize(
+    ("cron", "status", "spec", "seconds"),
+    [
+        ("@every 5m", {"lastBackup": "2017-01-01T11:00:00Z"}, {}, 3300),
+        ("@every 5m", {"lastBackup": "2017-01-01T11:58:00Z"}, {}, 0),
+        ("@every 1h", {}, {}, 7200),
+        ("@every 1h", {}, {"paused": True}, 0),
+        ("nonsense", {"lastBackup": "2017-01-01T11:00:00Z"}, {}, 3600),
+        ("nonsense", {}, {}, 10800),
+        ("nonsense", {}, {"paused": True}, 0),
+    ],
+    ids=["late", "not due", "never ran", "paused", "no longer valid", "never valid", "invalid and paused"],
+)
+async def test_how_late_a_schedule_is_can_be_seen(
+    scene: Scene, cron: str, status: JSONObject, spec: JSONObject, seconds: int
+) -> None:
+    schedule = scene.add(cron, spec=spec, **status)
+    schedule["metadata"]["creationTimestamp"] = "2017-01-01T09:00:00Z"
+
+    await scene.reconciler.poll()
+
+    assert scene.world.metrics.calls == [("schedule_overdue", "name", seconds)]
+
+
 # --- Paused and skipped ---------------------------------------------------------------------------------
 
 

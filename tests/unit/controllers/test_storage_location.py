@@ -155,6 +155,7 @@ async def test_a_location_is_validated_once_a_second_at_most(
     assert len(world.cluster.writes()) == writes
 
 
+@pytest.mark.found("L12")
 async def test_a_location_validated_once_for_all_is_left_alone_unless_it_is_edited(world: World) -> None:
     obj = world.add_location(default=True, validationFrequency="0s")
     controller = reconciler(world)
@@ -162,8 +163,10 @@ async def test_a_location_validated_once_for_all_is_left_alone_unless_it_is_edit
     assert await controller.reconcile(key("default")) == DONE
     before = status(world)
     world.clock.advance(3600)
-    assert await controller.reconcile(key("default")) == DONE
+    world.metrics.calls.clear()
+    assert await reconciler(world).reconcile(key("default")) == DONE
     assert status(world) == before
+    assert world.metrics.calls == [("location_status", "default", True)]
 
     edited = world.cluster.objects["backupstoragelocations", "default"]
     edited["spec"] = {**obj["spec"], "provider": "nobody"}

@@ -15,6 +15,9 @@ def existing() -> set[str]:
     metrics.backup_duration("nightly", 1)
     metrics.backup_last_successful("nightly", 1)
     metrics.backup_verified("nightly", 1, sound=True)
+    metrics.newest_backup("nightly", "Completed", exists=True)
+    metrics.schedule_overdue("nightly", 0)
+    metrics.location_status("default", available=True)
     return {sample.name for family in metrics.registry.collect() for sample in family.samples}
 
 

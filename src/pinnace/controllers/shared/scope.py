@@ -1,6 +1,6 @@
 """The scope that all controllers of a server get: cluster, metrics, work directory, logging."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -55,6 +55,19 @@ class ControllerMetrics(Protocol):
 
     def csi_snapshots(self, schedule: str, backup: str, *, attempted: int, completed: int) -> None: ...
 
+    def newest_backup(
+        self,
+        schedule: str,
+        phase: str,
+        *,
+        exists: bool,
+        items: int | None = None,
+        errors: int | None = None,
+        size_bytes: int | None = None,
+    ) -> None: ...
+
+    def keep_schedules(self, schedules: Collection[str], backups: Collection[tuple[str, str]]) -> None: ...
+
     def location_status(self, location: str, *, available: bool) -> None: ...
 
     def location_gone(self, location: str) -> None: ...
@@ -62,6 +75,10 @@ class ControllerMetrics(Protocol):
     def repository_maintained(self, repository: str, seconds: float, *, succeeded: bool) -> None: ...
 
     def schedule_gone(self, schedule: str) -> None: ...
+
+    def schedule_overdue(self, schedule: str, seconds: float) -> None: ...
+
+    def repository_gone(self, repository: str) -> None: ...
 
     def backup_refused(self, schedule: str) -> None: ...
 

@@ -184,8 +184,17 @@ class Settler:
         patch.setdefault("metadata", {})["resourceVersion"] = version
         await self._scope.client.patch(resource, key.name, patch, key.namespace)
         log.info("Settled", key=str(key), phase=patch["status"]["phase"])
+        self._count(resource, obj, patch["status"]["phase"])
         if stored is None and resource == BACKUPS:
             await self._delete_snapshots(obj)
+
+    def _count(self, resource: APIResource, obj: JSONObject, phase: str) -> None:
+        """Count the outcome: the counters of the server that began the run are gone with it."""
+        if resource == BACKUPS:
+            schedule = text(obj, "metadata", "labels", labels.SCHEDULE_NAME)
+            self._scope.metrics.backup_finished(schedule, phase)
+        else:
+            self._scope.metrics.restore_finished(text(obj, "spec", "scheduleName"), phase)
 
     async def _cancel_transfers(self, resource: APIResource, obj: JSONObject, why: str) -> None:
         """Set `spec.cancel` of the DataUploads, PodVolumeBackups and so on that have not ended. (BEY-013)"""

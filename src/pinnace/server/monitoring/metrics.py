@@ -5,8 +5,8 @@ exist from the moment it is seen, at zero, so that a rate can be computed from t
 of a schedule are looked up once and kept. The label `schedule` is empty for backups that no schedule made.
 """
 
-from collections import deque
-from collections.abc import Iterable
+import re
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -60,6 +60,9 @@ _MAINTENANCE_COUNTERS = {
 KEPT_BACKUPS: Final = 200
 """How many backups have series of their own. Those of older backups are dropped, to limit the memory."""
 
+_WHOLE_BOUND: Final = re.compile(rb'(,|\{)le="([0-9]+)\.0"')
+"""Velero's bounds of buckets are `60`, and the client library's `60.0`, which selectors tell apart."""
+
 _BACKUP_OUTCOMES = {
     "Completed": "backup_success",
     "PartiallyFailed": "backup_partial_failure",
@@ -95,14 +98,23 @@ class _WithoutCreated:
 
 def exposition(registry: CollectorRegistry) -> bytes:
     """The text of a registry for `/metrics`, of type `CONTENT_TYPE`."""
-    return generate_latest(_WithoutCreated(registry))
+    return _WHOLE_BOUND.sub(rb'\1le="\2"', generate_latest(_WithoutCreated(registry)))
 
 
 class ServerMetrics:
-    """All metrics of the server. Its methods are cheap, and ignore phases that they do not know."""
+    """All metrics of the server. Its methods are cheap, and ignore phases that they do not know.
 
-    def __init__(self) -> None:
+    Args:
+        leads: whether this server is the one that works, for the gauge that says so.
+    """
+
+    def __init__(self, leads: Callable[[], bool] = lambda: False) -> None:
         self.registry = CollectorRegistry()
+        Gauge(
+            "pinnace_server_leads",
+            "Whether this server works. A value of 1 is yes, 0 is a standby, or one that starts or stops",
+            registry=self.registry,
+        ).set_function(lambda: float(leads()))
         self._counters = {
             name: Counter(f"velero_{name}_total", text, ["schedule"], registry=self.registry)
             for name, text in _COUNTERS.items()
@@ -134,7 +146,7 @@ class ServerMetrics:
             name: Counter(f"velero_{name}_total", text, ["schedule", "backupName"], registry=self.registry)
             for name, text in _CSI_COUNTERS.items()
         }
-        self._csi_backups: deque[tuple[str, str]] = deque()
+        self._csi_backups: dict[tuple[str, str], None] = {}
         self._location_status = Gauge(
             "velero_backup_location_status_gauge",
             "Status of a backup location. A value of 1 is available, 0 is unavailable",
@@ -164,7 +176,28 @@ class ServerMetrics:
             ["schedule"],
             registry=self.registry,
         )
+        self._schedule_phase = Gauge(
+            "pinnace_schedule_last_backup",
+            "The phase of the newest backup of a schedule that has ended: the value is always 1",
+            ["schedule", "phase"],
+            registry=self.registry,
+        )
+        self._overdue = Gauge(
+            "pinnace_schedule_overdue_seconds",
+            "For how long a backup of a schedule should have begun, in seconds; 0 if none is due",
+            ["schedule"],
+            registry=self.registry,
+        )
         self._of_schedule: dict[str, dict[str, Counter]] = {}
+        self._gauges = (
+            self._tarball_size,
+            self._last_successful,
+            self._last_status,
+            self._items_total,
+            self._items_errors,
+        )
+        self._phases: dict[str, str] = {}
+        self._last: dict[str, None] = {}
         ProcessCollector(registry=self.registry)
         PlatformCollector(registry=self.registry)
         GCCollector(registry=self.registry)
@@ -189,17 +222,57 @@ class ServerMetrics:
 
     def schedule_gone(self, schedule: str) -> None:
         """Remove the series of a deleted Schedule. (docs/spec: BEY 10.3)"""
-        if self._of_schedule.pop(schedule, None) is None:
-            return
-        gauges = (
-            self._tarball_size,
-            self._last_successful,
-            self._last_status,
-            self._items_total,
-            self._items_errors,
-        )
-        for metric in (*self._counters.values(), *gauges, self._duration):
-            metric.remove_by_labels({"schedule": schedule})
+        self.schedule_not_due(schedule)
+        self._set_phase(schedule, "")
+        self._remove(schedule)
+
+    def schedule_overdue(self, schedule: str, seconds: float) -> None:
+        """Record for how long a backup of an existing Schedule should have begun; 0 if none is due."""
+        self._overdue.labels(schedule).set(max(0, int(seconds)))
+
+    def schedule_not_due(self, schedule: str) -> None:
+        """Remove the series of a Schedule that no longer exists."""
+        self._overdue.remove_by_labels({"schedule": schedule})
+
+    def newest_backup(
+        self,
+        schedule: str,
+        phase: str,
+        *,
+        exists: bool,
+        items: int | None = None,
+        errors: int | None = None,
+        size_bytes: int | None = None,
+    ) -> None:
+        """Record the newest backup of a schedule that has ended, which a former server may have made.
+
+        Args:
+            exists: whether the Schedule still exists.
+            items, errors, size_bytes: of the backup; None if that is not known, or it did not begin.
+        """
+        self._set(self._last_status, schedule, 1 if phase == "Completed" else 0)
+        self._set_phase(schedule, phase if exists else "")
+        for gauge, value in (
+            (self._items_total, items),
+            (self._items_errors, errors),
+            (self._tarball_size, size_bytes),
+        ):
+            if value is not None:
+                self._set(gauge, schedule, value)
+
+    def keep_schedules(self, schedules: Collection[str], backups: Collection[tuple[str, str]]) -> None:
+        """Remove the series of all other schedules, and of all other backups.
+
+        Args:
+            schedules: the schedules that exist, or of which there are backups.
+            backups: schedule and name of all backups.
+        """
+        for schedule in (self._of_schedule.keys() | self._last.keys()) - {"", *schedules}:
+            self.schedule_gone(schedule)
+        if "" not in schedules:
+            self._forget_last("")
+        for backup in self._csi_backups.keys() - set(backups):
+            self._csi_gone(backup)
 
     def backup_verified(self, schedule: str, unix_seconds: float, *, sound: bool) -> None:
         """Record what the last verification of a backup of a schedule found, and when."""
@@ -213,8 +286,8 @@ class ServerMetrics:
 
     def backup_items(self, schedule: str, *, items: int, errors: int, warnings: int) -> None:
         """Record how many items a backup contains, and how many errors and warnings it has."""
-        self._items_total.labels(schedule).set(items)
-        self._items_errors.labels(schedule).set(errors)
+        self._set(self._items_total, schedule, items)
+        self._set(self._items_errors, schedule, errors)
         if warnings:
             self._count(schedule, "backup_warning")
 
@@ -223,14 +296,11 @@ class ServerMetrics:
         if attempted <= 0:
             return
         failed = max(0, attempted - completed)
-        if (schedule, backup) not in self._csi_backups:
-            self._csi_backups.append((schedule, backup))
+        self._csi_backups[schedule, backup] = None
         for counter, amount in zip(self._csi.values(), (attempted, completed, failed), strict=True):
             counter.labels(schedule, backup).inc(max(0, amount))
         if len(self._csi_backups) > KEPT_BACKUPS:
-            oldest = self._csi_backups.popleft()
-            for counter in self._csi.values():
-                counter.remove(*oldest)
+            self._csi_gone(next(iter(self._csi_backups)))
 
     def location_status(self, location: str, *, available: bool) -> None:
         """Record what the last check of a BackupStorageLocation found."""
@@ -246,6 +316,11 @@ class ServerMetrics:
         self._maintenances[name].labels(repository).inc()
         self._maintenance_duration.labels(repository).observe(seconds)
 
+    def repository_gone(self, repository: str) -> None:
+        """Remove the series of a deleted BackupRepository."""
+        for metric in (*self._maintenances.values(), self._maintenance_duration):
+            metric.remove_by_labels({"repository_name": repository})
+
     def backup_attempted(self, schedule: str) -> None:
         """Count a backup that starts to run."""
         self._count(schedule, "backup_attempt")
@@ -254,11 +329,11 @@ class ServerMetrics:
         """Count a backup by its terminal phase, `FailedValidation` included."""
         self._count_outcome(schedule, _BACKUP_OUTCOMES, phase)
         if phase in _BACKUP_OUTCOMES:
-            self._last_status.labels(schedule).set(1 if phase == "Completed" else 0)
+            self._set(self._last_status, schedule, 1 if phase == "Completed" else 0)
 
     def backup_tarball_size(self, schedule: str, size_bytes: int) -> None:
         """Record the size of the compressed tarball of a run."""
-        self._tarball_size.labels(schedule).set(size_bytes)
+        self._set(self._tarball_size, schedule, size_bytes)
 
     def backup_duration(self, schedule: str, duration_seconds: float) -> None:
         """Record the whole seconds from start to completion of a run."""
@@ -266,7 +341,7 @@ class ServerMetrics:
 
     def backup_last_successful(self, schedule: str, unix_seconds: float) -> None:
         """Record when the last Completed backup ended."""
-        self._last_successful.labels(schedule).set(int(unix_seconds))
+        self._set(self._last_successful, schedule, int(unix_seconds))
 
     def backups_existing(self, count: int) -> None:
         """Record the number of Backup objects."""
@@ -306,6 +381,8 @@ class ServerMetrics:
         if series is None:
             series = {name: counter.labels(schedule) for name, counter in self._counters.items()}
             self._of_schedule[schedule] = series
+            for counter in self._csi.values():
+                counter.labels(schedule, "")
         return series
 
     def _count(self, schedule: str, name: str, amount: int = 1) -> None:
@@ -316,3 +393,36 @@ class ServerMetrics:
         name = outcomes.get(phase)
         if name is not None:
             self._count(schedule, name)
+
+    def _set(self, gauge: Gauge, schedule: str, value: float) -> None:
+        """Set a gauge about the newest backup of a schedule."""
+        self._last[schedule] = None
+        gauge.labels(schedule).set(value)
+
+    def _set_phase(self, schedule: str, phase: str) -> None:
+        """Set the one phase that a schedule has; empty for none."""
+        former = self._phases.pop(schedule, "")
+        if former and former != phase:
+            self._schedule_phase.remove(schedule, former)
+        if phase:
+            self._phases[schedule] = phase
+            self._schedule_phase.labels(schedule, phase).set(1)
+
+    def _forget_last(self, schedule: str) -> None:
+        if schedule in self._last:
+            del self._last[schedule]
+            for gauge in self._gauges:
+                gauge.remove_by_labels({"schedule": schedule})
+
+    def _remove(self, schedule: str) -> None:
+        """Remove all series of a schedule that backups and restores have made."""
+        self._forget_last(schedule)
+        if self._of_schedule.pop(schedule, None) is not None:
+            for metric in (*self._counters.values(), self._duration, *self._csi.values()):
+                metric.remove_by_labels({"schedule": schedule})
+            self._csi_backups = {key: None for key in self._csi_backups if key[0] != schedule}
+
+    def _csi_gone(self, backup: tuple[str, str]) -> None:
+        del self._csi_backups[backup]
+        for counter in self._csi.values():
+            counter.remove(*backup)

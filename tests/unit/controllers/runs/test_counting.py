@@ -1,20 +1,22 @@
 """What the controllers count, and the gauges of all objects there are."""
 
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from pinnace.api.labels import SCHEDULE_NAME
+from pinnace.api.labels import SCHEDULE_NAME, SIZE_BYTES
 from pinnace.api.meta import ObjectMeta
 from pinnace.api.objects import JSONObject
+from pinnace.api.values.times import format_time
 from pinnace.api.velero.backup import Backup, BackupPhase, BackupStatus
 from pinnace.api.velero.restore import Restore, RestorePhase, RestoreSpec, RestoreStatus
 from pinnace.backup.request import ServerDefaults
 from pinnace.controllers.backup import BackupCensus, BackupWork, last_successes
 from pinnace.controllers.restore import RestoreCensus, RestoreWork
 from pinnace.controllers.shared.scope import Scope
-from pinnace.kube.resources import BACKUPS, RESTORES
+from pinnace.kube.resources import BACKUPS, RESTORES, SCHEDULES, APIResource
 from pinnace.restore.request import RestoreOptions
 from pinnace.runtime.informer import Informer
 from pinnace.server.monitoring.metrics import ServerMetrics
@@ -156,8 +158,8 @@ def test_the_last_success_of_each_schedule(backups: list[JSONObject], expected: 
 class Cached(Informer):
     """A cache with given objects."""
 
-    def __init__(self, world: World, *, backups: bool, objects: list[JSONObject]) -> None:
-        super().__init__(world.cluster.client, BACKUPS if backups else RESTORES, "velero")
+    def __init__(self, world: World, resource: APIResource, objects: list[JSONObject]) -> None:
+        super().__init__(world.cluster.client, resource, "velero")
         self._given = objects
 
     def objects(self) -> list[JSONObject]:
@@ -168,14 +170,73 @@ async def test_the_census_counts_what_there_is(world: World) -> None:
     scope, metrics = counted_scope(world)
     backups = [stored("Completed", 0), stored("Failed", 1), stored("New", None)]
 
-    await BackupCensus(scope, Cached(world, backups=True, objects=backups)).resync()
-    await RestoreCensus(scope, Cached(world, backups=False, objects=[{}, {}])).resync()
+    await BackupCensus(scope, Cached(world, BACKUPS, backups), Cached(world, SCHEDULES, [])).resync()
+    await RestoreCensus(scope, Cached(world, RESTORES, [{}, {}])).resync()
 
     assert moved(metrics) == {
         "backup_total": 3,
         "restore_total": 2,
         "backup_last_successful_timestamp": T.timestamp(),
     }
+
+
+def ended(name: str, phase: str, schedule: str, *, seconds: int, **status: Any) -> JSONObject:
+    """A Backup of a schedule, which was created then."""
+    metadata = {
+        "name": name,
+        "creationTimestamp": format_time(T + timedelta(seconds=seconds)),
+        "labels": {SCHEDULE_NAME: schedule},
+        "annotations": {SIZE_BYTES: "123"},
+    }
+    return {"metadata": metadata, "status": {"phase": phase, **status}}
+
+
+@pytest.mark.found("L12", "L2")
+@pytest.mark.parametrize(
+    ("newest", "status"),
+    [
+        (ended("b2", "Failed", "nightly", seconds=60, startTimestamp="2021-08-11T21:44:26Z"), 0),
+        (ended("b2", "FailedValidation", "nightly", seconds=60), 0),
+        (ended("b2", "PartiallyFailed", "nightly", seconds=60, errors=3), 0),
+        (ended("b2", "InProgress", "nightly", seconds=60), 1),
+        (ended("b2", "Completed", "nightly", seconds=60), 1),
+        # It was found in a location now, and is from before the other one.
+        (ended("b2", "Failed", "nightly", seconds=60, startTimestamp="2020-08-11T21:44:26Z"), 1),
+        # The server's clock was ahead when an earlier one began.
+        (ended("b2", "Failed", "nightly", seconds=-60, startTimestamp="2031-08-11T21:44:26Z"), 1),
+    ],
+    ids=["killed", "refused", "in part", "not ended", "completed", "synced", "clock ahead"],
+)
+async def test_a_new_server_knows_how_the_newest_backup_of_a_schedule_ended(
+    world: World, newest: JSONObject, status: int
+) -> None:
+    scope, metrics = counted_scope(world)
+    backups = [newest, ended("b1", "Completed", "nightly", seconds=0, progress={"itemsBackedUp": 5})]
+    schedules = [{"metadata": {"name": "nightly"}}]
+
+    await BackupCensus(scope, Cached(world, BACKUPS, backups), Cached(world, SCHEDULES, schedules)).resync()
+
+    text = metrics.exposition().decode()
+    assert f'velero_backup_last_status{{schedule="nightly"}} {status}.0' in text
+    phase = "Completed" if status else newest["status"]["phase"]
+    assert f'pinnace_schedule_last_backup{{phase="{phase}",schedule="nightly"}} 1.0' in text
+    assert 'velero_backup_tarball_size_bytes{schedule="nightly"} 123.0' in text
+
+
+@pytest.mark.found("O29")
+async def test_series_go_with_the_schedule_and_its_last_backup(world: World) -> None:
+    scope, metrics = counted_scope(world)
+    backups = [ended("b1", "Failed", "nightly", seconds=0)]
+    schedules = [{"metadata": {"name": "nightly"}}]
+    census = BackupCensus(scope, Cached(world, BACKUPS, backups), Cached(world, SCHEDULES, schedules))
+    for gone, left in ((None, True), (schedules, True), (backups, False)):
+        if gone is not None:
+            gone.clear()
+        await census.resync()
+        text = metrics.exposition().decode()
+        assert ('velero_backup_last_status{schedule="nightly"} 0.0' in text) is left
+        assert ('pinnace_schedule_last_backup{phase="Failed",schedule="nightly"}' in text) is (gone is None)
+    assert "nightly" not in text
 
 
 @pytest.mark.found("Z5")

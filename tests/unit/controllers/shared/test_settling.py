@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from pinnace.api.codec import decode
+from pinnace.api.labels import SCHEDULE_NAME
 from pinnace.api.velero.backup import Backup, BackupPhase
 from pinnace.controllers.shared import settling
 from pinnace.controllers.shared.settling import Settler
@@ -36,6 +37,23 @@ async def store_backup(world: World, name: str, *, uid: str, phase: BackupPhase)
     backup.status.completion_timestamp = world.clock()
     async with world.locations.open("default") as store:
         await store.put_backup(BackupFiles(name=name, metadata=encode_metadata(backup), contents=None))
+
+
+@pytest.mark.found("L2")
+async def test_a_run_that_was_killed_is_counted_by_the_server_that_fails_it(
+    world: World, settler: Settler
+) -> None:
+    schedule = {SCHEDULE_NAME: "nightly"}
+    world.cluster.add("backups", "b1", labels=schedule, spec=SPEC, status=IN_PROGRESS)
+    world.cluster.add("restores", "r1", spec={"backupName": "b1", "scheduleName": "s"}, status=IN_PROGRESS)
+
+    await settler.settle_orphans()
+
+    assert set(world.metrics.calls) == {
+        ("backup_finished", "nightly", "Failed"),
+        ("restore_finished", "s", "Failed"),
+    }
+    assert len(world.metrics.calls) == 2
 
 
 @pytest.mark.spec("CTL-062")

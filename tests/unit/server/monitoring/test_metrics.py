@@ -15,6 +15,9 @@ COUNTERS = [
     "velero_backup_success_total",
     "velero_backup_validation_failure_total",
     "velero_backup_warning_total",
+    "velero_csi_snapshot_attempt_total",
+    "velero_csi_snapshot_failure_total",
+    "velero_csi_snapshot_success_total",
     "velero_restore_attempt_total",
     "velero_restore_failed_total",
     "velero_restore_partial_failure_total",
@@ -139,6 +142,7 @@ def test_deletions_and_restore_attempts_are_counted() -> None:
     }
 
 
+@pytest.mark.found("L13")
 def test_exposition_has_velero_names_types_and_buckets_only() -> None:
     metrics = ServerMetrics()
     metrics.backup_duration("s", 61)
@@ -153,8 +157,8 @@ def test_exposition_has_velero_names_types_and_buckets_only() -> None:
         for sample in family.samples
         if sample.name == "velero_backup_duration_seconds_bucket"
     }
-    bounds = ["60.0", "300.0", "600.0", "900.0", "1800.0", "3600.0", "7200.0", "10800.0", "14400.0", "+Inf"]
-    assert buckets == {bound: float(bound != "60.0") for bound in bounds}
+    bounds = ["60", "300", "600", "900", "1800", "3600", "7200", "10800", "14400", "+Inf"]
+    assert buckets == {bound: float(bound != "60") for bound in bounds}
 
 
 def test_two_servers_in_a_process_share_no_series() -> None:
@@ -175,6 +179,7 @@ def later(metrics: ServerMetrics) -> dict[tuple[str, str], float]:
         if sample.name.startswith("velero_")
         and "le" not in sample.labels
         and sample.labels.keys() - {"schedule"}
+        and sample.labels.get("backupName") != ""
     }
 
 
@@ -237,3 +242,87 @@ def test_the_series_of_a_deleted_schedule_are_removed() -> None:
     metrics.schedule_gone("unknown")
 
     assert samples(metrics) == before
+
+
+@pytest.mark.found("L13")
+def test_counters_of_csi_snapshots_begin_at_zero_without_a_backup() -> None:
+    metrics = ServerMetrics()
+    metrics.schedule_seen("s", "Enabled")
+    text = metrics.exposition().decode()
+    for name in ("attempt", "success", "failure"):
+        for schedule in ("", "s"):
+            labels = f'{{backupName="",schedule="{schedule}"}}'
+            assert f"velero_csi_snapshot_{name}_total{labels} 0.0" in text
+
+
+def gauges(metrics: ServerMetrics, schedule: str) -> dict[str, float]:
+    """The gauges with a schedule, and the phase of its newest backup."""
+    return {
+        sample.labels.get("phase", sample.name.removeprefix("velero_")): sample.value
+        for family in metrics.registry.collect()
+        for sample in family.samples
+        if family.type == "gauge" and sample.labels.get("schedule") == schedule
+    }
+
+
+@pytest.mark.found("L12")
+def test_the_newest_backup_of_a_former_server_has_series() -> None:
+    metrics = ServerMetrics()
+    metrics.newest_backup("s", "Completed", exists=True, items=7, errors=0, size_bytes=9)
+    assert gauges(metrics, "s") == {
+        "backup_last_status": 1,
+        "Completed": 1,
+        "backup_items_total": 7,
+        "backup_items_errors": 0,
+        "backup_tarball_size_bytes": 9,
+    }
+    metrics.newest_backup("s", "FailedValidation", exists=True)
+    found = gauges(metrics, "s")
+    assert (found["backup_last_status"], found["FailedValidation"]) == (0, 1)
+    assert "Completed" not in found
+    metrics.newest_backup("s", "Failed", exists=False)
+    assert gauges(metrics, "s").keys() == {
+        "backup_last_status", "backup_items_total", "backup_items_errors", "backup_tarball_size_bytes",
+    }  # fmt: skip
+
+
+@pytest.mark.found("O29")
+def test_what_neither_exists_nor_has_backups_has_no_series() -> None:
+    metrics = ServerMetrics()
+    untouched = metrics.exposition()
+    for schedule in ("", "gone", "kept"):
+        metrics.schedule_seen(schedule, "Enabled")
+        metrics.newest_backup(schedule, "Failed", exists=True)
+        metrics.backup_last_successful(schedule, 1)
+        metrics.schedule_overdue(schedule, 5)
+        metrics.backup_duration(schedule, 1)
+        metrics.csi_snapshots(schedule, "b", attempted=1, completed=1)
+    metrics.repository_maintained("r", 1.0, succeeded=True)
+
+    metrics.keep_schedules({"kept", ""}, {("kept", "b")})
+    assert gauges(metrics, "gone") == {}
+    assert gauges(metrics, "kept").keys() == {
+        "backup_last_status",
+        "backup_last_successful_timestamp",
+        "Failed",
+        "pinnace_schedule_overdue_seconds",
+    }
+    assert 'schedule="gone"' not in metrics.exposition().decode()
+    assert 'backupName="b",schedule="kept"' in metrics.exposition().decode()
+    assert 'backupName="b",schedule=""' not in metrics.exposition().decode()
+
+    metrics.keep_schedules((), ())
+    metrics.schedule_gone("")
+    metrics.init_schedule("")
+    metrics.repository_gone("r")
+    ours = [line for line in metrics.exposition().splitlines() if line.startswith((b"velero_", b"pinnace_"))]
+    assert ours == [line for line in untouched.splitlines() if line.startswith((b"velero_", b"pinnace_"))]
+
+
+@pytest.mark.found("L2")
+def test_a_server_says_whether_it_leads() -> None:
+    leads = False
+    metrics = ServerMetrics(leads=lambda: leads)
+    assert "pinnace_server_leads 0.0" in metrics.exposition().decode()
+    leads = True
+    assert "pinnace_server_leads 1.0" in metrics.exposition().decode()
