@@ -165,7 +165,8 @@ def _choose_pod_volumes(backup: Backup, defaults: ServerDefaults) -> list[str]:
         return [
             "defaultVolumesToRestic and defaultVolumesToFsBackup are names of one setting and must not differ"
         ]
-    spec.default_volumes_to_restic = named.pop() if named else defaults.volumes_to_restic
+    # Velero since 1.10 obeys the former name only if it is true, and shows only the present one.
+    spec.default_volumes_to_fs_backup = named.pop() if named else defaults.volumes_to_restic
     return []
 
 

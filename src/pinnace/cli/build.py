@@ -51,7 +51,7 @@ def backup_spec(options: BackupContentOptions) -> BackupSpec:
         snapshot_volumes=options.snapshot_volumes,
         include_cluster_resources=options.include_cluster_resources,
         storage_location=options.storage_location,
-        default_volumes_to_restic=options.default_volumes_to_restic,
+        default_volumes_to_fs_backup=options.default_volumes_to_restic,
         ordered_resources=ordered_resources(options.ordered_resources),
         csi_snapshot_timeout=options.csi_snapshot_timeout,
         or_label_selectors=list(options.or_selector),

@@ -177,7 +177,7 @@ class SnapshotClaim:
 
     async def _is_for_restic(self, claim: JSONObject, backup: Backup) -> bool:
         """Whether restic saves the claim's volume through a running pod."""
-        opt_out = bool(backup.spec.default_volumes_to_restic)
+        opt_out = backup.spec.saves_files_by_default
         for pod in await self._client.list_all(PODS, claim["metadata"]["namespace"]):
             if not is_running(pod):
                 continue

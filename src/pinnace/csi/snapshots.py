@@ -229,7 +229,9 @@ def annotate_snapshot(snapshot: JSONObject, content: JSONObject) -> None:
         notes[labels.CSI_DRIVER_NAME] = spec.get("driver") or ""
     size_bytes = status.get("restoreSize")
     if size_bytes is not None:
-        notes[labels.CSI_RESTORE_SIZE] = size_quantity(int(size_bytes))
+        size = size_quantity(int(size_bytes))
+        # The plugin of Velero before 1.14 reads the first name, Velero itself the second.
+        notes |= {labels.CSI_RESTORE_SIZE: size, labels.LATER_CSI_RESTORE_SIZE: size}
     if secret := secret_named_by(content, labels.CSI_DELETION_SECRET):
         notes |= _naming(labels.CSI_NOTED_DELETION_SECRET, secret)
     snapshot["metadata"]["annotations"] = {**annotations_of(snapshot), **notes}

@@ -17,7 +17,7 @@ def wanted_volumes(pod: JSONObject, *, opt_out: bool) -> list[str]:
 
     Args:
         pod: the object.
-        opt_out: `spec.defaultVolumesToRestic`: all but the excluded ones, instead of only the named ones.
+        opt_out: all but the excluded ones, instead of only the named ones; the Backup's setting.
     """
     annotations = pod.get("metadata", {}).get("annotations") or {}
     if not opt_out:

@@ -55,7 +55,7 @@ async def test_a_backup_is_made_listed_described_logged_and_downloaded(
     assert (shown["kind"], shown["metadata"]["name"]) == ("Backup", "b1")
     assert shown["spec"] == {
         "csiSnapshotTimeout": "10m0s",
-        "defaultVolumesToRestic": False,
+        "defaultVolumesToFsBackup": False,
         "excludedResources": ["events", "serviceaccounts"],
         "hooks": {},
         "includeClusterResources": False,

@@ -85,6 +85,7 @@ async def test_fields_that_are_set_are_kept(site: Site, serve: Serve) -> None:
     assert parse_time(backup["status"]["expiration"]) == start + timedelta(hours=1)
 
 
+@pytest.mark.found("X3")
 @pytest.mark.spec("CTL-011", "BKP-009")
 @pytest.mark.parametrize("default", [True, False])
 async def test_the_servers_defaults_fill_what_is_absent(site: Site, serve: Serve, default: bool) -> None:
@@ -96,7 +97,7 @@ async def test_the_servers_defaults_fill_what_is_absent(site: Site, serve: Serve
 
     specs = {name: (await site.reached("backups", name))["spec"] for name in ("absent", "yes", "no")}
 
-    assert {name: spec["defaultVolumesToRestic"] for name, spec in specs.items()} == {
+    assert {name: spec["defaultVolumesToFsBackup"] for name, spec in specs.items()} == {
         "absent": default,
         "yes": True,
         "no": False,

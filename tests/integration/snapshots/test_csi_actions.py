@@ -150,6 +150,7 @@ async def test_an_own_snapshot_is_waited_for(csi_app: CSIApp) -> None:
         labels.CSI_SNAPSHOT_HANDLE: content["status"]["snapshotHandle"],
         labels.CSI_DRIVER_NAME: csi_app.driver,
         labels.CSI_RESTORE_SIZE: "3Gi",
+        labels.LATER_CSI_RESTORE_SIZE: "3Gi",
         labels.MUST_INCLUDE_ADDITIONAL_ITEMS: "true",
     }
     assert list(more) == [

@@ -191,7 +191,8 @@ def test_moving_the_data_of_snapshots_by_default(
 )
 def test_default_volumes_to_restic(given: bool | None, server: bool, result: bool) -> None:
     prepared = prepare(BackupSpec(default_volumes_to_restic=given), volumes_to_restic=server)
-    assert prepared.spec.default_volumes_to_restic is result
+    assert prepared.spec.default_volumes_to_fs_backup is result
+    assert prepared.spec.saves_files_by_default is result
 
 
 @pytest.mark.spec("BKP-011")
@@ -302,12 +303,13 @@ def test_difference_is_what_has_to_be_patched() -> None:
     assert patch["spec"] == {
         "ttl": "720h0m0s",
         "storageLocation": "default",
-        "defaultVolumesToRestic": False,
+        "defaultVolumesToFsBackup": False,
         "csiSnapshotTimeout": "10m0s",
         "itemOperationTimeout": "4h0m0s",
     }
 
 
+@pytest.mark.found("X3")
 @pytest.mark.parametrize(
     ("restic", "fs_backup", "server", "written"),
     [
@@ -323,7 +325,9 @@ def test_both_names_of_the_default_for_pod_volumes_count(
 ) -> None:
     spec = BackupSpec(default_volumes_to_restic=restic, default_volumes_to_fs_backup=fs_backup)
 
-    assert prepare(spec, volumes_to_restic=server).spec.default_volumes_to_restic is written
+    prepared = prepare(spec, volumes_to_restic=server).spec
+    assert prepared.default_volumes_to_fs_backup is written
+    assert prepared.default_volumes_to_restic is restic
 
 
 def test_contradicting_names_of_the_default_for_pod_volumes_are_refused() -> None:

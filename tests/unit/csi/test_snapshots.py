@@ -164,6 +164,7 @@ def content(**status: Any) -> JSONObject:
     }
 
 
+@pytest.mark.found("X3")
 @pytest.mark.parametrize(
     ("status", "notes"),
     [
@@ -175,6 +176,7 @@ def content(**status: Any) -> JSONObject:
                 labels.CSI_SNAPSHOT_HANDLE: "snap-1",
                 labels.CSI_DRIVER_NAME: DRIVER,
                 labels.CSI_RESTORE_SIZE: "50Gi",
+                labels.LATER_CSI_RESTORE_SIZE: "50Gi",
             },
         ),
         (

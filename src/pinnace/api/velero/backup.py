@@ -137,11 +137,12 @@ class BackupSpec(Struct, rename="camel", kw_only=True):
         hooks: Commands to run around the saving of items.
         storage_location: Name of the BackupStorageLocation; the default one when empty.
         volume_snapshot_locations: Names of VolumeSnapshotLocations, at most one for each provider.
-        default_volumes_to_restic: Whether pod volumes are saved from their files unless opted out.
+        default_volumes_to_restic: The name of defaultVolumesToFsBackup before Velero 1.10; still read.
         ordered_resources: Objects to save first, in this order: plural resource to a comma-separated list
             of `namespace/name`, or `name` for cluster-scoped objects.
         metadata: In the template of a Schedule: labels of its Backups. A field of later versions of Velero.
-        default_volumes_to_fs_backup: The later name of defaultVolumesToRestic; they must not differ.
+        default_volumes_to_fs_backup: Whether pod volumes are saved from their files unless opted out. It must
+            not differ from defaultVolumesToRestic.
         csi_snapshot_timeout: How long to wait until the storage system has accepted a CSI snapshot and
             returned its handle; 10m when absent or zero. A field of later versions of Velero. (docs/spec: BEY
             2.1)
@@ -190,6 +191,11 @@ class BackupSpec(Struct, rename="camel", kw_only=True):
     snapshot_move_data: Annotated[bool | None, NULLABLE] = None
     datamover: str = ""
     item_operation_timeout: Duration | None = None
+
+    @property
+    def saves_files_by_default(self) -> bool:
+        """Whether pod volumes are saved from their files unless opted out, by either name of the setting."""
+        return bool(self.default_volumes_to_fs_backup or self.default_volumes_to_restic)
 
 
 class BackupProgress(Struct, rename="camel", kw_only=True):

@@ -70,7 +70,7 @@ class PodWork:
         spec, policies = self._run.backup.spec, self._run.collaborators.policies
         if policies is not None and policies.decide:
             return True
-        return bool(spec.hooks.resources or spec.default_volumes_to_restic or _OUR_ANNOTATIONS in raw)
+        return bool(spec.hooks.resources or spec.saves_files_by_default or _OUR_ANNOTATIONS in raw)
 
     async def run_hooks(self, phase: HookPhase, pod: JSONObject) -> None:
         """Run the hooks of a phase in order. (docs/spec: BKP 7.3)
@@ -188,7 +188,7 @@ class PodWork:
 
     async def _wanted_volumes(self, pod: JSONObject) -> list[str]:
         """The volumes to save by the resource policies, else by annotations and default. (BEY 4.7)"""
-        usual = wanted_volumes(pod, opt_out=bool(self._run.backup.spec.default_volumes_to_restic))
+        usual = wanted_volumes(pod, opt_out=self._run.backup.spec.saves_files_by_default)
         policies = self._run.collaborators.policies
         if policies is None or not policies.decide:
             return usual

@@ -17,6 +17,7 @@ from pinnace.cli.backend.server import ServerBackend, created_under
 from pinnace.cli.backup.options import BackupCreateOptions
 from pinnace.cli.common import outcome
 from pinnace.cli.common.chosen_locations import check_locations, warn_of_unavailable
+from pinnace.cli.common.known_fields import with_known_fields
 from pinnace.cli.common.waiting import warn_of_absence
 from pinnace.cli.connect import open_cluster
 from pinnace.cli.errors import ExitCode
@@ -51,6 +52,7 @@ async def submit(
         name = text(backup, "metadata", "name")
         is_chosen = bool(options.name) or not options.from_schedule
         names = (name,) if is_chosen else (name, *other_names(name))
+        backup = await with_known_fields(client, BACKUPS, backup)
         created = await created_under(client, BACKUPS, backup, names)
         if options.from_schedule:
             click.echo("Creating backup from schedule, all other filters are ignored.")

@@ -10,13 +10,14 @@ from pinnace.cli import build
 from pinnace.cli.backend.server import ServerBackend
 from pinnace.cli.common.chosen_locations import check_locations, warn_of_unavailable
 from pinnace.cli.common.get import server_settings
+from pinnace.cli.common.known_fields import with_known_fields
 from pinnace.cli.connect import open_cluster, run_async
 from pinnace.cli.errors import InvalidInput
 from pinnace.cli.kinds import SCHEDULE
 from pinnace.cli.output.printing import print_unsent
 from pinnace.cli.schedule.options import ScheduleCreateOptions
 from pinnace.cli.settings import Settings
-from pinnace.kube.resources import velero
+from pinnace.kube.resources import SCHEDULES
 
 
 def create(ctx: click.Context, options: ScheduleCreateOptions) -> None:
@@ -92,4 +93,5 @@ async def _submit(settings: Settings, schedule: Schedule) -> None:
         template, backend = schedule.spec.template, ServerBackend(client, settings.namespace)
         await check_locations(backend, template.storage_location, template.volume_snapshot_locations)
         await warn_of_unavailable(backend, template.storage_location)
-        await client.create(velero(SCHEDULE.plural), encode(schedule), settings.namespace)
+        obj = await with_known_fields(client, SCHEDULES, encode(schedule))
+        await client.create(SCHEDULES, obj, settings.namespace)

@@ -284,7 +284,7 @@ def new_pod_volume_backup(
             "repoIdentifier": repository.spec.restic_identifier,
             "tags": tags,
             **({"uploaderSettings": settings} if (settings := uploader_settings(backup)) else {}),
-            **uploader_fields(repository),
+            "uploaderType": uploader_of(repository),
         },
         "status": {"progress": {}},
     }
@@ -306,10 +306,9 @@ def uploader_settings(backup: Backup) -> dict[str, str]:
     return {"ParallelFilesUpload": str(parallel)} if parallel else {}
 
 
-def uploader_fields(repository: BackupRepository) -> JSONObject:
-    """The field `uploaderType`; not set for restic, as in Velero before there was another uploader."""
-    uploader = repository.spec.repository_type or RESTIC_REPOSITORY
-    return {} if uploader == RESTIC_REPOSITORY else {"uploaderType": uploader}
+def uploader_of(repository: BackupRepository) -> str:
+    """The field `uploaderType`. Definitions of Velero before 1.10 drop it; none of it means restic."""
+    return repository.spec.repository_type or RESTIC_REPOSITORY
 
 
 def pod_reference(pod: JSONObject) -> JSONObject:

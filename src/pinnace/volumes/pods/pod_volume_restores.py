@@ -12,14 +12,14 @@ from typing import Final
 from pinnace.api import API_VERSION, labels
 from pinnace.api.objects import JSONObject
 from pinnace.api.pod_volume_catalogue import SavedSnapshot
-from pinnace.api.velero.backup_repository import BackupRepository
+from pinnace.api.velero.backup_repository import RESTIC_REPOSITORY, BackupRepository
 from pinnace.api.velero.restore import Restore
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import KubeError
 from pinnace.kube.resources import POD_VOLUME_RESTORES
 from pinnace.volumes.creating import create_generated
 from pinnace.volumes.outcomes import NOT_DONE, message_of, phase_of
-from pinnace.volumes.pods.pod_volume_backups import pod_reference, uploader_fields
+from pinnace.volumes.pods.pod_volume_backups import pod_reference, uploader_of
 from pinnace.volumes.pods.pod_volume_run import PodVolumeRun
 from pinnace.volumes.repositories import RepositoryUnavailable, not_ready
 
@@ -178,6 +178,7 @@ def new_pod_volume_restore(
             "backupStorageLocation": location,
             "repoIdentifier": repository.spec.restic_identifier,
             "snapshotID": snapshot.id,
+            "uploaderType": uploader_of(repository),
             **_of_kopia(restore, repository, snapshot),
         },
         "status": {"progress": {}},
@@ -196,9 +197,9 @@ def restore_settings(restore: Restore) -> dict[str, str]:
 
 
 def _of_kopia(restore: Restore, repository: BackupRepository, snapshot: SavedSnapshot) -> JSONObject:
-    """The fields for other uploaders than restic, as in Velero; none for restic."""
-    fields = uploader_fields(repository)
-    if fields:
+    """What only other uploaders than restic need."""
+    fields: JSONObject = {}
+    if uploader_of(repository) != RESTIC_REPOSITORY:
         if settings := restore_settings(restore):
             fields["uploaderSettings"] = settings
         fields["sourceNamespace"] = repository.spec.volume_namespace

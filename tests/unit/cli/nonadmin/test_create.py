@@ -60,7 +60,7 @@ def test_every_flag_of_a_backup_reaches_the_request(capsys: pytest.CaptureFixtur
         "uploaderConfig": {"parallelFilesUpload": 3},
         "snapshotMoveData": True,
         "datamover": "velero",
-        "defaultVolumesToRestic": True,
+        "defaultVolumesToFsBackup": True,
     }
 
 

@@ -138,7 +138,7 @@ def test_all_flags_of_a_backup_reach_the_template(
             "volumeSnapshotLocations": ["v1", "v2"],
             "snapshotVolumes": False,
             "includeClusterResources": True,
-            "defaultVolumesToRestic": True,
+            "defaultVolumesToFsBackup": True,
             "orderedResources": {"pods": "n1/p1,n1/p2"},
         },
     }

@@ -132,6 +132,7 @@ async def test_the_pod_volume_backup_of_a_volume(scene: PodVolumeScene) -> None:
             "volume": "data",
             "pvc-uid": "uid-claim",
         },
+        "uploaderType": "restic",
     }
     assert obj["status"] == {"progress": {}}
 

@@ -56,6 +56,7 @@ async def test_the_pod_volume_restores_of_a_pod(scene: PodVolumeScene) -> None:
         "backupStorageLocation": "default",
         "repoIdentifier": "s3:x/restic/shop",
         "snapshotID": "11111111",
+        "uploaderType": "restic",
     }
     assert (second["spec"]["volume"], second["spec"]["snapshotID"]) == ("two", "22222222")
 
@@ -104,7 +105,7 @@ async def test_each_volume_is_restored_by_its_own_uploader(scene: PodVolumeScene
 
     assert errors == []
     specs = {obj["spec"]["volume"]: obj["spec"] for obj in scene.cluster.all_of(PLURAL)}
-    assert "uploaderType" not in specs["one"]
+    assert specs["one"]["uploaderType"] == "restic"
     assert specs["one"]["repoIdentifier"] == "s3:x/restic/shop"
     assert specs["two"]["uploaderType"] == "kopia"
     assert specs["two"]["repoIdentifier"] == ""

@@ -1,0 +1,105 @@
+"""What is sent to a cluster with the definitions of an older Velero: the names that it has, or an error."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pinnace.api.objects import JSONObject
+from pinnace.cli.main import run
+from pinnace.kube.resources import BACKUPS, RESTORES, SCHEDULES, APIResource
+from tests.unit.cli.fake_cluster import BACKUP_LOCATIONS, FakeCluster, connected
+
+FORMER, PRESENT = "defaultVolumesToRestic", "defaultVolumesToFsBackup"
+LATER = frozenset({PRESENT, "snapshotMoveData", "orLabelSelectors", "existingResourcePolicy", "paused"})
+
+
+@pytest.fixture
+def cluster(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeCluster:
+    cluster = connected(monkeypatch, tmp_path)
+    cluster.add(BACKUP_LOCATIONS, "default", spec={"default": True}, status={"phase": "Available"})
+    return cluster
+
+
+@pytest.fixture
+def older(cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> FakeCluster:
+    """A cluster whose definitions lack the fields of later versions, so that its API server drops them."""
+    create = cluster.create
+
+    async def pruning(
+        resource: APIResource, body: JSONObject, namespace: str | None = None, **how: Any
+    ) -> JSONObject:
+        spec = {name: value for name, value in body["spec"].items() if name not in LATER}
+        if "template" in spec:
+            spec["template"] = {name: each for name, each in spec["template"].items() if name not in LATER}
+        return await create(resource, {**body, "spec": spec}, namespace, **how)
+
+    monkeypatch.setattr(cluster, "create", pruning)
+    return cluster
+
+
+@pytest.mark.found("X3")
+@pytest.mark.parametrize("given", ["true", "false"])
+def test_the_name_of_the_cluster_s_definition_is_written(
+    cluster: FakeCluster, older: FakeCluster, given: str
+) -> None:
+    words = f"--default-volumes-to-fs-backup={given}"
+    assert run(["backup", "create", "b", words]) == 0
+    assert run(["schedule", "create", "s", "--schedule", "@daily", words]) == 0
+
+    for spec in (older.named(BACKUPS, "b")["spec"], older.named(SCHEDULES, "s")["spec"]["template"]):
+        assert (spec.get(FORMER), PRESENT in spec) == (given == "true", False)
+
+
+@pytest.mark.found("X3")
+@pytest.mark.parametrize("given", ["true", "false"])
+def test_a_cluster_of_today_gets_the_name_of_today(cluster: FakeCluster, given: str) -> None:
+    words = f"--default-volumes-to-fs-backup={given}"
+    assert run(["backup", "create", "b", words]) == 0
+    assert run(["schedule", "create", "s", "--schedule", "@daily", words]) == 0
+
+    for spec in (cluster.named(BACKUPS, "b")["spec"], cluster.named(SCHEDULES, "s")["spec"]["template"]):
+        assert (spec.get(PRESENT), FORMER in spec) == (given == "true", False)
+
+
+@pytest.mark.found("X3")
+@pytest.mark.parametrize(
+    ("words", "resource", "field"),
+    [
+        ("backup create b --snapshot-move-data", BACKUPS, "spec.snapshotMoveData"),
+        ("backup create b --or-selector a=b", BACKUPS, "spec.orLabelSelectors"),
+        (
+            "schedule create s --schedule @daily --snapshot-move-data",
+            SCHEDULES,
+            "spec.template.snapshotMoveData",
+        ),
+        ("schedule create s --schedule @daily --paused", SCHEDULES, "spec.paused"),
+        (
+            "restore create r --from-backup b --existing-resource-policy update",
+            RESTORES,
+            "spec.existingResourcePolicy",
+        ),
+    ],
+)
+def test_a_field_that_an_older_definition_would_drop_is_an_error_and_nothing_is_sent(
+    older: FakeCluster,
+    capsys: pytest.CaptureFixture[str],
+    words: str,
+    resource: APIResource,
+    field: str,
+) -> None:
+    if resource is RESTORES:
+        older.add(BACKUPS, "b", status={"phase": "Completed"})
+
+    assert run(words.split()) == 1
+
+    text = (
+        f"the CustomResourceDefinition of {resource.name} in the cluster has no field {field}, and a server"
+    )
+    assert text in capsys.readouterr().err
+    assert older.names(resource) == []
+
+
+def test_values_that_ask_for_what_happens_anyway_are_left_to_any_definition(older: FakeCluster) -> None:
+    assert run(["backup", "create", "b", "--snapshot-move-data=false"]) == 0
+    assert older.names(BACKUPS) == ["b"]
