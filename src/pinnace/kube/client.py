@@ -408,19 +408,29 @@ class KubeClient:
             APIStatusError, ConnectionFailed: the failure of the last attempt.
         """
         params = {
-            "limit": "1",
             "resourceVersion": resource_version,
             "resourceVersionMatch": "Exact" if resource_version else "",
         }
+        return (await self._short_page(resource, namespace, params)).total
+
+    async def list_version(self, resource: APIResource, namespace: str | None = None) -> str:
+        """Return the resourceVersion from which a watch gets every change after this call.
+
+        Raises:
+            APIStatusError, ConnectionFailed: the failure of the last attempt.
+        """
+        return (await self._short_page(resource, namespace, {})).resource_version
+
+    async def _short_page(self, resource: APIResource, namespace: str | None, params: dict[str, str]) -> Page:
+        """A page with one object at most."""
         request = Request(
             method="GET",
-            path=with_query(resource.path(namespace), params),
+            path=with_query(resource.path(namespace), {"limit": "1", **params}),
             timeout_seconds=self._timeout_seconds,
             comparable=False,
         )
         within = (namespace or "") if resource.namespaced else ""
-        page = await self._sender.fetch(request, partial(parse_page, resource=resource, namespace=within))
-        return page.total
+        return await self._sender.fetch(request, partial(parse_page, resource=resource, namespace=within))
 
     async def list_all(
         self,

@@ -5,15 +5,18 @@ its timeout starts at the last progress of any of them, and not at its own creat
 """
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import aclosing
 from typing import Final
 
 import msgspec
 
-from pinnace.aio.timing import Timer
-from pinnace.api.objects import JSONObject
+from pinnace.aio.timing import Timer, wait_for
+from pinnace.api.objects import JSONObject, text
+from pinnace.context import Activity
 from pinnace.kube.errors import APIStatusError, KubeError, ServerFault, TooManyRequests
-from pinnace.kube.resources import APIResource
+from pinnace.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, APIResource
+from pinnace.kube.watching import WatchEvent
 from pinnace.restore.ports import Cluster
 
 DEFAULT_RESOURCE_TIMEOUT_SECONDS: Final = 600.0
@@ -22,10 +25,10 @@ DEFAULT_RESOURCE_TIMEOUT_SECONDS: Final = 600.0
 PATIENCE_SECONDS: Final = 60.0
 """After this time without progress of any definition, the restore continues with other kinds."""
 
-_FIRST_PAUSE_SECONDS: Final = 0.05
-"""Servers establish a definition within a few tens of milliseconds; asking only every second would make every
-restore of a custom resource a second longer."""
 _LONGEST_PAUSE_SECONDS: Final = 1.0
+"""How long to wait for the news of a watch at a time, and before a failed one is begun again."""
+_PAUSE_BETWEEN_WATCHES_SECONDS: Final = 0.05
+"""A proxy may end each watch at once."""
 _LOOKS_AT_A_TIME: Final = 8
 """More requests at once would slow down a server that is busy with a hundred definitions."""
 
@@ -83,6 +86,7 @@ class Definitions:
 
     Args:
         resource_timeout_seconds: how long to wait for all of them, counted from the last creation.
+        activity: told how many are waited for.
     """
 
     def __init__(
@@ -90,7 +94,12 @@ class Definitions:
         client: Cluster,
         timer: Timer,
         resource_timeout_seconds: float = DEFAULT_RESOURCE_TIMEOUT_SECONDS,
+        activity: Activity | None = None,
     ) -> None:
+        self._activity = activity or Activity()
+        self._created: set[str] = set()
+        self._shown = ""
+        self._changed = asyncio.Event()
         self._client = client
         self._timer = timer
         self._timeout_seconds = resource_timeout_seconds
@@ -103,6 +112,7 @@ class Definitions:
 
     def created(self, name: str, resource: APIResource) -> None:
         """Add a definition to wait for: it was just created, or exists and is not ready."""
+        self._created.add(name)
         self._new[name] = _Awaited(resource)
         self._last_created = self._last_progress = self._timer.monotonic()
 
@@ -142,47 +152,121 @@ class Definitions:
         ]
 
     async def _wait(self, awaited: dict[str, _Awaited], deadline: Callable[[], float]) -> None:
-        """Check definitions until all are ready, and once more at the deadline; remove ready ones."""
-        pause_seconds = _FIRST_PAUSE_SECONDS
-        while any(not one.is_hopeless for one in awaited.values()):
-            asked = self._timer.monotonic()
+        """Wait for definitions until all are ready or the deadline has come; remove ready ones."""
+        if not _any_left(awaited):
+            return
+        async with asyncio.TaskGroup() as tasks:
+            following = tasks.create_task(self._follow(awaited))
+            try:
+                while _any_left(awaited):
+                    left_seconds = deadline() - self._timer.monotonic()
+                    if left_seconds <= 0:
+                        break
+                    self._show(len(awaited))
+                    self._changed.clear()
+                    pause_seconds = min(left_seconds, _LONGEST_PAUSE_SECONDS)
+                    await wait_for(self._changed, timer=self._timer, timeout_seconds=pause_seconds)
+            finally:
+                following.cancel()
+                self._show(0)
+        if _any_left(awaited):
             await self._look(awaited)
-            left_seconds = deadline() - asked
-            if not awaited or left_seconds <= 0:
-                return
-            await self._timer.sleep(min(pause_seconds, left_seconds))
-            pause_seconds = min(pause_seconds * 2, _LONGEST_PAUSE_SECONDS)
+
+    def _show(self, number: int) -> None:
+        """Say in the activity how many definitions are waited for; 0 for none."""
+        if self._shown:
+            self._activity.waiting.remove(self._shown)
+        total = len(self._created)
+        self._shown = f"{number} of {total} definitions to be established" if number else ""
+        if self._shown:
+            self._activity.waiting.append(self._shown)
+
+    async def _follow(self, awaited: dict[str, _Awaited]) -> None:
+        """Note the changes of definitions, until it is cancelled.
+
+        Each is read once, and one watch has all later changes: definitions may be a megabyte long, and the
+        server is busy with them. If there is no watch, they are read again and again.
+        """
+        while True:
+            try:
+                version = await self._client.list_version(CUSTOM_RESOURCE_DEFINITIONS)
+            except KubeError:
+                version = ""
+            await self._look(awaited)
+            if version:
+                await self._watch(awaited, version)
+            await self._timer.sleep(_LONGEST_PAUSE_SECONDS)
+
+    async def _watch(self, awaited: dict[str, _Awaited], version: str) -> None:
+        """Note the changes after a resourceVersion. Returns when a watch has failed."""
+        try:
+            while True:
+                events = self._client.watch(CUSTOM_RESOURCE_DEFINITIONS, resource_version=version)
+                async with aclosing(events):
+                    async for event in events:
+                        version = event.object["metadata"]["resourceVersion"]
+                        name = text(event.object, "metadata", "name")
+                        if event.type != "BOOKMARK" and name in awaited:
+                            self._note(awaited, name, event)
+                await self._timer.sleep(_PAUSE_BETWEEN_WATCHES_SECONDS)
+        except KubeError:
+            return
+
+    def _note(self, awaited: dict[str, _Awaited], name: str, event: WatchEvent) -> None:
+        if event.type == "DELETED":
+            awaited[name].is_hopeless, awaited[name].problem = True, "it was deleted"
+        elif self._judge(awaited[name], event.object):
+            self._ready(awaited, name)
+        self._changed.set()
+
+    def _ready(self, awaited: dict[str, _Awaited], name: str) -> None:
+        del awaited[name]
+        self.usable.append(name)
+        self._last_progress = self._timer.monotonic()
 
     async def _look(self, awaited: dict[str, _Awaited]) -> None:
-        """Check each one once, a few at a time, and remove those that are ready."""
+        """Read each one once, a few at a time, and remove those that are ready."""
         names = iter(list(awaited))
 
         async def work() -> None:
             for name in names:
-                if await self._is_ready(name, awaited[name]):
-                    del awaited[name]
-                    self.usable.append(name)
-                    self._last_progress = self._timer.monotonic()
+                if await self._is_ready(awaited[name], name):
+                    self._ready(awaited, name)
+                self._changed.set()
 
         async with asyncio.TaskGroup() as workers:
             for _ in range(min(_LOOKS_AT_A_TIME, len(awaited))):
                 workers.create_task(work())
 
-    async def _is_ready(self, name: str, awaited: _Awaited) -> bool:
+    async def _is_ready(self, awaited: _Awaited, name: str) -> bool:
         try:
             found = await self._client.get(awaited.resource, name)
+        except KubeError as error:
+            passing = not isinstance(error, APIStatusError) or isinstance(
+                error, ServerFault | TooManyRequests
+            )
+            awaited.is_hopeless, awaited.problem = not passing, str(error)
+            return False
+        return self._judge(awaited, found)
+
+    def _judge(self, awaited: _Awaited, found: JSONObject) -> bool:
+        """Whether a definition is ready; otherwise its problem is noted."""
+        try:
             if is_ready(found):
                 return True
             state, awaited.problem = repr(_conditions(found)), _obstacle(found)
-        except (KubeError, ValueError) as error:
-            passing = isinstance(error, KubeError) and not isinstance(error, APIStatusError)
-            awaited.is_hopeless = not (passing or isinstance(error, ServerFault | TooManyRequests))
-            awaited.problem = str(error)
+        except ValueError as error:
+            awaited.is_hopeless, awaited.problem = True, str(error)
             return False
         awaited.is_hopeless = _are_names_taken(found)
         if state != awaited.state:
             awaited.state, self._last_progress = state, self._timer.monotonic()
         return False
+
+
+def _any_left(awaited: Mapping[str, _Awaited]) -> bool:
+    """Whether any of these can still become ready."""
+    return any(not one.is_hopeless for one in awaited.values())
 
 
 def _are_names_taken(definition: JSONObject) -> bool:

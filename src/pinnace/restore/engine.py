@@ -237,7 +237,9 @@ class RestoreEngine:
             request.volume_infos if is_administrators and not self._is_simulated else (),
         )
         follow_ups = FollowUps(
-            definitions=Definitions(self._client, self._timer, self._options.resource_timeout_seconds),
+            definitions=Definitions(
+                self._client, self._timer, self._options.resource_timeout_seconds, request.activity
+            ),
             tasks=background,
             log=self._log,
             volume_patches=volume_patches,

@@ -1,6 +1,6 @@
 """The protocols of the engine's collaborators: the cluster, and those that an installation may lack."""
 
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import AsyncGenerator, Coroutine, Mapping, Sequence
 from typing import Any, Protocol
 
 import msgspec
@@ -14,6 +14,7 @@ from pinnace.archive.eventlog import EventLog
 from pinnace.csi.movement.objects import MovedVolume
 from pinnace.hooks.restore_selection import PodExecHook
 from pinnace.kube.resources import APIResource
+from pinnace.kube.watching import WatchEvent
 
 
 class Cluster(Protocol):
@@ -55,6 +56,14 @@ class Cluster(Protocol):
         self, resource: APIResource, name: str, patch: JSONObject, namespace: str | None = None
     ) -> JSONObject:
         """The object as it would be after a JSON merge patch; nothing is stored."""
+        ...
+
+    async def list_version(self, resource: APIResource) -> str:
+        """The resourceVersion from which a watch gets every later change."""
+        ...
+
+    def watch(self, resource: APIResource, *, resource_version: str) -> AsyncGenerator[WatchEvent, None]:
+        """Yield the changes after a resourceVersion, until the server ends the watch. Close the iterator."""
         ...
 
 

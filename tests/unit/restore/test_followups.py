@@ -1,7 +1,7 @@
 """The follow-ups of a created object: definitions, pod volumes, hooks."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import Any
 
 import orjson
@@ -19,9 +19,12 @@ from pinnace.api.velero.restore import (
 )
 from pinnace.api.volume_info import PersistentVolumeInfo, VolumeInfo
 from pinnace.archive.eventlog import EventLog
+from pinnace.context import Activity
 from pinnace.hooks.restore_selection import PodExecHook
 from pinnace.kube.discovery import Discovery
-from pinnace.kube.errors import Forbidden, ServerFault
+from pinnace.kube.errors import Forbidden, Gone, NotFound, ServerFault
+from pinnace.kube.resources import CUSTOM_RESOURCE_DEFINITIONS
+from pinnace.kube.watching import WatchEvent
 from pinnace.restore.definitions import is_ready
 from pinnace.restore.request import Helpers, RestoreOptions
 from tests.unit.restore.world import (
@@ -67,6 +70,7 @@ async def test_a_definition_that_never_gets_ready_is_an_error_of_the_cluster(har
 
 
 async def test_a_definition_that_cannot_be_read_is_an_error(harness: Harness) -> None:
+    harness.world.refuse_watch = Forbidden(403, message="you may not")
     harness.world.refuse_get[KEY] = Forbidden(403, message="you may not")
 
     results = await harness.restore(definition())
@@ -136,6 +140,7 @@ def fleet(count: int) -> tuple[list[dict[str, Any]], dict[str, bytes]]:
     return definitions, files
 
 
+@pytest.mark.found("R8")
 @pytest.mark.parametrize("seconds_each", [1.0, 4.0], ids=["busy", "very-busy"])
 async def test_each_of_many_definitions_has_its_time_on_a_slow_server(
     harness: Harness, seconds_each: float
@@ -143,11 +148,46 @@ async def test_each_of_many_definitions_has_its_time_on_a_slow_server(
     """With one minute for all from their creation, 80 (or 125) of 140 timed out with their objects."""
     harness.load_discovery = SlowServer(harness, seconds_each).load  # type: ignore[method-assign]
     definitions, files = fleet(140)
+    activity = Activity()
+    harness.request_fields = {"activity": activity}
+    shown: list[str] = []
+    harness.timer.on_sleep = lambda: shown.extend(activity.waiting)
 
     results = await harness.restore(*definitions, files=files)
 
     assert results.to_dict() == {"errors": {}, "warnings": {}}
     assert len([key for key in harness.world.created if key[2] == "one"]) == 140
+    assert shown[0] == "140 of 140 definitions to be established"
+    assert int(shown[-1].removesuffix(" of 140 definitions to be established")) < 10
+    assert activity.waiting == []
+    reads = [key for key in harness.world.gets if key[0] == KEY[0]]
+    assert (len(reads), harness.world.watches) == (140, ["customresourcedefinitions"])
+
+
+@pytest.mark.found("R8")
+async def test_without_a_watch_definitions_are_read_again_until_they_are_ready(harness: Harness) -> None:
+    harness.world.refuse_watch = Gone(410, message="too old resource version")
+    harness.load_discovery = SlowServer(harness, 5.0).load  # type: ignore[method-assign]
+    definitions, files = fleet(3)
+    results = await harness.restore(*definitions, files=files)
+    assert results.to_dict() == {"errors": {}, "warnings": {}}
+
+
+@pytest.mark.found("R8")
+async def test_a_definition_that_is_deleted_meanwhile_is_not_waited_for(harness: Harness) -> None:
+    harness.world.on_get = lambda key: harness.world.objects.get(key, {}).pop("status", None)
+    watch = harness.world.watch
+
+    async def deleted(*_: Any, **more: Any) -> AsyncGenerator[WatchEvent, None]:
+        async for event in watch(CUSTOM_RESOURCE_DEFINITIONS, resource_version="1"):
+            harness.world.refuse_get[KEY] = NotFound(404, message="it is gone")
+            yield WatchEvent("DELETED", event.object)
+
+    harness.world.watch = deleted  # type: ignore[method-assign]
+    results = await harness.restore(definition())
+    (problem,) = results.errors.cluster
+    assert problem.endswith("ships.sea.io is ready to use: it is gone")
+    assert harness.timer.now < 30
 
 
 async def test_objects_of_a_late_definition_are_restored_at_the_end(harness: Harness) -> None:
@@ -180,12 +220,12 @@ async def test_what_comes_last_comes_after_the_objects_of_late_definitions(harne
 
 
 async def test_definitions_have_ten_minutes_in_all(harness: Harness) -> None:
-    harness.load_discovery = SlowServer(harness, 50.0).load  # type: ignore[method-assign]
-    definitions, files = fleet(15)
+    harness.load_discovery = SlowServer(harness, 140.0).load  # type: ignore[method-assign]
+    definitions, files = fleet(6)
 
     results = await harness.restore(*definitions, pod("p"), files=files)
 
-    late = [f"kind{number:03}.sea.io" for number in (12, 13, 14)]
+    late = [f"kind{number:03}.sea.io" for number in (4, 5)]
     start = "error verifying custom resource definition"
     assert [problem.partition(" is ready")[0] for problem in results.errors.cluster] == [
         f"{start} {name}" for name in late

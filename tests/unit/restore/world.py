@@ -6,7 +6,7 @@ Only what the engine's decisions depend on is here; that a real server agrees, t
 import asyncio
 import copy
 import uuid
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ from pinnace.archive.writer import ArchiveWriter
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import KubeError
 from pinnace.kube.resources import APIResource
+from pinnace.kube.watching import WatchEvent
 from pinnace.plugins.builtin.restore.actions import restore_actions
 from pinnace.plugins.protocols import RestoreItemAction
 from pinnace.restore.engine import RestoreEngine
@@ -99,7 +100,9 @@ class World(ScriptedAPI[Key]):
         refuse_list: likewise, by key with an empty name.
         refuse_patch: likewise, by key and sub-resource.
         keep: the keys of objects that deletions do not remove.
-        on_get: called with the key before each read.
+        refuse_watch: what the server answers instead of a watch.
+        watches: the plurals of the kinds that were watched.
+        on_get: called with the key before each read, and before a watch looks at an object.
         with_defaults: what the server makes of an object that is patched in a dry run.
     """
 
@@ -114,6 +117,8 @@ class World(ScriptedAPI[Key]):
         self.refuse_get: dict[Key, KubeError] = {}
         self.refuse_list: dict[Key, KubeError] = {}
         self.refuse_patch: dict[tuple[Key, str | None], KubeError] = {}
+        self.refuse_watch: KubeError | None = None
+        self.watches: list[str] = []
         self.deleted: list[tuple[str, str, str, str | None]] = []
         self.keep: set[Key] = set()
         self.on_get: Callable[[Key], None] = ignore
@@ -205,6 +210,25 @@ class World(ScriptedAPI[Key]):
         if key in self.keep:
             return self.objects[key]
         return await super().delete(resource, name, namespace, uid=uid, propagation=propagation)
+
+    async def list_version(self, resource: APIResource) -> str:
+        return "1"
+
+    async def watch(
+        self, resource: APIResource, *, resource_version: str
+    ) -> AsyncGenerator[WatchEvent, None]:
+        if self.refuse_watch is not None:
+            raise self.refuse_watch
+        self.watches.append(resource.name)
+        seen: dict[Key, bytes] = {}
+        while True:
+            for key in [key for key in self.objects if key[0] == resource.group_resource]:
+                self.on_get(key)
+                state = orjson.dumps(self.objects[key])
+                if seen.get(key) != state:
+                    seen[key] = state
+                    yield WatchEvent("MODIFIED", orjson.loads(state))
+            await asyncio.sleep(0)
 
     async def simulate_patch(
         self, resource: APIResource, name: str, patch: JSONObject, namespace: str | None = None

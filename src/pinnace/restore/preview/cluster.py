@@ -7,6 +7,7 @@ known otherwise.
 """
 
 import itertools
+from collections.abc import AsyncGenerator
 from typing import Any, Final, TypeVar
 
 import orjson
@@ -21,6 +22,7 @@ from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import AlreadyExists, Conflict, NotFound
 from pinnace.kube.groups import APIGroup, GroupVersion
 from pinnace.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, APIResource
+from pinnace.kube.watching import WatchEvent
 from pinnace.restore.modifiers.json_patch import merged
 from pinnace.restore.preview.kept import KeptObjects, Place
 from pinnace.restore.preview.reads import ClusterReads
@@ -182,6 +184,14 @@ class SimulatedCluster:
         self._created.discard(key)
         self._deleted.add(key)
         return found
+
+    async def list_version(self, resource: APIResource) -> str:
+        """Return the resourceVersion from which a watch gets every later change of what exists."""
+        return await self._client.list_version(resource)
+
+    def watch(self, resource: APIResource, *, resource_version: str) -> AsyncGenerator[WatchEvent, None]:
+        """Yield the changes of what exists; simulated changes are seen by reads only."""
+        return self._client.watch(resource, resource_version=resource_version)
 
     def _simulated(self, group_resource: str) -> list[JSONObject]:
         """The objects of a kind that would be created or changed."""
