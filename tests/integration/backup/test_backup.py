@@ -229,19 +229,27 @@ async def test_label_selector_and_explicit_resources(
     ]
 
 
-async def test_a_pod_brings_its_priority_class(client: KubeClient, namespace: str, tmp_path: Path) -> None:
-    """As with Velero 1.18.0: another cluster refuses the pod without it."""
-    resource = (await Discovery.load(client)).for_kind("scheduling.k8s.io/v1", "PriorityClass")
-    assert resource is not None
-    await client.create(resource, {"metadata": {"name": namespace}, "value": 5})
-    spec = {"containers": [{"name": "c", "image": "i"}], "priorityClassName": namespace}
+@pytest.mark.found("O17b")
+async def test_a_pod_brings_its_classes(client: KubeClient, namespace: str, tmp_path: Path) -> None:
+    """The PriorityClass as with Velero 1.18.0: another cluster refuses the pod without them."""
+    discovery = await Discovery.load(client)
+    priorities = discovery.for_kind("scheduling.k8s.io/v1", "PriorityClass")
+    runtimes = discovery.for_kind("node.k8s.io/v1", "RuntimeClass")
+    assert priorities is not None
+    assert runtimes is not None
+    await client.create(priorities, {"metadata": {"name": namespace}, "value": 5})
+    await client.create(runtimes, {"metadata": {"name": namespace}, "handler": "kata"})
+    classes = {"priorityClassName": namespace, "runtimeClassName": namespace}
+    spec = {"containers": [{"name": "c", "image": "i"}], **classes}
     try:
         await client.create(PODS, {"metadata": {"name": "pod"}, "spec": spec}, namespace)
         stored = await back_up(client, tmp_path, included_namespaces=[namespace])
     finally:
-        await client.delete(resource, namespace)
+        await client.delete(priorities, namespace)
+        await client.delete(runtimes, namespace)
 
-    assert stored.names(resource) == {namespace}
+    assert stored.names(priorities) == {namespace}
+    assert stored.names(runtimes) == {namespace}
 
 
 async def test_own_reader_sees_the_whole_backup(client: KubeClient, namespace: str, tmp_path: Path) -> None:

@@ -42,6 +42,10 @@ PRIORITY_CLASSES = APIResource(
     namespaced=False,
 )
 
+RUNTIME_CLASSES = APIResource(
+    group="node.k8s.io", version="v1", name="runtimeclasses", kind="RuntimeClass", namespaced=False
+)
+
 
 def obj(kind: str, name: str, namespace: str = "", *, api_version: str = "v1", **fields: Any) -> JSONObject:
     metadata: JSONObject = {"name": name, "uid": "11111111-0000-4000-8000-000000000000"}
@@ -560,25 +564,43 @@ async def test_a_restore_of_nothing_says_so(restore: RealRestore, namespace: str
     assert elsewhere.warnings.velero[1].startswith("nothing was restored: ")
 
 
+@pytest.mark.found("O17b", "O17c")
 @pytest.mark.parametrize("in_backup", [True, False])
-async def test_a_pod_brings_its_priority_class_into_a_cluster_that_lacks_it(
+async def test_a_pod_brings_its_classes_into_a_cluster_that_lacks_them(
     client: KubeClient, restore: RealRestore, target: str, *, in_backup: bool
 ) -> None:
-    """Though only one namespace is restored; a class that an old backup lacks is no warning of its own."""
+    """Though only one namespace is restored; a class that an old backup lacks is no warning of its own.
+
+    The values that the old cluster computed from its classes are not those of this cluster's.
+    """
     name = f"class-{target}"
-    urgent = obj("PriorityClass", name, api_version="scheduling.k8s.io/v1", value=5)
-    pod = obj("Pod", "pod", "src", spec={**POD_SPEC, "priorityClassName": name})
+    urgent = obj("PriorityClass", name, api_version="scheduling.k8s.io/v1", value=5, preemptionPolicy="Never")
+    overhead = {"podFixed": {"cpu": "10m"}}
+    kata = obj("RuntimeClass", name, api_version="node.k8s.io/v1", handler="kata", overhead=overhead)
+    spec = {
+        **POD_SPEC,
+        "priorityClassName": name,
+        "priority": 7,
+        "preemptionPolicy": "PreemptLowerPriority",
+        "runtimeClassName": name,
+        "overhead": {"cpu": "99m", "memory": "1Mi"},
+        "ephemeralContainers": [{"name": "debugger", "image": "example.com/d:1"}],
+    }
     if not in_backup:
         await client.create(PRIORITY_CLASSES, urgent)
+        await client.create(RUNTIME_CLASSES, kata)
     try:
         results = await restore(
-            *([urgent] if in_backup else []),
-            pod,
+            *([urgent, kata] if in_backup else []),
+            obj("Pod", "pod", "src", spec=spec),
             included_namespaces=["src"],
             namespace_mapping={"src": target},
         )
 
-        assert results.empty
-        assert (await client.get(PODS, "pod", target))["spec"]["priority"] == 5
+        assert results.to_dict() == {"errors": {}, "warnings": {}}
+        restored = (await client.get(PODS, "pod", target))["spec"]
+        assert (restored["priority"], restored["preemptionPolicy"]) == (5, "Never")
+        assert restored["overhead"] == {"cpu": "10m"}
     finally:
         await client.delete(PRIORITY_CLASSES, name)
+        await client.delete(RUNTIME_CLASSES, name)

@@ -7,7 +7,7 @@ from typing import Any
 import orjson
 import pytest
 
-from pinnace.plugins.builtin.priority_classes import priority_class_of
+from pinnace.plugins.builtin.pod_classes import classes_of
 from pinnace.plugins.protocols import (
     ResourceIdentifier,
     ResourceSelector,
@@ -202,7 +202,7 @@ async def test_an_additional_item_that_is_not_in_the_backup_is_one_warning(harne
 
 async def test_a_priority_class_that_is_not_in_the_backup_is_no_warning(harness: Harness) -> None:
     """Backups of Velero and of tenants have none, and a cluster without it refuses the pod."""
-    harness.actions = [Recorder(naming(*priority_class_of({"spec": {"priorityClassName": "urgent"}})))]
+    harness.actions = [Recorder(naming(*classes_of({"spec": {"priorityClassName": "urgent"}})))]
 
     results = await harness.restore(pod("p"))
 

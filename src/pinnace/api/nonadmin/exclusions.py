@@ -19,7 +19,8 @@ OWN_KINDS: Final = (
 )
 """Kinds that are never in a tenant's backup, in this order."""
 
-ALWAYS_EXCLUDED: Final = (*OWN_KINDS, "nonadmindownloadrequests")
+ALWAYS_EXCLUDED: Final = (*OWN_KINDS, "nonadmindownloadrequests", "runtimeclasses")
+"""Pinnace's own kind, and the class that pods bring along, like their priority class."""
 
 NAMESPACED_OWN_KINDS: Final = (
     "nonadminbackups",
@@ -27,7 +28,7 @@ NAMESPACED_OWN_KINDS: Final = (
     "nonadminbackupstoragelocations",
     "nonadmindownloadrequests",
 )
-CLUSTER_OWN_KINDS: Final = tuple(kind for kind in OWN_KINDS if kind not in NAMESPACED_OWN_KINDS)
+CLUSTER_OWN_KINDS: Final = tuple(kind for kind in ALWAYS_EXCLUDED if kind not in NAMESPACED_OWN_KINDS)
 """The same kinds by scope, for specs that filter each scope by its own lists. (docs/spec: NAC 6.5)"""
 
 GUARDED_KINDS: Final = (

@@ -18,7 +18,7 @@ from pinnace.archive.errors import ArchiveError, MissingItem
 from pinnace.csi.snapshots import SNAPSHOTS
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.resources import DATA_UPLOADS, APIResource
-from pinnace.plugins.builtin.priority_classes import OFTEN_MISSING
+from pinnace.plugins.builtin.pod_classes import OFTEN_MISSING
 from pinnace.plugins.item_operations import StartedOperations
 from pinnace.plugins.logs import plugin_lines_to
 from pinnace.plugins.protocols import ResourceIdentifier, RestoreItemInput, RestoreItemOutput

@@ -93,7 +93,7 @@ def _port_key(port: object) -> tuple[str, str, str]:
 def _pod(*pair: JSONObject) -> None:
     for pod in pair:
         spec = _mapping(pod, "spec")
-        for field in ("nodeName", "priority", "preemptionPolicy"):
+        for field in ("nodeName", "priority", "preemptionPolicy", "overhead", "ephemeralContainers"):
             spec.pop(field, None)
         token = f"{spec.get('serviceAccountName') or ''}-token-"
         _drop_named(spec, "volumes", token, "kube-api-access-")

@@ -25,8 +25,11 @@ DEFAULT_PRIORITIES: Final[tuple[str, ...]] = (
     "secrets",
     "configmaps",
     "limitranges",
-    # The API server refuses a pod whose class does not exist yet.
+    # The API server refuses a pod whose class does not exist yet, or that no policy of the cluster admits.
     "priorityclasses.scheduling.k8s.io",
+    "runtimeclasses.node.k8s.io",
+    "podsecuritypolicies.policy",
+    "securitycontextconstraints.security.openshift.io",
     "pods",
     # After pods, so that a restored pod is adopted and not created anew.
     "replicasets.apps",
@@ -36,7 +39,7 @@ DEFAULT_PRIORITIES: Final[tuple[str, ...]] = (
     "endpointslices.discovery.k8s.io",
     "services",
 )
-"""The default of `--restore-resource-priorities`: the kinds of Velero 1.18, and EndpointSlices."""
+"""The default of `--restore-resource-priorities`: the kinds of Velero 1.18, EndpointSlices, needs of pods."""
 
 DEFAULT_LAST: Final[tuple[str, ...]] = (
     "clusterbootstraps.run.tanzu.vmware.com",

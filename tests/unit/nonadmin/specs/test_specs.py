@@ -284,6 +284,7 @@ def test_an_empty_spec_is_filled_in() -> None:
             "virtualmachineclusterinstancetypes",
             "virtualmachineclusterpreferences",
             "nonadmindownloadrequests",
+            "runtimeclasses",
         ],
     }
     assert request == non_admin_backup()

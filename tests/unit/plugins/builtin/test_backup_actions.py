@@ -106,18 +106,24 @@ async def test_pod_brings_its_claims(spec: dict[str, Any], claims: list[str]) ->
     assert await additional(PodAction(), pod) == claims
 
 
+@pytest.mark.found("O17b")
 @pytest.mark.parametrize(
-    ("priority", "found"),
+    ("spec", "found"),
     [
-        ("urgent", ["priorityclasses.scheduling.k8s.io/urgent"]),
-        ("", []),
-        (None, []),
+        ({"priorityClassName": "urgent"}, ["priorityclasses.scheduling.k8s.io/urgent"]),
+        ({"runtimeClassName": "kata"}, ["runtimeclasses.node.k8s.io/kata"]),
+        ({"runtimeClassName": "system-kata"}, ["runtimeclasses.node.k8s.io/system-kata"]),
+        (
+            {"priorityClassName": "urgent", "runtimeClassName": "kata"},
+            ["priorityclasses.scheduling.k8s.io/urgent", "runtimeclasses.node.k8s.io/kata"],
+        ),
+        ({"priorityClassName": "", "runtimeClassName": None}, []),
         # Every cluster has those of Kubernetes itself.
-        ("system-node-critical", []),
+        ({"priorityClassName": "system-node-critical"}, []),
     ],
 )
-async def test_pod_brings_its_priority_class(priority: str | None, found: list[str]) -> None:
-    pod = {"metadata": {"name": "p", "namespace": "ns"}, "spec": {"priorityClassName": priority}}
+async def test_pod_brings_its_classes(spec: JSONObject, found: list[str]) -> None:
+    pod = {"metadata": {"name": "p", "namespace": "ns"}, "spec": spec}
     assert await additional(PodAction(), pod) == found
     assert not (found and PodAction().ignores("ns", "p", msgspec.json.encode(pod)))
 

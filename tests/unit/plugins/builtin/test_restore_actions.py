@@ -154,14 +154,21 @@ class TestVolumesAndClaims:
             ("persistentvolumeclaims", "ns-1", "pvc-2"),
         ]
 
+    @pytest.mark.found("O17b")
     @pytest.mark.parametrize(
-        ("name", "found"), [("urgent", ["urgent"]), ("system-node-critical", []), ("", [])]
+        ("spec", "found"),
+        [
+            ({"priorityClassName": "urgent"}, [("priorityclasses.scheduling.k8s.io", "", "urgent")]),
+            ({"priorityClassName": "system-node-critical"}, []),
+            ({"runtimeClassName": "kata"}, [("runtimeclasses.node.k8s.io", "", "kata")]),
+            ({"runtimeClassName": ""}, []),
+        ],
     )
-    async def test_the_priority_class_of_a_pod_comes_along(self, name: str, found: list[str]) -> None:
-        output = await run("add-pvc-from-pod", {"spec": {"priorityClassName": name}})
-        assert [(one.group_resource, one.namespace, one.name) for one in output.additional_items] == [
-            ("priorityclasses.scheduling.k8s.io", "", name) for name in found
-        ]
+    async def test_the_classes_of_a_pod_come_along(
+        self, spec: JSONObject, found: list[tuple[str, str, str]]
+    ) -> None:
+        output = await run("add-pvc-from-pod", {"spec": spec})
+        assert [(one.group_resource, one.namespace, one.name) for one in output.additional_items] == found
 
     @pytest.mark.spec("RST-072")
     async def test_a_storage_class_is_mapped_if_the_new_one_exists(self) -> None:
@@ -377,12 +384,17 @@ class TestServices:
 
 class TestPods:
     @pytest.mark.spec("RST-070")
-    async def test_token_volumes_and_their_mounts_are_removed(self) -> None:
+    @pytest.mark.found("O17c")
+    async def test_values_of_the_old_cluster_and_token_volumes_are_removed(self) -> None:
         mounts = [{"name": "foo"}, {"name": "foo-token-foo"}]
         pod = {
             "spec": {
                 "nodeName": "n",
                 "priority": 3,
+                "preemptionPolicy": "Never",
+                "overhead": {"cpu": "10m"},
+                "ephemeralContainers": [{"name": "debugger"}],
+                "runtimeClassName": "kata",
                 "priorityClassName": "high",
                 "serviceAccountName": "foo",
                 "volumes": [{"name": "foo"}, {"name": "foo-token-foo"}, {"name": "kube-api-access-x"}],
@@ -393,6 +405,7 @@ class TestPods:
         assert (await run("pod", pod)).item == {
             "spec": {
                 "priorityClassName": "high",
+                "runtimeClassName": "kata",
                 "serviceAccountName": "foo",
                 "volumes": [{"name": "foo"}, {"name": "kube-api-access-x"}],
                 "containers": [{"name": "c", "volumeMounts": [{"name": "foo"}]}, {"name": "d"}],

@@ -211,10 +211,13 @@ def test_the_main_pass_goes_through_priorities_then_through_the_archive() -> Non
     ]
 
 
+@pytest.mark.found("O17b")
 def test_the_default_priorities_put_what_pods_need_before_pods() -> None:
     before = DEFAULT_PRIORITIES[: DEFAULT_PRIORITIES.index("pods")]
     needed = {"persistentvolumes", "persistentvolumeclaims", "secrets", "configmaps", "serviceaccounts"}
-    assert needed | {"priorityclasses.scheduling.k8s.io"} <= set(before)
+    classes = {"priorityclasses.scheduling.k8s.io", "runtimeclasses.node.k8s.io"}
+    admission = {"podsecuritypolicies.policy", "securitycontextconstraints.security.openshift.io"}
+    assert needed | classes | admission <= set(before)
 
 
 def test_the_default_priorities_put_the_addresses_of_services_before_services() -> None:

@@ -1,4 +1,4 @@
-"""`velero.io/pod`: a pod brings the claims of its volumes and its priority class.
+"""`velero.io/pod`: a pod brings the claims of its volumes and its classes.
 
 (docs/spec: BKP 8.3, BEY 4.10)
 """
@@ -7,14 +7,14 @@ from collections.abc import Sequence
 
 from pinnace.api.objects import JSONObject
 from pinnace.api.velero.backup import Backup
-from pinnace.plugins.builtin.priority_classes import priority_class_of
+from pinnace.plugins.builtin.pod_classes import classes_of, may_name_classes
 from pinnace.plugins.protocols import ResourceIdentifier, ResourceSelector
 
 
 class PodAction:
     """Names the PersistentVolumeClaims that a pod mounts; generic ephemeral volumes are not looked at.
 
-    And its PriorityClass: a cluster without it refuses the pod.
+    And its PriorityClass and RuntimeClass: a cluster without them refuses the pod.
     """
 
     name = "velero.io/pod"
@@ -23,8 +23,8 @@ class PodAction:
         return ResourceSelector(included_resources=("pods",))
 
     def ignores(self, namespace: str, name: str, raw: bytes) -> bool:
-        """Whether no volume of the pod is a claim, and it has no priority class."""
-        return b'"persistentVolumeClaim"' not in raw and b'"priorityClassName"' not in raw
+        """Whether no volume of the pod is a claim, and it has no class."""
+        return b'"persistentVolumeClaim"' not in raw and not may_name_classes(raw)
 
     async def execute(
         self, item: JSONObject, backup: Backup
@@ -40,5 +40,5 @@ class PodAction:
             for claim in claims
             if claim
         ]
-        needed += priority_class_of(item)
+        needed += classes_of(item)
         return item, needed

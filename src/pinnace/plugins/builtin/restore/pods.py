@@ -3,8 +3,10 @@
 (docs/spec: RST 16, 16.2)
 """
 
+from typing import Final
+
 from pinnace.api.objects import JSONObject, mapping, objects, text
-from pinnace.plugins.builtin.priority_classes import priority_class_of
+from pinnace.plugins.builtin.pod_classes import classes_of
 from pinnace.plugins.protocols import (
     ResourceIdentifier,
     ResourceSelector,
@@ -12,11 +14,14 @@ from pinnace.plugins.protocols import (
     RestoreItemOutput,
 )
 
+_SET_LATER: Final = ("nodeName", "priority", "preemptionPolicy", "overhead", "ephemeralContainers")
+"""What is set while a pod is created or runs. A server refuses a new pod with other values than its own."""
+
 
 class AddClaimsOfPod:
-    """Has the claims a pod mounts restored before the pod, and the priority class that it names.
+    """Has the claims a pod mounts restored before the pod, and the classes that it names.
 
-    A cluster without the class refuses the pod, also in a restore of one namespace. (docs/spec: BEY 4.10)
+    A cluster without a class refuses the pod, also in a restore of one namespace. (docs/spec: BEY 4.10)
     """
 
     name = "velero.io/add-pvc-from-pod"
@@ -26,7 +31,7 @@ class AddClaimsOfPod:
         return ResourceSelector(included_resources=("pods",))
 
     async def execute(self, given: RestoreItemInput) -> RestoreItemOutput:
-        """Leave the pod as it is, name its claims in the namespace they had in the backup, and its class."""
+        """Leave the pod as it is, name its claims, in their namespace in the backup, and its classes."""
         namespace = text(given.item_from_backup, "metadata", "namespace")
         claims = [
             text(volume, "persistentVolumeClaim", "claimName")
@@ -37,12 +42,15 @@ class AddClaimsOfPod:
             for claim in claims
             if claim
         ]
-        needed += priority_class_of(given.item)
+        needed += classes_of(given.item)
         return RestoreItemOutput(item=given.item, additional_items=needed)
 
 
 class FreePod:
-    """Frees a pod from its old node, priority value and token volume; the cluster gives it new ones."""
+    """Frees a pod from its old node, token volume and values of classes; the cluster gives it new ones.
+
+    The containers by which it was debugged go too: a new pod may have none.
+    """
 
     name = "velero.io/pod"
 
@@ -51,10 +59,10 @@ class FreePod:
         return ResourceSelector(included_resources=("pods",))
 
     async def execute(self, given: RestoreItemInput) -> RestoreItemOutput:
-        """Drop what admission set in the old cluster; `priorityClassName` stays."""
+        """Drop what the old cluster set; `priorityClassName` and `runtimeClassName` stay."""
         spec = mapping(given.item, "spec")
-        spec.pop("nodeName", None)
-        spec.pop("priority", None)
+        for field in _SET_LATER:
+            spec.pop(field, None)
         prefix = text(spec, "serviceAccountName") + "-token-"
         _drop_named(spec, "volumes", prefix)
         for kind in ("containers", "initContainers"):
