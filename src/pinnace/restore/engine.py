@@ -262,6 +262,7 @@ class RestoreEngine:
             labels=request.labels,
             policy=ExistingResourcePolicy(request.restore.spec.existing_resource_policy or "none"),
             only_namespaced=request.rights is not None,
+            namespaces=request.restore.spec.namespace_mapping,
         )
         volumes = self._new_volumes(request, pod_volumes, volume_data)
         records = VolumeRecords(

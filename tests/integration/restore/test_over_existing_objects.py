@@ -10,7 +10,12 @@ from pinnace.api.objects import JSONObject
 from pinnace.api.velero.restore import RestoreStatusSpec
 from pinnace.kube.client import KubeClient
 from pinnace.kube.discovery import Discovery
-from pinnace.kube.resources import CLUSTER_ROLE_BINDINGS, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES
+from pinnace.kube.resources import (
+    CLUSTER_ROLE_BINDINGS,
+    NAMESPACES,
+    PERSISTENT_VOLUME_CLAIMS,
+    PERSISTENT_VOLUMES,
+)
 from pinnace.restore.modifiers.modifier import ResourceModifiers
 from pinnace.restore.modifiers.rules import read_rules
 from pinnace.restore.modifiers.strategic import MERGE_KEYS, merged
@@ -174,23 +179,40 @@ resourceModifierRules:
     assert [each["image"] for each in found["spec"]["template"]["spec"]["containers"]] == ["app:2", "side:1"]
 
 
-async def test_a_binding_of_mapped_accounts_is_not_taken_for_the_one_of_the_old_namespace(
+@pytest.mark.found("O10a", "O10b")
+async def test_a_cluster_role_binding_gets_the_mapped_subjects_beside_the_original_ones(
     client: KubeClient, restore: RealRestore, namespace: str
 ) -> None:
+    rbac, new = "rbac.authorization.k8s.io", f"{namespace}-copy"
+
+    def subjects(of: str) -> list[JSONObject]:
+        return [
+            {"kind": "ServiceAccount", "name": "sa", "namespace": of},
+            {"kind": "Group", "apiGroup": rbac, "name": f"system:serviceaccounts:{of}"},
+            {"kind": "User", "apiGroup": rbac, "name": f"system:serviceaccount:{of}:sa"},
+        ]
+
     binding: JSONObject = {
-        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "apiVersion": f"{rbac}/v1",
         "kind": "ClusterRoleBinding",
         "metadata": {"name": f"of-{namespace}"},
-        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "view"},
-        "subjects": [{"kind": "ServiceAccount", "name": "sa", "namespace": namespace}],
+        "roleRef": {"apiGroup": rbac, "kind": "ClusterRole", "name": "view"},
+        "subjects": subjects(namespace),
     }
+    inside = obj("ConfigMap", "settings", namespace)
     stored = await client.create(CLUSTER_ROLE_BINDINGS, binding)
     try:
-        assert (await restore(stored)).empty
-        copied = await restore(stored, namespace_mapping={namespace: f"{namespace}-copy"})
-        assert "the in-cluster version is different" in str(copied.warnings.cluster)
+        assert (await restore(stored, inside)).empty
+        for policy in ("none", "update", "recreate"):
+            copied = await restore(
+                stored, inside, namespace_mapping={namespace: new}, existing_resource_policy=policy
+            )
+            assert copied.to_dict() == {"errors": {}, "warnings": {}}
+            found = await client.get(CLUSTER_ROLE_BINDINGS, f"of-{namespace}")
+            assert found["subjects"] == [*subjects(namespace), *subjects(new)]
     finally:
         await client.delete(CLUSTER_ROLE_BINDINGS, f"of-{namespace}")
+        await client.delete(NAMESPACES, new)
 
 
 def of_pod(**spec: Any) -> JSONObject:

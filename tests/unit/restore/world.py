@@ -312,6 +312,10 @@ def deployment(name: str, namespace: str = "ns-1", **fields: Any) -> JSONObject:
     return obj("Deployment", name, namespace, api_version="apps/v1", **{"spec": {}, **fields})
 
 
+def job(name: str, namespace: str = "ns-1", **fields: Any) -> JSONObject:
+    return obj("Job", name, namespace, api_version="batch/v1", **{"spec": {}, **fields})
+
+
 def volume(name: str, **fields: Any) -> JSONObject:
     spec = {"persistentVolumeReclaimPolicy": fields.pop("policy", "Retain"), **fields.pop("spec", {})}
     return obj("PersistentVolume", name, spec=spec, **fields)

@@ -19,6 +19,7 @@ from pinnace.kube.errors import AlreadyExists, APIStatusError, Conflict, Invalid
 from pinnace.kube.resources import APIResource
 from pinnace.kube.transport.retrying import is_open
 from pinnace.restore.errors import ItemError
+from pinnace.restore.item.bindings import with_subjects
 from pinnace.restore.item.conflicts import comparable, merged_service_account
 from pinnace.restore.item.deciding import Decision, Existing, Step, decide, decide_after_refused_patch
 from pinnace.restore.item.existing import ExistingObjects
@@ -38,11 +39,13 @@ class ApplyRules(msgspec.Struct, frozen=True, kw_only=True):
         labels: put on every object.
         policy: the policy for existing objects.
         only_namespaced: whether the policy applies to namespaced objects only, as for tenants.
+        namespaces: those in the backup that are restored under other names.
     """
 
     labels: Mapping[str, str]
     policy: ExistingResourcePolicy = ExistingResourcePolicy.NONE
     only_namespaced: bool = False
+    namespaces: Mapping[str, str] = {}
 
     def policy_for(self, resource: APIResource) -> ExistingResourcePolicy:
         """The policy for objects of a kind; namespaces are never changed."""
@@ -99,7 +102,7 @@ class Applier:
         self._log = target.log
         self._writer = writer
         self._rules = rules
-        self.existing = ExistingObjects(target.client, rules.labels, target.log)
+        self.existing = ExistingObjects(target.client, rules.labels, target.log, namespaces=rules.namespaces)
 
     async def apply(self, sent: Prepared, results: Results) -> Applied:
         """Create the object, or act on the one that exists; warnings go to the results.
@@ -211,7 +214,8 @@ class Applier:
                 refusal = error
             else:
                 return decision
-        return decide_after_refused_patch(refusal, sent.resource, self._rules.policy_for(sent.resource))
+        policy = self._rules.policy_for(sent.resource)
+        return decide_after_refused_patch(refusal, sent.resource, policy, found.originals)
 
     async def _recreate(
         self, sent: Prepared, body: bytes, found: Existing, decision: Decision, results: Results
@@ -249,12 +253,17 @@ class Applier:
             results.warnings.add(sent.ref.target_namespace, message)
 
     async def _add_entries(self, sent: Prepared, found: Existing, decision: Decision) -> Decision:
-        """Add the entries to a ServiceAccount that only the backup has."""
+        """Add the entries to a ServiceAccount or a role binding that only the backup has."""
         namespace, current = sent.namespace, found.in_cluster
+        is_labelled = self._rules.policy_for(sent.resource) != ExistingResourcePolicy.NONE
+        labelled = is_labelled and not found.is_cluster_managed
         for attempt in range(1, _MERGE_ATTEMPTS + 1):
             before = comparable(current, self._rules.labels)
-            patch = merge_patch(before, merged_service_account(before, sent.item))
-            labelled = self._rules.policy_for(sent.resource) != ExistingResourcePolicy.NONE
+            if found.missing_subjects:
+                merged = with_subjects(before, found.missing_subjects)
+            else:
+                merged = merged_service_account(before, sent.item)
+            patch = merge_patch(before, merged)
             if labelled:
                 patch = _with_labels(patch, self._missing_labels(Existing(in_cluster=current)))
             if not patch:
@@ -274,7 +283,7 @@ class Applier:
                     return self._entries_refused(sent, problem, labelled=labelled)
             else:
                 break
-        return Decision(step=Step.NOTHING, outcome=decision.outcome, reason=decision.reason)
+        return replace(decision, step=Step.NOTHING)
 
     def _entries_refused(self, sent: Prepared, error: KubeError, *, labelled: bool) -> Decision:
         text = f"could not add to the existing object {sent.ref.id}: {error}"

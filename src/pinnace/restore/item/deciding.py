@@ -7,6 +7,9 @@
     volume of a live claim   left alone, warning  labels, warning    labels, warning
     volume of a lost claim   left alone, warning  freed, patched     freed, patched
     ServiceAccount, differs  entries added        entries added      entries added
+    binding, lacks mapped    subjects added,      patched, subjects  patched, subjects
+      subjects               warning if it        of the originals   of the originals
+                             differs otherwise    stay               stay
     differs                  left alone, warning  patched            patched
       patch refused          -                    labels set,        deleted and created anew; with
                                                   warning            data behind it: labels set, warning
@@ -15,6 +18,7 @@
 preview replaces only `writing`. (docs/spec: RST 17, BEY 5.1; docs/adr/047, 048)
 """
 
+from collections.abc import Sequence
 from enum import Enum, auto
 from typing import Final
 
@@ -48,7 +52,7 @@ class Step(Enum):
     LABELS = auto()
     """The labels of this restore are set on the existing object."""
     ENTRIES = auto()
-    """A ServiceAccount gets the entries that only the backup has."""
+    """A ServiceAccount or a role binding gets the entries that only the backup has."""
     PATCH = auto()
     RECREATION = auto()
 
@@ -76,6 +80,9 @@ class Existing(msgspec.Struct, frozen=True, kw_only=True):
         change: the JSON merge patch to the backed-up version; None if it cannot be made.
         live_claim: of a volume that is bound to another claim than the backup says, which would lose it.
         lost_claim: of a volume whose claim is gone.
+        missing_subjects: of a role binding: those of mapped namespaces that it lacks.
+        differs_otherwise: whether more than they make it differ.
+        originals: of a role binding: the mapped namespaces whose accounts have rights by it.
     """
 
     in_cluster: JSONObject
@@ -85,6 +92,9 @@ class Existing(msgspec.Struct, frozen=True, kw_only=True):
     change: JSONObject | None = None
     live_claim: str = ""
     lost_claim: LostClaim | None = None
+    missing_subjects: Sequence[JSONObject] = ()
+    differs_otherwise: bool = False
+    originals: Sequence[str] = ()
 
 
 class Decision(msgspec.Struct, frozen=True, kw_only=True):
@@ -114,6 +124,12 @@ def decide(
         text = "it exists but is being deleted; restore it again when it is gone"
         return Decision(step=Step.NOTHING, outcome=Outcome.FAILED, reason=text, error=text)
     labelled = policy != ExistingResourcePolicy.NONE and not found.is_cluster_managed
+    if found.missing_subjects and (policy == ExistingResourcePolicy.NONE or found.is_cluster_managed):
+        reason, warning = "the accounts of mapped namespaces were added to its subjects", ""
+        if found.differs_otherwise:
+            reason += "; it differs otherwise, and was left so"
+            warning = f"{WARNING_DIFFERENT.format(error=refusal)} Only {reason}"
+        return Decision(step=Step.ENTRIES, outcome=Outcome.UPDATED, reason=reason, warning=warning)
     if found.is_same:
         return Decision(step=Step.LABELS if labelled else Step.NOTHING, outcome=Outcome.UNCHANGED)
     if resource.group_resource == "serviceaccounts":
@@ -145,17 +161,23 @@ def _freed(lost: LostClaim | None) -> str:
 
 
 def decide_after_refused_patch(
-    refusal: KubeError | None, resource: APIResource, policy: ExistingResourcePolicy
+    refusal: KubeError | None,
+    resource: APIResource,
+    policy: ExistingResourcePolicy,
+    originals: Sequence[str] = (),
 ) -> Decision:
     """Decide about an object that could not be patched to the backed-up version.
 
     Args:
         refusal: None if no patch could be made.
+        originals: of a role binding: the namespaces whose accounts would lose their rights with it.
     """
     why = str(refusal) if refusal is not None else "it is nested too deeply to be compared"
     what = f"it exists, differs, and could not be updated: {why}"
     if policy == ExistingResourcePolicy.RECREATE and isinstance(refusal, Invalid):
         behind = _NEVER_RECREATED.get(resource.group_resource)
+        if originals:
+            behind = f"the rights of the accounts in {', '.join(originals)}"
         if behind is None:
             return Decision(
                 step=Step.RECREATION, outcome=Outcome.RECREATED, reason=f"it could not be patched: {why}"

@@ -3,11 +3,20 @@
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from msgspec.structs import replace
+
 from pinnace.api.codec import merge_patch
 from pinnace.api.objects import JSONObject, mapping
 from pinnace.archive.eventlog import EventLog
 from pinnace.kube.errors import KubeError
 from pinnace.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, APIResource
+from pinnace.restore.item.bindings import (
+    beside_originals,
+    is_shared,
+    missing_subjects,
+    originals,
+    with_subjects,
+)
 from pinnace.restore.item.cluster_managed import is_cluster_managed
 from pinnace.restore.item.conflicts import comparable, is_same, only_leaves_out
 from pinnace.restore.item.deciding import Existing, LostClaim
@@ -35,12 +44,21 @@ class ExistingObjects:
 
     Args:
         restore_labels: the labels of this restore, which never count as a difference.
+        namespaces: of this restore: those in the backup that are restored under other names.
     """
 
-    def __init__(self, client: Cluster, restore_labels: Mapping[str, str], log: EventLog) -> None:
+    def __init__(
+        self,
+        client: Cluster,
+        restore_labels: Mapping[str, str],
+        log: EventLog,
+        *,
+        namespaces: Mapping[str, str],
+    ) -> None:
         self._client = client
         self._labels = restore_labels
         self._log = log
+        self._namespaces = namespaces
         self._custom: dict[str, bool] = {}
 
     async def exists(self, ref: ItemRef, resource: APIResource) -> bool:
@@ -80,17 +98,33 @@ class ExistingObjects:
                 return self._lost(ref, found, own, desired)
             if tie is Tie.LIVE and _is_for_another(found, desired):
                 return Existing(in_cluster=found, live_claim=claim_title(found))
+        existing = Existing(in_cluster=found)
+        if is_shared(ref, self._namespaces):
+            existing, desired = self._shared(ref, existing, own, desired)
         if is_cluster_managed(ref.group_resource, own, desired):
-            return Existing(in_cluster=found, is_same=True, is_cluster_managed=True)
+            return replace(existing, is_same=True, is_cluster_managed=True, differs_otherwise=False)
         if self._is_same(ref, own, desired):
-            return Existing(in_cluster=found, is_same=True)
+            return replace(existing, is_same=True)
         if not is_modified and self._is_as_backed_up(ref, own, desired, backed_up):
             return Existing(in_cluster=found, is_same=True)
         if ref.group_resource == "serviceaccounts":
             return Existing(in_cluster=found)
         change = _change(ref, own, desired)
         same = change is not None and await self._would_stay(ref, resource, own, change)
-        return Existing(in_cluster=found, is_same=same, change=change)
+        return replace(existing, is_same=same, change=change)
+
+    def _shared(
+        self, ref: ItemRef, existing: Existing, own: JSONObject, desired: JSONObject
+    ) -> tuple[Existing, JSONObject]:
+        """A binding that may name accounts of mapped namespaces, and the desired one with all of them."""
+        missing = missing_subjects(own, desired, self._namespaces)
+        desired = beside_originals(own, desired, self._namespaces)
+        return replace(
+            existing,
+            missing_subjects=missing,
+            differs_otherwise=not self._is_same(ref, with_subjects(own, missing), desired),
+            originals=originals(own, self._namespaces),
+        ), desired
 
     def _lost(self, ref: ItemRef, found: JSONObject, own: JSONObject, desired: JSONObject) -> Existing:
         """A volume whose claim is gone: it differs, though all but the uid of the claim may be the same."""

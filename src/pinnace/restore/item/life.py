@@ -32,6 +32,7 @@ from pinnace.restore.item.ephemeral import EphemeralClaims
 from pinnace.restore.item.modifying import Modifying
 from pinnace.restore.item.namespaces import NamespaceKeeper
 from pinnace.restore.item.other_versions import OtherVersions
+from pinnace.restore.item.pods_of_jobs import JOBS, OwningJob, PodsOfJobs
 from pinnace.restore.item.refusals import refusal
 from pinnace.restore.item.statuses import StatusFilter
 from pinnace.restore.item.tenant_rights import VOLUMES, TenantRights, is_old_storage
@@ -40,7 +41,7 @@ from pinnace.restore.outcomes import Outcomes
 from pinnace.restore.ports import Target
 from pinnace.restore.results import Results
 from pinnace.restore.selection.collect import RestoreFilter
-from pinnace.restore.selection.reading import ItemReader, ItemRef, decode, is_completed, is_mirror_pod
+from pinnace.restore.selection.reading import ItemReader, ItemRef, decode, is_mirror_pod, why_finished
 from pinnace.restore.volumes.moved_data import MovedData
 from pinnace.restore.volumes.preparing import VolumePreparer, adjust_claim
 from pinnace.restore.volumes.records import VolumeRecords
@@ -124,6 +125,7 @@ class ItemRestorer:
         self._additional = parts.additional
         self._rights = rules.rights
         self._modifying = parts.modifying
+        self._pods_of_jobs = PodsOfJobs(parts.reader, self._may_restore_jobs)
         self._log = target.log
         self._versions = OtherVersions(target.client, parts.reader)
 
@@ -153,8 +155,8 @@ class ItemRestorer:
                 return True
             if ref.target_namespace:
                 await self._namespaces.ensure(ref.original_namespace, ref.target_namespace, results)
-            if is_completed(ref, item):
-                self._skip(ref, kind, "it is complete")
+            if finished := why_finished(ref, item):
+                self._skip(ref, kind, finished)
                 return True
             key = ref.key
             if not self._claims.claim(key, chain):
@@ -252,6 +254,9 @@ class ItemRestorer:
             item = volume
         if ref.group_resource == SNAPSHOTS:
             self._volume_data.prepare_snapshot(item)
+        job = None
+        if ref.group_resource == "pods":
+            job = self._pods_of_jobs.job_of(ref, item, self.kinds.filters)
         reset_metadata(item)
         exists = partial(self._applier.existing.exists, ref, resource)
         if ref.group_resource == "persistentvolumeclaims":
@@ -260,6 +265,9 @@ class ItemRestorer:
         if prepared is None:
             return
         # After its actions, which restore the claims of a pod if they did not exist before.
+        if job is not None and self._is_left_to(job, ref, prepared, results):
+            self._skip(ref, kind, job.reason)
+            return
         if ref.group_resource == "pods" and not await self._volume_data.admits_pod(
             ref, prepared, exists, results
         ):
@@ -304,6 +312,22 @@ class ItemRestorer:
             )
         elif applied.in_cluster is not None:
             self._follow_ups.found(ref, resource, applied.in_cluster)
+
+    def _may_restore_jobs(self) -> bool:
+        is_served = self.kinds.discovery.preferred(JOBS) is not None
+        return is_served and self.refusal(JOBS, is_namespaced=True) is None
+
+    def _is_left_to(self, job: OwningJob, ref: ItemRef, pod: JSONObject, results: Results) -> bool:
+        """Whether a pod is left to its Job: it is not if data is restored into it."""
+        if not self._volume_data.is_restored_into(ref, pod):
+            return True
+        if not job.is_finished:
+            results.warnings.add(
+                ref.target_namespace,
+                f"{ref.id} is restored for the data of its volumes, though its Job {job.name} makes its pods"
+                " anew: it runs beside them, and belongs to no Job. Delete it once its data is restored",
+            )
+        return False
 
     def _is_withheld(self, ref: ItemRef, volume: JSONObject, raw: bytes, results: Results) -> bool:
         """Whether a tenant's restore leaves a volume out; its claim then gets a new volume."""

@@ -6,13 +6,13 @@ filters did not check. (docs/spec: RST 6-8, 10)
 """
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
 import orjson
 
 from pinnace.api import labels
-from pinnace.api.objects import JSONObject
+from pinnace.api.objects import JSONObject, objects, text
 from pinnace.archive.errors import ArchiveError, MissingItem
 from pinnace.archive.paths import (
     CLUSTER_DIRECTORY,
@@ -152,20 +152,31 @@ def _decode_error(ref: ItemRef, problem: str) -> str:
     return decode_error(ref.group_resource, ref.original_namespace, ref.name, problem)
 
 
-def is_completed(ref: ItemRef, item: JSONObject) -> bool:
-    """Whether the item is a completed pod or job, which a restore would run again. (docs/spec: RST 10)
+_ENDED: Final = frozenset({"Complete", "Failed", "FailureTarget", "SuccessCriteriaMet"})
+"""The conditions of Jobs whose controller makes no more pods; the last two precede the first two."""
+
+
+def why_finished(ref: ItemRef, item: JSONObject) -> str:
+    """Why an item is a finished pod or Job, which a restore would run again; empty if it is not.
+
+    (docs/spec: RST 10)
 
     Raises:
-        ItemError: the field that says so has a wrong type.
+        ItemError: a field that says so has a wrong type.
     """
     if ref.group_resource not in ("pods", "jobs.batch"):
-        return False
+        return ""
     status = item.get("status", {})
     field = "phase" if ref.group_resource == "pods" else "completionTime"
     value = status.get(field) if isinstance(status, dict) else NotImplemented
     if not isinstance(value, str | None):
         raise ItemError(f'error checking completion of "{ref.id}": .status.{field} is not a string')
-    return value in ("Failed", "Succeeded") if field == "phase" else bool(value)
+    if field == "phase":
+        return "it is complete" if value in ("Failed", "Succeeded") else ""
+    ended = {text(each, "type") for each in objects(status, "conditions") if each.get("status") == "True"}
+    if ended & {"Failed", "FailureTarget"}:
+        return "it has failed, and would run again"
+    return "it is complete" if value or ended & _ENDED else ""
 
 
 def is_mirror_pod(ref: ItemRef, item: JSONObject) -> bool:

@@ -435,6 +435,16 @@ class VolumeDataKeeper(msgspec.Struct):
             )
         return False
 
+    def is_restored_into(self, ref: ItemRef, pod: JSONObject) -> bool:
+        """Whether a pod has data of volumes in the backup that no other pod can get."""
+        pod = _volumes_of(ref, pod)
+        if self.pod_volumes.of_pod(ref.original_namespace, ref.name):
+            return True  # the data of one that was not saved is reported with its pod
+        if self.pod_volumes.snapshots(pod, ref.original_namespace):
+            return True
+        ephemeral = (volume for volume in pod["spec"]["volumes"] if volume.get("ephemeral") is not None)
+        return any((ref.original_namespace, claim_name(pod, each)) in self.snapshotted for each in ephemeral)
+
     def _warn_of_restic(self, ref: ItemRef, pod: JSONObject, results: Results) -> None:
         snapshots = self.pod_volumes.snapshots(pod, ref.original_namespace)
         if self.is_tuned and any(snapshot.uploader == RESTIC for snapshot in snapshots.values()):

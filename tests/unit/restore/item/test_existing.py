@@ -460,33 +460,6 @@ def test_an_object_is_the_same_as_itself_however_deeply_it_is_nested(levels: int
 
 
 DIFFERS = "the in-cluster version is different"
-BINDING = obj(
-    "ClusterRoleBinding",
-    "readers",
-    api_version="rbac.authorization.k8s.io/v1",
-    roleRef={"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "reader"},
-    subjects=[{"kind": "ServiceAccount", "name": "sa", "namespace": "ns-1"}],
-)
-
-
-async def test_a_binding_whose_subjects_were_mapped_differs_from_the_one_of_the_old_namespace(
-    harness: Harness,
-) -> None:
-    """The accounts of the copy have no rights by it, which nobody would notice."""
-    harness.world.put(BINDING)
-
-    results = await harness.restore(BINDING, namespace_mapping={"ns-1": "copy"})
-
-    (warning,) = results.warnings.cluster
-    assert DIFFERS in warning
-
-
-async def test_a_binding_whose_subjects_are_elsewhere_stays_the_same(harness: Harness) -> None:
-    harness.world.put(BINDING)
-
-    results = await harness.restore(BINDING, namespace_mapping={"ns-2": "copy"})
-
-    assert not results.warnings.cluster
 
 
 @pytest.mark.parametrize(

@@ -6,17 +6,19 @@ import orjson
 import pytest
 
 from pinnace.api.meta import ObjectMeta
+from pinnace.api.objects import JSONObject
 from pinnace.api.velero.restore import Restore, RestoreSpec
 from pinnace.kube.errors import ConnectionFailed, Forbidden, Invalid
 from pinnace.restore.modifiers.modifier import ResourceModifiers
 from pinnace.restore.modifiers.rules import read_rules
 from pinnace.restore.request import RestoreRequest
-from pinnace.restore.selection.reading import ItemRef, is_completed
+from pinnace.restore.selection.reading import ItemRef, why_finished
 from tests.unit.restore.world import (
     Harness,
     configmap,
     deployment,
     discovery,
+    job,
     obj,
     pod,
     volume,
@@ -85,24 +87,45 @@ async def test_mirror_pods_are_not_created(harness: Harness) -> None:
     assert harness.numbers.published[-1] == (3, 3), "a mirror pod counts as dealt with"
 
 
-@pytest.mark.spec("RST-042")
-async def test_completed_pods_and_jobs_are_not_restored(harness: Harness) -> None:
-    def job(name: str, **status: Any) -> Any:
-        return obj("Job", name, "ns-1", api_version="batch/v1", spec={}, status=status)
+def condition(kind: str, status: str = "True") -> JSONObject:
+    return {"conditions": [{"type": "Suspended", "status": "False"}, {"type": kind, "status": status}]}
 
+
+@pytest.mark.spec("RST-042")
+@pytest.mark.found("O15a")
+async def test_finished_pods_and_jobs_are_not_restored(harness: Harness) -> None:
     results = await harness.restore(
         pod("failed", status={"phase": "Failed"}),
         pod("succeeded", status={"phase": "Succeeded"}),
         pod("running", status={"phase": "Running"}),
-        job("done", completionTime="2021-08-11T21:43:26Z"),
-        job("going", completionTime=""),
-        job("fresh"),
+        job("done", status={"completionTime": "2021-08-11T21:43:26Z"}),
+        job("complete", status=condition("Complete")),
+        job("all-but-complete", status=condition("SuccessCriteriaMet")),
+        job("failed", status=condition("Failed")),
+        job("all-but-failed", status=condition("FailureTarget")),
+        job("going", status={"completionTime": ""}),
+        job("suspended", status=condition("Suspended")),
+        job("not-failed", status=condition("Failed", "False")),
+        job("fresh", status={"conditions": "none"}),
     )
 
     assert results.empty
     assert harness.world.created_of("pods") == ["ns-1/running"]
-    assert harness.world.created_of("jobs.batch") == ["ns-1/fresh", "ns-1/going"]
-    assert harness.numbers.published[-1] == (4, 4), "what is complete is not in the restored set"
+    going = ["ns-1/fresh", "ns-1/going", "ns-1/not-failed", "ns-1/suspended"]
+    assert harness.world.created_of("jobs.batch") == going
+    assert harness.numbers.published[-1] == (6, 6), "what is finished is not in the restored set"
+    skipped = {
+        name: group["reason"]
+        for group in harness.outcomes.details()["groups"]
+        for name in group["objects"].get("batch/v1/Job", ())
+    }
+    assert skipped == {
+        "ns-1/done": "it is complete",
+        "ns-1/complete": "it is complete",
+        "ns-1/all-but-complete": "it is complete",
+        "ns-1/failed": "it has failed, and would run again",
+        "ns-1/all-but-failed": "it has failed, and would run again",
+    }
 
 
 @pytest.mark.parametrize("status", [{"phase": 7}, "Running", ["x"]])
@@ -111,7 +134,7 @@ def test_a_status_of_a_wrong_type_is_an_error(status: Any) -> None:
 
     ref = ItemRef("pods", "ns-1", "m1", "p")
     with pytest.raises(ItemError, match='error checking completion of "pods/m1/p": '):
-        is_completed(ref, pod("p", status=status))
+        why_finished(ref, pod("p", status=status))
 
 
 @pytest.mark.spec("RST-048")

@@ -1,19 +1,21 @@
 """Role bindings follow their service accounts into mapped namespaces. (docs/spec: RST 16)"""
 
-from pinnace.api.objects import objects
+from pinnace.api.objects import listed
+from pinnace.plugins.builtin.subjects import mapped
 from pinnace.plugins.protocols import ResourceSelector, RestoreItemInput, RestoreItemOutput
 
 
 class _MapSubjects:
-    """Replaces the namespace of each subject that the restore's mapping names."""
+    """Replaces the namespace of each subject that the restore's mapping names, in all three forms."""
 
     async def execute(self, given: RestoreItemInput) -> RestoreItemOutput:
-        """Map `subjects[].namespace`; the engine maps the binding's own namespace."""
+        """Map the subjects; the engine maps the binding's own namespace."""
         mapping = given.restore.spec.namespace_mapping
-        for subject in objects(given.item, "subjects"):
-            namespace = subject.get("namespace")
-            if isinstance(namespace, str) and namespace in mapping:
-                subject["namespace"] = mapping[namespace]
+        subjects = listed(given.item, "subjects")
+        if mapping and subjects:
+            given.item["subjects"] = [
+                mapped(each, mapping) if isinstance(each, dict) else each for each in subjects
+            ]
         return RestoreItemOutput(item=given.item)
 
 
