@@ -43,6 +43,8 @@ from pinnace.restore.item.ephemeral import EphemeralClaims
 from pinnace.restore.item.life import ItemParts, ItemRestorer, ItemRules, KnownKinds, kind_of
 from pinnace.restore.item.modifying import Modifying
 from pinnace.restore.item.namespaces import NamespaceKeeper
+from pinnace.restore.item.old_names import OldNames
+from pinnace.restore.item.quotas import Quotas
 from pinnace.restore.item.statuses import StatusFilter
 from pinnace.restore.item.writing import ClusterWriter
 from pinnace.restore.modifiers.idle import BackedUp
@@ -85,7 +87,7 @@ _DISCOVERY_LAG_SECONDS: Final = 10.0
 """A server can call a definition established a moment before its discovery shows the kind."""
 
 
-class _Run(msgspec.Struct):
+class _Run(msgspec.Struct, kw_only=True):
     """The state of one restore."""
 
     request: RestoreRequest
@@ -93,6 +95,8 @@ class _Run(msgspec.Struct):
     reader: ItemReader
     items: ItemRestorer
     modifying: Modifying
+    old_names: OldNames
+    quotas: Quotas
     follow_ups: FollowUps
     claims: Claims
     volume_patches: VolumePatches
@@ -177,12 +181,14 @@ class RestoreEngine:
                 await self._report_withheld(run)
                 self._report_selection(run)
                 self._report_idle_rules(run)
+                self._report_old_names(run)
             finally:
                 reporting.cancel()
             # An update in flight must not arrive after the final numbers.
             await asyncio.wait([reporting])
             await reporter.publish(len(run.claims), len(run.claims))
         self._report(run, run.follow_ups.pod_results())
+        self._report(run, await run.quotas.exceeded())
         patched, looked = Results(), await run.volume_patches.look()
         for namespace, problem in looked.problems:
             patched.errors.add(namespace, problem)
@@ -258,11 +264,15 @@ class RestoreEngine:
             outcomes.record("v1/Namespace", key, Outcome.CREATED)
 
         modifying = Modifying(request.modifiers, self._log)
+        mapping = request.restore.spec.namespace_mapping
+        is_trial = labels.VERIFICATION in request.restore.metadata.labels
+        old_names = OldNames({} if is_trial else mapping, self._log)
+        quotas = Quotas(self._target, is_simulated=self._is_simulated)
         apply_rules = ApplyRules(
             labels=request.labels,
             policy=ExistingResourcePolicy(request.restore.spec.existing_resource_policy or "none"),
             only_namespaced=request.rights is not None,
-            namespaces=request.restore.spec.namespace_mapping,
+            namespaces=mapping,
         )
         volumes = self._new_volumes(request, pod_volumes, volume_data)
         records = VolumeRecords(
@@ -303,6 +313,8 @@ class RestoreEngine:
                 restore=request.restore,
                 timeout_seconds=self._options.resource_timeout_seconds,
             ),
+            old_names=old_names,
+            quotas=quotas,
         )
         rules = ItemRules(
             restore=request.restore,
@@ -310,7 +322,19 @@ class RestoreEngine:
             rights=request.rights,
         )
         items = ItemRestorer(self._target, rules=rules, kinds=kinds, parts=parts)
-        return _Run(request, archive, reader, items, modifying, follow_ups, claims, volume_patches, outcomes)
+        return _Run(
+            request=request,
+            archive=archive,
+            reader=reader,
+            items=items,
+            modifying=modifying,
+            old_names=old_names,
+            quotas=quotas,
+            follow_ups=follow_ups,
+            claims=claims,
+            volume_patches=volume_patches,
+            outcomes=outcomes,
+        )
 
     def _new_volume_data(
         self, request: RestoreRequest, archive: ArchiveIndex, pod_volumes: PodVolumeCatalogue, *, csi: bool
@@ -450,6 +474,11 @@ class RestoreEngine:
             mapping=restore.spec.namespace_mapping,
         )
         results.warnings.add_velero(*run.modifying.idle_rules(backup))
+        self._report(run, results)
+
+    def _report_old_names(self, run: _Run) -> None:
+        results = Results()
+        results.warnings.add_velero(*run.old_names.warnings())
         self._report(run, results)
 
     async def _report_withheld(self, run: _Run) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from pinnace.api.objects import JSONObject
 from pinnace.kube.client import KubeClient
+from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import NotFound
 from pinnace.kube.resources import (
     CONFIGMAPS,
@@ -57,6 +58,8 @@ def obj(kind: str, name: str, namespace: str = "", *, api_version: str = "v1", *
     return {"apiVersion": api_version, "kind": kind, "metadata": metadata, **fields}
 
 
+NAME_LABEL = "kubernetes.io/metadata.name"
+NETWORKING = "networking.k8s.io/v1"
 POD_SPEC = {"containers": [{"name": "c", "image": "example.com/c:1"}]}
 
 
@@ -562,6 +565,102 @@ async def test_a_restore_of_nothing_says_so(restore: RealRestore, namespace: str
     assert elsewhere.errors.count == 0
     assert 'names "nosuchns"' in elsewhere.warnings.velero[0]
     assert elsewhere.warnings.velero[1].startswith("nothing was restored: ")
+
+
+@pytest.mark.found("O15a", "O15b", "O17a")
+async def test_jobs_run_once_and_an_exceeded_quota_is_said(
+    client: KubeClient, restore: RealRestore, target: str
+) -> None:
+    """The pod of a running Job would do its work beside the one that the restored Job makes."""
+    template = {"spec": {**POD_SPEC, "restartPolicy": "Never"}}
+
+    def job(name: str, **status: Any) -> JSONObject:
+        spec = {"backoffLimit": 0, "template": template}
+        return obj("Job", name, target, api_version="batch/v1", spec=spec, status=status)
+
+    ended = job("failed", conditions=[{"type": "Failed", "status": "True"}])
+    running = job("migrate")
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "migrate", "controller": True}
+    owner["uid"] = running["metadata"]["uid"]
+
+    results = await restore(
+        ended,
+        running,
+        obj("Pod", "migrate-1", target, ownerReferences=[owner], spec=template["spec"]),
+        *(obj("Pod", name, target, spec=POD_SPEC) for name in ("one", "two")),
+        obj("ResourceQuota", "few", target, spec={"hard": {"pods": "1"}}),
+    )
+
+    assert results.errors.count == 0
+    (warning,) = results.warnings.namespaces[target]
+    assert f"resourcequotas/{target}/few: what is in its namespace exceeds it (pods: " in warning
+    outcomes = restore.outcomes.resource_list()
+    assert outcomes["batch/v1/Job"] == [f"{target}/failed(skipped)", f"{target}/migrate(created)"]
+    assert f"{target}/migrate-1(skipped)" in outcomes["v1/Pod"]
+    assert set(await versions(client, target, JOBS)) == {"migrate"}
+
+    async def pods() -> list[str]:
+        return sorted(await versions(client, target, PODS))
+
+    assert (await pods())[-2:] == ["one", "two"]
+    assert "migrate-1" not in await pods()
+
+
+@pytest.mark.found("O11", "O35")
+async def test_what_names_the_old_namespace_is_said_before_and_after(
+    client: KubeClient, restore: RealRestore, target: str
+) -> None:
+    admission, policy = "admissionregistration.k8s.io/v1", {"matchLabels": {NAME_LABEL: "src"}}
+    webhook = {
+        "name": "v.lab.example",
+        "admissionReviewVersions": ["v1"],
+        "sideEffects": "None",
+        "clientConfig": {"service": {"name": "hook", "namespace": "src"}},
+        "rules": [
+            {"apiGroups": ["x.example"], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["x"]}
+        ],
+    }
+    peers = [{"from": [{"namespaceSelector": policy}]}]
+    items = [
+        obj("ConfigMap", "settings", "src"),
+        obj(
+            "NetworkPolicy", "own", "src", api_version=NETWORKING, spec={"podSelector": {}, "ingress": peers}
+        ),
+        obj("ValidatingWebhookConfiguration", target, api_version=admission, webhooks=[webhook]),
+        obj(
+            "ValidatingAdmissionPolicyBinding",
+            target,
+            api_version=admission,
+            spec={
+                "policyName": target,
+                "validationActions": ["Audit"],
+                "paramRef": {
+                    "name": "p",
+                    "namespace": "src",
+                    "parameterNotFoundAction": "Allow",
+                },
+                "matchResources": {"namespaceSelector": policy},
+            },
+        ),
+    ]
+    mapping = {"src": target}
+
+    foreseen = await restore(*items, namespace_mapping=mapping, is_dry_run=True)
+    discovery = await Discovery.load(client)
+    try:
+        results = await restore(*items, namespace_mapping=mapping)
+    finally:
+        for item in items[2:]:
+            resource = discovery.for_kind(item["apiVersion"], item["kind"])
+            assert resource is not None
+            await client.delete(resource, target)
+
+    (warning,) = results.warnings.velero
+    assert foreseen.to_dict() == results.to_dict()
+    assert warning.startswith("3 objects still name a mapped namespace by its old name")
+    assert f"networkpolicies.networking.k8s.io/{target}/own (spec.ingress[0].from[0]." in warning
+    assert "(webhooks[0].clientConfig.service.namespace)" in warning
+    assert "(spec.paramRef.namespace and 1 more)" in warning
 
 
 @pytest.mark.found("O17b", "O17c")

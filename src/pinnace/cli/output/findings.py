@@ -25,10 +25,15 @@ _DISTINCT = 10_000
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
-    """One error or warning: its text, and the object that it is about, if that is known."""
+    """One error or warning: its text, and the object that it is about, if that is known.
+
+    Attributes:
+        is_of_cluster: whether it is about a cluster-scoped object, which no mapping of namespaces concerns.
+    """
 
     text: str
     subject: str = ""
+    is_of_cluster: bool = False
 
 
 @dataclass(slots=True, kw_only=True)
@@ -36,6 +41,7 @@ class Group:
     """Findings whose texts differ only in the name of their object; `text` is that of the first."""
 
     text: str
+    is_of_cluster: bool = False
     count: int = 0
     texts: set[str] = field(default_factory=set)
     subjects: list[str] = field(default_factory=list)
@@ -68,7 +74,7 @@ def grouped(findings: Iterable[Finding]) -> list[Group]:
         if group is None:
             if len(groups) >= _DISTINCT:
                 continue
-            group = groups[key] = Group(text=finding.text)
+            group = groups[key] = Group(text=finding.text, is_of_cluster=finding.is_of_cluster)
         group.count += 1
         if len(group.texts) < 2:
             group.texts.add(finding.text)
@@ -185,11 +191,11 @@ def result_findings(result: object) -> Iterator[Finding]:
     if not isinstance(result, dict):
         return
     namespaces = result.get("namespaces")
-    lists = [result.get("velero"), result.get("cluster")]
-    lists += list(namespaces.values()) if isinstance(namespaces, dict) else []
-    for messages in lists:
+    lists = [(result.get("velero"), False), (result.get("cluster"), True)]
+    lists += [(each, False) for each in namespaces.values()] if isinstance(namespaces, dict) else []
+    for messages, is_of_cluster in lists:
         for message in messages if isinstance(messages, list) else ():
-            yield Finding(text=_cut(str(message)))
+            yield Finding(text=_cut(str(message)), is_of_cluster=is_of_cluster)
 
 
 def _cut(text: str) -> str:
@@ -198,16 +204,20 @@ def _cut(text: str) -> str:
 
 
 class _Remedy(msgspec.Struct, frozen=True):
-    """Advice about errors that match a pattern, whose groups it may use; `of` is a noun, or empty for all."""
+    """Advice about errors that match a pattern, whose groups it may use; `of` is a noun, or empty for all.
+
+    `of_cluster` is the advice for cluster-scoped objects, if it is another.
+    """
 
     pattern: re.Pattern[str]
     advice: str
     of: str = ""
+    of_cluster: str = ""
 
 
 _REMEDIES: Final[Sequence[_Remedy]] = tuple(
-    _Remedy(re.compile(pattern), advice, of)
-    for pattern, advice, of in (
+    _Remedy(re.compile(pattern), advice, of, *of_cluster)
+    for pattern, advice, of, *of_cluster in (
         (
             r"Error listing (?:the namespaces|namespaces for the patterns[^:]*): .*"
             r"is forbidden: User \"([^\"]*)\" cannot list",
@@ -274,6 +284,7 @@ _REMEDIES: Final[Sequence[_Remedy]] = tuple(
             "Update them with --existing-resource-policy update, or restore beside them with"
             " --namespace-mappings OLD:NEW.",
             "restore",
+            "Update them with --existing-resource-policy update.",
         ),
         (
             r"No space left on device|no space left",
@@ -294,11 +305,16 @@ _REMEDIES: Final[Sequence[_Remedy]] = tuple(
 )
 
 
-def remedy(text: str, noun: str) -> str:
-    """Advice about an error of a `backup` or a `restore`; empty if there is none."""
+def remedy(text: str, noun: str, *, is_of_cluster: bool = False) -> str:
+    """Advice about an error of a `backup` or a `restore`; empty if there is none.
+
+    Args:
+        is_of_cluster: whether it is about a cluster-scoped object.
+    """
     for each in _REMEDIES:
         if each.of in ("", noun) and (found := each.pattern.search(text, 0, _SEARCHED_CHARACTERS)):
-            return each.advice.format(*found.groups())
+            advice = each.of_cluster if is_of_cluster and each.of_cluster else each.advice
+            return advice.format(*found.groups())
     return ""
 
 
@@ -310,7 +326,7 @@ def report(findings: Iterable[Finding], noun: str) -> list[str]:
     for group in groups[:SHOWN]:
         about = group.about
         lines.append(f"  {group.line}" + (f" [{about}]" if about else ""))
-        advice = remedy(group.text, noun)
+        advice = remedy(group.text, noun, is_of_cluster=group.is_of_cluster)
         if advice and advice not in given:
             given.add(advice)
             lines.append(f"    {advice}")

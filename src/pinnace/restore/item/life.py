@@ -31,8 +31,10 @@ from pinnace.restore.item.claims import Chain, Claims
 from pinnace.restore.item.ephemeral import EphemeralClaims
 from pinnace.restore.item.modifying import Modifying
 from pinnace.restore.item.namespaces import NamespaceKeeper
+from pinnace.restore.item.old_names import OldNames
 from pinnace.restore.item.other_versions import OtherVersions
 from pinnace.restore.item.pods_of_jobs import JOBS, OwningJob, PodsOfJobs
+from pinnace.restore.item.quotas import Quotas
 from pinnace.restore.item.refusals import refusal
 from pinnace.restore.item.statuses import StatusFilter
 from pinnace.restore.item.tenant_rights import VOLUMES, TenantRights, is_old_storage
@@ -94,6 +96,8 @@ class ItemParts(msgspec.Struct, frozen=True, kw_only=True):
     follow_ups: FollowUps
     started: StartedOperations
     additional: AdditionalItems
+    old_names: OldNames
+    quotas: Quotas
 
 
 class ItemRestorer:
@@ -123,6 +127,8 @@ class ItemRestorer:
         self._follow_ups = parts.follow_ups
         self._started = parts.started
         self._additional = parts.additional
+        self._old_names = parts.old_names
+        self._quotas = parts.quotas
         self._rights = rules.rights
         self._modifying = parts.modifying
         self._pods_of_jobs = PodsOfJobs(parts.reader, self._may_restore_jobs)
@@ -299,6 +305,8 @@ class ItemRestorer:
         resource = applied.resource or resource
         kind = f"{resource.api_version}/{resource.kind}"
         self._outcomes.record(kind, ref.key, applied.outcome, applied.reason)
+        self._old_names.look_at(sent, applied)
+        self._quotas.look_at(sent, applied)
         if applied.created is not None:
             self._volume_records.created(ref, applied.created)
             if ref.group_resource == "persistentvolumeclaims":

@@ -1,8 +1,8 @@
 """Finds the fields of objects that name a namespace. Pure. (docs/spec: RST 16; docs/adr/084)
 
-A restore maps the namespaces of objects, of the subjects of role bindings and of the claims of volumes. Whatever
-else names a namespace is left as it is, since only its author knows whether the copy or the original is meant:
-the service of a webhook, the peers of a NetworkPolicy, the argument of a program. It is looked for, and said.
+A restore maps the namespaces of objects, of the subjects of role bindings and of the claims of volumes. All
+else that names a namespace is left as it is, since only its author knows whether the copy or the original is
+meant: the service of a webhook, the peers of a NetworkPolicy, the argument of a program. It is only said.
 """
 
 import re
@@ -46,7 +46,7 @@ _WITH_QUOTES: Final = frozenset({"expression", "namespaceSelector"})
 
 
 class _Place:
-    """A value in an object. Places point to their parents, as whole paths of deep objects take much memory."""
+    """A value in an object. It points to its parent, as whole paths of deep objects take much memory."""
 
     __slots__ = ("field", "parent")
 
@@ -109,7 +109,7 @@ def _places(item: JSONObject, names: Collection[str], mapped: tuple[str, ...]) -
 
 
 def _names_by_siblings(value: JSONObject, names: Collection[str]) -> bool:
-    """Whether a requirement of a selector, a rule of a role or a variable of a container names a namespace."""
+    """Whether a requirement of a selector, a rule of a role or a variable of a container names one."""
     if value.get("key") == _NAME_LABEL:
         return _has_one(value.get("values"), names)
     if "namespaces" in listed(value, "resources"):

@@ -6,7 +6,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from pinnace.api.objects import JSONObject, objects
+from pinnace.api.objects import objects
 from pinnace.api.restore_outcomes import Outcome
 from pinnace.archive.eventlog import EventLog
 from pinnace.restore.item.applying import Applied, Prepared

@@ -91,6 +91,20 @@ def test_advice_that_is_for_restores_is_not_given_for_backups() -> None:
     assert "--namespace-mappings" in remedy(text, "restore")
 
 
+@pytest.mark.found("O10b")
+def test_no_mapping_is_advised_for_objects_of_the_cluster() -> None:
+    """It would leave their names as they are."""
+    text = 'could not restore, {} "x" already exists. Warning: it is different than the backed-up version.'
+    result = {"cluster": [text.format("clusterroles")], "namespaces": {"shop": [text.format("configmaps")]}}
+
+    of_cluster, advice, in_namespace, other_advice = report(result_findings(result), "restore")
+
+    assert "clusterroles" in of_cluster
+    assert advice.strip() == "Update them with --existing-resource-policy update."
+    assert "configmaps" in in_namespace
+    assert "--namespace-mappings OLD:NEW" in other_advice
+
+
 @pytest.mark.parametrize(
     ("text", "noun", "advice"),
     [

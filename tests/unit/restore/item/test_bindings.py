@@ -224,7 +224,8 @@ async def test_subjects_that_may_not_be_added_are_a_warning(harness: Harness) ->
 
 async def test_subjects_that_others_add_at_the_same_time_are_kept(harness: Harness) -> None:
     harness.world.put(binding(account("ns-1")))
-    world, patch, seen = harness.world, harness.world.patch, []
+    world, patch = harness.world, harness.world.patch
+    seen: list[Any] = []
 
     async def slow(*given: Any, **fields: Any) -> JSONObject:
         if not seen:
