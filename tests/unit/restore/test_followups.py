@@ -235,7 +235,7 @@ async def test_definitions_have_ten_minutes_in_all(harness: Harness) -> None:
         f"error restoring {name}/ns-1/one: the cluster does not serve {name}" for name in late
     ]
     assert harness.world.created_of("pods") == ["ns-1/p"]
-    assert len([key for key in harness.world.created if key[2] == "one"]) == 12
+    assert len([key for key in harness.world.created if key[2] == "one"]) == 4
 
 
 async def test_a_definition_whose_names_are_taken_is_not_waited_for(harness: Harness) -> None:
