@@ -220,7 +220,9 @@ class KubeClient:
                 raise
             return found
 
-    async def create_bytes(self, resource: APIResource, body: bytes, namespace: str | None = None) -> bytes:
+    async def create_bytes(
+        self, resource: APIResource, body: bytes, namespace: str | None = None, *, field_manager: str = ""
+    ) -> bytes:
         """Like `create`, but return the answer as JSON bytes.
 
         Raises:
@@ -228,7 +230,8 @@ class KubeClient:
                 created the object: the caller must compare.
         """
         name = sent_name(body)
-        request = self._creation(resource, namespace, body, {}, repeatable=bool(name))
+        params = {"fieldManager": field_manager}
+        request = self._creation(resource, namespace, body, params, repeatable=bool(name))
         expected = _created(resource, name, namespace)
         return await self._sender.fetch(request, partial(read_object_bytes, expected=expected))
 

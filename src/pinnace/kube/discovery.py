@@ -60,6 +60,11 @@ class Discovery:
             for version in group.by_preference()
             for resource in version.resources
         ]
+        self._with_status = frozenset(
+            (f"{name}.{group.name}" if group.name else name, version.version)
+            for group, version in pairs
+            for name in version.with_status
+        )
         self._preferred = _first_of((resource.group_resource, resource) for resource in by_preference)
         self._preferred_kinds = _first_of(
             ((resource.group, resource.kind), resource) for resource in by_preference
@@ -146,6 +151,11 @@ class Discovery:
     def served(self, group_resource: str, version: str) -> APIResource | None:
         """A resource in this version, if the server serves it."""
         return self._served.get((group_resource, version))
+
+    def has_status(self, resource: APIResource) -> bool | None:
+        """Whether a resource has a status sub-resource; None if it is not served in this version."""
+        key = (resource.group_resource, resource.version)
+        return key in self._with_status if key in self._served else None
 
     def preferred(self, group_resource: str) -> APIResource | None:
         """A resource in its group's preferred version, else in the first version that has it."""

@@ -13,13 +13,19 @@ from pinnace.kube.errors import InvalidResponse
 from pinnace.kube.resources import APIResource
 
 AGGREGATED_KIND = "APIGroupDiscoveryList"
+_STATUS = "status"
 
 
 class GroupVersion(msgspec.Struct, frozen=True, kw_only=True):
-    """One version of a group. `failure` says why its resources are unknown, if they are."""
+    """One version of a group. `failure` says why its resources are unknown, if they are.
+
+    Attributes:
+        with_status: the plurals of the resources with a status sub-resource.
+    """
 
     version: str
     resources: tuple[APIResource, ...] = ()
+    with_status: frozenset[str] = frozenset()
     failure: str = ""
 
 
@@ -43,6 +49,10 @@ class _ResponseKind(msgspec.Struct):
     kind: str | None = None
 
 
+class _Subresource(msgspec.Struct):
+    subresource: str | None = None
+
+
 class _AggregatedResource(msgspec.Struct, rename="camel"):
     resource: str
     response_kind: _ResponseKind | None = None
@@ -50,6 +60,7 @@ class _AggregatedResource(msgspec.Struct, rename="camel"):
     singular_resource: str | None = None
     verbs: list[str] | None = None
     short_names: list[str] | None = None
+    subresources: list[_Subresource] | None = None
 
 
 class _AggregatedVersion(msgspec.Struct):
@@ -146,7 +157,12 @@ def _aggregated_version(group: str, version: _AggregatedVersion) -> GroupVersion
         for resource in version.resources or ()
         if "/" not in resource.resource
     )
-    return GroupVersion(version=version.version, resources=resources)
+    with_status = frozenset(
+        resource.resource
+        for resource in version.resources or ()
+        if any(each.subresource == _STATUS for each in resource.subresources or ())
+    )
+    return GroupVersion(version=version.version, resources=resources, with_status=with_status)
 
 
 def parse_resource_list(document: Mapping[str, Any]) -> tuple[str, GroupVersion]:
@@ -171,7 +187,12 @@ def parse_resource_list(document: Mapping[str, Any]) -> tuple[str, GroupVersion]
         for resource in parsed.resources or ()
         if "/" not in resource.name
     )
-    return group, GroupVersion(version=version, resources=resources)
+    with_status = frozenset(
+        plural
+        for plural, _, subresource in (resource.name.partition("/") for resource in parsed.resources or ())
+        if subresource == _STATUS
+    )
+    return group, GroupVersion(version=version, resources=resources, with_status=with_status)
 
 
 def parse_outlines(document: Mapping[str, Any]) -> tuple[GroupOutline, ...]:

@@ -24,7 +24,9 @@ class Cluster(Protocol):
         """Read one object."""
         ...
 
-    async def create_bytes(self, resource: APIResource, body: bytes, namespace: str | None = None) -> bytes:
+    async def create_bytes(
+        self, resource: APIResource, body: bytes, namespace: str | None = None, *, field_manager: str = ""
+    ) -> bytes:
         """Create from JSON; returns the answer undecoded."""
         ...
 

@@ -59,9 +59,11 @@ class Watched(KubeClient):
         if self.steps == self.MIDDLE:
             self.in_the_middle.set()
 
-    async def create_bytes(self, resource: APIResource, body: bytes, namespace: str | None = None) -> bytes:
+    async def create_bytes(
+        self, resource: APIResource, body: bytes, namespace: str | None = None, *, field_manager: str = ""
+    ) -> bytes:
         self._step()
-        return await super().create_bytes(resource, body, namespace)
+        return await super().create_bytes(resource, body, namespace, field_manager=field_manager)
 
     async def list_pages(
         self, resource: APIResource, *args: Any, **options: Any

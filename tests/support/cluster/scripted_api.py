@@ -171,7 +171,9 @@ class ScriptedAPI(Generic[K]):
             "create", resource, home, name, lambda: copy.deepcopy(self.add_new(resource, home, obj, dry_run))
         )
 
-    async def create_bytes(self, resource: APIResource, body: bytes, namespace: str | None = None) -> bytes:
+    async def create_bytes(
+        self, resource: APIResource, body: bytes, namespace: str | None = None, *, field_manager: str = ""
+    ) -> bytes:
         return orjson.dumps(await self.create(resource, body, namespace))
 
     async def replace(

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from pinnace.api.selection.names import IncludesExcludes
 from pinnace.kube.discovery import Discovery
@@ -283,6 +284,27 @@ def test_a_failed_group_is_a_warning() -> None:
 def test_what_is_no_discovery_document() -> None:
     with pytest.raises(InvalidResponse, match="not valid"):
         documented_discovery([{"kind": "Status"}])
+
+
+@pytest.mark.found("O14a")
+@pytest.mark.parametrize("form", ["aggregated", "lists"])
+def test_it_knows_which_resources_have_a_status_in_which_version(form: str) -> None:
+    old = served("sea.io/v1", resource("boats", "Boat"), resource("ships", "Ship"))
+    new = served("sea.io/v2", resource("boats", "Boat"), resource("boats/status", "Boat"))
+    documents = [old, new]
+    if form == "aggregated":
+        (one,), (two,) = (aggregated(document)["items"] for document in documents)
+        for entry in one["versions"][0]["resources"]:
+            entry["subresources"] = [{"subresource": "scale"}] if entry["resource"] == "boats" else None
+        one["versions"] += two["versions"]
+        documents = [{"kind": "APIGroupDiscoveryList", "items": [one]}]
+    found = documented_discovery(documents)
+
+    boats, later = found.served("boats.sea.io", "v1"), found.served("boats.sea.io", "v2")
+    assert boats is not None
+    assert later is not None
+    assert (found.has_status(boats), found.has_status(later)) == (False, True)
+    assert found.has_status(replace(boats, version="v3")) is None
 
 
 # Loading from a server

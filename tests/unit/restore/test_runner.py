@@ -7,6 +7,7 @@ import tarfile
 from collections.abc import AsyncIterator
 from itertools import groupby
 from pathlib import Path
+from typing import Any
 
 import orjson
 import pytest
@@ -62,11 +63,13 @@ async def test_the_worker_is_needed_while_items_are_restored_and_not_for_the_upl
     await stage.put_backup(configmap("a"))
     events, create, upload = stage.slot.events, stage.world.create_bytes, stage.store.put_restore_log
 
-    async def create_bytes(resource: APIResource, body: bytes, namespace: str | None = None) -> bytes:
+    async def create_bytes(
+        resource: APIResource, body: bytes, namespace: str | None = None, **options: Any
+    ) -> bytes:
         events.append("create")
         if is_broken:
             raise AssertionError("a defect")
-        return await create(resource, body, namespace)
+        return await create(resource, body, namespace, **options)
 
     async def put_restore_log(restore: str, log: Path) -> None:
         events.append("upload")
@@ -246,8 +249,8 @@ async def test_a_cancelled_restore_leaves_no_task_and_no_file_and_can_be_run_aga
     await stage.put_backup(*(configmap(str(index)) for index in range(100)))
     create, reached = stage.world.create_bytes, asyncio.Event()
 
-    async def hang(resource: APIResource, body: bytes, namespace: str | None = None) -> bytes:
-        answer = await create(resource, body, namespace)
+    async def hang(resource: APIResource, body: bytes, namespace: str | None = None, **options: Any) -> bytes:
+        answer = await create(resource, body, namespace, **options)
         if len(stage.world.created) == 50:
             reached.set()
             await asyncio.Event().wait()

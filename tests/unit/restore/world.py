@@ -80,6 +80,7 @@ def discovery(*more: tuple[str, str, str, str, bool]) -> Discovery:
                 "shortNames": SHORT_NAMES.get(plural, []),
             }
         )
+    lists["apps/v1"].append({"name": "deployments/status", "kind": "Deployment", "namespaced": True})
     return documented_discovery(
         {"kind": "APIResourceList", "groupVersion": group_version, "resources": resources}
         for group_version, resources in lists.items()
@@ -97,6 +98,7 @@ class World(ScriptedAPI[Key]):
         sent: what was sent for each of them.
         patches: the patches that were stored.
         gets: the keys that were asked for.
+        managers: the manager under whose name each object was created.
         deleted: the keys of the objects that were deleted, each with the propagation asked for.
         refuse_create, refuse_get: what the server answers instead, by key.
         refuse_list: likewise, by key with an empty name.
@@ -113,6 +115,7 @@ class World(ScriptedAPI[Key]):
         self.with_status = {"deployments"}
         self.created: list[Key] = []
         self.sent: dict[Key, JSONObject] = {}
+        self.managers: dict[Key, str] = {}
         self.patches: list[JSONObject] = []
         self.gets: list[Key] = []
         self.refuse_create: dict[Key, KubeError] = {}
@@ -181,6 +184,13 @@ class World(ScriptedAPI[Key]):
         self.created.append(key)
         self.sent[key] = sent
         return created
+
+    async def create_bytes(
+        self, resource: APIResource, body: bytes, namespace: str | None = None, *, field_manager: str = ""
+    ) -> bytes:
+        created = await self.create(resource, body, namespace)
+        self.managers[self.key(resource, namespace or "", created["metadata"]["name"])] = field_manager
+        return orjson.dumps(created)
 
     async def patch(
         self,

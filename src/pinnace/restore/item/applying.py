@@ -12,7 +12,7 @@ import orjson
 from msgspec.structs import replace
 
 from pinnace.api.codec import merge_patch
-from pinnace.api.objects import JSONObject, dump_json
+from pinnace.api.objects import JSONObject, dump_json, objects, same_json, text
 from pinnace.api.restore_outcomes import Outcome
 from pinnace.api.velero.restore import ExistingResourcePolicy
 from pinnace.kube.errors import AlreadyExists, APIStatusError, Conflict, Invalid, KubeError, NotFound
@@ -23,6 +23,7 @@ from pinnace.restore.item.bindings import with_subjects
 from pinnace.restore.item.conflicts import comparable, merged_service_account
 from pinnace.restore.item.deciding import Decision, Existing, Step, decide, decide_after_refused_patch
 from pinnace.restore.item.existing import ExistingObjects
+from pinnace.restore.item.managed_fields import OF_THE_RESTORE, Ownership
 from pinnace.restore.item.writing import ClusterWriter
 from pinnace.restore.ports import Target
 from pinnace.restore.results import Results
@@ -59,7 +60,10 @@ class Prepared(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         raw: its bytes in the backup.
-        status: the status to write after its creation; None for none.
+        status: the status to write through the sub-resource after its creation; None for none.
+        plain_status: its status in the backup, where that is a field like others, to be sent only if the API
+            server requires it; None if there is none, or the item has it already.
+        ownership: of its fields.
         is_modified: whether resource modifiers changed it.
         others: returns the item in other versions that the server may accept after such a refusal.
     """
@@ -69,6 +73,8 @@ class Prepared(msgspec.Struct, frozen=True, kw_only=True):
     item: JSONObject
     raw: bytes
     status: JSONObject | None = None
+    plain_status: JSONObject | None = None
+    ownership: Ownership = OF_THE_RESTORE
     is_modified: bool = False
     others: Callable[[type[KubeError]], Awaitable[list[tuple[APIResource, JSONObject]]]]
 
@@ -76,6 +82,12 @@ class Prepared(msgspec.Struct, frozen=True, kw_only=True):
     def namespace(self) -> str | None:
         """The target namespace."""
         return self.ref.target_namespace or None
+
+    @property
+    def with_plain_status(self) -> "Prepared":
+        """The item with the status that the API server requires."""
+        item = {**self.item, "status": self.plain_status}
+        return replace(self, item=item, plain_status=None)
 
 
 class Applied(msgspec.Struct, frozen=True, kw_only=True):
@@ -102,6 +114,7 @@ class Applier:
         self._log = target.log
         self._writer = writer
         self._rules = rules
+        self._requiring_status: set[str] = set()
         self.existing = ExistingObjects(target.client, rules.labels, target.log, namespaces=rules.namespaces)
 
     async def apply(self, sent: Prepared, results: Results) -> Applied:
@@ -111,17 +124,27 @@ class Applier:
             ItemError: the object was refused, or could not be read.
         """
         ref = sent.ref
+        if sent.plain_status is not None and ref.group_resource in self._requiring_status:
+            sent = sent.with_plain_status
         try:
             body = dump_json(sent.item)
         except orjson.JSONEncodeError as error:
             raise ItemError(f"error restoring {ref.id}: {error}") from error
         try:
             answer = await self._writer.create(
-                sent.resource, ref.name, body, sent.namespace, is_ours=self._has_labels_of_restore
+                sent.resource,
+                ref.name,
+                body,
+                sent.namespace,
+                is_ours=self._has_labels_of_restore,
+                field_manager=sent.ownership.creator,
             )
         except KubeError as error:
+            if sent.plain_status is not None and _requires_status(error):
+                self._requiring_status.add(ref.group_resource)
+                return await self.apply(sent, results)
             return await self._refused(sent, body, error, results)
-        await self._restore_status(sent, answer, results)
+        await self._finish(sent, answer, results)
         return Applied(outcome=Outcome.CREATED, created=answer)
 
     def _has_labels_of_restore(self, found: JSONObject) -> bool:
@@ -164,7 +187,12 @@ class Applier:
         for resource, item in await sent.others(type(error)):
             try:
                 answer = await self._writer.create(
-                    resource, ref.name, dump_json(item), sent.namespace, is_ours=self._has_labels_of_restore
+                    resource,
+                    ref.name,
+                    dump_json(item),
+                    sent.namespace,
+                    is_ours=self._has_labels_of_restore,
+                    field_manager=sent.ownership.creator,
                 )
             except KubeError as refusal:
                 refusals.append(f"in version {resource.version}: {refusal}")
@@ -172,7 +200,7 @@ class Applier:
             # Without the refusal, which names the object, so that equal reasons are kept once.
             reason = f"created in version {resource.version}, as version {sent.resource.version} refuses it"
             self._log_done(sent, f"{reason}: {error}", "Created the object in another version")
-            await self._restore_status(replace(sent, resource=resource, item=item), answer, results)
+            await self._finish(replace(sent, resource=resource, item=item), answer, results)
             return Applied(outcome=Outcome.CREATED, reason=reason, created=answer, resource=resource)
         raise ItemError(f"error restoring {ref.id}: {'; '.join(refusals)}") from error
 
@@ -189,21 +217,23 @@ class Applier:
         if decision.error:
             raise ItemError(f"error restoring {ref.id}: {decision.error}")
         if decision.step is Step.PATCH:
-            decision = await self._patch(sent, found, decision)
+            decision = await self._patch(sent, found, decision, results)
         if decision.step is Step.ENTRIES:
             decision = await self._add_entries(sent, found, decision)
         if decision.step is Step.RECREATION:
             return await self._recreate(sent, body, found, decision, results)
         if decision.step is Step.LABELS:
             await self._label(sent, found, results)
+        if sent.status is not None and not found.is_cluster_managed:
+            decision = await self._restore_status_of_existing(sent, sent.status, found, decision, results)
         if decision.warning:
-            text = decision.warning
-            named = text if text.startswith("could not") else f"could not restore {ref.id}: {text}"
+            said = decision.warning
+            named = said if said.startswith("could not") else f"could not restore {ref.id}: {said}"
             results.warnings.add(ref.target_namespace, named)
         self._log_done(sent, decision.reason, _LOGGED[decision.outcome])
         return Applied(outcome=decision.outcome, reason=decision.reason, in_cluster=found.in_cluster)
 
-    async def _patch(self, sent: Prepared, found: Existing, decision: Decision) -> Decision:
+    async def _patch(self, sent: Prepared, found: Existing, decision: Decision, results: Results) -> Decision:
         """Patch the object to the backed-up version; return the decision to carry out if that is refused."""
         refusal: KubeError | None = None
         if found.change is not None:
@@ -213,6 +243,7 @@ class Applier:
             except KubeError as error:
                 refusal = error
             else:
+                await self._give_owners(sent, results)
                 return decision
         policy = self._rules.policy_for(sent.resource)
         return decide_after_refused_patch(refusal, sent.resource, policy, found.originals)
@@ -223,7 +254,10 @@ class Applier:
         others = [(resource, dump_json(item)) for resource, item in await sent.others(Invalid)]
         try:
             resource, answer = await self._writer.recreate(
-                [(sent.resource, body), *others], found.in_cluster, sent.namespace
+                [(sent.resource, body), *others],
+                found.in_cluster,
+                sent.namespace,
+                field_manager=sent.ownership.creator,
             )
         except KubeError as error:
             raise ItemError(
@@ -231,7 +265,7 @@ class Applier:
                 f" anew: {error}"
             ) from error
         self._log_done(sent, decision.reason, _LOGGED[Outcome.RECREATED])
-        await self._restore_status(replace(sent, resource=resource), answer, results)
+        await self._finish(replace(sent, resource=resource), answer, results)
         return Applied(outcome=Outcome.RECREATED, reason=decision.reason, created=answer, resource=resource)
 
     def _missing_labels(self, found: Existing) -> dict[str, str]:
@@ -286,20 +320,70 @@ class Applier:
         return replace(decision, step=Step.NOTHING)
 
     def _entries_refused(self, sent: Prepared, error: KubeError, *, labelled: bool) -> Decision:
-        text = f"could not add to the existing object {sent.ref.id}: {error}"
+        why = f"could not add to the existing object {sent.ref.id}: {error}"
         step = Step.LABELS if labelled else Step.NOTHING
-        return Decision(step=step, outcome=Outcome.DIFFERENT, reason=text, warning=text)
+        return Decision(step=step, outcome=Outcome.DIFFERENT, reason=why, warning=why)
 
-    async def _restore_status(self, sent: Prepared, answer: bytes, results: Results) -> None:
-        """Write the status of a created object, where the restore asks for it; a failure is a warning."""
-        if sent.status is None:
-            return
+    async def _finish(self, sent: Prepared, answer: bytes, results: Results) -> None:
+        """Write the status of a created object, where that is asked for, and the owners of its fields."""
+        if sent.status is not None:
+            try:
+                stored = orjson.loads(answer)
+                await self._writer.write_status(sent.resource, stored, sent.status, sent.namespace)
+            except (KubeError, RecursionError) as error:
+                results.warnings.add(sent.ref.target_namespace, _status_problem(sent, error))
+        if sent.status is not None or not sent.ownership.is_complete:
+            await self._give_owners(sent, results)
+
+    async def _restore_status_of_existing(
+        self, sent: Prepared, status: JSONObject, found: Existing, decision: Decision, results: Results
+    ) -> Decision:
+        """Write the status of an object that existed, if the policy allows it; else say that it differs."""
+        current = found.in_cluster.get("status")
+        is_same = isinstance(current, dict) and same_json(current, status)
+        if is_same or decision.outcome not in (Outcome.UNCHANGED, Outcome.UPDATED):
+            return decision
+        if self._rules.policy_for(sent.resource) == ExistingResourcePolicy.NONE:
+            why = "it exists with another status, and the policy for existing objects is none"
+            return replace(
+                decision,
+                outcome=Outcome.DIFFERENT,
+                reason=why,
+                warning=f"could not restore the status of {sent.ref.id}: {why}",
+            )
         try:
-            stored = orjson.loads(answer)
-            await self._writer.write_status(sent.resource, stored, sent.status, sent.namespace)
+            await self._writer.write_status(sent.resource, found.in_cluster, status, sent.namespace)
         except (KubeError, RecursionError) as error:
-            message = f"could not restore the status of {sent.ref.id}: {error}"
+            results.warnings.add(sent.ref.target_namespace, _status_problem(sent, error))
+            return decision
+        await self._give_owners(sent, results)
+        reason = "; ".join(filter(None, (decision.reason, "its status was restored")))
+        return replace(decision, outcome=Outcome.UPDATED, reason=reason)
+
+    async def _give_owners(self, sent: Prepared, results: Results) -> None:
+        """Give the fields their owners of the backup, after all other writes; a failure is a warning."""
+        if not sent.ownership.entries:
+            return
+        name = sent.item["metadata"]["name"]
+        try:
+            await self._writer.give_owners(sent.resource, name, sent.ownership, sent.namespace)
+        except (KubeError, orjson.JSONEncodeError) as error:
+            message = f"could not restore metadata.managedFields of {sent.ref.id}: {error}"
             results.warnings.add(sent.ref.target_namespace, message)
+
+
+def _status_problem(sent: Prepared, error: Exception) -> str:
+    return f"could not restore the status of {sent.ref.id}: {error}"
+
+
+def _requires_status(error: KubeError) -> bool:
+    """Whether an object was refused as its definition requires a status."""
+    if not isinstance(error, Invalid):
+        return False
+    causes = objects(error.status, "details", "causes")
+    return any(
+        text(cause, "reason") == "FieldValueRequired" and text(cause, "field") == "status" for cause in causes
+    )
 
 
 _LOGGED: Final = {

@@ -14,15 +14,22 @@ TOKEN_SECRET_TYPE: Final = "kubernetes.io/service-account-token"  # noqa: S105 -
 TOKEN_UID_ANNOTATION: Final = "kubernetes.io/service-account.uid"  # noqa: S105 - a name
 
 
-def comparable(in_cluster: JSONObject, restore_labels: Mapping[str, str]) -> JSONObject:
+def comparable(
+    in_cluster: JSONObject, restore_labels: Mapping[str, str], *, with_status: bool = False
+) -> JSONObject:
     """The in-cluster object as it would look if this restore had created it.
 
+    Args:
+        with_status: whether the restore creates it with its status.
+
     Returns:
-        A copy without status and transient metadata, with the labels of this restore. It shares the rest
-        with the original.
+        A copy without transient metadata, with the labels of this restore. It shares the rest with the
+        original.
     """
     stripped = dict(in_cluster)
     reset_metadata(stripped)
+    if with_status and "status" in in_cluster:
+        stripped["status"] = in_cluster["status"]
     put_labels(stripped, restore_labels)
     return stripped
 

@@ -91,7 +91,7 @@ class ExistingObjects:
         found = await self._client.get(resource, ref.name, ref.target_namespace or None)
         if found["metadata"].get("deletionTimestamp") is not None:
             return Existing(in_cluster=found, is_terminating=True)
-        own = comparable(found, self._labels)
+        own = self._comparable(found, desired)
         if ref.group_resource == "persistentvolumes":
             tie = await tie_of(self._client, found)
             if tie is Tie.LOST:
@@ -143,13 +143,17 @@ class ExistingObjects:
         It does not if its actions did more than leave out fields: if they mapped the subjects of a binding,
         or took another image.
         """
-        original = comparable(backed_up(), self._labels)
+        original = self._comparable(backed_up(), desired)
         if not self._is_same(ref, in_cluster, original):
             return False
         if ref.group_resource in _TIES_ARE_CHANGED:
             return True
         before, after = normal_forms(ref.group_resource, original, desired)
         return only_leaves_out(after, before)
+
+    def _comparable(self, item: JSONObject, like: JSONObject) -> JSONObject:
+        """The object as if this restore had created it, with its status if the other one has one."""
+        return comparable(item, self._labels, with_status="status" in like)
 
     def _is_same(self, ref: ItemRef, in_cluster: JSONObject, desired: JSONObject) -> bool:
         return is_same(*normal_forms(ref.group_resource, in_cluster, desired))
@@ -172,7 +176,7 @@ class ExistingObjects:
         except KubeError as error:
             self._log.debug("The change could not be simulated", error=error, name=ref.name)
             return False
-        return self._is_same(ref, in_cluster, comparable(changed, self._labels))
+        return self._is_same(ref, in_cluster, self._comparable(changed, {**in_cluster, **change}))
 
     async def _can_simulate(self, resource: APIResource) -> bool:
         """Whether the kind is Kubernetes' own or a custom resource: other API servers may ignore `dryRun`."""

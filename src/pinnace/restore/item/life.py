@@ -29,6 +29,7 @@ from pinnace.restore.item.additional import AdditionalItems
 from pinnace.restore.item.applying import Applier, Prepared
 from pinnace.restore.item.claims import Chain, Claims
 from pinnace.restore.item.ephemeral import EphemeralClaims
+from pinnace.restore.item.managed_fields import ownership_of
 from pinnace.restore.item.modifying import Modifying
 from pinnace.restore.item.namespaces import NamespaceKeeper
 from pinnace.restore.item.old_names import OldNames
@@ -248,6 +249,7 @@ class ItemRestorer:
             self._skip(ref, kind, "it is a mirror pod, which its kubelet creates")
             return
         resource = self._resource_for(ref, item)
+        ownership, saved_status = ownership_of(item), item.get("status")
         if ref.group_resource == "persistentvolumes":
             volume = await self._volumes.prepare(ref, item, results)
             if volume is None:
@@ -292,12 +294,18 @@ class ItemRestorer:
         drop_empty_leftovers(prepared)
         put_labels(prepared, self._labels)
         status = self.kinds.statuses.status_of(ref.group_resource, raw)
+        has_subresource = self.kinds.discovery.has_status(resource)
+        if status is not None and has_subresource is False:
+            prepared["status"], status = status, None  # a field like others
+        plain = saved_status if isinstance(saved_status, dict) and "status" not in prepared else None
         sent = Prepared(
             ref=ref,
             resource=resource,
             item=prepared,
             raw=raw,
             status=status,
+            plain_status=None if has_subresource else plain,
+            ownership=ownership,
             is_modified=is_modified,
             others=partial(self._versions.of, ref, raw, prepared, self.kinds.discovery),
         )

@@ -17,6 +17,7 @@ from pinnace.archive.reader import ArchiveIndex
 from pinnace.kube.errors import AlreadyExists, Forbidden, KubeError, NotFound
 from pinnace.kube.resources import NAMESPACES
 from pinnace.restore.errors import NamespaceError
+from pinnace.restore.item.managed_fields import OF_THE_RESTORE, Ownership, ownership_of
 from pinnace.restore.item.modifying import Modifying
 from pinnace.restore.item.writing import ClusterWriter
 from pinnace.restore.metadata import is_terminating
@@ -121,13 +122,25 @@ class NamespaceKeeper:
 
     async def _create(self, original: str, target: str, results: Results) -> None:
         """Create a namespace. Raises KubeError or orjson.JSONEncodeError."""
-        stored = self._stored(original)
-        modified = self._modifying.modified(_ref(target), stored, results)
-        body = dump_json(under_name(modified, target))
-        # It has no label of this restore, but it did not exist a moment ago.
-        await self._writer.create(NAMESPACES, target, body, is_ours=lambda found: not is_terminating(found))
+        raw = self._raw(original)
+        modified = self._modifying.modified(_ref(target), namespace_manifest(raw, original), results)
+        ownership = _ownership(raw)
+        await self._writer.create(
+            NAMESPACES,
+            target,
+            dump_json(under_name(modified, target)),
+            # It has no label of this restore, but it did not exist a moment ago.
+            is_ours=lambda found: not is_terminating(found),
+            field_manager=ownership.creator,
+        )
         self._log.info("Created namespace", namespace=target)
         self._on_created(target)
+        if not ownership.is_complete:
+            try:
+                await self._writer.give_owners(NAMESPACES, target, ownership)
+            except KubeError as error:
+                message = f"could not restore metadata.managedFields of namespace {target}: {error}"
+                results.warnings.add(target, message)
 
     async def _settled(self, name: str) -> JSONObject | None:
         """Wait while the namespace is being deleted; return the one that is there afterwards.
@@ -155,7 +168,7 @@ class NamespaceKeeper:
 
     def _compare(self, original: str, target: str, found: JSONObject, results: Results) -> None:
         """Warn if the modifiers ask for a change of a namespace that exists, which is left as it is."""
-        stored = self._stored(original)
+        stored = namespace_manifest(self._raw(original), original)
         wanted = self._modifying.modified(_ref(target), stored, results)
         if wanted is stored:
             return
@@ -176,14 +189,20 @@ class NamespaceKeeper:
             return NamespaceError(f"namespace {target} created and marked for termination after timeout")
         return None
 
-    def _stored(self, original: str) -> JSONObject:
-        """The backed-up namespace as it may be created, or a bare one; under its name in the backup."""
+    def _raw(self, original: str) -> bytes | None:
+        """The namespace in the backup; None if there is none that can be read."""
         try:
-            raw = self._archive.namespace_manifest(original)
+            return self._archive.namespace_manifest(original)
         except ArchiveError as error:
             self._log.warning("Cannot read the namespace in the backup", namespace=original, error=error)
-            raw = None
-        return namespace_manifest(raw, original)
+            return None
+
+
+def _ownership(raw: bytes | None) -> Ownership:
+    try:
+        return ownership_of(orjson.loads(raw)) if raw is not None else OF_THE_RESTORE
+    except orjson.JSONDecodeError:
+        return OF_THE_RESTORE
 
 
 def namespace_manifest(raw: bytes | None, name: str) -> JSONObject:

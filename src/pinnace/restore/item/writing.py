@@ -19,6 +19,7 @@ from pinnace.kube.errors import APIStatusError, KubeError, NotFound
 from pinnace.kube.resources import APIResource
 from pinnace.kube.transport.retrying import is_open
 from pinnace.restore.errors import ItemError
+from pinnace.restore.item.managed_fields import Ownership, patch_of
 from pinnace.restore.metadata import reset_metadata
 from pinnace.restore.ports import Target
 
@@ -44,11 +45,13 @@ class ClusterWriter:
         namespace: str | None = None,
         *,
         is_ours: Callable[[JSONObject], bool],
+        field_manager: str = "",
     ) -> bytes:
         """Create an object; if an answer was lost, return the object that the attempt created.
 
         Args:
             name: of the object in `body`.
+            field_manager: the owner of its fields; empty for the restore.
             is_ours: called with an object that exists after an attempt without an answer; returns whether
                 that attempt created it.
 
@@ -60,7 +63,7 @@ class ClusterWriter:
             KubeError: it was refused, or the last attempt failed too and created nothing.
         """
         try:
-            return await self._client.create_bytes(resource, body, namespace)
+            return await self._client.create_bytes(resource, body, namespace, field_manager=field_manager)
         except KubeError as error:
             if not _may_have_created(error):
                 raise
@@ -78,14 +81,29 @@ class ClusterWriter:
     async def write_status(
         self, resource: APIResource, stored: JSONObject, status: JSONObject, namespace: str | None = None
     ) -> None:
-        """Replace the status of an object that was just created, through the status sub-resource."""
+        """Replace the status of an object through the status sub-resource.
+
+        Args:
+            stored: the object as it is.
+        """
         current = stored.get("status")
         patch = {"status": merge_patch(current if isinstance(current, dict) else {}, status)}
         name = stored["metadata"]["name"]
         await self._client.patch(resource, name, patch, namespace, subresource="status")
 
+    async def give_owners(
+        self, resource: APIResource, name: str, ownership: Ownership, namespace: str | None = None
+    ) -> None:
+        """Give the fields of an object their owners of the backup; nothing else of it is changed."""
+        await self._client.patch(resource, name, patch_of(ownership), namespace)
+
     async def recreate(
-        self, versions: Sequence[tuple[APIResource, bytes]], found: JSONObject, namespace: str | None = None
+        self,
+        versions: Sequence[tuple[APIResource, bytes]],
+        found: JSONObject,
+        namespace: str | None = None,
+        *,
+        field_manager: str = "",
     ) -> tuple[APIResource, bytes]:
         """Delete the object that was found, wait until it is gone, and create it anew.
 
@@ -124,7 +142,7 @@ class ClusterWriter:
                 f"error restoring {title}: it was deleted to be created anew, but is still there after"
                 f" {limit_seconds:g} seconds: see its finalizers, and restore it again when it is gone"
             )
-        created, refusals = await self._create_one(versions, name, namespace)
+        created, refusals = await self._create_one(versions, name, namespace, field_manager)
         if created is not None:
             return created
         again, problems = await self._create_one(
@@ -143,13 +161,19 @@ class ClusterWriter:
         )
 
     async def _create_one(
-        self, versions: Sequence[tuple[APIResource, bytes]], name: str, namespace: str | None
+        self,
+        versions: Sequence[tuple[APIResource, bytes]],
+        name: str,
+        namespace: str | None,
+        field_manager: str = "",
     ) -> tuple[tuple[APIResource, bytes] | None, list[str]]:
         """Create an object in the first version in which it is accepted; return it, and the refusals."""
         refusals: list[str] = []
         for resource, body in versions:
             try:
-                answer = await self.create(resource, name, body, namespace, is_ours=lambda _: True)
+                answer = await self.create(
+                    resource, name, body, namespace, is_ours=lambda _: True, field_manager=field_manager
+                )
             except KubeError as error:
                 refusals.append(f"in version {resource.version}: {error}" if refusals else str(error))
             else:

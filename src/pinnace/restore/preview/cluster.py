@@ -135,8 +135,10 @@ class SimulatedCluster:
             self._created.add(key)
         return obj
 
-    async def create_bytes(self, resource: APIResource, body: bytes, namespace: str | None = None) -> bytes:
-        """Return the object as it would be created, as JSON."""
+    async def create_bytes(
+        self, resource: APIResource, body: bytes, namespace: str | None = None, *, field_manager: str = ""
+    ) -> bytes:
+        """Return the object as it would be created, as JSON; `field_manager` has no effect."""
         return dump_json(await self.create(resource, body, namespace))
 
     async def patch(
@@ -148,7 +150,13 @@ class SimulatedCluster:
         *,
         subresource: str | None = None,
     ) -> JSONObject:
-        """Return the object as it would be after a JSON merge patch."""
+        """Return the object as it would be after a JSON merge patch.
+
+        The API server is not asked about a status or the owners of fields, which it does not refuse.
+        """
+        if subresource == "status" or _is_of_owners(patch):
+            after: JSONObject = merged(await self.get(resource, name, namespace), patch)
+            return after
         changed = await self.simulate_patch(resource, name, patch, namespace)
         key = (resource.group_resource, namespace or "", name)
         self._objects[key] = self._kept.add(dump_json(changed))
@@ -228,6 +236,10 @@ class SimulatedCluster:
         return (resource.group_resource, namespace or "", obj["metadata"]["name"]) in self._deleted
 
 
+def _is_of_owners(patch: JSONObject) -> bool:
+    return patch.keys() == {"metadata"} and patch["metadata"].keys() == {"managedFields"}
+
+
 def with_definitions(discovery: Discovery, definitions: list[JSONObject], *, all_versions: bool) -> Discovery:
     """Return a discovery that also serves the kinds of these definitions of custom resources."""
     groups = {group.name: group for group in discovery.groups}
@@ -256,7 +268,10 @@ def _with_kind(group: APIGroup, definition: JSONObject) -> APIGroup:
         )
         known = versions.get(version) or GroupVersion(version=version)
         others = tuple(one for one in known.resources if one.name != resource.name)
-        versions[version] = replace(known, resources=(*others, resource))
+        with_status = known.with_status - {resource.name}
+        if "status" in mapping(each, "subresources"):
+            with_status |= {resource.name}
+        versions[version] = replace(known, resources=(*others, resource), with_status=with_status)
     preferred = group.preferred_version or next(iter(versions), "")
     return APIGroup(name=group.name, versions=tuple(versions.values()), preferred_version=preferred)
 

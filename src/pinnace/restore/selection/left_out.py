@@ -156,6 +156,10 @@ def _check_resources(
             results.warnings.add_velero(message)
         else:
             results.errors.add_velero(message)
+    wanted = spec.restore_status.included_resources if spec.restore_status is not None else ()
+    for unserved in unserved_names(wanted, discovery):
+        if not kinds.has(unserved.name):
+            results.warnings.add_velero(f"spec.restoreStatus.includedResources: {unserved.text}")
     written = [name for name in spec.excluded_resources if name not in _EXCLUDED_BY_RULE]
     advice = Advice([*archived, *(kind.partition(".")[0] for kind in archived)])
     for unserved in unserved_names(written, discovery):

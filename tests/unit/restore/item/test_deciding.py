@@ -149,10 +149,10 @@ async def test_if_the_new_object_is_refused_the_former_one_is_created_again(harn
         [AlreadyExists(409, message="there"), Forbidden(403, message="no")],
     )
 
-    async def refusing(resource: Any, body: bytes, namespace: str | None = None) -> bytes:
+    async def refusing(resource: Any, body: bytes, namespace: str | None = None, **options: Any) -> bytes:
         if refusals and resource.name == "configmaps":
             raise refusals.pop(0)
-        return await create(resource, body, namespace)
+        return await create(resource, body, namespace, **options)
 
     harness.world.create_bytes = refusing  # type: ignore[method-assign]
     results = await harness.restore(configmap("cm", data={"a": "ours"}), existing_resource_policy="recreate")

@@ -266,9 +266,9 @@ async def test_a_malformed_spec_fails_no_action_and_reaches_the_server_unchanged
     sent = []
     create = harness.world.create_bytes
 
-    async def spy(resource: Any, body: bytes, namespace: str | None = None) -> bytes:
+    async def spy(resource: Any, body: bytes, namespace: str | None = None, **options: Any) -> bytes:
         sent.append(orjson.loads(body))
-        return await create(resource, body, namespace)
+        return await create(resource, body, namespace, **options)
 
     harness.world.create_bytes = spy  # type: ignore[method-assign]
     results = await harness.restore(pod("p", spec=spec))

@@ -26,11 +26,13 @@ class LossyWorld(World):
         super().__init__(*objects)
         self.acts = True
 
-    async def create_bytes(self, resource: APIResource, body: bytes, namespace: str | None = None) -> bytes:
+    async def create_bytes(
+        self, resource: APIResource, body: bytes, namespace: str | None = None, *, field_manager: str = ""
+    ) -> bytes:
         try:
             if self.acts:
-                await super().create_bytes(resource, body, namespace)
-            return await super().create_bytes(resource, body, namespace)
+                await super().create_bytes(resource, body, namespace, field_manager=field_manager)
+            return await super().create_bytes(resource, body, namespace, field_manager=field_manager)
         except AlreadyExists as error:
             error.after_open_attempt = True
             raise
@@ -64,9 +66,11 @@ class SilentWorld(World):
 
     acts = True
 
-    async def create_bytes(self, resource: APIResource, body: bytes, namespace: str | None = None) -> bytes:
+    async def create_bytes(
+        self, resource: APIResource, body: bytes, namespace: str | None = None, *, field_manager: str = ""
+    ) -> bytes:
         if self.acts:
-            await super().create_bytes(resource, body, namespace)
+            await super().create_bytes(resource, body, namespace, field_manager=field_manager)
         raise ConnectionFailed("the connection was lost")
 
 

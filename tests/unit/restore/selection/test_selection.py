@@ -7,6 +7,7 @@ import orjson
 import pytest
 
 from pinnace.api.meta import LabelSelector
+from pinnace.api.velero.restore import RestoreStatusSpec
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.groups import APIGroup, GroupVersion
 from pinnace.restore.request import RestoreOptions
@@ -322,6 +323,18 @@ async def test_an_api_that_discovery_could_not_reach_is_named_in_the_error(harne
     assert results.errors.namespaces["ns-1"] == [
         "error restoring stranges.strange.io/ns-1/a: the cluster does not serve stranges.strange.io"
         " (Failed to discover group: strange.io/v1: no endpoints)"
+    ]
+
+
+@pytest.mark.found("O14a")
+async def test_a_kind_without_objects_whose_status_is_asked_for_is_a_warning(harness: Harness) -> None:
+    wanted = RestoreStatusSpec(included_resources=["deploymnets", "deployments", "*"])
+
+    results = await harness.restore(*ITEMS, restore_status=wanted)
+
+    assert results.warnings.velero == [
+        "spec.restoreStatus.includedResources: the cluster serves no resource 'deploymnets'; did you mean"
+        " deployments or deployment or deployments.apps?"
     ]
 
 
