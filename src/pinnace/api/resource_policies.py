@@ -12,11 +12,12 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
-from pinnace.api.objects import JSONObject, mapping, text
+from pinnace.api.objects import JSONObject, mapping, objects, text
 from pinnace.api.selection.names import EVERYTHING
 from pinnace.api.selection.resource_filters import ScopedLists
 from pinnace.api.strict_yaml import read_yaml
 from pinnace.api.values.quantities import parse_quantity
+from pinnace.api.velero.data_movement import BUILT_IN_MOVERS
 
 VERSION: Final = "v1"
 KIND: Final = "configmap"
@@ -35,7 +36,7 @@ VOLUME_TYPES: Final = frozenset(
     {
         "awsElasticBlockStore", "azureDisk", "azureFile", "cephfs", "cinder", "configMap", "csi",
         "downwardAPI", "emptyDir", "ephemeral", "fc", "flocker", "flexVolume", "gcePersistentDisk", "gitRepo",
-        "glusterfs", "hostPath", "iscsi", "local", "nfs", "photonPersistentDisk", "portworxVolume",
+        "glusterfs", "hostPath", "image", "iscsi", "local", "nfs", "photonPersistentDisk", "portworxVolume",
         "projected", "quobyte", "rbd", "scaleIO", "secret", "storageos", "storageOS", "vsphereVolume",
     }
 )  # fmt: skip
@@ -207,13 +208,47 @@ def read_policies(document: str, name: str = "") -> ResourcePolicies:
         PolicyError: it cannot be read, or a rule of it is not valid.
     """
     try:
-        found = msgspec.convert(read_yaml(document), _Document)
+        content = read_yaml(document)
+        _refuse_later_keys(content)
+        found = msgspec.convert(content, _Document)
+    except PolicyError:
+        raise
     except (ValueError, msgspec.ValidationError) as error:
         raise PolicyError(str(error)) from error
     if found.version != VERSION:
         raise PolicyError(f"unsupported version {found.version!r}: it must be {VERSION}")
     rules = [_rule(number, rule) for number, rule in enumerate(found.volume_policies or (), start=1)]
     return ResourcePolicies(name=name, rules=rules, lists=_lists(found.include_exclude_policy))
+
+
+_LATER_FILTERS: Final = ("clusterScopedFilterPolicy", "namespacedFilterPolicies")
+_LATER_CONDITIONS: Final = ("pvcVolumeMode", "pvcAccessModes")
+
+
+def _refuse_later_keys(content: Any) -> None:
+    """Name what only later versions of Velero have; it is no spelling mistake. Raises PolicyError."""
+    if not isinstance(content, Mapping):
+        return
+    for key in _LATER_FILTERS:
+        if content.get(key) is not None:
+            raise PolicyError(
+                f"{key} is not supported (filters by namespace and kind, Velero 1.19): take it out, and"
+                " select with the lists of namespaces and resources and with labels"
+            )
+    for number, rule in enumerate(objects(content, "volumePolicies"), start=1):
+        conditions, parameters = mapping(rule, "conditions"), mapping(rule, "action", "parameters")
+        mover = text(parameters, "dataMover")
+        later = [f"the condition {key}" for key in _LATER_CONDITIONS if conditions.get(key)]
+        if text(rule, "action", "type") == VolumeAction.SNAPSHOT:
+            if mover not in BUILT_IN_MOVERS:
+                later.append(f"the dataMover {mover}")
+            if parameters.get("snapshotClass"):
+                later.append("the parameter snapshotClass")
+        if later:
+            raise PolicyError(
+                f"volume policy {number}: {later[0]} is not supported (Velero 1.19): take it out of the"
+                " rule, or the rule out of the policies"
+            )
 
 
 def _rule(number: int, rule: _Rule) -> VolumeRule:

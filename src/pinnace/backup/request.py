@@ -149,6 +149,7 @@ def movement_errors(spec: BackupSpec, path: str) -> list[str]:
     if spec.snapshot_move_data and spec.datamover not in BUILT_IN_MOVERS:
         return [
             f"{path}.datamover {spec.datamover} is not known: this server has only the built-in mover, velero"
+            " (velero-fs)"
         ]
     return []
 

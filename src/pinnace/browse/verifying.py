@@ -16,6 +16,7 @@ import orjson
 
 from pinnace.aio.blocking import in_thread
 from pinnace.api.objects import JSONObject, names_by_kind, objects, text
+from pinnace.api.velero.backup import BackupPhase
 from pinnace.api.velero.download_request import DownloadTargetKind
 from pinnace.archive.content import check_decodable, facts_of_foreign
 from pinnace.archive.errors import ArchiveError
@@ -23,6 +24,7 @@ from pinnace.archive.item_index import Entry
 from pinnace.archive.paths import PREFERRED_SUFFIX, ItemLocation
 from pinnace.browse.agreement import Agreement
 from pinnace.browse.errors import BrowseError, MissingFile, NoRoom
+from pinnace.browse.failed_items import FailedItems, LogErrors
 from pinnace.browse.index_check import IndexCheck, entry_of_item, item_title
 from pinnace.browse.problems import Problems
 from pinnace.browse.scanning import has_versions, placed_items
@@ -80,9 +82,9 @@ async def verify(backup: StoredBackup, metadata: JSONObject) -> list[Finding]:
     findings = [check_metadata(backup.name, metadata)]
     listed: dict[str, list[str]] | None = None
     added: frozenset[Place] = frozenset()
-    agreement = Agreement(metadata)
+    agreement, failed = Agreement(metadata), FailedItems()
     for kind, title, content, is_required in _SIDE_FILES:
-        finding, value = await _side_file(backup.files, kind, title, content)
+        finding, value = await _side_file(backup.files, kind, title, content, failed)
         if finding.result == Result.MISSING and is_required:
             finding = Finding(check=title, result=Result.BAD, detail="the file is missing")
         if finding.result != Result.MISSING or kind == DownloadTargetKind.BACKUP_LOG:
@@ -95,10 +97,14 @@ async def verify(backup: StoredBackup, metadata: JSONObject) -> list[Finding]:
             value = listed
         if kind == DownloadTargetKind.BACKUP_ITEM_OPERATIONS and finding.result == Result.OK:
             added = _added_later(value)
+        if kind == DownloadTargetKind.BACKUP_RESULTS and finding.result == Result.OK:
+            failed.add_results(value)
         if finding.result == Result.OK:
             agreement.add(kind, value)
     findings.append(_finding(agreement.problems(), "files agree", ""))
-    return [*findings, *await _Items(backup, listed, added).check()]
+    if text(metadata, "status", "phase") != BackupPhase.PARTIALLY_FAILED:
+        failed = FailedItems()  # a backup that has errors says so
+    return [*findings, *await _Items(backup, listed, added, failed).check()]
 
 
 def check_metadata(name: str, metadata: JSONObject) -> Finding:
@@ -119,9 +125,9 @@ def check_metadata(name: str, metadata: JSONObject) -> Finding:
 
 
 async def _side_file(
-    files: Files, kind: DownloadTargetKind, title: str, content: type | None
+    files: Files, kind: DownloadTargetKind, title: str, content: type | None, failed: FailedItems
 ) -> tuple[Finding, Any]:
-    document: Document[Any] = _Discarded() if content is None else document_of(kind)
+    document: Document[Any] = LogErrors(failed) if content is None else document_of(kind)
     try:
         async with files.stream(kind) as stream:
             value = await read_document(stream, document, key=title, may_be_plain=False)
@@ -137,16 +143,6 @@ async def _side_file(
     if content is dict and value and not isinstance(value, dict):
         return Finding(check=title, result=Result.BAD, detail="not an object in JSON"), None
     return Finding(check=title, result=Result.OK, detail=f"{len(value or ())} entries"), value or content()
-
-
-class _Discarded:
-    """A text that is only decompressed to its end, which verifies its checksum."""
-
-    def feed(self, block: bytes) -> None:
-        """Drop a block."""
-
-    def finish(self) -> None:
-        """Return nothing."""
 
 
 def _finding(problems: Problems, check: str, detail: str) -> Finding:
@@ -210,12 +206,17 @@ class _Items:
     Args:
         listed: the resource list; None if it cannot be read.
         added: the items that need not be listed, see `_added_later`.
+        failed: the items that are listed though they could not be saved.
     """
 
     def __init__(
-        self, backup: StoredBackup, listed: dict[str, list[str]] | None, added: frozenset[Place]
+        self,
+        backup: StoredBackup,
+        listed: dict[str, list[str]] | None,
+        added: frozenset[Place],
+        failed: FailedItems,
     ) -> None:
-        self._added = added
+        self._added, self._failed = added, failed
         self._backup = backup
         self._tarball, self._list = Problems(), Problems()
         self._listed: dict[str, set[str]] | None = None
@@ -250,11 +251,17 @@ class _Items:
         if self._versions:
             findings.append(self._copies.finding())
         if self._listed is not None:
+            failed = Problems()
             for kind, names in sorted(self._listed.items()):
-                self._list.add_all(
-                    f"{kind} {name} is listed, but not in the tarball" for name in sorted(names)
-                )
-            findings.append(_finding(self._list, "resource list = content", f"{items} items"))
+                for name in sorted(names):
+                    if self._failed.has(name):
+                        failed.add(f"{kind} {name}")
+                    else:
+                        self._list.add(f"{kind} {name} is listed, but not in the tarball")
+            detail = f"{items} items"
+            if failed.count:
+                detail += f"; {failed.count} failed while they were backed up: {failed}"
+            findings.append(_finding(self._list, "resource list = content", detail))
         return findings
 
     async def _beside_index(self, size_bytes: int) -> Finding:

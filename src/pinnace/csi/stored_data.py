@@ -115,17 +115,18 @@ async def moved_volumes_of(
             return {}
         try:
             with await ArchiveIndex.open(path, Path(folder)) as archive:
-                return moved_volumes(operations, partial(_read, archive))
+                return moved_volumes(operations, partial(read_item, archive))
         except ArchiveError:
             return {}  # each claim is then reported as one whose data cannot be deleted
 
 
 def saved_moved_volumes(volumes: Mapping[Claim, MovedVolume | NotMoved]) -> list[SavedPodVolume]:
     """The snapshots of moved data, which are in the same repositories as those of pod volumes."""
+    stored = (each if isinstance(each, MovedVolume) else each.in_repository for each in volumes.values())
     return [
         SavedPodVolume(uploader=KOPIA, snapshot=volume.snapshot, namespace=volume.source_namespace)
-        for volume in volumes.values()
-        if isinstance(volume, MovedVolume)
+        for volume in stored
+        if volume is not None
     ]
 
 
@@ -135,7 +136,8 @@ def _is_left(claim: Claim, volumes: Mapping[Claim, MovedVolume | NotMoved]) -> b
     return found is None or (isinstance(found, NotMoved) and not found.is_known)
 
 
-def _read(archive: ArchiveIndex, group_resource: str, namespace: str, name: str) -> JSONObject | None:
+def read_item(archive: ArchiveIndex, group_resource: str, namespace: str, name: str) -> JSONObject | None:
+    """Read an object of a tarball; None if it cannot be read."""
     try:
         obj = orjson.loads(archive.read(group_resource, namespace, name))
     except (ArchiveError, orjson.JSONDecodeError):

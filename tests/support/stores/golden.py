@@ -1,5 +1,6 @@
 """Buckets that real Velero servers wrote (tests/golden), as locations in folders or in an S3 server."""
 
+import os
 import re
 import tarfile
 from pathlib import Path
@@ -7,8 +8,26 @@ from pathlib import Path
 from pinnace.storage.interface import ObjectStore, stream_file
 
 VERSIONS = ("1.6.3", "1.16.2", "1.18.0")
+WITHOUT_DATA = "-without-data"
+"""Behind the name of an archive that lacks the kopia repositories of the bucket."""
+LATER = (
+    "main",
+    "main-csi",
+    f"main-block{WITHOUT_DATA}",
+    f"main-pod-volumes{WITHOUT_DATA}",
+    f"1.18.1{WITHOUT_DATA}",
+)
+WHOLE_FOLDER = "PINNACE_GOLDEN"
+"""Names a folder with whole archives, of which this repository has only what fits: see the README there."""
 _EXPIRATION = re.compile(rb'("expiration":\s*")[^"]*')
 _FOLDER = Path(__file__).parents[2] / "golden"
+
+
+def archive(version: str) -> Path | None:
+    """The archive of a bucket; None if neither this repository has it nor the folder of whole ones."""
+    folders = [_FOLDER, *([Path(whole)] if (whole := os.environ.get(WHOLE_FOLDER)) else [])]
+    paths = [folder / f"velero-{version}.tar.gz" for folder in folders]
+    return next((path for path in paths if path.exists()), None)
 
 
 def unpack(version: str, folder: Path) -> Path:
@@ -17,8 +36,10 @@ def unpack(version: str, folder: Path) -> Path:
     Only the expiration of the backups is changed, as servers delete expired ones: some expired two days after
     they were made.
     """
-    with tarfile.open(_FOLDER / f"velero-{version}.tar.gz") as archive:
-        archive.extractall(folder, filter="data")
+    path = archive(version)
+    assert path is not None, f"there is no archive of {version}"
+    with tarfile.open(path) as packed:
+        packed.extractall(folder, filter="data")
     bucket = folder / "bucket"
     for leftover in bucket.glob(".*"):  # the S3 server's own, not the program's
         leftover.rmdir()

@@ -199,3 +199,59 @@ def test_a_config_map_has_exactly_one_key(data: Any) -> None:
     with pytest.raises(ValueError, match="exactly one key"):
         only_document({"data": data})
     assert only_document({"data": {"any": "text"}}) == "text"
+
+
+FILTERS = "{resourceFilters: [{kinds: [ConfigMap]}]}"
+
+
+@pytest.mark.found("G6")
+@pytest.mark.parametrize(
+    ("written", "problem"),
+    [
+        (
+            f"version: v1\nclusterScopedFilterPolicy: {FILTERS}",
+            "clusterScopedFilterPolicy is not supported (",
+        ),
+        (
+            f"version: v1\nnamespacedFilterPolicies: [{FILTERS}]",
+            "namespacedFilterPolicies is not supported (",
+        ),
+        (
+            document("{pvcVolumeMode: Block}"),
+            "volume policy 1: the condition pvcVolumeMode is not supported (Velero 1.19)",
+        ),
+        (document("{pvcAccessModes: [ReadWriteOnce]}"), "the condition pvcAccessModes is not supported"),
+        (
+            document("{}", "snapshot, parameters: {dataMover: velero-block}"),
+            "the dataMover velero-block is not supported",
+        ),
+        (
+            document("{}", "snapshot, parameters: {snapshotClass: fast}"),
+            "the parameter snapshotClass is not supported",
+        ),
+    ],
+)
+def test_what_only_later_versions_of_velero_have_is_named(written: str, problem: str) -> None:
+    with pytest.raises(PolicyError) as raised:
+        read_policies(written)
+    assert problem in str(raised.value)
+    assert "Velero 1.19" in str(raised.value)
+
+
+@pytest.mark.found("G6")
+@pytest.mark.parametrize(
+    "action",
+    [
+        "snapshot, parameters: {dataMover: velero-fs}",
+        "custom, parameters: {dataMover: velero-block, snapshotClass: fast}",
+    ],
+)
+def test_parameters_that_change_nothing_here_pass(action: str) -> None:
+    assert len(read_policies(document("{}", action)).rules) == 1
+
+
+@pytest.mark.spec("AFT-099")
+def test_image_volumes_are_matched_by_their_type() -> None:
+    image = {"name": "v", "image": {"reference": "example.com/i:1"}}
+    assert matches("{volumeTypes: [image]}", volume=image)
+    assert not matches("{volumeTypes: [image]}", volume={"name": "v", "emptyDir": {}})

@@ -17,6 +17,7 @@ from pinnace.backup.request import (
     SnapshotLocations,
     StorageLocations,
     Unreadable,
+    movement_errors,
     prepare_backup,
 )
 from pinnace.kube.client import ServerVersion
@@ -355,3 +356,16 @@ def test_contradicting_names_of_the_default_for_pod_volumes_are_refused() -> Non
 def test_filters_that_contradict_each_other_fail_validation(spec: dict[str, Any], problem: str) -> None:
     status = prepare(BackupSpec(**spec)).status
     assert (status.phase, status.validation_errors) == (BackupPhase.FAILED_VALIDATION, [problem])
+
+
+@pytest.mark.found("G5")
+@pytest.mark.parametrize("mover", ["", "velero", "velero-fs"])
+def test_the_built_in_mover_may_have_any_of_its_names(mover: str) -> None:
+    assert movement_errors(BackupSpec(snapshot_move_data=True, datamover=mover), "spec") == []
+
+
+@pytest.mark.parametrize("mover", ["velero-block", "theirs"])
+def test_another_mover_is_refused_where_data_is_moved(mover: str) -> None:
+    (error,) = movement_errors(BackupSpec(snapshot_move_data=True, datamover=mover), "spec")
+    assert error.startswith(f"spec.datamover {mover} is not known: ")
+    assert movement_errors(BackupSpec(datamover=mover), "spec") == []

@@ -42,7 +42,7 @@ class World:
         return {**body, "metadata": {**body["metadata"], "name": "b1-x"}}
 
 
-async def move(world: World, annotations: JSONObject) -> tuple[JSONObject, Any]:
+async def move(world: World, annotations: JSONObject, mover: str = "") -> tuple[JSONObject, Any]:
     anything: Any = world
     following = FollowUploads(client=anything, namespace="server")
     action = MoveClaim(anything, anything, anything, following)
@@ -52,7 +52,7 @@ async def move(world: World, annotations: JSONObject) -> tuple[JSONObject, Any]:
     }
     backup = Backup(
         metadata=ObjectMeta(name="b1", namespace="server", uid="u1"),
-        spec=BackupSpec(snapshot_move_data=True, storage_location="default"),
+        spec=BackupSpec(snapshot_move_data=True, storage_location="default", datamover=mover),
     )
     output = await action.execute(claim, backup)
     found: JSONObject = output.item["metadata"]["annotations"]
@@ -69,6 +69,18 @@ async def test_the_stored_claim_names_its_data_upload() -> None:
     assert output.post_operation_items == [
         ResourceIdentifier(group="velero.io", resource="datauploads", namespace="server", name="b1-x")
     ]
+
+
+@pytest.mark.found("G5")
+@pytest.mark.parametrize(("mover", "written"), [("velero-fs", "velero"), ("velero", "velero"), ("", "")])
+async def test_the_built_in_mover_is_written_as_every_velero_knows_it(mover: str, written: str) -> None:
+    """Velero 1.18 takes `velero-fs` for somebody else's mover, and would leave the data where it is."""
+    world = World()
+    await move(world, {}, mover)
+
+    (upload,) = world.created
+    assert upload["spec"]["datamover"] == written
+    assert upload["metadata"]["finalizers"]
 
 
 @pytest.mark.found("V20")

@@ -20,7 +20,7 @@ from msgspec import Struct, inspect
 from pinnace.api.definitions.container_schema import container_schema
 from pinnace.api.fields import CONTAINERS_KEY
 from pinnace.api.velero.backup import BackupSpec
-from pinnace.api.velero.restore import RestoreSpec
+from pinnace.api.velero.restore import RestoreSpec, RestoreUploader
 from pinnace.api.velero.schedule import ScheduleSpec
 from pinnace.api.velero.snapshot_location import VolumeSnapshotLocationSpec
 from pinnace.api.velero.storage_location import BackupStorageLocationSpec
@@ -28,6 +28,11 @@ from pinnace.api.velero.storage_location import BackupStorageLocationSpec
 Schema = dict[str, Any]
 
 _TEXT: Final[Schema] = {"type": "string", "nullable": True}
+_REFERENCE: Final[Schema] = {
+    "type": "object",
+    "nullable": True,
+    "x-kubernetes-preserve-unknown-fields": True,
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +72,43 @@ NOT_SUPPORTED: Final[Mapping[type[Struct], Mapping[str, NotSupported]]] = {
             instead="leave it out: volumes are snapshotted one by one",
             schema=_TEXT,
             same=("velero.io/volume-group",),  # written into every spec by Velero 1.18
+        ),
+        "backupType": NotSupported(
+            since="1.19",
+            effect="Full reads every file of the volumes, also those that look unchanged",
+            instead="leave it out: files whose size and times have not changed are not read again",
+            schema=_TEXT,
+            same=("Incremental",),  # written into every spec by Velero 1.19
+        ),
+    },
+    RestoreSpec: {
+        "resourcePolicy": NotSupported(
+            since="1.18.3",
+            effect="a ConfigMap with filters by namespace and kind",
+            instead="leave it out, and select with the lists of namespaces and resources and with labels",
+            schema=_REFERENCE,
+        ),
+        "skipDefaultResourceModifier": NotSupported(
+            since="1.19",
+            effect="no modifiers that the server applies by itself",
+            instead="leave it out: a server applies the modifiers that a Restore names, and no others",
+            schema={"type": "boolean", "nullable": True},
+            same=(True,),
+        ),
+        "existingVolumeDataPolicy": NotSupported(
+            since="1.19",
+            effect="data of volumes is restored into claims that exist",
+            instead="leave it out, and delete the claims whose data is to be restored",
+            schema=_TEXT,
+            same=("none",),
+        ),
+    },
+    RestoreUploader: {
+        "deleteExtraFiles": NotSupported(
+            since="1.19",
+            effect="files that the backup does not have are removed from existing volumes",
+            instead="leave it out, and delete the claims whose data is to be restored",
+            schema={"type": "boolean", "nullable": True},
         ),
     },
 }

@@ -13,8 +13,17 @@ from pinnace.api.meta import ObjectMeta
 from pinnace.api.velero.transfers import DataMovementSpec, SavedStatus, TransferStatus
 
 BUILT_IN_MOVER: Final = "velero"
-BUILT_IN_MOVERS: Final = frozenset({"", BUILT_IN_MOVER})
+FILE_SYSTEM_MOVER: Final = "velero-fs"
+"""Velero's name for the same mover since 1.19, which writes it into every Backup."""
+BUILT_IN_MOVERS: Final = frozenset({"", BUILT_IN_MOVER, FILE_SYSTEM_MOVER})
 """The values of `datamover` that select the server's own data mover."""
+BLOCK_MOVER: Final = "velero-block"
+"""Velero's mover of blocks since 1.19. Its snapshots, in the same repositories, are images of devices."""
+
+
+def written_mover(mover: str) -> str:
+    """The name of a mover as it is written: the built-in one by the name that every Velero knows."""
+    return BUILT_IN_MOVER if mover == FILE_SYSTEM_MOVER else mover
 
 
 class CSISnapshotSpec(Struct, rename="camel", kw_only=True):

@@ -9,7 +9,7 @@ import msgspec
 from pinnace.api import ALPHA_API_VERSION, API_VERSION, labels
 from pinnace.api.meta import LabelSelector
 from pinnace.api.objects import JSONObject, listed, mapping, objects, text
-from pinnace.api.velero.data_movement import BUILT_IN_MOVERS, DataUpload
+from pinnace.api.velero.data_movement import BUILT_IN_MOVERS, DataUpload, written_mover
 from pinnace.api.velero.restore import Restore
 from pinnace.api.velero.transfers import TransferPhase
 from pinnace.kube.resources import DATA_DOWNLOADS, DATA_UPLOADS
@@ -66,7 +66,7 @@ class MovedVolume(msgspec.Struct, frozen=True, kw_only=True):
         return cls(
             snapshot=status.snapshot_id,
             source_namespace=spec.source_namespace,
-            mover=spec.datamover,
+            mover=written_mover(spec.datamover),
             node_os=status.node_os,
             size_bytes=status.progress.total_bytes,
         )

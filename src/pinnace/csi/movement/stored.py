@@ -11,7 +11,7 @@ import msgspec
 
 from pinnace.api.codec import DecodeError, decode
 from pinnace.api.objects import JSONObject, mapping, objects, text
-from pinnace.api.velero.data_movement import BUILT_IN_MOVERS, DataUpload
+from pinnace.api.velero.data_movement import BLOCK_MOVER, BUILT_IN_MOVERS, DataUpload
 from pinnace.api.velero.transfers import TransferPhase
 from pinnace.csi.movement.objects import MovedVolume
 
@@ -28,10 +28,12 @@ class NotMoved(msgspec.Struct, frozen=True):
 
     Attributes:
         is_known: whether it is certain that this server has nothing to delete either.
+        in_repository: the data that is in a repository, where it can be verified and deleted; None without.
     """
 
     reason: str
     is_known: bool = False
+    in_repository: MovedVolume | None = None
 
 
 ReadItem = Callable[[str, str, str], JSONObject | None]
@@ -69,11 +71,15 @@ def _usable(stored: JSONObject | None, claim: Claim) -> MovedVolume | NotMoved:
     spec, status = upload.spec, upload.status
     if (spec.source_namespace, spec.source_pvc) != claim:
         return NotMoved(f"its DataUpload is of another claim, {spec.source_namespace}/{spec.source_pvc}")
-    if spec.datamover not in BUILT_IN_MOVERS:
+    is_block = spec.datamover == BLOCK_MOVER
+    if spec.datamover not in BUILT_IN_MOVERS and not is_block:
         return NotMoved(f"it was moved by the data mover {spec.datamover}, which is not the built-in one")
     if status.phase != TransferPhase.COMPLETED:
         what = f"its DataUpload is {status.phase or 'New'}: {status.message or 'no reason is given'}"
         return NotMoved(what, is_known=not status.snapshot_id)
     if not status.snapshot_id:
         return NotMoved("its DataUpload names no snapshot", is_known=True)
+    if is_block:
+        reason = f"it was moved by the data mover {BLOCK_MOVER}, whose images this version cannot restore"
+        return NotMoved(reason, is_known=True, in_repository=MovedVolume.of(upload))
     return MovedVolume.of(upload)

@@ -11,7 +11,7 @@ import msgspec
 from pinnace.api import ALPHA_API_VERSION, API_VERSION, labels
 from pinnace.api.objects import JSONObject, mapping, objects, text
 from pinnace.api.velero.backup import Backup
-from pinnace.api.velero.data_movement import BUILT_IN_MOVERS
+from pinnace.api.velero.data_movement import BUILT_IN_MOVERS, written_mover
 from pinnace.csi import snapshots as csi
 from pinnace.csi.backup import SnapshotClaim
 from pinnace.csi.movement.following import Movements
@@ -228,7 +228,7 @@ def new_upload(
             },
             "sourcePVC": source["name"],
             "sourceNamespace": source["namespace"],
-            "datamover": backup.spec.datamover,
+            "datamover": written_mover(backup.spec.datamover),
             "backupStorageLocation": backup.spec.storage_location,
             "operationTimeout": str(timeout) if timeout is not None else "10m0s",
             **({"dataMoverConfig": {"ParallelFilesUpload": str(parallel)}} if parallel else {}),

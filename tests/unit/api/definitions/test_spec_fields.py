@@ -34,11 +34,21 @@ STORED_BY_VELERO_1_18: dict[str, Any] = {
 }
 
 
+STORED_BY_VELERO_1_19: dict[str, Any] = {
+    **STORED_BY_VELERO_1_18,
+    "datamover": "velero-fs",
+    "backupType": "Incremental",
+}
+
+
 def findings(kind: str, **spec: Any) -> FieldFindings:
     return check_spec(kind, {"kind": kind, "spec": spec})
 
 
-@pytest.mark.parametrize("spec", [STORED_BY_VELERO_1_6, STORED_BY_VELERO_1_16, STORED_BY_VELERO_1_18])
+@pytest.mark.parametrize(
+    "spec",
+    [STORED_BY_VELERO_1_6, STORED_BY_VELERO_1_16, STORED_BY_VELERO_1_18, STORED_BY_VELERO_1_19],
+)
 def test_what_servers_fill_in_asks_for_nothing(spec: dict[str, Any]) -> None:
     assert findings("Backup", **spec) == FieldFindings()
     assert findings("Schedule", schedule="@daily", template=spec, paused=True) == FieldFindings()
@@ -52,6 +62,24 @@ def test_what_servers_fill_in_asks_for_nothing(spec: dict[str, Any]) -> None:
             "Schedule",
             {"template": {"volumeGroupSnapshotLabelKey": "group"}},
             "spec.template.volumeGroupSnapshotLabelKey",
+        ),
+        *(
+            pytest.param(kind, spec, path, marks=pytest.mark.found("G4"))
+            for kind, spec, path in (
+                ("Backup", {"backupType": "Full"}, "spec.backupType"),
+                ("Schedule", {"template": {"backupType": "Full"}}, "spec.template.backupType"),
+                (
+                    "Restore",
+                    {"resourcePolicy": {"apiGroup": None, "kind": "configmap", "name": "p"}},
+                    "spec.resourcePolicy",
+                ),
+                ("Restore", {"existingVolumeDataPolicy": "full"}, "spec.existingVolumeDataPolicy"),
+                (
+                    "Restore",
+                    {"uploaderConfig": {"writeSparseFiles": True, "deleteExtraFiles": True}},
+                    "spec.uploaderConfig.deleteExtraFiles",
+                ),
+            )
         ),
     ],
 )
@@ -168,3 +196,9 @@ def test_a_field_that_a_container_has_not_is_a_warning_that_it_is_passed_on() ->
 def test_uploader_settings_of_a_restore_are_honoured() -> None:
     found = findings("Restore", uploaderConfig={"writeSparseFiles": True, "parallelFilesDownload": 4})
     assert found == FieldFindings()
+
+
+@pytest.mark.found("G4")
+def test_what_a_restore_does_anyway_passes() -> None:
+    spec = {"skipDefaultResourceModifier": True, "existingVolumeDataPolicy": "none", "resourcePolicy": None}
+    assert findings("Restore", **spec, uploaderConfig={"deleteExtraFiles": False}) == FieldFindings()

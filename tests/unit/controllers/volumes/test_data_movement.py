@@ -647,6 +647,15 @@ async def test_other_movers_are_left_alone(stage: Stage) -> None:
     assert FINALIZER not in (stage.obj["metadata"].get("finalizers") or [])
 
 
+@pytest.mark.found("G3")
+async def test_the_new_name_of_the_file_system_mover_is_ours(stage: Stage) -> None:
+    stage.add_download(datamover="velero-fs")
+
+    await stage.step()
+
+    assert FINALIZER in stage.obj["metadata"]["finalizers"]
+
+
 CONFIG = {
     "loadAffinity": [{"nodeSelector": {"matchLabels": {"pool": "spare"}}}],
     "backupPVC": {"fast": {"storageClass": "shallow", "readOnly": True, "annotations": {"a": "b"}}},

@@ -56,6 +56,7 @@ BACKUP: Final[dict[str, tuple[Any, str]]] = {
     "snapshotMoveData": (True, REFUSED),
     "datamover": ("velero", PASSED),
     "volumeGroupSnapshotLabelKey": ("x", REFUSED),
+    "backupType": ("Full", REFUSED),
 }
 RESTORE: Final[dict[str, tuple[Any, str]]] = {
     "backupName": ("nightly", DECIDED),
@@ -82,7 +83,7 @@ RESTORE: Final[dict[str, tuple[Any, str]]] = {
 }
 NAMED_OTHERWISE: Final = {"includedClusterScopedResources": "includedScopedResources"}
 """As upstream writes it in the condition. (docs/spec: NAC 6.1)"""
-UNSUPPORTED: Final = {"volumeGroupSnapshotLabelKey"}
+UNSUPPORTED: Final = {"volumeGroupSnapshotLabelKey", "backupType"}
 
 CREATED = {"status": {"phase": "Created", "veleroBackupStorageLocation": {"nacuuid": "id", "name": "id"}}}
 MINE = StorageChoice(request=CREATED, location={"status": {"phase": "Available"}})

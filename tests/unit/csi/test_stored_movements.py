@@ -1,0 +1,67 @@
+"""The moved data of backups that real Velero made: which can be restored, deleted, or neither."""
+
+import gzip
+import json
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from pinnace.archive.reader import ArchiveIndex
+from pinnace.csi.movement.objects import MovedVolume
+from pinnace.csi.movement.stored import Claim, NotMoved, moved_volumes
+from pinnace.csi.stored_data import read_item, saved_moved_volumes
+from tests.support.stores import golden
+
+TREE, RAW = ("drives", "tree"), ("drives", "raw")
+
+
+async def moved_in(folder: Path, version: str, backup: str) -> dict[Claim, MovedVolume | NotMoved]:
+    directory = golden.unpack(version, folder) / "backups" / backup
+    operations = json.loads(gzip.decompress((directory / f"{backup}-itemoperations.json.gz").read_bytes()))
+    with await ArchiveIndex.open(directory / f"{backup}.tar.gz", folder) as archive:
+        return moved_volumes(operations, partial(read_item, archive))
+
+
+@pytest.mark.found("G3")
+@pytest.mark.spec("AFT-131")
+@pytest.mark.parametrize(
+    ("version", "backup", "snapshots"),
+    [
+        ("main-csi", "moved", ("a9a2eb60f7e31f52cd131dad178f3fb1", "aec4dc23b476195d2dd2e8b09dfce848")),
+        ("main-csi", "moved-whole", ("fa56ac0d59bfdf92a8c1da84cb4f6501", "483d3c6cc33c90b0378a42c9d5c30392")),
+        (
+            f"1.18.1{golden.WITHOUT_DATA}",
+            "moved",
+            ("0e3058b400afd2baf1b3ddb6204a094c", "42580e458ce4ac540bf540ce44b7a9d8"),
+        ),
+    ],
+)
+async def test_data_of_the_file_system_mover_is_restored_whatever_its_name(
+    tmp_path: Path, version: str, backup: str, snapshots: tuple[str, str]
+) -> None:
+    found = await moved_in(tmp_path, version, backup)
+
+    assert {claim: getattr(each, "snapshot", each) for claim, each in found.items()} == {
+        TREE: snapshots[0],
+        RAW: snapshots[1],
+    }
+    # The DataDownload has the name by which agents of all versions know the mover.
+    assert {getattr(each, "mover", None) for each in found.values()} <= {"", "velero"}
+
+
+@pytest.mark.found("G3")
+async def test_images_of_the_block_mover_can_be_deleted_and_verified_and_are_not_restored(
+    tmp_path: Path,
+) -> None:
+    found = await moved_in(tmp_path, f"main-block{golden.WITHOUT_DATA}", "block-changed")
+
+    assert sorted(found) == [("blocks", "raw"), ("blocks", "tree")]
+    for volume in found.values():
+        assert isinstance(volume, NotMoved)
+        assert "velero-block, whose images this version cannot restore" in volume.reason
+        assert volume.is_known
+    assert {(each.uploader, each.namespace, each.snapshot) for each in saved_moved_volumes(found)} == {
+        ("kopia", "blocks", "18e3beafeb4d2fc8009bd5b67a610166"),
+        ("kopia", "blocks", "f326a1bb86dd336f9ee4794636dbf17d"),
+    }
