@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from prometheus_client import CollectorRegistry
 
 from pinnace.api.definitions.crds import crd_manifests
 from pinnace.cli.errors import ExitCode
@@ -21,6 +22,7 @@ from pinnace.cli.usage.sections import CONNECTION, flags_of
 from pinnace.cli.usage.values import noun_first
 from pinnace.nonadmin.manifests import crds as non_admin_crds
 from pinnace.server.monitoring.metrics import ServerMetrics
+from pinnace.server.monitoring.node_metrics import NodeAgentMetrics
 
 FOLDER = Path(__file__).resolve().parents[1] / "docs" / "reference"
 _NOTE = "<!-- Written by `python -m hack.reference` from the code; change it there. -->\n"
@@ -179,16 +181,33 @@ def metrics() -> str:
         "| metric | type | labels | meaning |",
         "| --- | --- | --- | --- |",
     ]
-    made = ServerMetrics()
-    for family in sorted(made.registry.collect(), key=lambda family: family.name):
-        if not family.name.startswith(("velero_", "pinnace_")):
+    lines += _families(ServerMetrics().registry)
+    lines += [
+        "",
+        "## Of node agents",
+        "",
+        "A node agent answers on the same port. Names in `restic_` are those before Velero 1.10.",
+        "",
+        "| metric | type | labels | meaning |",
+        "| --- | --- | --- | --- |",
+        *_families(NodeAgentMetrics("").registry),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _families(registry: CollectorRegistry) -> list[str]:
+    """A row for each metric of our own."""
+    rows = []
+    for family in sorted(registry.collect(), key=lambda family: family.name):
+        if not family.name.startswith(("velero_", "pinnace_", "podVolume_", "restic_")):
             continue
         name = f"{family.name}_total" if family.type == "counter" else family.name
         # A family without samples does not name its labels, and the client library has no public way to ask.
-        collector = made.registry._names_to_collectors[name]
+        collector = registry._names_to_collectors[name]
         labels = ", ".join(f"`{label}`" for label in getattr(collector, "_labelnames", ()))
-        lines.append(f"| `{name}` | {family.type} | {labels} | {_cell(family.documentation)} |")
-    return "\n".join(lines) + "\n"
+        kind = "counter" if family.name.endswith("queue_count") else family.type
+        rows.append(f"| `{name}` | {kind} | {labels} | {_cell(family.documentation)} |")
+    return rows
 
 
 def exit_codes() -> str:

@@ -5,14 +5,16 @@ from typing import Any, Final
 from pinnace.api.objects import JSONObject
 
 _FREE: Final = frozenset(
-    {"config", "annotations", "labels", "podAnnotations", "resources", "nodeSelector", "affinity"}
-    | {"schedules", "extraBackupLocations"}
+    {"config", "annotations", "labels", "podAnnotations", "podLabels", "dnsConfig"}
+    | {"resources", "nodeSelector", "affinity", "schedules", "extraBackupLocations"}
 )
 """Maps whose keys the user chooses."""
 _ENUMS: Final = {
     "image.pullPolicy": ["", "Always", "IfNotPresent", "Never"],
     "server.uploaderType": ["", "kopia", "restic"],
+    "backupLocation.accessMode": ["", "ReadWrite", "ReadOnly"],
 }
+_NUMBERS_OR_SHARES: Final = frozenset({"server.podDisruptionBudget.maxUnavailable"})
 
 
 def schema(values: JSONObject) -> JSONObject:
@@ -31,6 +33,8 @@ def _of(path: str, value: Any) -> JSONObject:
         return {"type": "object", "additionalProperties": False, "properties": {**members, **more}}
     if isinstance(value, bool):
         return {"type": "boolean"}
+    if isinstance(value, int):
+        return {"type": ["integer", "string"] if path in _NUMBERS_OR_SHARES else "integer"}
     if isinstance(value, list):
         return {"type": "array"}
     if path in _ENUMS:

@@ -5,6 +5,7 @@ Opening makes no connection; a store is opened for each operation, so that it us
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Final
 
@@ -108,7 +109,14 @@ def open_object_store(
         return FilesystemStore(_directory(config), create=create)
     if others is not None and (store := others(name, config)) is not None:
         return store
-    raise StoreConfigError(f"unable to locate ObjectStore plugin named {name}")
+    raise StoreConfigError(f"unable to locate ObjectStore plugin named {name}{_hint(name)}")
+
+
+def _hint(name: str) -> str:
+    """The built-in provider that was probably meant; empty if none is close."""
+    built_in = {known.rpartition("/")[2]: known for known in BUILT_IN_STORES}
+    close = get_close_matches(name.rpartition("/")[2], built_in, n=1)
+    return f"; did you mean {built_in[close[0]]}?" if close else ""
 
 
 def _directory(config: Mapping[str, str]) -> Path:

@@ -70,6 +70,7 @@ def test_the_servers_keys_win_and_the_location_stays_as_it_is() -> None:
     assert given.spec.config == {"bucket": "users", "region": "r", "resticRepoPrefix": "s3:x"}
 
 
+@pytest.mark.found("L8")
 @pytest.mark.spec("STO-002")
 @pytest.mark.parametrize(
     ("changes", "message"),
@@ -79,6 +80,8 @@ def test_the_servers_keys_win_and_the_location_stays_as_it_is() -> None:
         ({"provider": ""}, "object storage provider name must not be empty"),
         ({"bucket": "", "provider": ""}, "backup storage location does not use object storage"),
         ({"provider": "gone"}, "unable to locate ObjectStore plugin named velero.io/gone"),
+        ({"provider": "filesystem"}, "named velero.io/filesystem; did you mean pinnace.io/filesystem?"),
+        ({"provider": "azur"}, "named velero.io/azur; did you mean velero.io/azure?"),
         ({"ca_cert": b"\xff"}, "caCert is not a PEM certificate bundle"),
         ({"foo": "1"}, "config has invalid keys [foo]; valid keys are ["),
         ({"provider": FILESYSTEM_PROVIDER, "path": "relative"}, "must be an absolute path"),

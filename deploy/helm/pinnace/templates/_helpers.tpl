@@ -162,6 +162,23 @@ affinity:
 {{- with .placement.priorityClassName }}
 priorityClassName: {{ . }}
 {{- end }}
+{{- range $member := list "topologySpreadConstraints" "hostAliases" "dnsPolicy" "dnsConfig" }}
+{{- with index $.placement $member }}
+{{ dict $member . | toYaml }}
+{{- end }}
+{{- end }}
+{{- end -}}
+
+{{/* Labels or annotations of an object, besides its own, which they cannot replace; `own` and `more`. */}}
+{{- define "pinnace.metadata" -}}
+{{- range $key, $_ := .more }}
+{{- if hasKey $.own $key }}
+{{- fail (printf "%s cannot set %s, by which objects are found" $.what $key) }}
+{{- end }}
+{{- end }}
+{{- with merge (dict) .own .more }}
+{{- toYaml . }}
+{{- end }}
 {{- end -}}
 
 {{/* The program that saves pod volumes: by the values, else as an existing server has it, else kopia. */}}

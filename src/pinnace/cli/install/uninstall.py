@@ -147,12 +147,17 @@ async def _release(client: "KubeClient", namespace: str) -> None:
 
 
 async def _delete_rights(client: "KubeClient", namespace: str) -> list[str]:
-    """Delete the binding, and the role if there is one that `install` made. Returns the errors."""
+    """Delete the binding, that of the chart, and the role that `install` has made. Returns the errors."""
     name, errors = "velero" if namespace == DEFAULT_NAMESPACE else f"velero-{namespace}", []
     try:
         await client.delete(CLUSTER_ROLE_BINDINGS, name)
     except NotFound:
         click.echo(f'ClusterRoleBinding "{name}" does not exist, skipping.')
+    except APIStatusError as error:
+        errors.append(str(error))
+    try:
+        with suppress(NotFound):  # only the chart makes it, with minimal rights
+            await client.delete(CLUSTER_ROLE_BINDINGS, f"{name}-minimal")
     except APIStatusError as error:
         errors.append(str(error))
     try:

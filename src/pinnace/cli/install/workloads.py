@@ -13,6 +13,7 @@ from typing import Any, Final
 from pinnace.api.objects import JSONObject
 from pinnace.cli.install.access import ACCOUNT
 from pinnace.cli.install.options import InstallOptions
+from pinnace.cli.plugin.images import UNPRIVILEGED as UNPRIVILEGED_PLUGIN
 from pinnace.cli.plugin.images import init_container_name
 from pinnace.nonadmin import manifests
 from pinnace.server.checks import NODE_AGENT
@@ -272,6 +273,7 @@ def _plugin(image: str, options: InstallOptions) -> JSONObject:
         "imagePullPolicy": pull_policy(options.image),
         "volumeMounts": [{"name": "plugins", "mountPath": "/target"}],
         "resources": {},
+        "securityContext": UNPRIVILEGED_PLUGIN,
     }
 
 

@@ -1,12 +1,17 @@
 """Plugins as init containers of the server's Deployment. Pure. (docs/spec: CLI 8.1)"""
 
 import copy
+from typing import Final
 
 from pinnace.api.objects import JSONObject
 from pinnace.cli.errors import CommandError
 
 VOLUME = "plugins"
 SERVER_CONTAINER = "velero"
+
+
+UNPRIVILEGED: Final[JSONObject] = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+"""The security context of a plugin's container: it copies files. Pod Security `restricted` needs both."""
 
 
 def init_container_name(image: str) -> str:
@@ -37,6 +42,7 @@ def with_plugin(deployment: JSONObject, image: str, pull_policy: str) -> JSONObj
             "image": image,
             "imagePullPolicy": pull_policy,
             "volumeMounts": [{"name": VOLUME, "mountPath": "/target"}],
+            "securityContext": UNPRIVILEGED,
         }
     )
     return changed

@@ -9,6 +9,7 @@ from pinnace.controllers.node.parts import NodeController, NodeParts
 from pinnace.controllers.node.pod_volume_backup import whole_number
 from pinnace.controllers.node.reconciler import PodVolumeFailed, PodVolumeReconciler, Report
 from pinnace.controllers.node.resuming import take_up_left
+from pinnace.controllers.node.scope import NodeMetrics
 from pinnace.kube.resources import DATA_DOWNLOADS
 from pinnace.runtime.controller import Controller
 from pinnace.volumes.uploader.access import Repository
@@ -21,9 +22,10 @@ NAME: Final = "data-download"
 class DataDownloadWork:
     """Fills the volumes of DataDownloads."""
 
-    def __init__(self, moving: Moving, uploaders: Filler) -> None:
+    def __init__(self, moving: Moving, uploaders: Filler, metrics: NodeMetrics) -> None:
         self._moving = moving
         self._uploaders = uploaders
+        self._metrics = metrics
 
     async def is_due(self, movement: DataDownload) -> bool:
         """Whether its volume is mounted here."""
@@ -53,13 +55,15 @@ class DataDownloadWork:
         """Do nothing: no snapshot was saved."""
 
     def ended(self, movement: DataDownload | None = None, status: JSONObject | None = None) -> None:
-        """Do nothing: there are no metrics of data movement."""
+        """Count how it ended. (docs/spec: BEY 10.3)"""
+        if status is not None:
+            self._metrics.data_moved("download", status["phase"])
 
 
 def controller(parts: NodeParts) -> NodeController:
     """The DataDownload controller of a node agent."""
     moving = Moving(parts.scope, parts.volumes)
-    work = DataDownloadWork(moving, parts.uploaders)
+    work = DataDownloadWork(moving, parts.uploaders, parts.scope.metrics)
     reconciler = PodVolumeReconciler(
         parts.scope, DATA_DOWNLOADS, DataDownload, work, startable=STARTABLE, slots=parts.limits.restoring
     )

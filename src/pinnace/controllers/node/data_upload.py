@@ -13,6 +13,7 @@ from pinnace.controllers.node.pod_volume_backup import REQUESTER_TAG, whole_numb
 from pinnace.controllers.node.reconciler import PodVolumeFailed, PodVolumeReconciler, Report
 from pinnace.controllers.node.resuming import take_up_left
 from pinnace.controllers.node.saving import discard, save_held, status_of
+from pinnace.controllers.node.scope import NodeMetrics
 from pinnace.kube.resources import DATA_UPLOADS
 from pinnace.runtime.controller import Controller
 from pinnace.volumes.uploader.access import Repository
@@ -25,9 +26,10 @@ NAME: Final = "data-upload"
 class DataUploadWork:
     """Saves the volumes of DataUploads."""
 
-    def __init__(self, moving: Moving, uploaders: Saver) -> None:
+    def __init__(self, moving: Moving, uploaders: Saver, metrics: NodeMetrics) -> None:
         self._moving = moving
         self._uploaders = uploaders
+        self._metrics = metrics
 
     async def is_due(self, movement: DataUpload) -> bool:
         """Whether its volume is mounted here."""
@@ -56,7 +58,9 @@ class DataUploadWork:
         await discard(self._uploaders, _place(movement), tags_of(movement), snapshot)
 
     def ended(self, movement: DataUpload | None = None, status: JSONObject | None = None) -> None:
-        """Do nothing: there are no metrics of data movement."""
+        """Count how it ended. (docs/spec: BEY 10.3)"""
+        if status is not None:
+            self._metrics.data_moved("upload", status["phase"])
 
 
 def _place(movement: DataUpload) -> Repository:
@@ -85,7 +89,7 @@ def tags_of(movement: DataUpload) -> dict[str, str]:
 def controller(parts: NodeParts) -> NodeController:
     """The DataUpload controller of a node agent."""
     moving = Moving(parts.scope, parts.volumes)
-    work = DataUploadWork(moving, parts.uploaders)
+    work = DataUploadWork(moving, parts.uploaders, parts.scope.metrics)
     reconciler = PodVolumeReconciler(
         parts.scope, DATA_UPLOADS, DataUpload, work, startable=STARTABLE, slots=parts.limits.saving
     )

@@ -110,7 +110,12 @@ class Work(Protocol[AnyPodVolumeT]):
         ...
 
     def ended(self, pod_volume: AnyPodVolumeT | None = None, status: JSONObject | None = None) -> None:
-        """Count the end; without arguments, of an object whose work never began."""
+        """Count the end of an object.
+
+        Args:
+            pod_volume: None if its work never began.
+            status: how it ended; None if it is gone, or another agent holds it.
+        """
         ...
 
 
@@ -231,7 +236,7 @@ class PodVolumeReconciler(Generic[PodVolumeT]):
                 if left:
                     await self._discard_left(obj)
                 await self._store(obj["metadata"]["uid"], key, refusal, holder=holder_of(obj))
-                self._work.ended()
+                self._work.ended(status=refusal)
                 return
             try:
                 pod_volume = decode(self._struct, obj)
@@ -259,8 +264,9 @@ class PodVolumeReconciler(Generic[PodVolumeT]):
     async def _refuse(self, obj: JSONObject, key: Key, error: Exception) -> None:
         """Fail an object that cannot be worked on, instead of trying it for ever."""
         log.warning(f"{self._resource.kind} is refused", error=error)
-        await self._store(obj["metadata"]["uid"], key, self._failed(str(error)), holder=holder_of(obj))
-        self._work.ended()
+        failed = self._failed(str(error))
+        await self._store(obj["metadata"]["uid"], key, failed, holder=holder_of(obj))
+        self._work.ended(status=failed)
 
     async def _read(self, key: Key) -> JSONObject | None:
         try:
@@ -332,7 +338,7 @@ class PodVolumeReconciler(Generic[PodVolumeT]):
             self._claimed.discard(uid)
         if (work.is_lost or not await self._store(uid, key, status)) and status.get("snapshotID"):
             await self._work.discard(pod_volume, status["snapshotID"])
-        self._work.ended(pod_volume, status)
+        self._work.ended(pod_volume, None if work.is_lost else status)
 
     def _reporter(self, pod_volume: PodVolumeT) -> Report:
         async def report(progress: Progress) -> None:

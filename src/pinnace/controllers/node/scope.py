@@ -6,11 +6,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Protocol
+from typing import Literal, Protocol
 
 from pinnace.api.values.times import utcnow
 from pinnace.kube.client import KubeClient
 from pinnace.volumes.pods.mounts import is_mount_point
+
+Direction = Literal["upload", "download"]
 
 
 class NodeMetrics(Protocol):
@@ -19,6 +21,8 @@ class NodeMetrics(Protocol):
     def backup_enqueued(self) -> None: ...
 
     def backup_dequeued(self) -> None: ...
+
+    def data_moved(self, direction: Direction, phase: str) -> None: ...
 
     def restic_operation(self, operation: str, backup: str, pod_volume: str, seconds: float) -> None: ...
 

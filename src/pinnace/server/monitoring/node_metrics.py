@@ -5,6 +5,7 @@ from typing import Final
 
 from prometheus_client import (
     CollectorRegistry,
+    Counter,
     Gauge,
     GCCollector,
     Histogram,
@@ -24,6 +25,9 @@ _COUNTERS = {
 }
 """Gauges to the client library, which would add `_total` to the name of a counter."""
 
+_MOVEMENTS: Final = {"Completed": "success", "Failed": "failure", "Canceled": "cancel"}
+"""The end of the name of the counter, by the phase in which a transfer has ended. (docs/spec: BEY 10.3)"""
+
 _OPERATIONS: Final = ("restic_restic_operation", "podVolume_pod_volume_operation")
 """The name before Velero 1.10, and the name since. (docs/spec: BEY 10.3)"""
 
@@ -35,11 +39,11 @@ class NodeAgentMetrics:
 
     def __init__(self, node: str) -> None:
         self._node = node
-        self._registry = CollectorRegistry()
+        self.registry = CollectorRegistry()
         for collector in (ProcessCollector, PlatformCollector, GCCollector):
-            collector(registry=self._registry)
+            collector(registry=self.registry)
         self._counts = {
-            name: Gauge(name, text, ["node"], registry=self._registry).labels(node)
+            name: Gauge(name, text, ["node"], registry=self.registry).labels(node)
             for name, text in _COUNTERS.items()
         }
         self._latencies = [
@@ -48,7 +52,7 @@ class NodeAgentMetrics:
                 "Time taken to save a pod volume, in seconds",
                 _OPERATION_LABELS,
                 buckets=DURATION_BUCKETS_SECONDS,
-                registry=self._registry,
+                registry=self.registry,
             )
             for name in _OPERATIONS
         ]
@@ -57,15 +61,25 @@ class NodeAgentMetrics:
                 f"{name}_latency_seconds_gauge",
                 "Time taken to save the last pod volume of its kind, in seconds",
                 _OPERATION_LABELS,
-                registry=self._registry,
+                registry=self.registry,
             )
             for name in _OPERATIONS
         ]
+        self._moved = {
+            (direction, phase): Counter(
+                f"podVolume_data_{direction}_{name}",
+                f"Total number of {kind} that ended {phase}",
+                ["node"],
+                registry=self.registry,
+            ).labels(node)
+            for direction, kind in (("upload", "DataUploads"), ("download", "DataDownloads"))
+            for phase, name in _MOVEMENTS.items()
+        }
         self._operations: deque[tuple[str, ...]] = deque()
 
     def exposition(self) -> bytes:
         """The text for `/metrics`."""
-        text = exposition(self._registry)
+        text = exposition(self.registry)
         for name in _COUNTERS:
             text = text.replace(b"# TYPE %b gauge\n" % name.encode(), b"# TYPE %b counter\n" % name.encode())
         return text
@@ -77,6 +91,11 @@ class NodeAgentMetrics:
     def backup_dequeued(self) -> None:
         """Count a PodVolumeBackup of this node that ended, in any phase."""
         self._count("dequeue")
+
+    def data_moved(self, direction: str, phase: str) -> None:
+        """Count a DataUpload or DataDownload of this node that ended in a phase."""
+        if counter := self._moved.get((direction, phase)):
+            counter.inc()
 
     def restic_operation(self, operation: str, backup: str, pod_volume: str, seconds: float) -> None:
         """Record how long a Completed PodVolumeBackup took, in whole seconds."""

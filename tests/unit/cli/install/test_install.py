@@ -281,6 +281,7 @@ def test_the_namespace_admits_node_agents_and_is_not_labelled_without_them(
     assert without["metadata"]["labels"] == {"component": "velero"}
 
 
+@pytest.mark.found("L10")
 def test_plugins_are_init_containers_in_order(capsys: pytest.CaptureFixture[str]) -> None:
     words = ["--plugins", "velero/velero-plugin-for-gcp:v1.2.0,my-image"]
     made = by_kind(capsys, "--provider", "gcp", "--bucket", "b", "--no-secret", *SERVER, *words)
@@ -290,6 +291,11 @@ def test_plugins_are_init_containers_in_order(capsys: pytest.CaptureFixture[str]
     for plugin in plugins:
         assert plugin["volumeMounts"] == [{"name": "plugins", "mountPath": "/target"}]
         assert plugin["imagePullPolicy"] == "IfNotPresent"  # the server's, whatever its own tag
+        # Without both, a namespace of Pod Security `restricted` refuses the pod.
+        assert plugin["securityContext"] == {
+            "allowPrivilegeEscalation": False,
+            "capabilities": {"drop": ["ALL"]},
+        }
     assert {"name": "plugins", "mountPath": "/plugins"} in container(made)["volumeMounts"]
 
 

@@ -102,6 +102,10 @@ def test_add_appends_an_init_container_with_volume_and_mount(
                 "image": IMAGE,
                 "imagePullPolicy": "IfNotPresent",
                 "volumeMounts": [{"name": "plugins", "mountPath": "/target"}],
+                "securityContext": {
+                    "allowPrivilegeEscalation": False,
+                    "capabilities": {"drop": ["ALL"]},
+                },
             }
         ],
     }

@@ -9,15 +9,20 @@ import pytest
 
 from pinnace.api import labels
 from pinnace.api.codec import decode
-from pinnace.api.velero.data_movement import DataUpload
+from pinnace.api.velero.data_movement import DataDownload, DataUpload
+from pinnace.controllers.node.data_download import DataDownloadWork
 from pinnace.controllers.node.data_upload import DataUploadWork
 from pinnace.controllers.node.holding import ATTEMPTS_ANNOTATION
-from pinnace.controllers.node.moving import Moving
+from pinnace.controllers.node.moving import STARTABLE, Moving
 from pinnace.controllers.node.presence import held
-from pinnace.controllers.node.reconciler import PodVolumeFailed
+from pinnace.controllers.node.reconciler import PodVolumeFailed, PodVolumeReconciler
 from pinnace.controllers.node.volumes import VolumeContent
+from pinnace.kube.resources import DATA_DOWNLOADS, DATA_UPLOADS
+from pinnace.runtime.keys import Key
+from pinnace.volumes.uploader.errors import UploaderError
 from pinnace.volumes.uploader.output import Progress
-from tests.unit.controllers.node.world import SNAPSHOT, FakeRestic
+from tests.unit.controllers.fakes import RecordingMetrics
+from tests.unit.controllers.node.world import SNAPSHOT, FakeRestic, NodeWorld
 
 
 class Mounted:
@@ -38,7 +43,8 @@ class Scene:
         self.volume = folder / "mount"
         self.volume.mkdir()
         self.kopia = FakeRestic()
-        self.work = DataUploadWork(cast(Moving, Mounted(self.volume)), self.kopia)
+        self.metrics = RecordingMetrics()
+        self.work = DataUploadWork(cast(Moving, Mounted(self.volume)), self.kopia, self.metrics)
 
     @staticmethod
     def upload(*, attempts: int = 1, claim_uid: str = "u3") -> DataUpload:
@@ -95,3 +101,51 @@ async def test_snapshots_of_a_former_agent_are_removed_if_their_tags_are_of_one_
         "snapshot-requester": "snapshot-data-upload-download",
     }
     assert scene.kopia.forgotten == ([tags] if is_removed else [])
+
+
+class Node(Mounted):
+    """It is due here."""
+
+    def is_due(self, _movement: object) -> bool:
+        return True
+
+
+@pytest.mark.found("L11")
+@pytest.mark.parametrize("direction", ["upload", "download"])
+@pytest.mark.parametrize("phase", ["Completed", "Failed", "Canceled"])
+async def test_moved_data_is_counted_by_how_it_ended(tmp_path: Path, direction: str, phase: str) -> None:
+    world, volume = NodeWorld(tmp_path), tmp_path / "mount"
+    volume.mkdir()
+    moving, metrics = cast(Moving, Node(volume)), world.metrics
+    if phase == "Failed":
+        world.restic.errors.append(UploaderError("no repository"))
+    reconciler: PodVolumeReconciler[DataUpload] | PodVolumeReconciler[DataDownload]
+    if direction == "upload":
+        reconciler = PodVolumeReconciler(
+            *(world.scope, DATA_UPLOADS, DataUpload, DataUploadWork(moving, world.restic, metrics)),
+            startable=STARTABLE,
+        )
+    else:
+        reconciler = PodVolumeReconciler(
+            *(world.scope, DATA_DOWNLOADS, DataDownload, DataDownloadWork(moving, world.restic, metrics)),
+            startable=STARTABLE,
+        )
+    spec = {
+        "cancel": phase == "Canceled",
+        "sourceNamespace": "shop",
+        "backupStorageLocation": "default",
+        "operationTimeout": "10m",
+        **(
+            {"sourcePVC": "data", "snapshotType": "CSI"}
+            if direction == "upload"
+            else {"snapshotID": SNAPSHOT}
+        ),
+        **({} if direction == "upload" else {"targetVolume": {"namespace": "shop", "pv": "", "pvc": "data"}}),
+    }
+    obj = world.cluster.add(f"data{direction}s", "d", spec=spec, status={"phase": "Prepared"})
+    obj["apiVersion"] = "velero.io/v2alpha1"
+
+    await reconciler.reconcile(Key("velero", "d"))
+
+    assert world.metrics.calls == [("data_moved", direction, phase)]
+    assert bool(world.restic.calls) is (phase != "Canceled")

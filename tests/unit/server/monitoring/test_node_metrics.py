@@ -48,8 +48,8 @@ def test_pod_volume_backups_move_counters_and_latencies() -> None:
     assert found[f"{LATENCY}_sum{of_it}"] == 90
     assert found[f"{LATENCY}_count{of_it}"] == 1
     buckets = metrics.exposition().decode()
-    assert 'le="14400.0"' in buckets
-    assert 'le="60.0"' in buckets
+    assert 'le="14400"' in buckets
+    assert 'le="60"' in buckets
 
 
 def test_old_operations_are_dropped() -> None:
@@ -70,8 +70,36 @@ def test_each_metric_also_has_the_name_of_later_versions() -> None:
 
     text = metrics.exposition().decode()
     former, later = (
-        sorted(line.removeprefix(prefix) for line in text.splitlines() if line.startswith(prefix))
+        sorted(
+            line.removeprefix(prefix)
+            for line in text.splitlines()
+            if line.startswith(prefix) and "_data_" not in line
+        )
         for prefix in ("restic_", "podVolume_")
     )
     assert later == sorted(line.replace("restic_operation", "pod_volume_operation") for line in former)
     assert len(later) > 4
+
+
+@pytest.mark.found("L11")
+def test_moved_data_is_counted_by_how_it_ended() -> None:
+    metrics = NodeAgentMetrics("n1")
+    metrics.data_moved("upload", "Completed")
+    metrics.data_moved("upload", "Canceled")
+    metrics.data_moved("download", "Failed")
+    metrics.data_moved("download", "Failed")
+    metrics.data_moved("download", "InProgress")
+
+    found = dict(
+        line.rsplit(" ", 1)
+        for line in metrics.exposition().decode().splitlines()
+        if line.startswith("podVolume_data_")
+    )
+    assert found == {
+        'podVolume_data_upload_success_total{node="n1"}': "1.0",
+        'podVolume_data_upload_failure_total{node="n1"}': "0.0",
+        'podVolume_data_upload_cancel_total{node="n1"}': "1.0",
+        'podVolume_data_download_success_total{node="n1"}': "0.0",
+        'podVolume_data_download_failure_total{node="n1"}': "2.0",
+        'podVolume_data_download_cancel_total{node="n1"}': "0.0",
+    }
