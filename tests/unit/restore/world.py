@@ -104,6 +104,7 @@ class World(ScriptedAPI[Key]):
         refuse_list: likewise, by key with an empty name.
         refuse_patch: likewise, by key and sub-resource.
         keep: the keys of objects that deletions do not remove.
+        refuse_changes: likewise, to patches of more than metadata, simulated ones too.
         refuse_watch: what the server answers instead of a watch.
         watches: the plurals of the kinds that were watched.
         on_get: called with the key before each read, and before a watch looks at an object.
@@ -122,6 +123,7 @@ class World(ScriptedAPI[Key]):
         self.refuse_get: dict[Key, KubeError] = {}
         self.refuse_list: dict[Key, KubeError] = {}
         self.refuse_patch: dict[tuple[Key, str | None], KubeError] = {}
+        self.refuse_changes: KubeError | None = None
         self.refuse_watch: KubeError | None = None
         self.watches: list[str] = []
         self.deleted: list[tuple[str, str, str, str | None]] = []
@@ -204,6 +206,7 @@ class World(ScriptedAPI[Key]):
         key = self.key(resource, namespace or "", name)
         if (key, subresource) in self.refuse_patch:
             raise self.refuse_patch[(key, subresource)]
+        self._check_change(patch)
         self.patches.append(patch)
         return await super().patch(resource, name, patch, namespace, subresource=subresource)
 
@@ -245,7 +248,12 @@ class World(ScriptedAPI[Key]):
     async def simulate_patch(
         self, resource: APIResource, name: str, patch: JSONObject, namespace: str | None = None
     ) -> JSONObject:
+        self._check_change(patch)
         return self.with_defaults(await super().simulate_patch(resource, name, patch, namespace))
+
+    def _check_change(self, patch: JSONObject) -> None:
+        if self.refuse_changes is not None and patch.keys() != {"metadata"}:
+            raise self.refuse_changes
 
 
 def ready_status() -> JSONObject:

@@ -1,9 +1,9 @@
 """A cluster whose writes are simulated: they are kept in memory, seen by later reads, and never stored.
 
 A create is refused as the API server would refuse it as far as that follows from the objects that exist. With
-`ask_server` each create is also sent as the API server's own dry run (`dryRun=All`), so that admission checks
-it. Patches of objects that exist are always sent as its dry run: which fields are immutable cannot be
-known otherwise.
+`ask_server` each write is also sent as the API server's own dry run (`dryRun=All`), so that admission checks
+it. Patches of objects that exist are always sent as its dry run, as which fields are immutable cannot be
+known otherwise; without `ask_server` not those that only set labels, which all objects of an update get.
 """
 
 import itertools
@@ -40,7 +40,7 @@ class SimulatedCluster:
 
     Args:
         kept: where objects are kept that are read or would be written.
-        ask_server: whether creates are sent as the API server's dry run.
+        ask_server: whether creates, and patches of labels, are sent as the API server's dry run.
 
     Attributes:
         not_asked: how many objects the API server could not be asked about, as their namespace or their kind
@@ -157,7 +157,10 @@ class SimulatedCluster:
         if subresource == "status" or _is_of_owners(patch):
             after: JSONObject = merged(await self.get(resource, name, namespace), patch)
             return after
-        changed = await self.simulate_patch(resource, name, patch, namespace)
+        if self._ask_server or not _only_labels(patch):
+            changed = await self.simulate_patch(resource, name, patch, namespace)
+        else:
+            changed = merged(await self.get(resource, name, namespace), patch)
         key = (resource.group_resource, namespace or "", name)
         self._objects[key] = self._kept.add(dump_json(changed))
         return changed
@@ -274,6 +277,11 @@ def _with_kind(group: APIGroup, definition: JSONObject) -> APIGroup:
         versions[version] = replace(known, resources=(*others, resource), with_status=with_status)
     preferred = group.preferred_version or next(iter(versions), "")
     return APIGroup(name=group.name, versions=tuple(versions.values()), preferred_version=preferred)
+
+
+def _only_labels(patch: JSONObject) -> bool:
+    """Whether a patch changes nothing but labels; it may name the version that it was made for."""
+    return patch.keys() == {"metadata"} and patch["metadata"].keys() <= {"labels", "resourceVersion"}
 
 
 def labels_of(obj: JSONObject) -> dict[str, str]:

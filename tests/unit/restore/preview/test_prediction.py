@@ -21,7 +21,6 @@ from tests.unit.restore.world import (
     claim,
     configmap,
     deployment,
-    key_of,
     obj,
     outcome_of,
     pod,
@@ -104,6 +103,28 @@ async def test_existing_namespaces_and_definitions_that_are_changed_are_not_made
     definitions = "apiextensions.k8s.io/v1/CustomResourceDefinition"
     assert outcome_of(preview.outcomes, definitions, "boats.sea.io") == Outcome.UPDATED
     assert outcome_of(preview.outcomes, "v1/ConfigMap", "ns-1/same") == Outcome.UNCHANGED
+
+
+@pytest.mark.found("R10")
+async def test_of_unchanged_objects_the_server_is_asked_nothing_but_lists(
+    harness: Harness, foresee: Foresee
+) -> None:
+    """Each would get the labels of the restore: thousands of questions whose answer is known."""
+    items = [configmap(f"c{number}", data={"a": "1"}) for number in range(50)]
+    accounts = [obj("ServiceAccount", f"a{number}", "ns-1", secrets=[{"name": "s"}]) for number in range(5)]
+    for item in (obj("Namespace", "ns-1"), *items, *accounts):
+        harness.world.put(item)
+
+    preview = await foresee(*items, *accounts, existing_resource_policy="update")
+
+    assert dict(preview.outcomes.counts) == {Outcome.UNCHANGED: 55}
+    assert [call for call in harness.world.calls if call[0] == "simulate"] == []
+    assert len(harness.world.calls) < 20
+
+    asked = await foresee(*items, existing_resource_policy="update", ask_server=True)
+
+    assert dict(asked.outcomes.counts) == {Outcome.UNCHANGED: 50}
+    assert len([call for call in harness.world.calls if call[0] == "simulate"]) == 50
 
 
 @pytest.mark.parametrize("by_server", [True, False])
@@ -247,13 +268,7 @@ async def test_the_restore_does_what_was_foreseen(
                 harness.world.put(obj("Namespace", home))
         if immutable:
             refused = Invalid(422, reason="Invalid", message="spec: field is immutable")
-
-            def fails(_item: JSONObject) -> JSONObject:
-                raise refused
-
-            harness.world.with_defaults = fails
-            for item in items:
-                harness.world.refuse_patch[(key_of(item), None)] = refused
+            harness.world.refuse_changes = refused
         spec: dict[str, Any] = {"existing_resource_policy": policy}
         if mapped:
             spec["namespace_mapping"] = {"ns-2": "ns-1"}
