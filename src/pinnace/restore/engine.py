@@ -199,8 +199,6 @@ class RestoreEngine:
         return run.results
 
     async def _set_up(self, request: RestoreRequest, archive: ArchiveIndex) -> "_Begun":
-        if not archive.has_resources_dir:
-            raise SetupError('error parsing backup contents: directory "resources" does not exist')
         spec = request.restore.spec
         filters = RestoreFilter.from_spec(spec, canonical_names(self._discovery, archive.resources))
         actions = await ActionTable.load(self._actions, self._discovery.canonical)

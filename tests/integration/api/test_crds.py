@@ -17,6 +17,7 @@ from pinnace.api.codec import decode, encode
 from pinnace.api.definitions.crd_merge import superset
 from pinnace.api.definitions.crds import KINDS, crd_manifests
 from pinnace.api.velero.backup import Backup
+from pinnace.api.velero.restore import Restore
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import AlreadyExists, Invalid, NotFound
 from pinnace.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, velero
@@ -158,13 +159,26 @@ async def test_a_null_duration_is_never_stored(client: KubeClient, namespace: st
     assert "ttl" not in stored["spec"]
 
 
+@pytest.mark.found("U4")
+@pytest.mark.usefixtures("crds")
+async def test_a_restore_of_a_schedule_names_no_backup(client: KubeClient, namespace: str) -> None:
+    restore = {
+        "apiVersion": "velero.io/v1",
+        "kind": "Restore",
+        "metadata": {"name": "f1"},
+        "spec": {"scheduleName": "daily"},
+    }
+    stored = await client.create(velero("restores"), restore, namespace)
+    assert decode(Restore, stored).spec.schedule_name == "daily"
+
+
 @pytest.mark.usefixtures("crds")
 @pytest.mark.parametrize(
     ("plural", "body"),
     [
         ("backups", {"kind": "Backup", "status": {"phase": "OfTheFuture"}}),
         ("backups", {"kind": "Backup", "spec": {"ttl": 3600}}),
-        ("restores", {"kind": "Restore", "spec": {}}),
+        ("restores", {"kind": "Restore", "spec": {"backupName": 3}}),
         ("backupstoragelocations", {"kind": "BackupStorageLocation", "spec": {"provider": "p"}}),
         ("podvolumebackups", {"kind": "PodVolumeBackup", "spec": {"node": "n"}}),
         ("downloadrequests", {"kind": "DownloadRequest", "spec": {"target": {"kind": "Nope", "name": "n"}}}),

@@ -85,15 +85,16 @@ async def test_the_worker_is_needed_while_items_are_restored_and_not_for_the_upl
     assert order == ["lent", "taken", "create", "given back", "upload"]
 
 
+@pytest.mark.found("U7")
 @pytest.mark.spec("RST-034")
-async def test_an_archive_of_nothing_makes_it_partially_failed(stage: Stage) -> None:
+async def test_an_archive_of_nothing_is_completed_with_a_warning(stage: Stage) -> None:
     await stage.put_backup()
 
     done = await stage.restore()
 
-    assert (done.status.phase, done.status.errors) == (RestorePhase.PARTIALLY_FAILED, 1)
-    text = 'error parsing backup contents: directory "resources" does not exist'
-    assert (await stage.results())["errors"] == {"velero": [text]}
+    assert (done.status.phase, done.status.errors) == (RestorePhase.COMPLETED, 0)
+    text = "nothing was restored: the backup holds no object"
+    assert await stage.results() == {"errors": {}, "warnings": {"velero": [text]}}
 
 
 @pytest.mark.spec("RST-015", "CTL-051")

@@ -100,16 +100,4 @@ KINDS: Final = (BACKUP, LOCATION_REQUEST, LOCATION, DOWNLOAD, RESTORE)
 
 def nonadmin_crds() -> list[dict[str, Any]]:
     """The CustomResourceDefinitions of all five kinds; each call returns new dicts."""
-    return [_manifest(kind) for kind in KINDS]
-
-
-def _manifest(kind: Kind) -> dict[str, Any]:
-    manifest = crd_manifest(kind)
-    if kind is RESTORE:
-        # The controller refuses a missing name and says so in a condition. (docs/spec: NAC 4.2)
-        schema = manifest["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
-        restore_spec = schema["properties"]["spec"]["properties"]["restoreSpec"]
-        restore_spec["required"] = [name for name in restore_spec["required"] if name != "backupName"]
-        if not restore_spec["required"]:
-            del restore_spec["required"]
-    return manifest
+    return [crd_manifest(kind) for kind in KINDS]

@@ -178,7 +178,7 @@ class RestoreSpec(Struct, rename="camel", kw_only=True):
         uploader_config: How the content of volumes is restored. A field of later versions of Velero.
     """
 
-    backup_name: Annotated[str, REQUIRED] = ""
+    backup_name: Annotated[str, ALWAYS] = ""
     schedule_name: str = ""
     included_namespaces: Annotated[list[str], NULLABLE] = []
     excluded_namespaces: Annotated[list[str], NULLABLE] = []

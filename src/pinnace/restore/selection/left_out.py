@@ -133,7 +133,25 @@ def filter_problems(spec: RestoreSpec, archive: ArchiveIndex, discovery: Discove
     for name in sorted(spec.namespace_mapping):
         if name not in namespaces:
             results.warnings.add_velero(_absent("namespaceMapping", name, advice.near(name)))
+    results.warnings.add_velero(*_hooks_without_namespace(spec, namespaces))
     return results
+
+
+def _hooks_without_namespace(spec: RestoreSpec, namespaces: set[str]) -> Iterator[str]:
+    """The warnings for hooks that name a namespace which nothing is restored into."""
+    targets = {spec.namespace_mapping.get(name, name) for name in namespaces}
+    known, advice = KnownNames(targets), Advice(sorted(targets))
+    for hooks in spec.hooks.resources:
+        for name in hooks.included_namespaces:
+            if name in ("", EVERYTHING) or known.has(name):
+                continue
+            new = spec.namespace_mapping.get(name)
+            why = (
+                f"it is restored as {new}, and hooks are chosen by the new namespace"
+                if new is not None
+                else f"nothing is restored into it{did_you_mean(advice.near(name))}"
+            )
+            yield f'the hooks "{hooks.name}" (spec.hooks) name the namespace {name}: {why}'
 
 
 def _absent(field: str, namespace: str, near: Iterable[str]) -> str:

@@ -145,6 +145,7 @@ def test_containers_have_the_schema_of_the_api_server() -> None:
     assert BY_PATH[f"{CONTAINER}.resources.limits[]"]["x-kubernetes-int-or-string"] is True
 
 
+@pytest.mark.found("U4")
 def test_required_lists() -> None:
     required = {
         path: schema["required"]
@@ -192,7 +193,6 @@ def test_required_lists() -> None:
             "volumeNamespace",
         ],
         "Backup.spec.resourcePolicy": ["kind", "name"],
-        "Restore.spec": ["backupName"],
         "Restore.spec.resourceModifier": ["kind", "name"],
         "Restore.spec.hooks.resources[]": ["name"],
         "Restore.spec.hooks.resources[].postHooks[].exec": ["command"],

@@ -531,11 +531,12 @@ class TestInitHooks:
         assert names(output) == ["restic-wait", "mine", "one", "two"]
         assert output.item["spec"]["initContainers"][1] == {"name": "mine", "image": "img"}
 
+    @pytest.mark.found("U5")
     async def test_all_matching_hooks_of_the_spec_are_added_in_order(self) -> None:
         hooks = [
             init_hook("a"),
-            init_hook("other-ns", included_namespaces=["m1"]),
-            init_hook("b", included_namespaces=["ns-1"]),
+            init_hook("old-ns", included_namespaces=["ns-1"]),
+            init_hook("b", included_namespaces=["m1"]),
             init_hook("other-label", label_selector=LabelSelector(match_labels={"app": "y"})),
             init_hook("c", label_selector=LabelSelector(match_labels={"app": "x"})),
         ]

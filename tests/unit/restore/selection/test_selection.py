@@ -7,7 +7,7 @@ import orjson
 import pytest
 
 from pinnace.api.meta import LabelSelector
-from pinnace.api.velero.restore import RestoreStatusSpec
+from pinnace.api.velero.restore import RestoreHooks, RestoreResourceHookSpec, RestoreStatusSpec
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.groups import APIGroup, GroupVersion
 from pinnace.restore.request import RestoreOptions
@@ -573,12 +573,33 @@ async def test_from_an_untrusted_location_no_definition_is_taken_along_or_named(
 
 
 @pytest.mark.spec("RST-034")
-async def test_an_archive_without_resources_is_one_velero_error(harness: Harness) -> None:
+@pytest.mark.found("U7")
+async def test_an_archive_without_resources_is_a_warning(harness: Harness) -> None:
     results = await harness.restore(files={})
 
-    assert results.errors.velero == ['error parsing backup contents: directory "resources" does not exist']
-    assert results.errors.count == 1
-    assert results.warnings.count == 0
+    assert results.warnings.velero == ["nothing was restored: the backup holds no object"]
+    assert results.errors.count == 0
+
+
+@pytest.mark.found("U5")
+async def test_hooks_that_name_a_namespace_without_restored_objects_are_warnings(harness: Harness) -> None:
+    def hooks(name: str, *namespaces: str) -> RestoreResourceHookSpec:
+        return RestoreResourceHookSpec(name=name, included_namespaces=list(namespaces))
+
+    chosen = [hooks("a", "ns-1"), hooks("b", "new", "*"), hooks("c", "ns-3"), hooks("d", "n*", "x*")]
+    mapped = await harness.restore(
+        pod("p"),
+        pod("p", "ns-2"),
+        namespace_mapping={"ns-1": "new"},
+        hooks=RestoreHooks(resources=chosen),
+    )
+
+    assert mapped.warnings.velero == [
+        'the hooks "a" (spec.hooks) name the namespace ns-1: it is restored as new, and hooks are chosen by'
+        " the new namespace",
+        'the hooks "c" (spec.hooks) name the namespace ns-3: nothing is restored into it; did you mean ns-2?',
+        'the hooks "d" (spec.hooks) name the namespace x*: nothing is restored into it',
+    ]
 
 
 @pytest.mark.spec("RST-035")

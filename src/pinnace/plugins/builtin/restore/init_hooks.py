@@ -85,7 +85,7 @@ def with_init_containers(existing: list[Any], added: list[JSONObject]) -> list[A
 
 
 class AddInitContainers:
-    """Adds init containers to pods. The namespace that selectors see is the one in the backup."""
+    """Adds init containers to pods. Selectors apply to the namespace that a pod is restored into."""
 
     name = "velero.io/init-restore-hook"
 
@@ -107,7 +107,8 @@ class AddInitContainers:
         if annotated is not None:
             added = [annotated]
         else:
-            namespace = text(given.item_from_backup, "metadata", "namespace")
+            original = text(given.item_from_backup, "metadata", "namespace")
+            namespace = given.restore.spec.namespace_mapping.get(original, original)
             added = hook_containers(given.restore.spec.hooks, namespace, mapping(metadata, "labels"))
         spec = given.item.get("spec")
         present = spec.get("initContainers") if isinstance(spec, dict) else ()
