@@ -703,3 +703,35 @@ async def test_a_pod_brings_its_classes_into_a_cluster_that_lacks_them(
     finally:
         await client.delete(PRIORITY_CLASSES, name)
         await client.delete(RUNTIME_CLASSES, name)
+
+
+@pytest.mark.found("O17c")
+async def test_a_pod_goes_where_the_runtime_class_of_this_cluster_says(
+    client: KubeClient, restore: RealRestore, target: str
+) -> None:
+    name = f"class-{target}"
+
+    def kata(pool: str) -> JSONObject:
+        taint = {"key": pool, "operator": "Exists", "effect": "NoSchedule"}
+        scheduling = {"nodeSelector": {"pool": pool}, "tolerations": [taint]}
+        return obj("RuntimeClass", name, api_version="node.k8s.io/v1", handler="kata", scheduling=scheduling)
+
+    old = kata("old")["scheduling"]
+    spec = {
+        **POD_SPEC,
+        "runtimeClassName": name,
+        "nodeSelector": {**old["nodeSelector"], "disk": "fast"},
+        "tolerations": old["tolerations"],
+    }
+    await client.create(RUNTIME_CLASSES, kata("new"))
+    try:
+        results = await restore(kata("old"), obj("Pod", "pod", target, spec=spec))
+
+        assert results.errors.count == 0
+        restored = (await client.get(PODS, "pod", target))["spec"]
+        assert restored["nodeSelector"] == {"pool": "new", "disk": "fast"}
+        tolerated = {each["key"] for each in restored["tolerations"]}
+        assert "new" in tolerated
+        assert "old" not in tolerated
+    finally:
+        await client.delete(RUNTIME_CLASSES, name)

@@ -37,6 +37,7 @@ from pinnace.restore.item.other_versions import OtherVersions
 from pinnace.restore.item.pods_of_jobs import JOBS, OwningJob, PodsOfJobs
 from pinnace.restore.item.quotas import Quotas
 from pinnace.restore.item.refusals import refusal
+from pinnace.restore.item.runtime_classes import forget_scheduling
 from pinnace.restore.item.statuses import StatusFilter
 from pinnace.restore.item.tenant_rights import VOLUMES, TenantRights, is_old_storage
 from pinnace.restore.metadata import drop_empty_leftovers, put_labels, reset_metadata
@@ -265,6 +266,7 @@ class ItemRestorer:
         job = None
         if ref.group_resource == "pods":
             job = self._pods_of_jobs.job_of(ref, item, self.kinds.filters)
+            forget_scheduling(item, self._reader)
         reset_metadata(item)
         exists = partial(self._applier.existing.exists, ref, resource)
         if ref.group_resource == "persistentvolumeclaims":
