@@ -37,10 +37,14 @@ VOLUME_TYPES: Final = frozenset(
         "awsElasticBlockStore", "azureDisk", "azureFile", "cephfs", "cinder", "configMap", "csi",
         "downwardAPI", "emptyDir", "ephemeral", "fc", "flocker", "flexVolume", "gcePersistentDisk", "gitRepo",
         "glusterfs", "hostPath", "image", "iscsi", "local", "nfs", "photonPersistentDisk", "portworxVolume",
-        "projected", "quobyte", "rbd", "scaleIO", "secret", "storageos", "storageOS", "vsphereVolume",
+        "projected", "quobyte", "rbd", "scaleIO", "secret", "storageos", "vsphereVolume",
     }
 )  # fmt: skip
 """The fields of a pod's volume, and of a persistent volume, that say what it is."""
+
+
+_STORAGE_OS: Final = {"storageOS": "storageos"}
+"""Velero's name of a type that is not the name of its field, with that."""
 
 
 class PolicyError(ValueError):
@@ -145,9 +149,7 @@ class VolumeRule(msgspec.Struct, frozen=True, kw_only=True):
     def matches(self, facts: VolumeFacts) -> bool:
         """Whether every condition holds; an absent condition counts as one that holds."""
         asked = self.conditions
-        if asked.capacity is not None and (
-            facts.capacity < self.least or (self.most and facts.capacity > self.most)
-        ):
+        if asked.capacity and (facts.capacity < self.least or (self.most and facts.capacity > self.most)):
             return False
         if asked.storage_class and facts.storage_class not in asked.storage_class:
             return False
@@ -155,7 +157,8 @@ class VolumeRule(msgspec.Struct, frozen=True, kw_only=True):
             return False
         if asked.csi is not None and not _is_csi(asked.csi, facts):
             return False
-        if asked.volume_types and facts.source not in asked.volume_types:
+        types = [_STORAGE_OS.get(name, name) for name in asked.volume_types or ()]
+        if types and facts.source not in types:
             return False
         if asked.pvc_phase and facts.claim_phase not in asked.pvc_phase:
             return False
@@ -256,7 +259,7 @@ def _rule(number: int, rule: _Rule) -> VolumeRule:
     if conditions.csi is not None and conditions.csi.volume_attributes and not conditions.csi.driver:
         raise PolicyError(f"volume policy {number}: csi volumeAttributes need a csi driver")
     least = most = Decimal(0)
-    if conditions.capacity is not None:
+    if conditions.capacity:
         least, most = _capacity(number, conditions.capacity)
     return VolumeRule(action=rule.action.type, conditions=conditions, least=least, most=most)
 

@@ -19,7 +19,7 @@ from pinnace.backup.cluster import ClusterReader
 from pinnace.backup.collaborators import Collaborators
 from pinnace.backup.counting import COUNT_AFTER_SECONDS, count_resources, countable
 from pinnace.backup.errors import BackupError, FatalBackupError, ItemFailed
-from pinnace.backup.filters import NOTHING_SELECTED, warn_of_unserved_names
+from pinnace.backup.filters import NOTHING_SELECTED, warn_of_cluster_scoped_objects, warn_of_unserved_names
 from pinnace.backup.items.actions import resolve_actions
 from pinnace.backup.items.context import ItemWriter, RunContext
 from pinnace.backup.items.crds import back_up_definitions
@@ -170,6 +170,7 @@ class BackupEngine:
         for warning in chosen.warnings:
             log.warning(warning)
         warn_of_unserved_names(backup.spec, self._discovery, log)
+        warn_of_cluster_scoped_objects(backup.spec, scope.resources, self._discovery, log)
         return scope
 
 

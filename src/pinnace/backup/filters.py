@@ -4,7 +4,8 @@ from collections.abc import Iterable
 from typing import Final
 
 from pinnace.api.nonadmin.exclusions import ALWAYS_EXCLUDED
-from pinnace.api.selection.resource_filters import EXCLUDED_BY_SERVERS
+from pinnace.api.selection.names import IncludesExcludes
+from pinnace.api.selection.resource_filters import EXCLUDED_BY_SERVERS, ResourceFilter, ScopedLists
 from pinnace.api.velero.backup import BackupSpec
 from pinnace.archive.runlog import RunLog
 from pinnace.kube.discovery import Discovery
@@ -50,6 +51,36 @@ def warn_of_unserved_names(spec: BackupSpec, discovery: Discovery, log: RunLog) 
     for entry in spec.hooks.resources:
         for found in unserved_names([*entry.included_resources, *entry.excluded_resources], discovery):
             log.warning(f"A resource filter of the hooks {entry.name!r} has no effect: {found.text}")
+
+
+def warn_of_cluster_scoped_objects(
+    spec: BackupSpec, resources: ResourceFilter, discovery: Discovery, log: RunLog
+) -> None:
+    """Warn if cluster-scoped objects are left out for no other reason than an excluded namespace.
+
+    A backup without filters has all of them. One excluded namespace takes away those that no saved object
+    needs, as in Velero, and a cluster that is made from the backup lacks classes, roles and definitions.
+    """
+    if not spec.excluded_namespaces or not IncludesExcludes(spec.included_namespaces).includes_everything:
+        return
+    kinds = [
+        kind.group_resource
+        for kind in discovery.resources
+        if not kind.namespaced
+        and resources.collects(kind.group_resource, namespaced=False, all_namespaces=True)
+        and not resources.collects(kind.group_resource, namespaced=False, all_namespaces=False)
+    ]
+    if not kinds:
+        return
+    wanted, unwanted = "--include-cluster-resources", "--include-cluster-resources=false"
+    if ScopedLists.of(spec):
+        wanted = "--include-cluster-scoped-resources '*'"
+        unwanted = "--exclude-cluster-scoped-resources '*'"
+    log.warning(
+        f"As a namespace is excluded, cluster-scoped objects are saved only if others need them: {len(kinds)}"
+        f" kinds, such as {', '.join(kinds[:_MOST_EXAMPLES])}. {wanted} saves all, {unwanted} says that they"
+        " are not wanted"
+    )
 
 
 class ExcludedItems:

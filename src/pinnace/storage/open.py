@@ -16,6 +16,7 @@ from pinnace.storage.errors import InvalidLocation, StoreConfigError
 from pinnace.storage.filesystem.store import FilesystemStore
 from pinnace.storage.interface import ObjectStore
 from pinnace.storage.layout import Layout, clean_bucket, clean_prefix
+from pinnace.storage.settings import SET_BY_THE_LOCATION, check_keys
 
 AWS_PROVIDER = "velero.io/aws"
 GCP_PROVIDER = "velero.io/gcp"
@@ -45,6 +46,7 @@ def store_config(location: BackupStorageLocation, *, credentials_file: Path | No
 
     Raises:
         InvalidLocation: no bucket, no provider, or a bucket with a slash inside.
+        StoreConfigError: `config` has another bucket or prefix than `objectStorage`.
     """
     storage = location.spec.object_storage
     if not storage.bucket:
@@ -52,8 +54,13 @@ def store_config(location: BackupStorageLocation, *, credentials_file: Path | No
     if not location.spec.provider:
         raise InvalidLocation("object storage provider name must not be empty")
     config = {key: value for key, value in location.spec.config.items() if key != _RESTIC_PREFIX_KEY}
-    config["bucket"] = clean_bucket(storage.bucket)
-    config["prefix"] = clean_prefix(storage.prefix).rstrip("/")
+    place = {"bucket": clean_bucket(storage.bucket), "prefix": clean_prefix(storage.prefix).rstrip("/")}
+    for key in SET_BY_THE_LOCATION:
+        if key in config and config[key].strip("/") != place[key]:
+            raise StoreConfigError(
+                f"config.{key} is not a setting: the {key} belongs in spec.objectStorage.{key}: move it there"
+            )
+    config |= place
     if storage.ca_cert:
         try:
             config["caCert"] = storage.ca_cert.decode("ascii")
@@ -120,11 +127,7 @@ def _hint(name: str) -> str:
 
 
 def _directory(config: Mapping[str, str]) -> Path:
-    unknown = sorted(config.keys() - set(_FILESYSTEM_KEYS))
-    if unknown:
-        raise StoreConfigError(
-            f"config has invalid keys [{' '.join(unknown)}]; valid keys are [{' '.join(_FILESYSTEM_KEYS)}]"
-        )
+    check_keys(config, _FILESYSTEM_KEYS)
     path, bucket = Path(config.get("path", "")), config.get("bucket", "")
     if not path.is_absolute():
         raise StoreConfigError("path of a filesystem location must be an absolute path")

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Mapping
 from pathlib import Path
+from typing import Final
 from urllib.parse import urlsplit
 
 from pinnace.storage.errors import StoreConfigError
@@ -10,11 +11,16 @@ _TRUE = frozenset({"1", "t", "T", "TRUE", "true", "True"})
 _FALSE = frozenset({"0", "f", "F", "FALSE", "false", "False", ""})
 
 
+SET_BY_THE_LOCATION: Final = ("bucket", "prefix")
+"""Settings of every store that come from `spec.objectStorage`, and not from the user's `config`."""
+
+
 def check_keys(config: Mapping[str, str], valid: Collection[str]) -> None:
     """Raise StoreConfigError for unknown keys, such as misspelt ones."""
     if unknown := sorted(config.keys() - set(valid)):
         raise StoreConfigError(
-            f"config has invalid keys [{' '.join(unknown)}]; valid keys are [{' '.join(valid)}]"
+            f"config has invalid keys [{' '.join(unknown)}]; valid keys are"
+            f" [{' '.join(key for key in valid if key not in SET_BY_THE_LOCATION)}]"
         )
 
 

@@ -52,6 +52,7 @@ NFS: dict[str, Any] = {"nfs": {"server": "s", "path": "/x"}}
         for case, conditions, known, expected in (
             ("BEY-031", '{capacity: "0,100Gi"}', {"persistent": persistent("100Gi")}, True),
             ("BEY-031", '{capacity: "0,100Gi"}', {"persistent": persistent("101Gi")}, False),
+            ("BEY-031", '{capacity: ""}', {"persistent": persistent("101Gi")}, True),
             ("BEY-031", '{capacity: "100Gi,"}', {"persistent": persistent("200Gi")}, True),
             ("BEY-031", '{capacity: "100Gi,"}', {"persistent": persistent("99Gi")}, False),
             ("BEY-031", '{capacity: ",10Gi"}', {"volume": {"name": "v", "emptyDir": {}}}, True),
@@ -97,6 +98,8 @@ def test_which_volumes_a_condition_selects(conditions: str, known: dict[str, Any
         ("{volumeTypes: [emptyDir, configMap]}", {"volume": {"name": "v", "emptyDir": {}}}, True),
         ("{volumeTypes: [nfs]}", {"volume": {"name": "v", "emptyDir": {}}}, False),
         ("{volumeTypes: [unheardOf]}", {"volume": {"name": "v", "unheardOf": {}}}, False),
+        ("{volumeTypes: [storageOS]}", {"volume": {"name": "v", "storageos": {}}}, True),
+        ("{volumeTypes: [storageos]}", {"volume": {"name": "v", "storageos": {}}}, True),
         ("{volumeTypes: [csi]}", {"persistent": persistent(**CSI)}, True),
         ("{csi: , storageClass: }", {"persistent": persistent(**NFS)}, True),
         ("{}", {"claim": claim("Lost")}, True),

@@ -308,6 +308,40 @@ async def test_included_namespaces_are_collected_by_name(
     ]
 
 
+CLUSTER_SCOPED = "As a namespace is excluded, cluster-scoped objects are saved only if others need them: "
+
+
+@pytest.mark.found("O03")
+@pytest.mark.parametrize(
+    ("fields", "advice"),
+    [
+        ({}, "--include-cluster-resources saves all, --include-cluster-resources=false says"),
+        (
+            {"included_namespaces": ["*"], "excluded_namespace_scoped_resources": ["x.y"]},
+            "",
+        ),
+        (
+            {"included_namespace_scoped_resources": ["*"]},
+            "--include-cluster-scoped-resources '*' saves all, --exclude-cluster-scoped-resources '*' says",
+        ),
+        ({"include_cluster_resources": False}, ""),
+        ({"include_cluster_resources": True}, ""),
+        ({"excluded_cluster_scoped_resources": ["*"]}, ""),
+        ({"included_cluster_scoped_resources": ["*"]}, ""),
+        ({"included_resources": ["configmaps"]}, ""),
+        ({"included_namespaces": ["ns-1"]}, ""),
+        ({"excluded_namespaces": []}, ""),
+    ],
+)
+async def test_an_excluded_namespace_that_takes_cluster_scoped_objects_away_is_a_warning(
+    tmp_path: Path, fields: dict[str, Any], advice: str
+) -> None:
+    cluster = FakeCluster().add(NAMESPACES, "ns-1", "ns-2").add(CONFIGMAPS, "ns-1/c")
+    outcome = await run_backup(tmp_path, cluster, a_backup(**{"excluded_namespaces": ["ns-2"], **fields}))
+    assert (CLUSTER_SCOPED in outcome.log) is bool(advice)
+    assert advice in outcome.log
+
+
 async def test_namespaces_listed_are_filtered_by_name(tmp_path: Path) -> None:
     cluster = FakeCluster().add(NAMESPACES, "ns-1", "ns-2", "ns-3")
     outcome = await run_backup(tmp_path, cluster, a_backup(excluded_namespaces=["ns-2"]))
@@ -336,7 +370,7 @@ async def test_missing_namespace_is_an_error_and_unselected_one_is_skipped(tmp_p
         (["d?"], [], ["db"], 0),
         (["[ad]*"], [], ["app-a", "app-b", "db"], 0),
         (["x-*"], [], [], 2),
-        (["*"], ["kube-*"], ["app-a", "app-b", "db"], 0),
+        (["*"], ["kube-*"], ["app-a", "app-b", "db"], 1),
     ],
 )
 async def test_globs_among_the_included_namespaces_select_by_name(
@@ -641,7 +675,7 @@ async def test_items_are_stored_with_all_their_fields(tmp_path: Path) -> None:
         (["ns?"], [], {"ns1", "ns2", "ns3"}, 0, 0),
         (["ns[12]"], [], {"ns1", "ns2"}, 0, 0),
         (["x-*"], [], set(), 2, 0),
-        (["*"], ["kube-*"], {"app-a", "app-b", "db", "ns1", "ns2", "ns3", "ns12"}, 0, 0),
+        (["*"], ["kube-*"], {"app-a", "app-b", "db", "ns1", "ns2", "ns3", "ns12"}, 1, 0),
         (["missing"], [], set(), 1, 1),
         (["missing", "db"], [], {"db"}, 0, 1),
     ],

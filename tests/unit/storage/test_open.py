@@ -62,12 +62,38 @@ def test_the_configuration_of_a_store() -> None:
     assert store_config(location(), credentials_file=Path("/c"))["credentialsFile"] == "/c"
 
 
-def test_the_servers_keys_win_and_the_location_stays_as_it_is() -> None:
+def test_a_location_stays_as_it_is_and_no_setting_of_restic_is_passed() -> None:
     given = location(bucket="real", region="r", prefix="p", resticRepoPrefix="s3:x")
-    given.spec.config["bucket"] = "users"
 
     assert store_config(given) == {"bucket": "real", "prefix": "p", "region": "r"}
-    assert given.spec.config == {"bucket": "users", "region": "r", "resticRepoPrefix": "s3:x"}
+    assert given.spec.config == {"region": "r", "resticRepoPrefix": "s3:x"}
+
+
+@pytest.mark.found("O28b")
+@pytest.mark.parametrize(("key", "value"), [("prefix", "velero"), ("bucket", "users")])
+def test_a_bucket_or_prefix_in_the_configuration_is_refused_unless_it_says_the_same(
+    key: str, value: str
+) -> None:
+    given = location(provider="example.com/other", prefix="p")
+    given.spec.config[key] = value
+    with pytest.raises(
+        StoreConfigError, match=rf"config\.{key} .* spec\.objectStorage\.{key}: move it there"
+    ):
+        store_config(given)
+
+    same = location(bucket="users", prefix="velero/")
+    same.spec.config[key] = f"/{value}/"
+    assert store_config(same) == {"bucket": "users", "prefix": "velero"}
+
+
+@pytest.mark.found("O28b")
+@pytest.mark.parametrize("provider", ["aws", "gcp", "azure", FILESYSTEM_PROVIDER])
+def test_the_valid_keys_of_a_provider_do_not_name_what_belongs_elsewhere(provider: str) -> None:
+    with pytest.raises(StoreConfigError) as caught:
+        open_object_store(provider, {"foo": "1", "bucket": "b", "prefix": ""})
+    valid = str(caught.value).partition("valid keys are [")[2].split()
+    assert valid
+    assert not {"bucket", "prefix"} & set(valid)
 
 
 @pytest.mark.found("L8")

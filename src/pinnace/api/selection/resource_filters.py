@@ -115,7 +115,8 @@ class ScopedFilter(msgspec.Struct, frozen=True, kw_only=True):
             return True
         if self.cluster.includes:
             return self.cluster.matches(kind)
-        return all_namespaces and not self._excludes_by_choice and not self.namespaced.includes
+        all_kinds = not self.namespaced.includes or EVERYTHING in self.namespaced.includes
+        return all_namespaces and all_kinds and not self._excludes_by_choice
 
     def admits(self, kind: str, *, namespaced: bool) -> bool:
         """See `ResourceFilter`: of cluster-scoped kinds, what is not excluded may come with other objects."""

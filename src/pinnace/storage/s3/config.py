@@ -11,7 +11,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from pinnace.storage.errors import StoreConfigError
-from pinnace.storage.settings import existing_file, parse_bool
+from pinnace.storage.settings import check_keys, existing_file, parse_bool
 
 VALID_KEYS = (
     "region",
@@ -92,11 +92,7 @@ def parse_s3_config(config: Mapping[str, str]) -> S3Config:
     Raises:
         StoreConfigError: an unknown key, a value that cannot be parsed, a missing credentials file.
     """
-    unknown = sorted(config.keys() - set(VALID_KEYS))
-    if unknown:
-        raise StoreConfigError(
-            f"config has invalid keys [{' '.join(unknown)}]; valid keys are [{' '.join(VALID_KEYS)}]"
-        )
+    check_keys(config, VALID_KEYS)
     if not config.get("bucket"):
         raise StoreConfigError("the bucket of an S3 location must not be empty")
     version = config.get("signatureVersion") or "4"

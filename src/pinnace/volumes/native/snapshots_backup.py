@@ -18,14 +18,17 @@ from pinnace.volumes.native.snapshotters import SnapshotError, Snapshotter, Snap
 BACKUP_TAG: Final = "velero.io/backup"
 VOLUME_TAG: Final = "velero.io/pv"
 
+_GKE_ZONE: Final = "topology.gke.io/zone"
 _ZONE_KEYS: Final = (
     labels.TOPOLOGY_ZONE,
     labels.FAILURE_DOMAIN_ZONE,
     "topology.ebs.csi.aws.com/zone",
-    "topology.gke.io/zone",
+    _GKE_ZONE,
     "topology.disk.csi.azure.com/zone",
+    "topology.cinder.csi.openstack.org/zone",
+    "topology.manila.csi.openstack.org/zone",
 )
-"""The zone labels of nodes: those of Kubernetes, and those of the CSI drivers of three clouds."""
+"""The zone labels of nodes: those of Kubernetes, and those of the CSI drivers of four clouds."""
 
 
 class NativeSnapshots:
@@ -119,8 +122,8 @@ class NativeSnapshots:
 def zone_of(volume: JSONObject) -> str:
     """The zone that a persistent volume's labels name, else the nodes it wants. (docs/spec: BKP 10)
 
-    Volumes of CSI drivers have no labels. Several zones are joined by `__`, as in labels of regional disks.
-    Empty if nothing names a zone.
+    Volumes of CSI drivers have no labels. Several zones of Google's are joined by `__`, as in labels of
+    regional disks; of others the first counts, as they know no such names. Empty if nothing names a zone.
     """
     found = volume["metadata"].get("labels") or {}
     return found.get(labels.TOPOLOGY_ZONE) or found.get(labels.FAILURE_DOMAIN_ZONE) or _zone_of_nodes(volume)
@@ -128,12 +131,14 @@ def zone_of(volume: JSONObject) -> str:
 
 def _zone_of_nodes(volume: JSONObject) -> str:
     required = ((volume.get("spec") or {}).get("nodeAffinity") or {}).get("required") or {}
-    zones = {
-        zone
+    found = [
+        (wanted["key"], zone)
         for term in required.get("nodeSelectorTerms") or ()
         for wanted in term.get("matchExpressions") or ()
         if wanted.get("key") in _ZONE_KEYS and wanted.get("operator") == "In"
         for zone in wanted.get("values") or ()
         if zone
-    }
-    return "__".join(sorted(zones))
+    ]
+    if regional := sorted({zone for key, zone in found if key == _GKE_ZONE}):
+        return "__".join(regional)
+    return found[0][1] if found else ""

@@ -50,6 +50,19 @@ def collected(spec: dict[str, Any], *, all_namespaces: bool = True) -> set[str]:
             marks=pytest.mark.spec("BEY-019"),
         ),
         pytest.param(
+            {"included_namespace_scoped_resources": ["*"]},
+            True,
+            {*CLUSTER, *NAMESPACED},
+            id="all namespaced kinds, written",
+            marks=pytest.mark.found("U10"),
+        ),
+        pytest.param(
+            {"included_namespace_scoped_resources": ["*"]},
+            False,
+            {"namespaces", *NAMESPACED},
+            id="all namespaced kinds, written, some namespaces",
+        ),
+        pytest.param(
             {"included_namespace_scoped_resources": ["pods"]},
             True,
             {"pods", "namespaces"},

@@ -295,6 +295,33 @@ class TestServices:
         output = await run("service", service({"nodePort": 8080}, applied=[{"nodePort": 8080}]))
         assert node_ports(output) == [8080]
 
+    @pytest.mark.found("U13")
+    async def test_an_unnamed_port_of_another_number_than_applied_does_not_count(self) -> None:
+        ports = ({"nodePort": 8080}, {"nodePort": 8081})
+        output = await run("service", service(*ports, applied=[{"nodePort": 8081}]))
+        assert node_ports(output) == [None, 8081]
+
+    @pytest.mark.found("U8")
+    @pytest.mark.parametrize(
+        ("applied", "kept"),
+        [
+            ("30080", 30080),
+            (30080, 30080),
+            ("x", None),
+            ("", None),
+            (True, None),
+            (1.5, None),
+            ({}, None),
+            ("9" * 5000, None),
+            ("\u0663", None),
+            (-1, None),
+        ],
+    )
+    async def test_a_node_port_in_the_annotation_may_be_a_text(self, applied: Any, kept: int | None) -> None:
+        port = {"name": "http", "nodePort": 30080}
+        output = await run("service", service(port, applied=[{"name": "http", "nodePort": applied}]))
+        assert node_ports(output) == [kept]
+
     @pytest.mark.spec("RST-066")
     async def test_an_applied_port_of_another_name_does_not_count(self) -> None:
         applied = [{"name": "http", "nodePort": 8080}]
@@ -374,7 +401,6 @@ class TestServices:
             ('{"spec": {"ports": {}}}', "spec.ports is not a list"),
             ([1], "a port is not an object"),
             ([{"name": [], "nodePort": 1}], "the name of a port is not a text"),
-            ([{"nodePort": "x"}], "nodePort is not a whole number"),
         ],
     )
     async def test_an_annotation_that_cannot_be_read_is_an_error(self, applied: Any, problem: str) -> None:
@@ -421,6 +447,30 @@ class TestAccounts:
         account = {"metadata": {"name": "bar"}, "secrets": [{"name": name} for name in names]}
         output = await run("service-account", account)
         assert [entry["name"] for entry in output.item["secrets"]] == ["a", "baz", "bar-TOKN-y"]
+
+    @pytest.mark.found("U12")
+    @pytest.mark.parametrize(
+        ("name", "is_left_out"),
+        [
+            ("default-token-abcde", True),
+            ("default-token-x7k2p", True),
+            ("default-token-mine-1", False),
+            ("default-token", False),
+            ("other-token-abcde", False),
+            ("my-default-token-abcde", False),
+        ],
+    )
+    async def test_a_token_secret_that_an_old_cluster_made_by_itself_is_left_out(
+        self, name: str, is_left_out: bool
+    ) -> None:
+        annotations = {"kubernetes.io/service-account.name": "default"}
+        metadata = {"name": name, "namespace": "ns-1", "annotations": annotations}
+        secret = {"type": "kubernetes.io/service-account-token", "metadata": metadata, "data": {"token": "t"}}
+
+        output = await run("secret", secret)
+
+        assert output.skip is is_left_out
+        assert (await run("secret", {**secret, "type": "Opaque"})).skip is False
 
     async def test_a_token_secret_is_emptied_and_its_account_comes_first(self) -> None:
         prefix = "kubernetes.io/service-account"

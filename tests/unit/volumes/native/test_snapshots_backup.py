@@ -17,6 +17,7 @@ def affinity(key: str, *zones: str, operator: str = "In") -> dict[str, Any]:
     return {"nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [wanted]}]}}}
 
 
+@pytest.mark.found("U11")
 @pytest.mark.parametrize(
     ("labels", "spec", "zone"),
     [
@@ -27,6 +28,9 @@ def affinity(key: str, *zones: str, operator: str = "In") -> dict[str, Any]:
             affinity("topology.gke.io/zone", "us-central1-b", "us-central1-a"),
             "us-central1-a__us-central1-b",
         ),
+        ({}, affinity("topology.ebs.csi.aws.com/zone", "us-east-2c", "us-east-2b"), "us-east-2c"),
+        ({}, affinity("topology.cinder.csi.openstack.org/zone", "nova"), "nova"),
+        ({}, affinity("topology.manila.csi.openstack.org/zone", "nova"), "nova"),
         ({}, affinity("topology.disk.csi.azure.com/zone", ""), ""),
         ({}, affinity("topology.kubernetes.io/zone", "a", operator="NotIn"), ""),
         ({}, affinity("kubernetes.io/hostname", "node"), ""),

@@ -1,10 +1,11 @@
 """ServiceAccounts and their tokens: the cluster makes new tokens, the old ones are not valid here.
 
-The rule for ServiceAccounts is that of v1.6.3 with all matching tokens removed instead of one. The action
-for token Secrets came with v1.11 in another form: created as it is in the backup, such a Secret carries the
-uid of an account that no longer exists, and the cluster deletes it at once. (docs/spec: RST 16, BEY 5.10)
+The rule for ServiceAccounts is that of v1.6.3 with all matching tokens removed instead of one. Created as it
+is in the backup, a token Secret carries the uid of an account that no longer exists, and the cluster deletes
+it at once. (docs/spec: RST 16, BEY 5.10)
 """
 
+import re
 from typing import Final
 
 from pinnace.api.objects import mapping, objects, text
@@ -18,6 +19,8 @@ from pinnace.plugins.protocols import (
 _TOKEN_TYPE: Final = "kubernetes.io/service-account-token"  # noqa: S105 - a type
 _ACCOUNT_ANNOTATION: Final = "kubernetes.io/service-account.name"
 _UID_ANNOTATION: Final = "kubernetes.io/service-account.uid"
+_MADE_BY_THE_CLUSTER: Final = re.compile(r"-token-[a-z0-9]{5}", re.ASCII)
+"""The end of the names of token Secrets that clusters before 1.24 made for each account."""
 _GENERATED_KEYS: Final = ("token", "ca.crt", "namespace")
 
 
@@ -43,7 +46,11 @@ class ForgetAccountTokens:
 
 
 class RenewTokenSecret:
-    """Empties token Secrets, so that the cluster fills them for the account as it is here."""
+    """Empties token Secrets that users made, so that the cluster fills them for the account as it is here.
+
+    One that an old cluster made by itself is left out: nothing refers to it any more, and the cluster would
+    fill it with a token that never expires.
+    """
 
     name = "velero.io/secret"
 
@@ -53,10 +60,12 @@ class RenewTokenSecret:
 
     async def execute(self, given: RestoreItemInput) -> RestoreItemOutput:
         """Have the account restored first: a token Secret without its account is deleted by the cluster."""
-        item = given.item
+        item, name = given.item, text(given.item, "metadata", "name")
         account = mapping(item, "metadata", "annotations").get(_ACCOUNT_ANNOTATION)
         if item.get("type") != _TOKEN_TYPE or not isinstance(account, str) or not account:
             return RestoreItemOutput(item=item)
+        if name.startswith(account) and _MADE_BY_THE_CLUSTER.fullmatch(name.removeprefix(account)):
+            return RestoreItemOutput(item=item, skip=True)
         mapping(item, "metadata", "annotations").pop(_UID_ANNOTATION, None)
         for key in _GENERATED_KEYS:
             mapping(item, "data").pop(key, None)

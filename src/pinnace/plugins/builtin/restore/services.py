@@ -18,6 +18,7 @@ from pinnace.plugins.protocols import ResourceSelector, RestoreItemInput, Restor
 
 T = TypeVar("T")
 
+_DIGITS_OF_PORTS = 5
 _WORDS: Mapping[type, str] = {dict: "an object", list: "a list", str: "a text"}
 
 
@@ -57,7 +58,7 @@ def _free_ports(service: JSONObject, spec: JSONObject, managed: list[JSONObject]
     owned = [mapping(entry, "fieldsV1", "f:spec") for entry in managed]
     for port in objects(spec, "ports"):
         is_owned = any(_owns_node_port(fields, port) for fields in owned)
-        if text(port, "name") not in applied.node_ports and not is_owned:
+        if not is_owned and not applied.asks_for(port):
             port.pop("nodePort", None)
     is_owned = any("f:healthCheckNodePort" in fields for fields in owned)
     if managed and not is_owned and not applied.has_health_check_port:
@@ -74,11 +75,19 @@ class _Applied(msgspec.Struct, frozen=True, kw_only=True):
     """What the manifest of the last `kubectl apply` sets.
 
     Attributes:
-        node_ports: the names of the ports with a node port; an unnamed port has the empty name.
+        node_ports: names and numbers of the ports with a node port; an unnamed port has the empty name.
     """
 
-    node_ports: frozenset[str] = frozenset()
+    node_ports: frozenset[tuple[str, int]] = frozenset()
     has_health_check_port: bool = False
+
+    def asks_for(self, port: JSONObject) -> bool:
+        """Whether the manifest sets the node port: of a port of this name, or this number without a name."""
+        name = text(port, "name")
+        return any(
+            applied == name and (bool(name) or number == port.get("nodePort"))
+            for applied, number in self.node_ports
+        )
 
     @classmethod
     def of(cls, service: JSONObject) -> "_Applied":
@@ -96,9 +105,9 @@ class _Applied(msgspec.Struct, frozen=True, kw_only=True):
             ]
             return cls(
                 node_ports=frozenset(
-                    _checked(port.get("name"), str, "the name of a port")
+                    (_checked(port.get("name"), str, "the name of a port"), number)
                     for port in ports
-                    if _is_set(port.get("nodePort"))
+                    if (number := _node_port(port.get("nodePort"))) > 0
                 ),
                 has_health_check_port=bool(spec.get("healthCheckNodePort")),
             )
@@ -116,9 +125,8 @@ def _checked(value: Any, kind: type[T], what: str) -> T:
     return value
 
 
-def _is_set(node_port: Any) -> bool:
-    if node_port is None:
-        return False
-    if isinstance(node_port, bool) or not isinstance(node_port, int):
-        raise TypeError("nodePort is not a whole number")
-    return node_port > 0
+def _node_port(value: Any) -> int:
+    """The number of a node port, which some tools write as a text; 0 for what asks for none."""
+    if isinstance(value, str) and value.isascii() and value.isdecimal() and len(value) <= _DIGITS_OF_PORTS:
+        return int(value)
+    return value if isinstance(value, int) and not isinstance(value, bool) else 0
