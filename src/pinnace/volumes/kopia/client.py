@@ -28,6 +28,7 @@ from pinnace.volumes.kopia.output import (
     command_failed,
     full_hours,
     full_is_due,
+    is_image,
     parse_left,
     parse_listing,
     parse_owner,
@@ -196,6 +197,12 @@ class Kopia:
         async with kopia_access(self._accesses, repository) as access:
             if on_progress is not None:
                 await on_progress(Progress(total_bytes=total, bytes_done=0))
+            manifest = await self._ask(access, commands.manifest(snapshot), QUICK_SECONDS)
+            if is_image(manifest):
+                raise Unsupported(
+                    f"snapshot {snapshot} is the image of a device that the data mover velero-block made,"
+                    " which this version cannot restore"
+                )
             if await in_thread(target.path.is_block_device):
                 await self._fill_device(access, snapshot, target.path)
                 done = None
@@ -208,7 +215,7 @@ class Kopia:
                     outputs = Outputs(Tail(STDERR_BYTES), messages)
                     await self._call(access, command, outputs, TRANSFER_SECONDS)
                 done = messages.progress()
-                await self._correct_times(access, snapshot, target)
+                await self._correct_times(access, manifest, snapshot, target)
         if on_progress is not None:
             written = total or (done.bytes_done if done is not None else 0)
             await on_progress(Progress(total_bytes=written, bytes_done=written))
@@ -279,11 +286,11 @@ class Kopia:
                 access, commands.show(listed[0].obj), Outputs(device, messages), TRANSFER_SECONDS
             )
 
-    async def _correct_times(self, access: Access, snapshot: str, target: Target) -> None:
+    async def _correct_times(self, access: Access, manifest: bytes, snapshot: str, target: Target) -> None:
         """Give directories and links the times that they had. A failure is only logged: the data is there."""
         failed = 0
         try:
-            root = parse_root(await self._ask(access, commands.manifest(snapshot), QUICK_SECONDS))
+            root = parse_root(manifest)
             waiting = [Directory((), root)]
             if target.only:
                 found = await self._list(access, waiting)

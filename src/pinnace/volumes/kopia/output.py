@@ -7,6 +7,8 @@ from typing import Any, Final
 
 import msgspec
 
+from pinnace.api.velero.data_movement import BLOCK_MOVER
+from pinnace.volumes.kopia.commands import UPLOADER_TAG
 from pinnace.volumes.uploader.errors import (
     CommandFailed,
     DataDamaged,
@@ -145,6 +147,22 @@ def parse_root(output: bytes) -> str:
     if not isinstance(obj, str) or not obj:
         raise UnexpectedOutput("kopia did not print the root of the snapshot")
     return obj
+
+
+def is_image(output: bytes) -> bool:
+    """Whether a snapshot, as `manifest show` prints it, is one of Velero's block mover: one file, an image.
+
+    It must never be written into a volume as a file. Its path or its tag says so.
+
+    Raises:
+        UnexpectedOutput: it is no manifest.
+    """
+    found = json_object(output[output.find(b"\n{") + 1 :])
+    source, tags = found.get("source"), found.get("tags")
+    path = source.get("path") if isinstance(source, dict) else None
+    names = path.split("/") if isinstance(path, str) else []
+    tagged = (tags.get(UPLOADER_TAG), tags.get(f"tag:{UPLOADER_TAG}")) if isinstance(tags, dict) else ()
+    return BLOCK_MOVER in names or BLOCK_MOVER in tagged
 
 
 def parse_unique_id(output: bytes) -> bytes:

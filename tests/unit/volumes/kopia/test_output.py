@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from pinnace.volumes.kopia.commands import POLICY
-from pinnace.volumes.kopia.output import parse_policy_fits
+from pinnace.volumes.kopia.output import is_image, parse_policy_fits
 
 
 def policy(**sections: dict[str, Any]) -> bytes:
@@ -46,3 +46,23 @@ def test_a_policy_that_leaves_out_files_or_snapshots_does_not_fit(sections: dict
 @pytest.mark.parametrize("output", [b"", b"{}", b"[]", b"no JSON", b'{"files":[]}'])
 def test_a_strange_policy_does_not_fit(output: bytes) -> None:
     assert not parse_policy_fits(output, POLICY)
+
+
+@pytest.mark.found("G3")
+@pytest.mark.spec("AFT-138")
+@pytest.mark.parametrize(
+    ("manifest", "image"),
+    [
+        ({"source": {"path": "snapshot-data-upload-download/velero-block/shop/data"}}, True),
+        ({"source": {"path": "renamed"}, "tags": {"snapshot-uploader": "velero-block"}}, True),
+        ({"source": {"path": "renamed"}, "tags": {"tag:snapshot-uploader": "velero-block"}}, True),
+        ({"source": {"path": "snapshot-data-upload-download/kopia/shop/data"}, "tags": {}}, False),
+        ({"source": {"path": "/host_pods/x/velero-block-2"}, "tags": {"snapshot-uploader": "kopia"}}, False),
+        ({"source": None, "tags": []}, False),
+        ({}, False),
+    ],
+)
+def test_an_image_of_a_device_is_told_by_its_path_or_its_tag(manifest: dict[str, Any], image: bool) -> None:
+    """It must never be written into a volume as a file, whatever its DataUpload says of it."""
+    printed = b"// id: 1\n// labels: x:y\n" + json.dumps(manifest).encode()
+    assert is_image(printed) is image
