@@ -30,13 +30,16 @@ from pinnace.kube.resources import LEASES
 from pinnace.runtime.errors import LeadershipLost
 from pinnace.runtime.fence import NOT_LEADING, LastDate, LeaseFence
 from pinnace.runtime.keys import Key
-from pinnace.runtime.lease import LeaseRecord, Observation, held_spec, released_spec
+from pinnace.runtime.lease import LeaseRecord, Observation, held_spec, is_long_expired, released_spec
 from pinnace.runtime.logfields import get_logger
 
 log = get_logger(__name__)
 
 _STANDBY_JITTER = 1.2
 """Standby candidates try up to this much later than the leader renews, so that they do not try together."""
+
+_LIFE_SIGNS = 3
+"""How many periods of renewal a lease that seems to have expired long ago is watched before it is taken."""
 
 LEASE_SECONDS = 60.0
 RENEWED_PART = 5 / 6
@@ -236,9 +239,21 @@ class LeaderElector:
             return True
         observed = self._observe(lease)
         if observed.record.holder != self.identity and observed.is_held(self._clock.monotonic()):
-            return False
+            if not self._was_left(lease, observed):
+                return False
+            log.info("Taking a lease that expired long ago", lease=self.name, holder=observed.record.holder)
         await self._hold(lease)
         return True
+
+    def _was_left(self, lease: JSONObject, observed: Observation) -> bool:
+        """Whether the holder is long gone, so that the lease's duration need not be waited for again.
+
+        A holder that lives is seen to renew the lease meanwhile, whatever the clocks say. (docs/adr/091)
+        """
+        watched_seconds = self._clock.monotonic() - observed.seen_at
+        return watched_seconds >= _LIFE_SIGNS * self._times.retry_period and is_long_expired(
+            lease, observed.record, self._answers.date
+        )
 
     async def _hold(self, lease: JSONObject) -> None:
         """Replace this state of the lease by one that we hold. Raises Conflict if it has changed since."""

@@ -1,7 +1,8 @@
 """The record in a Lease: which candidate may hold it now, and what is written to hold it. Pure; no I/O.
 
-Clocks of two machines are never compared: a lease counts as held for its duration from the moment at which
-*this process* saw it change, by its own monotonic clock. The times inside are for people.
+Clocks of two candidates are never compared: a lease counts as held for its duration from the moment at which
+*this process* saw it change, by its own monotonic clock. The times inside the spec are its holder's, for
+people. Only the API server's own note of the last write, with its own Date, can shorten that. (docs/adr/091)
 (docs/spec: SRV 14, CTL 15)
 """
 
@@ -11,10 +12,16 @@ from typing import Any, Final
 
 import msgspec
 
-from pinnace.api.objects import JSONObject, mapping
+from pinnace.api.objects import JSONObject, mapping, objects
+from pinnace.api.values.times import http_date, known_time
 
 SERVER_LEASE: Final = "pinnace-server"
 """The Lease of the server that leads, in its namespace."""
+
+
+LONG_EXPIRED_SECONDS: Final = 120.0
+"""A lease that by the API server's clock expired longer ago was left by a holder that is gone. If this were
+shorter than the difference between the clocks of several API servers, it would say nothing."""
 
 
 class LeaseRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,6 +59,24 @@ class Observation(msgspec.Struct, frozen=True):
     def is_held(self, now: float) -> bool:
         """Whether the lease has not expired."""
         return bool(self.record.holder) and now < self.seen_at + self.record.duration_seconds
+
+
+def is_long_expired(lease: JSONObject, record: LeaseRecord, date: str) -> bool:
+    """Whether the lease was last written so long ago, by the API server's clock, that its holder is gone.
+
+    Args:
+        date: the Date of the answer with the lease.
+    """
+    written, asked = written_at(lease), http_date(date)
+    if written is None or asked is None:
+        return False
+    return (asked - written).total_seconds() > record.duration_seconds + LONG_EXPIRED_SECONDS
+
+
+def written_at(lease: JSONObject) -> datetime | None:
+    """When the API server took the last write, by its own clock; None if that was not kept."""
+    noted = (known_time(entry.get("time")) for entry in objects(lease, "metadata", "managedFields"))
+    return max((moment for moment in noted if moment is not None), default=None)
 
 
 def held_spec(

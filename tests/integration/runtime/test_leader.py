@@ -3,11 +3,14 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import timedelta
 
+from pinnace.api.values.times import utcnow
 from pinnace.kube.client import KubeClient
 from pinnace.kube.resources import LEASES
 from pinnace.runtime.keys import Key
 from pinnace.runtime.leader import LeaderElector, LeaseTimes
+from pinnace.runtime.lease import written_at
 from tests.support.waiting import PATIENCE_SECONDS, eventually
 
 
@@ -59,6 +62,28 @@ async def test_leadership_passes_on_after_a_death_and_after_a_stop(
         assert await leading(third)
     lease = await client.get(LEASES, "server", namespace)
     assert lease["spec"]["leaseTransitions"] == 2
+
+
+async def test_the_api_server_notes_each_renewal_by_its_own_clock(client: KubeClient, namespace: str) -> None:
+    """By that a candidate knows that a lease expired long ago, whatever the holder's clock said."""
+    first = LeaderElector(
+        client,
+        Key(namespace, "server"),
+        "first",
+        times=LeaseTimes(duration=8, renew_deadline=6, retry_period=0.2),
+        now=lambda: utcnow() - timedelta(days=3000),
+    )
+    async with running(first):
+        assert await leading(first)
+        begun = written_at(await client.get(LEASES, "server", namespace))
+        assert begun is not None
+        assert abs(begun - utcnow()) < timedelta(minutes=1)
+
+        async def is_noted() -> bool:
+            noted = written_at(await client.get(LEASES, "server", namespace))
+            return noted is not None and noted > begun
+
+        await eventually(is_noted, timeout_seconds=30)
 
 
 async def test_of_many_that_begin_together_one_wins(client: KubeClient, namespace: str) -> None:

@@ -226,6 +226,8 @@ class FakeLeaseClient:
     async def get(self, resource: APIResource, name: str, namespace: str | None = None) -> JSONObject:
         self.looks += 1
         self._fail_if_down()
+        if self._hears is not None:
+            self._hears.heard(self.date)
         if self._leases.lease is None:
             raise NotFound(404, reason="NotFound", message=f"leases {name} not found")
         return self._leases.lease

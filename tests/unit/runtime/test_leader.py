@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from pinnace.api.values.times import format_time
 from pinnace.kube.errors import ConnectionFailed
 from pinnace.runtime.errors import LeadershipLost
 from pinnace.runtime.leader import LeaderElector, LeaderState, LeaseTimes
@@ -266,3 +267,68 @@ async def test_an_answer_that_names_another_holder_wins_nothing(fake_clock: Fake
     running.cancel()
     with suppress(asyncio.CancelledError):
         await running
+
+
+def left(leases: FakeLeases, seconds: float, *, renewed: str = "2031-01-01T00:00:00.000000Z") -> str:
+    """A lease of a dead holder that was written so long ago; returns the Date of the API server's answers.
+
+    Args:
+        renewed: by the clock of the holder, which may be wrong.
+    """
+    spec = held_spec(None, "dead", 15.0, NOW)
+    leases.store({"metadata": {"name": "server"}, "spec": {**spec, "renewTime": renewed}})
+    assert leases.lease is not None
+    older = {"manager": "kubectl", "time": "2020-08-11T21:43:26Z"}
+    written = format_time(NOW - timedelta(seconds=seconds))
+    leases.lease["metadata"]["managedFields"] = [older, {"manager": "pinnace", "time": written}, {}]
+    return f"{NOW:%a, %d %b %Y %H:%M:%S} GMT"
+
+
+@pytest.mark.parametrize("seconds", [136, 40 * 86400])
+async def test_a_lease_that_expired_long_ago_is_not_waited_for_again(
+    leases: FakeLeases, fake_clock: FakeClock, seconds: float
+) -> None:
+    client = leases.client()
+    client.date = left(leases, seconds)
+    candidate = elector(client, "new", fake_clock)
+    async with campaign(candidate):
+        await fake_clock.advance(5)
+        assert not leads(candidate)  # a living holder would renew it in this time
+        await fake_clock.advance(2)
+        assert leads(candidate)
+        assert leases.holder == "new"
+
+
+@pytest.mark.parametrize("case", ["expired lately", "no date", "not noted"])
+async def test_a_lease_whose_end_is_not_long_ago_or_unknown_is_waited_for(
+    leases: FakeLeases, fake_clock: FakeClock, case: str
+) -> None:
+    client = leases.client()
+    client.date = left(leases, 134 if case == "expired lately" else 999, renewed="2011-01-01T00:00:00Z")
+    assert leases.lease is not None
+    if case == "no date":
+        client.date = ""
+    if case == "not noted":
+        del leases.lease["metadata"]["managedFields"]
+    candidate = elector(client, "new", fake_clock)
+    async with campaign(candidate):
+        await fake_clock.advance(14)
+        assert not leads(candidate)
+        await fake_clock.advance(3)
+        assert leads(candidate)
+
+
+async def test_a_leader_that_lives_keeps_its_lease_whatever_the_clocks_say(
+    leases: FakeLeases, fake_clock: FakeClock
+) -> None:
+    first, client = elector(leases.client(), "first", fake_clock), leases.client()
+    second = elector(client, "second", fake_clock)
+    async with campaign(first), campaign(second):
+        for _ in range(60):
+            assert leases.lease is not None
+            written = format_time(NOW - timedelta(hours=1))  # of an API server whose clock is an hour behind
+            leases.lease["metadata"]["managedFields"] = [{"time": written}]
+            client.date = f"{NOW:%a, %d %b %Y %H:%M:%S} GMT"
+            await fake_clock.advance(1)
+            assert leads(first)
+            assert not leads(second)

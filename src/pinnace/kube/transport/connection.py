@@ -32,7 +32,12 @@ from pinnace.kube.errors import (
     error_from_body,
 )
 from pinnace.kube.transport.config import ClusterConfig
-from pinnace.kube.transport.credentials import ClientCertificate, Credentials, Impersonation
+from pinnace.kube.transport.credentials import (
+    ClientCertificate,
+    Credentials,
+    Impersonation,
+    TokenFileAuth,
+)
 from pinnace.kube.transport.curl import BUFFER_BYTES, ClientClosed, Transfer, TransferFailed, Transfers
 from pinnace.kube.transport.proxy import split_proxy
 from pinnace.kube.transport.requests import CONNECT_SECONDS, JSON, SUCCESS, Request, retry_after_seconds
@@ -72,6 +77,11 @@ class Transport:
         self._upgrades: Upgrades | None = None
         self.dates = Dates()
         self._checked: ClientCertificate | None = None
+
+    @property
+    def is_token_rotated(self) -> bool:
+        """Whether the token is in a file that another program renews, such as the kubelet."""
+        return isinstance(self._config.auth, TokenFileAuth)
 
     @property
     def server(self) -> str:

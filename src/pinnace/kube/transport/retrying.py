@@ -10,6 +10,9 @@
 5. A server that never answered may have a wrong address: only the few attempts are made.
 6. 401 and 403 right after an outage: a server that has just started may not know users and roles yet, so
    its readiness is checked in the same way.
+7. 401 to a token that was accepted before, from a file that another program renews: the file is read again,
+   and the request is sent again for a minute. A service account that was made again has the old token in the
+   file until the kubelet has renewed it.
 
 (docs/adr/010)
 """
@@ -57,6 +60,10 @@ PROBE_SECONDS = 5.0
 """The timeout of the readiness check."""
 RECOVERY_SECONDS = 15.0
 """How long after a failure a refusal may be due to a server that has not finished starting."""
+
+RENEWAL_SECONDS = 60.0
+"""How long after the first 401 a new token is waited for."""
+RENEWAL_PAUSE_SECONDS = 1.0
 
 _DEFECTS = (LookupError, TypeError, ValueError, AttributeError)
 """What the code below here raises only by a defect; engines take these for content that is odd."""
@@ -176,6 +183,8 @@ class Sender:
         self._fence: Fence | None = None
         self._is_known = False
         self._failed_at = float("-inf")
+        self._was_accepted = False
+        self._refused_since: float | None = None
 
     def fenced(self, fence: Fence) -> "Sender":
         """This sender, with writes that pass the fence; it shares connections and limits."""
@@ -228,7 +237,8 @@ class Sender:
                     f"{request.shown} failed by a defect of this program: {type(error).__name__}: {error}"
                 ) from error
             else:
-                self._is_known = True
+                self._is_known = self._was_accepted = True
+                self._refused_since = None
                 return answer
             # The slot is free while we wait.
             await self._sleep(delay)
@@ -263,10 +273,21 @@ class Sender:
         return min(delay, self._policy.base_seconds)
 
     async def _after_recovery(self, error: KubeError, attempts: _Attempts) -> float | None:
+        if isinstance(error, Unauthorized) and self._may_be_renewed():
+            return RENEWAL_PAUSE_SECONDS
         is_refusal = isinstance(error, Unauthorized | Forbidden)
         if not is_refusal or self._monotonic() - self._failed_at > RECOVERY_SECONDS:
             return None
         return await self._if_away(attempts, OUTAGE_PAUSE_SECONDS)
+
+    def _may_be_renewed(self) -> bool:
+        """Whether another program may yet renew the token that is refused; for a minute in a row only."""
+        if not self._transport.is_token_rotated or not self._was_accepted:
+            return False
+        now = self._monotonic()
+        if self._refused_since is None:
+            self._refused_since = now
+        return now - self._refused_since < RENEWAL_SECONDS
 
     async def _is_ready(self) -> bool:
         """Whether the API server says that it is ready; a refusal to say counts too, as it then runs."""

@@ -93,6 +93,36 @@ async def test_a_401_with_nothing_newer_is_final(server: ScriptedServer, token_f
     assert len(server.seen) == 2
 
 
+@pytest.mark.parametrize("renewed_after", [1, 40, None], ids=["at once", "late", "never"])
+async def test_a_token_that_was_accepted_is_waited_for_until_it_is_renewed(
+    server: ScriptedServer, token_file: Path, clock: FrozenClock, renewed_after: int | None
+) -> None:
+    """The kubelet renews it some time after its service account was made again."""
+    slept: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        clock.advance(seconds)
+        if len(slept) == renewed_after:
+            token_file.write_text("second")
+
+    config = ClusterConfig(server=server.url, auth=TokenFileAuth(token_file))
+    server.on(CALL, answer_json(VERSION), answer_status(401, "Unauthorized"))
+    async with connected(server, config=config, sleep=sleep, monotonic=clock.monotonic) as client:
+        await client.version()
+        if renewed_after is None:
+            for _ in range(3):  # the minute is not waited for again
+                with pytest.raises(Unauthorized):
+                    await client.version()
+            assert 60 <= sum(slept) < 62
+        else:
+            refusals = [answer_status(401, "Unauthorized")] * (renewed_after + 1)
+            server.on(CALL, *refusals, answer_json(VERSION))
+            assert (await client.version()).git_version == "v1.33.4"
+            assert server.seen[-1].headers["Authorization"] == "Bearer second"
+            assert len(slept) == renewed_after
+
+
 async def test_a_401_after_another_task_renewed_is_sent_again(token_file: Path) -> None:
     auth = TokenFileAuth(token_file)
     old = await auth.credentials()
