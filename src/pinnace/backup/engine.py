@@ -17,6 +17,7 @@ from pinnace.api.velero.backup import Backup, BackupProgress, HookStatus
 from pinnace.archive.runlog import RunLog
 from pinnace.backup.cluster import ClusterReader
 from pinnace.backup.collaborators import Collaborators
+from pinnace.backup.conversion import other_versions
 from pinnace.backup.counting import COUNT_AFTER_SECONDS, count_resources, countable
 from pinnace.backup.errors import BackupError, FatalBackupError, ItemFailed
 from pinnace.backup.filters import NOTHING_SELECTED, warn_of_cluster_scoped_objects, warn_of_unserved_names
@@ -38,7 +39,7 @@ from pinnace.backup.request import is_of_tenant
 from pinnace.context import Activity, ProgressSink
 from pinnace.hooks.backup_selection import HookChoice
 from pinnace.kube.discovery import Discovery
-from pinnace.kube.errors import KubeError, NotFound
+from pinnace.kube.errors import KubeError, NotFound, ServerFault
 from pinnace.kube.lists.pages import Item, Page
 from pinnace.kube.resources import NAMESPACES, APIResource
 from pinnace.plugins.asynchronous import AnyBackupItemAction
@@ -174,6 +175,13 @@ class BackupEngine:
         return scope
 
 
+class _FailedList(msgspec.Struct, frozen=True, kw_only=True):
+    """The failure of a list, and whether it came before any item."""
+
+    error: KubeError
+    is_at_first_page: bool
+
+
 class _Collection:
     """The pass over all planned resources, and the definitions at its end."""
 
@@ -293,8 +301,34 @@ class _Collection:
     async def _list(self, resource: APIResource, namespace: str, query: str, raw: RawItems) -> None:
         """Back up the items of one list; a list that fails counts as an error. (docs/spec: BKP 5.3)
 
-        An item that several label selectors match is in the backup once.
+        If a conversion webhook does not answer, the list is read in another version. Once items have come
+        there is no other: they would be in the backup twice.
         """
+        run, name = self._run, resource.group_resource
+        asked = run.stand_ins.get(name, resource)
+        failure = await self._read_list(asked, namespace, query, raw)
+        if failure is None:
+            return
+        if asked is resource and failure.is_at_first_page:
+            for other in await other_versions(run.client, run.discovery, resource, failure.error):
+                run.stand_ins[name] = other
+                if await self._read_list(other, namespace, query, raw) is None:
+                    run.log.warning(
+                        f"Listed in version {other.version}, as version {resource.version} cannot be listed",
+                        error=failure.error,
+                        resource=name,
+                        namespace=namespace,
+                    )
+                    return
+                del run.stand_ins[name]
+        run.log.error("Error listing items", error=failure.error, resource=name, namespace=namespace)
+        if isinstance(failure.error, ServerFault):
+            self._taken.add(name)  # its objects may be there: at least their definition is in the backup
+
+    async def _read_list(
+        self, resource: APIResource, namespace: str, query: str, raw: RawItems
+    ) -> _FailedList | None:
+        """Back up the items of one list. An item that several label selectors match is in the backup once."""
         run = self._run
         log = run.log
         log.info("Listing items", resource=resource.group_resource, namespace=namespace)
@@ -303,9 +337,11 @@ class _Collection:
         is_namespaces = resource.group_resource == NAMESPACES.name
         is_chosen_here = labels.chooses_locally or (is_namespaces and not labels.empty)
         lane = object()
+        is_at_first_page = True
         try:
             async with aclosing(pages):  # a full disk ends this in the middle, with pages in flight
                 async for page in pages:
+                    is_at_first_page = False
                     self._arrived(resource, lane, page, is_only_list=not namespace)
                     items = page.items
                     if is_chosen_here:
@@ -320,11 +356,10 @@ class _Collection:
                     run.activity.processed(resource.group_resource, len(page.items) - len(others))
                     await self._back_up_items(others, resource, lane)
         except KubeError as error:
-            log.error(
-                "Error listing items", error=error, resource=resource.group_resource, namespace=namespace
-            )
+            return _FailedList(error=error, is_at_first_page=is_at_first_page)
         finally:
             self._to_come.pop(lane, None)
+        return None
 
     def _arrived(self, resource: APIResource, lane: object, page: Page, *, is_only_list: bool) -> None:
         """Note how much follows a page: what its list says replaces what was counted before it."""

@@ -2,11 +2,13 @@
 
 import gzip
 import json
+import secrets
 import tarfile
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from pinnace.api.meta import LabelSelector, ObjectMeta
 from pinnace.api.objects import JSONObject
@@ -18,6 +20,7 @@ from pinnace.backup.request import ServerDefaults, prepare_backup
 from pinnace.backup.runner import execute_backup
 from pinnace.kube.client import KubeClient
 from pinnace.kube.discovery import Discovery
+from pinnace.kube.errors import NotFound, ServerFault
 from pinnace.kube.resources import (
     CONFIGMAPS,
     CUSTOM_RESOURCE_DEFINITIONS,
@@ -293,3 +296,69 @@ async def test_a_thousand_selectors_cost_one_list_of_each_kind(
     assert stored.names(CONFIGMAPS, namespace) == {"in"}
     assert stored.names(NAMESPACES) == {namespace}
     assert 5 < stored.log.count("Listing items") < 100
+
+
+@pytest.mark.found("R11")
+async def test_a_kind_whose_conversion_webhook_is_gone_is_saved_as_it_is_stored(
+    client: KubeClient, namespace: str, tmp_path: Path
+) -> None:
+    schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
+    word = f"shape{secrets.token_hex(3)}"
+    spec: JSONObject = {
+        "group": "lab.example.com",
+        "scope": "Namespaced",
+        "names": {"plural": f"{word}s", "singular": word, "kind": word.capitalize()},
+        "versions": [
+            {"name": version, "served": True, "storage": version == "v1", "schema": schema}
+            for version in ("v2", "v1")
+        ],
+    }
+    name = f"{word}s.lab.example.com"
+    definition = {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": name},
+        "spec": spec,
+    }
+    v1 = APIResource(
+        group="lab.example.com", version="v1", name=f"{word}s", kind=word.capitalize(), namespaced=True
+    )
+    await client.create(CUSTOM_RESOURCE_DEFINITIONS, definition)
+    try:
+
+        async def made() -> bool:
+            shape = {"apiVersion": v1.api_version, "kind": v1.kind, "metadata": {"name": "old"}, "size": 3}
+            try:
+                await client.create(v1, shape, namespace)
+            except NotFound:
+                return False
+            return True
+
+        await eventually(made)
+        gone = {"url": "https://127.0.0.1:1/convert"}
+        webhook = {"clientConfig": gone, "conversionReviewVersions": ["v1"]}
+        conversion = {"strategy": "Webhook", "webhook": webhook}
+        await client.patch(CUSTOM_RESOURCE_DEFINITIONS, name, {"spec": {"conversion": conversion}})
+
+        async def is_broken() -> bool:
+            try:
+                await client.list_all(replace(v1, version="v2"), namespace)
+            except ServerFault:
+                return True
+            return False
+
+        await eventually(is_broken)
+        stored = await back_up(client, tmp_path, included_namespaces=[namespace])
+    finally:
+        mended = {
+            "spec": {"conversion": {"strategy": "None", "webhook": None}}
+        }  # a deletion lists the objects
+        await client.patch(CUSTOM_RESOURCE_DEFINITIONS, name, mended)
+        await client.delete(CUSTOM_RESOURCE_DEFINITIONS, name)
+
+    saved = json.loads(stored.members[f"resources/{name}/namespaces/{namespace}/old.json"])
+    assert (saved["apiVersion"], saved["size"]) == ("lab.example.com/v1", 3)
+    assert stored.names(CUSTOM_RESOURCE_DEFINITIONS) == {name}
+    assert stored.backup.status.phase == BackupPhase.COMPLETED
+    assert stored.backup.status.warnings == 1
+    assert "Listed in version v1, as version v2 cannot be listed" in stored.log

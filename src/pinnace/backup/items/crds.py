@@ -5,12 +5,13 @@
 
 from collections.abc import Iterable
 
+from pinnace.backup.conversion import may_be_custom
 from pinnace.backup.errors import ItemFailed
 from pinnace.backup.items.context import RunContext
 from pinnace.backup.items.item import ItemBackupper
 from pinnace.backup.items.tracking import kind_key
 from pinnace.kube.errors import KubeError, NotFound
-from pinnace.kube.resources import KUBERNETES_GROUPS, APIResource
+from pinnace.kube.resources import APIResource
 
 CUSTOM_RESOURCE_DEFINITIONS = "customresourcedefinitions.apiextensions.k8s.io"
 
@@ -22,17 +23,8 @@ async def back_up_definitions(run: RunContext, items: ItemBackupper, group_resou
         return
     kind = kind_key(resource.api_version, resource.kind)
     for name in sorted(group_resources):
-        if _may_be_custom(name) and not run.tracker.has(kind, name):
+        if may_be_custom(name) and not run.tracker.has(kind, name):
             await _back_up_definition(run, items, resource, name)
-
-
-def _may_be_custom(group_resource: str) -> bool:
-    """Whether there may be a definition: only in groups with a dot, and never in Kubernetes' own.
-
-    This saves requests, and a user who may not read definitions an error for each built-in resource.
-    """
-    group = group_resource.partition(".")[2]
-    return "." in group and group not in KUBERNETES_GROUPS
 
 
 async def _back_up_definition(

@@ -13,7 +13,7 @@ import msgspec
 from pinnace.api.codec import merge_patch
 from pinnace.api.objects import JSONObject, mapping, objects, text
 from pinnace.kube.discovery import Discovery
-from pinnace.kube.errors import Invalid, KubeError, NotFound
+from pinnace.kube.errors import Invalid, KubeError, NotFound, ServerFault
 from pinnace.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, APIResource
 from pinnace.restore.errors import ItemError
 from pinnace.restore.metadata import reset_metadata
@@ -50,8 +50,7 @@ class OtherVersions:
 
         First the copies that the backup has in these versions; then, if the definition says that its versions
         differ in their schemas only (`conversion: None`), the same object under the other versions: that of
-        its writers, the one that is stored, and all others. Nothing if another version would not help: the
-        content was not refused, and the version is served.
+        its writers, the one that is stored, and all others. Nothing if another version would not help.
 
         Args:
             raw: the object in the backup.
@@ -60,7 +59,10 @@ class OtherVersions:
         """
         refused = prepared["apiVersion"].rpartition("/")[2]
         is_served = discovery.served(ref.group_resource, refused) is not None
-        if not (issubclass(refusal, Invalid) or (issubclass(refusal, NotFound) and not is_served)):
+        is_invalid = issubclass(refusal, Invalid)
+        is_unserved = issubclass(refusal, NotFound) and not is_served
+        # A server fault is the answer if the webhook that would convert the object is gone.
+        if not (is_invalid or is_unserved or issubclass(refusal, ServerFault)):
             return []
         group = ref.group_resource.partition(".")[2]
         served = {
@@ -81,7 +83,7 @@ class OtherVersions:
             if (copy := self._copy(ref, version)) is not None:
                 found.append((resource, {**merged(copy, change), "apiVersion": resource.api_version}))
         in_backup = {resource.version for resource, _ in found}
-        if is_served and definition.is_one_form:
+        if is_invalid and definition.is_one_form:
             found += [
                 (served[version], {**prepared, "apiVersion": served[version].api_version})
                 for version in order

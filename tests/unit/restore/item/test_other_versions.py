@@ -8,7 +8,7 @@ import pytest
 
 from pinnace.api.objects import JSONObject
 from pinnace.api.restore_outcomes import Outcome
-from pinnace.kube.errors import Invalid, NotFound
+from pinnace.kube.errors import Invalid, KubeError, NotFound, ServerFault
 from pinnace.kube.resources import APIResource
 from tests.unit.restore.world import Harness, World, discovery, obj, outcome_of
 
@@ -26,6 +26,7 @@ class Strict(World):
         super().__init__()
         self.lenient = lenient
         self.served: tuple[str, ...] = ("v3", "v2", "v1")
+        self.refusal: KubeError = Invalid(422, reason="Invalid", message=V2_REFUSES)
         self.tried: list[str] = []
         self.accepted: list[tuple[str, JSONObject]] = []
 
@@ -41,7 +42,7 @@ class Strict(World):
             raise NotFound(404, message="the cluster does not serve this kind in this version")
         scope = item["spec"]["scope"]
         if scope == "None" or (scope == "Legacy" and resource.version not in self.lenient):
-            raise Invalid(422, reason="Invalid", message=V2_REFUSES)
+            raise self.refusal
         self.accepted.append((resource.version, item))
         return await super().create(resource, body, namespace, **more)
 
@@ -145,6 +146,16 @@ async def test_only_copies_are_tried_where_versions_may_have_other_fields(
     results = await harness.restore(files={PATH: shape("v3", "v1"), copy: shape("v2")})
     assert results.empty
     assert [version for version, _ in world_of(harness).accepted] == ["v2"]
+
+
+async def test_a_copy_is_used_if_the_webhook_that_converts_the_object_is_gone(tmp_path: Path) -> None:
+    harness = stage(tmp_path, "v1", "v2")
+    harness.world.put(definition(WEBHOOK))
+    world_of(harness).refusal = ServerFault(500, message="conversion webhook for lab.example/v3 failed")
+    copy = f"resources/{KIND}/v1/namespaces/ns-1/old.json"
+    results = await harness.restore(files={PATH: shape("v3"), copy: shape("v1")})
+    assert results.empty
+    assert [version for version, _ in world_of(harness).accepted] == ["v1"]
 
 
 async def test_if_all_versions_refuse_it_the_error_has_all_refusals(tmp_path: Path) -> None:
