@@ -17,6 +17,7 @@ from pinnace.kube.resources import (
     CUSTOM_RESOURCE_DEFINITIONS,
     DEPLOYMENTS,
     NAMESPACES,
+    SERVICES,
     APIResource,
 )
 from pinnace.restore.modifiers.modifier import ResourceModifiers
@@ -210,6 +211,55 @@ async def test_a_status_comes_back_whether_or_not_it_is_a_sub_resource(
     finally:
         for each in definitions:
             await client.delete(CUSTOM_RESOURCE_DEFINITIONS, each["metadata"]["name"])
+
+
+# --- Services -------------------------------------------------------------------------------------------
+
+
+def service(name: str, namespace: str, **spec: Any) -> JSONObject:
+    spec = {"selector": {"app": name}, "ports": [{"name": "http", "port": 80}], **spec}
+    return obj("Service", name, namespace, spec=spec)
+
+
+@pytest.mark.found("O16", "O16b")
+async def test_what_a_cluster_cannot_give_a_service_is_left_out_or_said_with_what_to_do(
+    client: KubeClient, restore: RealRestore, namespace: str, copy: str
+) -> None:
+    first = (await client.get(SERVICES, "kubernetes", "default"))["spec"]["clusterIP"]
+    chosen = f"{first.rpartition('.')[0]}.53"
+    taken = [{"name": "http", "port": 80}, {"name": "fixed", "port": 81, "nodePort": 31999}]
+    balanced = {"type": "LoadBalancer", "externalTrafficPolicy": "Local"}
+    dual = {"ipFamilies": ["IPv4", "IPv6"]}
+    backup = [
+        await client.create(SERVICES, each, namespace)
+        for each in (
+            service("ports", namespace, type="NodePort", ports=taken),
+            service("health", namespace, **balanced, healthCheckNodePort=31998),
+            service("dns", namespace, clusterIP=chosen),
+            service("plain", namespace),
+        )
+    ]
+    backup += [
+        service("prefers", namespace, ipFamilyPolicy="PreferDualStack", **dual),
+        service("requires", namespace, ipFamilyPolicy="RequireDualStack", **dual),
+        service("six", namespace, ipFamilyPolicy="SingleStack", ipFamilies=["IPv6"]),
+        service("only-six", namespace, ipFamilyPolicy="PreferDualStack", ipFamilies=["IPv6"]),
+    ]
+
+    results = await restore(*backup, namespace_mapping={namespace: copy})
+
+    (warning,) = results.warnings.namespaces[copy]
+    assert f"services/{copy}/dns: its manifest asks for the cluster IP {chosen}, and it has" in warning
+    said = {error.split(":")[0].rpartition("/")[2]: error for error in results.errors.namespaces[copy]}
+    hint = "; a resource modifier for services that"
+    assert said.keys() == {"ports", "health", "requires", "six"}
+    assert f"{hint} removes /spec/ports/1/nodePort lets the cluster choose another port" in said["ports"]
+    assert f"{hint} removes /spec/healthCheckNodePort lets" in said["health"]
+    assert f"{hint} replaces /spec/ipFamilyPolicy by PreferDualStack" in said["requires"]
+    assert f"{hint} removes /spec/ipFamilies lets" in said["six"]
+    for name in ("prefers", "only-six"):
+        made = await client.get(SERVICES, name, copy)
+        assert made["spec"]["ipFamilies"] == ["IPv4"]
 
 
 # --- Resource modifiers ---------------------------------------------------------------------------------

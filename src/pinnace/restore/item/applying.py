@@ -24,6 +24,7 @@ from pinnace.restore.item.conflicts import comparable, merged_service_account
 from pinnace.restore.item.deciding import Decision, Existing, Step, decide, decide_after_refused_patch
 from pinnace.restore.item.existing import ExistingObjects
 from pinnace.restore.item.managed_fields import OF_THE_RESTORE, Ownership
+from pinnace.restore.item.services import SERVICES, advice, without_lacking_families
 from pinnace.restore.item.writing import ClusterWriter
 from pinnace.restore.ports import Target
 from pinnace.restore.results import Results
@@ -143,6 +144,10 @@ class Applier:
             if sent.plain_status is not None and _requires_status(error):
                 self._requiring_status.add(ref.group_resource)
                 return await self.apply(sent, results)
+            if ref.group_resource == SERVICES and (fewer := without_lacking_families(sent.item, error)):
+                item, families = fewer
+                self._log_done(sent, f"the cluster lacks {families}", "Left out IP families of a Service")
+                return await self.apply(replace(sent, item=item), results)
             return await self._refused(sent, body, error, results)
         await self._finish(sent, answer, results)
         return Applied(outcome=Outcome.CREATED, created=answer)
@@ -202,7 +207,8 @@ class Applier:
             self._log_done(sent, f"{reason}: {error}", "Created the object in another version")
             await self._finish(replace(sent, resource=resource, item=item), answer, results)
             return Applied(outcome=Outcome.CREATED, reason=reason, created=answer, resource=resource)
-        raise ItemError(f"error restoring {ref.id}: {'; '.join(refusals)}") from error
+        hint = advice(sent.item, error) if ref.group_resource == SERVICES else ""
+        raise ItemError(f"error restoring {ref.id}: {'; '.join(refusals)}{hint}") from error
 
     def _log_done(self, sent: Prepared, reason: str, event: str) -> None:
         ref = sent.ref

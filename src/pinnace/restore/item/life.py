@@ -10,6 +10,7 @@ import orjson
 from msgspec.structs import replace
 
 from pinnace.aio.cancelling import pass_cancellation
+from pinnace.api import labels
 from pinnace.api.nonadmin.exclusions import SNAPSHOT_KINDS
 from pinnace.api.objects import JSONObject, same_json
 from pinnace.api.restore_outcomes import Outcome
@@ -38,6 +39,7 @@ from pinnace.restore.item.pods_of_jobs import JOBS, OwningJob, PodsOfJobs
 from pinnace.restore.item.quotas import Quotas
 from pinnace.restore.item.refusals import refusal
 from pinnace.restore.item.runtime_classes import forget_scheduling
+from pinnace.restore.item.services import SERVICES, lost_address
 from pinnace.restore.item.statuses import StatusFilter
 from pinnace.restore.item.tenant_rights import VOLUMES, TenantRights, is_old_storage
 from pinnace.restore.metadata import drop_empty_leftovers, put_labels, reset_metadata
@@ -319,6 +321,11 @@ class ItemRestorer:
         self._quotas.look_at(sent, applied)
         if applied.created is not None:
             self._volume_records.created(ref, applied.created)
+            # A trial gives no Service the address or the users of the original.
+            if ref.group_resource == SERVICES and labels.VERIFICATION not in self._restore.metadata.labels:
+                lost = lost_address(orjson.loads(raw), orjson.loads(applied.created))
+                if lost:
+                    results.warnings.add(ref.target_namespace, f"{ref.id}: {lost}")
             if ref.group_resource == "persistentvolumeclaims":
                 await self._moved_data.restore(self._restore, ref, applied.created, results)
             if ref.group_resource == "pods" and not await self._ephemeral.give_to(
