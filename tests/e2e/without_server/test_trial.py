@@ -136,6 +136,10 @@ async def test_a_trial_reports_the_started_workloads_and_removes_all(
     native = [{"spec": {"location": "x", "persistentVolumeName": f"{shop}-data"}}]
     records = location / f"backups/{shop}/{shop}-volumesnapshots.json.gz"
     records.write_bytes(gzip.compress(json.dumps(native).encode()))
+    stored = location / f"backups/{shop}/velero-backup.json"
+    metadata = json.loads(stored.read_bytes())
+    metadata["status"]["volumeSnapshotsAttempted"] = 1
+    stored.write_text(json.dumps(metadata))
     before = {resource.name: await client.list_all(resource, shop) for resource in (PODS, SERVICES)}
     node = Node(client, shop)
 

@@ -108,7 +108,6 @@ class Pair:
                 return await self.holder() not in ("", former)
 
             await eventually(taken)
-            await eventually(self._settled)
             await eventually(self._quiet)
             before = list(rules.writes)
             signal.pidfd_send_signal(process, signal.SIGCONT)
@@ -129,10 +128,6 @@ class Pair:
 
     async def _someone_leads(self) -> bool:
         return bool(await self.holder())
-
-    async def _settled(self) -> bool:
-        """Whether the second server has failed the runs of the first, whose files it stores."""
-        return "phase=Running" in await asyncio.to_thread(Path(self.second.log).read_text)
 
     async def _quiet(self) -> bool:
         return not any(proxy.busy for proxy in self.proxies)
