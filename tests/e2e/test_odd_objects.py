@@ -150,22 +150,23 @@ async def test_a_server_holds_among_odd_objects(
         await asyncio.gather(*(create() for _ in range(AT_ONCE)))
         assert sum(map(len, accepted.values())) > COUNT / 2, "the API server refuses what is generated"
 
-        async def all_settled() -> bool:
-            assert not watching.done(), "the server does not answer"
-            return await left() == []
-
-        async def left() -> list[str]:
-            found = []
+        async def left() -> AsyncIterator[str]:
             for resource, names in accepted.items():
                 if resource.name in SETTLED:
                     place = tenant if resource.group.startswith("oadp") else namespace
-                    found += await unsettled(client, resource, names, place)
-            return found
+                    for found in await unsettled(client, resource, names, place):
+                        yield found
+
+        async def all_settled() -> bool:
+            assert not watching.done(), "the server does not answer"
+            async for _ in left():
+                return False
+            return True
 
         try:
             await eventually(all_settled, timeout_seconds=PATIENCE_SECONDS)
         except AssertionError as error:
-            raise AssertionError(f"{error}: {await left()}") from error
+            raise AssertionError(f"{error}: {[found async for found in left()]}") from error
         await asyncio.wait_for(pairs, PATIENCE_SECONDS)
 
         for words in (
