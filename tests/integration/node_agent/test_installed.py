@@ -1,6 +1,7 @@
 """An installation of `pinnace install`: server and agent in pods with few rights, and a bucket."""
 
 import asyncio
+import json
 import os
 import shutil
 import subprocess
@@ -11,13 +12,22 @@ import pytest
 
 from hack.cluster.nodes.cluster import NodeCluster
 from hack.cluster.stores.s3 import S3Server
+from pinnace.api import labels
 from pinnace.api.objects import JSONObject
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import NotFound
-from pinnace.kube.resources import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, NAMESPACES, PODS
+from pinnace.kube.resources import (
+    CLUSTER_ROLE_BINDINGS,
+    CLUSTER_ROLES,
+    CONFIGMAPS,
+    NAMESPACES,
+    PODS,
+    velero,
+)
 from tests.support.cluster.pods import exec_in_pod
 from tests.support.servers.sites import Site
 from tests.support.volumes.node_stages import PASSWORD, PINNACE, Stage, volume_pod
+from tests.support.waiting import eventually
 
 COMMAND_SECONDS = 240.0
 
@@ -64,9 +74,11 @@ async def installed(
         *("--backup-location-config", config, "--secret-file", str(s3_of_pods.credentials_file)),
         *("--cacert", str(s3_of_pods.ca_file), "--restic-password-file", str(password)),
         *("--velero-pod-cpu-request=10m", "--restic-pod-cpu-request=10m", "--use-volume-snapshots=false"),
+        *("--repo-maintenance-job-configmap", "jobs"),
     ]
     kubeconfig = str(node_cluster.control_plane.kubeconfig)
     try:
+        await create_settings_of_jobs(node_client, server)
         code, said = await run(PINNACE, *words, KUBECONFIG=kubeconfig)
         assert code == 0, said
         yield Stage(node_cluster, Site(node_client, server, tmp_path), node_namespace, tmp_path)
@@ -80,6 +92,16 @@ async def installed(
                 await node_client.delete(resource, name)
             except NotFound:
                 continue
+
+
+async def create_settings_of_jobs(client: KubeClient, namespace: str) -> None:
+    """Create the namespace of an installation, with a ConfigMap for its maintenance Jobs."""
+    await client.create(
+        NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}
+    )
+    settings = {"global": json.dumps({"podResources": {"cpuRequest": "10m"}})}
+    body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "jobs"}, "data": settings}
+    await client.create(CONFIGMAPS, body, namespace)
 
 
 @pytest.fixture
@@ -115,6 +137,29 @@ async def test_an_installation_of_pods_alone_backs_up_and_restores(
     assert 'restic_pod_volume_backup_dequeue_count{node="' in await metrics_of_agent(stage)
     pod_volumes = await stage.pod_volumes("podvolumebackups")
     await check_password(s3_of_pods, pod_volumes["data"]["spec"]["repoIdentifier"])
+    await check_maintenance(stage)
+
+
+async def check_maintenance(stage: Stage) -> None:
+    """A repository that is due is maintained by the pod of a Job, with the server's image and rights."""
+    client, namespace, kind = stage.client, stage.site.namespace, velero("backuprepositories")
+    [repository] = await client.list_all(kind, namespace)
+    name = repository["metadata"]["name"]
+    due = {"status": {"lastMaintenanceTime": "2021-01-01T00:00:00Z"}}
+    await client.patch(kind, name, due, namespace)
+    for server in await client.list_all(PODS, namespace, label_selector="deploy=velero"):
+        await client.delete(PODS, server["metadata"]["name"], namespace)  # a server looks when it starts
+
+    async def is_noted() -> bool:
+        return bool((await client.get(kind, name, namespace))["status"].get("recentMaintenance"))
+
+    await eventually(is_noted)
+    [done] = (await client.get(kind, name, namespace))["status"]["recentMaintenance"]
+    assert done["result"] == "Succeeded", done
+    [pod] = await client.list_all(PODS, namespace, label_selector=labels.REPOSITORY_NAME)
+    [container] = pod["spec"]["containers"]
+    assert (pod["status"]["phase"], container["resources"]["requests"]["cpu"]) == ("Succeeded", "10m")
+    assert container["args"][0] == "repo-maintenance"
 
 
 async def what_happened(stage: Stage, obj: JSONObject) -> str:
