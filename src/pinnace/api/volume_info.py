@@ -76,6 +76,8 @@ class VolumeInfo(Struct, rename="camel", kw_only=True):
         pvc_name, pvc_namespace, pv_name: Each may be empty.
         backup_method: One of `BackupMethod`; empty for a volume that was skipped.
         snapshot_data_moved: Whether the data of the CSI snapshot was moved into the location.
+        preserve_local_snapshot: Whether the CSI snapshot stays in the storage system. Only then does `velero
+            backup describe` show it.
         result: `succeeded` or `failed`.
     """
 

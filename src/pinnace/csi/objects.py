@@ -11,6 +11,7 @@ import msgspec
 
 from pinnace.api import labels
 from pinnace.api.objects import JSONObject
+from pinnace.api.values.durations import Duration
 from pinnace.api.velero.backup import CSI_SNAPSHOT_TIMEOUT, Backup
 from pinnace.api.volume_info import DataMovementInfo, VolumeInfo
 from pinnace.archive.runlog import RunLog
@@ -88,6 +89,7 @@ class TakenSnapshots:
         taken.is_moved = True
         if taken.info is not None:
             taken.info.snapshot_data_moved = True
+            taken.info.preserve_local_snapshot = False
             taken.info.csi_snapshot_info = None
             taken.info.snapshot_data_movement_info = DataMovementInfo(
                 data_mover="velero", uploader_type="kopia", operation_id=operation
@@ -233,7 +235,7 @@ class TakenSnapshots:
             if tries_left:
                 await self._sleep(READY_POLL_SECONDS)
         log.error(
-            f"A CSI snapshot did not become ready within {self.timeout_seconds / 60:g} minutes; its"
+            f"A CSI snapshot did not become ready within {Duration.seconds(self.timeout_seconds)}; its"
             " VolumeSnapshot stays in the cluster",
             error=reason,
             **fields,
@@ -299,7 +301,7 @@ async def wait_for_content(
         left_seconds -= pause_seconds
         pause_seconds = min(2 * pause_seconds, POLL_SECONDS)
     raise CSIError(
-        f"VolumeSnapshot {namespace}/{name} was not made within {timeout_seconds / 60:g} minutes: {reason}"
+        f"VolumeSnapshot {namespace}/{name} was not made within {Duration.seconds(timeout_seconds)}: {reason}"
     )
 
 

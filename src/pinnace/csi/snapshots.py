@@ -436,6 +436,7 @@ def csi_volume_info(snapshot: JSONObject, content: JSONObject, claim: str, volum
         pvc_namespace=snapshot["metadata"]["namespace"],
         pv_name=metadata.get("name") or "",
         backup_method=BackupMethod.CSI_SNAPSHOT,
+        preserve_local_snapshot=True,
         result="succeeded",
         start_timestamp=_time(snapshot["metadata"].get("creationTimestamp")),
         csi_snapshot_info=CSISnapshotInfo(

@@ -70,6 +70,7 @@ async def test_a_claim_comes_back_from_its_snapshot(csi_app: CSIApp) -> None:
         await csi_app.client.get(PERSISTENT_VOLUMES, csi_app.named("data"))
 
 
+@pytest.mark.found("S5")
 async def test_a_finished_backup_leaves_no_objects_and_its_snapshot_whatever_the_class_says(
     csi_app: CSIApp,
 ) -> None:
@@ -91,6 +92,7 @@ async def test_a_finished_backup_leaves_no_objects_and_its_snapshot_whatever_the
     )
     assert info["csiSnapshotInfo"]["snapshotHandle"] == content["status"]["snapshotHandle"]
     assert info["csiSnapshotInfo"]["ReadyToUse"] is True
+    assert info["preserveLocalSnapshot"] is True  # without it Velero shows nothing of the snapshot
     assert info["pvInfo"] == {"reclaimPolicy": "Retain"}
 
 

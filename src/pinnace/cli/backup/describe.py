@@ -20,7 +20,7 @@ class BackupFacts:
 
     `resource_list`, `snapshots`, `volume_infos` and `operations` are set only with details; a str is an error
     that is shown in place of the content. Without `results` only the counts are shown. `tarball_bytes` is
-    None if the size is unknown.
+    None if the size is unknown. `records_volumes` is false for versions that keep no `volume_infos`.
     """
 
     delete_requests: Sequence[JSONObject] = ()
@@ -30,6 +30,7 @@ class BackupFacts:
     csi_contents: Sequence[JSONObject] = ()
     results: JSONObject | None = None
     volume_infos: Sequence[JSONObject] = ()
+    records_volumes: bool = False
     operations: Sequence[JSONObject] = ()
     tarball_bytes: int | None = None
     waits_for: str = ""

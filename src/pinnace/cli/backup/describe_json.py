@@ -123,9 +123,9 @@ def _status(backup: JSONObject, status: JSONObject, facts: BackupFacts, view: Vi
         made["resourceList"] = facts.resource_list
     if facts.operations:
         made["backupItemOperations"] = list(facts.operations)
-    if hooks := mapping(status, "hookStatus"):
-        made["hooksAttempted"] = hooks.get("hooksAttempted") or 0
-        made["hooksFailed"] = hooks.get("hooksFailed") or 0
+    hooks = mapping(status, "hookStatus")
+    made["hooksAttempted"] = hooks.get("hooksAttempted") or 0
+    made["hooksFailed"] = hooks.get("hooksFailed") or 0
     return made
 
 
@@ -163,7 +163,7 @@ def _native(status: JSONObject, facts: BackupFacts, view: View) -> Any:
 def _csi(facts: BackupFacts, view: View) -> Any:
     of_csi = volume_infos.of_csi(facts.volume_infos)
     if not of_csi:
-        return "<none included or not detectable>"
+        return "<none included>" if facts.records_volumes else "<none included or not detectable>"
     made: JSONObject = {}
     for info in of_csi:
         claim = f"{text(info, 'pvcNamespace')}/{text(info, 'pvcName')}"

@@ -39,6 +39,9 @@ async def gather(backend: Backend, backup: JSONObject, view: View) -> BackupFact
             complain(f"error getting {what} for backup {name}: {error}")
             return []
 
+    volume_infos = None
+    if view.json or view.details:
+        volume_infos = await stored_objects(backend, DownloadTargetKind.BACKUP_VOLUME_INFOS, name, options)
     return BackupFacts(
         delete_requests=await related(
             "DeleteBackupRequests", backend.objects("deletebackuprequests", by_uid)
@@ -51,9 +54,9 @@ async def gather(backend: Backend, backup: JSONObject, view: View) -> BackupFact
         snapshots=await _snapshots(backend, backup, options) if view.details else None,
         results=await _results(backend, backup, options),
         tarball_bytes=await _tarball_bytes(backend, backup),
-        volume_infos=await stored_objects(backend, DownloadTargetKind.BACKUP_VOLUME_INFOS, name, options)
-        if view.json or view.details
-        else (),
+        volume_infos=volume_infos or (),
+        # Pinnace leaves the file out where there are no volumes.
+        records_volumes=volume_infos is not None or cells.tarball_bytes(backup) is not None,
         operations=await stored_operations(
             backend, backup, DownloadTargetKind.BACKUP_ITEM_OPERATIONS, options
         )

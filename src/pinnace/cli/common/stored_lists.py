@@ -1,4 +1,4 @@
-"""Lists of objects in files of backups and restores, for descriptions. A missing file is an empty list."""
+"""Lists of objects in files of backups and restores, for descriptions."""
 
 from collections.abc import Sequence
 
@@ -20,12 +20,12 @@ _TITLES = {
 
 async def stored_objects(
     backend: Backend, kind: DownloadTargetKind, name: str, options: DownloadOptions
-) -> Sequence[JSONObject]:
-    """The objects in a file; none without a file. One that cannot be read is reported on stderr."""
+) -> Sequence[JSONObject] | None:
+    """The objects in a file; None without the file. One that cannot be read is reported on stderr."""
     try:
         found: Sequence[JSONObject] = await fetch_json(backend, kind, name, options)
     except FileMissing:
-        return []  # of a version that does not write it
+        return None  # of a version that does not write it
     except (CommandError, KubeError, StorageError, ValueError) as error:
         complain(f"the {_TITLES[kind]} {name} cannot be shown: {error}")
         return []
@@ -39,4 +39,4 @@ async def stored_operations(
     status = owner.get("status") or {}
     if not any(value for key, value in status.items() if key.endswith("ItemOperationsAttempted")):
         return []
-    return await stored_objects(backend, kind, owner["metadata"]["name"], options)
+    return await stored_objects(backend, kind, owner["metadata"]["name"], options) or ()

@@ -35,22 +35,27 @@ def cluster_scoped(spec: JSONObject) -> str:
 
 
 def results(status: JSONObject, kept: JSONObject | None) -> dict[str, JSONObject]:
-    """Errors and warnings: the messages if they are stored, else their numbers; empty without any."""
+    """Errors and warnings: the messages if they are stored, else their numbers.
+
+    Like Velero: both are there, one of them perhaps empty, or none of them.
+    """
+    numbers = {name: status.get(name) or 0 for name in ("errors", "warnings")}
+    if not any(numbers.values()):
+        return {}
     found: dict[str, JSONObject] = {}
-    for name in ("errors", "warnings"):
-        number = status.get(name) or 0
+    for name, number in numbers.items():
         result = (kept or {}).get(name)
         if not number:
-            continue
-        if not isinstance(result, dict):
+            found[name] = {}
+        elif not isinstance(result, dict):
             found[name] = {"count": number}
-            continue
-        found[name] = {
-            "velero": listed(result, "velero"),
-            "cluster": listed(result, "cluster"),
-            # The singular is Velero's.
-            "namespace": mapping(result, "namespaces"),
-        }
+        else:
+            found[name] = {
+                "velero": listed(result, "velero"),
+                "cluster": listed(result, "cluster"),
+                # The singular is Velero's, and so is the list where there is no namespace.
+                "namespace": mapping(result, "namespaces") or [],
+            }
     return found
 
 

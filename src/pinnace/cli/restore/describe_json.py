@@ -74,9 +74,9 @@ def _status(restore: JSONObject, status: JSONObject, facts: RestoreFacts) -> JSO
         made["itemsRestoredSoFar" if running else "itemsRestored"] = done
         if running and (activity := mapping(status, "activity")):
             made["activity"] = activity
-    if hooks := mapping(status, "hookStatus"):
-        made["hooksAttempted"] = hooks.get("hooksAttempted") or 0
-        made["hooksFailed"] = hooks.get("hooksFailed") or 0
+    hooks = mapping(status, "hookStatus")
+    made["hooksAttempted"] = hooks.get("hooksAttempted") or 0
+    made["hooksFailed"] = hooks.get("hooksFailed") or 0
     if facts.volume_infos:
         made["restoreVolumes"] = list(facts.volume_infos)
     if facts.operations:

@@ -45,11 +45,11 @@ async def gather(backend: Backend, restore: JSONObject, view: View) -> RestoreFa
         undecodable_results=undecodable,
         pod_volume_restores=volumes,
         objects=await _objects(backend, name, view) if view.details else None,
-        volume_infos=await stored_objects(
-            backend, DownloadTargetKind.RESTORE_VOLUME_INFO, name, view.downloads
+        volume_infos=(
+            view.details
+            and await stored_objects(backend, DownloadTargetKind.RESTORE_VOLUME_INFO, name, view.downloads)
         )
-        if view.details
-        else (),
+        or (),
         operations=await stored_operations(
             backend, restore, DownloadTargetKind.RESTORE_ITEM_OPERATIONS, view.downloads
         )

@@ -101,11 +101,43 @@ def test_lists_are_joined_and_unset_fields_are_shown() -> None:
     }
 
 
+@pytest.mark.found("X6")
+@pytest.mark.parametrize(
+    ("errors", "warnings", "expected"),
+    [
+        (2, 0, {"errors": {"velero": [], "cluster": [], "namespace": []}, "warnings": {}}),
+        (0, 3, {"warnings": {"velero": [], "cluster": [], "namespace": []}, "errors": {}}),
+        (0, 0, {}),
+    ],
+)
+def test_both_results_are_there_if_one_is(errors: int, warnings: int, expected: JSONObject) -> None:
+    backup = {**BACKUP, "status": {**BACKUP["status"], "errors": errors, "warnings": warnings}}
+    results: JSONObject = {"errors": {}, "warnings": {}}
+
+    found = backup_as_json(backup, BackupFacts(results=results), View())
+
+    assert {key: found[key] for key in ("errors", "warnings") if key in found} == expected
+
+
+@pytest.mark.found("X6")
+def test_hooks_that_were_not_there_are_counted_as_none() -> None:
+    """`hookStatus: {}` is what Velero writes into each Backup without hooks."""
+    for status in (BACKUP["status"], {**BACKUP["status"], "hookStatus": {}}):
+        found = backup_as_json({**BACKUP, "status": status}, BackupFacts(), View())["status"]
+        assert (found["hooksAttempted"], found["hooksFailed"]) == (0, 0)
+
+
+@pytest.mark.found("X6")
+def test_a_backup_that_records_its_volumes_says_for_sure_that_it_has_no_csi_snapshot() -> None:
+    volumes = described(View(), records_volumes=True)["status"]["backupVolumes"]
+    assert volumes["csiSnapshots"] == "<none included>"
+
+
 def test_kept_messages_and_volumes_are_shown() -> None:
     results = {"errors": {"namespaces": {"a": ["no"]}}, "warnings": {"velero": ["one"], "cluster": ["two"]}}
     found = described(View(details=True), results=results, snapshots=[SNAPSHOT], volume_infos=[CSI])
     assert found["errors"] == {"velero": [], "cluster": [], "namespace": {"a": ["no"]}}
-    assert found["warnings"] == {"velero": ["one"], "cluster": ["two"], "namespace": {}}
+    assert found["warnings"] == {"velero": ["one"], "cluster": ["two"], "namespace": []}
     assert found["status"]["backupVolumes"]["nativeSnapshots"] == {
         "pv": {
             "snapshotID": "snap-1", "type": "gp2", "availabilityZone": "z", "IOPS": "<N/A>",
