@@ -34,7 +34,7 @@ from pinnace.controllers.shared.pod_volumes import PodVolumes
 from pinnace.controllers.shared.runs import BACKUP_RUNS, Plan, RunReconciler, failed, refused
 from pinnace.controllers.shared.scope import Scope
 from pinnace.controllers.shared.writes import PASSING_ERRORS
-from pinnace.csi.snapshots import FEATURE, CSIError
+from pinnace.csi.snapshots import FEATURE
 from pinnace.kube.client import ServerVersion
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import KubeError
@@ -316,11 +316,7 @@ class BackupWork:
                 policies=cluster.policies,
                 on_tarball=partial(self._collected, _key_of(backup), _schedule_of(backup)),
             )
-            try:
-                ended = await operation.run(backup)
-            except CSIError as error:
-                log.error("Error preparing CSI snapshots", error=error)
-                return failed(backup, str(error), scope)
+            ended = await operation.run(backup)
         well = ended.status.phase != BackupPhase.FAILED
         self._availability.worked(backup.spec.storage_location, well=well)
         return ended

@@ -10,6 +10,7 @@ A pass looks at what is there and takes the next step, so that any server can go
 Objects for another mover are left alone. (docs/spec: BEY 6.7; docs/adr/065)
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -40,6 +41,8 @@ from pinnace.csi.movement.rebinding import drop_filled, rebind, target_claim, wh
 from pinnace.csi.movement.snapshots import MovedSnapshots
 from pinnace.csi.movement.uploads import is_for_us
 from pinnace.csi.snapshots import SnapshotKinds
+from pinnace.kube.client import KubeClient
+from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import Conflict, KubeError, NotFound
 from pinnace.kube.resources import DATA_DOWNLOADS, DATA_UPLOADS, APIResource
 from pinnace.runtime.controller import DONE, Controller, Result
@@ -364,21 +367,19 @@ def uploads_controller(parts: Parts) -> Controller:
     scope = parts.scope
     exposer = Exposer(scope.client, scope.namespace, fresh_seconds=TRANSFER_POLL_SECONDS / 2)
     repositories = parts.repositories
-    kinds = SnapshotKinds.served(parts.discovery)
+
+    def reconciler(kinds: SnapshotKinds) -> MovementReconciler:
+        moved = MovedSnapshots(scope.client, kinds, scope.namespace)
+        uploads = Uploads(scope, exposer, repositories, moved)
+        return MovementReconciler(scope, exposer, uploads, prepare_queue(parts, exposer))
+
     made = Controller(
         UPLOADS_NAME,
         queue=parts.queue(),
         clock=parts.timers,
         resync=None,
         workers=_WORKERS,
-        reconcile=_unserved
-        if kinds is None
-        else MovementReconciler(
-            scope,
-            exposer,
-            Uploads(scope, exposer, repositories, MovedSnapshots(scope.client, kinds, scope.namespace)),
-            prepare_queue(parts, exposer),
-        ).reconcile,
+        reconcile=_OnceServed(scope.client, parts.discovery, reconciler).reconcile,
     )
     made.watch(parts.informers.of(DATA_UPLOADS), predicate=lambda obj: concerns(obj) and is_for_us(obj))
     return made
@@ -393,9 +394,31 @@ def prepare_queue(parts: Parts, exposer: Exposer) -> PrepareQueue:
     )
 
 
-async def _unserved(key: Key) -> Result:
-    log.warning("The cluster serves no CSI snapshots, so that none can be moved", dataupload=str(key))
-    return DONE
+class _OnceServed:
+    """Moves data of CSI snapshots once the cluster serves them, which may be after the server's start."""
+
+    def __init__(
+        self,
+        client: KubeClient,
+        discovery: Discovery,
+        reconciler: Callable[[SnapshotKinds], MovementReconciler],
+    ) -> None:
+        self._client = client
+        self._new_reconciler = reconciler
+        kinds = SnapshotKinds.served(discovery)
+        self._reconciler = reconciler(kinds) if kinds is not None else None
+
+    async def reconcile(self, key: Key) -> Result:
+        """Take a step of one DataUpload. Raises KubeError."""
+        if self._reconciler is None:
+            kinds = SnapshotKinds.served(await Discovery.load(self._client))
+            if kinds is None:
+                log.warning(
+                    "The cluster serves no CSI snapshots, so that none can be moved", dataupload=str(key)
+                )
+                return DONE
+            self._reconciler = self._new_reconciler(kinds)
+        return await self._reconciler.reconcile(key)
 
 
 def downloads_controller(parts: Parts) -> Controller:

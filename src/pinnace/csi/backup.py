@@ -36,21 +36,25 @@ NOTHING_MORE: Final[Sequence[ResourceIdentifier]] = ()
 
 
 def csi_backup_actions(
-    client: KubeClient, discovery: Discovery, taken: TakenSnapshots, *, restic: bool, policies: VolumePolicies
+    client: KubeClient,
+    discovery: Discovery,
+    taken: TakenSnapshots | None,
+    *,
+    restic: bool,
+    policies: VolumePolicies,
 ) -> list[BackupItemAction]:
-    """The four actions.
+    """The four actions; where the cluster has no such kinds, one that warns of each claim without a snapshot.
 
     Args:
-        taken: records the snapshots of this backup.
+        taken: records the snapshots of this backup; None where the cluster has no such kinds.
         restic: whether this backup saves the content of pod volumes, so that those need no snapshot.
         policies: decide for the volumes that a rule of them matches.
-
-    Raises:
-        CSIError: the cluster has no such kinds.
     """
-    kinds = SnapshotKinds.needed(discovery)
+    kinds, choice = SnapshotKinds.served(discovery), SnapshotChoice(client, restic=restic, policies=policies)
+    if kinds is None or taken is None:
+        return [WarnOfClaim(choice)]
     return [
-        SnapshotClaim(client, kinds, taken, restic=restic, policies=policies),
+        SnapshotClaim(client, kinds, taken, choice),
         AwaitSnapshot(client, kinds, taken),
         AddSecretOf("velero.io/csi-volumesnapshotclass-backupper", csi.CLASSES, labels.CSI_LIST_SECRET),
         AddSecretOf(
@@ -62,29 +66,111 @@ def csi_backup_actions(
     ]
 
 
+class SnapshotChoice:
+    """Decides which claims get a CSI snapshot of their volume.
+
+    Args:
+        restic: whether this backup saves the content of pod volumes, so that those need no snapshot.
+        policies: decide for the volumes that a rule of them matches.
+    """
+
+    def __init__(self, client: KubeClient, *, restic: bool, policies: VolumePolicies) -> None:
+        self._client = client
+        self._restic = restic
+        self._policies = policies
+
+    async def volume_of(self, item: JSONObject, backup: Backup) -> JSONObject | None:
+        """The volume that needs a snapshot; None for claims that need none. Raises KubeError."""
+        if backup.spec.snapshot_volumes is False and not self._policies.decide:
+            return None
+        spec, fields = item.get("spec") or {}, _fields(item)
+        if not spec.get("volumeName") or (item.get("status") or {}).get("phase") != "Bound":
+            log.info("The claim is not bound, so there is no volume to take a snapshot of", extra=fields)
+            return None
+        try:
+            volume = await self._client.get(PERSISTENT_VOLUMES, spec["volumeName"])
+        except Forbidden as error:
+            log.warning(
+                f"The claim is saved without a CSI snapshot, as its volume may not be read: {error}",
+                extra=fields,
+            )
+            return None
+        if not (volume.get("spec") or {}).get("csi"):
+            return None
+        if reason := await self._reason_against(item, volume, backup):
+            log.info(f"No CSI snapshot is taken: {reason}", extra=fields)
+            return None
+        return volume
+
+    async def _reason_against(self, claim: JSONObject, volume: JSONObject, backup: Backup) -> str:
+        """Why the volume needs no snapshot; empty if it needs one. (docs/spec: BEY 4.7)"""
+        action = await self._policies.of_claim(claim, volume)
+        if action is not None:
+            return "" if action is VolumeAction.SNAPSHOT else self._policies.reason(action)
+        if backup.spec.snapshot_volumes is False:
+            return "the backup has snapshotVolumes: false"
+        if self._restic and await self._is_for_restic(claim, backup):
+            return "the volume of the claim is saved from its files"
+        return ""
+
+    async def _is_for_restic(self, claim: JSONObject, backup: Backup) -> bool:
+        """Whether restic saves the claim's volume through a running pod."""
+        opt_out = backup.spec.saves_files_by_default
+        for pod in await self._client.list_all(PODS, claim["metadata"]["namespace"]):
+            if not is_running(pod):
+                continue
+            wanted = wanted_volumes(pod, opt_out=opt_out)
+            left_out = unmounted(pod, wanted)
+            for name in wanted:
+                volume = find_volume(pod, name) if name not in left_out else None
+                if volume is not None and claim_name(pod, volume) == claim["metadata"]["name"]:
+                    return True
+        return False
+
+
+class WarnOfClaim:
+    """Warns of each claim that would get a snapshot, if the cluster served snapshots; the claim is saved.
+
+    A server starts on such a cluster: a backup of what has no such volume must not fail for it.
+    """
+
+    name = "velero.io/csi-pvc-backupper"
+
+    def __init__(self, choice: SnapshotChoice) -> None:
+        self._choice = choice
+
+    async def applies_to(self) -> ResourceSelector:
+        """PersistentVolumeClaims."""
+        return ResourceSelector(included_resources=("persistentvolumeclaims",))
+
+    async def execute(self, item: JSONObject, backup: Backup) -> Answer:
+        """Remove from the claim what an earlier backup noted on it, and warn. Raises KubeError."""
+        if await self._choice.volume_of(item, backup) is not None:
+            log.warning(
+                f"The claim is saved without a CSI snapshot, and so without its data: {csi.UNSERVED}",
+                extra=_fields(item),
+            )
+        csi.forget_snapshot(item)
+        return item, NOTHING_MORE
+
+
 class SnapshotClaim:
     """Makes a VolumeSnapshot of a claim on a CSI volume.
 
     Args:
         taken: records each snapshot.
+        choice: decides for which claims.
     """
 
-    name = "velero.io/csi-pvc-backupper"
+    name = WarnOfClaim.name
 
     def __init__(
-        self,
-        client: KubeClient,
-        kinds: SnapshotKinds,
-        taken: TakenSnapshots,
-        *,
-        restic: bool,
-        policies: VolumePolicies,
+        self, client: KubeClient, kinds: SnapshotKinds, taken: TakenSnapshots, choice: SnapshotChoice
     ) -> None:
         self._client = client
         self._taken = taken
         self._kinds = kinds
-        self._restic = restic
-        self._policies = policies
+        self._choice = choice
 
     async def applies_to(self) -> ResourceSelector:
         """PersistentVolumeClaims."""
@@ -110,37 +196,8 @@ class SnapshotClaim:
 
     async def take(self, item: JSONObject, backup: Backup) -> JSONObject | None:
         """Create the snapshot; None for claims that need none. Raises CSIError, KubeError."""
-        if backup.spec.snapshot_volumes is False and not self._policies.decide:
-            return None
-        spec, fields = item.get("spec") or {}, _fields(item)
-        if not spec.get("volumeName") or (item.get("status") or {}).get("phase") != "Bound":
-            log.info("The claim is not bound, so there is no volume to take a snapshot of", extra=fields)
-            return None
-        try:
-            volume = await self._client.get(PERSISTENT_VOLUMES, spec["volumeName"])
-        except Forbidden as error:
-            log.warning(
-                f"The claim is saved without a CSI snapshot, as its volume may not be read: {error}",
-                extra=fields,
-            )
-            return None
-        if not (volume.get("spec") or {}).get("csi"):
-            return None
-        if reason := await self._reason_against(item, volume, backup):
-            log.info(f"No CSI snapshot is taken: {reason}", extra=fields)
-            return None
-        return await self._snapshot(item, volume, backup)
-
-    async def _reason_against(self, claim: JSONObject, volume: JSONObject, backup: Backup) -> str:
-        """Why the volume needs no snapshot; empty if it needs one. (docs/spec: BEY 4.7)"""
-        action = await self._policies.of_claim(claim, volume)
-        if action is not None:
-            return "" if action is VolumeAction.SNAPSHOT else self._policies.reason(action)
-        if backup.spec.snapshot_volumes is False:
-            return "the backup has snapshotVolumes: false"
-        if self._restic and await self._is_for_restic(claim, backup):
-            return "the volume of the claim is saved from its files"
-        return ""
+        volume = await self._choice.volume_of(item, backup)
+        return None if volume is None else await self._snapshot(item, volume, backup)
 
     async def _snapshot(self, claim: JSONObject, volume: JSONObject, backup: Backup) -> JSONObject:
         await self._check_storage_class(claim)
@@ -174,20 +231,6 @@ class SnapshotClaim:
                     " a restore needs a class of this name or a mapping to another one",
                     extra=_fields(claim),
                 )
-
-    async def _is_for_restic(self, claim: JSONObject, backup: Backup) -> bool:
-        """Whether restic saves the claim's volume through a running pod."""
-        opt_out = backup.spec.saves_files_by_default
-        for pod in await self._client.list_all(PODS, claim["metadata"]["namespace"]):
-            if not is_running(pod):
-                continue
-            wanted = wanted_volumes(pod, opt_out=opt_out)
-            left_out = unmounted(pod, wanted)
-            for name in wanted:
-                volume = find_volume(pod, name) if name not in left_out else None
-                if volume is not None and claim_name(pod, volume) == claim["metadata"]["name"]:
-                    return True
-        return False
 
 
 class AwaitSnapshot:

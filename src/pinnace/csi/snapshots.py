@@ -56,6 +56,12 @@ _NOTES: Final = frozenset(
 """The annotations of `annotate_snapshot`, and of later versions."""
 
 
+UNSERVED: Final = (
+    f"the feature {FEATURE} is on, but the cluster does not serve {SNAPSHOTS}: install the definitions and"
+    " the controller of the CSI snapshotter, or switch the feature off"
+)
+
+
 class CSIError(Exception):
     """A snapshot cannot be taken, or a claim cannot be restored from one."""
 
@@ -81,10 +87,7 @@ class SnapshotKinds(msgspec.Struct, frozen=True, kw_only=True):
     def needed(cls, discovery: Discovery) -> Self:
         """Like `served`, but raises CSIError where the cluster has no snapshots."""
         if (found := cls.served(discovery)) is None:
-            raise CSIError(
-                f"the feature {FEATURE} is on, but the cluster does not serve {SNAPSHOTS}: install the"
-                " definitions and the controller of the CSI snapshotter, or switch the feature off"
-            )
+            raise CSIError(UNSERVED)
         return found
 
 

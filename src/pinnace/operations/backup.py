@@ -45,16 +45,15 @@ class BackupOperation:
         self._on_tarball = on_tarball
 
     async def run(self, backup: Backup) -> Backup:
-        """Run a prepared Backup and store it; see `execute_backup`.
-
-        Raises:
-            CSIError: CSI snapshots are enabled and the cluster does not serve their kinds; nothing was done.
-        """
+        """Run a prepared Backup and store it; see `execute_backup`."""
         taken = taken_snapshots(self._context, backup)
+        csi = csi_backup_actions_of(
+            self._context, taken, restic=self._pod_volumes is not None, policies=self._policies
+        )
         return await execute_backup(
             backup,
             self._context,
-            actions=self._actions(taken),
+            actions=self._actions(csi),
             collaborators=self._collaborators(backup, taken),
             on_tarball=self._on_tarball,
         )
@@ -69,14 +68,11 @@ class BackupOperation:
 
     def _later_actions(self) -> Sequence[AnyBackupItemAction]:
         """The actions for items that are read again; CSI snapshots are not taken again."""
-        return self._actions(None)
+        return self._actions(())
 
-    def _actions(self, taken: TakenSnapshots | None) -> Sequence[AnyBackupItemAction]:
+    def _actions(self, csi: Sequence[AnyBackupItemAction]) -> Sequence[AnyBackupItemAction]:
         context = self._context
         builtin = backup_actions(context.client, context.discovery)
-        csi = csi_backup_actions_of(
-            context, taken, restic=self._pod_volumes is not None, policies=self._policies
-        )
         return ActionRegistry(
             builtin_backup_actions=[*builtin, *csi], backup_actions=context.plugins.backup_actions
         ).backup_actions

@@ -24,7 +24,6 @@ from pinnace.api.velero.storage_location import BackupStorageLocation
 from pinnace.backup.filters import included_kinds
 from pinnace.backup.request import ServerDefaults, Unreadable, prepare_backup
 from pinnace.context import Activity, ProgressSink, RunContext
-from pinnace.csi.snapshots import CSIError
 from pinnace.kube.client import KubeClient
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import KubeError
@@ -176,11 +175,8 @@ async def make_backup(run: LocalRun, backup: Backup) -> Backup:
     ids = ActionRegistry(builtin_backup_actions=backup_actions(run.client, discovery)).ids
     run.observer.started(prepared)
     async with run.open(discovery, builtin=ids) as context:
-        try:
-            operation = BackupOperation(context, policies=policies)
-            return await operation.wait(await operation.run(prepared), timer=run.timer)
-        except CSIError as error:
-            raise InvalidRun(str(error)) from error
+        operation = BackupOperation(context, policies=policies)
+        return await operation.wait(await operation.run(prepared), timer=run.timer)
 
 
 def check_metadata(request: Backup | Restore) -> None:

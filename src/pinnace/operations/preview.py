@@ -22,7 +22,7 @@ from pinnace.archive.errors import ArchiveError
 from pinnace.archive.eventlog import EventLog
 from pinnace.archive.reader import ArchiveIndex
 from pinnace.csi.restore import csi_restore_actions
-from pinnace.csi.snapshots import FEATURE, CSIError
+from pinnace.csi.snapshots import FEATURE, SnapshotKinds
 from pinnace.kube.client import KubeClient
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES
@@ -190,11 +190,8 @@ def _actions(
 
     builtin = restore_actions(client, discovery, settings.namespace, pod_volumes=pod_volume_backups)
     csi: Sequence[RestoreItemAction] = ()
-    if FEATURE in settings.features:
-        try:
-            csi = csi_restore_actions(client, discovery)
-        except CSIError as error:
-            raise RestoreFailed(str(error)) from error
+    if FEATURE in settings.features and SnapshotKinds.served(discovery) is not None:
+        csi = csi_restore_actions(client, discovery)
     return ActionRegistry(builtin_restore_actions=[*builtin, *csi]).restore_actions
 
 

@@ -8,7 +8,7 @@ from pinnace.api.nonadmin.names import Origin
 from pinnace.api.velero.backup import Backup
 from pinnace.api.velero.restore import Restore
 from pinnace.context import RunContext
-from pinnace.csi.snapshots import FEATURE, CSIError, handle_of
+from pinnace.csi.snapshots import FEATURE, handle_of
 from pinnace.hooks.limit import hook_limit
 from pinnace.hooks.restore_running import PodExecHooks
 from pinnace.operations.snapshots import csi_restore_actions_of, snapshotters_of
@@ -82,7 +82,7 @@ class RestoreOperation(msgspec.Struct, frozen=True, kw_only=True):
         )
         try:
             csi = csi_restore_actions_of(context, recorded=await self._recorded_handles(restore))
-        except (CSIError, StorageError) as error:
+        except StorageError as error:
             raise RestoreFailed(str(error)) from error
         return ActionRegistry(
             builtin_restore_actions=[*builtin, *csi], restore_actions=context.plugins.restore_actions

@@ -45,27 +45,24 @@ def snapshotters_of(context: RunContext) -> Snapshotters:
 
 
 def taken_snapshots(context: RunContext, backup: Backup) -> TakenSnapshots | None:
-    """The record of the CSI snapshots of a backup; None where the feature is off.
-
-    Raises:
-        CSIError: the feature is on, and the cluster has no such kinds.
-    """
-    if FEATURE not in context.features:
+    """The record of the CSI snapshots of a backup; None where the feature is off, or has no kinds."""
+    kinds = SnapshotKinds.served(context.discovery)
+    if FEATURE not in context.features or kinds is None:
         return None
-    return TakenSnapshots(context.client, SnapshotKinds.needed(context.discovery), backup)
+    return TakenSnapshots(context.client, kinds, backup)
 
 
 def csi_backup_actions_of(
     context: RunContext, taken: TakenSnapshots | None, *, restic: bool, policies: VolumePolicies
 ) -> list[AnyBackupItemAction]:
     """The built-in actions with the feature on, except those that a plugin brings itself."""
-    if taken is None:
+    if FEATURE not in context.features:
         return []
     brought = {action.name for action in context.plugins.backup_actions}
     actions = csi_backup_actions(context.client, context.discovery, taken, restic=restic, policies=policies)
     found: list[AnyBackupItemAction] = []
     for action in actions:
-        if isinstance(action, SnapshotClaim):
+        if isinstance(action, SnapshotClaim) and taken is not None:
             following = FollowUploads(context.client, context.namespace)
             found.append(MoveClaim(context.client, action, taken, following))
         else:
@@ -76,8 +73,11 @@ def csi_backup_actions_of(
 def csi_restore_actions_of(
     context: RunContext, *, recorded: Container[str] | None
 ) -> list[RestoreItemAction]:
-    """As `csi_backup_actions_of`, for restores; `recorded` as in `csi_restore_actions`. Raises CSIError."""
-    if FEATURE not in context.features:
+    """As `csi_backup_actions_of`, for restores; `recorded` as in `csi_restore_actions`.
+
+    Without the kinds there are none: the restore names each claim whose data is in a snapshot.
+    """
+    if FEATURE not in context.features or SnapshotKinds.served(context.discovery) is None:
         return []
     brought = {action.name for action in context.plugins.restore_actions}
     actions = csi_restore_actions(context.client, context.discovery, recorded=recorded)

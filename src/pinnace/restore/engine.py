@@ -26,6 +26,7 @@ from pinnace.archive.reader import ArchiveIndex
 from pinnace.csi.restore import claims_with_snapshots
 from pinnace.csi.snapshots import FEATURE as CSI_FEATURE
 from pinnace.csi.snapshots import SNAPSHOTS as CSI_SNAPSHOTS
+from pinnace.csi.snapshots import SnapshotKinds
 from pinnace.hooks.errors import InvalidHooks
 from pinnace.hooks.restore_selection import ExecHookFinder
 from pinnace.kube.discovery import Discovery
@@ -233,7 +234,8 @@ class RestoreEngine:
     ) -> _Run:
         claims, kinds, reader = Claims(), begun.kinds, begun.reader
         pod_volumes = PodVolumeCatalogue(request.pod_volume_backups)
-        csi = CSI_FEATURE in self._options.features or kinds.actions.handles(CSI_SNAPSHOTS)
+        served = SnapshotKinds.served(self._discovery) is not None
+        csi = (CSI_FEATURE in self._options.features and served) or kinds.actions.handles(CSI_SNAPSHOTS)
         volume_data = self._new_volume_data(request, archive, pod_volumes, csi=csi)
         is_administrators = request.trusted and request.rights is None
         volume_patches = VolumePatches(
@@ -343,6 +345,7 @@ class RestoreEngine:
         can = Abilities(
             pod_volumes=self._helpers.pod_volume_restorer is not None,
             csi=csi,
+            csi_is_on=CSI_FEATURE in self._options.features,
             csi_claims=claims_with_snapshots(archive, request.restore.spec.backup_name),
             moved_data=self._helpers.moved_data is not None,
         )

@@ -8,7 +8,7 @@ from pinnace.api import API_VERSION, GROUP
 from pinnace.api.kinds import KINDS
 from pinnace.api.objects import JSONObject
 from pinnace.csi.snapshots import FEATURE as CSI_FEATURE
-from pinnace.csi.snapshots import GROUP as SNAPSHOT_GROUP
+from pinnace.csi.snapshots import UNSERVED, SnapshotKinds
 from pinnace.kube.client import KubeClient
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import AlreadyExists, KubeError, NotFound
@@ -127,11 +127,6 @@ def missing_kinds(served: Sequence[str]) -> str:
 
 
 def check_features(discovery: Discovery, features: Collection[str]) -> None:
-    """Check that the cluster serves what features need. Raises StartupError. (docs/spec: SRV 4, SRV-010)"""
-    if CSI_FEATURE not in features:
-        return
-    if not discovery.serves_group(SNAPSHOT_GROUP):
-        raise StartupError(
-            f"The '{CSI_FEATURE}' feature flag was specified, "
-            f"but CSI API group [{SNAPSHOT_GROUP}/v1beta1] was not found."
-        )
+    """Warn of features that the cluster does not serve yet. (docs/spec: SRV 4, SRV-010)"""
+    if CSI_FEATURE in features and SnapshotKinds.served(discovery) is None:
+        log.warning(f"{UNSERVED}. Until then volumes get no CSI snapshots, which each backup of one warns of")

@@ -8,9 +8,13 @@ import yaml
 
 from hack.cluster.control_plane import ControlPlane
 from pinnace.api import labels
+from pinnace.api.objects import JSONObject
+from pinnace.kube.client import KubeClient
+from pinnace.kube.resources import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES
 from tests.e2e.without_server.command import Pinnace
 from tests.integration.snapshots.apps import FILE, CSIApp, FolderApp
 from tests.integration.snapshots.bench import PLUGIN_MODULE
+from tests.support.cluster.snapshot_crds import remove_snapshot_crds
 from tests.support.waiting import eventually
 
 CHECKOUT = Path(__file__).parents[3]
@@ -166,3 +170,33 @@ async def test_native_snapshots_are_taken_where_they_are_asked_for(
     assert restored.code == 0, restored.err + restored.out
     volume = await folder_app.volume_of(namespace)
     assert (Path(volume["spec"]["hostPath"]["path"]) / FILE).read_text() == "as it was"
+
+
+@pytest.mark.found("E-F7")
+async def test_without_the_kinds_of_snapshots_a_backup_saves_all_and_warns_of_the_claim(
+    client: KubeClient, namespace: str, pinnace: Pinnace
+) -> None:
+    await remove_snapshot_crds(client)
+    volume = f"pv-{namespace}"
+    spec: JSONObject = {"accessModes": ["ReadWriteOnce"], "storageClassName": "fast"}
+    of_csi = {"csi": {"driver": "d.example.com", "volumeHandle": "v"}, "capacity": {"storage": "1Gi"}}
+    body: JSONObject = {"metadata": {"name": volume}, "spec": {**spec, **of_csi}}
+    await client.create(PERSISTENT_VOLUMES, {"apiVersion": "v1", "kind": "PersistentVolume", **body})
+    try:
+        wanted = {"volumeName": volume, "resources": {"requests": {"storage": "1Gi"}}}
+        body = {"metadata": {"name": "data"}, "spec": {**spec, **wanted}}
+        claim = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", **body}
+        await client.create(PERSISTENT_VOLUME_CLAIMS, claim, namespace)
+        bound = {"status": {"phase": "Bound"}}
+        await client.patch(PERSISTENT_VOLUME_CLAIMS, "data", bound, namespace, subresource="status")
+
+        flags = ("--features", "EnableCSI")
+        made = await pinnace(*flags, "backup", "create", "b1", "--include-namespaces", namespace)
+
+        assert made.code == 0, made.err + made.out
+        assert "0 errors, 1 warning" in made.out
+        assert "the cluster does not serve volumesnapshots.snapshot.storage.k8s.io" in made.out + made.err
+        shown = await pinnace("backup", "show", "b1", "persistentvolumeclaims/data", "-n", namespace)
+        assert shown.code == 0, shown.err
+    finally:
+        await client.delete(PERSISTENT_VOLUMES, volume)

@@ -60,6 +60,7 @@ SERVED: tuple[tuple[str, str, str, str, bool], ...] = (
     ("quota.openshift.io", "v1", "clusterresourcequotas", "ClusterResourceQuota", False),
     ("snapshot.storage.k8s.io", "v1", "volumesnapshots", "VolumeSnapshot", True),
     ("snapshot.storage.k8s.io", "v1", "volumesnapshotcontents", "VolumeSnapshotContent", False),
+    ("snapshot.storage.k8s.io", "v1", "volumesnapshotclasses", "VolumeSnapshotClass", False),
     ("velero.io", "v1", "deletebackuprequests", "DeleteBackupRequest", True),
     ("velero.io", "v1", "podvolumebackups", "PodVolumeBackup", True),
 )

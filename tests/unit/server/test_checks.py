@@ -23,7 +23,6 @@ from tests.support.cluster.discovered import documented_discovery
 VERBS = ["create", "delete", "get", "list", "patch", "update", "watch"]
 NAMES = [kind.kind for kind in KINDS]
 REQUIRED = {kind.kind: f"velero.io/{kind.version}" for kind in KINDS if kind.required}
-SNAPSHOTS = "snapshot.storage.k8s.io"
 
 
 def serving(kinds: list[str], *, groups: tuple[str, ...] = ("velero.io",)) -> Discovery:
@@ -88,19 +87,22 @@ def test_a_cluster_without_the_api_group_stops_the_start(groups: tuple[str, ...]
         check_kinds(serving([], groups=groups))
 
 
+@pytest.mark.found("E-F7")
 @pytest.mark.spec("SRV-010")
-def test_the_csi_feature_without_its_api_group_stops_the_start() -> None:
-    bare, with_snapshots = serving(NAMES), serving(NAMES, groups=("velero.io", SNAPSHOTS))
+def test_the_csi_feature_without_its_kinds_is_a_warning_that_says_what_to_do(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    for features in ([], ["OfTheFuture"]):
+        check_features(serving(NAMES), features)
+    assert caplog.records == []
 
-    check_features(bare, [])
-    check_features(bare, ["OfTheFuture"])
-    with pytest.raises(StartupError) as caught:
-        check_features(bare, ["EnableCSI"])
-    assert str(caught.value) == (
-        "The 'EnableCSI' feature flag was specified, "
-        "but CSI API group [snapshot.storage.k8s.io/v1beta1] was not found."
+    check_features(serving(NAMES), ["EnableCSI"])
+
+    (record,) = caplog.records
+    assert record.levelname == "WARNING"
+    assert (
+        "the cluster does not serve volumesnapshots.snapshot.storage.k8s.io: install" in record.getMessage()
     )
-    check_features(with_snapshots, ["EnableCSI"])
 
 
 async def test_a_missing_namespace_stops_the_start() -> None:

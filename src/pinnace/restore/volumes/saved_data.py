@@ -65,12 +65,14 @@ class Abilities(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         pod_volumes: snapshots of pod volumes by restic and kopia.
         csi: CSI snapshots.
+        csi_is_on: whether the feature for them is on; then they need only that the cluster serves them.
         csi_claims: the claims with usable CSI snapshots in the backup.
         moved_data: data that was moved into the location.
     """
 
     pod_volumes: bool
     csi: bool
+    csi_is_on: bool = False
     csi_claims: Collection[Claim] = ()
     moved_data: bool = False
 
@@ -99,12 +101,12 @@ def lost_claims(
     found: dict[Claim, DataLoss] = {}
     if restore.spec.restore_pvs is not False:
         for claim in can.csi_claims if not can.csi else ():
-            found[claim] = _csi_is_off("")
+            found[claim] = _no_csi("", can)
         for info in saved.infos:
             if info.backup_method == BackupMethod.CSI_SNAPSHOT and not info.snapshot_data_moved:
                 handle = info.csi_snapshot_info.snapshot_handle if info.csi_snapshot_info else ""
                 if not can.csi:
-                    found[info.claim] = _csi_is_off(handle)
+                    found[info.claim] = _no_csi(handle, can)
                 elif info.claim not in can.csi_claims:
                     found[info.claim] = DataLoss(
                         reason=f"it is in the CSI snapshot {handle}, and the backup has no VolumeSnapshot",
@@ -201,8 +203,13 @@ def pod_volume_loss(uploader: str, snapshot: str, can: Abilities) -> DataLoss | 
     return None
 
 
-def _csi_is_off(handle: str) -> DataLoss:
+def _no_csi(handle: str, can: Abilities) -> DataLoss:
     snapshot = f"the CSI snapshot {handle}" if handle else "a CSI snapshot"
+    if can.csi_is_on:
+        return DataLoss(
+            reason=f"it is in {snapshot}, and this cluster does not serve {SNAPSHOTS}",
+            advice="install the definitions and the controller of the CSI snapshotter, and restore again",
+        )
     return DataLoss(
         reason=f"it is in {snapshot}, and volumes are restored from CSI snapshots with the feature EnableCSI"
         " only",

@@ -19,6 +19,7 @@ from pinnace.csi.restore import ProvisionClaim
 from pinnace.kube.client import KubeClient
 from pinnace.restore.request import Helpers, RestoreOptions
 from tests.support.cluster.snapshot_crds import kinds
+from tests.unit.restore import world
 from tests.unit.restore.world import Harness, claim, obj, pod, volume
 
 UNBOUND = {"matchLabels": {labels.AWAITS_VOLUME_DATA: "true"}}
@@ -370,6 +371,23 @@ async def test_a_csi_snapshot_that_cannot_be_used_is_an_error(
     (error,) = results.errors.namespaces["ns-1"]
     assert text in error
     assert harness.world.item("persistentvolumeclaims", "ns-1", "data")["spec"]["selector"] == UNBOUND
+
+
+@pytest.mark.found("E-F7")
+async def test_a_cluster_without_snapshots_is_the_reason_where_the_feature_is_on(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    served = [each for each in world.SERVED if each[0] != "snapshot.storage.k8s.io"]
+    monkeypatch.setattr(world, "SERVED", served)
+    harness.discovery = world.discovery()
+    harness.options = RestoreOptions(features={"EnableCSI"})
+    harness.request_fields = {"volume_infos": [csi_info()]}
+
+    results = await harness.restore(volume_of(), bound(), obj("Secret", "s", "ns-1"))
+
+    (error,) = results.errors.namespaces["ns-1"]
+    assert "this cluster does not serve volumesnapshots.snapshot.storage.k8s.io" in error
+    assert harness.world.created_of("secrets") == ["ns-1/s"]
 
 
 async def test_a_malformed_data_upload_does_not_end_the_restore(harness: Harness) -> None:
