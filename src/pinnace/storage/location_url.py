@@ -39,6 +39,11 @@ S3_PARAMETERS = (
     "profile",
     "credentialsFile",
     "insecureSkipTLSVerify",
+    "checksumAlgorithm",
+    "tagging",
+    "enableSharedConfig",
+    "customerKeyEncryptionFile",
+    "customerKeyEncryptionSecret",
     "resticRepoPrefix",
 )
 """What an S3 URL may say besides `caCertFile`: the keys of the location's configuration. (STO 14.1, 14.4)"""

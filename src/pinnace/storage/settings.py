@@ -15,8 +15,20 @@ SET_BY_THE_LOCATION: Final = ("bucket", "prefix")
 """Settings of every store that come from `spec.objectStorage`, and not from the user's `config`."""
 
 
-def check_keys(config: Mapping[str, str], valid: Collection[str]) -> None:
-    """Raise StoreConfigError for unknown keys, such as misspelt ones."""
+def check_keys(
+    config: Mapping[str, str], valid: Collection[str], *, refused: Mapping[str, str] | None = None
+) -> None:
+    """Raise StoreConfigError for unknown keys, such as misspelt ones.
+
+    Args:
+        refused: keys of Velero's plugin that are not obeyed, each with the reason and what to do. One whose
+            value asks for nothing passes.
+    """
+    not_obeyed = refused or {}
+    for key in sorted(config.keys() & not_obeyed.keys()):
+        if parse_bool(config[key]) is not False:
+            raise StoreConfigError(f"config.{key} is not supported: {not_obeyed[key]}")
+    config = {key: value for key, value in config.items() if key not in not_obeyed}
     if unknown := sorted(config.keys() - set(valid)):
         raise StoreConfigError(
             f"config has invalid keys [{' '.join(unknown)}]; valid keys are"

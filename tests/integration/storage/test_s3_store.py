@@ -342,6 +342,19 @@ class TestUploads:
         assert headers["x-amz-server-side-encryption"] == "aws:kms"
         assert headers["x-amz-server-side-encryption-aws-kms-key-id"] == "alias/key"
 
+    @pytest.mark.found("O28a")
+    async def test_objects_get_the_tags_of_the_location(
+        self, s3: S3Server, bucket: Bucket, open_store: OpenStore, fault_proxy: StartProxy
+    ) -> None:
+        """Of a location as others write it: with settings beside it that change nothing."""
+        proxy = await fault_proxy(s3)
+        config = {"tagging": "team=a b&stage=test", "checksumAlgorithm": "", "enableSharedConfig": "true"}
+        store = open_store(bucket, s3Url=proxy.url, **config)
+        await store.put("tagged", b"x")
+
+        assert (proxy.exchanges[0].status, await store.get("tagged")) == (200, b"x")
+        assert proxy.exchanges[0].headers["x-amz-tagging"] == "team=a%20b&stage=test"
+
 
 class TestListing:
     async def test_foreign_keys_with_doubled_slashes_do_no_harm(

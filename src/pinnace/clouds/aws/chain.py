@@ -28,10 +28,12 @@ class CredentialChain:
         profile: the profile to use; it must exist, and never leads to a metadata service. Empty is
             AWS_PROFILE or the default one.
         region: of the STS service to ask; empty leaves it to the profile and the environment.
+        file: read in place of the files at home, for keys as for roles.
     """
 
-    def __init__(self, profile: str = "", region: str = "") -> None:
+    def __init__(self, profile: str = "", region: str = "", *, file: Path | None = None) -> None:
         self._profile = profile
+        self._file = file
         self._region = region
         self._found: BotocoreCredentials | None = None
         self._current: Credentials | None = None
@@ -95,6 +97,9 @@ class CredentialChain:
         session = Session(profile=self._profile or None)
         if self._region:
             session.set_config_variable("region", self._region)
+        if self._file is not None:
+            for name in ("credentials_file", "config_file"):
+                session.set_config_variable(name, str(self._file))
         resolver = session.get_component("credential_provider")
         if self._profile:
             for name in _METADATA_PROVIDERS:

@@ -4,21 +4,30 @@
     2. the environment (AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN) unless a profile is named
     3. all else that AWS's tools know: see chain.py
 
-A location's own file is read here and only for keys: it may be a tenant's, and profiles of AWS's tools can
-run programs and ask metadata services with the server's rights. (docs/spec: STO 14.1)
+A location's own file is read here and only for keys, unless its configuration has `enableSharedConfig`, which
+no tenant's may have: profiles of AWS's tools can run programs and ask metadata services with the server's
+rights. (docs/spec: STO 14.1)
 """
 
 import configparser
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Final
 
 from pinnace.clouds.aws.chain import CredentialChain
 from pinnace.clouds.aws.credentials import Credentials, CredentialSource, FixedCredentials
 from pinnace.http.errors import StoreConfigError
 
+_SHARED: Final = '; its role is taken with enableSharedConfig: "true" in the config of the location'
+
 
 def find_credentials(
-    environ: Mapping[str, str], *, profile: str = "", credentials_file: Path | None = None, region: str = ""
+    environ: Mapping[str, str],
+    *,
+    profile: str = "",
+    credentials_file: Path | None = None,
+    region: str = "",
+    shared_config: bool = False,
 ) -> CredentialSource:
     """Decide where credentials come from; reads at most the location's own credentials file.
 
@@ -26,14 +35,16 @@ def find_credentials(
         profile: the one that is configured, if any.
         credentials_file: of the location itself.
         region: of the STS service to ask, if one is asked.
+        shared_config: whether the location's own file may name roles, as AWS's config file may.
 
     Raises:
         StoreConfigError: the location's own file, or the profile in it, has none.
     """
     if credentials_file is not None:
-        return FixedCredentials(
-            _from_file(credentials_file, profile or environ.get("AWS_PROFILE") or "default")
-        )
+        named = profile or environ.get("AWS_PROFILE") or "default"
+        if shared_config and not _has_keys(credentials_file, named):
+            return CredentialChain(named, region, file=credentials_file)
+        return FixedCredentials(_from_file(credentials_file, named))
     if not profile and (found := _from_environment(environ)) is not None:
         return FixedCredentials(found)
     return CredentialChain(profile, region)
@@ -60,6 +71,12 @@ def _parse(path: Path) -> configparser.RawConfigParser:
     return parser
 
 
+def _has_keys(path: Path, profile: str) -> bool:
+    """Whether the profile has keys and no role that they are for."""
+    parser = _parse(path)
+    return parser.has_option(profile, "aws_access_key_id") and not parser.has_option(profile, "role_arn")
+
+
 def _from_file(path: Path, profile: str) -> Credentials:
     parser = _parse(path)
     if not parser.has_section(profile):
@@ -69,6 +86,7 @@ def _from_file(path: Path, profile: str) -> Credentials:
     if not key_id or not secret:
         raise StoreConfigError(
             f"no AWS credentials found: profile {profile!r} lacks aws_access_key_id or aws_secret_access_key"
+            f"{_SHARED if values.get('role_arn') else ''}"
         )
     return Credentials(
         access_key_id=key_id,

@@ -34,6 +34,8 @@ ALLOWED_CONFIG: Final = {
             "serverSideEncryption",
             "s3ForcePathStyle",
             "signatureVersion",
+            "checksumAlgorithm",
+            "tagging",
         }
     ),
     "gcp": frozenset({"kmsKeyName"}),

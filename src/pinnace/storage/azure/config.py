@@ -26,6 +26,13 @@ VALID_KEYS = (
 )
 """The keys of Velero's plugin, and its later storageAccountURI."""
 
+REFUSED_KEYS = {
+    "useAAD": "blobs are read and written with the key of the storage account; leave it out, and give the"
+    " identity the right to list the keys, or name the variable with the key in storageAccountKeyEnvVar",
+    "activeDirectoryAuthorityURI": "leave it out, and put AZURE_AUTHORITY_HOST into the credentials file",
+}
+"""The later keys of Velero's plugin that are not obeyed, and what to do. They are refused by name."""
+
 LARGEST_BLOCK_BYTES = 100 << 20
 BLOCK_BYTES = 8 << 20
 """The default. Velero's is the largest; four of those at a time would take 400 MiB of memory. There may be
@@ -62,7 +69,7 @@ def parse_azure_config(config: Mapping[str, str]) -> AzureConfig:
     Raises:
         StoreConfigError: an unknown key, a missing one, a missing credentials file.
     """
-    check_keys(config, VALID_KEYS)
+    check_keys(config, VALID_KEYS, refused=REFUSED_KEYS)
     if not config.get("bucket"):
         raise StoreConfigError("the bucket of an Azure location, which is its container, must not be empty")
     if not config.get("storageAccount"):

@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 
 from pinnace.storage.errors import StoreConfigError
 from pinnace.storage.settings import check_keys, existing_file, parse_bool
@@ -24,10 +24,28 @@ VALID_KEYS = (
     "credentialsFile",
     "profile",
     "insecureSkipTLSVerify",
+    "checksumAlgorithm",
+    "tagging",
+    "enableSharedConfig",
     "bucket",
     "prefix",
     "caCert",
 )
+_CUSTOMER_KEY = (
+    "data is not encrypted with a key of the customer's own (SSE-C); leave it out, and use kmsKeyId or"
+    " serverSideEncryption, with which the store has the key"
+)
+REFUSED_KEYS = {
+    "customerKeyEncryptionFile": _CUSTOMER_KEY,
+    "customerKeyEncryptionSecret": _CUSTOMER_KEY,
+}
+"""The keys of Velero's plugin that are not obeyed, and why. They are refused by name."""
+
+CHECKSUM_ALGORITHMS = ("CRC32", "CRC32C", "CRC64NVME", "SHA1", "SHA256")
+"""The values of checksumAlgorithm besides none. They change nothing: every request names the SHA-256 of its
+body, which the store compares, and the ETag of the answer is compared here. (docs/adr/012)"""
+
+_MOST_TAGS = 10
 
 _REGION = re.compile(r"[-._A-Za-z0-9]*")
 _HOST_LABEL = re.compile(r"[a-z0-9][a-z0-9-]{1,61}[a-z0-9]")
@@ -44,6 +62,8 @@ class S3Config:
         signature_version: 1 or 4, for signed URLs only.
         encryption: the server-side encryption to ask for, `aws:kms` if kms_key_id is given.
         profile: profile in the credentials file; empty is the environment's, else `default`.
+        tagging: the tags of each object, as the header `x-amz-tagging` has them: `team=a&stage=b`.
+        shared_config: whether the location's credentials file may have roles, as AWS's config file may.
         ca_cert: PEM text of the certificates to trust.
     """
 
@@ -55,6 +75,8 @@ class S3Config:
     signature_version: int = 4
     kms_key_id: str = ""
     encryption: str = ""
+    tagging: str = ""
+    shared_config: bool = False
     profile: str = ""
     credentials_file: Path | None = None
     insecure_skip_tls_verify: bool = False
@@ -92,7 +114,7 @@ def parse_s3_config(config: Mapping[str, str]) -> S3Config:
     Raises:
         StoreConfigError: an unknown key, a value that cannot be parsed, a missing credentials file.
     """
-    check_keys(config, VALID_KEYS)
+    check_keys(config, VALID_KEYS, refused=REFUSED_KEYS)
     if not config.get("bucket"):
         raise StoreConfigError("the bucket of an S3 location must not be empty")
     version = config.get("signatureVersion") or "4"
@@ -101,6 +123,12 @@ def parse_s3_config(config: Mapping[str, str]) -> S3Config:
     if not _REGION.fullmatch(config.get("region", "")):
         # It becomes a part of the host's name, and must not end it.
         raise StoreConfigError(f"region {config['region'][:63]!r} is not the name of a region")
+    checksum = config.get("checksumAlgorithm", "")
+    if checksum and checksum.upper() not in CHECKSUM_ALGORITHMS:
+        raise StoreConfigError(
+            f"checksumAlgorithm {checksum[:63]!r} is not known: it is empty, or one of"
+            f" {', '.join(CHECKSUM_ALGORITHMS)}"
+        )
     kms_key_id = config.get("kmsKeyId", "")
     return S3Config(
         bucket=config["bucket"],
@@ -111,6 +139,8 @@ def parse_s3_config(config: Mapping[str, str]) -> S3Config:
         signature_version=int(version),
         kms_key_id=kms_key_id,
         encryption="aws:kms" if kms_key_id else config.get("serverSideEncryption", ""),
+        tagging=_parse_tags(config.get("tagging", "")),
+        shared_config=_parse_bool(config, "enableSharedConfig"),
         profile=config.get("profile", ""),
         credentials_file=existing_file(config.get("credentialsFile", "")),
         insecure_skip_tls_verify=_parse_bool(config, "insecureSkipTLSVerify"),
@@ -126,6 +156,23 @@ def _parse_bool(config: Mapping[str, str], key: str) -> bool:
             f'could not parse {key} (expected bool): strconv.ParseBool: parsing "{text}": invalid syntax'
         )
     return found
+
+
+def _parse_tags(text: str) -> str:
+    """The tags in the form of a query, each part escaped."""
+    if not text:
+        return ""
+    try:
+        tags = parse_qsl(text, keep_blank_values=True, strict_parsing=True)
+    except ValueError:
+        tags = []
+    names = {name for name, _ in tags}
+    if not tags or "" in names or len(names) != len(tags) or len(tags) > _MOST_TAGS:
+        raise StoreConfigError(
+            f"tagging {text[:127]!r} is not a list of at most {_MOST_TAGS} different tags, such as"
+            " team=a&stage=b"
+        )
+    return urlencode(tags, quote_via=quote, safe="")
 
 
 def _parse_url(which: str, url: str) -> str:

@@ -54,6 +54,7 @@ class S3Store(HTTPStore):
             profile=config.profile,
             credentials_file=config.credentials_file,
             region=config.region,
+            shared_config=config.shared_config,
         )
         super().__init__(
             tls=tls_context(config.ca_cert, insecure=config.insecure_skip_tls_verify),
@@ -97,4 +98,6 @@ class S3Store(HTTPStore):
             headers["x-amz-server-side-encryption"] = self._config.encryption
         if self._config.kms_key_id:
             headers["x-amz-server-side-encryption-aws-kms-key-id"] = self._config.kms_key_id
+        if self._config.tagging:
+            headers["x-amz-tagging"] = self._config.tagging
         return headers

@@ -15,6 +15,7 @@ from pinnace.api.values.times import parse_time, utcnow
 from pinnace.clouds.aws.finding import find_credentials
 from pinnace.http.requests import RetryPolicy, child_text
 from pinnace.storage.errors import StoreUnavailable
+from pinnace.storage.settings import parse_bool
 from pinnace.volumes.disks.aws_requests import EC2, EC2Error, items, numbered, tag_specification, tags_of
 from pinnace.volumes.disks.volumes import CREDENTIALS_FILE, DiskInfo, Kind, check_keys, credentials_file
 from pinnace.volumes.disks.waiting import Pause, wait_until
@@ -65,7 +66,10 @@ class EBSSnapshotter:
         Raises:
             SnapshotError, StoreConfigError: something is wrong or missing in it.
         """
-        check_keys(config, ("region", "profile", CREDENTIALS_FILE))
+        check_keys(config, ("region", "profile", CREDENTIALS_FILE, "enableSharedConfig"))
+        shared_config = parse_bool(config.get("enableSharedConfig", ""))
+        if shared_config is None:
+            raise SnapshotError("enableSharedConfig must be true or false")
         region = config.get("region", "")
         if not region:
             raise SnapshotError("missing region in aws configuration")
@@ -74,6 +78,7 @@ class EBSSnapshotter:
             profile=config.get("profile", ""),
             credentials_file=credentials_file(config),
             region=region,
+            shared_config=shared_config,
         )
         await credentials.get()  # fails here if there are none, not in the middle of a backup
         self._service = EC2(

@@ -182,9 +182,11 @@ async def _aws(opened: Opened) -> _AWSCredentials:
         profile=settings.profile,
         credentials_file=settings.credentials_file,
         region=settings.region,
+        shared_config=settings.shared_config,
     )
     now = await source.get()
-    is_fixed = isinstance(source, FixedCredentials) or settings.profile or now.session_token is None
+    is_own = bool(settings.profile or settings.credentials_file)  # kopia would not find them itself
+    is_fixed = isinstance(source, FixedCredentials) or is_own or now.session_token is None
     return _AWSCredentials(fixed=now if is_fixed else None, now=now)
 
 

@@ -102,3 +102,49 @@ def test_a_damaged_file_is_not_quoted(tmp_path: Path, content: bytes) -> None:
 def test_an_unreadable_file_is_said(tmp_path: Path) -> None:
     with pytest.raises(StoreConfigError, match="cannot read the AWS credentials file"):
         find_credentials({}, credentials_file=tmp_path)
+
+
+SHARED = """
+[default]
+aws_access_key_id = keys-of-a-role
+aws_secret_access_key = secret
+role_arn = arn:aws:iam::1:role/backup
+
+[profile programs]
+credential_process = cat PATH.json
+
+[plain]
+aws_access_key_id = plain
+aws_secret_access_key = secret
+"""
+
+
+@pytest.fixture
+def shared(path: Path) -> Path:
+    """A file that also has a role, and a program that makes keys."""
+    path.write_text(SHARED.replace("PATH", str(path)))
+    path.with_suffix(".json").write_text('{"Version": 1, "AccessKeyId": "made", "SecretAccessKey": "s"}')
+    return path
+
+
+@pytest.mark.found("O28a")
+async def test_roles_of_the_locations_file_are_taken_only_where_its_configuration_says_so(
+    shared: Path,
+) -> None:
+    path = shared
+    assert isinstance(find_credentials({}, credentials_file=path, shared_config=True), CredentialChain)
+    assert fixed({}, credentials_file=path).access_key_id == "keys-of-a-role"
+
+    found = find_credentials({}, profile="plain", credentials_file=path, shared_config=True)
+    assert isinstance(found, FixedCredentials)
+    with pytest.raises(StoreConfigError, match="the credentials file has no profile 'programs'"):
+        fixed({}, profile="programs", credentials_file=path)
+    found = find_credentials({}, profile="programs", credentials_file=path, shared_config=True)
+    assert (await found.get()).access_key_id == "made"
+
+
+@pytest.mark.found("O28a")
+def test_a_role_without_keys_says_which_setting_it_needs(path: Path) -> None:
+    path.write_text("[default]\nrole_arn = arn:aws:iam::1:role/backup\nweb_identity_token_file = /token\n")
+    with pytest.raises(StoreConfigError, match='its role is taken with enableSharedConfig: "true"'):
+        fixed({}, credentials_file=path)

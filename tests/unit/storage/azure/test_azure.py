@@ -56,6 +56,14 @@ class TestConfiguration:
                 {"foo": "1"},
                 r"config has invalid keys \[foo\]; valid keys are \[resourceGroup storageAccount ",
             ),
+            (
+                {"useAAD": "true"},
+                r"^config\.useAAD is not supported: blobs are read and written with the key",
+            ),
+            (
+                {"activeDirectoryAuthorityURI": "u"},
+                r"^config\.activeDirectoryAuthorityURI is not supported: ",
+            ),
             ({"bucket": ""}, "must not be empty"),
             ({"storageAccount": ""}, "the following keys do not have values: storageAccount"),
             ({"credentialsFile": "/nowhere"}, "provided credentialsFile does not exist"),

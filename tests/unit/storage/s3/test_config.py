@@ -53,6 +53,52 @@ def test_every_key_is_taken(tmp_path: Path) -> None:
     assert parse_s3_config(values).credentials_file == credentials
 
 
+@pytest.mark.found("O28a")
+@pytest.mark.parametrize("algorithm", ["", "CRC32", "CRC32C", "SHA1", "SHA256", "crc64nvme"])
+def test_what_others_write_about_checksums_is_taken(algorithm: str) -> None:
+    assert parsed(checksumAlgorithm=algorithm) == S3Config(bucket="bucket")
+
+
+@pytest.mark.found("O28a")
+def test_tags_are_checked_and_escaped() -> None:
+    assert parsed(tagging="team=a b&stage=").tagging == "team=a%20b&stage="
+    assert parsed(tagging="").tagging == ""
+
+
+@pytest.mark.found("O28a")
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        (
+            {"checksumAlgorithm": "MD4"},
+            "checksumAlgorithm 'MD4' is not known: it is empty, or one of CRC32, ",
+        ),
+        ({"tagging": "team"}, "tagging 'team' is not a list of at most 10 different tags"),
+        ({"tagging": "a=1&a=2"}, "tagging 'a=1&a=2' is not a list"),
+        ({"tagging": "=1"}, "tagging '=1' is not a list"),
+        ({"tagging": "&".join(f"t{n}=" for n in range(11))}, "tagging 't0="),
+        ({"enableSharedConfig": "yes"}, "could not parse enableSharedConfig (expected bool): "),
+        (
+            {"customerKeyEncryptionFile": "/k"},
+            "config.customerKeyEncryptionFile is not supported: data is not",
+        ),
+        ({"customerKeyEncryptionSecret": "s/k"}, "config.customerKeyEncryptionSecret is not supported: data"),
+    ],
+)
+def test_later_settings_of_the_plugin_that_cannot_be_obeyed_are_refused_by_name(
+    config: dict[str, str], message: str
+) -> None:
+    with pytest.raises(StoreConfigError) as caught:
+        parsed(**config)
+    assert str(caught.value).startswith(message)
+    assert "invalid keys" not in str(caught.value)
+
+
+@pytest.mark.found("O28a")
+def test_a_setting_that_is_refused_may_ask_for_nothing() -> None:
+    assert parsed(customerKeyEncryptionFile="", customerKeyEncryptionSecret="") == S3Config(bucket="bucket")
+
+
 def test_credentials_in_a_url_are_not_repeated() -> None:
     with pytest.raises(StoreConfigError) as caught:
         parsed(s3Url="http://user:hunter2@host")

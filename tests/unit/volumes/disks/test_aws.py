@@ -67,7 +67,7 @@ async def test_a_persistent_volume_is_changed_to_another_volume(
         ({}, "missing region in aws configuration"),
         (
             {"region": "r", "foo": "1"},
-            r"config has invalid keys \[foo\]; valid keys are \[region profile credentialsFile\]",
+            r"config has invalid keys \[foo\]; valid keys are \[region profile credentialsFile enableShared",
         ),
     ],
 )
