@@ -352,7 +352,9 @@ class TestUploads:
         store = open_store(bucket, s3Url=proxy.url, **config)
         await store.put("tagged", b"x")
 
-        assert (proxy.exchanges[0].status, await store.get("tagged")) == (200, b"x")
+        async with store.get("tagged") as chunks:
+            assert [chunk async for chunk in chunks] == [b"x"]
+        assert proxy.exchanges[0].status == 200
         assert proxy.exchanges[0].headers["x-amz-tagging"] == "team=a%20b&stage=test"
 
 
