@@ -120,9 +120,9 @@ class StoredBackup:
                 yield entry, content
             return
         wanted.sort(key=lambda entry: (entry.span, entry.offset))
-        for span, members in groupby(wanted, key=lambda entry: entry.span):
-            inside = list(members)
-            text = await self._member(span, max(entry.offset + entry.size_bytes for entry in inside))
+        for span, found in groupby(wanted, key=lambda entry: entry.span):
+            inside = list(found)
+            text = await self._beginning(span, max(entry.offset + entry.size_bytes for entry in inside))
             for entry in inside:
                 content = text[entry.offset : entry.offset + entry.size_bytes]
                 self._check(entry, content)
@@ -177,7 +177,7 @@ class StoredBackup:
             )
         self._tell(f"Backup {self.name} {doubt}.")
 
-    async def _member(self, span: Span, needed_bytes: int) -> bytes:
+    async def _beginning(self, span: Span, needed_bytes: int) -> bytes:
         """The decompressed beginning of a span, up to the end of the last item wanted."""
         if needed_bytes > _MAX_SPAN_BYTES:
             raise IndexUnusable(

@@ -88,9 +88,11 @@ def backup_from_schedule(
             )
         )
     template = spec.get("template") or {}
+    given = template.get("metadata") or {}
+    annotations = given.get("annotations")
     all_labels = {
-        # Labels of the template replace those of the Schedule. (docs/spec: BEY 7.1)
-        **((template.get("metadata") or {}).get("labels") or meta.get("labels") or {}),
+        # What the template has replaces what the Schedule has. (docs/spec: BEY 7.1)
+        **(given.get("labels") or meta.get("labels") or {}),
         labels.SCHEDULE_NAME: labels.label_value(meta["name"]),
         **options.labels,
     }
@@ -99,7 +101,10 @@ def backup_from_schedule(
             name=name or stamped_name(meta["name"], now),
             namespace=namespace,
             labels=all_labels,
-            annotations={**(meta.get("annotations") or {}), **options.annotations},
+            annotations={
+                **(annotations if annotations is not None else meta.get("annotations") or {}),
+                **options.annotations,
+            },
             owner_references=owners,
         )
     )

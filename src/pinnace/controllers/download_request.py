@@ -73,7 +73,7 @@ class DownloadRequestReconciler:
             # Stored once, so that a request that can never succeed is deleted and not tried for ever.
             expiration = now + VALIDITY
             await self._patch_status(key, {"expiration": format_time(expiration)})
-        if request.status.phase == DownloadRequestPhase.PROCESSED:
+        if request.status.phase in (DownloadRequestPhase.PROCESSED, DownloadRequestPhase.FAILED):
             return _at_expiration(expiration, now)
         url = await self._url(request)
         # Signed a moment ago at the earliest, so the URL does not outlive the request by much.

@@ -435,15 +435,18 @@ def backup_of(obj: JSONObject, moment: datetime, zone: tzinfo) -> JSONObject:
     """The Backup of a run, from the Schedule as it was read, so that no unknown field is lost. (CTL 4.3)"""
     metadata, spec = obj["metadata"], obj["spec"]
     name = metadata["name"]
-    # Labels of the template take the place of those of the Schedule. (docs/spec: BEY 7.1)
-    own = ((spec.get("template") or {}).get("metadata") or {}).get("labels") or metadata.get("labels") or {}
+    # What the template has takes the place of what the Schedule has. (docs/spec: BEY 7.1)
+    given = (spec.get("template") or {}).get("metadata") or {}
+    own = given.get("labels") or metadata.get("labels") or {}
     own_labels = {**own, labels.SCHEDULE_NAME: labels.label_value(name)}
     made = {
         "name": backup_name(name, moment, zone),
         "namespace": metadata["namespace"],
         "labels": own_labels,
     }
-    annotations = metadata.get("annotations") or {}
+    annotations = given.get("annotations")
+    if annotations is None:
+        annotations = metadata.get("annotations") or {}
     if kept := {key: value for key, value in annotations.items() if key not in _OF_VERIFICATION}:
         made["annotations"] = kept
     if spec.get("useOwnerReferencesInBackup"):

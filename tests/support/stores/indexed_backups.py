@@ -2,13 +2,16 @@
 
 import asyncio
 import gzip
-from collections.abc import Mapping
+import tarfile
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
+from io import BytesIO
 from pathlib import Path
 
 import orjson
 
 from pinnace.api.objects import JSONObject
+from pinnace.archive.item_index import Entry, IndexParser
 from pinnace.archive.tarformat import MemberDirectory
 from pinnace.archive.writer import ArchiveWriter
 
@@ -77,3 +80,26 @@ async def _write(tarball: Path, index: Path | None, objects: list[JSONObject]) -
             await writer.flush_if_full()
             listed.setdefault(f"v1/{obj['kind']}", []).append(f"{namespace}/{name}")
     return listed
+
+
+def entries(index: Path) -> list[Entry]:
+    """What an index says of each item."""
+    parser = IndexParser()
+    found = [entry for batch in parser.feed(index.read_bytes()) for entry in batch]
+    parser.finish()
+    return found
+
+
+def rewrite(tarball: Path, change: Callable[[str, bytes], tuple[str, bytes] | None]) -> None:
+    """Write a tarball anew with each member changed, or left out."""
+    buffer = BytesIO()
+    with tarfile.open(tarball) as old, tarfile.open(fileobj=buffer, mode="w:gz") as new:
+        for member in old:
+            source = old.extractfile(member)
+            assert source is not None
+            changed = change(member.name, source.read())
+            if changed is not None:
+                member.name, data = changed
+                member.size = len(data)
+                new.addfile(member, BytesIO(data))
+    tarball.write_bytes(buffer.getvalue())

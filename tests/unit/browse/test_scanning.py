@@ -11,18 +11,11 @@ import pytest
 
 from pinnace.archive import deflate
 from pinnace.archive.errors import ArchiveError
-from pinnace.archive.item_index import Entry, IndexParser
 from pinnace.archive.tarformat import MemberDirectory
 from pinnace.archive.writer import ArchiveWriter
 from pinnace.browse import scanning
 from pinnace.browse.scanning import items_of_tarball, write_index
-
-
-def entries(index: Path) -> list[Entry]:
-    parser = IndexParser()
-    found = [entry for batch in parser.feed(index.read_bytes()) for entry in batch]
-    parser.finish()
-    return found
+from tests.support.stores.indexed_backups import entries
 
 
 async def test_the_index_of_a_tarball_is_that_of_its_writer(tmp_path: Path) -> None:

@@ -132,7 +132,16 @@ async def test_a_processed_request_is_kept_until_it_expires(
     assert ("downloadrequests", "d1") not in world.cluster.objects
 
 
-@pytest.mark.parametrize("phase", ["", "New", "Processed"])
+async def test_a_request_that_a_later_server_failed_stays_as_it_is(
+    world: World, downloads: DownloadRequestReconciler
+) -> None:
+    add_request(world, "BackupLog", "b1", phase="Failed", message="m", expiration="2021-08-11T21:53:26Z")
+
+    assert await downloads.reconcile(key("d1")) == Result.after(601.0)
+    assert world.cluster.writes() == []
+
+
+@pytest.mark.parametrize("phase", ["", "New", "Processed", "Failed"])
 async def test_an_expired_request_is_deleted_whatever_its_phase(
     world: World, downloads: DownloadRequestReconciler, phase: str
 ) -> None:

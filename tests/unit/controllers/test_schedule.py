@@ -408,6 +408,29 @@ async def test_labels_of_the_template_take_the_place_of_those_of_the_schedule(sc
     assert backup["metadata"]["labels"] == {"a": "1", labels.SCHEDULE_NAME: "name"}
 
 
+@pytest.mark.spec("AFT-004")
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({"annotations": {"a": "1"}}, {"a": "1"}),
+        ({"annotations": {}}, {}),
+        ({"annotations": None}, {"b": "2"}),
+        ({}, {"b": "2"}),
+    ],
+)
+async def test_annotations_of_the_template_take_the_place_of_those_of_the_schedule(
+    scene: Scene, given: JSONObject, expected: dict[str, str]
+) -> None:
+    obj = scene.add("@hourly", spec={"template": {**TEMPLATE, "metadata": given}})
+    obj["metadata"]["annotations"] = {"b": "2"}
+
+    await scene.reconcile()
+
+    (backup,) = scene.world.all_of("backups").values()
+    assert backup["metadata"].get("annotations", {}) == expected
+    assert obj["metadata"]["annotations"] == {"b": "2"}
+
+
 @pytest.mark.spec("CTL-022")
 async def test_a_time_of_the_day_is_waited_for(scene: Scene) -> None:
     scene.add("0 9 * * *", phase="Enabled", lastBackup="2017-08-10T12:27:00Z")

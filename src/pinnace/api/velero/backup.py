@@ -106,9 +106,11 @@ class TemplateMetadata(Struct, rename="camel", kw_only=True):
 
     Attributes:
         labels: Labels of the Backups, in place of those of the Schedule.
+        annotations: Annotations of the Backups, in place of those of the Schedule. An empty map means none.
     """
 
     labels: dict[str, str] = {}
+    annotations: Annotated[dict[str, str] | None, NULLABLE] = None
 
 
 class BackupUploader(Struct, rename="camel", kw_only=True):

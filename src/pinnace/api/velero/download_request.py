@@ -83,10 +83,14 @@ OF_RESTORES: Final = frozenset(
 
 
 class DownloadRequestPhase(StrEnum):
-    """The phase of a request. Empty counts as New."""
+    """The phase of a request. Empty counts as New.
+
+    A server of Velero 1.19 sets Failed where there is no file; `message` says why.
+    """
 
     NEW = "New"
     PROCESSED = "Processed"
+    FAILED = "Failed"
 
 
 class DownloadTarget(Struct, rename="camel", kw_only=True):
@@ -118,11 +122,13 @@ class DownloadRequestStatus(Struct, rename="camel", kw_only=True):
         phase: The phase of the request.
         download_url: Pre-signed URL of the file.
         expiration: When the request, and the URL with it, expires.
+        message: Why there is no URL, if the request failed. A field of later versions of Velero.
     """
 
     phase: Annotated[str, Meta(extra={ENUM_KEY: DownloadRequestPhase})] = ""
     download_url: str = field(name="downloadURL", default="")
     expiration: NullableTime = None
+    message: str = ""
 
 
 class DownloadRequest(Struct, rename="camel", kw_only=True):

@@ -15,7 +15,12 @@ from pinnace.api import labels
 from pinnace.api.objects import JSONObject, mapping, text
 from pinnace.api.values.near import did_you_mean, near_names
 from pinnace.api.values.times import utcnow
-from pinnace.api.velero.download_request import OF_RESTORES, OF_VELERO_1_6, DownloadTargetKind
+from pinnace.api.velero.download_request import (
+    OF_RESTORES,
+    OF_VELERO_1_6,
+    DownloadRequestPhase,
+    DownloadTargetKind,
+)
 from pinnace.api.velero.storage_location import BackupStorageLocationPhase
 from pinnace.cli.backend.interface import DownloadOptions, FileMissing, NotFound, instead_of
 from pinnace.cli.backend.lease import absence, telling_of_absence
@@ -243,13 +248,16 @@ class ServerBackend:
         }
         created = await self.client.create(resource, request, self.namespace)
         polls = 0
-        while not (url := (created.get("status") or {}).get("downloadURL")):
+        while not (url := text(created, "status", "downloadURL")):
+            if text(created, "status", "phase") == DownloadRequestPhase.FAILED:
+                reason = text(created, "status", "message") or "it says why in its log"
+                raise CommandError(f"the server has no {kind.words} of {name}: {reason}")
             polls += 1
             if polls > LATE_POLLS:
                 await self._fail_on_obstacle(kind, name)
             await asyncio.sleep(POLL_SECONDS if polls <= LATE_POLLS else LATE_POLL_SECONDS)
             created = await self.client.get(resource, request_name, self.namespace)
-        return str(url)
+        return url
 
     async def _fail_on_obstacle(self, kind: DownloadTargetKind, name: str) -> None:
         """Raise CommandError for a problem that the server retries without reporting it anywhere."""

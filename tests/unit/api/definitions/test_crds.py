@@ -226,6 +226,7 @@ def test_nullable_fields() -> None:
         "resourcePolicy.apiGroup",
         "snapshotMoveData",
         "uploaderConfig",
+        "metadata.annotations",
     }
     hooks = {"hooks.resources[]." + name for name in filters | {"labelSelector"}}
     assert of("Backup.spec.") == backup_spec | hooks | {"hooks.resources"}

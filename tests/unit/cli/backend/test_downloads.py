@@ -38,6 +38,7 @@ class Cluster:
     def __init__(self, url: str) -> None:
         self.url = url
         self.requests: list[dict[str, Any]] = []
+        self.answer: dict[str, Any] = {}
         self.objects: dict[tuple[str, str], dict[str, Any] | kube_errors.APIStatusError] = {}
 
     async def create(self, _resource: object, body: dict[str, Any], _namespace: str) -> dict[str, Any]:
@@ -58,7 +59,7 @@ class Cluster:
                 )
             return found
         assert name == self.requests[-1]["metadata"]["name"]
-        return {"status": {"downloadURL": self.url} if self.url else {}}
+        return {"status": {"downloadURL": self.url} if self.url else self.answer}
 
 
 def backend(cluster: Cluster) -> ServerBackend:
@@ -176,6 +177,26 @@ async def test_a_location_that_cannot_be_used_is_named_at_once(
     assert str(caught.value) == (
         f'the log of {target[1]} lies in backup storage location "far", which is Unavailable: gone'
     )
+
+
+@pytest.mark.spec("AFT-006")
+@pytest.mark.parametrize(
+    ("message", "told"),
+    [
+        (
+            'backup "b" is in phase "Queued" and has not written any artifacts',
+            'the server has no log of b: backup "b" is in phase "Queued" and has not written any artifacts',
+        ),
+        ("", "the server has no log of b: it says why in its log"),
+    ],
+)
+async def test_a_request_that_a_later_server_failed_ends_at_once(message: str, told: str) -> None:
+    cluster = Cluster("")
+    cluster.answer = {"phase": "Failed", "message": message}
+    with pytest.raises(CommandError) as caught:
+        await fetch(backend(cluster), LOG, "b", OPTIONS, BytesIO())
+
+    assert str(caught.value) == told
 
 
 @pytest.mark.usefixtures("impatient")

@@ -13,9 +13,8 @@ import pytest
 
 from pinnace.archive import writer
 from pinnace.cli.main import run
-from tests.support.stores.indexed_backups import config_map, store
-from tests.unit.browse.test_scanning import entries
-from tests.unit.cli.browse.test_verify import checks
+from tests.support.stores.indexed_backups import config_map, entries, store
+from tests.support.stores.verifying import checks
 
 pytestmark = pytest.mark.found("P5")
 

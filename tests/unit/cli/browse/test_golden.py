@@ -9,7 +9,7 @@ import pytest
 from pinnace.browse.failed_items import FailedItems, LogErrors
 from pinnace.cli.main import run
 from tests.support.stores import golden
-from tests.unit.cli.browse.test_verify import rewrite
+from tests.support.stores.indexed_backups import rewrite
 
 Printed = pytest.CaptureFixture[str]
 

@@ -3,9 +3,7 @@
 import gzip
 import json
 import os
-import tarfile
 from collections.abc import Callable, Mapping
-from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -19,17 +17,10 @@ from pinnace.cli.main import run
 from pinnace.storage.errors import StorageError
 from tests.support.failing import SMALL_DISK_BYTES, small_disk
 from tests.support.stores import golden
-from tests.support.stores.indexed_backups import config_map, secret, store
+from tests.support.stores.indexed_backups import config_map, rewrite, secret, store
+from tests.support.stores.verifying import checks
 
 Printed = pytest.CaptureFixture[str]
-
-
-def checks(capsys: Printed, *words: str) -> tuple[int, dict[str, tuple[str, str]]]:
-    code = run(["backup", "verify", *words, "-o", "json"])
-    out, err = capsys.readouterr()
-    assert out, err
-    (found,) = json.loads(out)
-    return code, {one["check"]: (one["result"], one["details"]) for one in found["checks"]}
 
 
 @pytest.fixture
@@ -93,21 +84,6 @@ def test_a_backup_with_unreadable_metadata_is_reported(
     result, detail = found["metadata"]
     assert result == "BAD"
     assert detail.startswith("the metadata of backup b1 cannot be read: ")
-
-
-def rewrite(tarball: Path, change: Callable[[str, bytes], tuple[str, bytes] | None]) -> None:
-    """Write a tarball anew with each member changed, or left out."""
-    buffer = BytesIO()
-    with tarfile.open(tarball) as old, tarfile.open(fileobj=buffer, mode="w:gz") as new:
-        for member in old:
-            source = old.extractfile(member)
-            assert source is not None
-            changed = change(member.name, source.read())
-            if changed is not None:
-                member.name, data = changed
-                member.size = len(data)
-                new.addfile(member, BytesIO(data))
-    tarball.write_bytes(buffer.getvalue())
 
 
 def _changed(name: str, data: bytes) -> tuple[str, bytes]:

@@ -234,9 +234,19 @@ def test_a_backup_from_a_schedule_has_its_template_labels_and_owner(
         "velero.io/schedule-name": "test",
     }
 
+    cluster.add(
+        SCHEDULES, "marked", annotations={"note": "x"},
+        spec={"schedule": "@daily", "template": {"metadata": {"annotations": {"of": "template"}}}},
+    )  # fmt: skip
+    assert run(["backup", "create", "b4", "--from-schedule", "marked", "--annotations", "mine=1"]) == 0
+    assert cluster.named(velero("backups"), "b4")["metadata"]["annotations"] == {
+        "of": "template",
+        "mine": "1",
+    }
+
     capsys.readouterr()
     assert run(["backup", "create", "b3", "--from-schedule", "nope"]) == 1
-    error = 'An error occurred: schedules.velero.io "nope" not found; namespace velero has test\n'
+    error = 'An error occurred: schedules.velero.io "nope" not found; namespace velero has marked, test\n'
     assert capsys.readouterr().err == error
 
 
