@@ -10,11 +10,11 @@ Four habits of that command line differ from click's own and are kept here:
 
 import csv
 import re
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import MISSING, fields
 from functools import wraps
-from itertools import islice
 from typing import Any, Final, TypeVar
 
 import click
@@ -404,7 +404,8 @@ def _in_click_form(params: Sequence[click.Parameter], args: Sequence[str]) -> li
     """Rewrite words to the forms that click expects: `--flag` to `--flag=true`, `-o=json` to `-o json`.
 
     Otherwise a bare boolean would take the next word as its value, and `=` would become a part of the value.
-    The word after a flag that needs a value is that value, whatever it looks like.
+    The word after a flag that needs a value is that value, whatever it looks like. After a flag whose value
+    may be left out, as that of `--dry-run`, it is the value only if it is one of those to choose from.
     """
     options = {
         opt: param
@@ -413,20 +414,32 @@ def _in_click_form(params: Sequence[click.Parameter], args: Sequence[str]) -> li
         for opt in param.opts
     }
     bare = {opt: max(param.opts, key=len) for opt, param in options.items() if _is_bare(param)}
-    words = iter(args)
+    words = deque(args)
     rewritten: list[str] = []
-    for word in words:
+    while words:
+        word = words.popleft()
         if word == "--":
             return [*rewritten, word, *words]
         if word in bare:
             rewritten.append(f"{bare[word]}=true")
+        elif word in options and _stands_alone(options[word], words):
+            rewritten.append(f"{word}={options[word].flag_value}")
         elif word in options:
-            rewritten += [word, *islice(words, 1)]
+            rewritten.append(word)
+            if words:
+                rewritten.append(words.popleft())
         elif word[2:3] == "=" and (short := word[:2]) in options:
             rewritten += [f"{bare[short]}{word[2:]}"] if short in bare else [short, word[3:]]
         else:
             rewritten.append(word)
     return rewritten
+
+
+def _stands_alone(option: click.Option, following: Sequence[str]) -> bool:
+    """Whether a flag is given without its value, which may be left out."""
+    if not isinstance(option.type, click.Choice) or not isinstance(option.flag_value, str):
+        return False
+    return not following or following[0] not in option.type.choices
 
 
 def _is_bare(option: click.Option) -> bool:

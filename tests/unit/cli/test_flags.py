@@ -221,6 +221,32 @@ def test_the_word_after_a_flag_is_its_value(capsys: pytest.CaptureFixture[str]) 
     assert capsys.readouterr().out == "backup.velero.io/--wait\n"
 
 
+@pytest.mark.found("R9")
+@pytest.mark.parametrize(
+    ("words", "field"),
+    [
+        (["backup", "create", "b"], "--include-cluster-resources"),
+        (["backup", "create", "b"], "--snapshot-volumes"),
+        (["restore", "create", "b", "--from-backup", "x"], "--include-cluster-resources"),
+        (["restore", "create", "b", "--from-backup", "x"], "--restore-volumes"),
+        (["restore", "create", "b", "--from-backup", "x"], "--preserve-nodeports"),
+    ],
+)
+def test_a_bare_dry_run_takes_no_word_that_is_not_its_value(
+    capsys: pytest.CaptureFixture[str], words: list[str], field: str
+) -> None:
+    others = ["--include-resources", "pods", "-o", "json"]
+    bare = printed(capsys, *words, "--dry-run", field, *others, "--dry-run=client")
+    assert bare == printed(capsys, *words, f"{field}=true", *others, "--dry-run", "client")
+    assert bare["spec"]["includedResources"] == ["pods"]
+
+
+@pytest.mark.found("R9")
+def test_the_name_may_follow_a_bare_dry_run(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["backup", "create", "--dry-run", "b", "-o", "name", "--dry-run", "client"]) == 0
+    assert capsys.readouterr().out == "backup.velero.io/b\n"
+
+
 def test_the_colour_flag_needs_a_value(capsys: pytest.CaptureFixture[str]) -> None:
     assert printed(capsys, "backup", "create", "b", "--colorized", "false", "-o", "json")["kind"] == "Backup"
     assert run(["backup", "create", "b", "-o", "json", "--colorized"]) == 1
