@@ -106,6 +106,22 @@ class Discovery:
         groups = await fetch_groups(client)
         return cls(groups, server_version=version, all_versions=all_versions)
 
+    @property
+    def gaps(self) -> str:
+        """All failures in one line, for people: those of one reason together; empty if there is none."""
+        names: dict[str, list[str]] = {}
+        for group in self.groups:
+            for version in group.versions:
+                if version.failure:
+                    names.setdefault(version.failure, []).append(
+                        f"{group.name}/{version.version}".lstrip("/")
+                    )
+        number = sum(map(len, names.values()))
+        if not number:
+            return ""
+        reasons = "; ".join(f"{', '.join(failed)}: {reason}" for reason, failed in names.items())
+        return f"Failed to discover {f'{number} groups' if number > 1 else 'group'}: {reasons}"
+
     def resolve(self, name: str) -> APIResource:
         """The resource that a user names by plural, singular or short name, with or without `.group`.
 

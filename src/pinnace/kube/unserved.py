@@ -64,7 +64,7 @@ class _LookUp:
         text = f"the cluster serves no resource {name!r}{did_you_mean(self._advice.near(name))}"
         if self._is_incomplete:
             self._is_incomplete = False  # once is enough: the texts of all failures are long
-            text += f" (not all groups could be discovered: {'; '.join(self._discovery.warnings)})"
+            text += f" (not all groups could be discovered: {self._discovery.gaps})"
         return text
 
 

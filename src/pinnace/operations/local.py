@@ -95,10 +95,10 @@ class LocalRun(msgspec.Struct, frozen=True, kw_only=True):
     timer: Timer | None = None
 
     async def discover(self) -> Discovery:
-        """The kinds that the cluster serves; gaps in that are warnings. Raises KubeError."""
+        """The kinds that the cluster serves; gaps in that are one warning. Raises KubeError."""
         discovery = await Discovery.load(self.client, all_versions="EnableAPIGroupVersions" in self.features)
-        for warning in discovery.warnings:
-            self.observer.warn(warning)
+        if discovery.gaps:
+            self.observer.warn(discovery.gaps)
         return discovery
 
     @asynccontextmanager

@@ -33,8 +33,8 @@ async def check_cluster(client: KubeClient, namespace: str, features: Collection
     """Check all that a server needs. Returns what the cluster serves. Raises StartupError, KubeError."""
     await check_namespace(client, namespace)
     discovery = await Discovery.load(client)
-    for warning in discovery.warnings:
-        log.warning(warning)
+    if discovery.gaps:
+        log.warning(discovery.gaps)
     check_kinds(discovery)
     check_features(discovery, features)
     return discovery

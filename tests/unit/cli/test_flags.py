@@ -221,15 +221,18 @@ def test_the_word_after_a_flag_is_its_value(capsys: pytest.CaptureFixture[str]) 
     assert capsys.readouterr().out == "backup.velero.io/--wait\n"
 
 
+FROM_X = ["--location", "nowhere", "restore", "create", "b", "--from-backup", "x"]
+
+
 @pytest.mark.found("R9")
 @pytest.mark.parametrize(
     ("words", "field"),
     [
         (["backup", "create", "b"], "--include-cluster-resources"),
         (["backup", "create", "b"], "--snapshot-volumes"),
-        (["restore", "create", "b", "--from-backup", "x"], "--include-cluster-resources"),
-        (["restore", "create", "b", "--from-backup", "x"], "--restore-volumes"),
-        (["restore", "create", "b", "--from-backup", "x"], "--preserve-nodeports"),
+        (FROM_X, "--include-cluster-resources"),
+        (FROM_X, "--restore-volumes"),
+        (FROM_X, "--preserve-nodeports"),
     ],
 )
 def test_a_bare_dry_run_takes_no_word_that_is_not_its_value(

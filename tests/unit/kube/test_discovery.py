@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from pinnace.api.selection.names import IncludesExcludes
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import DeadlineExceeded, InvalidResponse, ServerFault, UnknownResource
+from pinnace.kube.groups import APIGroup, GroupVersion
 from pinnace.kube.transport.retrying import RetryPolicy
 from tests.support.cluster.discovered import documented_discovery, resource, served
 from tests.unit.kube.scripted import (
@@ -279,6 +280,20 @@ def test_a_failed_group_is_a_warning() -> None:
     )
     assert discovery.canonical("deployment") == "deployments.apps"
     assert discovery.serves_group("broken.example")
+
+
+@pytest.mark.found("R12")
+def test_all_failures_are_one_line_for_people() -> None:
+    def broken(name: str, *versions: str, failure: str = "no endpoints") -> APIGroup:
+        found = tuple(GroupVersion(version=version, failure=failure) for version in versions)
+        return APIGroup(name=name, versions=found, preferred_version=versions[0])
+
+    groups = [broken("a.example", "v1", "v1beta1"), broken("b.example", "v1", failure="not found")]
+    assert Discovery(groups).gaps == (
+        "Failed to discover 3 groups: a.example/v1, a.example/v1beta1: no endpoints; b.example/v1: not found"
+    )
+    assert Discovery(groups[1:]).gaps == "Failed to discover group: b.example/v1: not found"
+    assert Discovery([]).gaps == ""
 
 
 def test_what_is_no_discovery_document() -> None:
