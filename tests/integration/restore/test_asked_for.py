@@ -151,6 +151,12 @@ REQUIRED = {
 }
 
 
+RULED: JSONObject = {
+    **{key: value for key, value in REQUIRED.items() if key != "required"},
+    "x-kubernetes-validations": [{"rule": "has(self.status)", "message": "it is in no state"}],
+}
+
+
 @pytest.mark.found("O14a", "O14b", "O30")
 async def test_a_status_comes_back_whether_or_not_it_is_a_sub_resource(
     client: KubeClient, restore: RealRestore, namespace: str
@@ -166,6 +172,7 @@ async def test_a_status_comes_back_whether_or_not_it_is_a_sub_resource(
             version("v1", subresources={"status": {}}),
         ),
         definition(group, "orders", "Order", version("v1", REQUIRED)),
+        definition(group, "rules", "Rule", version("v1", RULED)),
     ]
 
     def of_group(kind: str, name: str, **fields: Any) -> JSONObject:
@@ -178,13 +185,14 @@ async def test_a_status_comes_back_whether_or_not_it_is_a_sub_resource(
         of_group("Station", "b", status=kept),
         of_group("Order", "one", status={"state": "valid"}),
         of_group("Order", "two", status={"state": "valid"}),
+        of_group("Rule", "three", status={"state": "valid"}),
     ]
     unasked = of_group("Plain", "unasked", status=kept)
     by_note = of_group("Plain", "asked", status=kept, annotations=asked)
     wanted = RestoreStatusSpec(included_resources=["plains", "stations"])
     resources = {
         kind: APIResource(group=group, version="v1", name=f"{kind.lower()}s", kind=kind, namespaced=True)
-        for kind in ("Plain", "Station", "Order")
+        for kind in ("Plain", "Station", "Order", "Rule")
     }
 
     async def status(kind: str, name: str) -> object:
@@ -197,7 +205,7 @@ async def test_a_status_comes_back_whether_or_not_it_is_a_sub_resource(
         for _ in range(2):
             assert (await restore(*items, restore_status=wanted)).empty
         assert await status("Plain", "a") == await status("Station", "b") == kept
-        assert await status("Order", "one") == {"state": "valid"}
+        assert await status("Order", "one") == await status("Rule", "three") == {"state": "valid"}
 
         for kind, name, sub in (("Plain", "a", None), ("Station", "b", "status")):
             changed = {"status": {"message": "changed"}}

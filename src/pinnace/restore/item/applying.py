@@ -63,7 +63,7 @@ class Prepared(msgspec.Struct, frozen=True, kw_only=True):
         raw: its bytes in the backup.
         status: the status to write through the sub-resource after its creation; None for none.
         plain_status: its status in the backup, where that is a field like others, to be sent only if the API
-            server requires it; None if there is none, or the item has it already.
+            server refuses the item without it; None if there is none, or the item has it already.
         ownership: of its fields.
         is_modified: whether resource modifiers changed it.
         others: returns the item in other versions that the server may accept after such a refusal.
@@ -141,9 +141,11 @@ class Applier:
                 field_manager=sent.ownership.creator,
             )
         except KubeError as error:
-            if sent.plain_status is not None and _requires_status(error):
-                self._requiring_status.add(ref.group_resource)
-                return await self.apply(sent, results)
+            if sent.plain_status is not None and isinstance(error, Invalid):
+                # A rule in CEL may require a status too, in words of its own and of some objects only.
+                if _requires_status(error):
+                    self._requiring_status.add(ref.group_resource)
+                return await self.apply(sent.with_plain_status, results)
             if ref.group_resource == SERVICES and (fewer := without_lacking_families(sent.item, error)):
                 item, families = fewer
                 self._log_done(sent, f"the cluster lacks {families}", "Left out IP families of a Service")
@@ -382,13 +384,11 @@ def _status_problem(sent: Prepared, error: Exception) -> str:
     return f"could not restore the status of {sent.ref.id}: {error}"
 
 
-def _requires_status(error: KubeError) -> bool:
-    """Whether an object was refused as its definition requires a status."""
-    if not isinstance(error, Invalid):
-        return False
-    causes = objects(error.status, "details", "causes")
+def _requires_status(error: Invalid) -> bool:
+    """Whether an object was refused as the definition of its kind requires a status."""
     return any(
-        text(cause, "reason") == "FieldValueRequired" and text(cause, "field") == "status" for cause in causes
+        text(cause, "reason") == "FieldValueRequired" and text(cause, "field") == "status"
+        for cause in objects(error.status, "details", "causes")
     )
 
 

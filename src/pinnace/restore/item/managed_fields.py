@@ -12,7 +12,7 @@ from pinnace.api import labels
 from pinnace.api.objects import JSONObject, copied, listed, mapping, text
 
 _LONGEST_MANAGER: Final = 128
-"""The API server refuses longer names."""
+"""Bytes; the API server refuses longer names."""
 _RESTORE_LABELS: Final = frozenset({f"f:{labels.BACKUP_NAME}", f"f:{labels.RESTORE_NAME}"})
 
 
@@ -51,7 +51,7 @@ def ownership_of(item: JSONObject) -> Ownership:
 
 def _manager(entry: JSONObject) -> str:
     name = text(entry, "manager")
-    return name if name.isprintable() and len(name) <= _LONGEST_MANAGER else ""
+    return name if name.isprintable() and len(name.encode()) <= _LONGEST_MANAGER else ""
 
 
 def _without_restore_labels(entry: object) -> JSONObject | None:

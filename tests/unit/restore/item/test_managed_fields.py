@@ -48,6 +48,8 @@ SCALED = entry("autoscaler", fields={"f:spec": {"f:replicas": {}}}, subresource=
         ([entry("a"), SCALED], Ownership(entries=(entry("a"), SCALED), is_complete=False)),
         ([SCALED], Ownership(entries=(SCALED,), is_complete=False)),
         ([STATUS], Ownership(entries=(STATUS,), is_complete=False)),
+        ([entry("é" * 64)], Ownership(creator="é" * 64, entries=(entry("é" * 64),))),
+        ([entry("é" * 65)], Ownership(entries=(entry("é" * 65),), is_complete=False)),
         ([entry("x" * 129)], Ownership(entries=(entry("x" * 129),), is_complete=False)),
         ([entry("a\n")], Ownership(entries=(entry("a\n"),), is_complete=False)),
         ([3, None, {}, {"fieldsV1": 3}], OF_THE_RESTORE),
