@@ -97,23 +97,23 @@ need_shells() {
 
 # Checks the alert rules. Only this program is taken out of the package: installing it would start a server.
 need_promtool() {
-    command -v promtool >/dev/null && return
+    command -v promtool >/dev/null && command -v prometheus >/dev/null && return
     local cache=${PINNACE_CACHE:-$HOME/.cache/pinnace}/promtool scratch
-    [ ! -x "$cache/promtool" ] || return 0
+    [ ! -x "$cache/promtool" ] || [ ! -x "$cache/prometheus" ] || return 0
     if can_install; then
-        say "taking promtool out of the package prometheus"
+        say "taking promtool and prometheus out of the package prometheus"
         timeout 300 apt-get update -qq >&2 || true
         mkdir -p "$cache"
         scratch=$(mktemp -d "$cache/.unpack-XXXXXX")
         # As root, apt-get warns that it cannot drop its rights in a private folder.
         if (cd "$scratch" && timeout 300 apt-get download -qq prometheus 2>/dev/null && dpkg -x ./*.deb .); then
-            mv "$scratch/usr/bin/promtool" "$cache/promtool"
+            mv "$scratch/usr/bin/promtool" "$scratch/usr/bin/prometheus" "$cache/"
             rm -r "$scratch"
             return 0
         fi
         rm -r "$scratch"
     fi
-    say "Tests of the alert rules are skipped: there is no promtool in PATH. It is part of the package prometheus."
+    say "Tests of the alert rules are skipped: promtool and prometheus are not in PATH. They are the package prometheus."
 }
 
 case "${1:-}" in

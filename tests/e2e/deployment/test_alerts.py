@@ -1,25 +1,39 @@
-"""The alert rules and the queries of the dashboard, by Prometheus' own tool: they fire when they should."""
+"""The alert rules and the dashboard's queries, by Prometheus and its tool: they fire when they should."""
 
+import asyncio
 import os
 import shutil
+import socket
 import subprocess
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import pytest
 import yaml
 
 from deploy.helm.monitoring import PANELS, rules
 from hack.cluster import binaries
+from pinnace.runtime.manager import Health
+from pinnace.server.monitoring.metrics import ServerMetrics
+from pinnace.server.monitoring.pages import StatusServer
+from tests.support.waiting import eventually
+
+
+def program(name: str) -> Path:
+    # `hack/preflight.sh promtool` puts both into the cache where PATH has none.
+    found = shutil.which(name, path=f"{os.environ['PATH']}:{binaries.cache_directory() / 'promtool'}")
+    if not found:
+        pytest.skip(f"there is no {name} in PATH; it is part of the package prometheus")
+    return Path(found)
 
 
 @pytest.fixture(scope="session")
 def promtool() -> Path:
-    # `hack/preflight.sh promtool` puts it into the cache where PATH has none.
-    found = shutil.which("promtool", path=f"{os.environ['PATH']}:{binaries.cache_directory() / 'promtool'}")
-    if not found:
-        pytest.skip("there is no promtool in PATH; it is part of the package prometheus")
-    return Path(found)
+    return program("promtool")
 
 
 def check(promtool: Path, *arguments: str | Path) -> str:
@@ -260,3 +274,109 @@ def test_each_alert_fires_when_it_should_and_only_then(promtool: Path, tmp_path:
         content = {"rule_files": ["rules.yaml"], "evaluation_interval": step, "tests": of_step}
         path.write_text(yaml.safe_dump(content))
         assert "SUCCESS" in check(promtool, "test", "rules", path)
+
+
+class Prometheus:
+    """A real one that scrapes and evaluates twice a second.
+
+    Args:
+        targets: ports by the namespace that the server on it is in.
+    """
+
+    def __init__(self, folder: Path, targets: dict[str, int]) -> None:
+        self._folder = folder
+        groups = rules("velero")["groups"]
+        for rule in (rule for group in groups for rule in group["rules"]):
+            if "for" in rule:
+                rule["for"] = "1s"
+        (folder / "rules.yaml").write_text(yaml.safe_dump({"groups": groups}))
+        scraped = [
+            {"targets": [f"127.0.0.1:{port}"], "labels": {"namespace": namespace}}
+            for namespace, port in targets.items()
+        ]
+        config = {
+            "global": {"scrape_interval": "500ms", "scrape_timeout": "500ms", "evaluation_interval": "500ms"},
+            "rule_files": ["rules.yaml"],
+            "scrape_configs": [{"job_name": "pinnace", "static_configs": scraped}],
+        }
+        (folder / "prometheus.yaml").write_text(yaml.safe_dump(config))
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            self._port = free.getsockname()[1]
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        process = await asyncio.create_subprocess_exec(
+            program("prometheus"),
+            f"--config.file={self._folder / 'prometheus.yaml'}",
+            f"--storage.tsdb.path={self._folder / 'data'}",
+            f"--web.listen-address=127.0.0.1:{self._port}",
+            stdout=asyncio.subprocess.DEVNULL,
+            stderr=asyncio.subprocess.DEVNULL,
+        )
+        try:
+            yield
+        finally:
+            process.terminate()
+            await process.wait()
+
+    async def firing(self) -> set[tuple[str, str]]:
+        """The names of the alerts that fire, and what they are about."""
+        url = f"http://127.0.0.1:{self._port}/api/v1/alerts"
+        try:
+            async with aiohttp.ClientSession() as session, session.get(url) as answer:
+                alerts = (await answer.json())["data"]["alerts"]
+        except aiohttp.ClientError:
+            return set()  # it has not begun to listen
+        about = ("schedule", "backup_location_name")
+        return {
+            (alert["labels"]["alertname"], next(filter(None, map(alert["labels"].get, about)), ""))
+            for alert in alerts
+            if alert["state"] == "firing"
+        }
+
+
+@pytest.mark.found("L2")
+async def test_a_real_prometheus_fires_the_alerts_of_bad_nights(tmp_path: Path) -> None:
+    leads = {"velero": True, "other": True}
+    pages = {name: ServerMetrics(leads=partial(leads.__getitem__, name)) for name in leads}
+    ours = pages["velero"]
+    ours.newest_backup("nightly", "Failed", exists=True)
+    ours.newest_backup("weekly", "Completed", exists=True)
+    ours.schedule_overdue("hourly", 7200)
+    ours.location_status("default", available=False)
+    health = Health(live=True, ready=True, detail="")
+    servers = {
+        name: StatusServer("127.0.0.1:0", metrics.exposition, lambda: health)
+        for name, metrics in pages.items()
+    }
+    bad_night = {
+        ("PinnaceBackupFailed", "nightly"),
+        ("PinnaceScheduleOverdue", "hourly"),
+        ("PinnaceLocationUnavailable", "default"),
+    }
+    async with asyncio.TaskGroup() as tasks:
+        serving = [tasks.create_task(server.run()) for server in servers.values()]
+
+        async def are_bound() -> bool:
+            return all(server.bound_port for server in servers.values())
+
+        await eventually(are_bound)
+        prometheus = Prometheus(tmp_path, {name: server.bound_port or 0 for name, server in servers.items()})
+
+        async def fires(wanted: set[tuple[str, str]]) -> None:
+            async def as_wanted() -> bool:
+                return await prometheus.firing() == wanted
+
+            await eventually(as_wanted)
+
+        async with prometheus.running():
+            await fires(bad_night)
+            leads["velero"] = False  # only a standby is left, while another namespace's server leads
+            await fires({*bad_night, ("PinnaceServerAbsent", "")})
+            leads["velero"] = True
+            ours.newest_backup("nightly", "Completed", exists=True)
+            ours.schedule_overdue("hourly", 0)
+            ours.location_status("default", available=True)
+            await fires(set())
+        for task in serving:
+            task.cancel()
