@@ -1,25 +1,30 @@
 """Adds to the stored log of a backup or restore what became of its item operations.
 
-A log is stored when its run ends, and operations such as the moving of data end later. A gzip file may have
-several members, so the lines that are added are one more.
+A log is stored when its run ends, and operations such as the moving of data end later. The log is compressed
+again with the lines that are added: some readers of gzip files silently stop at the end of the first member.
 """
 
 import logging
-import shutil
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Final
 
 from pinnace.aio.blocking import in_thread
 from pinnace.aio.temporary import temporary_folder
 from pinnace.api.velero.backup import Backup
 from pinnace.api.velero.download_request import DownloadTargetKind
 from pinnace.api.velero.restore import Restore
+from pinnace.archive.deflate import inflate, new_compressor
+from pinnace.archive.errors import ArchiveError
 from pinnace.archive.runlog import RunLog
 from pinnace.context import RunContext
 from pinnace.operations.finalizing_restores import OperationsChanged, verified_operations
 from pinnace.plugins.item_operations import ItemOperation
 from pinnace.storage.errors import ObjectNotFound, StorageError
 from pinnace.storage.interface import save_stream
+
+_MOST_BYTES: Final = 4 << 30
+"""A log may be hostile input: ten times as large as one that names a million objects."""
 
 _logger = logging.getLogger(__name__)
 
@@ -29,7 +34,8 @@ async def continued_log(
 ) -> Path | None:
     """The log with a line for each operation, as a file in the folder; None if there is nothing to add.
 
-    A finalization that is repeated adds the lines again. A log that cannot be read is left as it is.
+    A finalization that is repeated adds the lines again. A log that cannot be read, or is too large to be
+    one, is left as it is.
 
     Raises:
         OSError: the folder cannot be written.
@@ -37,18 +43,23 @@ async def continued_log(
     if not operations:
         return None
     name, kind = about.metadata.name, _kind_of(about)
-    path, added = folder / "log.gz", folder / "outcomes.gz"
+    path, added, joined = (folder / f"{each}.gz" for each in ("log", "outcomes", "joined"))
     try:
         async with context.store.read_bytes(kind, name) as stream:
             await save_stream(stream, path)
     except ObjectNotFound:
-        path.touch(mode=0o600)
+        await in_thread(_write, context, about, operations, added)
+        return added
     except StorageError as error:
         _logger.warning("The log of %s does not get the outcomes of its operations: %s", name, error)
         return None
     await in_thread(_write, context, about, operations, added)
-    await in_thread(_append, path, added)
-    return path
+    try:
+        await in_thread(_join, path, added, joined)
+    except ArchiveError as error:
+        _logger.warning("The log of %s does not get the outcomes of its operations: %s", name, error)
+        return None
+    return joined
 
 
 async def log_outcomes(context: RunContext, restore: Restore) -> None:
@@ -104,6 +115,15 @@ def _write_outcome(log: RunLog, operation: ItemOperation) -> None:
         log.info(f"Item operation {operation.phase}", progress=f"{done} {units}".strip())
 
 
-def _append(path: Path, added: Path) -> None:
-    with path.open("ab") as target, added.open("rb") as source:
-        shutil.copyfileobj(source, target)
+def _join(path: Path, added: Path, joined: Path) -> None:
+    """Write one log after the other. Raises OSError, and ArchiveError if a log is damaged or too large."""
+    compressor, size_bytes = new_compressor(), 0
+    with joined.open("xb") as target:
+        for each in (path, added):
+            with each.open("rb") as source:
+                for chunk in inflate(source):
+                    size_bytes += len(chunk)
+                    if size_bytes > _MOST_BYTES:
+                        raise ArchiveError(f"it has more than {_MOST_BYTES} bytes")
+                    target.write(compressor.compress(chunk))
+        target.write(compressor.flush())
