@@ -93,3 +93,16 @@ def items(location: Path, backup: str) -> set[tuple[str, str, str]]:
                 found.append((resource, namespace, name))
     assert len(found) == len(set(found))
     return set(found)
+
+
+def read_items(location: Path, backup: str) -> dict[tuple[str, str, str], JSONObject]:
+    """The namespaced items of a backup, as in `items`, with their content."""
+    found: dict[tuple[str, str, str], JSONObject] = {}
+    with tarfile.open(location / f"backups/{backup}/{backup}.tar.gz") as archive:
+        for member in archive:
+            match member.name.removesuffix(".json").split("/"):
+                case ["resources", resource, "namespaces", namespace, name]:
+                    content = archive.extractfile(member)
+                    assert content is not None
+                    found[resource, namespace, name] = json.loads(content.read())
+    return found

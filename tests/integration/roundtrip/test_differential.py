@@ -1,0 +1,219 @@
+"""Random worlds, backed up and restored in every way there is, each way's backups by each other too.
+
+The command without a server and a server must do the same to the last field. With PINNACE_TEST_VELERO, the
+path of a Velero program of 1.10 or later, that program's server is a third way. PINNACE_TEST_WORLDS is the
+number of worlds.
+"""
+
+import asyncio
+import json
+import os
+import secrets
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack
+from pathlib import Path
+from random import Random
+
+import pytest
+import yaml
+
+from hack.cluster.control_plane import ControlPlane
+from pinnace.api.objects import JSONObject
+from pinnace.controllers.sync import backup_sync
+from pinnace.kube.client import KubeClient
+from pinnace.kube.discovery import Discovery
+from pinnace.kube.errors import AlreadyExists
+from pinnace.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, velero
+from tests.integration.roundtrip.runs import items, read_items
+from tests.support.cluster.connect import Connect
+from tests.support.cluster.crds import ensure_crds
+from tests.support.runs.random_worlds import PREFIX, RESOURCES, backup_spec, changed, objects_of, restore_spec
+from tests.support.runs.sides import VELERO, CommandSide, ServerSide, Side, velero_server
+from tests.support.servers.sites import Site, running
+from tests.support.waiting import eventually
+
+WORLDS = int(os.environ.get("PINNACE_TEST_WORLDS", "1"))
+BACKUPS, RESTORES = 4, 2
+PROGRAM = os.environ.get(VELERO, "")
+
+
+@pytest.fixture
+def plane(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+    """The shared cluster; beside Velero one of its own, which has Velero's definitions."""
+    if not PROGRAM:
+        yield request.getfixturevalue("control_plane")
+        return
+    made = ControlPlane(tmp_path_factory.mktemp("cluster-differential"), name="differential")
+    made.start()
+    yield made
+    made.remove()
+
+
+@pytest.fixture
+async def ways(
+    plane: ControlPlane, connect: Connect, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[list[Side]]:
+    """All ways, over one folder."""
+    monkeypatch.setattr(backup_sync, "PERIOD_SECONDS", 0.2)
+    client = await connect(plane)
+    await _define(client)
+    site = Site(client, await _new_namespace(client), tmp_path)
+    folder = await site.add_folder(backupSyncPeriod="1s", default=True)
+    made: list[Side] = [CommandSide(plane, folder), ServerSide(site, "server")]
+    async with AsyncExitStack() as stack:
+        await stack.enter_async_context(running(client, site.namespace, tmp_path))
+        if PROGRAM:
+            other = Site(client, await _new_namespace(client), tmp_path)
+            await stack.enter_async_context(velero_server(PROGRAM, plane, other, folder, tmp_path))
+            made.append(ServerSide(other, "velero"))
+        yield made
+
+
+@pytest.mark.parametrize("seed", range(WORLDS))
+async def test_every_way_makes_the_same_backups_and_restores_those_of_every_other_to_the_same(
+    ways: list[Side], plane: ControlPlane, connect: Connect, tmp_path: Path, seed: int
+) -> None:
+    random, client = Random(seed), await connect(plane)
+    folder = tmp_path / "bucket-default"
+    namespaces = [await _new_namespace(client) for _ in range(2)]
+    world = [obj for namespace in namespaces for obj in objects_of(random, namespace, 12)]
+    discovery = await Discovery.load(client)
+    await _create(client, discovery, world)
+
+    for number in range(BACKUPS):
+        spec = backup_spec(random, namespaces)
+        made = {way.name: await way.back_up(f"b{seed}-{number}-{way.name}", spec) for way in ways}
+        first, *others = (f"b{seed}-{number}-{way.name}" for way in ways)
+
+        assert len({status["phase"] for status in made.values()}) == 1, (spec, made)
+        expected = _of_the_world(folder, first, namespaces)
+        for other in others:
+            assert _of_the_world(folder, other, namespaces) == expected, spec
+        if number < RESTORES:
+            await _restore_all(ways, client, discovery, random, world, spec, f"b{seed}-{number}")
+
+
+async def _restore_all(
+    ways: list[Side],
+    client: KubeClient,
+    discovery: Discovery,
+    random: Random,
+    world: list[JSONObject],
+    spec: JSONObject,
+    backup: str,
+) -> None:
+    """Restore the backup of each way by each way, into a namespace of its own that has the same objects."""
+    source = spec["includedNamespaces"][0]
+    of_source = [obj for obj in world if obj["metadata"]["namespace"] == source]
+    there = random.sample(of_source, 4)
+    wanted, state = restore_spec(random), random.getstate()
+    results: dict[str, tuple[str, list[JSONObject]]] = {}
+    for maker in ways:
+        for way in ways:
+            random.setstate(state)
+            target = await _new_namespace(client)
+            await _create(client, discovery, [changed(random, obj, target) for obj in there])
+            more = {"backupName": f"{backup}-{maker.name}", "includedNamespaces": [source]}
+            mapped = {"namespaceMapping": {source: target}, "restorePVs": False}
+            status = await way.restore(f"r-{target}", {**wanted, **more, **mapped})
+            found = await _objects(client, discovery, target)
+            results[f"{maker.name} by {way.name}"] = (status["phase"], found)
+    expected = next(iter(results.values()))
+    assert len(expected[1]) >= len(there)
+    for name, (phase, found) in results.items():
+        assert phase == expected[0], (name, wanted, spec)
+        assert _differences(found, expected[1]) == [], (name, wanted, spec)
+
+
+async def _define(client: KubeClient) -> None:
+    """Let the cluster serve the definitions: Velero's own beside Velero, which cannot use ours."""
+    if not PROGRAM:
+        await ensure_crds(client)
+        return
+    words = ("install", "--crds-only", "--dry-run", "-o", "yaml")
+    process = await asyncio.create_subprocess_exec(PROGRAM, *words, stdout=asyncio.subprocess.PIPE)
+    printed, _ = await process.communicate()
+    definitions = yaml.safe_load(printed)["items"]
+    for definition in definitions:
+        try:
+            await client.create(CUSTOM_RESOURCE_DEFINITIONS, definition)
+        except AlreadyExists:
+            continue
+
+    async def served() -> bool:
+        found = {each.group_resource for each in (await Discovery.load(client)).resources}
+        return {each["metadata"]["name"] for each in definitions} <= found
+
+    await eventually(served)
+    await client.list_all(velero("backups"))
+
+
+async def _new_namespace(client: KubeClient) -> str:
+    name = f"world-{secrets.token_hex(4)}"
+    await client.create(NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+    return name
+
+
+async def _create(client: KubeClient, discovery: Discovery, objects: list[JSONObject]) -> None:
+    by_kind = {(each.api_version, each.kind): each for each in discovery.resources}
+    for obj in objects:
+        resource = by_kind[obj["apiVersion"], obj["kind"]]
+        await client.create(resource, obj, obj["metadata"]["namespace"])
+
+
+def _of_the_world(folder: Path, backup: str, namespaces: list[str]) -> dict[str, JSONObject]:
+    """The world's objects in the tarball, by their path."""
+    items(folder, backup)  # none is there twice
+    return {
+        "/".join(item): _settled(obj)
+        for item, obj in read_items(folder, backup).items()
+        if item[0] in RESOURCES and item[1] in namespaces and item[2].startswith(PREFIX)
+    }
+
+
+def _settled(obj: JSONObject) -> JSONObject:
+    """A Deployment without what its controller writes; any other object as it is."""
+    if obj["kind"] != "Deployment":
+        return obj
+    notes = {key: each for key, each in (obj["metadata"].get("annotations") or {}).items()
+             if key != "deployment.kubernetes.io/revision"}  # fmt: skip
+    mine = {
+        key: each for key, each in obj["metadata"].items() if key not in ("resourceVersion", "managedFields")
+    }
+    return {**{k: v for k, v in obj.items() if k != "status"}, "metadata": {**mine, "annotations": notes}}
+
+
+async def _objects(client: KubeClient, discovery: Discovery, namespace: str) -> list[JSONObject]:
+    """The objects of a namespace without what differs by nature, and with a word for the namespace."""
+    found = []
+    for resource in discovery.resources:
+        if resource.group_resource not in RESOURCES:
+            continue
+        for obj in await client.list_all(resource, namespace):
+            if obj["metadata"]["name"].startswith(PREFIX):
+                found.append(_plain(_settled({**obj, "kind": resource.kind}), namespace))
+    return sorted(found, key=lambda obj: (obj["kind"], obj["metadata"]["name"]))
+
+
+def _differences(found: list[JSONObject], expected: list[JSONObject]) -> list[tuple[JSONObject, JSONObject]]:
+    """The pairs of objects that differ; {} stands for one that is missing."""
+    by_name = [{(obj["kind"], obj["metadata"]["name"]): obj for obj in each} for each in (found, expected)]
+    pairs = [tuple(each.get(name, {}) for each in by_name) for name in by_name[0] | by_name[1]]
+    return [(one, other) for one, other in pairs if one != other]
+
+
+def _plain(obj: JSONObject, namespace: str) -> JSONObject:
+    kept = json.loads(json.dumps({key: value for key, value in obj.items() if key != "status"}))
+    metadata = kept["metadata"]
+    for name in ("uid", "resourceVersion", "creationTimestamp", "managedFields", "generation"):
+        metadata.pop(name, None)
+    labels = metadata.get("labels") or {}
+    metadata["labels"] = {
+        key: "" if key in ("velero.io/restore-name", "velero.io/backup-name") else value
+        for key, value in labels.items()
+    }
+    if kept["kind"] == "Service" and kept["spec"].get("clusterIP") != "None":
+        for name in ("clusterIP", "clusterIPs"):
+            kept["spec"].pop(name, None)
+    plain: JSONObject = json.loads(json.dumps(kept).replace(namespace, "NAMESPACE"))
+    return plain

@@ -1,0 +1,132 @@
+"""Ways to make backups and restores, with one face: the command without a server, a server, a Velero program.
+
+All of them work in one cluster and keep their files in one folder, so that each restores what another made.
+"""
+
+import asyncio
+import contextlib
+import json
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Protocol
+
+from hack.cluster.control_plane import ControlPlane
+from pinnace.api.codec import decode
+from pinnace.api.objects import JSONObject
+from pinnace.api.velero.backup import Backup
+from pinnace.api.velero.restore import Restore
+from pinnace.cli.backup.local import make_backup
+from pinnace.cli.restore.local import make_restore
+from pinnace.cli.settings import Settings
+from pinnace.kube.errors import NotFound
+from tests.support.plugins.programs import put_own
+from tests.support.servers.sites import Site
+from tests.support.waiting import eventually
+from tests.support.whole_plugin.store import NAME as FOLDER_PROVIDER
+
+VELERO = "PINNACE_TEST_VELERO"
+"""The variable with the path of a Velero program."""
+
+
+class Side(Protocol):
+    """One way."""
+
+    name: str
+
+    async def back_up(self, name: str, spec: JSONObject) -> JSONObject:
+        """The status of the backup at its end."""
+
+    async def restore(self, name: str, spec: JSONObject) -> JSONObject:
+        """The status of the restore at its end; `spec` names the backup, which any side may have made."""
+
+
+class CommandSide:
+    """`pinnace --location`."""
+
+    name = "command"
+
+    def __init__(self, cluster: ControlPlane, folder: Path) -> None:
+        self._folder = folder
+        self._settings = Settings(
+            namespace="velero",
+            kubeconfig=str(cluster.kubeconfig),
+            kubecontext=None,
+            location=str(folder),
+            features=frozenset(),
+            colour=False,
+            ca_cert="",
+        )
+
+    async def back_up(self, name: str, spec: JSONObject) -> JSONObject:
+        body = {"metadata": {"name": name, "namespace": "velero"}, "spec": spec}
+        await make_backup(self._settings, decode(Backup, body))
+        return self._status(f"backups/{name}/velero-backup.json")
+
+    async def restore(self, name: str, spec: JSONObject) -> JSONObject:
+        body = {"metadata": {"name": name, "namespace": "velero"}, "spec": spec}
+        await make_restore(self._settings, decode(Restore, body), allow_partially_failed=False)
+        return self._status(f"restores/{name}/velero-restore.json")
+
+    def _status(self, path: str) -> JSONObject:
+        found: JSONObject = json.loads((self._folder / path).read_bytes())["status"]
+        return found
+
+
+class ServerSide:
+    """A server of the site's namespace, ours or Velero's: both do the work of the same objects."""
+
+    def __init__(self, site: Site, name: str) -> None:
+        self.name = name
+        self._site = site
+
+    async def back_up(self, name: str, spec: JSONObject) -> JSONObject:
+        await self._site.create("backups", name, spec=spec)
+        return await self._ended("backups", name)
+
+    async def restore(self, name: str, spec: JSONObject) -> JSONObject:
+        await eventually(lambda: self._is_there(spec["backupName"]))  # it is synced from the folder
+        await self._site.create("restores", name, spec=spec)
+        return await self._ended("restores", name)
+
+    async def _ended(self, plural: str, name: str) -> JSONObject:
+        found: JSONObject = (await self._site.reached(plural, name))["status"]
+        return found
+
+    async def _is_there(self, backup: str) -> bool:
+        try:
+            await self._site.get("backups", backup)
+        except NotFound:
+            return False
+        return True
+
+
+@asynccontextmanager
+async def velero_server(
+    program: str, cluster: ControlPlane, site: Site, folder: Path, workdir: Path
+) -> AsyncIterator[None]:
+    """A Velero server of the site's namespace, whose location is the folder; ended with the context."""
+    plugins = workdir / "plugins"
+    put_own(plugins, "velero-folder", "tests.support.folder_plugin")
+    spec = {
+        "provider": FOLDER_PROVIDER,
+        "config": {"root": str(folder.parent)},
+        "objectStorage": {"bucket": folder.name},
+        "backupSyncPeriod": "1s",
+        "default": True,
+    }
+    await site.create("backupstoragelocations", "default", spec=spec)
+    words = ["--namespace", site.namespace, "--plugin-dir", str(plugins), "--metrics-address", "127.0.0.1:0"]
+    environ = {"HOME": str(workdir), "PATH": os.environ["PATH"], "KUBECONFIG": str(cluster.kubeconfig)}
+    with (workdir / "velero.log").open("wb") as log:
+        process = await asyncio.create_subprocess_exec(
+            program, "server", *words, env=environ, stdout=log, stderr=log
+        )
+        try:
+            await site.reached("backupstoragelocations", "default", "Available")
+            yield
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                process.terminate()
+            await process.wait()
