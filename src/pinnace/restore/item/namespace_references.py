@@ -32,7 +32,9 @@ _MAPPED: Final = {
 }
 """The fields that the restore maps itself. In a mapping that swaps names, the new name is an old one, too."""
 
-NOT_LOOKED_AT: Final = frozenset({"endpoints", "endpointslices.discovery.k8s.io", "secrets"})
+NOT_LOOKED_AT: Final = frozenset(
+    {"endpoints", "endpointslices.discovery.k8s.io", "ipaddresses.networking.k8s.io", "secrets"}
+)
 """Kinds whose references follow from other objects, and Secrets, whose values are nobody's business."""
 
 _ACCOUNT: Final = re.compile(r"(?:system:serviceaccounts?:|/ns/)([a-z0-9-]{1,63})(?![a-z0-9-])")

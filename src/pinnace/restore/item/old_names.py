@@ -67,9 +67,10 @@ class OldNames:
         more = f"; and {left} more, see the log" if left else ""
         what, verb = ("object", "names") if self._count == 1 else ("objects", "name")
         yield (
-            f"{self._count} {what} still {verb} a mapped namespace by its old name, and so mean the original"
-            f" ({_pairs(self._mapping)}): {named}{more}. Change what should mean the copy, or restore it"
-            " with rules of --resource-modifier-configmap"
+            # The advice comes before the names, as a summary cuts long lines.
+            f"{self._count} {what} still {verb} a mapped namespace by its old name, and so the original"
+            f" ({_pairs(self._mapping)}). Change what should mean the copy, or restore it with rules of"
+            f" --resource-modifier-configmap: {named}{more}"
         )
 
 
