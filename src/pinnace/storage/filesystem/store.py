@@ -143,32 +143,31 @@ class FilesystemStore:
 
     async def exists(self, key: str) -> bool:
         """See ObjectStore.exists."""
-        path = self._path(key)
-        with _translated(f"cannot look for {key!r}"):
-            found = await in_thread(_found, self._root, path)
-        if found is None:
-            await in_thread(self._check_root)
-        return found is not None
+        return await self._look(key) is not None
 
     async def size(self, key: str) -> int:
         """See ObjectStore.size."""
-        path = self._path(key)
-        with _translated(f"cannot look for {key!r}"):
-            found = await in_thread(_found, self._root, path)
-        if found is None:
-            await in_thread(self._check_root)
-            raise ObjectNotFound(key)
-        return found.st_size
+        return (await self._found(key)).st_size
 
     async def version(self, key: str) -> str:
         """See VersionedStore.version: each put makes a new file, which has another number and time."""
+        found = await self._found(key)
+        return f"{found.st_ino}-{found.st_mtime_ns}-{found.st_size}"
+
+    async def _found(self, key: str) -> os.stat_result:
+        """What is known of a file. Raises ObjectNotFound."""
+        found = await self._look(key)
+        if found is None:
+            raise ObjectNotFound(key)
+        return found
+
+    async def _look(self, key: str) -> os.stat_result | None:
         path = self._path(key)
         with _translated(f"cannot look for {key!r}"):
             found = await in_thread(_found, self._root, path)
         if found is None:
             await in_thread(self._check_root)
-            raise ObjectNotFound(key)
-        return f"{found.st_ino}-{found.st_mtime_ns}-{found.st_size}"
+        return found
 
     async def list_prefixes(self, prefix: str) -> list[str]:
         """See ObjectStore.list_prefixes. Directories without any object below them are not seen."""
