@@ -32,7 +32,11 @@ from pinnace.api.velero.backup import (
 )
 from pinnace.api.velero.data_movement import BUILT_IN_MOVERS
 from pinnace.api.velero.snapshot_location import VolumeSnapshotLocation
-from pinnace.api.velero.storage_location import BackupStorageLocation, BackupStorageLocationAccessMode
+from pinnace.api.velero.storage_location import (
+    DEFAULT_LOCATION,
+    BackupStorageLocation,
+    BackupStorageLocationAccessMode,
+)
 from pinnace.archive.paths import FORMAT_VERSION
 from pinnace.kube.client import ServerVersion
 
@@ -43,7 +47,7 @@ class ServerDefaults(msgspec.Struct, frozen=True, kw_only=True):
     """The server's defaults for fields that a Backup leaves out. (docs/spec: BKP 2.2-2.4, 15)"""
 
     backup_ttl: Duration = msgspec.field(default_factory=lambda: Duration.hours(720))
-    storage_location: str = "default"
+    storage_location: str = DEFAULT_LOCATION
     volumes_to_restic: bool = False
     snapshot_locations: Mapping[str, str] = msgspec.field(default_factory=dict)
     """Name of the snapshot location to take for a provider that has several."""

@@ -4,24 +4,19 @@ The run itself is in `pinnace.operations.local`.
 """
 
 import asyncio
-import os
-import sys
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
-from typing import Final
-
-import click
 
 from pinnace.api.meta import ObjectMeta
 from pinnace.api.selection.validation import metadata_errors
 from pinnace.api.velero.backup import Backup
 from pinnace.api.velero.restore import Restore
 from pinnace.cli.backend.location import LocationBackend
+from pinnace.cli.common.outcome import say
 from pinnace.cli.connect import open_cluster
-from pinnace.cli.errors import ExitCode, InvalidInput
-from pinnace.cli.guard import printable
+from pinnace.cli.errors import InvalidInput
 from pinnace.cli.output.cells import empty_warning
 from pinnace.cli.output.summary import counted
 from pinnace.cli.progress.state import Amount, State
@@ -29,12 +24,6 @@ from pinnace.cli.progress.view import ProgressView
 from pinnace.cli.settings import Settings
 from pinnace.context import Activity
 from pinnace.operations.local import InvalidRun, LocalRun, Observer
-
-EXIT_CODES: Final[Mapping[str, ExitCode]] = {
-    "Completed": ExitCode.OK,
-    "PartiallyFailed": ExitCode.PARTIALLY_FAILED,
-    "Failed": ExitCode.FAILED,
-}
 
 
 def check_metadata(metadata: ObjectMeta) -> None:
@@ -162,15 +151,3 @@ def say_outcome(what: str, run: Backup | Restore, items: int) -> None:
 def _duration(run: Backup | Restore) -> str:
     start, end = run.status.start_timestamp, run.status.completion_timestamp
     return f" in {(end - start).total_seconds():.1f}s" if start is not None and end is not None else ""
-
-
-def say(text: str, *, err: bool = False) -> None:
-    """Print a line. An error of writing it changes neither the work nor its exit code.
-
-    The reader of a pipe or the terminal may be gone, or the disk of a file full.
-    """
-    try:
-        click.echo(printable(text), err=err)
-    except OSError:
-        # What could not be written would be written again at exit, and fail again.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), (sys.stderr if err else sys.stdout).fileno())

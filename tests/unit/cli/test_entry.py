@@ -43,6 +43,55 @@ print(sorted(set({HEAVY!r}) & set(sys.modules)), file=sys.stderr)
 
 
 @pytest.mark.parametrize(
+    "command",
+    [
+        "backup get",
+        "backup create b",
+        "backup describe b",
+        "backup logs b",
+        "backup delete b --confirm",
+        "restore get",
+        "restore create r --from-backup b",
+        "schedule get",
+        "schedule create s --schedule @daily",
+        "backup-location get",
+        "backup-location set l --default",
+        "snapshot-location get",
+        "repo get",
+    ],
+)
+def test_a_command_that_asks_a_server_loads_no_engine(tmp_path: Path, command: str) -> None:
+    """Nor stores, archives or plugins: loading them took three quarters of the time of `backup create`."""
+    code = """
+import sys
+from pinnace.cli.main import run
+code = run(sys.argv[1:])
+rooms = {".".join(name.split(".")[:2]) for name in sys.modules}
+engines = "archive backup clouds context controllers csi hooks nonadmin operations plugins restore volumes"
+print(code, sorted(rooms & {f"pinnace.{room}" for room in engines.split()}))
+print(len(sys.modules) < 350, "pinnace.storage.open" in sys.modules)
+"""
+    kubeconfig = tmp_path / ".kube/config"
+    kubeconfig.parent.mkdir()
+    kubeconfig.write_text(json.dumps(NO_CLUSTER))
+
+    ran = python(code, *command.split(), home=tmp_path)
+
+    assert ran.stdout.splitlines()[-2:] == ["1 []", "True False"], ran
+    assert "Connection refused" in ran.stderr
+
+
+NO_CLUSTER = {
+    "apiVersion": "v1",
+    "kind": "Config",
+    "clusters": [{"name": "c", "cluster": {"server": "http://127.0.0.1:9"}}],
+    "users": [{"name": "u", "user": {}}],
+    "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
+    "current-context": "x",
+}
+
+
+@pytest.mark.parametrize(
     "modules",
     [("pinnace.cli.backup.create", "pinnace.cli.backup.local"), ("pinnace.cli.backend.server",)],
     ids=["a backup into a folder", "objects of a server"],

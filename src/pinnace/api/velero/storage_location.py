@@ -1,7 +1,7 @@
 """BackupStorageLocation: a bucket that holds backups. (docs/spec: API 5)"""
 
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Final
 
 from msgspec import Meta, Struct, field
 
@@ -9,6 +9,9 @@ from pinnace.api import API_VERSION
 from pinnace.api.fields import ENUM_KEY, NULLABLE, REQUIRED, NullableTime
 from pinnace.api.meta import ObjectMeta
 from pinnace.api.values.durations import Duration
+
+DEFAULT_LOCATION: Final = "default"
+"""The name of the location for backups that name none, where no location is marked as the default."""
 
 
 class BackupStorageLocationPhase(StrEnum):

@@ -3,9 +3,9 @@
 from pinnace.api.codec import encode
 from pinnace.api.velero.backup import Backup
 from pinnace.cli.backend.location import LocationBackend
-from pinnace.cli.common.outcome import say_findings
+from pinnace.cli.common.outcome import EXIT_CODES, say_findings
 from pinnace.cli.kinds import BACKUP
-from pinnace.cli.local import EXIT_CODES, check_metadata, open_run, say_outcome
+from pinnace.cli.local import check_metadata, open_run, say_outcome
 from pinnace.cli.settings import Settings
 from pinnace.operations import local
 

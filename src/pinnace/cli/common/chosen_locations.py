@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 
 from pinnace.api.objects import mapping, text
-from pinnace.api.velero.storage_location import BackupStorageLocationPhase
-from pinnace.backup.request import ServerDefaults
+from pinnace.api.velero.storage_location import DEFAULT_LOCATION, BackupStorageLocationPhase
 from pinnace.cli.backend.server import ServerBackend
 from pinnace.cli.guard import complain
 from pinnace.kube.errors import KubeError
@@ -33,7 +32,7 @@ async def warn_of_unavailable(backend: ServerBackend, storage: str) -> None:
         return  # only a warning depends on it
     by_name = {text(each, "metadata", "name"): each for each in found}
     marked = (name for name, each in by_name.items() if mapping(each, "spec").get("default"))
-    name = storage or next(marked, ServerDefaults().storage_location)
+    name = storage or next(marked, DEFAULT_LOCATION)
     state = mapping(by_name.get(name), "status")
     if state.get("phase") == BackupStorageLocationPhase.UNAVAILABLE:
         why = f": {state['message']}" if state.get("message") else ""

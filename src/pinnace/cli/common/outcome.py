@@ -1,6 +1,9 @@
 """Reports how a run ended: first errors and advice, commands that show more, exit code. (docs/adr/060)"""
 
 import asyncio
+import os
+import sys
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 import click
@@ -8,13 +11,12 @@ import click
 from pinnace.api.objects import JSONObject
 from pinnace.api.values.shell_words import as_name
 from pinnace.api.velero.download_request import DownloadTargetKind
-from pinnace.backup.filters import NOTHING_SELECTED
 from pinnace.cli.backend.interface import Backend, DownloadOptions, FileMissing, NotFound, fetch, fetch_json
 from pinnace.cli.common.options import WaitOptions
 from pinnace.cli.connect import command_line
 from pinnace.cli.errors import CommandError, ExitCode, InvalidInput
+from pinnace.cli.guard import printable
 from pinnace.cli.kinds import BACKUP, Kind
-from pinnace.cli.local import EXIT_CODES, say
 from pinnace.cli.output.cells import phase, status
 from pinnace.cli.output.findings import Finding, log_findings, report, result_findings
 from pinnace.cli.output.summary import counted
@@ -26,6 +28,11 @@ from pinnace.storage.errors import StorageError
 if TYPE_CHECKING:
     from pinnace.kube.client import KubeClient
 
+EXIT_CODES: Final[Mapping[str, ExitCode]] = {
+    "Completed": ExitCode.OK,
+    "PartiallyFailed": ExitCode.PARTIALLY_FAILED,
+    "Failed": ExitCode.FAILED,
+}
 _READ_SECONDS: Final = 15.0
 """The deadline for reading the log or the results after the run has ended."""
 _DONE_FIELDS: Final = {"backup": "itemsBackedUp", "restore": "itemsRestored"}
@@ -101,6 +108,8 @@ async def say_findings(backend: Backend, settings: Settings, kind: Kind, ended: 
         say(f"The {what}s could not be read: {error}", err=True)
         findings = []
     # That nothing was selected has been printed already, for backups of every server.
+    from pinnace.backup.filters import NOTHING_SELECTED  # only a run that went wrong needs it
+
     findings = [finding for finding in findings if finding.text != NOTHING_SELECTED]
     for line in (f"{what.capitalize()}s:", *report(findings, kind.noun)) if findings else ():
         say(line, err=True)
@@ -147,3 +156,15 @@ class _Lines:
             if any(sign in line for sign in self._signs)
         ]
         return len(block)
+
+
+def say(text: str, *, err: bool = False) -> None:
+    """Print a line. An error of writing it changes neither the work nor its exit code.
+
+    The reader of a pipe or the terminal may be gone, or the disk of a file full.
+    """
+    try:
+        click.echo(printable(text), err=err)
+    except OSError:
+        # What could not be written would be written again at exit, and fail again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), (sys.stderr if err else sys.stdout).fileno())

@@ -28,7 +28,6 @@ from pinnace.cli.common.get import get as get_objects
 from pinnace.cli.common.get import print_list, server_settings
 from pinnace.cli.connect import command_line, open_cluster, run_async
 from pinnace.cli.errors import CommandError, InvalidInput
-from pinnace.cli.install.checks import FILESYSTEM, location_of
 from pinnace.cli.kinds import BACKUP_LOCATION
 from pinnace.cli.location.options import (
     BackupLocationCreateOptions,
@@ -106,6 +105,8 @@ def _check(options: BackupLocationCreateOptions) -> None:
     """Refuse options that describe no valid location, in the order of the spec. Raises InvalidInput."""
     if not options.provider:
         raise InvalidInput("--provider is required")
+    from pinnace.cli.install.checks import FILESYSTEM
+
     if options.provider in FILESYSTEM:
         path = PurePosixPath(options.config.get("path", ""))
         if not path.is_absolute() or len(path.parts) < 2:
@@ -140,6 +141,8 @@ def requested_location(
     name: str, namespace: str, options: BackupLocationCreateOptions
 ) -> BackupStorageLocation:
     """The location that the options describe. Raises InvalidInput."""
+    from pinnace.cli.install.checks import location_of
+
     provider, bucket, config = location_of(options.provider, options.bucket, options.config)
     spec = BackupStorageLocationSpec(
         provider=provider,

@@ -12,10 +12,10 @@ from pinnace.api.values.near import did_you_mean, near_names
 from pinnace.api.velero.backup import BackupPhase
 from pinnace.api.velero.restore import Restore
 from pinnace.cli.backend.location import LocationBackend
-from pinnace.cli.common.outcome import say_findings
+from pinnace.cli.common.outcome import EXIT_CODES, say_findings
 from pinnace.cli.errors import ExitCode, InvalidInput
 from pinnace.cli.kinds import RESTORE
-from pinnace.cli.local import EXIT_CODES, check_metadata, open_run, say_outcome
+from pinnace.cli.local import check_metadata, open_run, say_outcome
 from pinnace.cli.restore.build import newest
 from pinnace.cli.settings import Settings
 from pinnace.operations import local_restore
