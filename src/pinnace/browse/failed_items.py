@@ -34,11 +34,12 @@ class FailedItems:
 
     def add_error(self, text: str) -> None:
         """Take an error: a line of the log, or a message of the results."""
+        if len(self._named) >= _MOST_NAMED:
+            return
         found: list[tuple[str | None, str]] = [(match[1], match[2]) for match in _BOTH.finditer(text)]
         namespace = _NAMESPACE.search(text)
         found += [(namespace[1] if namespace else None, match[1]) for match in _NAME.finditer(text)]
-        if len(self._named) < _MOST_NAMED:
-            self._named.update(found)
+        self._named.update(found)
 
     def add_results(self, results: JSONObject) -> None:
         """Take the results of a backup."""
