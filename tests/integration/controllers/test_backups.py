@@ -79,7 +79,7 @@ async def test_fields_that_are_set_are_kept(site: Site, serve: Serve) -> None:
 
     backup = await site.reached("backups", "b1")
 
-    assert backup["spec"] == spec
+    assert backup["spec"] == {**spec, "defaultVolumesToFsBackup": False}
     assert backup["metadata"]["labels"] == {"mine": "yes", "velero.io/storage-location": "alt-loc"}
     start = parse_time(backup["status"]["startTimestamp"])
     assert parse_time(backup["status"]["expiration"]) == start + timedelta(hours=1)
