@@ -14,7 +14,7 @@ export PYTHONPATH := $(CURDIR)
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check check-types check-rest docs reference picture release format unit integration e2e fuzz bench programs node-programs test-programs image cluster-up cluster-down lock clean
+.PHONY: help demo test check check-types check-rest docs reference picture release format unit integration e2e fuzz applications bench programs node-programs test-programs image cluster-up cluster-down lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "make %-14s %s\n", $$1, $$2}' Makefile
@@ -66,6 +66,9 @@ e2e: test-programs ## tests of the whole program
 
 fuzz: test-programs ## a server among 5,000 odd objects; PINNACE_ODD_SEED for others
 	@PINNACE_ODD_OBJECTS=$${PINNACE_ODD_OBJECTS:-5000} $(PYTEST) -n 0 tests/e2e/test_odd_objects.py
+
+applications: test-programs ## public projects, whole: backed up, restored into another cluster, compared
+	@PINNACE_APPLICATIONS=all $(PYTEST) -n 0 tests/e2e/test_applications.py
 
 bench: programs ## measure against the fastest client at hand
 	@$(PYTHON) -m bench

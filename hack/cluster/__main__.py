@@ -5,7 +5,7 @@ import sys
 import time
 from collections.abc import Callable
 
-from hack.cluster import binaries, development
+from hack.cluster import applications, binaries, development
 from hack.cluster.errors import ClusterError
 from hack.cluster.nodes import network as node_network
 from hack.cluster.nodes import requirements as node_requirements
@@ -23,6 +23,8 @@ def build(*, node: bool, tests: bool) -> int:
         programs += [*binaries.NODE, *(binaries.CSI_TOOLS if tests else ())]
     for path in binaries.locate(programs).values():
         print(path)
+    if tests:
+        print(applications.locate())
     if tests and (reason := azure_blob.why_impossible()):
         print(f"[cluster] not installing azurite: {reason}", file=sys.stderr)
     elif tests:
