@@ -95,10 +95,20 @@ class FollowUps:
             if additional:
                 await self.definitions_settled()
 
-    def found(self, ref: ItemRef, resource: APIResource, in_cluster: JSONObject) -> None:
-        """Start the follow-ups of an object that existed already: a definition may not be ready yet."""
+    def found(
+        self, ref: ItemRef, resource: APIResource, item: JSONObject, in_cluster: JSONObject, results: Results
+    ) -> None:
+        """Start the follow-ups of an object that existed already: a definition may not be ready yet.
+
+        A pod keeps what it has. What it would have got is a warning, as the restore was asked for it.
+
+        Args:
+            item: the object as the restore would have created it.
+        """
         if ref.group_resource == CRDS_GROUP_RESOURCE and not is_established(in_cluster):
             self.definitions.created(ref.name, resource)
+        if ref.group_resource == "pods":
+            self._pod_found(ref, item, results)
 
     async def definitions_settled(self) -> None:
         """Wait until the definitions created so far are ready; late ones are checked again at the end."""
@@ -121,6 +131,18 @@ class FollowUps:
         """
         failed = [claims for task, claims in self._claims.items() if task.result()]
         return set().union(*failed)
+
+    def _pod_found(self, ref: ItemRef, pod: JSONObject, results: Results) -> None:
+        missed = []
+        if snapshots := self._pod_volumes.snapshots(pod, ref.original_namespace):
+            missed.append(f"the data of its volumes ({', '.join(sorted(snapshots))}) was not restored")
+        if self._hook_finder.hooks_of(pod):
+            missed.append("its exec restore hooks were not executed")
+        if missed:
+            results.warnings.add(
+                ref.target_namespace,
+                f"{ref.id} exists, so {' and '.join(missed)}. Delete the pod and restore again to get it",
+            )
 
     def _pod_created(self, ref: ItemRef, pod: JSONObject, results: Results) -> None:
         snapshots = self._pod_volumes.snapshots(pod, ref.original_namespace)

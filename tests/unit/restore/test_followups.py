@@ -455,7 +455,7 @@ async def test_the_claims_of_a_pod_that_never_gets_its_data_are_not_waited_for(h
     assert [each.name for each in harness.outcomes.unpatched] == ["two"]
 
 
-async def test_a_pod_that_exists_gets_neither(harness: Harness) -> None:
+async def test_a_pod_that_exists_gets_neither_which_is_said(harness: Harness) -> None:
     filler, hooks = Filler(), Hooks()
     harness.helpers = Helpers(pod_volume_restorer=filler, exec_hooks=hooks)
     harness.request_fields = {"pod_volume_backups": [pod_volume_backup()]}
@@ -463,8 +463,20 @@ async def test_a_pod_that_exists_gets_neither(harness: Harness) -> None:
 
     results = await harness.restore(pod("p", annotations=HOOKED))
 
-    assert results.empty
+    assert results.errors.count == 0
+    assert results.warnings.namespaces == {
+        "ns-1": [
+            "pods/ns-1/p exists, so the data of its volumes (data) was not restored and its exec restore"
+            " hooks were not executed. Delete the pod and restore again to get it"
+        ]
+    }
     assert (filler.asked, hooks.asked) == ([], [])
+
+
+async def test_a_pod_that_exists_and_would_get_nothing_is_no_warning(harness: Harness) -> None:
+    harness.world.put(pod("p"))
+
+    assert (await harness.restore(pod("p"))).empty
 
 
 async def test_without_helpers_pods_say_that_hooks_are_not_run(harness: Harness) -> None:

@@ -336,7 +336,7 @@ class ItemRestorer:
                 ref, resource, applied.created, results, additional=chain.nesting > 0
             )
         elif applied.in_cluster is not None:
-            self._follow_ups.found(ref, resource, applied.in_cluster)
+            self._follow_ups.found(ref, resource, prepared, applied.in_cluster, results)
 
     def _may_restore_jobs(self) -> bool:
         is_served = self.kinds.discovery.preferred(JOBS) is not None
