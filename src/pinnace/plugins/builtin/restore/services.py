@@ -13,6 +13,7 @@ import orjson
 
 from pinnace.api import labels
 from pinnace.api.objects import JSONObject, mapping, objects, text
+from pinnace.api.values.digits import is_digits
 from pinnace.plugins.builtin.restore.config import ActionError
 from pinnace.plugins.protocols import ResourceSelector, RestoreItemInput, RestoreItemOutput
 
@@ -127,6 +128,6 @@ def _checked(value: Any, kind: type[T], what: str) -> T:
 
 def _node_port(value: Any) -> int:
     """The number of a node port, which some tools write as a text; 0 for what asks for none."""
-    if isinstance(value, str) and value.isascii() and value.isdecimal() and len(value) <= _DIGITS_OF_PORTS:
+    if isinstance(value, str) and is_digits(value) and len(value) <= _DIGITS_OF_PORTS:
         return int(value)
     return value if isinstance(value, int) and not isinstance(value, bool) else 0
