@@ -6,7 +6,7 @@ import signal
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from pathlib import Path
 
 from bench import machine, results
@@ -132,6 +132,14 @@ def measure_cluster(options: argparse.Namespace, folder: Path) -> tuple[list[Fig
     return figures, setting
 
 
+def title(day: date, options: argparse.Namespace) -> str:
+    """The heading of a run: its day and its scenarios, each with its number of objects if it has one."""
+    numbers = {name: options.objects for name in options.only if name not in WITHOUT_OBJECTS}
+    numbers |= {"browse": options.browse_objects}
+    named = [f"{name} ({numbers[name]:,} objects)" if name in numbers else name for name in options.only]
+    return f"{day:%Y-%m-%d}: {', '.join(named)}"
+
+
 def main(arguments: Sequence[str]) -> int:
     """Run the scenarios that the command line names."""
     options = parse(arguments)
@@ -187,8 +195,7 @@ def main(arguments: Sequence[str]) -> int:
         }
         options.json.write_text(json.dumps(document, indent=2) + "\n")
     if options.write_results:
-        title = f"{datetime.now(UTC):%Y-%m-%d}, {options.objects:,} objects: {', '.join(options.only)}"
-        results.write(results.section(title, facts, setting, figures))
+        results.write(results.section(title(datetime.now(UTC).date(), options), facts, setting, figures))
     return 0
 
 

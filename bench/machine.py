@@ -16,7 +16,11 @@ def describe(kubernetes_version: str) -> dict[str, str]:
         "memory": f"{_memory_bytes() / GIBIBYTE:.0f} GiB",
         "kernel": f"{platform.system()} {_plain_version(platform.release())}",
         "Python": f"{platform.python_implementation()} {platform.python_version()}",
-        "Kubernetes": f"{kubernetes_version}, etcd without fsync, API server's throttles raised",
+        "Kubernetes": (
+            "none"
+            if kubernetes_version == "none"
+            else f"{kubernetes_version}, etcd without fsync, API server's throttles raised"
+        ),
     }
 
 

@@ -9,11 +9,17 @@ RESULTS = Path(__file__).with_name("RESULTS.md")
 HEADER = """# Benchmark results
 
 Written by `python -m bench --write-results`; what is measured, and how, is in the modules beside this file.
-Every result is a ratio (or a difference) between two things measured in one run: ours, and a floor that does
-the least any program could do for the same outcome. Figures are medians, with minimum and maximum in
-brackets. Where a floor has several candidates the fastest counts and is named: `pycurl x1` is one list after
-the other over libcurl, `pycurl x4` four of them side by side. The backup's target speaks of the first; the
-second, stricter one has lines of its own.
+Where a floor is given, the result is a ratio (or a difference) between two things measured in one run: ours,
+and a floor that does the least any program could do for the same outcome. Without a floor it is our figure
+alone. Figures are medians, with minimum and maximum in brackets.
+
+Where a floor has several candidates the fastest counts and is named, by the client and how many of its
+requests run side by side: `pycurl x1` is one list after the other over libcurl, `pycurl x4` four at once,
+`aiohttp x64` 64 requests with aiohttp. The backup's target speaks of lists one after the other; the stricter
+floor has lines of its own.
+
+`first target` is what a figure must reach, `aim` what it should; `met` names the better of the two that it
+reaches, or `NO`. A heading has the number of objects behind each part that has any.
 """
 
 

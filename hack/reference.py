@@ -36,12 +36,37 @@ ENVIRONMENT = {
     "VELERO_NAMESPACE": "The namespace of the server, unless `-n` or the config file names one.",
     "VELERO_SCRATCH_DIR": "Where server and node agent keep temporary files and caches; set in their pods.",
     "VELERO_PLUGIN": "The cookie that plugins of HashiCorp's protocol expect; set for them, not for users.",
+    "NODE_NAME": "The node of a node agent; set in its pod.",
     "KUBECONFIG": "Kubeconfig files, as kubectl reads them.",
+    "KUBERNETES_SERVICE_HOST": "With `KUBERNETES_SERVICE_PORT`, the API server for pods; set by Kubernetes.",
     "NO_COLOR": "If not empty, no colours.",
     "CLICOLOR_FORCE": "Colours although the output is no terminal, unless it is 0.",
+    "TERM": "If `dumb`, no colours, bars or redrawn lines.",
     "AWS_SHARED_CREDENTIALS_FILE": "The credentials file of AWS and compatible stores.",
+    "AWS_PROFILE": "The profile in it, unless the location names one.",
+    "AWS_ACCESS_KEY_ID": "With `AWS_SECRET_ACCESS_KEY` and, for temporary keys, `AWS_SESSION_TOKEN`: keys."
+    " botocore looks for them, so that its other variables hold too, such as `AWS_WEB_IDENTITY_TOKEN_FILE`.",
+    "AWS_CLUSTER_NAME": "Restored EBS volumes are tagged as owned by this cluster.",
+    "AWS_ENDPOINT_URL_EC2": "Another address of EC2, for snapshots of disks.",
     "GOOGLE_APPLICATION_CREDENTIALS": "The credentials file of Google Cloud.",
-    "AZURE_CREDENTIALS_FILE": "The credentials file of Azure.",
+    "GOOGLE_CLOUD_PROJECT": "The project of snapshots of disks, where the credentials name none.",
+    "GCE_METADATA_HOST": "Another address of Google's metadata server, for credentials of a machine.",
+    "NO_GCE_CHECK": "If `true`, that server is not asked.",
+    "AZURE_CREDENTIALS_FILE": "The credentials file of Azure: lines `NAME=value` of this table.",
+    "AZURE_TENANT_ID": "With `AZURE_CLIENT_ID` and one of `AZURE_CLIENT_SECRET`, `AZURE_CERTIFICATE_PATH`,"
+    " `AZURE_USERNAME` and `AZURE_PASSWORD`, or `AZURE_FEDERATED_TOKEN_FILE`: who asks. Else the identity"
+    " of the machine is used.",
+    "AZURE_IMDS_DISABLED": "If `true`, the identity of the machine is not used.",
+    "AZURE_POD_IDENTITY_AUTHORITY_HOST": "Another address of the service for identities of machines.",
+    "AZURE_CLOUD_NAME": "Another cloud than `AzurePublicCloud`. `AZURE_AUTHORITY_HOST` and"
+    " `AZURE_RESOURCE_MANAGER_URL` name other addresses.",
+    "AZURE_SUBSCRIPTION_ID": "The subscription of storage accounts and disks, unless the location names one.",
+    "AZURE_RESOURCE_GROUP": "The resource group of the cluster's disks.",
+    "AZURE_STORAGE_SAS_TOKEN": "A signature that opens the container in place of keys or an identity.",
+    "RESTIC_PASSWORD_FILE": "The file with the repositories' password, for commands without a server; or"
+    " `RESTIC_PASSWORD`, the password itself.",
+    "GOMEMLIMIT": "How much memory restic and kopia may take, in place of a share of the container's.",
+    "SOURCE_DATE_EPOCH": "The date in manual pages (`pinnace man`), so that they can be built twice alike.",
     "HTTPS_PROXY": "A proxy for stores and API servers; also `HTTP_PROXY` and `NO_PROXY`.",
     "TZ": "The time zone in which the server reads schedules (UTC in its image), and commands print times.",
 }
@@ -50,12 +75,15 @@ EXIT_CODES = {
     ExitCode.OK: ("done", "done; the backup or restore is Completed"),
     ExitCode.ERROR: (
         "an error; `doctor`: a problem, or no right to check; `backup diff`: a difference; `backup verify`: a"
-        " backup that cannot be relied upon; `backup search`: the text is nowhere",
-        "the same",
+        " backup that cannot be relied upon; `backup search`: the text is nowhere; `history`: the object is"
+        " in no backup",
+        "the same; a name that no backup or restore has",
     ),
     ExitCode.INVALID_INPUT: (
-        "with `create --wait --exit-code`: FailedValidation; a question was not answered: nothing was done",
-        "the request is wrong: nothing was done",
+        "with `create --wait --exit-code`: FailedValidation; a question was not answered: nothing was done;"
+        " `backup diff`: anything but a comparison",
+        "the request is wrong, or the command needs a server: nothing was done; `backup diff`: as with a"
+        " server",
     ),
     ExitCode.PARTIALLY_FAILED: ("with `create --wait --exit-code`: PartiallyFailed", "PartiallyFailed"),
     ExitCode.FAILED: ("with `create --wait --exit-code`: Failed", "Failed"),

@@ -56,6 +56,9 @@ class Reader:
             if variable := re.fullmatch(r"export (\w+)='?([^\s']+)'?(?:\s+#.*)?", command):
                 self.environ[variable[1]] = variable[2]
                 continue
+            if command.startswith("unset "):
+                del self.environ[command.split()[1]]
+                continue
             # `backup diff` says by exit code 1 that something differs, which it is shown for.
             expected = 1 if " diff " in command else 0
             ended = subprocess.run(

@@ -36,6 +36,7 @@ async def add_application(client: KubeClient) -> None:
     await client.create(CONFIGMAPS, config, "shop")
 
 
+@pytest.mark.found("DOC1")
 @pytest.mark.cluster
 @pytest.mark.timeout(600)  # two control planes, and some twenty commands
 async def test_a_cluster_comes_back_from_its_bucket(
@@ -58,16 +59,14 @@ async def test_a_cluster_comes_back_from_its_bucket(
     install = "pinnace install --no-default-backup-location --no-secret --use-volume-snapshots=false"
     operator.run([install, *before])
     await add_application(await connect(old_cluster))
-    location = looking[0].removeprefix("export PINNACE_LOCATION=")
-    operator.run([f"pinnace --location {location} backup create {BACKUP}"])
+    (at_bucket,) = (line for line in looking if line.startswith("export PINNACE_LOCATION="))
+    operator.run([at_bucket, f"pinnace backup create {BACKUP}"])
     old_cluster.remove()
 
     reader = Reader(tmp_path / "after", new_cluster.kubeconfig, own)
     (tmp_path / "after" / "password").write_text("of the repositories")
     (tmp_path / "after" / "credentials").write_text(server.credentials_file.read_text())
-    reader.environ["AWS_SHARED_CREDENTIALS_FILE"] = str(server.credentials_file)
     reader.run(looking)
-    del reader.environ["PINNACE_LOCATION"]
     *_, create_location = installing
     reader.run(installing[:-1])
     process = ServerProcess(tmp_path, new_cluster.kubeconfig, "-n", "velero", "--leader-elect=false")
@@ -83,6 +82,8 @@ async def test_a_cluster_comes_back_from_its_bucket(
 
         await eventually(is_known)
         reader.run(restoring)
+        # The server made it, not the command on its own: there is an object of it.
+        assert (await client.get(velero("restores"), "recovery", "velero"))["status"]["phase"] == "Completed"
         restored = await client.get(CONFIGMAPS, "prices", "shop")
         assert restored["data"] == {"tea": "3"}
         assert "nightly" in reader.run(after)

@@ -17,18 +17,6 @@ def test_a_committed_page_is_up_to_date(name: str) -> None:
     assert (reference.FOLDER / name).read_text() == reference.pages()[name], "run `make reference`"
 
 
-def test_every_variable_in_the_code_is_documented() -> None:
-    quoted = re.compile(r'"((?:PINNACE|VELERO)_[A-Z_]+)"')
-    found = {
-        name
-        for path in (ROOT / "src").rglob("*.py")
-        for name in quoted.findall(path.read_text(encoding="utf-8"))
-    }
-
-    assert found
-    assert found <= reference.ENVIRONMENT.keys()
-
-
 def test_links_between_pages_lead_somewhere() -> None:
     link = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
     broken = []

@@ -67,9 +67,12 @@ EXAMPLES: Final[dict[str, Examples]] = {
             "pinnace backup create shop --include-namespaces shop --ttl 30d",
         ),
         (
-            "Without a server, into a folder, with the files of all pod volumes",
-            "pinnace --location ./backups backup create shop --include-namespaces shop "
-            "--default-volumes-to-fs-backup",
+            "The same with the files of its pods' volumes, which a server with node agents saves",
+            "pinnace backup create shop --include-namespaces shop --default-volumes-to-fs-backup",
+        ),
+        (
+            "Without a server, the objects into a folder",
+            "pinnace --location ./backups backup create shop --include-namespaces shop",
         ),
         (
             "Only objects with a label, without Secrets; show first what that would be",

@@ -1,0 +1,193 @@
+"""What the pages say is so: figures are those of the benchmark, and other claims those of the code."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from bench.results import RESULTS
+from hack.reference import EXIT_CODES, environment
+from pinnace.cli.errors import ExitCode
+from pinnace.cli.install.options import InstallOptions
+from pinnace.cli.install.resources import resources
+from pinnace.cli.main import run
+from pinnace.restore.selection.validation import NON_RESTORABLE
+
+ROOT = Path(__file__).resolve().parents[3]
+PAGES = [
+    ROOT / "README.md",
+    *(page for page in sorted((ROOT / "docs").rglob("*.md")) if page.parent.name not in ("adr", "spec")),
+]
+OF_A_SERVER = r"pinnace (?:install|backup-location|snapshot-location|schedule|repo|uninstall)\b"
+
+
+def text(page: str) -> str:
+    return (ROOT / page).read_text(encoding="utf-8")
+
+
+def row(page: str, start: str) -> str:
+    """The only row of a page's tables that begins so."""
+    (found,) = (line for line in text(page).splitlines() if line.startswith(f"| {start}"))
+    return found
+
+
+@pytest.mark.found("DOC1")
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_a_location_of_the_shell_is_unset_before_a_server_is_used(page: Path) -> None:
+    is_set = False
+    for step in re.findall(
+        rf"export PINNACE_LOCATION|unset PINNACE_LOCATION|{OF_A_SERVER}", page.read_text(encoding="utf-8")
+    ):
+        if step.endswith("PINNACE_LOCATION"):
+            is_set = step.startswith("export")
+        else:
+            assert not is_set, f"`{step}` is refused while PINNACE_LOCATION is set"
+    assert not is_set, "the page leaves PINNACE_LOCATION set"
+
+
+@pytest.mark.found("DOC2")
+def test_the_page_names_what_a_restore_leaves_out_and_nothing_else() -> None:
+    section = (
+        text("docs/guides/disaster-recovery.md").split("## What does not come back by itself")[1].lower()
+    )
+    left_out, restored = section.split("\n\n")[1:3]
+    kinds = {name.split(".")[0] for name in NON_RESTORABLE if not name.endswith(".velero.io")}
+
+    assert kinds == {kind for kind in kinds if kind in left_out}
+    for kind in ("leases", "endpoints", "endpointslices"):
+        assert kind not in left_out
+        assert kind in restored
+        assert not any(name.split(".")[0] == kind for name in NON_RESTORABLE)
+
+
+class Run:
+    """The newest run in RESULTS.md that has a figure."""
+
+    def __init__(self, name: str, part: str) -> None:
+        for section in RESULTS.read_text(encoding="utf-8").split("\n## ")[1:]:
+            heading, *lines = section.splitlines()
+            rows = [
+                [cell.strip() for cell in line.strip("|").split("|")] for line in lines if line[:2] == "| "
+            ]
+            for cells in rows:
+                if cells[0] == name and part in heading:
+                    self.ours = cells[2].split(" (")[0]
+                    self.ratio = cells[3].removesuffix("x")
+                    return
+        raise LookupError(f"no run of {part!r} has the figure {name!r}")
+
+
+SMALL, LARGE, BROWSE = "backup (10,000 objects)", "backup (100,000 objects)", "browse (100,000 objects)"
+FIGURES = [
+    ("README.md", "10,000 objects backed up |", "{ours}, {ratio} times", "backup, whole command", SMALL),
+    ("README.md", "100,000 objects backed up, by", "| {ours},", "backup, whole command", LARGE),
+    ("README.md", "100,000 objects backed up, by", " {ours} of memory", "peak memory, backup", LARGE),
+    ("README.md", "100,000 objects backed up, by", "with {ours} |", "peak memory, restore", LARGE),
+    ("README.md", "two backups", "| {ours},", "backup diff of two backups, S3", BROWSE),
+    ("README.md", "two backups", " {ours} of memory", "backup diff, S3, peak memory", BROWSE),
+    ("README.md", "`--help`", "| {ours} |", "pinnace --help", "start"),
+    ("docs/guides/sizing.md", "backup of 10,000", "| {ours} |", "backup, whole command", SMALL),
+    ("docs/guides/sizing.md", "backup of 100,000", "| {ours},", "backup, whole command", LARGE),
+    ("docs/guides/sizing.md", "backup of 100,000", " {ours} |", "peak memory, backup", LARGE),
+    ("docs/guides/sizing.md", "restore of 100,000", "| {ours};", "peak memory, restore", LARGE),
+    (
+        *("docs/guides/sizing.md", "saving 1 GiB in 1,000", "| {ours}, {ratio} times"),
+        *("save a volume, 1024 MiB in 1,000 files", "restic"),
+    ),
+    (
+        *("docs/guides/sizing.md", "saving 1 GiB in 50,000", "| {ours}, {ratio} times"),
+        *("save a volume, 1024 MiB in 50,000 files", "restic"),
+    ),
+]
+
+
+@pytest.mark.found("DOC4", "DOC10", "DOC12")
+@pytest.mark.parametrize(("page", "start", "shown", "figure", "part"), FIGURES)
+def test_a_figure_of_a_page_is_that_of_the_newest_run(
+    page: str, start: str, shown: str, figure: str, part: str
+) -> None:
+    run = Run(figure, part)
+
+    assert shown.format(ours=run.ours, ratio=run.ratio) in row(page, start)
+
+
+@pytest.mark.found("DOC3")
+def test_both_columns_on_data_movement_name_block_volumes() -> None:
+    for page, start in (("README.md", "data movement"), ("docs/comparison.md", "volumes")):
+        assert row(page, start).count("Block volumes") == 2
+
+
+@pytest.mark.found("DOC11")
+def test_the_results_explain_each_candidate_and_column() -> None:
+    introduction, *sections = RESULTS.read_text(encoding="utf-8").split("\n## ")
+    clients = set(re.findall(r"(\w+) x\d+ \|", "\n## ".join(sections)))
+
+    assert clients == {"pycurl", "aiohttp"}
+    for word in (*clients, "first target", "aim", "met", "NO"):
+        assert re.search(rf"`{word}\b", introduction), word
+
+
+@pytest.mark.found("DOC6")
+def test_the_pages_name_the_rights_that_a_server_with_minimal_rights_has_everywhere() -> None:
+    options = InstallOptions(namespace="velero", image="pinnace:v1", used_rights_only=True)
+    (role,) = (each for each in resources(options) if each["kind"] == "ClusterRole")
+    (everything,) = (rule for rule in role["rules"] if rule.get("resources") == ["*"])
+
+    rights = text("docs/tasks/run-a-server.md").split("### Rights")[1].split("\n\n")[2]
+    listed = re.findall(r"^\| everything, all namespaces \| ([a-z, ]+) \|", rights, re.M)
+    assert ", ".join(listed).split(", ") == everything["verbs"] == ["get", "list", "create", "patch"]
+    assert "read, create and change everything, delete only its own" in row(
+        "docs/guides/security.md", "the server"
+    )
+
+
+@pytest.mark.found("DOC7")
+@pytest.mark.parametrize(
+    ("words", "location", "code"),
+    [
+        (["backup", "diff", "--bogus"], "", 2),
+        (["backup", "get", "--bogus"], "", 1),
+        (["backup", "get", "--bogus"], "folder", 2),
+        (["schedule", "get"], "folder", 2),
+        (["backup", "describe", "nosuch"], "folder", 1),
+    ],
+)
+def test_commands_end_with_the_codes_that_the_page_gives(
+    words: list[str], location: str, code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "folder").mkdir()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PINNACE_LOCATION", location)
+
+    assert run(words) == code
+    with_server, without = EXIT_CODES[ExitCode.INVALID_INPUT]
+    assert "`backup diff`" in with_server
+    assert "needs a server" in without
+    assert "`history`" in EXIT_CODES[ExitCode.ERROR][0]
+    assert "no backup or restore has" in EXIT_CODES[ExitCode.ERROR][1]
+
+
+SET_FOR_OTHERS = {
+    *("RESTIC_KEY_HINT", "RESTIC_PASSWORD_COMMAND", "RESTIC_PROGRESS_FPS", "RESTIC_REPOSITORY"),
+    *("RESTIC_REPOSITORY_FILE", "KUBERNETES_EXEC_INFO", "POD_NAME", "POD_NAMESPACE"),
+    *("AWS_ACCESS_KEY", "AWS_SECRET_KEY", "AZURE_ACCOUNT_KEY", "AZURE_ACCOUNT_NAME", "AZURE_ACCOUNT_SAS"),
+    *("AZURE_STORAGE_KEY",),
+}
+"""Written into or kept from the environment of a child process or pod, and not read."""
+OF_CREDENTIALS_FILES = {"AZURE_STORAGE_ACCOUNT_ACCESS_KEY"}
+"""Read from a file of a location only."""
+
+
+@pytest.mark.found("DOC13")
+def test_every_variable_that_the_code_reads_is_on_the_page() -> None:
+    known = "PINNACE|VELERO|AWS|AZURE|GOOGLE|GCE|NO_GCE|KUBERNETES|NODE|POD|RESTIC|SOURCE_DATE"
+    names = re.compile(rf"""["']((?:{known})_[A-Z0-9_]*[A-Z0-9]|GOMEMLIMIT|TERM|NO_COLOR|TZ)["']""")
+    found = {
+        name
+        for path in (ROOT / "src").rglob("*.py")
+        for name in names.findall(path.read_text(encoding="utf-8"))
+    }
+    page = set(re.findall(r"`([A-Z0-9_]+)`", environment()))
+
+    assert "AWS_PROFILE" in found
+    assert found - page == (SET_FOR_OTHERS | OF_CREDENTIALS_FILES) & found
