@@ -2,6 +2,7 @@
 
 BrowseError            the text says which backup, why, and what to do
 +-- MissingFile        the backup lacks a file
+|   +-- FileWithheld   it may have it, and the server does not hand out files of that kind
 +-- NoParts            the file can only be read as a whole
 +-- NoRoom             this machine cannot keep a copy of the file, which says nothing about the backup
 +-- IndexUnusable      the index must be left aside; the same work can be done again without it
@@ -14,6 +15,10 @@ class BrowseError(Exception):
 
 class MissingFile(BrowseError):
     """The backup has no such file."""
+
+
+class FileWithheld(MissingFile):
+    """The server does not hand out such files; the text says what to do."""
 
 
 class NoParts(BrowseError):

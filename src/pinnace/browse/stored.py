@@ -24,7 +24,7 @@ from pinnace.archive.errors import ArchiveError, MissingItem
 from pinnace.archive.item_index import DamagedIndex, Entry, IndexParser, Span, entry_of
 from pinnace.archive.paths import ItemLocation
 from pinnace.archive.reader import ArchiveIndex
-from pinnace.browse.errors import BrowseError, IndexUnusable, MissingFile, NoParts, NoRoom
+from pinnace.browse.errors import BrowseError, FileWithheld, IndexUnusable, MissingFile, NoParts, NoRoom
 from pinnace.browse.scanning import items_of_tarball
 
 T = TypeVar("T")
@@ -93,11 +93,13 @@ class StoredBackup:
                     async for batch in batches:
                         yield batch
                 return
+            except FileWithheld as error:
+                self.leave_index_aside(str(error))
             except MissingFile:
                 self._without_index = True
                 self._tell(
                     f"Backup {self.name} has no index, its tarball is read from beginning to end"
-                    f" (`backup index {argument(self.name)}` writes one)."
+                    f" (`pinnace --location URL backup index {argument(self.name)}` writes one)."
                 )
         async with aclosing(self._scanned()) as found:
             async for pairs in found:

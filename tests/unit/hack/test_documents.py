@@ -7,10 +7,12 @@ import pytest
 
 from bench.results import RESULTS
 from hack.reference import EXIT_CODES, environment
+from pinnace.api.objects import JSONObject
 from pinnace.cli.errors import ExitCode
 from pinnace.cli.install.options import InstallOptions
 from pinnace.cli.install.resources import resources
 from pinnace.cli.main import run
+from pinnace.csi.snapshots import CSIError, choose_class
 from pinnace.restore.selection.validation import NON_RESTORABLE
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -191,3 +193,28 @@ def test_every_variable_that_the_code_reads_is_on_the_page() -> None:
 
     assert "AWS_PROFILE" in found
     assert found - page == (SET_FOR_OTHERS | OF_CREDENTIALS_FILES) & found
+
+
+@pytest.mark.found("DOC8")
+def test_the_page_gives_the_remedies_of_the_messages_about_snapshot_classes() -> None:
+    def message(*classes: str) -> str:
+        of_driver: list[JSONObject] = [{"metadata": {"name": name}, "driver": "d"} for name in classes]
+        with pytest.raises(CSIError) as error:
+            choose_class(of_driver, "d")
+        return str(error.value)
+
+    for said, symptom in (
+        (message(), '"there is no VolumeSnapshotClass"'),
+        (message("a", "b"), '"there are several VolumeSnapshotClasses"'),
+    ):
+        assert symptom.strip('"') in said
+        assert ("label" in said) == ("label" in row("docs/guides/troubleshooting.md", symptom))
+
+
+def test_the_remedy_of_a_symptom_is_not_off_a_narrow_screen() -> None:
+    table = [line for line in text("docs/guides/troubleshooting.md").splitlines() if line.startswith("| ")]
+
+    assert len(table) > 20
+    assert {len(re.split(r"(?<!\\)\|", line)) for line in table} == {4}, (
+        "a table of two columns is never cut off"
+    )

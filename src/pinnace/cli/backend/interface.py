@@ -27,6 +27,10 @@ class FileMissing(CommandError):
     """The object exists, but not the requested file of it."""
 
 
+class FileNotOffered(FileMissing):
+    """The cluster's definition of DownloadRequests does not know the kind of file; it may be in the store."""
+
+
 class PartsUnsupported(CommandError):
     """The file can only be read as a whole."""
 

@@ -22,7 +22,7 @@ from pinnace.api.velero.download_request import (
     DownloadTargetKind,
 )
 from pinnace.api.velero.storage_location import BackupStorageLocationPhase
-from pinnace.cli.backend.interface import DownloadOptions, FileMissing, NotFound, instead_of
+from pinnace.cli.backend.interface import DownloadOptions, FileNotOffered, NotFound, instead_of
 from pinnace.cli.backend.lease import absence, telling_of_absence
 from pinnace.cli.connect import pasteable
 from pinnace.cli.errors import CommandError
@@ -215,7 +215,7 @@ class ServerBackend:
         except kube_errors.Invalid as error:
             if kind in OF_VELERO_1_6:
                 raise
-            raise FileMissing(f"the server does not offer the {kind.words} for download") from error
+            raise FileNotOffered(f"the server does not offer the {kind.words} for download") from error
         except TimeoutError as error:
             self._unanswered[name] = (
                 f"timed out after {options.timeout_seconds:g}s waiting for the {kind.words} of {name}; "

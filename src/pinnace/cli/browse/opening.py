@@ -19,10 +19,16 @@ from pinnace.api.values.near import did_you_mean, near_names
 from pinnace.api.velero.download_request import DownloadTargetKind
 from pinnace.archive.item_index import Entry, Span
 from pinnace.browse.choosing import Choice, is_type, parse_target
-from pinnace.browse.errors import BrowseError, IndexUnusable, MissingFile, NoParts
+from pinnace.browse.errors import BrowseError, FileWithheld, IndexUnusable, MissingFile, NoParts
 from pinnace.browse.joining import Identity
 from pinnace.browse.stored import StoredBackup
-from pinnace.cli.backend.interface import Backend, DownloadOptions, FileMissing, PartsUnsupported
+from pinnace.cli.backend.interface import (
+    Backend,
+    DownloadOptions,
+    FileMissing,
+    FileNotOffered,
+    PartsUnsupported,
+)
 from pinnace.cli.backend.open import open_backend
 from pinnace.cli.browse.options import BrowseOptions
 from pinnace.cli.browse.rows import in_one_line
@@ -59,6 +65,11 @@ class BackendFiles(msgspec.Struct, frozen=True):
         try:
             async with self.backend.stored_file(kind, self.name, self.options) as chunks:
                 yield chunks
+        except FileNotOffered as error:
+            raise FileWithheld(
+                f"the definition of DownloadRequests in the cluster does not know the {kind.words};"
+                " `pinnace install --crds-only --apply` adds that"
+            ) from error
         except FileMissing as error:
             raise MissingFile(f"backup {self.name} has no {kind.words}") from error
 

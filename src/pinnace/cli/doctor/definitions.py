@@ -2,12 +2,15 @@
 
 from pinnace.api.definitions.crds import crd_manifests
 from pinnace.api.objects import JSONObject, mapping
+from pinnace.api.velero.download_request import DownloadTargetKind
 from pinnace.cli.doctor.findings import Finding, listed, ok, problem, warning
 from pinnace.kube.client import KubeClient
 from pinnace.kube.resources import CUSTOM_RESOURCE_DEFINITIONS
 
 CHECK = "definitions"
 _LOCATIONS = "backupstoragelocations.velero.io"
+_DOWNLOADS = "downloadrequests.velero.io"
+_TO_TARGET = ("schema", "openAPIV3Schema", "properties", "spec", "properties", "target", "properties")
 _VELERO = "velero"
 """The name of Velero's image."""
 
@@ -59,6 +62,15 @@ def judge(definitions: list[JSONObject], install: str) -> list[Finding]:
         findings.append(problem(CHECK, f"definitions are missing: {listed(missing)}", remedy))
     if outdated:
         findings.append(problem(CHECK, f"versions are not served: {listed(outdated)}", remedy))
+    if unknown := _unknown_files(found.get(_DOWNLOADS)):
+        findings.append(
+            warning(
+                CHECK,
+                f"the definition {_DOWNLOADS} does not know {listed(unknown)}: looking into a backup through"
+                " the server reads its whole tarball",
+                "run `pinnace install --crds-only --apply`, which widens definitions and changes no object",
+            )
+        )
     if unready:
         findings.append(
             warning(
@@ -68,6 +80,19 @@ def judge(definitions: list[JSONObject], install: str) -> list[Finding]:
             )
         )
     return findings or [ok(CHECK, f"all {len(crd_manifests())} definitions of velero.io are served")]
+
+
+def _unknown_files(crd: JSONObject | None) -> list[str]:
+    """The kinds of files that a definition of DownloadRequests refuses, of those that Pinnace asks for."""
+    if crd is None:
+        return []
+    allowed: set[str] = set()
+    for version in mapping(crd, "spec").get("versions") or []:
+        target = mapping(version, *_TO_TARGET)
+        if "enum" not in mapping(target, "kind"):
+            return []
+        allowed.update(target["kind"]["enum"])
+    return [kind.value for kind in DownloadTargetKind if kind not in allowed]
 
 
 def judge_for_velero(definitions: list[JSONObject], image: str) -> list[Finding]:

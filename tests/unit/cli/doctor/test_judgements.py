@@ -135,6 +135,21 @@ def test_definitions_that_are_missing_outdated_or_not_established_are_reported()
     ]
 
 
+@pytest.mark.found("DOC9")
+def test_velero_s_own_definition_of_downloads_is_a_warning_that_names_the_cure() -> None:
+    manifests = crd_manifests()
+    (downloads,) = (crd for crd in manifests if crd["metadata"]["name"] == "downloadrequests.velero.io")
+    schema = downloads["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]
+    kind = schema["spec"]["properties"]["target"]["properties"]["kind"]
+    kind["enum"] = [each for each in kind["enum"] if each not in ("BackupItemIndex", "RestoreOutcomes")]
+
+    (found,) = definitions.judge(manifests, "pinnace install --crds-only")
+
+    assert found.level == Level.WARNING
+    assert "does not know RestoreOutcomes, BackupItemIndex" in found.text
+    assert "`pinnace install --crds-only --apply`" in found.remedy
+
+
 def test_a_cluster_without_any_definition_is_one_problem() -> None:
     (found,) = definitions.judge([], "pinnace install --crds-only")
 
