@@ -218,3 +218,18 @@ def test_the_remedy_of_a_symptom_is_not_off_a_narrow_screen() -> None:
     assert {len(re.split(r"(?<!\\)\|", line)) for line in table} == {4}, (
         "a table of two columns is never cut off"
     )
+
+
+def test_the_commands_of_the_home_page_are_those_that_run_from_the_readme() -> None:
+    (block,) = re.findall(r"```console\n(.*?)```", text("docs/index.md"), re.S)
+    install, *commands = block.splitlines()
+
+    assert install == "$ pipx install ."
+    assert set(commands) <= set(text("README.md").splitlines())
+
+
+def test_the_home_page_leads_to_every_page_of_tasks_and_guides() -> None:
+    home = text("docs/index.md")
+    pages = [page for page in PAGES if page.parent.name in ("tasks", "guides", "reference")]
+
+    assert [page.name for page in pages if f"({page.parent.name}/{page.name})" not in home] == []
