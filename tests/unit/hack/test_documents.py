@@ -233,3 +233,14 @@ def test_the_home_page_leads_to_every_page_of_tasks_and_guides() -> None:
     pages = [page for page in PAGES if page.parent.name in ("tasks", "guides", "reference")]
 
     assert [page.name for page in pages if f"({page.parent.name}/{page.name})" not in home] == []
+
+
+def test_the_places_that_the_chapter_on_adding_things_names_exist() -> None:
+    chapter = text("docs/development.md").split("## Adding something")[1].split("\n## ")[0]
+    named = re.findall(r"`((?:src/pinnace/|tests/|api/|backup/|cli/|storage/|restore/)[\w/.]+)`", chapter)
+
+    assert len(named) > 10
+    missing = [
+        path for path in named if not any((root / path).exists() for root in (ROOT, ROOT / "src/pinnace"))
+    ]
+    assert missing == []
