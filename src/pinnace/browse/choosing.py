@@ -87,13 +87,14 @@ class Choice:
         if self.kind and not is_type(entry, self.kind):
             return False
         resources = self.resources
-        if any(_matches(entry, pattern) for pattern in resources.excludes):
+        if any(names_type(entry, pattern) for pattern in resources.excludes):
             return False
         includes = resources.includes
-        return not includes or any(_matches(entry, pattern) for pattern in includes)
+        return not includes or any(names_type(entry, pattern) for pattern in includes)
 
 
-def _matches(entry: Entry, pattern: str) -> bool:
+def names_type(entry: Entry, pattern: str) -> bool:
+    """Whether an entry of a filter, a word or a pattern, stands for the type of an item."""
     if is_glob(pattern):
         return IncludesExcludes([pattern]).matches(entry.resource)
     return pattern == "*" or is_type(entry, pattern)

@@ -8,7 +8,7 @@ from pinnace.api.codec import encode
 from pinnace.api.meta import ConfigReference, ObjectMeta, OwnerReference
 from pinnace.api.objects import JSONObject
 from pinnace.api.selection.resource_filters import filter_errors
-from pinnace.api.selection.validation import namespace_list_errors
+from pinnace.api.selection.validation import metadata_errors, namespace_list_errors
 from pinnace.api.values.default_names import stamped_name
 from pinnace.api.values.durations import Duration
 from pinnace.api.velero.backup import Backup, BackupSpec, BackupUploader
@@ -37,6 +37,7 @@ def requested_backup(name: str, namespace: str, options: BackupSpecOptions) -> B
         labels=dict(options.labels),
         annotations=dict(options.annotations),
     )
+    check_metadata(metadata)
     return Backup(metadata=metadata, spec=spec)
 
 
@@ -87,6 +88,14 @@ def backup_from_schedule(
                 controller=True,
             )
         )
+    check_metadata(
+        ObjectMeta(
+            name=name or meta["name"],
+            namespace=namespace,
+            labels=dict(options.labels),
+            annotations=dict(options.annotations),
+        )
+    )
     template = spec.get("template") or {}
     given = template.get("metadata") or {}
     annotations = given.get("annotations")
@@ -111,6 +120,19 @@ def backup_from_schedule(
     return encode(backup, unsent=True) | {"spec": copy.deepcopy(template)}
 
 
+def check_metadata(metadata: ObjectMeta) -> None:
+    """Refuse metadata that an API server would refuse, in whatever way the object is used.
+
+    Without a server nothing else checks it, and a server that takes over the location could not make the
+    object known.
+
+    Raises:
+        InvalidInput: with all problems.
+    """
+    if problems := metadata_errors(metadata):
+        raise InvalidInput("; ".join(problems))
+
+
 def check_not_negative(flag: str, duration: Duration | None) -> None:
     """Refuse a limit that would be over at once; 0 means the server's default. Raises InvalidInput."""
     if duration is not None and duration < Duration():
@@ -125,10 +147,12 @@ def check_selectors(options: ObjectFilterOptions) -> None:
 
 def ordered_resources(text: str) -> dict[str, str]:
     """Parse `pods=ns1/p1,ns1/p2;persistentvolumes=pv1`. Raises InvalidInput naming the entry."""
-    result = {}
+    result: dict[str, str] = {}
     for entry in text.split(";") if text else []:
-        parts = entry.split("=")
-        if len(parts) != 2:
+        kind, *order = (part.strip() for part in entry.split("="))
+        if len(order) != 1 or not kind:
             raise InvalidInput(f"Invalid OrderedResources '{entry}'.")
-        result[parts[0].strip()] = parts[1].strip()
+        if kind in result:
+            raise InvalidInput(f"Invalid OrderedResources '{entry}': {kind} is given twice.")
+        result[kind] = order[0]
     return result

@@ -20,6 +20,7 @@ from typing import Any, Final, TypeVar
 import click
 
 from pinnace.cli.settings import GlobalFlags
+from pinnace.cli.words import check_text, shortened
 
 S = TypeVar("S")
 R = TypeVar("R")
@@ -34,7 +35,7 @@ class BadFlagValue(click.UsageError):
     """A flag got a value that it cannot take; worded as the compatible command line words it."""
 
     def __init__(self, value: str, flag: str, problem: str) -> None:
-        super().__init__(f'invalid argument "{value}" for "{flag}" flag: {problem}')
+        super().__init__(f'invalid argument "{shortened(value)}" for "{flag}" flag: {problem}')
 
 
 class FlagType(click.ParamType[Any]):
@@ -61,21 +62,88 @@ def flag_label(param: click.Parameter | None) -> str:
 
 
 class CommaList(FlagType):
-    """`a,b`: split at commas without trimming; repeating the flag replaces the earlier value."""
+    """`a,b`: split at commas without trimming; repeating the flag replaces the earlier value.
+
+    Args:
+        may_be_empty: take an empty text for an empty list, and skip empty entries. Elsewhere they are
+            refused: an unset variable of a script gives them, and no filter at all would mean everything.
+    """
 
     name = "stringArray"
 
+    def __init__(self, *, may_be_empty: bool = False) -> None:
+        self.may_be_empty = may_be_empty
+
     def parse(self, value: str) -> list[str]:
-        return value.split(",")
+        entries = value.split(",")
+        return [entry for entry in entries if entry] if self.may_be_empty else _without_gaps(entries)
 
 
 class StringSlice(FlagType):
-    """A CSV record; repeating the flag adds to it (declare the option with multiple=True)."""
+    """A CSV record; repeating the flag adds to it (declare the option with multiple=True).
+
+    Args:
+        may_be_empty: take an empty text for an empty list.
+    """
 
     name = "strings"
 
+    def __init__(self, *, may_be_empty: bool = False) -> None:
+        self.may_be_empty = may_be_empty
+
     def parse(self, value: str) -> list[str]:
-        return next(csv.reader([value])) if value else []
+        return [] if self.may_be_empty and not value else _without_gaps(_record(value))
+
+
+def _record(value: str) -> list[str]:
+    """The entries of one CSV record. Raises ValueError for a line break, or a quote out of place."""
+    if not _RECORD.fullmatch(value):
+        raise ValueError(f"it is no list: a line break, or a double quote that is not closed: {value}")
+    return next(csv.reader([value], strict=True), None) or [""]
+
+
+_FIELD: Final = r'(?:"(?:[^"\r\n]|"")*"|[^",\r\n]*)'
+_RECORD = re.compile(rf"{_FIELD}(?:,{_FIELD})*")
+
+
+def _without_gaps(entries: list[str]) -> list[str]:
+    """The entries of a list. Raises ValueError for one that is empty or blank."""
+    if not all(entry.strip() for entry in entries):
+        where = "it is empty" if len(entries) == 1 else "an entry of the list is empty"
+        raise ValueError(f"{where}: write a name, or leave it out (is a variable unset?)")
+    return entries
+
+
+class Number(FlagType):
+    """A number within bounds.
+
+    Args:
+        whole: refuse fractions.
+        least: the lowest number that is allowed. The highest is what an object can hold, 64 bits.
+    """
+
+    def __init__(self, *, whole: bool = False, least: int | None = None) -> None:
+        self.name = "int" if whole else "float"
+        self.whole = whole
+        self.least = least
+
+    def parse(self, value: str) -> float | int:
+        try:
+            if not _DIGITS.fullmatch(value) or len(value) > _MAX_DIGITS:
+                raise ValueError(value)  # Python also reads other scripts' digits, blanks and 1_000
+            number = int(value) if self.whole else float(value)
+        except ValueError:
+            raise ValueError(f"not a {'whole ' if self.whole else ''}number") from None
+        if not -_MOST - 1 <= number <= _MOST:
+            raise ValueError("the number is out of range")
+        if self.least is not None and number < self.least:
+            raise ValueError(f"it must be at least {self.least}")
+        return number
+
+
+_DIGITS = re.compile(r"[-+]?[0-9.]+(?:[eE][-+]?[0-9]+)?", re.ASCII)
+_MAX_DIGITS: Final = 1000
+_MOST: Final = 2**63 - 1
 
 
 class KeyValueMap(FlagType):
@@ -252,13 +320,15 @@ def key_values(*names: str, help: str, separator: str = "=") -> Callable[[Any], 
     return click.option(*names, type=KeyValueMap(separator), multiple=True, callback=merged, help=help)
 
 
-def string_slice(*names: str, help: str) -> Callable[[Any], Any]:
-    """Declare a repeatable flag whose occurrences make one list."""
+def string_slice(*names: str, help: str, may_be_empty: bool = False) -> Callable[[Any], Any]:
+    """Declare a repeatable flag whose occurrences make one list. `may_be_empty` as in `StringSlice`."""
 
     def flattened(_ctx: click.Context, _param: click.Parameter, lists: Sequence[Sequence[str]]) -> Any:
         return [item for one in lists for item in one]
 
-    return click.option(*names, type=StringSlice(), multiple=True, callback=flattened, help=help)
+    return click.option(
+        *names, type=StringSlice(may_be_empty=may_be_empty), multiple=True, callback=flattened, help=help
+    )
 
 
 def comma_list(*names: str, help: str, default: str | None = None) -> Callable[[Any], Any]:
@@ -369,7 +439,12 @@ def _global_options() -> list[click.Option]:
             "--location",
             help="Work without a server on this location: a folder or s3://bucket/prefix.",
         ),
-        option("features", "--features", type=CommaList(), help="Feature flags, comma-separated."),
+        option(
+            "features",
+            "--features",
+            type=CommaList(may_be_empty=True),
+            help="Feature flags, comma-separated.",
+        ),
         option(
             "api_timeout",
             "--api-timeout",
@@ -484,7 +559,9 @@ class Command(click.Command):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         ctx.meta[_TYPED] = [word.partition("=")[0] for word in args]
         with _named(ctx):
-            return super().parse_args(ctx, _in_click_form(self.params, args))
+            words = _in_click_form(self.params, args)
+            check_text(ctx, words)
+            return super().parse_args(ctx, words)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the flags, by what they are about."""
@@ -523,7 +600,9 @@ class Group(click.Group):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         with _named(ctx):
-            return super().parse_args(ctx, _in_click_form(self.params, args))
+            words = _in_click_form(self.params, args)
+            check_text(ctx, words)
+            return super().parse_args(ctx, words)
 
     def get_help(self, ctx: click.Context) -> str:
         return _with_called_name(super().get_help(ctx), ctx)

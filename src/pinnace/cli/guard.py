@@ -45,8 +45,36 @@ def complain(text: str) -> None:
     If stderr cannot be written to, nothing happens: the exit code tells enough.
     """
     if sys.stderr is not None:
-        with suppress(OSError):
+        try:
             print(_INVISIBLE.sub(_as_text, printable(text)), file=sys.stderr)
+        except OSError:
+            discard(sys.stderr)
+
+
+def discard(stream: TextIO) -> None:
+    """Send what the stream could not write yet, and all that follows, to nowhere.
+
+    Its disk is full or its reader gone. Written again at exit it would fail again, with Python's own message
+    and exit code 120.
+    """
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    with suppress(OSError, ValueError):  # a stream in memory has no descriptor, one may be closed
+        os.dup2(nowhere, stream.fileno())
+    os.close(nowhere)
+
+
+def flush_output() -> None:
+    """Write buffered output now, while an error of it can still be reported. Raises OSError.
+
+    After the error the output is discarded, so that it is reported once.
+    """
+    if sys.stdout is None:
+        return
+    try:
+        sys.stdout.flush()
+    except OSError:
+        discard(sys.stdout)
+        raise
 
 
 class GuardedStream:

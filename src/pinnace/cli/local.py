@@ -9,8 +9,6 @@ from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 
-from pinnace.api.meta import ObjectMeta
-from pinnace.api.selection.validation import metadata_errors
 from pinnace.api.velero.backup import Backup
 from pinnace.api.velero.restore import Restore
 from pinnace.cli.backend.location import LocationBackend
@@ -24,16 +22,6 @@ from pinnace.cli.progress.view import ProgressView
 from pinnace.cli.settings import Settings
 from pinnace.context import Activity
 from pinnace.operations.local import InvalidRun, LocalRun, Observer
-
-
-def check_metadata(metadata: ObjectMeta) -> None:
-    """Refuse metadata that an API server would refuse: a server may take over the location later.
-
-    Raises:
-        InvalidInput: with all problems.
-    """
-    if problems := metadata_errors(metadata):
-        raise InvalidInput("; ".join(problems))
 
 
 @asynccontextmanager

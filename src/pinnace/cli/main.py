@@ -29,6 +29,7 @@ def main() -> None:
         _end_on_sigint()
     except Exception as error:  # noqa: BLE001 - the program could not be loaded; users get no tracebacks
         code = _cannot_run(error)
+    code = _write_the_rest(code)
     _leave_at_once(code)
     sys.exit(code)
 
@@ -106,13 +107,24 @@ def _leave_at_once(code: int) -> None:
     if threading.active_count() > 1:
         return
     atexit._run_exitfuncs()
-    try:
-        for stream in (sys.stdout, sys.stderr):
+    os._exit(_write_the_rest(code))
+
+
+def _write_the_rest(code: int) -> int:
+    """Write what is buffered. Returns the exit code: that of an error if stdout could not be written.
+
+    A stream that fails is replaced, or Python would write it again at exit and end with 120.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        try:
             if stream is not None:
                 stream.flush()
-    except (OSError, ValueError):
-        return  # Python reports it at exit
-    os._exit(code)
+        except ValueError:
+            continue  # it is closed
+        except OSError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+            code = code or int(stream is sys.stdout)
+    return code
 
 
 def _end_on_sigterm() -> None:

@@ -19,11 +19,14 @@ from pinnace.cli.flags import Group
 from pinnace.cli.guard import (
     TRACEBACK_VARIABLE,
     complain,
+    discard,
+    flush_output,
     guarded_terminal,
     shows_tracebacks,
     silence_the_interpreter,
 )
 from pinnace.cli.settings import GlobalFlags, location_of
+from pinnace.cli.words import location_in, with_short_words
 
 HELP = """Back up, restore and migrate Kubernetes clusters.
 
@@ -125,33 +128,38 @@ def run(arguments: Sequence[str] | None = None) -> int:
 
 def _run(arguments: Sequence[str] | None) -> int:
     words = list(sys.argv[1:] if arguments is None else arguments)
-    flags = GlobalFlags()
     program = _called_by(arguments)
     try:
         _escape_unencodable()
-        result = cli.main(words, prog_name=program, standalone_mode=False, obj=flags)
-        _flush()
-    except click.exceptions.NoArgsIsHelpError as error:
-        print(error.ctx.get_help() if error.ctx else cli.get_help(click.Context(cli)))
-        return ExitCode.OK
+        result = _call(words, program)
     except click.UsageError as error:
-        return _usage_error(error, words, flags)
+        return _usage_error(error, words)
     except CommandError as error:
         if str(error):
-            complain(f"{error.prefix}{error}")
+            complain(with_short_words(f"{error.prefix}{error}"))
             _show_traceback(error)
         wrong = isinstance(error, InvalidInput)
-        return ExitCode.ERROR if wrong and not _without_server(flags) else error.exit_code
+        return ExitCode.ERROR if wrong and not _without_server(words) else error.exit_code
     except (KeyboardInterrupt, click.Abort):
         return ExitCode.INTERRUPTED
     except BrokenPipeError:
-        # The reader of the output is gone; stdout is replaced, so that the flush at exit is quiet.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        discard(sys.stdout)
         return ExitCode.ERROR
     except (OSError, MemoryError) as error:
         return _refused_by_the_system(error)
     except Exception as error:  # noqa: BLE001 - the last line of defence: users get no tracebacks
         return _defect(error, program)
+    return result
+
+
+def _call(words: Sequence[str], program: str) -> int:
+    """Run the command and write its output. Returns the exit code."""
+    try:
+        result = cli.main([*words], prog_name=program, standalone_mode=False, obj=GlobalFlags())
+    except click.exceptions.NoArgsIsHelpError as error:
+        print(error.ctx.get_help() if error.ctx else cli.get_help(click.Context(cli)))
+        result = ExitCode.OK
+    flush_output()
     return result if isinstance(result, int) else ExitCode.OK
 
 
@@ -166,12 +174,6 @@ def _escape_unencodable() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
-
-
-def _flush() -> None:
-    """Write buffered output now: at exit, a reader that is gone would cause a traceback."""
-    if sys.stdout is not None:
-        sys.stdout.flush()
 
 
 def _defect(error: Exception, program: str) -> int:
@@ -229,18 +231,18 @@ def _show_traceback(error: BaseException) -> None:
         traceback.print_exception(error)
 
 
-def _without_server(flags: GlobalFlags) -> bool:
-    """Whether the command works without a server."""
-    return location_of(flags, os.environ) is not None
+def _without_server(words: Sequence[str]) -> bool:
+    """Whether the command works without a server; by its words, which may be wrong before `--location`."""
+    return location_of(GlobalFlags(location=location_in(words)), os.environ) is not None
 
 
-def _usage_error(error: click.UsageError, words: Sequence[str], flags: GlobalFlags) -> int:
+def _usage_error(error: click.UsageError, words: Sequence[str]) -> int:
     """Report a wrong flag or argument in one line, and name the command that explains the right ones."""
-    complain(f"An error occurred: {_wording(error, words)}")
+    complain(f"An error occurred: {with_short_words(_wording(error, words))}")
     if error.ctx is not None:
         complain(f"Run `{error.ctx.command_path} --help` for usage.")
     like_diff = error.ctx is not None and getattr(error.ctx.command, "exits_like_diff", False)
-    return ExitCode.INVALID_INPUT if like_diff or _without_server(flags) else ExitCode.ERROR
+    return ExitCode.INVALID_INPUT if like_diff or _without_server(words) else ExitCode.ERROR
 
 
 def _wording(error: click.UsageError, words: Sequence[str]) -> str:

@@ -11,8 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pinnace.aio.small_files import read_small_file
 from pinnace.api.values.durations import Duration
+from pinnace.cli.errors import InvalidInput
 from pinnace.cli.guard import complain
+from pinnace.cli.words import as_written, is_text
 from pinnace.kube.transport.requests import DEFAULT_PATIENCE_SECONDS
 
 DEFAULT_NAMESPACE = "velero"
@@ -61,7 +64,7 @@ def config_path() -> Path:
 def load_config_file(path: Path) -> dict[str, Any]:
     """Read the config file. A missing one is empty; a broken one is empty with a warning on stderr."""
     try:
-        content = json.loads(path.read_bytes())
+        content = json.loads(read_small_file(path))
         if not isinstance(content, dict):
             raise ValueError("it must hold one JSON object")
     except FileNotFoundError:
@@ -84,11 +87,13 @@ def resolve_settings(flags: GlobalFlags, *, environ: Mapping[str, str] | None = 
 
     features = {name for name in text("features").split(",") if name}
     features |= {name for name in flags.features or [] if name}
+    namespace = flags.namespace or text("namespace") or environ.get("VELERO_NAMESPACE") or DEFAULT_NAMESPACE
+    if not is_text(namespace):  # a flag is checked before; this comes from the file or the environment
+        raise InvalidInput(
+            f'the namespace "{as_written(namespace)}" of the config file or VELERO_NAMESPACE is not UTF-8'
+        )
     return Settings(
-        namespace=flags.namespace
-        or text("namespace")
-        or environ.get("VELERO_NAMESPACE")
-        or DEFAULT_NAMESPACE,
+        namespace=namespace,
         kubeconfig=flags.kubeconfig,
         kubecontext=flags.kubecontext,
         location=location_of(flags, environ),

@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from pinnace.aio.small_files import read_small_file
 from pinnace.api.values.near import did_you_mean, near_names
 from pinnace.kube.auth.users import authenticator, client_certificate, cluster_ca, impersonation
 from pinnace.kube.errors import ConfigError
@@ -101,7 +102,7 @@ def in_cluster_config(
     if not token_file.is_file():
         raise ConfigError(f"{token_file}: no such file; the pod has no service account token mounted")
     try:
-        ca = ca_file.read_bytes()
+        ca = read_small_file(ca_file)
     except OSError as error:
         raise ConfigError(f"{ca_file}: cannot be read: {error.strerror}") from error
     server = f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}"
@@ -124,7 +125,7 @@ def _missing(paths: Sequence[Path]) -> str:
 def _kubeconfig_paths(kubeconfig: str | None, environ: Mapping[str, str]) -> tuple[list[Path], bool]:
     """The files to merge, and whether they must exist."""
     if kubeconfig:
-        return [Path(kubeconfig).expanduser()], True
+        return [Path(os.path.expanduser(kubeconfig))], True
     listed = environ.get("KUBECONFIG", "")
     if listed:
         return [Path(part) for part in dict.fromkeys(listed.split(os.pathsep)) if part], False

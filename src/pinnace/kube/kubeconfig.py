@@ -13,6 +13,7 @@ from typing import Any, Generic, TypeVar
 import msgspec
 import yaml
 
+from pinnace.aio.small_files import read_small_file
 from pinnace.kube.errors import ConfigError
 
 EXEC_EXTENSION = "client.authentication.k8s.io/exec"
@@ -163,7 +164,7 @@ class Entry(Generic[T]):
         if not path:
             return None
         try:
-            return self.resolve(path).read_bytes()
+            return read_small_file(self.resolve(path))
         except OSError as error:
             reason = f"cannot read {self.resolve(path)}: {error.strerror}"
             raise ConfigError(f"{self.origin(field_name)}: {reason}") from error
@@ -195,7 +196,7 @@ def load_files(paths: Sequence[Path], *, must_exist: bool) -> Kubeconfig | None:
 
 def _read(path: Path, *, must_exist: bool) -> _Document | None:
     try:
-        content = path.read_bytes()
+        content = read_small_file(path)
     except FileNotFoundError as error:
         if must_exist:
             raise ConfigError(f"{path}: no such file") from error

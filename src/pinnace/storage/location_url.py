@@ -6,12 +6,14 @@ gs://bucket/prefix?credentialsFile=…&serviceAccount=…
 azblob://container/prefix?storageAccount=…&resourceGroup=…&credentialsFile=…
 """
 
+import os
 import re
 from pathlib import Path
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
 import msgspec
 
+from pinnace.aio.small_files import read_small_file
 from pinnace.api.meta import ObjectMeta
 from pinnace.api.velero.storage_location import (
     BackupStorageLocation,
@@ -109,7 +111,8 @@ def location_from_url(url: str, *, name: str = "default", namespace: str = "vele
 
 def _directory_spec(path: Path) -> BackupStorageLocationSpec:
     """`path` may be relative or begin with `~`; it is made absolute, so that it means one directory."""
-    directory = Path(path.expanduser()).resolve()
+    # Not by pathlib, which raises RuntimeError for a loop of links and for an unknown user behind `~`.
+    directory = Path(os.path.realpath(os.path.expanduser(path)))
     if not directory.name or "\0" in str(directory):
         raise InvalidLocation(f"the location {str(directory)!r} cannot hold backups: name a directory in it")
     return BackupStorageLocationSpec(
@@ -178,7 +181,7 @@ def _bucket_spec(url: SplitResult, cloud: _Cloud) -> BackupStorageLocationSpec:
     config = _parameters(url.query, cloud)
     ca_file = config.pop(_CA_PARAMETER, "")
     if credentials_file := config.get("credentialsFile"):
-        config["credentialsFile"] = str(Path(credentials_file).expanduser().absolute())
+        config["credentialsFile"] = os.path.abspath(os.path.expanduser(credentials_file))
     return BackupStorageLocationSpec(
         provider=cloud.provider,
         config=config,
@@ -210,6 +213,6 @@ def _parameters(query: str, cloud: _Cloud) -> dict[str, str]:
 
 def _read_certificate(text: str) -> bytes:
     try:
-        return Path(text).expanduser().read_bytes()
+        return read_small_file(Path(os.path.expanduser(text)))
     except OSError as error:
         raise InvalidLocation(f"cannot read {_CA_PARAMETER} {text!r}: {error.strerror}") from error

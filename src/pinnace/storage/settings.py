@@ -1,5 +1,6 @@
 """Values of a provider's configuration, which are all texts. (docs/spec: STO 14)"""
 
+import os
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Final
@@ -67,7 +68,7 @@ def existing_file(text: str) -> Path | None:
     """The credentials file that a configuration names. Raises StoreConfigError if it does not exist."""
     if not text:
         return None
-    path = Path(text).expanduser()
+    path = Path(os.path.expanduser(text))
     if not path.is_file():
         raise StoreConfigError("provided credentialsFile does not exist")
     return path

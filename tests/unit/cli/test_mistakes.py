@@ -16,7 +16,7 @@ from pinnace.cli.main import run
 from pinnace.cli.program import cli
 from pinnace.kube.errors import Forbidden, NotFound
 from pinnace.kube.resources import BACKUPS, DEPLOYMENTS, NAMESPACES, RESTORES, SCHEDULES, velero
-from tests.support.stores.indexed_backups import config_map, store
+from tests.support.stores.indexed_backups import config_map, secret, store
 from tests.unit.cli.fake_cluster import FakeCluster, connected
 
 
@@ -100,6 +100,20 @@ WITH_A_SERVER = [
         "--item-operation-timeout must not be negative",
     ),
     Mistake("backup create b -l a==b=c", "selector"),
+    Mistake("schedule get nightly -l a=b", "give either names or --selector"),
+    Mistake(
+        "backup-location create l --provider aws --bucket b --validation-frequency=-5s",
+        "--validation-frequency must not be negative",
+    ),
+    Mistake("nonadmin backup create x --ttl=-1s", "--ttl must not be negative"),
+    Mistake(
+        "nonadmin storage-location create x --provider aws --bucket b --credential s=k "
+        "--backup-sync-period=-1s",
+        "--backup-sync-period must not be negative",
+    ),
+    Mistake("nonadmin backup create x -n shop --labels a=b=c", "metadata.labels: invalid label value"),
+    Mistake("nonadmin backup get x -l a=b", "give either names or --selector"),
+    Mistake("schedule create A_B --schedule @daily", 'metadata.name: invalid value "A_B"'),
     Mistake("backup create b c", "accepts at most 1 arg(s), received 2"),
     Mistake("backup create b --include-namespaces shop --exclude-namespaces shop", "shop"),
     Mistake("schedule create s --schedule @dayly", "@dayly"),
@@ -241,6 +255,7 @@ WITHOUT_A_SERVER = [
     Mistake("schedule get", "leave out --location", 2),
     Mistake("backup create b --storage-location main", "--storage-location needs a server", 2),
     Mistake("backup verify b --restore --ready-timeout 0", LONGER_THAN_0, 2),
+    Mistake("nonadmin backup delete x", "`nonadmin` works on a server in the cluster", 2),
 ]
 
 
@@ -322,6 +337,78 @@ def test_every_flag_that_limits_a_wait_refuses_0() -> None:
         flag for flag in others if flag.endswith((" --timeout", " --ready-timeout", " --api-timeout"))
     ] == []
     assert {"version --timeout", "plugin get --timeout", "backup verify --ready-timeout"} <= waits
+
+
+WITH_STORED_BACKUPS = [
+    *(
+        pytest.param(words, text, code, marks=pytest.mark.found(found))
+        for found, words, text, code in (
+            ("CF1", "backup get -l a=b", "No backups in {location} match 'a=b'.\n", 0),
+            ("CF1", "backup describe -l a=b", "No backups in {location} match 'a=b'.\n", 0),
+            ("CF2", "backup create x --annotations =b", "invalid annotation key", 2),
+            ("CF2", "restore create x --from-backup b --annotations a/b/c=d", "invalid annotation key", 2),
+            ("CF3", "backup create A_B --dry-run", 'metadata.name: invalid value "A_B"', 2),
+            ("CF3", "backup create A_B -o json", 'metadata.name: invalid value "A_B"', 2),
+            ("CF3", "restore create x --from-backup nightly --labels a=b=c --dry-run", "metadata.labels", 2),
+            ("CF3", "restore create X --from-backup nightly --dry-run=client", "metadata.name", 2),
+            ("CF4", "backup diff nightly weekly --include-resources configmpas",
+             "nothing in either backup matches, so nothing was compared; did you mean configmaps?", 2),
+            ("CF4", "backup diff nightly weekly -n shpo", "did you mean shop?", 2),
+            ("CF4", "backup diff nightly weekly -n shpo -o json", "did you mean shop?", 2),
+            ("CF4", "backup diff nightly weekly --include-namespaces blog", "so nothing was compared.", 2),
+            ("CF4", "backup diff nightly weekly -l app=none", "so nothing was compared.", 2),
+            ("CF4", "backup diff nightly weekly --include-resources configmaps,secrts",
+             "WARNING: nothing in either backup matches secrts; did you mean secrets?", 0),
+            ("CF4", "backup diff nightly weekly --include-resources cm,*.apps",
+             "WARNING: nothing in either backup matches *.apps.", 0),
+            ("CF4", "backup ls nightly --include-resources configmpas", "; did you mean configmaps?", 0),
+            ("CF4", "backup ls nightly -n shpo", "Nothing in backup nightly matches; did you mean shop?", 0),
+            ("CF4", "backup search nightly EUR --content -n shpo", "matches shpo; did you mean shop?", 1),
+            ("CF14", "backup get nightly -l a=b", "give either names or --selector", 2),
+            ("CF14", "backup describe nightly -l !!!(", "give either names or --selector", 2),
+            ("CF14", "restore get x -l a=b", "give either names or --selector", 2),
+            ("CF19", "backup create x --data-mover nope", "--data-mover has no effect with --location", 2),
+            ("CF19", "backup create x --ordered-resources pods=a/x;pods=a/y", "pods is given twice", 2),
+            ("CF19", "backup create x --ordered-resources =a/b", "Invalid OrderedResources '=a/b'.", 2),
+        )
+    )
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("words", "text", "code"), WITH_STORED_BACKUPS)
+@pytest.mark.usefixtures("cluster")
+def test_a_request_that_cannot_be_meant_is_told_apart_from_one_without_result(
+    words: str, text: str, code: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    location = tmp_path / "location"
+    for name in ("nightly", "weekly"):
+        store(location, name, [config_map("settings", currency="EUR"), secret("token", key="x")])
+    before = sorted(location.rglob("*"))
+
+    assert run(["--location", str(location), *words.split()]) == code
+
+    shown = capsys.readouterr()
+    assert text.format(location=location) in shown.err
+    assert "without a readable record" not in shown.err
+    assert shown.out == "" or code != 2
+    assert sorted(location.rglob("*")) == before
+
+
+@pytest.mark.found("CF1")
+def test_only_backups_without_a_record_are_told_as_such(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    without_cluster(monkeypatch, tmp_path)
+    location = tmp_path / "location"
+    for name in ("good", "broken"):
+        store(location, name, [])
+    (location / "backups" / "broken" / "velero-backup.json").unlink()
+
+    assert run(["--location", str(location), "backup", "get", "-l", "a=b"]) == 0
+
+    shown = capsys.readouterr().err
+    assert "It has files of 1 backup without a readable record" in shown
+    assert shown.endswith(": broken.\n")
 
 
 IN_A_BACKUP = [

@@ -14,6 +14,8 @@ from pinnace.api.selection.selectors import Operator, Requirement
 MAX_NAME_CHARACTERS: Final = 253
 _LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 MAX_LABEL_CHARACTERS: Final = 63
+MAX_ANNOTATIONS_BYTES: Final = 256 * 1024
+"""Keys and values of all annotations of an object, as the API server allows them."""
 _DNS_LABEL = re.compile(_LABEL, re.ASCII)
 _CHARACTER_CLASS = re.compile(r"\[[^][]+\]")
 _NOT_IN_NAMESPACES: Final = frozenset("|(){}!,\\")
@@ -81,7 +83,7 @@ def _namespace_problem(name: str) -> str:
 
 
 def metadata_errors(metadata: ObjectMeta) -> list[str]:
-    """What Kubernetes would refuse in a name, a namespace and labels, one text for each problem."""
+    """What Kubernetes would refuse in an object's metadata, one text for each problem."""
     problems = []
     for field, value in (("name", metadata.name), ("namespace", metadata.namespace)):
         if len(value) > MAX_NAME_CHARACTERS or not _SUBDOMAIN.fullmatch(value):
@@ -94,4 +96,14 @@ def metadata_errors(metadata: ObjectMeta) -> list[str]:
             Requirement(key, Operator.EQUALS, (value,))
         except ValueError as error:
             problems.append(f"metadata.labels: {error}")
+    for key in metadata.annotations:
+        try:
+            Requirement(key.lower(), Operator.EXISTS)  # the prefix of an annotation may have capitals
+        except ValueError as error:
+            problems.append(f"metadata.annotations: {str(error).replace('label key', 'annotation key')}")
+    size_bytes = sum(len(text.encode()) for pair in metadata.annotations.items() for text in pair)
+    if size_bytes > MAX_ANNOTATIONS_BYTES:
+        problems.append(
+            f"metadata.annotations: they have {size_bytes} bytes, at most {MAX_ANNOTATIONS_BYTES} are allowed"
+        )
     return problems

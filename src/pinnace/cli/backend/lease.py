@@ -11,12 +11,10 @@ from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import Final
 
-import click
-
 from pinnace.api.labels import COMPONENT_VALUE
 from pinnace.api.objects import JSONObject, mapping, text
 from pinnace.api.values.times import parse_time, utcnow
-from pinnace.cli.guard import printable
+from pinnace.cli.guard import complain
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import KubeError, NotFound
 from pinnace.kube.resources import DEPLOYMENTS, LEASES
@@ -79,7 +77,7 @@ async def _tell(
 ) -> None:
     def say(message: str) -> None:
         before()
-        click.echo(printable(f"{message} Still waiting."), err=True)
+        complain(f"{message} Still waiting.")
 
     try:
         if await _is_absent(client, namespace, begun):

@@ -65,6 +65,7 @@ class LocationBackend:
     def __init__(self, store: BackupStore, location: BackupStorageLocation) -> None:
         self.location = location
         self.store = store
+        self._recorded: dict[str, set[str]] = {}
 
     @classmethod
     @asynccontextmanager
@@ -129,14 +130,20 @@ class LocationBackend:
         )
 
     async def why_empty(self, plural: str) -> str:
-        """The folders without readable metadata, or why the location does not look like one of backups."""
-        unread = await self.names(plural)
+        """The folders without readable metadata, or why the location does not look like one of backups.
+
+        Objects whose record was read and did not match the selector are no reason.
+        """
+        recorded = self._recorded.get(plural, set())
+        unread = [name for name in await self.names(plural) if name not in recorded]
         if unread:
             noun = plural.removesuffix("s")
             return (
                 f"it has files of {counted(len(unread), noun)} without a readable record,"
                 f" {_UNRECORDED[plural]}: {first_names(unread, _NAMES_SHOWN)}"
             )
+        if recorded:
+            return ""
         if plural == "backups" and (foreign := await self._foreign()):
             return (
                 f"it does not look like a location of backups: {foreign}; if they lie in a folder"
@@ -238,8 +245,9 @@ class LocationBackend:
         names = await self.names(plural)
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(read_one(name)) for name in names]
-        found = [task.result() for task in tasks]
-        return [obj for obj in found if obj is not None and chosen.matches(obj["metadata"].get("labels"))]
+        found = [obj for task in tasks if (obj := task.result()) is not None]
+        self._recorded[plural] = {obj["metadata"]["name"] for obj in found}
+        return [obj for obj in found if chosen.matches(obj["metadata"].get("labels"))]
 
     def stored_file(
         self, kind: DownloadTargetKind, name: str, options: DownloadOptions

@@ -9,11 +9,13 @@ import ssl
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import aiohttp
 from yarl import URL
 
+from pinnace.aio.small_files import read_small_file
 from pinnace.api.values.error_texts import error_text
 from pinnace.cli.backend.interface import DownloadOptions, FileMissing, PartsUnsupported
 from pinnace.cli.errors import CommandError
@@ -156,6 +158,7 @@ def _tls(trusted: Trusted) -> ssl.SSLContext | bool:
     context = ssl.create_default_context()
     try:
         if options.ca_cert:
+            read_small_file(Path(options.ca_cert))  # OpenSSL would read a file without end
             context.load_verify_locations(cafile=options.ca_cert)
         else:
             context.load_verify_locations(cadata=trusted.bundle)

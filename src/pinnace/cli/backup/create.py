@@ -26,10 +26,12 @@ def create(ctx: click.Context, options: BackupCreateOptions) -> int:
         )
     if settings.location is not None:
         _refuse_server_options(options)
-    if options.previews:
-        return run_async(_preview(settings, output.format, options))
-    if settings.location is not None or (not output.sends and not options.from_schedule):
+    backup = None
+    if not options.from_schedule:  # checked before anything is asked of a cluster
         backup = build.requested_backup(options.name, settings.namespace, options)
+    if options.previews:
+        return run_async(_preview(settings, output.format, options, backup))
+    if backup is not None and (settings.location is not None or not output.sends):
         if not output.sends:
             print_unsent(encode(backup, unsent=True), backup_table(), output)
             return ExitCode.OK
@@ -45,21 +47,20 @@ def create(ctx: click.Context, options: BackupCreateOptions) -> int:
     from pinnace.cli.backup.submission import submit
 
     with output.naming(BACKUP.kind) as named:
-        return run_async(submit(settings, output, options, named))
+        return run_async(submit(settings, output, options, backup, named))
 
 
-async def _preview(settings: Settings, form: str | None, options: BackupCreateOptions) -> int:
+async def _preview(
+    settings: Settings, form: str | None, options: BackupCreateOptions, backup: Backup | None
+) -> int:
     from pinnace.cli.backup.preview import preview
 
-    if not options.from_schedule:
-        return await preview(
-            settings, build.requested_backup(options.name, settings.namespace, options), form=form
-        )
-    from pinnace.cli.backup.submission import requested
+    if backup is None:
+        from pinnace.cli.backup.submission import of_schedule
 
-    async with open_cluster(settings) as client:
-        obj = await requested(client, settings.namespace, options)
-    return await preview(settings, decode(Backup, obj), form=form)
+        async with open_cluster(settings) as client:
+            backup = decode(Backup, await of_schedule(client, settings.namespace, options))
+    return await preview(settings, backup, form=form)
 
 
 def _refuse_server_options(options: BackupCreateOptions) -> None:
@@ -71,3 +72,5 @@ def _refuse_server_options(options: BackupCreateOptions) -> None:
     ):
         if value:
             raise InvalidInput(f"{flag} needs a server; it cannot be used with --location")
+    if options.data_mover:
+        raise InvalidInput("--data-mover has no effect with --location: only node agents move data")

@@ -26,8 +26,8 @@ def download(ctx: click.Context, options: BackupDownloadOptions) -> None:
     how = downloads(settings, options, options.timeout.total_seconds())
 
     # A link is followed, as opening the file would; a device or a folder is left alone.
-    target = Path(path).resolve()
-    if target.exists() and not (options.force and target.is_file()):
+    target = Path(os.path.realpath(path))
+    if (target.exists() or target.is_symlink()) and not (options.force and target.is_file()):
         raise CommandError(f"open {path}: {'file exists' if target.is_file() else 'not a regular file'}")
 
     async def work() -> None:

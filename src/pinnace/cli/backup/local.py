@@ -5,14 +5,13 @@ from pinnace.api.velero.backup import Backup
 from pinnace.cli.backend.location import LocationBackend
 from pinnace.cli.common.outcome import EXIT_CODES, say_findings
 from pinnace.cli.kinds import BACKUP
-from pinnace.cli.local import check_metadata, open_run, say_outcome
+from pinnace.cli.local import open_run, say_outcome
 from pinnace.cli.settings import Settings
 from pinnace.operations import local
 
 
 async def make_backup(settings: Settings, backup: Backup, *, progress: str = "auto") -> int:
     """Make a backup and print how it ended. Returns the exit code."""
-    check_metadata(backup.metadata)
     async with open_run(settings, "backup", progress=progress, create=True) as (run, view):
         finished = await local.make_backup(run, backup)
         counts = finished.status.progress

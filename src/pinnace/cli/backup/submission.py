@@ -12,6 +12,7 @@ from pinnace.api.definitions.spec_fields import check_spec
 from pinnace.api.objects import JSONObject, text
 from pinnace.api.values.default_names import other_names
 from pinnace.api.values.times import utcnow
+from pinnace.api.velero.backup import Backup
 from pinnace.cli import build
 from pinnace.cli.backend.server import ServerBackend, created_under
 from pinnace.cli.backup.options import BackupCreateOptions
@@ -31,17 +32,25 @@ from pinnace.kube.resources import BACKUPS, SCHEDULES
 
 
 async def submit(
-    settings: Settings, output: OutputFlags, options: BackupCreateOptions, named: Callable[[str], None]
+    settings: Settings,
+    output: OutputFlags,
+    options: BackupCreateOptions,
+    requested: Backup | None,
+    named: Callable[[str], None],
 ) -> int:
     """Send the Backup, or print it. Returns the exit code.
 
     Args:
+        requested: the Backup that the options describe; None if it comes from a schedule.
         named: told the name of the Backup that was sent.
     """
     async with open_cluster(settings) as client:
         backend = ServerBackend(client, settings.namespace)
         await check_locations(backend, options.storage_location, options.volume_snapshot_locations)
-        backup = await requested(client, settings.namespace, options)
+        if requested is None:
+            backup = await of_schedule(client, settings.namespace, options)
+        else:
+            backup = encode(requested, unsent=True)
         if not output.sends:
             print_unsent(backup, backup_table(), output)
             return ExitCode.OK
@@ -66,9 +75,7 @@ async def submit(
         return ExitCode.OK
 
 
-async def requested(client: KubeClient, namespace: str, options: BackupCreateOptions) -> JSONObject:
-    """The object to send or print."""
-    if not options.from_schedule:
-        return encode(build.requested_backup(options.name, namespace, options), unsent=True)
+async def of_schedule(client: KubeClient, namespace: str, options: BackupCreateOptions) -> JSONObject:
+    """The Backup that a schedule's template describes, to be sent or printed."""
     schedule = await ServerBackend(client, namespace).object(SCHEDULES.name, options.from_schedule)
     return build.backup_from_schedule(options.name, namespace, schedule, options, utcnow())

@@ -1,6 +1,7 @@
 """Implements `backup diff`."""
 
 import json
+import sys
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Any, Final
@@ -8,6 +9,7 @@ from typing import Any, Final
 import click
 
 from pinnace.api.objects import JSONObject
+from pinnace.api.values.error_texts import error_text
 from pinnace.browse.choosing import Choice
 from pinnace.browse.comparing import Change, unified
 from pinnace.browse.differences import (
@@ -21,12 +23,13 @@ from pinnace.browse.differences import (
     with_cluster,
 )
 from pinnace.browse.stored import StoredBackup
+from pinnace.cli.browse.filters import FilterCheck
 from pinnace.cli.browse.opening import Library, browse, chosen, title_of
 from pinnace.cli.browse.options import DiffOptions
 from pinnace.cli.browse.rows import check_format, print_data
 from pinnace.cli.connect import open_cluster, settings_of
 from pinnace.cli.errors import CommandError, InvalidInput
-from pinnace.cli.guard import complain, printable
+from pinnace.cli.guard import complain, discard, flush_output, printable
 from pinnace.cli.kinds import BACKUP
 from pinnace.cli.output.layout import echo_laid_out
 from pinnace.cli.output.printing import encode
@@ -41,14 +44,17 @@ _MAX_VALUE_CHARACTERS: Final = 200
 def diff(ctx: click.Context, options: DiffOptions) -> int:
     """Print the differences. Returns the exit code."""
     try:
-        return _diff(ctx, options)
+        code = _diff(ctx, options)
+        flush_output()
+        return code
     except CommandError as error:
         # The same errors end other commands with 1, which means here that something differs.
         complain(f"{error.prefix}{error}")
     except BrokenPipeError:
         raise  # the reader of the output went away, which ends all commands alike
     except OSError as error:
-        complain(f"An error occurred: {error}")
+        discard(sys.stdout)
+        complain(f"An error occurred: {error_text(error)}")
     return TROUBLE
 
 
@@ -65,14 +71,19 @@ def _diff(ctx: click.Context, options: DiffOptions) -> int:
         read_whole=options.full and form == "table",
     )
 
-    async def work(library: Library) -> list[Difference]:
-        old = await library.open(options.names[0])
+    async def work(library: Library) -> tuple[list[Difference], FilterCheck]:
+        check, old = FilterCheck(choice), await library.open(options.names[0])
         if options.cluster:
-            return await _against_cluster(library, old, choice, rules)
+            differences = await _against_cluster(library, old, choice, rules)
+            await check.look_into([old])
+            return differences, check
         new = await library.open(options.names[1])
-        return await _all(between_backups(old, new, choice, rules))
+        differences = await _all(between_backups(old, new, choice, rules))
+        await check.look_into([old, new])
+        return differences, check
 
-    found = browse(ctx, options, work)
+    found, check = browse(ctx, options, work)
+    _check_selection(found, check, options)
     colour = form == "table" and settings_of(ctx).colour
     if form in ("json", "yaml"):
         print_data([_as_data(difference) for difference in found], form)
@@ -86,6 +97,23 @@ def _diff(ctx: click.Context, options: DiffOptions) -> int:
         if found:
             click.echo(_totals(found))
     return DIFFERENT if found else SAME
+
+
+def _check_selection(found: list[Difference], check: FilterCheck, options: DiffOptions) -> None:
+    """Warn of names in filters that no backup has. Raises InvalidInput if nothing at all was compared."""
+    if not check.is_needed:
+        return
+    if options.cluster:
+        place = f"backup {options.names[0]}"
+        nothing = f"nothing in {place} or the cluster matches"
+    else:
+        nothing = "nothing in either backup matches"
+        place = "either backup"
+    if not found and not check.selects_any:
+        raise InvalidInput(f"{nothing}, so nothing was compared{check.advice() or '.'}")
+    for name, near in check.unknown():
+        if not options.cluster:
+            complain(f"WARNING: nothing in {place} matches {name}{near or '.'}")
 
 
 async def _against_cluster(

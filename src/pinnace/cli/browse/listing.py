@@ -10,6 +10,7 @@ from pinnace.archive.item_index import Entry
 from pinnace.browse.choosing import Choice
 from pinnace.browse.errors import IndexUnusable
 from pinnace.browse.stored import StoredBackup
+from pinnace.cli.browse.filters import FilterCheck
 from pinnace.cli.browse.opening import Library, browse, chosen, meant_instead
 from pinnace.cli.browse.options import ListOptions
 from pinnace.cli.browse.rows import (
@@ -22,7 +23,7 @@ from pinnace.cli.browse.rows import (
 )
 from pinnace.cli.connect import pasteable
 from pinnace.cli.errors import CommandError
-from pinnace.cli.guard import printable
+from pinnace.cli.guard import complain
 
 SORTED_UP_TO = 100_000
 """More items are printed in the order of the backup, as they come: a million would not fit into memory."""
@@ -78,10 +79,15 @@ async def _print_items(backup: StoredBackup, choice: Choice, form: str) -> None:
 
 async def _tell_of_nothing(backup: StoredBackup, choice: Choice) -> None:
     """Say that nothing is selected, and what may be meant. Raises CommandError if an object was named."""
-    near = await meant_instead(backup, choice) if choice.kind else ""
+    if choice.kind:
+        near = await meant_instead(backup, choice)
+    else:
+        check = FilterCheck(choice)
+        await check.look_into([backup])
+        near = check.advice()
     if choice.name:
         raise CommandError(f"{choice.kind}/{choice.name} is not in backup {backup.name}{near}")
-    click.echo(printable(f"Nothing in backup {backup.name} matches{near or '.'}"), err=True)
+    complain(f"Nothing in backup {backup.name} matches{near or '.'}")
 
 
 def _print(entries: Sequence[Entry], form: str, data: DataList) -> None:

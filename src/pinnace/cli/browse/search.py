@@ -17,6 +17,7 @@ from pinnace.browse.comparing import member_path
 from pinnace.browse.masking import masked
 from pinnace.browse.problems import Problems
 from pinnace.browse.stored import StoredBackup
+from pinnace.cli.browse.filters import FilterCheck
 from pinnace.cli.browse.opening import Library, browse, chosen, title_of
 from pinnace.cli.browse.options import SearchOptions
 from pinnace.cli.browse.rows import check_format, in_one_line, print_data, print_table
@@ -49,6 +50,7 @@ def search(ctx: click.Context, options: SearchOptions) -> int:
     if not text:
         raise InvalidInput("the text to search is empty")
     choice = chosen(options, options, ())
+    check = FilterCheck(choice)
 
     async def work(library: Library) -> tuple[list[Hit], Problems]:
         wanted = names or [backup["metadata"]["name"] for backup in await library.all()]
@@ -57,7 +59,7 @@ def search(ctx: click.Context, options: SearchOptions) -> int:
         for name in wanted:
             with library.unless_unreadable(name) if options.all else nullcontext():
                 backup = await library.open(name)
-                async with aclosing(_hits(backup, choice, text.lower(), options, skipped)) as found:
+                async with aclosing(_hits(backup, choice, check, text.lower(), options, skipped)) as found:
                     async for hit in found:
                         hits.append(hit)
                         if len(hits) > _MAX_HITS:
@@ -86,21 +88,30 @@ def search(ctx: click.Context, options: SearchOptions) -> int:
                 for hit in hits
             ),
         )
+    place = "any backup" if options.all else f"backup {printable(names[0])}"
     if not hits:
-        place = "any backup" if options.all else f"backup {printable(names[0])}"
         more = "" if options.content else "; --content looks at all values, not only names and labels"
-        click.echo(f"The text was not found in {place}{more}.", err=True)
+        complain(f"The text was not found in {place}{more}.")
+    for name, near in check.unknown() if check.is_needed else ():
+        complain(f"WARNING: nothing in {place} matches {name}{near or '.'}")
     if skipped.count:
         complain(f"Not searched, as they are no JSON that can be read: {skipped}.")
     return FOUND if hits else NOTHING
 
 
 async def _hits(
-    backup: StoredBackup, choice: Choice, text: str, options: SearchOptions, skipped: Problems
+    backup: StoredBackup,
+    choice: Choice,
+    check: FilterCheck,
+    text: str,
+    options: SearchOptions,
+    skipped: Problems,
 ) -> AsyncGenerator[Hit, None]:
     pending: list[Entry] = []
     async with aclosing(backup.entries()) as batches:
         async for batch in batches:
+            if check.is_needed:
+                check.look(batch)
             admitted = [entry for entry in batch if choice.admits(entry)]
             if not options.content:
                 for entry in admitted:

@@ -6,6 +6,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from pinnace.aio.small_files import read_small_file
 from pinnace.api.objects import JSONObject
 from pinnace.api.values.near import did_you_mean, near_names
 from pinnace.cli.errors import CommandError
@@ -20,7 +21,7 @@ def load() -> JSONObject:
     """The settings; a missing file has none. Raises CommandError."""
     path = config_path()
     try:
-        content = json.loads(path.read_bytes())
+        content = json.loads(read_small_file(path))
     except FileNotFoundError:
         return {}
     except (OSError, ValueError) as error:
@@ -34,7 +35,7 @@ def load() -> JSONObject:
 def save(settings: JSONObject) -> None:
     """Write the settings into a private file, completely or not at all. Raises CommandError."""
     # A link, as dotfile managers use them, stays one.
-    path = config_path().resolve()
+    path = Path(os.path.realpath(config_path()))
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         # mkstemp makes files of mode 0600.

@@ -13,6 +13,7 @@ from pinnace.cli.flags import (
     Command,
     DurationFlag,
     Group,
+    Number,
     OrSelectorFlag,
     SelectorFlag,
     WaitFlag,
@@ -78,7 +79,7 @@ def upload_option() -> Decorator:
     """How many files of a volume are saved at once."""
     return click.option(
         "--parallel-files-upload",
-        type=click.IntRange(min=0),
+        type=Number(whole=True, least=0),
         default=0,
         help="How many files of a volume are read at once; 0 for the uploader's own choice.",
     )
@@ -92,7 +93,7 @@ def restored_files_options() -> Decorator:
         ),
         click.option(
             "--parallel-files-download",
-            type=click.IntRange(min=0),
+            type=Number(whole=True, least=0),
             default=0,
             help="How many files of a volume are written at once; 0 for the uploader's own choice.",
         ),

@@ -11,6 +11,7 @@ from pinnace.cli.backend.open import open_backend
 from pinnace.cli.common.options import GetOptions
 from pinnace.cli.common.waiting import notes
 from pinnace.cli.connect import need_no_location, run_async, settings_of
+from pinnace.cli.errors import InvalidInput
 from pinnace.cli.guard import complain
 from pinnace.cli.kinds import IN_LOCATIONS, KINDS, Kind
 from pinnace.cli.output.printing import OutputFlags, encode, object_list, print_objects
@@ -31,6 +32,12 @@ def server_settings(ctx: click.Context, command: str) -> Settings:
 def settings_for(ctx: click.Context, kind: Kind, verb: str) -> Settings:
     """The settings of a command about a kind. Raises InvalidInput for a kind that no location has."""
     return settings_of(ctx) if kind.noun in IN_LOCATIONS else server_settings(ctx, f"{kind.noun} {verb}")
+
+
+def check_one_way(names: Sequence[str], selector: str) -> None:
+    """Refuse names together with a selector, of which one would have to be ignored. Raises InvalidInput."""
+    if names and selector:
+        raise InvalidInput("give either names or --selector: a named object is shown whatever its labels")
 
 
 async def find(backend: Backend, kind: Kind, names: Sequence[str], selector: str) -> list[JSONObject]:
@@ -62,6 +69,7 @@ async def _with_former(backend: Backend, kind: Kind, names: Sequence[str], selec
 def get(ctx: click.Context, noun: str, options: GetOptions) -> None:
     """Print the named objects or all of them."""
     output, kind = options.printed(default="table"), KINDS[noun]
+    check_one_way(options.names, options.selector)
     settings = settings_for(ctx, kind, "get")
 
     is_for_people = output.format in ("table", "wide", "name")

@@ -1,7 +1,6 @@
 """Reports how a run ended: first errors and advice, commands that show more, exit code. (docs/adr/060)"""
 
 import asyncio
-import os
 import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
@@ -15,7 +14,7 @@ from pinnace.cli.backend.interface import Backend, DownloadOptions, FileMissing,
 from pinnace.cli.common.options import WaitOptions
 from pinnace.cli.connect import command_line
 from pinnace.cli.errors import CommandError, ExitCode, InvalidInput
-from pinnace.cli.guard import printable
+from pinnace.cli.guard import discard, printable
 from pinnace.cli.kinds import BACKUP, Kind
 from pinnace.cli.output.cells import phase, status
 from pinnace.cli.output.findings import Finding, log_findings, report, result_findings
@@ -166,5 +165,4 @@ def say(text: str, *, err: bool = False) -> None:
     try:
         click.echo(printable(text), err=err)
     except OSError:
-        # What could not be written would be written again at exit, and fail again.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), (sys.stderr if err else sys.stdout).fileno())
+        discard(sys.stderr if err else sys.stdout)

@@ -11,7 +11,7 @@ from pinnace.api.velero.download_request import DownloadTargetKind
 from pinnace.cli.backend.interface import Backend, DownloadOptions, FileMissing, NotFound, Unrecorded, fetch
 from pinnace.cli.backend.open import open_backend
 from pinnace.cli.common.describing import DOWNLOAD_TIMEOUT_SECONDS, Describer, Description, View
-from pinnace.cli.common.get import find, nothing_found, settings_for
+from pinnace.cli.common.get import check_one_way, find, nothing_found, settings_for
 from pinnace.cli.common.options import DescribeOptions, LogsOptions, TLSOptions
 from pinnace.cli.common.waiting import waits_for
 from pinnace.cli.connect import pasteable, program_name, run_async, settings_of
@@ -56,6 +56,7 @@ def downloads(settings: Settings, options: TLSOptions, timeout_seconds: float) -
 def describe(ctx: click.Context, noun: str, options: DescribeOptions, describer: Describer) -> None:
     """Print the descriptions of the named objects or of all, as the describer of the noun makes them."""
     kind = KINDS[noun]
+    check_one_way(options.names, options.selector)
     if options.output not in _OUTPUTS:
         raise InvalidInput(
             f"invalid output format '{options.output}'. valid value are '{', '.join(_OUTPUTS)}'"

@@ -1,5 +1,6 @@
 """Implements `debug`. (docs/spec: BEY 8.2)"""
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ def debug(ctx: click.Context, output: str, *, backup: str, restore: str, verbose
     """Write the bundle and print where it is and which parts it lacks."""
     settings = server_settings(ctx, "debug")
     now = utcnow()
-    path = Path(output or f"bundle-{now.astimezone():%Y-%m-%d-%H-%M-%S}.tar.gz").resolve()
+    path = Path(os.path.realpath(output or f"bundle-{now.astimezone():%Y-%m-%d-%H-%M-%S}.tar.gz"))
     bundle = run_async(_write(settings, path, backup, restore, verbose))
     for problem in bundle.problems:
         complain(f"WARNING: {problem}")

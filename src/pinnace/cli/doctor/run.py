@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 import click
 
 from pinnace import __version__
+from pinnace.api.selection.names import EVERYTHING
+from pinnace.api.selection.validation import namespace_problem
 from pinnace.api.values.times import utcnow
 from pinnace.cli.backend.location import LocationBackend
 from pinnace.cli.backend.server import ServerBackend
@@ -25,7 +27,7 @@ from pinnace.cli.doctor import (
     snapshots,
 )
 from pinnace.cli.doctor.findings import Finding, Level, judge_refusals, ok, problem, refused, skipped
-from pinnace.cli.errors import CommandError, ExitCode
+from pinnace.cli.errors import CommandError, ExitCode, InvalidInput
 from pinnace.cli.guard import printable
 from pinnace.cli.output.layout import echo_laid_out
 from pinnace.cli.output.printing import encode
@@ -35,7 +37,7 @@ from pinnace.http.user_agent import user_agent
 from pinnace.kube import config as kube_config
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import Forbidden, KubeError, NotFound
-from pinnace.kube.resources import BACKUP_STORAGE_LOCATIONS, SCHEDULES
+from pinnace.kube.resources import BACKUP_STORAGE_LOCATIONS, NAMESPACES, SCHEDULES
 from pinnace.storage.location_url import location_title
 
 if TYPE_CHECKING:
@@ -47,6 +49,10 @@ Step = Callable[[], Awaitable[list[Finding]]]
 def examine(ctx: click.Context, namespaces: Sequence[str], form: str | None) -> int:
     """Run all checks and print the findings. Returns the exit code."""
     settings = settings_of(ctx)
+    namespaces = [name for name in namespaces if name != EVERYTHING]
+    for name in namespaces:
+        if wrong := namespace_problem(name):
+            raise InvalidInput(f"--include-namespaces: {wrong}")
     findings = [_pasteable(finding) for finding in run_async(_examine(settings, namespaces))]
     problems = [finding for finding in findings if finding.level is Level.PROBLEM]
     if form is not None:
@@ -177,14 +183,28 @@ async def _examine_cluster(
         answers = await rights.read_rights(client, rights.Account(), namespaces, discovery.resources)
         return rights.judge(answers, namespaces)
 
+    async def of_namespaces() -> list[Finding]:
+        findings = []
+        for name in namespaces:
+            try:
+                await client.get(NAMESPACES, name)
+            except NotFound:
+                why = await ServerBackend(client, name).why_empty("backups")
+                findings.append(problem(rights.CHECK, why, "correct --include-namespaces"))
+        return findings
+
     async def of_clock() -> list[Finding]:
         return [clocks.judge("the cluster", await clocks.read_cluster_time(client), utcnow())]
 
     async def of_snapshots() -> list[Finding]:
         return snapshots.judge(await snapshots.read_snapshots(client))
 
+    await examination.step(rights.CHECK, of_namespaces)
     if settings.location is not None:
         await examination.step(rights.CHECK, of_user)
+    elif namespaces:
+        text = "--include-namespaces is not used: a server needs its rights in the whole cluster"
+        examination.findings.append(skipped(rights.CHECK, text))
     await examination.step(clocks.CHECK, of_clock)
     await examination.step(snapshots.CHECK, of_snapshots)
 

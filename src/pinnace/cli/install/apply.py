@@ -9,10 +9,10 @@ other managers stay. A field of `install` that another manager changed is set ag
 import re
 from typing import Final
 
-import click
 import orjson
 
 from pinnace.api.objects import JSONObject
+from pinnace.cli.guard import complain
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import Conflict, NotFound
 from pinnace.kube.resources import APIResource
@@ -47,7 +47,7 @@ async def apply(client: KubeClient, resource: APIResource, obj: JSONObject) -> l
 def print_overruled(name: str, fields: list[str]) -> None:
     """Print the fields whose manual changes were overwritten."""
     for field in fields:
-        click.echo(f"{name}: set again {field}", err=True)
+        complain(f"{name}: set again {field}")
 
 
 def conflicts(status: JSONObject) -> list[str]:

@@ -7,7 +7,17 @@ from typing import Any
 import click
 
 from pinnace.cli.common.refused import OF_INSTALL, refusing
-from pinnace.cli.flags import Boolean, Command, DurationFlag, Enum, boolean, comma_list, key_values, takes
+from pinnace.cli.flags import (
+    Boolean,
+    Command,
+    DurationFlag,
+    Enum,
+    Number,
+    boolean,
+    comma_list,
+    key_values,
+    takes,
+)
 from pinnace.cli.install.flags import InstallFlags
 from pinnace.cli.install.options import KUBELET_ROOT
 from pinnace.cli.output.printing import output_flags
@@ -82,7 +92,7 @@ def _pod_resources(pod: str, *defaults: str, also: str = "") -> Callable[[Any], 
               help="How long the pod volumes of one run may take; 0 leaves it to the server.")  # fmt: skip
 @click.option("--garbage-collection-frequency", type=DurationFlag(), default="0s",
               help="How often expired backups are looked for; 0 leaves it to the server.")  # fmt: skip
-@click.option("--concurrent-backups", type=click.IntRange(min=0), default=0,
+@click.option("--concurrent-backups", type=Number(whole=True, least=0), default=0,
               help="How many backups run at once; 0 leaves it to the server.")  # fmt: skip
 @boolean("--schedule-skip-immediately",
          help="Leave out a backup that is due at once, for schedules that do not set it.")  # fmt: skip

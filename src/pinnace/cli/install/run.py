@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from pinnace.aio.small_files import read_small_file
 from pinnace.api.definitions.crd_merge import fields_beyond, superset
 from pinnace.api.objects import JSONObject
 from pinnace.api.values.quantities import resource_requirements
@@ -97,7 +98,7 @@ def install(ctx: click.Context, flags: InstallFlags) -> None:
         others = make.resources(options)
         _check_config_maps(settings, flags)
     if warning := snapshots_warning(flags):
-        click.echo(f"WARNING: {warning}.", err=True)
+        complain(f"WARNING: {warning}.")
     if output.format:
         listing = {"apiVersion": "v1", "kind": "List", "metadata": {}, "items": [*crds, *others]}
         click.echo(encode(listing, output.format))
@@ -148,7 +149,7 @@ def _read_files(flags: InstallFlags) -> GivenFiles:
     """The files that the flags name. Raises OSError."""
 
     def content(path: str) -> bytes:
-        return Path(path).read_bytes() if path else b""
+        return read_small_file(Path(path)) if path else b""
 
     return GivenFiles(
         secret=content(flags.secret_file),
@@ -182,10 +183,9 @@ def _closing_words(settings: Settings, flags: InstallFlags, live: Live) -> None:
         )
     elif flags.image and live.unread:
         doctor = command_line(settings, "doctor")
-        click.echo(
+        complain(
             "WARNING: everything was sent, but it is not known what runs now: could not read "
-            f"{'; '.join(live.unread)}. `{doctor}` looks again; it needs an account that may read them.",
-            err=True,
+            f"{'; '.join(live.unread)}. `{doctor}` looks again; it needs an account that may read them."
         )
     elif flags.image:
         click.echo(
@@ -281,7 +281,7 @@ def _check_crds_version(version: str) -> None:
     if version not in ("v1", "v1beta1"):
         raise InvalidInput("CRD version must be v1beta1 or v1")
     if version == "v1beta1":
-        click.echo("The custom resource definitions are made in version v1, not v1beta1.", err=True)
+        complain("The custom resource definitions are made in version v1, not v1beta1.")
 
 
 async def _send(
@@ -328,10 +328,9 @@ async def _send(
 def _warn_of_stopped(live: Live) -> None:
     for workload in live.stopped():
         name, namespace = workload["metadata"]["name"], workload["metadata"]["namespace"]
-        click.echo(
+        complain(
             f"WARNING: Deployment/{name} has 0 replicas, so it does not run. Start it: "
-            f"kubectl -n {namespace} scale deployment/{name} --replicas=1",
-            err=True,
+            f"kubectl -n {namespace} scale deployment/{name} --replicas=1"
         )
 
 
@@ -349,11 +348,10 @@ async def _warn_of_refused_pods(client: KubeClient, daemon_set: JSONObject) -> N
         await client.create(PODS, pod, namespace, dry_run=True)
     except Forbidden as error:
         if "violates PodSecurity" in str(error):
-            click.echo(
-                f"WARNING: namespace {namespace} refuses the pods of the node agent: {error}. --apply labels "
-                f"the namespace, and so does `kubectl label --overwrite namespace {namespace} "
-                "pod-security.kubernetes.io/enforce=privileged`",
-                err=True,
+            complain(
+                f"WARNING: namespace {namespace} refuses the pods of the node agent: {error}. --apply "
+                f"labels the namespace, and so does `kubectl label --overwrite namespace {namespace} "
+                "pod-security.kubernetes.io/enforce=privileged`"
             )
     except KubeError:
         return  # the DaemonSet is there; whether its pods run is what --wait waits for
@@ -387,11 +385,10 @@ async def _replaces(client: KubeClient, obj: JSONObject, *, merge: bool) -> bool
     except NotFound:
         return True
     if not merge or (found["metadata"].get("labels") or {}).get("component") != "velero":
-        click.echo(
+        complain(
             f"WARNING: DaemonSet/{obj['metadata']['name']} is not created: the node agent runs as "
             f"DaemonSet/{FORMER_NODE_AGENT}, its name before Velero 1.10, and two would take each other's "
-            "work. --apply replaces it.",
-            err=True,
+            "work. --apply replaces it."
         )
         return False
     await client.delete(DAEMON_SETS, FORMER_NODE_AGENT, namespace)
@@ -488,10 +485,9 @@ async def _other_role(client: KubeClient, obj: JSONObject) -> str:
 
 def _warn_of_other_role(binding: JSONObject, role: str) -> None:
     name = binding["metadata"]["name"]
-    click.echo(
+    complain(
         f"WARNING: ClusterRoleBinding/{name} still gives the server {role}. "
-        f"To change that, run `kubectl delete clusterrolebinding {name}` and this command again.",
-        err=True,
+        f"To change that, run `kubectl delete clusterrolebinding {name}` and this command again."
     )
 
 

@@ -13,6 +13,7 @@ from pinnace.cli.backend.interface import first_names
 from pinnace.cli.common.get import server_settings
 from pinnace.cli.connect import open_cluster, run_async
 from pinnace.cli.errors import CommandError, aggregate
+from pinnace.cli.guard import complain
 from pinnace.cli.install.finalizers import defined_by, held_by, release_objects
 from pinnace.cli.output.prompt import confirmed
 from pinnace.cli.output.summary import counted
@@ -230,7 +231,7 @@ async def _wait(client: "KubeClient", namespace: str) -> None:
         click.echo(".", nl=False)
         looks += 1
         if looks == LOOKS_BEFORE_HINT:
-            click.echo(f"\nStill there: {held_by(remains)}", err=True)
+            complain(f"\nStill there: {held_by(remains)}")
         await asyncio.sleep(POLL_SECONDS)
     if looks:
         click.echo()

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from pinnace.aio.small_files import read_small_file
 from pinnace.api.codec import encode
 from pinnace.api.meta import ObjectMeta
 from pinnace.api.objects import JSONObject
@@ -24,10 +25,12 @@ from pinnace.cli.backend.interface import Backend
 from pinnace.cli.backend.lease import telling_of_absence
 from pinnace.cli.backend.open import open_backend
 from pinnace.cli.backend.server import ServerBackend
+from pinnace.cli.build import check_not_negative
 from pinnace.cli.common.get import get as get_objects
 from pinnace.cli.common.get import print_list, server_settings
 from pinnace.cli.connect import command_line, open_cluster, run_async
 from pinnace.cli.errors import CommandError, InvalidInput
+from pinnace.cli.guard import complain
 from pinnace.cli.kinds import BACKUP_LOCATION
 from pinnace.cli.location.options import (
     BackupLocationCreateOptions,
@@ -64,9 +67,7 @@ def create(ctx: click.Context, options: BackupLocationCreateOptions) -> None:
     if options.validate:
         run_async(_validated(settings, name))
     else:
-        click.echo(
-            f"`{command_line(settings, _GET, 'get', name)}` shows whether the server can use it.", err=True
-        )
+        complain(f"`{command_line(settings, _GET, 'get', name)}` shows whether the server can use it.")
 
 
 _GET = BACKUP_LOCATION.noun
@@ -94,7 +95,7 @@ async def _validated(settings: Settings, name: str) -> None:
             f'backup storage location "{name}" was created, but is {status["phase"]}: '
             f"{status.get('message') or 'the log of the server says why'}"
         )
-    click.echo(f'Backup storage location "{name}" is Available.', err=True)
+    complain(f'Backup storage location "{name}" is Available.')
 
 
 def _configured(name: str) -> None:
@@ -116,6 +117,7 @@ def _check(options: BackupLocationCreateOptions) -> None:
     period = options.backup_sync_period
     if period is not None and period < Duration():
         raise InvalidInput("--backup-sync-period must be non-negative")
+    check_not_negative("--validation-frequency", options.validation_frequency)
     credential_of(options.credential)
 
 
@@ -163,7 +165,7 @@ def requested_location(
 
 def _content(path: str) -> bytes:
     try:
-        return Path(path).read_bytes() if path else b""
+        return read_small_file(Path(path)) if path else b""
     except OSError as error:
         raise InvalidInput(f"couldn't open cacert {path}: {error.strerror}") from error
 

@@ -3,7 +3,7 @@
 import click
 
 from pinnace.api.codec import encode
-from pinnace.api.meta import LabelSelector
+from pinnace.api.meta import LabelSelector, ObjectMeta
 from pinnace.api.objects import JSONObject
 from pinnace.api.selection.label_choice import label_choice_errors
 from pinnace.api.selection.resource_filters import filter_errors
@@ -13,7 +13,7 @@ from pinnace.api.velero.storage_location import (
     ObjectStorageLocation,
     SecretKeySelector,
 )
-from pinnace.cli.build import backup_spec
+from pinnace.cli.build import backup_spec, check_metadata, check_not_negative
 from pinnace.cli.common.options import ObjectFilterOptions
 from pinnace.cli.connect import pasteable, run_async
 from pinnace.cli.errors import InvalidInput
@@ -30,6 +30,7 @@ from pinnace.cli.restore.build import restore_spec
 
 def backup(ctx: click.Context, options: TenantBackupOptions) -> None:
     """Print or submit a request for a backup."""
+    check_not_negative("--ttl", options.ttl)
     spec = backup_spec(options)
     if problems := [*filter_errors(spec), *label_choice_errors(*_selectors(options), "backup")]:
         raise InvalidInput("\n".join(problems))
@@ -58,6 +59,7 @@ def location(ctx: click.Context, options: TenantLocationOptions) -> None:
     """Print or submit a request for a storage location."""
     if not options.bucket:
         raise InvalidInput("--bucket is required")
+    check_not_negative("--backup-sync-period", options.backup_sync_period)
     if len(options.credential) != 1:
         raise InvalidInput("--credential is required: secret=key, a Secret of this namespace and a key in it")
     ((secret, key),) = options.credential.items()
@@ -82,6 +84,7 @@ def _submit(ctx: click.Context, noun: str, spec: JSONObject, options: RequestOpt
 
     async def work() -> None:
         async with open_home(ctx) as home:
+            check_metadata(ObjectMeta(name=name, namespace=home.namespace, labels=dict(options.labels)))
             metadata: JSONObject = {"name": name, "namespace": home.namespace}
             if options.labels:
                 metadata["labels"] = options.labels

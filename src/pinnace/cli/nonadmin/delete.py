@@ -1,5 +1,7 @@
 """The work of `nonadmin ... delete`."""
 
+from collections.abc import Sequence
+
 import click
 
 from pinnace.cli.backend.server import ServerBackend
@@ -18,24 +20,48 @@ def delete(ctx: click.Context, noun: str, options: TenantDeleteOptions) -> None:
     if not options.names:
         raise InvalidInput(f"the name of a {noun} is required")
     for_good = noun == "backup" and not options.keep_data
+    names, errors = list(dict.fromkeys(options.names)), list[str]()
     if not options.confirm:
-        click.echo("To be deleted:")
-        for name in dict.fromkeys(options.names):
-            click.echo(printable(f"  {noun} {name}{' with all that is stored' if for_good else ''}"))
-        if not confirmed():
-            return
+        names, errors = run_async(_found(ctx, kind, names))
+        if names:
+            click.echo("To be deleted:")
+            for name in names:
+                click.echo(printable(f"  {noun} {name}{' with all that is stored' if for_good else ''}"))
+            if not confirmed():
+                return
 
     async def work() -> list[str]:
         async with open_home(ctx) as home:
             return [
-                error
-                for name in dict.fromkeys(options.names)
-                if (error := await _delete(home, kind, noun, name, for_good=for_good))
+                error for name in names if (error := await _delete(home, kind, noun, name, for_good=for_good))
             ]
 
-    errors = run_async(work())
+    if names:
+        errors += run_async(work())
     if errors:
         raise CommandError(aggregate(errors))
+
+
+async def _found(ctx: click.Context, kind: TenantKind, names: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The names that exist, and the errors of the others."""
+    found, errors = list[str](), list[str]()
+    async with open_home(ctx) as home:
+        for name in names:
+            try:
+                await home.client.get(kind.resource, name, home.namespace)
+            except NotFound as error:
+                errors.append(await _not_found(home, kind, name, error))
+            else:
+                found.append(name)
+    return found, errors
+
+
+async def _not_found(home: Home, kind: TenantKind, name: str, error: NotFound) -> str:
+    """The message with similar names. Raises the error if the cluster does not serve the kind."""
+    if not error.reason:
+        raise error
+    backend = ServerBackend(home.client, home.namespace)
+    return f"{error}{await backend.instead_of(kind.resource, name)}"
 
 
 async def _delete(home: Home, kind: TenantKind, noun: str, name: str, *, for_good: bool) -> str:
@@ -48,10 +74,7 @@ async def _delete(home: Home, kind: TenantKind, noun: str, name: str, *, for_goo
             await home.client.delete(kind.resource, name, home.namespace)
             click.echo(f'Deletion of {noun} "{name}" was asked for.')
     except NotFound as error:
-        if not error.reason:
-            raise  # the cluster does not serve the kind
-        backend = ServerBackend(home.client, home.namespace)
-        return f"{error}{await backend.instead_of(kind.resource, name)}"
+        return await _not_found(home, kind, name, error)
     except KubeError as error:
         return str(error)
     return ""

@@ -14,6 +14,7 @@ from pinnace.api.objects import JSONObject, listed, mapping, member, text
 from pinnace.api.velero.download_request import OF_RESTORES, DownloadTargetKind
 from pinnace.cli.backend.interface import DownloadOptions, fetch
 from pinnace.cli.backend.server import POLL_SECONDS, ServerBackend
+from pinnace.cli.common.get import check_one_way
 from pinnace.cli.common.options import GetOptions, LogsOptions
 from pinnace.cli.connect import command_line, pasteable, run_async, settings_of
 from pinnace.cli.errors import CommandError, PlainError
@@ -50,6 +51,7 @@ def _say_none(noun: str, namespace: str) -> None:
 def get(ctx: click.Context, noun: str, options: GetOptions) -> None:
     """Print the named requests or all of them."""
     output, kind = options.printed(default="table"), KINDS[noun]
+    check_one_way(options.names, options.selector)
 
     async def work() -> tuple[list[JSONObject], str]:
         async with open_home(ctx) as home:

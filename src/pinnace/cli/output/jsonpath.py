@@ -52,6 +52,8 @@ def _step(found: re.Match[str]) -> Step:
             return lambda value: iter([value[key]] if isinstance(value, dict) and key in value else [])
     if (cut := found["slice"]) is not None:
         parts = slice(*(int(part) if part else None for part in cut.split(":")))
+        if parts.step is not None and parts.step < 1:
+            raise ValueError(f"the step of [{cut}] must be at least 1")
         return lambda value: iter(value[parts] if isinstance(value, list) else [])
     if (index := found["index"]) is not None:
         numbers = [int(number) for number in index.split(",")]

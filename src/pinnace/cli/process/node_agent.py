@@ -11,11 +11,10 @@ from pinnace.aio.gc_thresholds import collect_as_usual
 from pinnace.cli.common.commands import all_of, names_argument
 from pinnace.cli.connect import need_no_location, settings_of
 from pinnace.cli.errors import InvalidInput
-from pinnace.cli.flags import Command, takes
+from pinnace.cli.flags import Command, Number, takes
 from pinnace.cli.process import later_flags
 from pinnace.cli.process.options import NodeAgentFlags
 from pinnace.cli.process.shared import (
-    Number,
     at_least_one,
     check_address,
     monitoring_options,

@@ -9,6 +9,7 @@ from pinnace.cli.flags import (
     Command,
     DurationFlag,
     Enum,
+    Number,
     boolean,
     key_values,
     string_slice,
@@ -16,7 +17,7 @@ from pinnace.cli.flags import (
 )
 from pinnace.cli.process import later_flags
 from pinnace.cli.process.options import ServerFlags
-from pinnace.cli.process.shared import Number, monitoring_options
+from pinnace.cli.process.shared import monitoring_options
 
 
 @click.command("server", cls=Command, short_help="Run the server.", hidden=True)
@@ -35,8 +36,8 @@ from pinnace.cli.process.shared import Number, monitoring_options
               help="How many restores run at once, never two into one namespace.")  # fmt: skip
 @boolean("--allow-parallel-restores-into-namespace",
          help="Let restores that run at once write to the same namespace.")  # fmt: skip
-@string_slice("--disable-controllers", help="Controllers not to run.")
-@string_slice("--restore-resource-priorities",
+@string_slice("--disable-controllers", may_be_empty=True, help="Controllers not to run.")
+@string_slice("--restore-resource-priorities", may_be_empty=True,
               help="Kinds to restore first, and after a '-' those to restore last: a,b,-,c.")  # fmt: skip
 @click.option("--default-backup-storage-location", default="default", show_default=True,
               help="Location of backups that name none, if no location is marked as default.")  # fmt: skip

@@ -1,6 +1,5 @@
 """Flags and checks that the processes share: `server`, `node-agent`, `nonadmin server`."""
 
-import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
@@ -9,28 +8,9 @@ import click
 
 from pinnace.cli.common.commands import all_of
 from pinnace.cli.errors import CommandError, InvalidInput, LeaseLost
-from pinnace.cli.flags import Enum, FlagType
+from pinnace.cli.flags import Enum
 
 LEVELS: Final = ("trace", "debug", "info", "warning", "error", "fatal", "panic")
-
-
-class Number(FlagType):
-    """A number, perhaps a whole one."""
-
-    def __init__(self, *, whole: bool = False) -> None:
-        self.name = "int" if whole else "float"
-        self.whole = whole
-
-    def parse(self, value: str) -> float | int:
-        try:
-            if not value.isascii() or "_" in value:
-                raise ValueError(value)  # Python reads other scripts' digits, and 1_000
-            number = int(value) if self.whole else float(value)
-        except ValueError:
-            raise ValueError(f"not a {'whole ' if self.whole else ''}number") from None
-        if not math.isfinite(number):
-            raise ValueError("not a number")
-        return number
 
 
 log_options: Final = all_of(

@@ -6,7 +6,7 @@ from pinnace.api.meta import ConfigReference, ObjectMeta
 from pinnace.api.objects import JSONObject
 from pinnace.api.selection.validation import namespace_problem
 from pinnace.api.velero.restore import Restore, RestoreSpec, RestoreStatusSpec, RestoreUploader
-from pinnace.cli.build import check_not_negative, check_selectors
+from pinnace.cli.build import check_metadata, check_not_negative, check_selectors
 from pinnace.cli.common.options import RestoreContentOptions
 from pinnace.cli.errors import InvalidInput
 from pinnace.cli.restore.options import RestoreCreateOptions
@@ -33,6 +33,7 @@ def requested_restore(name: str, namespace: str, options: RestoreCreateOptions) 
         metadata.annotations[labels.WITHOUT_VOLUME_DATA] = "true"
     if (chosen := _chosen_objects(options)) is not None:
         metadata.annotations[labels.CHOSEN_OBJECTS] = encode_chosen(chosen)
+    check_metadata(metadata)
     return Restore(metadata=metadata, spec=spec)
 
 

@@ -51,6 +51,8 @@ def create(ctx: click.Context, options: RestoreCreateOptions) -> int:
         ask = options.dry_run == "server"
         return run_async(preview(settings, restore, ask_api_server=ask, form=output.format))
     if settings.location is None:
+        if options.names:  # a wrong word is told before the cluster is asked anything
+            requested_restore(name, settings.namespace, options)
         with output.naming(RESTORE.kind) as named:
             names = (name, *others)
             return run_async(_submit(settings, names, output, options, named))

@@ -15,7 +15,7 @@ from pinnace.cli.backend.location import LocationBackend
 from pinnace.cli.common.outcome import EXIT_CODES, say_findings
 from pinnace.cli.errors import ExitCode, InvalidInput
 from pinnace.cli.kinds import RESTORE
-from pinnace.cli.local import check_metadata, open_run, say_outcome
+from pinnace.cli.local import open_run, say_outcome
 from pinnace.cli.restore.build import newest
 from pinnace.cli.settings import Settings
 from pinnace.operations import local_restore
@@ -36,7 +36,6 @@ async def make_restore(
         other_names: the names to try if the restore's own is taken, where nobody chose it.
         named: told the name of the restore that was made.
     """
-    check_metadata(restore.metadata)
     async with open_run(settings, "restore", progress=progress) as (run, view):
         if restore.spec.schedule_name:
             backups = await _of_schedule(restore, LocationBackend(run.store, run.location))

@@ -114,6 +114,6 @@ def _one_line(error: Exception) -> str:
 def _what_is_missing(environ: Mapping[str, str]) -> str:
     """Why no credentials were found: the named file does not exist, or no source has any."""
     named = environ.get(_FILE_VARIABLE)
-    if named and not Path(named).expanduser().exists():
+    if named and not Path(os.path.expanduser(named)).exists():
         return f"the file {named}, which {_FILE_VARIABLE} names, does not exist"
     return "no environment variables, profile, credentials file or role"

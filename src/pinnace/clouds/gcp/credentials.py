@@ -12,6 +12,7 @@ first request needs it.
 Explicit credentials never lead to the metadata server. (docs/spec: STO 14.2)
 """
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -19,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from pinnace.aio.blocking import in_thread
+from pinnace.aio.small_files import read_small_file
 from pinnace.clouds.tokens import Token, signed_jwt, token_of
 from pinnace.http.addresses import Addresses
 from pinnace.http.errors import StorageError, StoreConfigError, StoreUnavailable
@@ -98,7 +100,7 @@ def find_google_origin(credentials_file: Path | None, environ: Mapping[str, str]
 def _default_files(environ: Mapping[str, str]) -> list[Path]:
     found = []
     if named := environ.get("GOOGLE_APPLICATION_CREDENTIALS"):
-        found.append(Path(named).expanduser())
+        found.append(Path(os.path.expanduser(named)))
     if folder := environ.get("CLOUDSDK_CONFIG"):
         found.append(Path(folder, "application_default_credentials.json"))
     elif home := environ.get("HOME"):
@@ -108,7 +110,7 @@ def _default_files(environ: Mapping[str, str]) -> list[Path]:
 
 def _from_file(path: Path) -> ServiceAccount | AuthorizedUser | LibraryAccount:
     try:
-        values = json_object(path.read_bytes(), "the Google credentials file")
+        values = json_object(read_small_file(path), "the Google credentials file")
     except OSError as error:
         raise StoreConfigError(f"cannot read the Google credentials file: {error.strerror}") from error
     except StorageError:

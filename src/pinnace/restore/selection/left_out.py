@@ -179,16 +179,18 @@ def _check_resources(
         if not kinds.has(unserved.name):
             results.warnings.add_velero(f"spec.restoreStatus.includedResources: {unserved.text}")
     written = [name for name in spec.excluded_resources if name not in _EXCLUDED_BY_RULE]
+    of_statuses = spec.restore_status.excluded_resources if spec.restore_status is not None else ()
     advice = Advice([*archived, *(kind.partition(".")[0] for kind in archived)])
-    for unserved in unserved_names(written, discovery):
-        # Excluding a missing resource is no mistake, unless an existing one may have been meant.
-        if unserved.is_pattern or kinds.has(unserved.name):
-            continue
-        if near := advice.near(unserved.name):
-            results.warnings.add_velero(
-                f"spec.excludedResources names {unserved.name}, but the backup has no object of that kind"
-                f"{did_you_mean(near)}"
-            )
+    for field, names in (("excludedResources", written), ("restoreStatus.excludedResources", of_statuses)):
+        for unserved in unserved_names(names, discovery):
+            # Excluding a missing resource is no mistake, unless an existing one may have been meant.
+            if unserved.is_pattern or kinds.has(unserved.name):
+                continue
+            if near := advice.near(unserved.name):
+                results.warnings.add_velero(
+                    f"spec.{field} names {unserved.name}, but the backup has no object of that kind"
+                    f"{did_you_mean(near)}"
+                )
 
 
 def _namespaces_of(archive: ArchiveIndex) -> set[str]:

@@ -183,8 +183,10 @@ def _parse_url(which: str, url: str) -> str:
         valid = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
     except ValueError:
         valid = False
-    if not valid or parts.username is not None:
-        shown = url.rpartition("@")[2]  # credentials in the URL must not appear in texts
+    shown = url.rpartition("@")[2]  # credentials in the URL must not appear in texts
+    if valid and parts.username is not None:
+        raise StoreConfigError(f"Invalid {which} url of {shown}: it must not hold a user name or password")
+    if not valid:
         raise StoreConfigError(
             f"Invalid {which} url {shown}, URL must start with http:// or https:// and name a host"
         )

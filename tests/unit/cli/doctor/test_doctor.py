@@ -364,3 +364,54 @@ def test_the_doctor_looks_at_the_image_of_the_server(
     assert any(
         "the server is Velero (velero/velero:v1.18.1)" in each["message"] for each in found["definitions"]
     )
+
+
+@pytest.mark.found("CF5")
+@pytest.mark.usefixtures("cluster")
+def test_a_namespace_that_does_not_exist_is_a_problem(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "b").mkdir()
+    words = ["--location", str(tmp_path / "b"), "doctor", "-o", "json", "--include-namespaces"]
+
+    assert run([*words, "velero"]) == 0
+    capsys.readouterr()
+    assert run([*words, "velero,velreo"]) == 1
+
+    found = json.loads(capsys.readouterr().out)["findings"]
+    (problem,) = [each for each in found if each["level"] == Level.PROBLEM]
+    assert problem["message"] == "namespace velreo does not exist; did you mean velero?"
+
+
+@pytest.mark.found("CF5")
+def test_a_namespace_that_may_not_be_read_is_not_passed(
+    cluster: ReviewingCluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "b").mkdir()
+    cluster.failures["get", "namespaces"] = Forbidden(403, reason="Forbidden", message="not yours")
+
+    run(["--location", str(tmp_path / "b"), "doctor", "--include-namespaces", "velero"])
+
+    assert "not checked: not yours" in capsys.readouterr().out
+
+
+@pytest.mark.found("CF5")
+@pytest.mark.usefixtures("cluster")
+@pytest.mark.parametrize("name", ["a b", "[a", "A", "shop*", "a.b"])
+def test_what_cannot_be_the_name_of_a_namespace_is_refused(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["doctor", "--include-namespaces", name]) == 1
+    shown = capsys.readouterr()
+    assert "--include-namespaces: invalid namespace" in shown.err
+    assert shown.out == ""
+
+
+@pytest.mark.found("CF5")
+@pytest.mark.usefixtures("cluster")
+def test_the_scope_that_a_server_does_not_have_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    run(["doctor", "--include-namespaces", "velero"])
+
+    assert "--include-namespaces is not used: a server needs its rights in the whole cluster" in (
+        capsys.readouterr().out
+    )

@@ -20,6 +20,22 @@ def cluster(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeCluster:
     return cluster
 
 
+@pytest.mark.found("CF18")
+def test_a_deletion_asks_only_about_what_exists(
+    cluster: FakeCluster, capsys: Printed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdin", None)
+
+    assert run(["nonadmin", "backup", "delete", "weakly", "-n", "shop"]) == 1
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert "did you mean weekly?" in shown.err
+
+    assert run(["nonadmin", "backup", "delete", "weakly", "weekly", "-n", "shop"]) == 2
+    assert "  backup weekly with all that is stored\n" in capsys.readouterr().out
+    assert cluster.writes() == []
+
+
 @pytest.mark.parametrize("verb", ["get", "describe", "logs", "delete --confirm"])
 @pytest.mark.usefixtures("cluster")
 def test_a_name_that_does_not_exist_is_answered_with_near_names(verb: str, capsys: Printed) -> None:

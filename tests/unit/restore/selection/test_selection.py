@@ -326,7 +326,7 @@ async def test_an_api_that_discovery_could_not_reach_is_named_in_the_error(harne
     ]
 
 
-@pytest.mark.found("O14a")
+@pytest.mark.found("O14a", "CF16")
 async def test_a_kind_without_objects_whose_status_is_asked_for_is_a_warning(harness: Harness) -> None:
     wanted = RestoreStatusSpec(included_resources=["deploymnets", "deployments", "*"])
 
@@ -336,6 +336,19 @@ async def test_a_kind_without_objects_whose_status_is_asked_for_is_a_warning(har
         "spec.restoreStatus.includedResources: the cluster serves no resource 'deploymnets'; did you mean"
         " deployments or deployment or deployments.apps?"
     ]
+
+
+@pytest.mark.found("CF16")
+async def test_a_misspelt_kind_whose_status_is_left_out_is_a_warning(harness: Harness) -> None:
+    wanted = RestoreStatusSpec(included_resources=["*"], excluded_resources=["podz", "nothing-like-it"])
+
+    results = await harness.restore(*ITEMS, restore_status=wanted)
+
+    (warning,) = results.warnings.velero
+    assert warning.startswith(
+        "spec.restoreStatus.excludedResources names podz, but the backup has no object of that kind; did you"
+        " mean pods"
+    )
 
 
 @pytest.mark.spec("RST-021")

@@ -20,6 +20,14 @@ def test_defaults() -> None:
     assert not config.path_style
 
 
+@pytest.mark.found("CF20")
+def test_credentials_in_a_url_are_refused_for_what_they_are_and_not_repeated() -> None:
+    with pytest.raises(StoreConfigError) as caught:
+        parsed(s3Url="http://user:password@host:1")
+
+    assert str(caught.value) == "Invalid s3 url of host:1: it must not hold a user name or password"
+
+
 @pytest.mark.spec("STO-034")
 @pytest.mark.parametrize(
     ("config", "message"),

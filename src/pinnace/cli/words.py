@@ -1,0 +1,99 @@
+"""Rules for the words of a command, checked before anything else is done with them.
+
+* A word that is no UTF-8 can only be the name of a file: no object, label or text of a cluster may hold it.
+* A wrong request ends with the same exit code in whatever order its flags come, so the location is looked up
+  in the words themselves.
+* What a message repeats of a word stays short.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import click
+
+_LOCATION: Final = "--location"
+_LONGEST: Final = 300
+"""Characters of a word that a message repeats; names have at most 253."""
+_LONG_RUN = re.compile(rf"\S{{{_LONGEST + 1},}}")
+_SURROGATES = re.compile("[\ud800-\udfff]")
+"""Python has one of these characters in the place of each byte that is no UTF-8."""
+
+
+def is_text(word: str) -> bool:
+    """Whether a word is UTF-8, as everything but the name of a file has to be."""
+    return _SURROGATES.search(word) is None
+
+
+def as_written(word: str) -> str:
+    """The word with its bytes that are no UTF-8 as `\\xff`."""
+    return _SURROGATES.sub(_as_byte, word)
+
+
+def _as_byte(found: re.Match[str]) -> str:
+    code = ord(found[0])
+    return f"\\x{code - 0xDC00:02x}" if 0xDC80 <= code <= 0xDCFF else f"\\u{code:04x}"
+
+
+def shortened(text: str) -> str:
+    """The text without the middle, if it is long."""
+    left_out = len(text) - _LONGEST
+    if left_out <= 0:
+        return text
+    half = _LONGEST // 2
+    return f"{text[:half]}...({left_out} characters)...{text[-half:]}"
+
+
+def with_short_words(message: str) -> str:
+    """The message with its long words shortened."""
+    return _LONG_RUN.sub(lambda found: shortened(found[0]), message)
+
+
+def location_in(words: Sequence[str]) -> str | None:
+    """The value of the last `--location` among the words of a command line; None without one."""
+    found = None
+    for index, word in enumerate(words):
+        if word == "--":
+            break
+        if word == _LOCATION and index + 1 < len(words):
+            found = words[index + 1]
+        elif word.startswith(f"{_LOCATION}="):
+            found = word.partition("=")[2]
+    return found
+
+
+def check_text(ctx: click.Context, words: Sequence[str]) -> None:
+    """Refuse a value that is no UTF-8, unless it is the name of a file.
+
+    Args:
+        ctx: the context of the command.
+        words: its words in click's form.
+
+    Raises:
+        click.UsageError: one of the values is refused, or the words cannot be parsed.
+    """
+    if all(map(is_text, words)):
+        return
+    from pinnace.cli.flags import BadFlagValue, flag_label
+    from pinnace.cli.usage.values import Source, noun_first, value_of
+
+    given, _rest, _order = ctx.command.make_parser(ctx).parse_args(list(words))
+    path = noun_first(ctx.command_path.split()[1:])
+    for param in ctx.command.params:
+        wrong = next((word for word in _texts(given.get(param.name or "")) if not is_text(word)), None)
+        if wrong is None:
+            continue
+        problem = "it is not UTF-8"
+        if not isinstance(param, click.Option):
+            raise click.UsageError(f'invalid argument "{as_written(wrong)}": {problem}', ctx)
+        if value_of(path, param).source not in (Source.FILES, Source.FOLDERS):
+            raise BadFlagValue(as_written(wrong), flag_label(param), problem)
+
+
+def _texts(value: object) -> Iterator[str]:
+    """The words in what click's parser keeps of a flag or argument: one, or lists of them."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Sequence):
+        for each in value:
+            yield from _texts(each)
