@@ -20,7 +20,7 @@ from typing import Any, Final, TypeVar
 import click
 
 from pinnace.cli.settings import GlobalFlags
-from pinnace.cli.words import check_text, shortened
+from pinnace.cli.words import BadFlagValue, check_text, flag_label
 
 S = TypeVar("S")
 R = TypeVar("R")
@@ -29,13 +29,6 @@ _TRUE = frozenset({"1", "t", "T", "true", "True", "TRUE"})
 _FALSE = frozenset({"0", "f", "F", "false", "False", "FALSE"})
 BOOLEANS = _TRUE | _FALSE
 """The words that yes-or-no flags and settings know."""
-
-
-class BadFlagValue(click.UsageError):
-    """A flag got a value that it cannot take; worded as the compatible command line words it."""
-
-    def __init__(self, value: str, flag: str, problem: str) -> None:
-        super().__init__(f'invalid argument "{shortened(value)}" for "{flag}" flag: {problem}')
 
 
 class FlagType(click.ParamType[Any]):
@@ -54,11 +47,6 @@ class FlagType(click.ParamType[Any]):
             return self.parse(value)
         except ValueError as error:
             raise BadFlagValue(value, flag_label(param), str(error)) from None
-
-
-def flag_label(param: click.Parameter | None) -> str:
-    """`--ttl`, or `-l, --selector` for a flag with a short form."""
-    return ", ".join(sorted(param.opts, key=len)) if param is not None else ""
 
 
 class CommaList(FlagType):

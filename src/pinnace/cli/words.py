@@ -20,6 +20,18 @@ _SURROGATES = re.compile("[\ud800-\udfff]")
 """Python has one of these characters in the place of each byte that is no UTF-8."""
 
 
+class BadFlagValue(click.UsageError):
+    """A flag got a value that it cannot take; worded as the compatible command line words it."""
+
+    def __init__(self, value: str, flag: str, problem: str) -> None:
+        super().__init__(f'invalid argument "{shortened(value)}" for "{flag}" flag: {problem}')
+
+
+def flag_label(param: click.Parameter | None) -> str:
+    """`--ttl`, or `-l, --selector` for a flag with a short form."""
+    return ", ".join(sorted(param.opts, key=len)) if param is not None else ""
+
+
 def is_text(word: str) -> bool:
     """Whether a word is UTF-8, as everything but the name of a file has to be."""
     return _SURROGATES.search(word) is None
@@ -74,7 +86,6 @@ def check_text(ctx: click.Context, words: Sequence[str]) -> None:
     """
     if all(map(is_text, words)):
         return
-    from pinnace.cli.flags import BadFlagValue, flag_label
     from pinnace.cli.usage.values import Source, noun_first, value_of
 
     given, _rest, _order = ctx.command.make_parser(ctx).parse_args(list(words))
