@@ -7,6 +7,7 @@ from pinnace.cli.common.known_fields import with_known_fields
 from pinnace.cli.errors import CommandError
 from pinnace.kube.client import KubeClient
 from pinnace.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, APIResource
+from pinnace.restore.definitions import is_established
 from tests.support.waiting import eventually
 
 OLDER = APIResource(group="older.example.com", version="v1", name="backups", kind="Backup", namespaced=True)
@@ -48,8 +49,7 @@ async def test_fields_that_the_definition_lacks_get_their_former_name_or_are_ref
 
         async def served() -> bool:
             found = await client.get(CUSTOM_RESOURCE_DEFINITIONS, made["metadata"]["name"])
-            return any(each["type"] == "Established" and each["status"] == "True"
-                       for each in found.get("status", {}).get("conditions", []))  # fmt: skip
+            return is_established(found)
 
         await eventually(served)
 
