@@ -133,9 +133,7 @@ async def test_a_restore_is_made_listed_described_logged_and_deleted(
     assert rows[0].split()[:4] == ["NAME", "BACKUP", "STATUS", "STARTED"]
     assert rows[1].startswith("b1-20")
     assert rows[2].split()[:3] == ["r1", "b1", "Completed"]
-    assert (await pinnace("restore", "get", "r1", "-o", "name", "-l", "a=b")).lines == [
-        "restore.velero.io/r1"
-    ]
+    assert (await pinnace("restore", "get", "-o", "name", "-l", "a=b")).lines == ["restore.velero.io/r1"]
     found = json.loads((await pinnace("restore", "get", "-o", "json")).out)
     assert (found["kind"], len(found["items"])) == ("RestoreList", 2)
     shown = found["items"][1]
