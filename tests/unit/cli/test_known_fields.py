@@ -7,6 +7,7 @@ import pytest
 
 from pinnace.api.objects import JSONObject
 from pinnace.cli.main import run
+from pinnace.kube.errors import Forbidden
 from pinnace.kube.resources import BACKUPS, RESTORES, SCHEDULES, APIResource
 from tests.unit.cli.fake_cluster import BACKUP_LOCATIONS, FakeCluster, connected
 
@@ -103,3 +104,22 @@ def test_a_field_that_an_older_definition_would_drop_is_an_error_and_nothing_is_
 def test_values_that_ask_for_what_happens_anyway_are_left_to_any_definition(older: FakeCluster) -> None:
     assert run(["backup", "create", "b", "--snapshot-move-data=false"]) == 0
     assert older.names(BACKUPS) == ["b"]
+
+
+@pytest.mark.found("X3")
+def test_a_field_that_is_dropped_without_a_trial_is_said(
+    older: FakeCluster, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A webhook that declares side effects refuses each trial."""
+    create = older.create
+
+    async def refusing_trials(*given: Any, **how: Any) -> JSONObject:
+        if how.get("dry_run"):
+            raise Forbidden("no trials")
+        return await create(*given, **how)
+
+    monkeypatch.setattr(older, "create", refusing_trials)
+
+    assert run(["backup", "create", "b", "--snapshot-move-data"]) == 0
+
+    assert "WARNING: the cluster has dropped spec.snapshotMoveData" in capsys.readouterr().err

@@ -18,7 +18,7 @@ from pinnace.cli.backend.server import ServerBackend, created_under
 from pinnace.cli.backup.options import BackupCreateOptions
 from pinnace.cli.common import outcome
 from pinnace.cli.common.chosen_locations import check_locations, warn_of_unavailable
-from pinnace.cli.common.known_fields import with_known_fields
+from pinnace.cli.common.known_fields import warn_of_lost_fields, with_known_fields
 from pinnace.cli.common.waiting import warn_of_absence
 from pinnace.cli.connect import open_cluster
 from pinnace.cli.errors import ExitCode
@@ -63,6 +63,7 @@ async def submit(
         names = (name,) if is_chosen else (name, *other_names(name))
         backup = await with_known_fields(client, BACKUPS, backup)
         created = await created_under(client, BACKUPS, backup, names)
+        warn_of_lost_fields(backup, created)
         if options.from_schedule:
             click.echo("Creating backup from schedule, all other filters are ignored.")
         name = created["metadata"]["name"]

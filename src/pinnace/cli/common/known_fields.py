@@ -10,6 +10,7 @@ from typing import Final
 
 from pinnace.api.objects import JSONObject, mapping
 from pinnace.cli.errors import CommandError
+from pinnace.cli.guard import complain
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import KubeError
 from pinnace.kube.resources import APIResource
@@ -42,7 +43,7 @@ async def with_known_fields(client: KubeClient, resource: APIResource, obj: JSON
         kept = await client.create(resource, obj, obj["metadata"]["namespace"], dry_run=True)
     except KubeError:
         return obj  # the creation that follows says what is wrong
-    lost = [path for path in _later_fields(obj) if path[-1] not in mapping(kept, *path[:-1])]
+    lost = _lost(obj, kept)
     renamed = [path for path in lost if path[-1] == _PRESENT_NAME]
     if others := [".".join(path) for path in lost if path not in renamed]:
         raise CommandError(
@@ -54,6 +55,19 @@ async def with_known_fields(client: KubeClient, resource: APIResource, obj: JSON
         spec = mapping(obj, *path[:-1])
         spec[_FORMER_NAME] = spec.pop(_PRESENT_NAME)
     return obj
+
+
+def warn_of_lost_fields(sent: JSONObject, created: JSONObject) -> None:
+    """Say which fields the cluster has dropped: a trial may be refused where the creation is not."""
+    if lost := [".".join(path) for path in _lost(sent, created)]:
+        complain(
+            f"WARNING: the cluster has dropped {', '.join(lost)}, which the CustomResourceDefinition of"
+            f" {sent['kind']} does not have: the server does not do what it asks for"
+        )
+
+
+def _lost(sent: JSONObject, kept: JSONObject) -> list[tuple[str, ...]]:
+    return [path for path in _later_fields(sent) if path[-1] not in mapping(kept, *path[:-1])]
 
 
 def _later_fields(obj: JSONObject) -> Iterator[tuple[str, ...]]:

@@ -13,7 +13,7 @@ from pinnace.api.velero.restore import ExistingResourcePolicy, Restore
 from pinnace.cli.backend.server import ServerBackend, created_under
 from pinnace.cli.client.server_status import answered, ask_server, is_ours
 from pinnace.cli.common import outcome
-from pinnace.cli.common.known_fields import with_known_fields
+from pinnace.cli.common.known_fields import warn_of_lost_fields, with_known_fields
 from pinnace.cli.common.waiting import warn_of_absence
 from pinnace.cli.connect import open_cluster, run_async, settings_of
 from pinnace.cli.errors import CommandError, ExitCode, InvalidInput
@@ -109,6 +109,7 @@ async def _submit(
             await _check_server(client, settings.namespace)
         obj = await with_known_fields(client, RESTORES, encode(restore))
         created = await created_under(client, RESTORES, obj, names)
+        warn_of_lost_fields(obj, created)
         name = created["metadata"]["name"]
         named(name)
         click.echo(f'Restore request "{name}" submitted successfully.')

@@ -10,7 +10,7 @@ from pinnace.cli import build
 from pinnace.cli.backend.server import ServerBackend
 from pinnace.cli.common.chosen_locations import check_locations, warn_of_unavailable
 from pinnace.cli.common.get import server_settings
-from pinnace.cli.common.known_fields import with_known_fields
+from pinnace.cli.common.known_fields import warn_of_lost_fields, with_known_fields
 from pinnace.cli.connect import open_cluster, run_async
 from pinnace.cli.errors import InvalidInput
 from pinnace.cli.kinds import SCHEDULE
@@ -94,4 +94,5 @@ async def _submit(settings: Settings, schedule: Schedule) -> None:
         await check_locations(backend, template.storage_location, template.volume_snapshot_locations)
         await warn_of_unavailable(backend, template.storage_location)
         obj = await with_known_fields(client, SCHEDULES, encode(schedule))
-        await client.create(SCHEDULES, obj, settings.namespace)
+        created = await client.create(SCHEDULES, obj, settings.namespace)
+        warn_of_lost_fields(obj, created)
