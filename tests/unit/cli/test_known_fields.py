@@ -115,7 +115,7 @@ def test_a_field_that_is_dropped_without_a_trial_is_said(
 
     async def refusing_trials(*given: Any, **how: Any) -> JSONObject:
         if how.get("dry_run"):
-            raise Forbidden("no trials")
+            raise Forbidden(403, message="no trials")
         return await create(*given, **how)
 
     monkeypatch.setattr(older, "create", refusing_trials)
