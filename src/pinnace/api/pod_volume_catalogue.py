@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from pinnace.api import labels
-from pinnace.api.objects import JSONObject
+from pinnace.api.objects import JSONObject, mapping, text
 from pinnace.api.velero.pod_volume import KOPIA, RESTIC, PodVolumeBackup
 from pinnace.api.volume_info import VolumeInfo
 
@@ -18,6 +18,18 @@ UPLOADERS: Final = (RESTIC, KOPIA)
 
 
 _WRITTEN_BY_THE_KUBELET: Final = ("projected", "downwardAPI")
+
+
+def out_of_reach(pod: JSONObject) -> str:
+    """Why no node agent can ever reach the volumes of a pod; empty if one can.
+
+    Agents run on Linux only. A pod says that it needs Windows by `spec.os`, or by a node selector.
+    """
+    of_pod = (
+        text(pod, "spec", "os", "name"),
+        mapping(pod, "spec", "nodeSelector").get("kubernetes.io/os"),
+    )
+    return "the pod needs a Windows node, where no node agent runs" if "windows" in of_pod else ""
 
 
 class SavedSnapshot(msgspec.Struct, frozen=True):

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from pinnace.api import API_VERSION, labels
 from pinnace.api.objects import JSONObject
+from pinnace.api.pod_volume_catalogue import out_of_reach
 from pinnace.api.velero.backup import Backup
 from pinnace.api.velero.backup_repository import RESTIC_REPOSITORY, BackupRepository
 from pinnace.api.velero.pod_volume import RESTIC
@@ -69,6 +70,14 @@ class PodVolumeBackups:
 
         Their repository stays shared, so that nothing removes data from it, until they have ended or `close`.
         """
+        if reason := out_of_reach(pod):
+            left_out = "leave them out by the annotation backup.velero.io/backup-volumes-excludes"
+            return VolumesInFlight(
+                [
+                    PodVolumeError(f"volume {volume} of the pod is not saved, as {reason}: {left_out}")
+                    for volume in volumes
+                ]
+            )
         if problem := self._timeout.take_problem():
             log.error(f"{problem}; the server's timeout is used")
         try:

@@ -11,7 +11,7 @@ from typing import Final
 
 from pinnace.api import API_VERSION, labels
 from pinnace.api.objects import JSONObject
-from pinnace.api.pod_volume_catalogue import SavedSnapshot
+from pinnace.api.pod_volume_catalogue import SavedSnapshot, out_of_reach
 from pinnace.api.velero.backup_repository import RESTIC_REPOSITORY, BackupRepository
 from pinnace.api.velero.restore import Restore
 from pinnace.kube.client import KubeClient
@@ -64,6 +64,12 @@ class PodVolumeRestores:
         Returns:
             The errors, each one once.
         """
+        if reason := out_of_reach(pod):
+            return [
+                f"volume {volume} of the pod is not restored from {snapshot.uploader} snapshot {snapshot.id},"
+                f" as {reason}"
+                for volume, snapshot in sorted(snapshots.items())
+            ]
         try:
             async with self._timeout.limit():
                 await self._outcomes.wait_for_sync()

@@ -474,3 +474,11 @@ async def test_the_container_gets_the_security_context_of_the_pod_that_it_is_add
     [container] = await run(Cluster(saved("data")), pod)
 
     assert container["securityContext"] == {"runAsUser": 1000}
+
+
+@pytest.mark.found("DOC16")
+async def test_a_pod_on_a_windows_node_gets_no_container_that_cannot_run_there() -> None:
+    pod = a_pod()
+    pod["spec"]["nodeSelector"] = {"kubernetes.io/os": "windows"}
+
+    assert await run(Cluster(saved("data")), pod) == []

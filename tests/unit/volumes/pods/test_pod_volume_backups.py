@@ -418,3 +418,22 @@ async def test_a_snapshot_that_lacks_files_is_a_warning_of_the_backup(scene: Pod
 
     assert errors == []
     assert scene.log.warnings == 1
+
+
+@pytest.mark.found("DOC16")
+@pytest.mark.parametrize(
+    "says", [{"os": {"name": "windows"}}, {"nodeSelector": {"kubernetes.io/os": "windows"}}]
+)
+async def test_volumes_of_a_pod_on_a_windows_node_are_errors_at_once(
+    scene: PodVolumeScene, says: JSONObject
+) -> None:
+    pod = a_pod(empty_dir("one"), empty_dir("two"))
+    pod["spec"] |= says
+
+    errors = await back_up(backups(scene), pod, ["one", "two"], scene.log)
+
+    assert [str(error).partition(":")[0] for error in errors] == [
+        f"volume {volume} of the pod is not saved, as the pod needs a Windows node, where no node agent runs"
+        for volume in ("one", "two")
+    ]
+    assert scene.cluster.all_of(PLURAL) == []

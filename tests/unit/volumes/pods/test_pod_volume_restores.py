@@ -125,3 +125,18 @@ async def test_settings_of_the_uploader_are_given_to_kopia_and_not_to_restic(sce
     specs = {obj["spec"]["volume"]: obj["spec"] for obj in scene.cluster.all_of(PLURAL)}
     assert "uploaderSettings" not in specs["one"]
     assert specs["two"]["uploaderSettings"] == {"WriteSparseFiles": "true", "ParallelFilesDownload": "3"}
+
+
+@pytest.mark.found("DOC16")
+async def test_data_of_a_pod_on_a_windows_node_is_an_error_at_once(scene: PodVolumeScene) -> None:
+    pod = a_pod(empty_dir("one"), empty_dir("two"))
+    pod["spec"]["os"] = {"name": "windows"}
+
+    errors = await restores(scene).restore_pod_volumes(pod, "shop", SNAPSHOTS)
+
+    assert errors == [
+        f"volume {volume} of the pod is not restored from restic snapshot {SNAPSHOTS[volume].id}, as the pod"
+        " needs a Windows node, where no node agent runs"
+        for volume in ("one", "two")
+    ]
+    assert scene.cluster.all_of(PLURAL) == []

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final
 
 from pinnace.api.objects import JSONObject, mapping, objects, text
-from pinnace.api.pod_volume_catalogue import PodVolumeCatalogue, SavedSnapshot
+from pinnace.api.pod_volume_catalogue import PodVolumeCatalogue, SavedSnapshot, out_of_reach
 from pinnace.api.velero.pod_volume import PodVolumeBackup
 from pinnace.api.velero.restore import Restore
 from pinnace.kube.errors import KubeError, NotFound
@@ -80,7 +80,7 @@ class WaitForPodVolumes:
         present = spec.get("initContainers")
         others = [each for each in present if not _is_helper(each)] if isinstance(present, list) else []
         snapshots = await self._snapshots(given) if self._pod_volume_backups is not None else {}
-        if snapshots:
+        if snapshots and not out_of_reach(given.item):
             spec["initContainers"] = [await self._container(given.restore, spec, sorted(snapshots)), *others]
         elif isinstance(present, list) and len(others) < len(present):
             # Of an earlier restore. It would wait for ever, as that restore has ended.
