@@ -1,6 +1,7 @@
 """The kinds of `velero.io`: their names, printer columns and structs. (docs/spec: API 1, BEY 2)
 
-Those of Velero 1.18, and ResticRepository, which BackupRepository replaces since 1.10.
+Those of Velero 1.18, and ResticRepository, which BackupRepository replaces since 1.10. Short names and
+columns are those of the branch for 1.19.
 """
 
 from dataclasses import dataclass
@@ -87,15 +88,31 @@ _MOVING_COLUMNS: Final = (
 )
 _STATUS_NODE: Final = Column(name="Node", type="string", json_path=".status.node")
 _UPLOADER: Final = Column(name="Uploader", type="string", json_path=".spec.uploaderType")
+_COUNTS: Final = (
+    Column(name="Errors", type="integer", json_path=".status.errors"),
+    Column(name="Warnings", type="integer", json_path=".status.warnings"),
+)
 
 KINDS: Final[tuple[Kind, ...]] = (
     Kind(
         kind="BackupRepository",
         plural="backuprepositories",
         struct=BackupRepository,
+        short_names=("repo",),
         columns=(_AGE, Column(name="Repository Type", type="string", json_path=".spec.repositoryType")),
     ),
-    Kind(kind="Backup", plural="backups", struct=Backup),
+    Kind(
+        kind="Backup",
+        plural="backups",
+        struct=Backup,
+        short_names=("bak",),
+        columns=(
+            _STATUS,
+            *_COUNTS,
+            Column(name="Started", type="date", json_path=".status.startTimestamp"),
+            _AGE,
+        ),
+    ),
     Kind(
         kind="BackupStorageLocation",
         plural="backupstoragelocations",
@@ -108,6 +125,7 @@ KINDS: Final[tuple[Kind, ...]] = (
         kind="DataDownload",
         plural="datadownloads",
         struct=DataDownload,
+        short_names=("dd",),
         version=ALPHA_VERSION,
         columns=(*_MOVING_COLUMNS, _STATUS_NODE),
     ),
@@ -115,29 +133,62 @@ KINDS: Final[tuple[Kind, ...]] = (
         kind="DataUpload",
         plural="datauploads",
         struct=DataUpload,
+        short_names=("du",),
         version=ALPHA_VERSION,
         columns=(*_MOVING_COLUMNS, _STATUS_NODE),
     ),
-    Kind(kind="DeleteBackupRequest", plural="deletebackuprequests", struct=DeleteBackupRequest),
-    Kind(kind="DownloadRequest", plural="downloadrequests", struct=DownloadRequest, status_subresource=True),
+    Kind(
+        kind="DeleteBackupRequest",
+        plural="deletebackuprequests",
+        struct=DeleteBackupRequest,
+        short_names=("dbr",),
+        columns=(Column(name="BackupName", type="string", json_path=".spec.backupName"), _STATUS),
+    ),
+    Kind(
+        kind="DownloadRequest",
+        plural="downloadrequests",
+        struct=DownloadRequest,
+        short_names=("dreq",),
+        status_subresource=True,
+        columns=(
+            Column(name="Target Kind", type="string", json_path=".spec.target.kind"),
+            Column(name="Target Name", type="string", json_path=".spec.target.name"),
+            _STATUS,
+            _AGE,
+        ),
+    ),
     Kind(
         kind="PodVolumeBackup",
         plural="podvolumebackups",
         struct=PodVolumeBackup,
+        short_names=("pvb",),
         columns=(*_MOVING_COLUMNS, Column(name="Node", type="string", json_path=".spec.node"), _UPLOADER),
     ),
     Kind(
         kind="PodVolumeRestore",
         plural="podvolumerestores",
         struct=PodVolumeRestore,
+        short_names=("pvr",),
         columns=(*_MOVING_COLUMNS, _STATUS_NODE, _UPLOADER),
     ),
     Kind(kind="ResticRepository", plural="resticrepositories", struct=ResticRepository, required=False),
-    Kind(kind="Restore", plural="restores", struct=Restore),
+    Kind(
+        kind="Restore",
+        plural="restores",
+        struct=Restore,
+        short_names=("rst",),
+        columns=(
+            Column(name="Backup", type="string", json_path=".spec.backupName"),
+            _STATUS,
+            *_COUNTS,
+            _AGE,
+        ),
+    ),
     Kind(
         kind="Schedule",
         plural="schedules",
         struct=Schedule,
+        short_names=("sched",),
         columns=(
             _STATUS,
             Column(name="Schedule", type="string", json_path=".spec.schedule"),
@@ -152,7 +203,23 @@ KINDS: Final[tuple[Kind, ...]] = (
         struct=ServerStatusRequest,
         short_names=("ssr",),
         status_subresource=True,
+        columns=(
+            _STATUS,
+            Column(name="Server Version", type="string", json_path=".status.serverVersion"),
+            Column(name="Processed", type="date", json_path=".status.processedTimestamp"),
+            _AGE,
+        ),
     ),
-    Kind(kind="VolumeSnapshotLocation", plural="volumesnapshotlocations", struct=VolumeSnapshotLocation),
+    Kind(
+        kind="VolumeSnapshotLocation",
+        plural="volumesnapshotlocations",
+        struct=VolumeSnapshotLocation,
+        short_names=("vsl",),
+        columns=(
+            Column(name="Provider", type="string", json_path=".spec.provider"),
+            Column(name="Phase", type="string", json_path=".status.phase"),
+            _AGE,
+        ),
+    ),
 )
 """In the alphabetical order of the plurals, in which `install` creates their CRDs (docs/spec: CLI 11.2)."""

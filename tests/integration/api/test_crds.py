@@ -85,6 +85,49 @@ async def test_the_server_stores_the_definitions_as_given(crds: dict[str, dict[s
         assert stored["schema"] == manifest["spec"]["versions"][0]["schema"]
 
 
+SHOWN = {
+    "backups": ("Name Status Errors Warnings Started Age", "{name} Completed 1 2"),
+    "restores": ("Name Backup Status Errors Warnings Age", "{name} b Completed 1 2"),
+    "downloadrequests": ("Name Target Kind Target Name Status Age", "{name} BackupLog b"),
+    "serverstatusrequests": ("Name Status Server Version Processed Age", "{name}"),
+    "volumesnapshotlocations": ("Name Provider Phase Age", "{name} aws Available"),
+    "deletebackuprequests": ("Name BackupName Status", "{name} b Processed"),
+}
+FIELDS: dict[str, dict[str, Any]] = {
+    "backups": {"status": {"phase": "Completed", "errors": 1, "warnings": 2}},
+    "restores": {
+        "spec": {"backupName": "b"},
+        "status": {"phase": "Completed", "errors": 1, "warnings": 2},
+    },
+    "downloadrequests": {"spec": {"target": {"kind": "BackupLog", "name": "b"}}},
+    "serverstatusrequests": {"spec": {}},
+    "volumesnapshotlocations": {"spec": {"provider": "aws"}, "status": {"phase": "Available"}},
+    "deletebackuprequests": {"spec": {"backupName": "b"}, "status": {"phase": "Processed"}},
+}
+
+
+@pytest.mark.found("operator 104")
+@pytest.mark.usefixtures("crds")
+@pytest.mark.parametrize("plural", SHOWN)
+async def test_kubectl_gets_columns(client: KubeClient, namespace: str, plural: str) -> None:
+    resource = velero(plural)
+    obj = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": {"name": "shown"}}
+    await client.create(resource, {**obj, **FIELDS[plural]}, namespace)
+
+    answer = await client.request("GET", resource.path(namespace), accept=TABLE)
+
+    table = json.loads(answer)
+    columns, cells = SHOWN[plural]
+    assert " ".join(each["name"] for each in table["columnDefinitions"]) == columns
+    (row,) = table["rows"]
+    shown = [str(cell) for cell in row["cells"] if cell is not None]
+    assert " ".join(shown).startswith(cells.format(name="shown"))
+
+
+TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
+"""What kubectl accepts: the server then makes the rows."""
+
+
 @pytest.mark.usefixtures("crds")
 @pytest.mark.parametrize("kind", sorted(PLURALS))
 async def test_an_object_with_all_fields_is_stored_without_loss(

@@ -72,12 +72,13 @@ def test_names_and_scope(kind: Kind) -> None:
 
 
 def test_table_of_kinds() -> None:
-    assert {kind.kind: kind.short_names for kind in KINDS if kind.short_names} == {
-        "BackupStorageLocation": ("bsl",),
-        "ServerStatusRequest": ("ssr",),
-    }
-    with_columns = {"BackupRepository", "BackupStorageLocation", "DataDownload", "DataUpload"}
-    with_columns |= {"PodVolumeBackup", "PodVolumeRestore", "Schedule"}
+    short = {kind.plural: kind.short_names for kind in KINDS if kind.kind != "ResticRepository"}
+    assert " ".join(f"{plural}:{name}" for plural, (name,) in sorted(short.items())) == (
+        "backuprepositories:repo backups:bak backupstoragelocations:bsl datadownloads:dd datauploads:du "
+        "deletebackuprequests:dbr downloadrequests:dreq podvolumebackups:pvb podvolumerestores:pvr "
+        "restores:rst schedules:sched serverstatusrequests:ssr volumesnapshotlocations:vsl"
+    )
+    with_columns = {kind.kind for kind in KINDS} - {"ResticRepository"}
     with_status = {"BackupStorageLocation", "DownloadRequest", "ServerStatusRequest"}
     for kind in KINDS:
         version = crd_manifest(kind)["spec"]["versions"][0]
