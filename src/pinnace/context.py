@@ -6,9 +6,9 @@ backups or only restores need is in their own runners.
 
 import logging
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from pathlib import Path
-from typing import Any, Final, TextIO
+from typing import Any, TextIO
 
 import msgspec
 
@@ -24,14 +24,24 @@ from pinnace.storage.patience import Patience
 
 _logger = logging.getLogger(__name__)
 
-REOPEN_AFTER: Final = timedelta(minutes=1)
-"""From this length on, a run opens its store again for the upload: the location may have new credentials."""
-
 ProgressSink = Callable[[int, int], Awaitable[None]]
 """Keeps or shows the total of items and the items done; raises KubeError if it cannot."""
 
-StoreSource = Callable[[], Awaitable[BackupStore]]
-"""Opens the store of a run again, with fresh credentials; may raise StorageError or KubeError."""
+
+class ReopenedStore(msgspec.Struct, frozen=True):
+    """The store of a run, opened again at its end with fresh credentials.
+
+    Attributes:
+        store: the store of the location as it is now; whoever reopened it closes it.
+        moved: says from where to where the location was moved since the run began; empty if it was not.
+    """
+
+    store: BackupStore
+    moved: str = ""
+
+
+StoreSource = Callable[[], Awaitable[ReopenedStore]]
+"""Opens the store of a run again; may raise StorageError or KubeError."""
 
 
 class LogOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -141,8 +151,8 @@ class RunContext(msgspec.Struct, frozen=True, kw_only=True):
         client, discovery: the cluster, and what it serves at the start of the run.
         namespace: the server's, or the one in which a command without a server looks for settings.
         store: the location, opened; its owner closes it.
-        reopen_store: opens it again for the upload at the end of a long run, as credentials can have changed.
-            None uses `store`.
+        reopen_store: opens it again for the upload at the end of the run: credentials can have changed, and
+            the location can have been moved. None uses `store`.
         plugins: those of this run, opened.
         features: enabled feature flags.
         workdir: an existing directory with room for the backup, compressed and not.
@@ -173,24 +183,24 @@ class RunContext(msgspec.Struct, frozen=True, kw_only=True):
     read: JSONObject = msgspec.field(default_factory=dict)
     patience: Patience | None = None
 
-    async def store_at_end(self, began: datetime | None) -> BackupStore:
-        """The store for what is uploaded at the end of a run that began then, opened again after a long one.
+    async def store_at_end(self) -> ReopenedStore:
+        """The store for what is uploaded at the end of the run. Pass it to `close_reopened` after that.
 
         Raises:
             StorageError, KubeError: it cannot be opened again.
         """
-        is_long = began is None or self.clock() - began >= REOPEN_AFTER
-        return await self.reopen_store() if self.reopen_store is not None and is_long else self.store
+        return ReopenedStore(self.store) if self.reopen_store is None else await self.reopen_store()
+
+    async def close_reopened(self, store: BackupStore) -> None:
+        """Close the store of an upload that is done; a failure changes nothing of what it holds."""
+        if store is self.store:
+            return  # its owner closes it
+        try:
+            await store.close()
+        except Exception:  # whatever it was: how the run ended is decided and stored
+            _logger.warning("A backup storage location could not be closed after a run", exc_info=True)
 
     async def publish(self, total_items: int, items_done: int) -> None:
         """Tell how far the run is. Raises KubeError."""
         if self.progress is not None:
             await self.progress(total_items, items_done)
-
-
-async def close_reopened(store: BackupStore) -> None:
-    """Close the store of an upload that is done; a failure changes nothing of what it holds."""
-    try:
-        await store.close()
-    except Exception:  # whatever it was: how the run ended is decided and stored
-        _logger.warning("A backup storage location could not be closed after a run", exc_info=True)

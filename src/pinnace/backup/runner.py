@@ -25,11 +25,11 @@ from pinnace.backup.collaborators import Collaborators, CSIObjects
 from pinnace.backup.engine import BackupEngine, EngineResult
 from pinnace.backup.errors import FatalBackupError
 from pinnace.backup.items.volume_records import VolumeRecords
-from pinnace.context import RunContext, close_reopened
+from pinnace.context import RunContext
 from pinnace.plugins.asynchronous import AnyBackupItemAction, BackupItemActionV2
 from pinnace.plugins.item_operations import Operators, digest_of, encode_operations
 from pinnace.storage.backup_files import BackupFiles, encode_metadata
-from pinnace.storage.errors import StorageError
+from pinnace.storage.errors import StorageError, StoreConfigError
 
 _SETTLING_SECONDS = 120.0
 """The time for removing the objects of CSI snapshots at the end, also of a run that is cancelled."""
@@ -302,7 +302,11 @@ class _Run(msgspec.Struct, kw_only=True):
         """
         store = self.context.store
         try:
-            store = await self.context.store_at_end(self.backup.status.start_timestamp)
+            at_end = await self.context.store_at_end()
+            store = at_end.store
+            if at_end.moved:
+                # Its volumes are where it began: in another place the backup could not be restored.
+                raise StoreConfigError(f"{at_end.moved}. Back up again")
             self.context.activity.upload_bytes = files.size_bytes
             await store.put_backup(files, sent=self.context.activity.sent, patience=self.context.patience)
         except Exception as error:  # noqa: BLE001 - nothing is stored, whatever it was, and that must be said
@@ -311,8 +315,7 @@ class _Run(msgspec.Struct, kw_only=True):
         else:
             self.is_stored = files.metadata is not None
         finally:
-            if store is not self.context.store:
-                await close_reopened(store)
+            await self.context.close_reopened(store)
 
 
 def _one_line(error: Exception) -> str:

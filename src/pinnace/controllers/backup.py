@@ -54,8 +54,7 @@ from pinnace.runtime.informer import Informer
 from pinnace.runtime.keys import Key
 from pinnace.runtime.logfields import get_logger
 from pinnace.runtime.worker_slots import WorkerSlot
-from pinnace.storage.backup_store import BackupStore
-from pinnace.storage.errors import StorageError, StoreConfigError
+from pinnace.storage.errors import StorageError
 from pinnace.volumes.repository_places import store_of
 
 log = get_logger(__name__)
@@ -270,17 +269,6 @@ class BackupWork:
             completed=status.volume_snapshots_completed,
         )
 
-    async def _reopen(self, name: str, began_in: str) -> BackupStore:
-        """Open a run's location once more. Raises KubeError; StorageError also if it was moved meanwhile."""
-        location = await self._locations.raw(name)
-        if (now := store_of(location)) != began_in:
-            # Its volumes are where it began: in another place the backup could not be restored.
-            raise StoreConfigError(
-                f"backup storage location {name} was moved while the backup ran: it began in {began_in}, "
-                f"and the location is now {now}. Back up again"
-            )
-        return await self._locations.acquire(name, location)
-
     async def _execute(
         self, cluster: "_Cluster", caveats: Sequence[str], backup: Backup, read: JSONObject
     ) -> Backup:
@@ -302,7 +290,9 @@ class BackupWork:
             discovery=cluster.discovery,
             store=store,
             plugins=plugins,
-            reopen_store=partial(self._reopen, backup.spec.storage_location, store_of(location)),
+            reopen_store=partial(
+                self._locations.reopen, backup.spec.storage_location, store_of(location), run="backup"
+            ),
             log=self.log_options(backup),
             progress=progress.publish,
             activity=progress.activity,

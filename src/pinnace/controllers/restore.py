@@ -56,6 +56,7 @@ from pinnace.runtime.logfields import get_logger
 from pinnace.runtime.worker_slots import WorkerSlot
 from pinnace.storage.backup_store import BackupStore
 from pinnace.storage.errors import StorageError
+from pinnace.volumes.repository_places import store_of
 
 log = get_logger(__name__)
 
@@ -231,7 +232,8 @@ class RestoreWork:
         async with AsyncExitStack() as stores:
             try:
                 with slot.lent():
-                    opened = await self._locations.acquire(backup.spec.storage_location)
+                    location = await self._locations.raw(backup.spec.storage_location)
+                    opened = await self._locations.acquire(backup.spec.storage_location, location)
                 store = await stores.enter_async_context(opened)
             except (StorageError, KubeError) as error:
                 log.error("Error opening the backup storage location", error=error)
@@ -249,7 +251,11 @@ class RestoreWork:
                     discovery=checked.discovery,
                     store=store,
                     plugins=plugins,
-                    reopen_store=partial(self._locations.acquire, backup.spec.storage_location),
+                    reopen_store=partial(
+                        self._locations.reopen,
+                        *(backup.spec.storage_location, store_of(location)),
+                        run="restore",
+                    ),
                     log=self.log_options(restore, confinement.tenant),
                     progress=progress.publish,
                     activity=progress.activity,

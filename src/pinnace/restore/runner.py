@@ -22,7 +22,7 @@ from pinnace.api.velero.restore import Restore, RestorePhase, RestoreProgress, R
 from pinnace.archive.errors import ArchiveError
 from pinnace.archive.reader import ArchiveIndex, ArchiveLimits
 from pinnace.archive.runlog import RunLog
-from pinnace.context import RunContext, close_reopened
+from pinnace.context import RunContext
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import KubeError
 from pinnace.plugins.asynchronous import RestoreItemActionV2
@@ -154,11 +154,17 @@ class _Run(msgspec.Struct, frozen=True):
                     log.warning("the log of a failed restore was not kept", error=problem)
                 raise failure from error
             try:
-                store = await context.store_at_end(self.restore.status.start_timestamp)
+                at_end = await context.store_at_end()
             except (StorageError, KubeError) as error:
                 raise RestoreFailed(
                     f"error setting up backup store to persist log and results files: {error}"
                 ) from error
+            store = at_end.store
+            if at_end.moved:
+                # Data that was restored is right: a snapshot that is not in the other place is an error.
+                moved = f"{at_end.moved}. What is stored of the restore is there, its backup may not be"
+                results.warnings.add_velero(moved)
+                log.warning(moved)
             try:
                 problem = await _upload_log(store, name, log, log_path, self._patience)
                 if problem is not None:
@@ -168,8 +174,7 @@ class _Run(msgspec.Struct, frozen=True):
                 await self._upload_results(store, results, log)
                 await self._upload_outcomes(store, log)
             finally:
-                if store is not context.store:
-                    await close_reopened(store)
+                await context.close_reopened(store)
         return results
 
     @property

@@ -13,7 +13,6 @@ import pytest
 from hack.cluster.control_plane import ControlPlane
 from hack.cluster.faults import DropResponse, Stall
 from hack.cluster.stores.s3 import Bucket
-from pinnace import context
 from pinnace.api.values.durations import Duration
 from pinnace.api.values.times import parse_time
 from pinnace.backup.request import ServerDefaults
@@ -419,10 +418,8 @@ async def test_a_location_that_moves_fails_the_backup_that_runs(
     control_plane: ControlPlane,
     connect: Connect,
     fault_proxy: StartProxy,
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Its volumes are in the old place, and the tarball would be in the new one."""
-    monkeypatch.setattr(context, "REOPEN_AFTER", timedelta(0))
     folder = await site.add_folder()
     await site.add_maps()
     proxy = await fault_proxy(control_plane)

@@ -24,6 +24,7 @@ from hack.cluster.stores.s3 import Bucket, S3Server
 from pinnace.api.labels import SIZE_BYTES
 from pinnace.api.objects import JSONObject
 from pinnace.api.velero.backup import Backup, BackupPhase
+from pinnace.context import ReopenedStore
 from pinnace.http.requests import RetryPolicy
 from pinnace.plugins.protocols import ResourceIdentifier, ResourceSelector
 from pinnace.storage.backup_store import BackupStore
@@ -234,7 +235,7 @@ async def test_a_name_that_is_taken_is_left_alone(lab: Lab, bucket: Bucket, open
 async def test_a_second_opening_that_fails_fails_the_backup(
     lab: Lab, bucket: Bucket, open_bucket: OpenBucket, error: StorageError
 ) -> None:
-    async def reopen() -> BackupStore:
+    async def reopen() -> ReopenedStore:
         raise error
 
     store = open_bucket(bucket)

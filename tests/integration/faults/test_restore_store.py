@@ -10,6 +10,7 @@ from hack.cluster.faults import CutBeforeRequest, CutBody, DropResponse, Fault, 
 from hack.cluster.proxy import FaultProxy
 from hack.cluster.stores.s3 import Bucket, S3Server
 from pinnace.api.velero.restore import Restore, RestorePhase
+from pinnace.context import ReopenedStore
 from pinnace.kube.errors import NotFound
 from pinnace.kube.resources import NAMESPACES
 from pinnace.storage.backup_store import BackupStore
@@ -218,7 +219,7 @@ async def test_results_that_cannot_be_kept_change_nothing(
 async def test_a_second_opening_that_fails_fails_the_restore(
     lab: Lab, store: BackupStore, stored: Path
 ) -> None:
-    async def reopen() -> BackupStore:
+    async def reopen() -> ReopenedStore:
         raise StoreUnavailable("cannot reach it")
 
     target = lab.new_target()

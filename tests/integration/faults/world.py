@@ -21,7 +21,7 @@ from pinnace.api.velero.restore import Restore, RestorePhase, RestoreSpec
 from pinnace.api.velero.storage_location import BackupStorageLocation
 from pinnace.backup.request import ServerDefaults, prepare_backup
 from pinnace.backup.runner import execute_backup
-from pinnace.context import REOPEN_AFTER, ProgressSink, StoreSource
+from pinnace.context import ProgressSink, StoreSource
 from pinnace.kube.client import KubeClient
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import NotFound
@@ -272,8 +272,6 @@ class Lab:
     ) -> Backup:
         """Back up the application through `client`; the discovery is always made directly."""
         backup = await self.prepared(name, **spec)
-        if reopen_store is not None and backup.status.start_timestamp is not None:
-            backup.status.start_timestamp -= REOPEN_AFTER
         discovery = discovery or await Discovery.load(self.client)
         through = client or self.client
         async with asyncio.timeout(RUN_SECONDS):
@@ -339,8 +337,6 @@ class Lab:
         assert completed.backup is not None
         begun = completed.restore
         begun.status.phase, begun.status.start_timestamp = RestorePhase.IN_PROGRESS, utcnow()
-        if reopen_store is not None:
-            begun.status.start_timestamp -= REOPEN_AFTER
         discovery = await Discovery.load(self.client)
         through = client or self.client
 

@@ -14,6 +14,7 @@ from pinnace.archive.runlog import RunLog
 from pinnace.archive.writer import ArchiveWriter
 from pinnace.backup import runner
 from pinnace.backup.engine import BackupEngine
+from pinnace.context import ReopenedStore
 from pinnace.kube.resources import CONFIGMAPS
 from pinnace.storage.backup_files import BackupFiles
 from pinnace.storage.errors import StorageError, StoreUnavailable
@@ -54,8 +55,8 @@ async def test_the_returned_backup_is_the_stored_one(
         pytest.skip("only the system's errors come from there")
     store, reopened = Store(tmp_path / "store"), Store(tmp_path / "store")
 
-    async def reopen() -> Store:
-        return reopened
+    async def reopen() -> ReopenedStore:
+        return ReopenedStore(reopened)
 
     with monkeypatch.context() as patch:
         STEPS[step](patch, error)

@@ -3,7 +3,6 @@
 import asyncio
 import gzip
 from collections.abc import Sequence
-from datetime import timedelta
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -19,13 +18,12 @@ from pinnace.archive.errors import ArchiveWriteError
 from pinnace.archive.writer import ArchiveWriter
 from pinnace.backup.collaborators import Collaborators
 from pinnace.backup.runner import execute_backup
-from pinnace.context import RunContext
+from pinnace.context import ReopenedStore, RunContext
 from pinnace.kube.errors import status_error
 from pinnace.kube.resources import CONFIGMAPS, NAMESPACES, PODS
 from pinnace.plugins.builtin.backup.pod import PodAction
 from pinnace.plugins.builtin.backup.pv import PersistentVolumeAction
 from pinnace.plugins.protocols import BackupItemAction, ResourceIdentifier
-from pinnace.storage.backup_store import BackupStore
 from pinnace.storage.errors import StoreUnavailable
 from pinnace.storage.filesystem.store import FilesystemStore
 from pinnace.storage.patience import Patience
@@ -264,29 +262,41 @@ async def test_an_upload_waits_for_a_store_that_is_away(store: Store, workdir: P
     assert store.stored() == ALL_FILES
 
 
-@pytest.mark.parametrize("seconds", [59, 60])
-async def test_store_is_opened_again_for_the_upload_of_a_long_backup(
-    store: Store, workdir: Path, tmp_path: Path, seconds: int
-) -> None:
+async def test_store_is_opened_again_for_the_upload(store: Store, workdir: Path, tmp_path: Path) -> None:
     fresh = Store(tmp_path / "fresh")
 
-    async def reopen() -> BackupStore:
-        return fresh
+    async def reopen() -> ReopenedStore:
+        return ReopenedStore(fresh)
 
-    clock = FrozenClock(START + timedelta(seconds=seconds))
-    done = await execute(FakeCluster(), store, workdir, reopen_store=reopen, clock=clock)
+    done = await execute(FakeCluster(), store, workdir, reopen_store=reopen)
     assert done.status.phase == BackupPhase.COMPLETED
-    is_long = seconds == 60
-    assert (store.stored(), fresh.stored()) == (([], ALL_FILES) if is_long else (ALL_FILES, []))
-    assert (store.closed, fresh.closed) == (False, is_long)
+    assert (store.stored(), fresh.stored()) == ([], ALL_FILES)
+    assert (store.closed, fresh.closed) == (False, True)
+
+
+@pytest.mark.found("E-F2")
+async def test_a_backup_whose_location_was_moved_is_stored_nowhere(
+    store: Store, workdir: Path, tmp_path: Path
+) -> None:
+    elsewhere = Store(tmp_path / "elsewhere")
+
+    async def reopen() -> ReopenedStore:
+        return ReopenedStore(elsewhere, "it was moved")
+
+    done = await execute(FakeCluster(), store, workdir, reopen_store=reopen)
+    assert (done.status.phase, done.status.failure_reason) == (
+        BackupPhase.FAILED,
+        "error uploading backup: it was moved. Back up again",
+    )
+    assert (store.stored(), elsewhere.stored()) == ([], [])
+    assert elsewhere.closed
 
 
 async def test_a_store_that_cannot_be_opened_again_fails_the_backup(store: Store, workdir: Path) -> None:
-    async def reopen() -> BackupStore:
+    async def reopen() -> ReopenedStore:
         raise StoreUnavailable("credentials have expired")
 
-    clock = FrozenClock(START + timedelta(hours=1))
-    done = await execute(FakeCluster(), store, workdir, reopen_store=reopen, clock=clock)
+    done = await execute(FakeCluster(), store, workdir, reopen_store=reopen)
     assert done.status.phase == BackupPhase.FAILED
     assert store.stored() == []
 

@@ -15,6 +15,7 @@ from pinnace.api.velero.pod_volume import PodVolumeBackup
 from pinnace.api.velero.restore import Restore, RestorePhase, RestoreSpec, RestoreStatus
 from pinnace.archive.paths import item_path
 from pinnace.archive.writer import ArchiveWriter
+from pinnace.context import ReopenedStore
 from pinnace.kube.errors import Forbidden
 from pinnace.plugins.installed import NO_PLUGINS
 from pinnace.plugins.protocols import RestoreItemAction
@@ -79,6 +80,7 @@ class Stage:
         self.spec = RestoreSpec(backup_name="backup-1")
         self.slot = RecordedSlot()
         self.reopened: BackupStore | None = None
+        self.moved = ""
         self._directory = directory
 
     async def put_backup(self, *items: dict[str, Any], contents: bytes | None = None) -> None:
@@ -110,10 +112,10 @@ class Stage:
                 raise Forbidden(403, message="you may not list")
             return ()
 
-        async def reopen_store() -> BackupStore:
+        async def reopen_store() -> ReopenedStore:
             if self.fail_reopening:
                 raise StoreUnavailable("no answer")
-            return self.reopened or self.store
+            return ReopenedStore(self.reopened or self.store, self.moved)
 
         return await execute_restore(
             restore,

@@ -111,6 +111,20 @@ async def test_an_error_of_an_item_makes_it_partially_failed(stage: Stage) -> No
     assert f'level=error msg="{text}"' in await stage.log()
 
 
+@pytest.mark.found("E-F2")
+async def test_a_location_that_was_moved_meanwhile_is_a_warning(stage: Stage) -> None:
+    """The results are stored where the location is now, as they are read there."""
+    await stage.put_backup(configmap("a"))
+    stage.moved = "it was moved"
+
+    done = await stage.restore()
+
+    assert (done.status.phase, done.status.warnings) == (RestorePhase.COMPLETED, 1)
+    said = "it was moved. What is stored of the restore is there, its backup may not be"
+    assert await stage.results() == {"errors": {}, "warnings": {"velero": [said]}}
+    assert f'level=warning msg="{said}"' in await stage.log()
+
+
 @pytest.mark.spec("RST-017")
 async def test_warnings_alone_leave_it_completed(stage: Stage) -> None:
     await stage.put_backup(configmap("a", data={"x": "ours"}), configmap("b", data={"x": "ours"}))

@@ -12,6 +12,7 @@ tried again before anything is deleted.
 
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
 
@@ -27,7 +28,7 @@ from pinnace.archive.errors import ArchiveError
 from pinnace.context import RunContext
 from pinnace.controllers.deletion.actions import delete_actions
 from pinnace.controllers.deletion.scope import RecordedPodVolumes, foreign_files, request_labels
-from pinnace.controllers.shared.locations import LocationStores
+from pinnace.controllers.shared.locations import LocationStores, moved
 from pinnace.controllers.shared.parts import Parts
 from pinnace.controllers.shared.pod_volumes import PodVolumes
 from pinnace.controllers.shared.scope import Scope
@@ -35,7 +36,7 @@ from pinnace.controllers.shared.writes import PASSING_ERRORS, delete_if_there
 from pinnace.csi.snapshots import FEATURE
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import Conflict, KubeError, NotFound
-from pinnace.kube.resources import BACKUP_STORAGE_LOCATIONS, BACKUPS, DELETE_BACKUP_REQUESTS, RESTORES
+from pinnace.kube.resources import BACKUPS, DELETE_BACKUP_REQUESTS, RESTORES
 from pinnace.operations.deletion import DeleteOperation, Snapshots, summary
 from pinnace.operations.finalizing_restores import OperationsChanged
 from pinnace.operations.waiting import UNFINISHED, WAITING, Following
@@ -47,6 +48,7 @@ from pinnace.runtime.keys import Key
 from pinnace.runtime.logfields import bound_fields, get_logger
 from pinnace.storage.backup_store import BackupStore
 from pinnace.storage.errors import StorageError, UnreadableObject
+from pinnace.volumes.repository_places import store_of
 
 log = get_logger(__name__)
 
@@ -152,9 +154,10 @@ class BackupDeletionReconciler:
             await self._begin(request, backup)
             await self._end(request, backup, [])
             return
-        location = await self._writable_location(backup)
+        read = await self._read_location(backup)
+        location = _writable(backup.spec.storage_location, read)
         async with (
-            self._locations.open(backup.spec.storage_location) as store,
+            await self._locations.acquire(backup.spec.storage_location, read) as store,
             self._scope.plugins.operation(
                 client=self._scope.client, namespace=self._scope.namespace
             ) as plugins,
@@ -165,15 +168,16 @@ class BackupDeletionReconciler:
                 log.warning("The files in the location are another backup's and are left alone")
             else:
                 trusted = not tenant_of(location.metadata)
-                errors = await self._delete_stored(request, backup, store, plugins, trusted=trusted)
+                errors = await self._delete_stored(
+                    request, backup, _Opened(store, plugins, read), trusted=trusted
+                )
         await self._end(request, backup, errors)
 
     async def _delete_stored(
         self,
         request: DeleteBackupRequest,
         backup: Backup,
-        store: BackupStore,
-        plugins: Operation,
+        opened: "_Opened",
         *,
         trusted: bool,
     ) -> list[str]:
@@ -183,6 +187,7 @@ class BackupDeletionReconciler:
             trusted: whether the administrator's own location holds the backup. In a tenant's, its owner could
                 have written items that are not the backup's, and plugins act with the server's rights.
         """
+        store, plugins = opened.store, opened.plugins
         context = await self._context(store, plugins)
         operation = DeleteOperation(
             Snapshots(context, backup.metadata.name, trusted=trusted),
@@ -204,6 +209,10 @@ class BackupDeletionReconciler:
                 await self._cancel_operations(store, plugins, backup)
             errors = await actions.run() if actions is not None else []
         errors += await self._delete_volume_data(operation, forced=forced)
+        # In another place there were no snapshots of its pod volumes: they would stay in the first for ever.
+        location = await self._read_location(backup)
+        if was_moved := moved(location, store_of(opened.location), run="deletion"):
+            errors.append(was_moved)
         forgotten = not errors
         errors += await self._delete_restores(store, backup)
         if forgotten:  # else the next try must find in these files what is still to be forgotten
@@ -239,20 +248,11 @@ class BackupDeletionReconciler:
         except DecodeError as error:
             raise Refusal(f"backup cannot be read: {error}") from error
 
-    async def _writable_location(self, backup: Backup) -> BackupStorageLocation:
-        name, client = backup.spec.storage_location, self._scope.client
+    async def _read_location(self, backup: Backup) -> JSONObject:
         try:
-            obj = await client.get(BACKUP_STORAGE_LOCATIONS, name, self._scope.namespace)
-            location = decode(BackupStorageLocation, obj)
+            return await self._locations.raw(backup.spec.storage_location)
         except NotFound as error:
-            raise Refusal(f"backup storage location {name} not found") from error
-        except DecodeError as error:
-            raise Refusal(f"backup storage location {name} cannot be read: {error}") from error
-        if location.spec.access_mode == BackupStorageLocationAccessMode.READ_ONLY:
-            raise Refusal(
-                f"cannot delete backup because backup storage location {name} is currently in read-only mode"
-            )
-        return location
+            raise Refusal(f"backup storage location {backup.spec.storage_location} not found") from error
 
     async def _refuse_volume_data(self, operation: DeleteOperation, *, forced: bool) -> None:
         """Raise Refusal if data of volumes would be left behind, unless that is wanted. (docs/adr/021)"""
@@ -379,6 +379,34 @@ class BackupDeletionReconciler:
         for obj in await client.list_all(DELETE_BACKUP_REQUESTS, namespace, label_selector=selector):
             if obj["metadata"]["name"] != all_but:
                 await delete_if_there(client, DELETE_BACKUP_REQUESTS, Key.of(obj))
+
+
+@dataclass(frozen=True, slots=True)
+class _Opened:
+    """What a deletion works with.
+
+    Attributes:
+        store: the store of the location as it was read.
+        plugins: those of this deletion.
+        location: the BackupStorageLocation as it was read.
+    """
+
+    store: BackupStore
+    plugins: Operation
+    location: JSONObject
+
+
+def _writable(name: str, obj: JSONObject) -> BackupStorageLocation:
+    """The location of that name, in which backups may be deleted. Raises Refusal."""
+    try:
+        location = decode(BackupStorageLocation, obj)
+    except DecodeError as error:
+        raise Refusal(f"backup storage location {name} cannot be read: {error}") from error
+    if location.spec.access_mode == BackupStorageLocationAccessMode.READ_ONLY:
+        raise Refusal(
+            f"cannot delete backup because backup storage location {name} is currently in read-only mode"
+        )
+    return location
 
 
 def _schedule_of(backup: Backup) -> str:

@@ -12,6 +12,7 @@ from pinnace.api.nonadmin.names import tenant_of
 from pinnace.api.objects import JSONObject, text
 from pinnace.api.velero.backup import Backup, BackupPhase
 from pinnace.api.velero.storage_location import BackupStorageLocation
+from pinnace.context import ReopenedStore
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import KubeError, NotFound
 from pinnace.kube.own_networks import OwnNetworks
@@ -21,6 +22,7 @@ from pinnace.storage.backup_store import BackupStore
 from pinnace.storage.credentials_store import CredentialsStore, resolve_credentials, with_ca_cert
 from pinnace.storage.errors import InvalidLocation, StoreConfigError
 from pinnace.storage.open import open_backup_store
+from pinnace.volumes.repository_places import store_of
 
 
 def location_of(backup: Backup) -> str:
@@ -47,6 +49,20 @@ def readable(obj: JSONObject) -> BackupStorageLocation:
     if problems := check_spec("BackupStorageLocation", obj).errors:
         raise InvalidLocation(f"backup storage location {name}: {'; '.join(problems)}")
     return location
+
+
+def moved(location: JSONObject, began_in: str, *, run: str) -> str:
+    """From where to where a location was moved during a run; empty if it was not.
+
+    Args:
+        began_in, run: as in `LocationStores.reopen`.
+    """
+    if (now := store_of(location)) == began_in:
+        return ""
+    return (
+        f"backup storage location {text(location, 'metadata', 'name')} was moved while the {run} ran: "
+        f"it began in {began_in}, and the location is now {now}"
+    )
 
 
 class LocationStores:
@@ -96,6 +112,19 @@ class LocationStores:
     async def location(self, name: str) -> BackupStorageLocation:
         """The location of that name, read anew. Raises KubeError, InvalidLocation."""
         return readable(await self.raw(name))
+
+    async def reopen(self, name: str, began_in: str, *, run: str) -> ReopenedStore:
+        """The store of the location at the end of a run, which began in that place; the caller closes it.
+
+        Args:
+            began_in: `store_of` the location when the run began.
+            run: the kind of the run, for the text that says that the location was moved.
+
+        Raises:
+            KubeError, StorageError: it cannot be read or opened.
+        """
+        location = await self.raw(name)
+        return ReopenedStore(await self.acquire(name, location), moved(location, began_in, run=run))
 
     async def raw(self, name: str) -> JSONObject:
         """The location of that name as the API server has it. Raises KubeError."""

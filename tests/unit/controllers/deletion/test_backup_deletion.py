@@ -520,6 +520,32 @@ async def test_a_deletion_goes_from_the_marks_over_snapshots_and_files_to_the_re
     assert {("backups", "another"), ("restores", "r-another"), (requests, "of-another")} <= scene.left
 
 
+@pytest.mark.found("E-F2")
+async def test_a_location_that_moves_meanwhile_keeps_the_files_that_name_pod_volumes(scene: Scene) -> None:
+    """In another place no snapshot of a pod volume is found, which looks as if all were deleted."""
+    cluster = scene.world.cluster
+    await scene.backup()
+    scene.request()
+    before = scene.world.files()
+
+    def move(verb: str, plural: str, which: str) -> None:
+        if (verb, plural) == ("patch", "backups"):
+            cluster.objects["backupstoragelocations", "default"]["spec"]["objectStorage"]["prefix"] = "moved"
+
+    cluster.before = move
+    await scene.reconcile()
+
+    assert scene.phase == "Processed"
+    assert len(scene.errors) == 1
+    assert scene.errors[0].startswith(
+        "backup storage location default was moved while the deletion ran: it began in "
+    )
+    assert [file for file in before if file.startswith("backups/")] == [
+        file for file in scene.world.files() if file.startswith("backups/")
+    ]
+    assert ("backups", "b1") in scene.left
+
+
 @pytest.mark.parametrize("tenant", ["", "evil"], ids=["administrator's location", "tenant's"])
 async def test_snapshots_that_a_tenant_wrote_down_are_not_deleted(scene: Scene, tenant: str) -> None:
     """Ids of anybody's snapshots can stand in a bucket of one's own. (docs/spec: NAC A15)"""
