@@ -70,6 +70,8 @@ CSI_NOTED_DELETION_SECRET: Final = "velero.io/csi-deletesnapshotsecret"  # noqa:
 # Names of our own, which Velero does not know.
 WITHOUT_VOLUME_DATA: Final = "pinnace.io/without-volume-data"
 """Annotation of a Restore: `true` creates claims and pods whose data cannot be restored, empty. (ADR 020)"""
+FAILED_BACKUP: Final = "pinnace.io/allow-failed-backup"
+"""Annotation of a Restore: `true` allows a Failed backup as its source. (ADR 099)"""
 AWAITS_VOLUME_DATA: Final = "pinnace.io/awaits-volume-data"
 """Label in the selector of a claim that must not be bound, as its data was not restored. (ADR 020)"""
 CHOSEN_OBJECTS: Final = "pinnace.io/objects"

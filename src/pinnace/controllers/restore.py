@@ -14,7 +14,7 @@ from pinnace.api.nonadmin.hiding import hiding_for, results_without
 from pinnace.api.nonadmin.names import Origin, tenant_of
 from pinnace.api.objects import JSONObject
 from pinnace.api.pod_volume_catalogue import with_uploaders
-from pinnace.api.velero.backup import Backup
+from pinnace.api.velero.backup import Backup, BackupPhase
 from pinnace.api.velero.pod_volume import PodVolumeBackup
 from pinnace.api.velero.restore import Restore, RestorePhase
 from pinnace.api.velero.storage_location import BackupStorageLocation
@@ -109,8 +109,9 @@ class ClusterBackups:
                     raise BackupLookupError(
                         f"BackupStorageLocation {location.metadata.name} is in Unavailable status. {problem}"
                     )
-                async with self._locations.open_location(location):
-                    pass
+                async with self._locations.open_location(location) as store:
+                    if backup.status.phase == BackupPhase.DELETING:
+                        await store.read_backup(name)  # what has no metadata any more cannot be restored
         except PASSING_ERRORS:
             raise
         except NotFound as error:
@@ -183,7 +184,12 @@ class RestoreWork:
             execute=partial(
                 self._execute,
                 backup,
-                _Checked(discovery=discovery, confinement=confinement, modifiers=modifiers, caveats=caveats),
+                _Checked(
+                    discovery=discovery,
+                    confinement=confinement,
+                    modifiers=modifiers,
+                    caveats=[*completed.warnings, *caveats],
+                ),
             ),
             targets=targets_of(confinement.restore.spec),
         )

@@ -23,6 +23,7 @@ from pinnace.kube.resources import BACKUP_STORAGE_LOCATIONS
 from pinnace.runtime.controller import DONE, Controller, Result
 from pinnace.runtime.keys import Key
 from pinnace.runtime.logfields import get_logger
+from pinnace.storage.credentials_store import IGNORED_FILE, NAMED_FILE
 from pinnace.storage.errors import StorageError
 
 log = get_logger(__name__)
@@ -89,7 +90,8 @@ class StorageLocationReconciler:
         spec = await self._make_default(key, obj)
         findings = check_spec("BackupStorageLocation", obj)
         if edited or key not in self._validated_spec:
-            for warning in findings.warnings:
+            ignored = [IGNORED_FILE] if NAMED_FILE in location.spec.config else []
+            for warning in (*findings.warnings, *ignored):
                 log.warning(warning, backupLocation=key.name)
         await self._write(key, obj, "; ".join(findings.errors) or await self._problem(location))
         self._validated_spec[key] = spec
@@ -103,7 +105,8 @@ class StorageLocationReconciler:
         except TimeoutError:
             return f"no answer within {VALIDATION_SECONDS:g} seconds"
         except (StorageError, KubeError) as error:
-            return str(error) or type(error).__name__
+            problem = str(error) or type(error).__name__
+            return f"{problem} ({IGNORED_FILE})" if NAMED_FILE in location.spec.config else problem
         return ""
 
     async def _write(self, key: Key, obj: JSONObject, problem: str) -> None:

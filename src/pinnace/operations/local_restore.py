@@ -117,7 +117,7 @@ async def _make_restore(
         run.observer.started(begun)
         async with run.open(discovery, builtin=ids) as context:
             operation = RestoreOperation(
-                context=context,
+                context=msgspec.structs.replace(context, caveats=completed.warnings),
                 pod_volume_backups=partial(_pod_volume_backups, run.store, backup),
                 options=RestoreOptions(features=run.features),
                 modifiers=modifiers,

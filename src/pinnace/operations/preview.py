@@ -64,6 +64,7 @@ class PreviewSettings(msgspec.Struct, frozen=True, kw_only=True):
         by_server: whether a server would restore, whose node agents restore the data of volumes.
         ask_server: whether the API server is asked about each object that would be created.
         plugin_actions: the names of the plugins' actions, which do not run.
+        caveats: warnings that the results begin with.
         folder: an existing directory with room for the decompressed backup.
     """
 
@@ -75,6 +76,7 @@ class PreviewSettings(msgspec.Struct, frozen=True, kw_only=True):
     ask_server: bool = False
     modifiers: ResourceModifiers | None = None
     plugin_actions: Sequence[str] = ()
+    caveats: Sequence[str] = ()
 
 
 class Preview(msgspec.Struct, frozen=True, kw_only=True):
@@ -166,8 +168,11 @@ async def _preview(
         item_operations=contents.item_operations,
         modifiers=settings.modifiers,
         caveats=[
-            f"the action {name} of a plugin was not run, as a plugin can write: what it changes is not shown"
-            for name in settings.plugin_actions
+            *settings.caveats,
+            *(
+                f"the action {name} of a plugin was not run, as it can write: what it changes is not shown"
+                for name in settings.plugin_actions
+            ),
         ],
     )
     with archive:

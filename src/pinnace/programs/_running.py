@@ -6,7 +6,7 @@ from datetime import timedelta
 from os import fspath
 from typing import TypeVar
 
-from pinnace.api.labels import WITHOUT_VOLUME_DATA
+from pinnace.api.labels import FAILED_BACKUP, WITHOUT_VOLUME_DATA
 from pinnace.api.meta import LabelSelector, ObjectMeta
 from pinnace.api.selection.selectors import parse_label_selector
 from pinnace.api.values.default_names import stamped_name
@@ -186,6 +186,7 @@ def restore_request(backup: str, cluster: Cluster, selection: Selection, options
     _select(spec, selection)
     name = options.name or stamped_name(backup, utcnow())
     notes = {WITHOUT_VOLUME_DATA: "true"} if options.without_volume_data else {}
+    notes |= {FAILED_BACKUP: "true"} if options.allow_failed else {}
     metadata = ObjectMeta(
         name=name, namespace=cluster.namespace, labels=dict(options.labels), annotations=notes
     )

@@ -160,6 +160,7 @@ class RestoreOptions:
         modifiers: changes to objects before they are created, in this order.
         without_volume_data: create claims and pods whose data cannot be restored, with empty volumes; without
             it they are errors. The data of pod volumes needs a server.
+        allow_failed: restore what a Failed backup has; without it such a backup is refused.
     """
 
     name: str = ""
@@ -170,6 +171,7 @@ class RestoreOptions:
     existing_resources: ExistingResources = ExistingResources.NONE
     modifiers: Sequence[ResourceModifier] = ()
     without_volume_data: bool = False
+    allow_failed: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,12 +9,22 @@ import stat
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from tempfile import mkstemp
+from typing import Final
 
 import msgspec
 
 from pinnace.aio.blocking import in_thread
 from pinnace.api.velero.storage_location import BackupStorageLocation, SecretKeySelector
 from pinnace.storage.errors import StoreConfigError
+
+NAMED_FILE: Final = "credentialsFile"
+"""The key of a configuration by which a store is told its credentials file."""
+
+IGNORED_FILE: Final = (
+    f"config.{NAMED_FILE} is ignored, as it could name any file of the server's pod: name a Secret in "
+    "spec.credential instead"
+)
+"""Said where an object of the cluster has that key. (ADR 100)"""
 
 ReadSecret = Callable[[str], Awaitable[Mapping[str, bytes] | None]]
 """Gets the decoded data of a Secret in the server's namespace by its name; None if there is no such Secret.
@@ -59,6 +69,14 @@ class CredentialsStore:
     async def remove(self, path: Path) -> None:
         """Remove a file that save() returned; a missing one is success."""
         await in_thread(path.unlink, missing_ok=True)
+
+
+def without_named_file(location: BackupStorageLocation) -> BackupStorageLocation:
+    """The location as a server opens it: only Secrets are its credentials. (docs/spec: AFT 7.7)"""
+    if NAMED_FILE not in location.spec.config:
+        return location
+    config = {key: value for key, value in location.spec.config.items() if key != NAMED_FILE}
+    return msgspec.structs.replace(location, spec=msgspec.structs.replace(location.spec, config=config))
 
 
 async def resolve_credentials(

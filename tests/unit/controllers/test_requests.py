@@ -7,7 +7,6 @@ from pinnace.controllers.server_status import ServerStatusReconciler, shown_plug
 from pinnace.kube.errors import NotFound
 from pinnace.plugins.kinds import PluginId, PluginKind
 from pinnace.runtime.controller import DONE, Result
-from pinnace.storage.errors import StorageError
 from tests.unit.controllers.fakes import World, key
 
 KINDS = {
@@ -31,8 +30,8 @@ def status(world: World) -> dict[str, object]:
 @pytest.fixture
 def downloads(world: World) -> DownloadRequestReconciler:
     world.add_location()
-    world.cluster.add("backups", "b1", spec={"storageLocation": "default"})
-    world.cluster.add("restores", "r1", spec={"backupName": "b1"})
+    world.cluster.add("backups", "b1", spec={"storageLocation": "default"}, status={"phase": "Completed"})
+    world.cluster.add("restores", "r1", spec={"backupName": "b1"}, status={"phase": "Completed"})
     return DownloadRequestReconciler(world.scope, world.locations)
 
 
@@ -54,26 +53,11 @@ async def test_a_new_request_is_answered_with_a_url_for_ten_minutes(
 
 
 @pytest.mark.spec("CTL-060", "STO-023")
-@pytest.mark.parametrize(
-    ("kind", "name", "missing"),
-    [
-        ("BackupLog", "nobody", None),
-        ("RestoreLog", "nobody", None),
-        ("RestoreLog", "r1", ("backups", "b1")),
-        ("BackupLog", "b1", ("backupstoragelocations", "default")),
-    ],
-    ids=["backup", "restore", "backup of the restore", "location"],
-)
 async def test_a_request_that_cannot_be_answered_expires_all_the_same(
-    world: World,
-    downloads: DownloadRequestReconciler,
-    kind: str,
-    name: str,
-    missing: tuple[str, str] | None,
+    world: World, downloads: DownloadRequestReconciler
 ) -> None:
-    add_request(world, kind, name)
-    if missing:
-        del world.cluster.objects[missing]
+    add_request(world, "BackupLog", "b1")
+    del world.cluster.objects["backupstoragelocations", "default"]
 
     with pytest.raises(NotFound):
         await downloads.reconcile(key("d1"))
@@ -89,32 +73,67 @@ async def test_a_request_that_cannot_be_answered_expires_all_the_same(
     assert ("downloadrequests", "d1") not in world.cluster.objects
 
 
+@pytest.mark.spec("AFT-006", "AFT-007", "AFT-009", "AFT-011")
+@pytest.mark.parametrize(
+    ("kind", "name", "phases", "message"),
+    [
+        (
+            "BackupLog",
+            "b1",
+            ("Queued", ""),
+            'backup "b1" is in phase "Queued" and has not written any artifacts',
+        ),
+        ("BackupContents", "b1", ("", ""), 'backup "b1" is in phase "New" and has not written any artifacts'),
+        (
+            "RestoreResults",
+            "r1",
+            ("Completed", "FailedValidation"),
+            'restore "r1" is in phase "FailedValidation" and has not written any artifacts',
+        ),
+        ("BackupLog", "nobody", ("", ""), 'backups.velero.io "nobody" not found'),
+        ("RestoreLog", "nobody", ("", ""), 'restores.velero.io "nobody" not found'),
+        ("BackupSecrets", "b1", ("Completed", ""), 'unsupported download target kind "BackupSecrets"'),
+    ],
+)
+async def test_a_request_for_a_file_that_is_not_there_fails_at_once_and_expires(
+    world: World,
+    downloads: DownloadRequestReconciler,
+    kind: str,
+    name: str,
+    phases: tuple[str, str],
+    message: str,
+) -> None:
+    for object_key, phase in zip((("backups", "b1"), ("restores", "r1")), phases, strict=True):
+        world.cluster.objects[object_key]["status"] = {"phase": phase} if phase else {}
+    add_request(world, kind, name)
+
+    assert await downloads.reconcile(key("d1")) == Result.after(601.0)
+    stored = status(world)
+    assert message in str(stored.pop("message"))
+    assert stored == {"phase": "Failed", "expiration": "2021-08-11T21:53:26Z"}
+
+    world.clock.advance(601)
+    assert await downloads.reconcile(key("d1")) == DONE
+    assert ("downloadrequests", "d1") not in world.cluster.objects
+
+
+@pytest.mark.spec("AFT-008")
+async def test_the_files_of_a_backup_that_is_being_deleted_can_be_downloaded(
+    world: World, downloads: DownloadRequestReconciler
+) -> None:
+    world.cluster.objects["backups", "b1"]["status"] = {"phase": "Deleting"}
+    add_request(world, "BackupLog", "b1")
+
+    await downloads.reconcile(key("d1"))
+    assert status(world)["phase"] == "Processed"
+
+
 def test_a_request_that_cannot_be_answered_is_tried_a_few_times_before_it_expires() -> None:
     delays, passed, tries = backoff(), 0.0, 1
     while (passed := passed + delays.next_delay(key("d1"))) < VALIDITY.total_seconds():
         tries += 1
 
     assert 10 <= tries <= 20
-
-
-async def test_the_log_of_a_backup_that_has_not_begun_is_an_error_that_says_so(
-    world: World, downloads: DownloadRequestReconciler
-) -> None:
-    add_request(world, "BackupLog", "b1")
-    world.cluster.objects["backups", "b1"]["spec"] = {}
-    world.cluster.objects["backups", "b1"]["status"] = {}
-
-    with pytest.raises(StorageError, match="backup b1 has not begun, its phase is New"):
-        await downloads.reconcile(key("d1"))
-
-
-async def test_an_unknown_kind_of_file_is_an_error(
-    world: World, downloads: DownloadRequestReconciler
-) -> None:
-    add_request(world, "BackupSecrets", "b1")
-
-    with pytest.raises(StorageError, match='unsupported download target kind "BackupSecrets"'):
-        await downloads.reconcile(key("d1"))
 
 
 @pytest.mark.spec("CTL-060", "STO-023", "API-031")

@@ -242,3 +242,21 @@ async def test_a_location_whose_ca_bundle_is_in_no_secret_is_unavailable(world: 
     assert 'caCertRef: unable to get key for secret: Secret "ca" not found' in str(status(world)["message"])
     with pytest.raises(StoreConfigError, match="caCertRef"):
         await world.locations.acquire("default")
+
+
+@pytest.mark.spec("AFT-166")
+async def test_a_credentials_file_that_a_location_names_is_ignored_and_said_to_be(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = {"path": str(world.folder), "credentialsFile": "/etc/passwd"}
+    world.add_location("named", config=path)
+    world.add_location("broken", config=path, provider="nobody")
+    controller = reconciler(world)
+
+    for name in ("named", "broken"):
+        await controller.reconcile(key(name))
+
+    assert status(world, "named")["phase"] == "Available"
+    assert "(config.credentialsFile is ignored" in str(status(world, "broken")["message"])
+    told = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert [text.startswith("config.credentialsFile is ignored") for text in told] == [True, True]

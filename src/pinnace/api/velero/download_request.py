@@ -85,7 +85,7 @@ OF_RESTORES: Final = frozenset(
 class DownloadRequestPhase(StrEnum):
     """The phase of a request. Empty counts as New.
 
-    A server of Velero 1.19 sets Failed where there is no file; `message` says why.
+    Failed where there is no file; `message` says why. Definitions up to Velero 1.18 lack it. (AFT 1.4)
     """
 
     NEW = "New"
@@ -122,7 +122,7 @@ class DownloadRequestStatus(Struct, rename="camel", kw_only=True):
         phase: The phase of the request.
         download_url: Pre-signed URL of the file.
         expiration: When the request, and the URL with it, expires.
-        message: Why there is no URL, if the request failed. A field of later versions of Velero.
+        message: Why there is no URL, if the request failed. Definitions up to Velero 1.18 lack it.
     """
 
     phase: Annotated[str, Meta(extra={ENUM_KEY: DownloadRequestPhase})] = ""

@@ -31,6 +31,8 @@ def requested_restore(name: str, namespace: str, options: RestoreCreateOptions) 
     )
     if options.without_volume_data:
         metadata.annotations[labels.WITHOUT_VOLUME_DATA] = "true"
+    if options.allow_failed:
+        metadata.annotations[labels.FAILED_BACKUP] = "true"
     if (chosen := _chosen_objects(options)) is not None:
         metadata.annotations[labels.CHOSEN_OBJECTS] = encode_chosen(chosen)
     check_metadata(metadata)

@@ -79,6 +79,7 @@ if TYPE_CHECKING:
 @restored_files_options()
 @boolean("--confirm", help="Do not ask before --existing-resource-policy recreate.")
 @optional_boolean("--allow-partially-failed", help="With --from-schedule: PartiallyFailed backups count too.")
+@boolean("--allow-failed", help="With --from-backup: restore what a Failed backup has.")
 @operation_timeout_option()
 @wait_options()
 @previewed_create_flags

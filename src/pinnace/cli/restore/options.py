@@ -25,3 +25,4 @@ class RestoreCreateOptions(FilterOptions, RestoreContentOptions, WaitOptions, Ou
     with_dependencies: bool
     confirm: bool
     allow_partially_failed: bool | None
+    allow_failed: bool

@@ -80,6 +80,7 @@ async def preview(settings: Settings, restore: Restore, *, ask_api_server: bool,
             by_server=settings.location is None,
             ask_server=ask_api_server,
             modifiers=modifiers,
+            caveats=completed.warnings,
             plugin_actions=await plugin_actions(settings, client, "RestoreItemAction"),
         )
         try:

@@ -19,7 +19,12 @@ from pinnace.kube.own_networks import OwnNetworks
 from pinnace.kube.resources import BACKUP_STORAGE_LOCATIONS, SECRETS
 from pinnace.plugins.installed import NO_PLUGINS, InstalledPlugins
 from pinnace.storage.backup_store import BackupStore
-from pinnace.storage.credentials_store import CredentialsStore, resolve_credentials, with_ca_cert
+from pinnace.storage.credentials_store import (
+    CredentialsStore,
+    resolve_credentials,
+    with_ca_cert,
+    without_named_file,
+)
 from pinnace.storage.errors import InvalidLocation, StoreConfigError
 from pinnace.storage.open import open_backup_store
 from pinnace.volumes.repository_places import store_of
@@ -131,6 +136,7 @@ class LocationStores:
         return await self._client.get(BACKUP_STORAGE_LOCATIONS, name, self._namespace)
 
     async def _acquire(self, location: BackupStorageLocation) -> BackupStore:
+        location = without_named_file(location)
         location = await with_ca_cert(location, self._read_secret, namespace=self._namespace)
         file = await resolve_credentials(
             location, self._credentials, self._read_secret, namespace=self._namespace

@@ -3,8 +3,8 @@
 Anyone with write access to a bucket can write these files, so nothing in them may start work, reach into
 another backup or another namespace, or take the name of another object: only objects in a final phase pass, a
 backup's name is that of its directory, and namespace, location, owner and the labels that tie objects
-together are set here. All other fields of an object, those of later versions included, are kept.
-(docs/spec: CTL 7, STO 17, NAC A33-A34, BEY 7.5)
+together are set here, and hooks, which run commands in pods, are taken out. All other fields of an object,
+those of later versions included, are kept. (docs/spec: CTL 7, STO 17, NAC A33-A34, BEY 7.5, AFT 7.4)
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -147,7 +147,7 @@ def backup_object(data: bytes, *, name: str, found_in: SyncedLocation, now: date
         {
             **raw,
             "metadata": metadata,
-            "spec": {**(raw.get("spec") or {}), "storageLocation": found_in.name},
+            "spec": {**_without_hooks(raw.get("spec") or {}), "storageLocation": found_in.name},
             "status": {**(raw.get("status") or {}), "phase": _synced_phase(backup.status, now)},
         }
     )
@@ -214,6 +214,11 @@ def _is_of_tenant(backup: Backup, name: str, tenant: str) -> bool:
         and is_object_name(notes.get(Origin.BACKUP.name_annotation, ""))
         and backup.spec.included_namespaces == [tenant]
     )
+
+
+def _without_hooks(spec: JSONObject) -> JSONObject:
+    """The spec, with which a copy of the Backup runs no command of a stranger."""
+    return {name: {} if name == "hooks" else value for name, value in spec.items()}
 
 
 def _synced_phase(status: BackupStatus, now: datetime) -> str:

@@ -1,6 +1,6 @@
 """The next step of a NonAdminDownloadRequest. Pure. (docs/spec: NAC 13)
 
-    expired ──> delete it          answered ──> wait until it expires
+    expired ──> delete it          answered, or there is no such file ──> wait until it expires
     else ─> check the owner of the file ─> DownloadRequest ─> copy its answer
 
 Signed URLs lead only into the tenant's own locations: the location that holds the backup decides, not a
@@ -15,7 +15,7 @@ from pinnace.api.nonadmin.common import NonAdminPhase
 from pinnace.api.nonadmin.names import Origin
 from pinnace.api.objects import JSONObject, mapping, text
 from pinnace.api.values.times import parse_time
-from pinnace.api.velero.download_request import OF_RESTORES
+from pinnace.api.velero.download_request import OF_RESTORES, DownloadRequestPhase
 from pinnace.kube.resources import DOWNLOAD_REQUESTS
 from pinnace.nonadmin.flows.conditions import Observation, condition, with_condition
 from pinnace.nonadmin.flows.steps import (
@@ -94,7 +94,7 @@ def next_download_step(non_admin_download: JSONObject, facts: DownloadFacts, mem
     if expires is not None and expires < 0:
         gone = text(non_admin_download, "metadata", "uid") in memory.deleted
         return DONE if gone else Delete(resource=NON_ADMIN_DOWNLOADS, obj=non_admin_download)
-    if text(answer, "downloadURL"):
+    if text(answer, "downloadURL") or text(answer, "phase") == DownloadRequestPhase.FAILED:
         return Finish(after_seconds=UNKNOWN_EXPIRY_SECONDS if expires is None else expires + 1.0)
     if condition(mapping(non_admin_download, "status"), NOT_USED):
         return Finish(refusal=_MESSAGES[NOT_USED])
@@ -108,13 +108,19 @@ def _answered(non_admin_download: JSONObject, download: JSONObject, facts: Downl
     expires = _seconds_left(answer, facts.now)
     if origin_key(download, Origin.DOWNLOAD) != Key.of(non_admin_download):
         return Finish(refusal="the DownloadRequest of this name belongs to another request")
-    if text(answer, "phase") != "Processed" or not text(answer, "downloadURL"):
+    failed = text(answer, "phase") == DownloadRequestPhase.FAILED
+    if not failed and (text(answer, "phase") != "Processed" or not text(answer, "downloadURL")):
         return DONE
     if expires is not None and expires < 0:
         return DONE
-    seen = Observation(type="Processed", holds=True, reason="Success", message="")
+    seen = Observation(
+        type="Processed",
+        holds=not failed,
+        reason="Error" if failed else "Success",
+        message=text(answer, "message") if failed else "",
+    )
     status = {
-        "phase": str(NonAdminPhase.CREATED),
+        "phase": str(NonAdminPhase.BACKING_OFF if failed else NonAdminPhase.CREATED),
         "conditions": mapping(with_condition({}, seen, facts.now))["conditions"],
         "velero": {"status": answer},
     }

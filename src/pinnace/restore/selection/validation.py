@@ -63,11 +63,13 @@ class CompletedRestore(msgspec.Struct, frozen=True, kw_only=True):
         restore: the Restore with its spec completed, even if it is not valid.
         backup: the backup to restore from; None if the Restore is not valid.
         errors: for `status.validationErrors`, in order; empty if valid.
+        warnings: what the results of the restore begin with.
     """
 
     restore: Restore
     backup: Backup | None
     errors: tuple[str, ...]
+    warnings: tuple[str, ...] = ()
 
 
 async def validate_and_complete(
@@ -88,10 +90,16 @@ async def validate_and_complete(
     ]
     spec, backup, source_errors = await _find_source(spec, lookups)
     errors += source_errors
+    warnings: list[str] = []
+    if backup is not None:
+        allows_failed = restore.metadata.annotations.get(labels.FAILED_BACKUP) == "true"
+        problems, warnings = _phase_findings(backup, allows_failed=allows_failed)
+        errors += problems
     return CompletedRestore(
         restore=msgspec.structs.replace(restore, spec=spec),
         backup=None if errors else backup,
         errors=tuple(errors),
+        warnings=tuple(warnings),
     )
 
 
@@ -174,6 +182,21 @@ async def _find_source(
         schedule = backup.metadata.labels.get(labels.SCHEDULE_NAME, "")
         spec = msgspec.structs.replace(spec, schedule_name=schedule)
     return spec, backup, []
+
+
+def _phase_findings(backup: Backup, *, allows_failed: bool) -> tuple[list[str], list[str]]:
+    """The errors and warnings about the phase of a backup as a source. (docs/spec: AFT 7.3)"""
+    name, phase = backup.metadata.name, backup.status.phase or BackupPhase.NEW
+    if phase in (BackupPhase.COMPLETED, BackupPhase.PARTIALLY_FAILED):
+        return [], []
+    if phase == BackupPhase.DELETING:
+        return [], [f'backup "{name}" is being deleted, or its deletion failed: what it has is restored']
+    if phase == BackupPhase.FAILED and allows_failed:
+        return [], [f'backup "{name}" is Failed and may lack objects: what it has is restored']
+    problem = f'backup "{name}" is in phase "{phase}" and cannot be used as a restore source'
+    if phase == BackupPhase.FAILED:
+        problem += ": `restore create --allow-failed` restores what it has"
+    return [problem], []
 
 
 def most_recent_completed(backups: Sequence[Backup]) -> Backup | None:

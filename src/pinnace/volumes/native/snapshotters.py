@@ -14,6 +14,7 @@ from pinnace.api.velero.snapshot_location import VolumeSnapshotLocation, VolumeS
 from pinnace.api.velero.storage_location import SecretKeySelector
 from pinnace.kube.errors import KubeError
 from pinnace.kube.resources import VOLUME_SNAPSHOT_LOCATIONS, APIResource
+from pinnace.storage.credentials_store import IGNORED_FILE, NAMED_FILE
 
 ResultT = TypeVar("ResultT")
 
@@ -102,7 +103,9 @@ class Snapshotters:
         async with self._lock:
             if location not in self._ready:
                 spec = (await self._location(location)).spec
-                self._ready[location] = await called(self._open(spec), f"volume snapshot location {location}")
+                ignored = f" ({IGNORED_FILE})" if NAMED_FILE in spec.config else ""
+                what = f"volume snapshot location {location}{ignored}"
+                self._ready[location] = await called(self._open(spec), what)
             return self._ready[location]
 
     async def _location(self, name: str) -> VolumeSnapshotLocation:
@@ -114,11 +117,12 @@ class Snapshotters:
 
     async def _open(self, spec: VolumeSnapshotLocationSpec) -> Snapshotter:
         config = dict(spec.config)
+        config.pop(NAMED_FILE, None)
         if spec.credential is not None and spec.credential.name:
             if self._credentials is None:
                 raise SnapshotError("its credential can be used only by a server")
             # Velero passes them to plugins in the same way. (docs/spec: BEY 7.4)
-            config["credentialsFile"] = str(await self._credentials(spec.credential))
+            config[NAMED_FILE] = str(await self._credentials(spec.credential))
         snapshotter = self._find(spec.provider)
         await snapshotter.init(config)
         return snapshotter

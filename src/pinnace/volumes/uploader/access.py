@@ -27,7 +27,12 @@ from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import KubeError
 from pinnace.kube.own_networks import OwnNetworks
 from pinnace.kube.resources import BACKUP_REPOSITORIES, BACKUP_STORAGE_LOCATIONS
-from pinnace.storage.credentials_store import CredentialsStore, resolve_credentials, with_ca_cert
+from pinnace.storage.credentials_store import (
+    CredentialsStore,
+    resolve_credentials,
+    with_ca_cert,
+    without_named_file,
+)
 from pinnace.storage.errors import StorageError
 from pinnace.volumes.repository_config import RepositoryConfig
 from pinnace.volumes.secrets import read_secret
@@ -187,6 +192,7 @@ class AccessProvider:
         resource = BACKUP_STORAGE_LOCATIONS
         try:
             location = decode(BackupStorageLocation, await self._client.get(resource, name, self._namespace))
+            location = without_named_file(location)
             return await with_ca_cert(location, self._read_secret, namespace=self._namespace)
         except (KubeError, DecodeError, StorageError) as error:
             raise AccessError(f"{what}: {error}") from error

@@ -128,3 +128,49 @@ def test_any_pod_volume_backup_is_accepted_or_refused(value: Any, place: str) ->
     assert (made["metadata"]["name"], made["metadata"]["namespace"]) == (name, NAMESPACE)
     assert made["status"]["phase"] in ("Completed", "Failed")
     assert [owner["uid"] for owner in made["metadata"]["ownerReferences"]] == ["uid"]
+
+
+HOOK = {"exec": {"command": ["/bin/sh"]}}
+
+
+@pytest.mark.spec("AFT-160", "AFT-161")
+@pytest.mark.parametrize(
+    ("phase", "expired", "made"),
+    [
+        ("", False, None),
+        ("New", True, None),
+        ("Queued", False, None),
+        ("ReadyToStart", False, None),
+        ("InProgress", True, None),
+        ("Deleting", True, None),
+        ("FailedValidation", True, None),
+        ("Whatever", True, None),
+        ("WaitingForPluginOperations", False, None),
+        ("WaitingForPluginOperations", True, "PartiallyFailed"),
+        ("FinalizingPartiallyFailed", True, "PartiallyFailed"),
+        ("Completed", False, "Completed"),
+        ("PartiallyFailed", True, "PartiallyFailed"),
+        ("Failed", False, "Failed"),
+    ],
+)
+def test_only_an_ended_backup_is_made_known_and_without_its_hooks(
+    phase: str, expired: bool, made: str | None
+) -> None:
+    hooks = {"resources": [{"name": "h", "pre": [HOOK], "post": [HOOK]}]}
+    expiration = "2021-08-01T00:00:00Z" if expired else "2099-01-01T00:00:00Z"
+    forged = {
+        **stored_backup(),
+        "spec": {"includedNamespaces": ["a"], "hooks": hooks},
+        "status": {"phase": phase, "expiration": expiration},
+    }
+
+    def body() -> Any:
+        found_in = SyncedLocation(name="default", namespace=NAMESPACE, schedule_uid=lambda _: None)
+        return json.loads(backup_object(json.dumps(forged).encode(), name="b1", found_in=found_in, now=START))
+
+    if made is None:
+        with pytest.raises(Refused):
+            body()
+        return
+    assert body()["status"]["phase"] == made
+    assert body()["spec"] == {"includedNamespaces": ["a"], "hooks": {}, "storageLocation": "default"}

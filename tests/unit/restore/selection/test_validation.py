@@ -195,3 +195,41 @@ async def test_a_negative_number_of_files_at_once_is_refused() -> None:
     )
 
     assert found.errors == ("uploaderConfig.parallelFilesDownload must not be negative",)
+
+
+@pytest.mark.spec("AFT-162")
+@pytest.mark.parametrize(
+    ("phase", "shown"),
+    [
+        ("", "New"),
+        ("InProgress", "InProgress"),
+        ("FailedValidation", "FailedValidation"),
+        ("WaitingForPluginOperations", "WaitingForPluginOperations"),
+        ("SomethingLater", "SomethingLater"),
+    ],
+)
+async def test_a_backup_without_contents_is_no_source(phase: str, shown: str) -> None:
+    restore = Restore(
+        metadata=ObjectMeta(name="r", annotations={"pinnace.io/allow-failed-backup": "true"}),
+        spec=RestoreSpec(backup_name="b"),
+    )
+    done = await validate_and_complete(restore, Shelf(backup("b", phase)))
+
+    assert done.errors == (f'backup "b" is in phase "{shown}" and cannot be used as a restore source',)
+    assert done.backup is None
+
+
+@pytest.mark.spec("AFT-162")
+@pytest.mark.parametrize(
+    ("phase", "allowed", "refused"),
+    [("Failed", "", True), ("Failed", "false", True), ("Failed", "true", False), ("Deleting", "", False)],
+)
+async def test_a_failed_backup_is_a_source_on_demand_and_one_being_deleted_with_a_warning(
+    phase: str, allowed: str, refused: bool
+) -> None:
+    notes = {"pinnace.io/allow-failed-backup": allowed} if allowed else {}
+    restore = Restore(metadata=ObjectMeta(name="r", annotations=notes), spec=RestoreSpec(backup_name="b"))
+
+    done = await validate_and_complete(restore, Shelf(backup("b", phase)))
+
+    assert (done.backup is None, bool(done.errors), not done.warnings) == (refused, refused, refused)

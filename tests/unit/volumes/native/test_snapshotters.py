@@ -61,3 +61,22 @@ async def test_a_missing_credential_is_not_replaced_by_others(credentials: Any, 
         await opened(provider, credentials, credential=CREDENTIAL).of("v1")
 
     assert provider.config == {}
+
+
+class NoCredentials(Provider):
+    """A provider that looks for credentials where it was not told of any."""
+
+    async def init(self, config: Mapping[str, str]) -> None:
+        if "credentialsFile" not in config:
+            raise StoreConfigError("no credentials")
+
+
+@pytest.mark.spec("AFT-166")
+async def test_a_file_that_the_location_names_is_ignored_and_said_to_be() -> None:
+    named = {"config": {"region": "r", "credentialsFile": "/etc/passwd"}}
+    provider = Provider()
+    await opened(provider, saved, **named).of("v1")
+    assert provider.config == {"region": "r"}
+
+    with pytest.raises(SnapshotError, match=r"config\.credentialsFile is ignored.*: no credentials"):
+        await opened(NoCredentials(), saved, **named).of("v1")
