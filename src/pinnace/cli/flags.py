@@ -13,16 +13,16 @@ import re
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import MISSING, fields
 from functools import wraps
 from typing import Any, Final, TypeVar
 
 import click
 
 from pinnace.cli.settings import GlobalFlags
+from pinnace.cli.structs import Struct
 from pinnace.cli.words import BadFlagValue, check_text, flag_label
 
-S = TypeVar("S")
+S = TypeVar("S", bound=Struct)
 R = TypeVar("R")
 
 _TRUE = frozenset({"1", "t", "T", "true", "True", "TRUE"})
@@ -351,15 +351,12 @@ _STRUCT = "takes_options"
 
 def _check_struct(command: click.Command) -> None:
     """Compare a command's parameters with the fields of its struct. Raises TypeError with the difference."""
-    options = getattr(command.callback, _STRUCT, None)
+    options: type[Struct] | None = getattr(command.callback, _STRUCT, None)
     if options is None:
         return
     parameters = {param.name for param in command.params if param.expose_value}
-    given = {field.name: field for field in fields(options)}
-    needed = {
-        name for name, field in given.items() if field.default is MISSING and field.default_factory is MISSING
-    }
-    if wrong := (parameters - given.keys()) | (needed - parameters):
+    known = set(options.__struct_fields__)
+    if wrong := (parameters - known) | (known - options.__struct_defaults__.keys() - parameters):
         raise TypeError(
             f"{options.__name__} and the parameters of {command.name} differ in {sorted(map(str, wrong))}"
         )

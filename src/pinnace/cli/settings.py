@@ -15,6 +15,7 @@ from pinnace.aio.small_files import read_small_file
 from pinnace.api.values.durations import Duration
 from pinnace.cli.errors import InvalidInput
 from pinnace.cli.guard import complain
+from pinnace.cli.structs import Struct
 from pinnace.cli.words import as_written, is_text
 from pinnace.kube.transport.requests import DEFAULT_PATIENCE_SECONDS
 
@@ -34,8 +35,7 @@ class GlobalFlags:
     api_timeout: Duration | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class Settings(Struct):
     """The settings of all commands.
 
     Attributes:

@@ -1,7 +1,6 @@
 """The options of each command as one struct, made of click's parameters."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
 
 import click
 import pytest
@@ -19,10 +18,10 @@ from pinnace.cli.flags import (
 )
 from pinnace.cli.main import run
 from pinnace.cli.program import cli
+from pinnace.cli.structs import Struct, replace
 
 
-@dataclass(frozen=True, kw_only=True)
-class Options:
+class Options(Struct):
     names: Sequence[str]
     quiet: bool
     depth: int = 0
@@ -40,6 +39,29 @@ def command_with(*decorators: object) -> click.Command:
 
 
 NAMES, QUIET = click.argument("names", nargs=-1), boolean("--quiet", help="Print less.")
+
+
+class DeepOptions(Options):
+    depth: int = 1
+    sort: Callable[[list[str]], list[str]] = sorted
+
+
+def test_a_struct_is_frozen_and_knows_its_fields() -> None:
+    options = DeepOptions(names=["b", "a"], quiet=False)
+
+    assert options == replace(DeepOptions(names=["b", "a"], quiet=True), quiet=False)
+    assert options != Options(names=["b", "a"], quiet=False, depth=1)
+    assert hash(replace(options, names=())) == hash(DeepOptions(names=(), quiet=False))
+    assert repr(replace(options, sort=list)).endswith("quiet=False, depth=1, sort=<class 'list'>)")
+    assert options.sort(list(options.names)) == ["a", "b"]
+    with pytest.raises(AttributeError, match=r"^DeepOptions\.depth cannot be changed$"):
+        options.depth = 2  # type: ignore[misc]
+    with pytest.raises(AttributeError, match=r"^DeepOptions\.depth cannot be removed$"):
+        del options.depth
+    with pytest.raises(TypeError, match=r"^DeepOptions: missing or unknown: quiet$"):
+        DeepOptions(names=[])  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match=r"^DeepOptions: missing or unknown: deep$"):
+        replace(options, deep=1)
 
 
 def test_a_command_gets_its_parameters_as_one_struct() -> None:
@@ -65,8 +87,7 @@ def test_a_command_with_a_mismatched_struct_is_refused(decorators: tuple[object,
 
 
 def test_repeated_flags_add_up_or_replace() -> None:
-    @dataclass(frozen=True, kw_only=True)
-    class Lists:
+    class Lists(Struct):
         labels: dict[str, str]
         locations: list[str]
         kinds: list[str]

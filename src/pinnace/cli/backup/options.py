@@ -1,13 +1,11 @@
 """The options of `backup create` and `backup download`. Pure."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from pinnace.cli.common.options import BackupSpecOptions, FetchOptions, WaitOptions
 from pinnace.cli.output.printing import OutputOptions
 
 
-@dataclass(frozen=True, kw_only=True)
 class BackupCreateOptions(BackupSpecOptions, WaitOptions, OutputOptions):
     """`backup create`."""
 
@@ -20,7 +18,6 @@ class BackupCreateOptions(BackupSpecOptions, WaitOptions, OutputOptions):
         return self.names[0] if self.names else ""
 
 
-@dataclass(frozen=True, kw_only=True)
 class BackupDownloadOptions(FetchOptions):
     """`backup download`; an empty `output` is NAME-data.tar.gz in the current folder."""
 

@@ -1,7 +1,6 @@
 """The options of the commands that look into backups. Pure."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pinnace.cli.common.options import FetchOptions, FilterOptions
@@ -10,7 +9,6 @@ if TYPE_CHECKING:
     from pinnace.api.values.durations import Duration
 
 
-@dataclass(frozen=True, kw_only=True)
 class BrowseOptions(FetchOptions):
     """The options of all of them. `of_namespace` is `-n`: the namespace of the objects, not the server's."""
 
@@ -19,21 +17,18 @@ class BrowseOptions(FetchOptions):
     output_format: str | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
 class ListOptions(BrowseOptions, FilterOptions):
     """`backup ls`."""
 
     summary: bool
 
 
-@dataclass(frozen=True, kw_only=True)
 class ShowOptions(BrowseOptions):
     """`backup show`."""
 
     show_secrets: bool
 
 
-@dataclass(frozen=True, kw_only=True)
 class DiffOptions(BrowseOptions, FilterOptions):
     """`backup diff`."""
 
@@ -44,7 +39,6 @@ class DiffOptions(BrowseOptions, FilterOptions):
     show_secrets: bool
 
 
-@dataclass(frozen=True, kw_only=True)
 class HistoryOptions(BrowseOptions):
     """`history`."""
 
@@ -52,7 +46,6 @@ class HistoryOptions(BrowseOptions):
     show_secrets: bool
 
 
-@dataclass(frozen=True, kw_only=True)
 class SearchOptions(BrowseOptions, FilterOptions):
     """`backup search`."""
 
@@ -61,7 +54,6 @@ class SearchOptions(BrowseOptions, FilterOptions):
     show_secrets: bool
 
 
-@dataclass(frozen=True, kw_only=True)
 class VerifyOptions(BrowseOptions):
     """`backup verify`."""
 
@@ -74,6 +66,5 @@ class VerifyOptions(BrowseOptions):
     ready_timeout: "Duration"
 
 
-@dataclass(frozen=True, kw_only=True)
 class IndexOptions(BrowseOptions):
     """`backup index`."""

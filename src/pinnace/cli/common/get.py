@@ -1,7 +1,6 @@
 """`get` of all nouns: finding and listing objects. (docs/spec: CLI 2, 4.2)"""
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import click
 
@@ -16,6 +15,7 @@ from pinnace.cli.guard import complain
 from pinnace.cli.kinds import IN_LOCATIONS, KINDS, Kind
 from pinnace.cli.output.printing import OutputFlags, encode, object_list, print_objects
 from pinnace.cli.settings import Settings
+from pinnace.cli.structs import replace
 from pinnace.kube import errors as kube_errors
 
 RUNS = frozenset({"backups", "restores"})

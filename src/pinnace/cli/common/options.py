@@ -4,18 +4,17 @@ The flags themselves are declared in `commands`; `flags.takes` proves that the n
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pinnace.cli.output.printing import OutputOptions
+from pinnace.cli.structs import Struct
 
 if TYPE_CHECKING:
     from pinnace.api.meta import LabelSelector
     from pinnace.api.values.durations import Duration
 
 
-@dataclass(frozen=True, kw_only=True)
-class ObjectFilterOptions:
+class ObjectFilterOptions(Struct):
     """Which resources and objects a backup or restore includes."""
 
     include_resources: Sequence[str]
@@ -25,7 +24,6 @@ class ObjectFilterOptions:
     include_cluster_resources: bool | None
 
 
-@dataclass(frozen=True, kw_only=True)
 class FilterOptions(ObjectFilterOptions):
     """Which namespaces, resources and objects a backup or restore includes: `filter_options`."""
 
@@ -33,7 +31,6 @@ class FilterOptions(ObjectFilterOptions):
     exclude_namespaces: Sequence[str]
 
 
-@dataclass(frozen=True, kw_only=True)
 class BackupContentOptions(ObjectFilterOptions):
     """The content of a backup and where it is stored, for administrators and tenants."""
 
@@ -52,7 +49,6 @@ class BackupContentOptions(ObjectFilterOptions):
     data_mover: str
 
 
-@dataclass(frozen=True, kw_only=True)
 class BackupSpecOptions(FilterOptions, BackupContentOptions):
     """The options for the spec of a backup, or of a schedule's template."""
 
@@ -63,7 +59,6 @@ class BackupSpecOptions(FilterOptions, BackupContentOptions):
     annotations: Mapping[str, str]
 
 
-@dataclass(frozen=True, kw_only=True)
 class RestoreContentOptions(ObjectFilterOptions):
     """The content of a restore and how it is restored, for administrators and tenants."""
 
@@ -76,8 +71,7 @@ class RestoreContentOptions(ObjectFilterOptions):
     parallel_files_download: int
 
 
-@dataclass(frozen=True, kw_only=True)
-class WaitOptions:
+class WaitOptions(Struct):
     """Whether to wait for the end of a run: `wait_options`.
 
     `exit_code` is None where the config file decides whether the exit code tells how the run ended.
@@ -88,22 +82,19 @@ class WaitOptions:
     progress: str = "auto"
 
 
-@dataclass(frozen=True, kw_only=True)
-class TLSOptions:
+class TLSOptions(Struct):
     """How the server of a download is verified."""
 
     insecure_skip_tls_verify: bool = False
     cacert: str = ""
 
 
-@dataclass(frozen=True, kw_only=True)
 class FetchOptions(TLSOptions):
     """How one file is downloaded: `download_options`."""
 
     timeout: "Duration"
 
 
-@dataclass(frozen=True, kw_only=True)
 class GetOptions(OutputOptions):
     """`get` of a noun."""
 
@@ -111,7 +102,6 @@ class GetOptions(OutputOptions):
     selector: str
 
 
-@dataclass(frozen=True, kw_only=True)
 class DescribeOptions(TLSOptions):
     """`describe` of a noun; schedules have nothing to download, and so no further flags."""
 
@@ -121,15 +111,13 @@ class DescribeOptions(TLSOptions):
     output: str = "plaintext"
 
 
-@dataclass(frozen=True, kw_only=True)
 class LogsOptions(FetchOptions):
     """`logs` of a noun."""
 
     names: Sequence[str]
 
 
-@dataclass(frozen=True, kw_only=True)
-class DeleteOptions:
+class DeleteOptions(Struct):
     """`delete` of a noun.
 
     Attributes:

@@ -5,17 +5,16 @@ that the flag was not mistyped. A value that asks for what happens anyway is acc
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Any, Final
 
 import click
 
 from pinnace.cli.errors import InvalidInput
 from pinnace.cli.flags import Boolean
+from pinnace.cli.structs import Struct
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Refused:
+class Refused(Struct):
     """A flag that is known and not supported.
 
     Attributes:

@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from pinnace.api.values.durations import Duration
 
 
-@dataclass(frozen=True, kw_only=True)
 class InstallFlags(OutputOptions):
     """The flags of `install`."""
 

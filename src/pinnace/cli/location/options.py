@@ -1,17 +1,16 @@
 """The options of `backup-location` and `snapshot-location` commands. Pure."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pinnace.cli.common.options import GetOptions
 from pinnace.cli.output.printing import OutputOptions
+from pinnace.cli.structs import Struct
 
 if TYPE_CHECKING:
     from pinnace.api.values.durations import Duration
 
 
-@dataclass(frozen=True, kw_only=True)
 class BackupLocationCreateOptions(OutputOptions):
     """`backup-location create`."""
 
@@ -30,15 +29,13 @@ class BackupLocationCreateOptions(OutputOptions):
     validate: bool = False
 
 
-@dataclass(frozen=True, kw_only=True)
 class BackupLocationGetOptions(GetOptions):
     """`backup-location get`."""
 
     default: bool
 
 
-@dataclass(frozen=True, kw_only=True)
-class BackupLocationSetOptions:
+class BackupLocationSetOptions(Struct):
     """`backup-location set`: what is empty or None stays as it is."""
 
     names: Sequence[str]
@@ -47,7 +44,6 @@ class BackupLocationSetOptions:
     default: bool | None
 
 
-@dataclass(frozen=True, kw_only=True)
 class SnapshotLocationCreateOptions(OutputOptions):
     """`snapshot-location create`."""
 

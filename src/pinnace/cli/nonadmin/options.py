@@ -1,17 +1,16 @@
 """The options of the tenants' commands and of `nonadmin server`. Pure."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pinnace.cli.common.options import BackupContentOptions, RestoreContentOptions
 from pinnace.cli.output.printing import OutputOptions
+from pinnace.cli.structs import Struct
 
 if TYPE_CHECKING:
     from pinnace.api.values.durations import Duration
 
 
-@dataclass(frozen=True, kw_only=True)
 class RequestOptions(OutputOptions):
     """The options of every request of a tenant."""
 
@@ -19,19 +18,16 @@ class RequestOptions(OutputOptions):
     labels: Mapping[str, str]
 
 
-@dataclass(frozen=True, kw_only=True)
 class TenantBackupOptions(BackupContentOptions, RequestOptions):
     """`nonadmin backup create`; `ttl` None leaves it to the administrator's default."""
 
     ttl: "Duration | None"
 
 
-@dataclass(frozen=True, kw_only=True)
 class TenantRestoreOptions(RestoreContentOptions, RequestOptions):
     """`nonadmin restore create`."""
 
 
-@dataclass(frozen=True, kw_only=True)
 class TenantLocationOptions(RequestOptions):
     """`nonadmin storage-location create`."""
 
@@ -43,8 +39,7 @@ class TenantLocationOptions(RequestOptions):
     backup_sync_period: "Duration | None"
 
 
-@dataclass(frozen=True, kw_only=True)
-class TenantDeleteOptions:
+class TenantDeleteOptions(Struct):
     """`nonadmin ... delete`; only backups have `--keep-data`."""
 
     names: Sequence[str]
@@ -52,8 +47,7 @@ class TenantDeleteOptions:
     keep_data: bool = False
 
 
-@dataclass(frozen=True, kw_only=True)
-class UpstreamOptions:
+class UpstreamOptions(Struct):
     """Flags of the upstream manager that the command has only for scripts: `upstream_flags`."""
 
     metrics_secure: bool = False
@@ -65,7 +59,6 @@ class UpstreamOptions:
     zap_time_encoding: str | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
 class NonAdminServerFlags(UpstreamOptions):
     """`nonadmin server`; None leaves a setting to the config map, or to its default."""
 

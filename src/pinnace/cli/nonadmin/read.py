@@ -5,7 +5,6 @@ import secrets
 import sys
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
-from dataclasses import replace
 from typing import Any
 
 import click
@@ -23,6 +22,7 @@ from pinnace.cli.nonadmin.kinds import KINDS, Home, TenantKind, open_home
 from pinnace.cli.output import cells
 from pinnace.cli.output.layout import Sheet
 from pinnace.cli.output.printing import encode, object_list, print_objects
+from pinnace.cli.structs import replace
 from pinnace.kube.errors import NotFound
 from pinnace.nonadmin.objects import (
     NON_ADMIN_BACKUPS,

@@ -5,7 +5,6 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
-from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
 
@@ -15,6 +14,7 @@ from pinnace.api.objects import JSONObject
 from pinnace.cli.flags import boolean, comma_list
 from pinnace.cli.guard import complain, printable
 from pinnace.cli.output.layout import echo_laid_out
+from pinnace.cli.structs import Struct, replace
 
 FORMATS = ("table", "json", "yaml")
 OUTPUT_HELP = "Output: table, wide, json, yaml, name, jsonpath=TEMPLATE or custom-columns=NAME:PATH,..."
@@ -43,8 +43,7 @@ _DEEP_RECURSION = 20_000
 """Enough calls for 1024 levels, the most that the parsers read; YAML takes three for each level."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OutputFlags:
+class OutputFlags(Struct):
     """How to print, as the flags of a `get` or `create` say.
 
     Attributes:
@@ -138,8 +137,7 @@ def data_format(function: Callable[..., Any]) -> Callable[..., Any]:
     )
 
 
-@dataclass(frozen=True, kw_only=True)
-class OutputOptions:
+class OutputOptions(Struct):
     """The flags of `output_flags` as the user gave them."""
 
     output_format: str | None
@@ -175,8 +173,7 @@ class OutputOptions:
         return self.dry_run in ("cluster", "server")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Table:
+class Table(Struct):
     """How objects of one kind become rows: column names and a function from object to cells.
 
     A column of `optional` is left out when all its cells are empty; those of `wide` are shown with `-o wide`.

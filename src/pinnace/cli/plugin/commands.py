@@ -1,6 +1,5 @@
 """`plugin add|remove|get`. (docs/spec: CLI 8.1)"""
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import click
@@ -47,7 +46,6 @@ def remove(ctx: click.Context, /, names: tuple[str, ...], confirm: bool) -> None
     plugin_run.remove(ctx, names[0], confirm=confirm)
 
 
-@dataclass(frozen=True, kw_only=True)
 class PluginGetOptions(OutputOptions):
     """`plugin get`; its table has neither labels nor columns of labels."""
 

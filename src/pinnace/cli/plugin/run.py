@@ -1,7 +1,6 @@
 """The work of `plugin add|remove|get`. (docs/spec: CLI 8.1)"""
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
@@ -19,6 +18,7 @@ from pinnace.cli.output.prompt import confirmed, on_terminal
 from pinnace.cli.output.server_tables import plugin_table
 from pinnace.cli.plugin.images import with_plugin, without_plugin
 from pinnace.cli.settings import Settings
+from pinnace.cli.structs import replace
 from pinnace.kube.errors import APIStatusError, Conflict
 from pinnace.kube.resources import DEPLOYMENTS
 

@@ -1,15 +1,15 @@
 """The options of the processes: `server` and `node-agent`. Pure."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from pinnace.cli.structs import Struct
 
 if TYPE_CHECKING:
     from pinnace.api.values.durations import Duration
 
 
-@dataclass(frozen=True, kw_only=True)
-class ServerFlags:
+class ServerFlags(Struct):
     """The flags of `server`."""
 
     log_level: str
@@ -47,8 +47,7 @@ class ServerFlags:
     leader_elect_lease_duration: "Duration"
 
 
-@dataclass(frozen=True, kw_only=True)
-class RepoMaintenanceFlags:
+class RepoMaintenanceFlags(Struct):
     """The flags of `repo-maintenance`."""
 
     log_level: str
@@ -56,8 +55,7 @@ class RepoMaintenanceFlags:
     repository: str
 
 
-@dataclass(frozen=True, kw_only=True)
-class NodeAgentFlags:
+class NodeAgentFlags(Struct):
     """`node-agent` and `restic server`; only the first has `names`."""
 
     log_level: str

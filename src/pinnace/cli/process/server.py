@@ -1,7 +1,5 @@
 """`server`: the flags of the server process. (docs/spec: CLI 12.1, SRV 2)"""
 
-from dataclasses import replace
-
 import click
 
 from pinnace.cli.flags import (
@@ -18,6 +16,7 @@ from pinnace.cli.flags import (
 from pinnace.cli.process import later_flags
 from pinnace.cli.process.options import ServerFlags
 from pinnace.cli.process.shared import monitoring_options
+from pinnace.cli.structs import replace
 
 
 @click.command("server", cls=Command, short_help="Run the server.", hidden=True)

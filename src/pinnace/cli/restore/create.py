@@ -1,7 +1,6 @@
 """The work of `restore create`. (docs/spec: CLI 5.1)"""
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 import click
 
@@ -24,6 +23,7 @@ from pinnace.cli.output.tables import restore_table
 from pinnace.cli.restore.build import newest, requested_restore
 from pinnace.cli.restore.options import RestoreCreateOptions
 from pinnace.cli.settings import Settings
+from pinnace.cli.structs import replace
 from pinnace.kube.client import KubeClient
 from pinnace.kube.resources import BACKUPS, RESTORES, SCHEDULES
 

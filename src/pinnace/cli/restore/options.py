@@ -1,13 +1,11 @@
 """The options of `restore create`. Pure."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from pinnace.cli.common.options import FilterOptions, RestoreContentOptions, WaitOptions
 from pinnace.cli.output.printing import OutputOptions
 
 
-@dataclass(frozen=True, kw_only=True)
 class RestoreCreateOptions(FilterOptions, RestoreContentOptions, WaitOptions, OutputOptions):
     """`restore create`."""
 

@@ -1,17 +1,16 @@
 """The options of `schedule create`, `schedule pause` and `schedule unpause`. Pure."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pinnace.cli.common.options import BackupSpecOptions
 from pinnace.cli.output.printing import OutputOptions
+from pinnace.cli.structs import Struct
 
 if TYPE_CHECKING:
     from pinnace.api.meta import LabelSelector
 
 
-@dataclass(frozen=True, kw_only=True)
 class ScheduleCreateOptions(BackupSpecOptions, OutputOptions):
     """`schedule create`: when, and what each backup of the schedule contains."""
 
@@ -24,8 +23,7 @@ class ScheduleCreateOptions(BackupSpecOptions, OutputOptions):
     verify_read_data: str
 
 
-@dataclass(frozen=True, kw_only=True)
-class PauseOptions:
+class PauseOptions(Struct):
     """`schedule pause` and `schedule unpause`.
 
     Attributes:
