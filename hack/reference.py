@@ -14,6 +14,7 @@ import click
 from prometheus_client import CollectorRegistry
 
 from pinnace.api.definitions.crds import crd_manifests
+from pinnace.cli.doctor.findings import Code
 from pinnace.cli.errors import ExitCode
 from pinnace.cli.flags import Group
 from pinnace.cli.program import cli
@@ -93,6 +94,56 @@ EXIT_CODES = {
 }
 
 
+DOCTOR = {
+    Code.OK: "nothing is wrong",
+    Code.NOT_APPLICABLE: "the cluster has nothing that this check is about",
+    Code.NOT_PERMITTED: "this user may not read what the check needs",
+    Code.NOT_SERVED: "the cluster does not serve the kind that the check reads",
+    Code.CHECK_FAILED: "reading failed, as of a cluster that is overloaded",
+    Code.NOTHING_CHECKED: "none of the checks that matter could be made",
+    Code.KUBECONFIG_UNUSABLE: "the kubeconfig names no usable cluster or credentials",
+    Code.CLUSTER_UNREACHABLE: "the API server does not answer",
+    Code.CREDENTIALS_EXPIRED: "the token or the certificate has expired",
+    Code.CREDENTIALS_EXPIRING: "the client certificate expires within seven days",
+    Code.CREDENTIALS_MISSING: "the user has no credentials, and the cluster takes it for nobody",
+    Code.CREDENTIALS_REFUSED: "the API server answers, and refuses the credentials",
+    Code.NAMESPACE_MISSING: "a namespace that was named does not exist",
+    Code.RIGHTS_MISSING: "the account may not do what a backup, a restore or a hook needs",
+    Code.CLOCK_DIFFERS: "the clock of the cluster or the store differs from this machine's",
+    Code.DEFINITIONS_MISSING: "custom resource definitions are not installed",
+    Code.DEFINITIONS_OUTDATED: "a definition lacks a version that is needed",
+    Code.DEFINITIONS_NARROW: "the definition of DownloadRequests refuses files that are asked for",
+    Code.DEFINITIONS_NOT_ESTABLISHED: "a definition is installed and not served",
+    Code.DEFINITIONS_NOT_VELEROS: "Velero runs with definitions under which no location becomes Available",
+    Code.SERVER_MISSING: "no server answers, and none is installed",
+    Code.SERVER_NOT_READY: "the Deployment of the server has no ready pod",
+    Code.SERVER_SILENT: "a server should run, and does not answer",
+    Code.SERVER_NOT_LEADING: "a server answers, and none leads",
+    Code.SERVER_VERSION_DIFFERS: "server and client are not of one version",
+    Code.AGENTS_NOT_INSTALLED: "there are no node agents",
+    Code.AGENTS_MISSING: "nodes have no ready node agent",
+    Code.LOCATION_MISSING: "there is no backup storage location",
+    Code.LOCATION_DEFAULT: "no location is the default, or several are",
+    Code.LOCATION_UNAVAILABLE: "the server cannot use the location",
+    Code.LOCATION_UNUSABLE: "the location cannot be used from here, with the server's credentials",
+    Code.LOCATION_SECRET_MISSING: "the Secret that the location names, or its key, does not exist",
+    Code.LOCATION_NOT_CONFIRMED: "neither the server nor this machine could look at the location now",
+    Code.LOCATION_UNREACHABLE_FROM_HERE: "the server can use the location, this machine does not reach it",
+    Code.REPOSITORY_NOT_READY: "a repository of volume data cannot be used",
+    Code.REPOSITORY_LOCKED: "a restic repository is locked, and nothing uses it",
+    Code.SNAPSHOTS_NOT_SERVED: "the cluster has CSI drivers and serves no snapshots",
+    Code.SNAPSHOT_CLASS: "a driver has no VolumeSnapshotClass, or several, for backups",
+    Code.SCHEDULE_INVALID: "the schedule never fires, or its spec is refused",
+    Code.SCHEDULE_LOCATION_MISSING: "the schedule names a location that does not exist",
+    Code.SCHEDULE_PAUSED: "the schedule is paused",
+    Code.SCHEDULE_AHEAD: "the last run of the schedule is in the future",
+    Code.SCHEDULE_LATE: "the schedule was due more than an hour ago",
+    Code.SCHEDULES_WITHOUT_SERVER: "there are schedules, and no server answers",
+    Code.BACKUPS_FAILED: "the last backup of a schedule, or made by hand, failed",
+    Code.BACKUPS_PARTIALLY_FAILED: "the last backup of a schedule, or made by hand, is PartiallyFailed",
+}
+
+
 def pages() -> dict[str, str]:
     """The reference pages by file name."""
     return {
@@ -100,6 +151,7 @@ def pages() -> dict[str, str]:
         "custom-resources.md": custom_resources(),
         "metrics.md": metrics(),
         "exit-codes.md": exit_codes(),
+        "doctor.md": doctor(),
         "environment.md": environment(),
     }
 
@@ -248,6 +300,22 @@ def exit_codes() -> str:
         "| --- | --- | --- |",
     ]
     lines += [f"| {int(code)} | {EXIT_CODES[code][0]} | {EXIT_CODES[code][1]} |" for code in ExitCode]
+    return "\n".join(lines) + "\n"
+
+
+def doctor() -> str:
+    """Each code of a finding of the doctor."""
+    lines = ["# Findings of the doctor", "", _NOTE]
+    lines += [
+        "`pinnace doctor -o json` prints `healthy` and `findings`. Each finding has `check`, `level` (OK,"
+        " SKIPPED, WARNING or PROBLEM), `code`, `message` and, unless all is well, `remedy`. Texts may change"
+        " from version to version; a code keeps its meaning. One PROBLEM makes `healthy` false and the exit"
+        " code 1.",
+        "",
+        "| code | meaning |",
+        "| --- | --- |",
+    ]
+    lines += [f"| `{code}` | {DOCTOR[code]} |" for code in Code]
     return "\n".join(lines) + "\n"
 
 

@@ -119,6 +119,10 @@ VERIFICATION: Final = "pinnace.io/verification"
 """Label of the objects that a verification creates in a cluster and removes again. It finds the leftovers of
 a verification that was killed."""
 
+VALIDATION_REQUESTED: Final = "pinnace.io/validation-requested"
+"""Annotation of a BackupStorageLocation: any text has the server look at the location at once. It removes the
+annotation when it has written the result into the status. (ADR 103)"""
+
 # Backup hooks on pods (docs/spec: API 15.3). The bare prefix is the legacy form of a pre hook.
 PRE_BACKUP_HOOK_PREFIX: Final = "pre.hook.backup.velero.io/"
 POST_BACKUP_HOOK_PREFIX: Final = "post.hook.backup.velero.io/"

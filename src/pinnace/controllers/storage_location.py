@@ -7,9 +7,10 @@ import asyncio
 from datetime import datetime, timedelta
 from typing import Final
 
+from pinnace.api import labels
 from pinnace.api.codec import DecodeError, decode
 from pinnace.api.definitions.spec_fields import check_spec
-from pinnace.api.objects import JSONObject
+from pinnace.api.objects import JSONObject, text
 from pinnace.api.values.durations import Duration
 from pinnace.api.values.times import format_time, later
 from pinnace.api.velero.storage_location import BackupStorageLocation, BackupStorageLocationPhase
@@ -72,16 +73,19 @@ class StorageLocationReconciler:
             self._scope.metrics.location_gone(key.name)
             return DONE
         try:
+            requested = text(obj, "metadata", "annotations", labels.VALIDATION_REQUESTED)
             location = decode(BackupStorageLocation, obj)
         except DecodeError as error:
             await self._write(key, obj, str(error))
+            await self._answer(key, requested)
             return DONE
         frequency = effective_frequency(location.spec.validation_frequency, self._frequency)
         # Not the generation: without a status subresource, each of our own writes raises it.
         spec = obj.get("spec") or {}
         edited = self._validated_spec.get(key, spec) != spec
         now = self._scope.clock()
-        if not edited and not is_due(location.status.last_validation_time, frequency, now):
+        asked = edited or bool(requested)
+        if not asked and not is_due(location.status.last_validation_time, frequency, now):
             self._validated_spec.setdefault(key, spec)
             if phase := location.status.phase:  # a former server may have found it
                 available = phase == BackupStorageLocationPhase.AVAILABLE
@@ -95,6 +99,7 @@ class StorageLocationReconciler:
                 log.warning(warning, backupLocation=key.name)
         await self._write(key, obj, "; ".join(findings.errors) or await self._problem(location))
         self._validated_spec[key] = spec
+        await self._answer(key, requested)
         return _next(now, frequency, now)
 
     async def _problem(self, location: BackupStorageLocation) -> str:
@@ -122,6 +127,23 @@ class StorageLocationReconciler:
         }
         self._scope.metrics.location_status(key.name, available=not problem)
         await patch_status(self._scope, BACKUP_STORAGE_LOCATIONS, key, status)
+
+    async def _answer(self, key: Key, requested: str) -> None:
+        """Remove the request, once the status has the result; a newer one stays. (ADR 103)"""
+        if not requested:
+            return
+        client = self._scope.client
+        try:
+            obj = await client.get(BACKUP_STORAGE_LOCATIONS, key.name, key.namespace)
+            if text(obj, "metadata", "annotations", labels.VALIDATION_REQUESTED) != requested:
+                return
+            metadata = {
+                "resourceVersion": obj["metadata"]["resourceVersion"],
+                "annotations": {labels.VALIDATION_REQUESTED: None},
+            }
+            await client.patch(BACKUP_STORAGE_LOCATIONS, key.name, {"metadata": metadata}, key.namespace)
+        except (Conflict, NotFound):
+            return  # whatever has changed it brings the key back, and the request is seen again
 
     async def _make_default(self, key: Key, obj: JSONObject) -> JSONObject:
         """Mark the server's default location if no location is marked; return the spec after that. (STO 13)

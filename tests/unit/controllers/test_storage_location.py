@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from pinnace.api.labels import VALIDATION_REQUESTED
 from pinnace.api.values.durations import Duration
 from pinnace.controllers import storage_location
 from pinnace.controllers.storage_location import StorageLocationReconciler, effective_frequency, is_due
@@ -260,3 +261,43 @@ async def test_a_credentials_file_that_a_location_names_is_ignored_and_said_to_b
     assert "(config.credentialsFile is ignored" in str(status(world, "broken")["message"])
     told = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
     assert [text.startswith("config.credentialsFile is ignored") for text in told] == [True, True]
+
+
+@pytest.mark.found("op-74", "op-75")
+@pytest.mark.parametrize("frequency", ["1m", "0s"])
+async def test_a_location_is_looked_at_on_request_and_the_request_goes_with_the_answer(
+    world: World, tmp_path: Path, frequency: str
+) -> None:
+    world.add_location(default=True, validationFrequency=frequency)
+    controller = reconciler(world)
+    await controller.reconcile(key("default"))
+    (tmp_path / "bucket-default/foreign").mkdir(parents=True)
+    (tmp_path / "bucket-default/foreign/file").touch()
+    metadata = world.cluster.objects["backupstoragelocations", "default"]["metadata"]
+    metadata["annotations"] = {VALIDATION_REQUESTED: "now", "mine": "kept"}
+
+    await controller.reconcile(key("default"))
+
+    assert status(world)["phase"] == "Unavailable"
+    metadata = world.cluster.objects["backupstoragelocations", "default"]["metadata"]
+    assert metadata["annotations"] == {"mine": "kept"}
+
+
+@pytest.mark.found("op-74")
+async def test_a_newer_request_is_not_taken_for_answered(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.add_location(default=True)
+    controller = reconciler(world)
+    obj = world.cluster.objects["backupstoragelocations", "default"]
+    obj["metadata"]["annotations"] = {VALIDATION_REQUESTED: "first"}
+
+    async def asked_again(_store: BackupStore) -> None:
+        found = world.cluster.objects["backupstoragelocations", "default"]
+        found["metadata"]["annotations"] = {VALIDATION_REQUESTED: "second"}
+
+    monkeypatch.setattr(BackupStore, "validate", asked_again)
+    await controller.reconcile(key("default"))
+
+    metadata = world.cluster.objects["backupstoragelocations", "default"]["metadata"]
+    assert metadata["annotations"] == {VALIDATION_REQUESTED: "second"}

@@ -7,7 +7,7 @@ import orjson
 
 from pinnace.api.objects import dump_json
 from pinnace.api.values.times import http_date, parse_time
-from pinnace.cli.doctor.findings import Finding, ok, problem, skipped, warning
+from pinnace.cli.doctor.findings import Code, Finding, ok, problem, skipped, warning
 from pinnace.kube.client import KubeClient
 
 CHECK = "clocks"
@@ -55,7 +55,7 @@ def judge(what: str, remote: datetime | None, local: datetime) -> Finding:
     relation = "ahead of" if difference > timedelta() else "behind"
     text = f"the clock of {what} is {seconds:.0f} seconds {relation} this machine's"
     if abs(difference) >= REFUSED:
-        return problem(CHECK, text, _REMEDY)
+        return problem(CHECK, text, _REMEDY, code=Code.CLOCK_DIFFERS)
     if abs(difference) > TOLERANCE:
-        return warning(CHECK, text, _REMEDY)
+        return warning(CHECK, text, _REMEDY, code=Code.CLOCK_DIFFERS)
     return ok(CHECK, f"the clock of {what} agrees with this machine's")

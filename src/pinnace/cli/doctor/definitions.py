@@ -3,7 +3,7 @@
 from pinnace.api.definitions.crds import crd_manifests
 from pinnace.api.objects import JSONObject, mapping
 from pinnace.api.velero.download_request import DownloadTargetKind
-from pinnace.cli.doctor.findings import Finding, listed, ok, problem, warning
+from pinnace.cli.doctor.findings import Code, Finding, listed, ok, problem, warning
 from pinnace.kube.client import KubeClient
 from pinnace.kube.resources import CUSTOM_RESOURCE_DEFINITIONS
 
@@ -55,13 +55,22 @@ def judge(definitions: list[JSONObject], install: str) -> list[Finding]:
                 CHECK,
                 "no definition of velero.io is installed",
                 f"{remedy}; or work without a server (--location)",
+                code=Code.DEFINITIONS_MISSING,
             )
         ]
     findings = []
     if missing:
-        findings.append(problem(CHECK, f"definitions are missing: {listed(missing)}", remedy))
+        findings.append(
+            problem(
+                CHECK, f"definitions are missing: {listed(missing)}", remedy, code=Code.DEFINITIONS_MISSING
+            )
+        )
     if outdated:
-        findings.append(problem(CHECK, f"versions are not served: {listed(outdated)}", remedy))
+        findings.append(
+            problem(
+                CHECK, f"versions are not served: {listed(outdated)}", remedy, code=Code.DEFINITIONS_OUTDATED
+            )
+        )
     if unknown := _unknown_files(found.get(_DOWNLOADS)):
         findings.append(
             warning(
@@ -69,6 +78,7 @@ def judge(definitions: list[JSONObject], install: str) -> list[Finding]:
                 f"the definition {_DOWNLOADS} does not know {listed(unknown)}: looking into a backup through"
                 " the server reads its whole tarball",
                 "run `pinnace install --crds-only --apply`, which widens definitions and changes no object",
+                code=Code.DEFINITIONS_NARROW,
             )
         )
     if unready:
@@ -77,6 +87,7 @@ def judge(definitions: list[JSONObject], install: str) -> list[Finding]:
                 CHECK,
                 f"not established: {listed(unready)}",
                 "`kubectl describe crd` says why, often a clash of names",
+                code=Code.DEFINITIONS_NOT_ESTABLISHED,
             )
         )
     return findings or [ok(CHECK, f"all {len(crd_manifests())} definitions of velero.io are served")]
@@ -121,5 +132,6 @@ def judge_for_velero(definitions: list[JSONObject], image: str) -> list[Finding]
             " apart: later versions than 1.6 cannot write it, so that no location becomes Available",
             "`velero install --crds-only --dry-run -o yaml | kubectl apply -f -` installs Velero's own"
             " definitions and changes no object; Pinnace works with them too",
+            code=Code.DEFINITIONS_NOT_VELEROS,
         )
     ]

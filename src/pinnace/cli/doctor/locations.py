@@ -1,20 +1,27 @@
-"""Checks locations: a small file is written, read back and deleted in each."""
+"""Checks locations: the server looks at each now, and a small file is written, read and deleted from here.
+
+What a server has found out before says nothing about now, so it is never the only reason for an OK.
+(docs/adr/103)
+"""
 
 import asyncio
 import secrets
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
 from msgspec.structs import replace
 
 from pinnace.api.codec import DecodeError, decode
-from pinnace.api.objects import JSONObject, mapping
+from pinnace.api.objects import JSONObject, mapping, text
 from pinnace.api.values.shell_words import argument
 from pinnace.api.velero.storage_location import BackupStorageLocation, SecretKeySelector
 from pinnace.cli.doctor.clocks import read_store_time
 from pinnace.cli.doctor.cloud_credentials import trouble_of
-from pinnace.cli.doctor.findings import Finding, ok, problem, skipped, warning
+from pinnace.cli.doctor.findings import Code, Finding, ok, problem, skipped, warning
+from pinnace.cli.doctor.looking import Look, last_look
 from pinnace.cli.install.checks import FILESYSTEM
+from pinnace.cli.output import cells
 from pinnace.controllers.shared.locations import LocationStores
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import KubeError, NotFound
@@ -22,6 +29,7 @@ from pinnace.kube.resources import SECRETS
 from pinnace.operations.workdir import work_directory
 from pinnace.storage.backup_store import BackupStore
 from pinnace.storage.errors import StorageError, StoreUnavailable
+from pinnace.storage.open import BUILT_IN_STORES, qualified_provider
 
 CHECK = "locations"
 PROBE_SECONDS = 30.0
@@ -36,7 +44,8 @@ class Probe:
     Attributes:
         problem: the error; empty if all went well.
         unreachable: whether the store cannot be reached from here, which says nothing about the server.
-        untried: why the location was not tried at all.
+        untried: why the location was not tried at all, with the credentials of the server.
+        secret_missing: whether the problem is a Secret, or a key of one, that does not exist.
         store_time: the time by the clock of the store.
         locks: the number of restic's locks in each repository.
     """
@@ -44,6 +53,7 @@ class Probe:
     problem: str = ""
     unreachable: bool = False
     untried: str = ""
+    secret_missing: bool = False
     read_only: bool = False
     store_time: datetime | None = None
     locks: dict[str, int] | None = None
@@ -69,87 +79,146 @@ async def probe_store(store: BackupStore) -> Probe:
 
 async def probe_location(client: KubeClient, namespace: str, location: JSONObject) -> Probe:
     """Probe a location of a server from here, with the credentials that the server has."""
-    if mapping(location, "spec").get("provider") in FILESYSTEM:
+    provider = text(location, "spec", "provider")
+    if provider in FILESYSTEM:
         return Probe(untried="it is a folder of the server's machine")
     try:
-        decoded = await _with_servers_credentials(client, namespace, decode(BackupStorageLocation, location))
+        decoded = decode(BackupStorageLocation, location)
+        if missing := await _missing_secret(client, namespace, decoded):
+            return Probe(problem=missing, secret_missing=True)
+        decoded, is_servers = await _with_servers_credentials(client, namespace, decoded)
         async with (
             work_directory(None) as folder,
             LocationStores(client, namespace, folder).open_location(decoded) as store,
         ):
-            return await probe_store(store)
+            probe = await probe_store(store)
     except DecodeError as error:
         return Probe(problem=str(error))
-    except (KubeError, StorageError) as error:
+    except KubeError as error:
         return Probe(untried=str(error))
+    except StorageError as error:
+        has_plugin = qualified_provider(provider) not in BUILT_IN_STORES
+        return Probe(untried=str(error)) if has_plugin else Probe(problem=str(error))
+    if probe.problem and not is_servers:  # those of this machine are refused, or there are none
+        return Probe(untried=f"the server's credentials are not in a Secret: {probe.problem}")
+    return probe
+
+
+async def _missing_secret(client: KubeClient, namespace: str, location: BackupStorageLocation) -> str:
+    """The Secret, or its key, that the location names and the cluster lacks; empty if it lacks none.
+
+    Raises:
+        KubeError: it may not be read.
+    """
+    for selector in (location.spec.credential, location.spec.object_storage.ca_cert_ref):
+        if selector is None or not selector.name:
+            continue
+        try:
+            secret = await client.get(SECRETS, selector.name, namespace)
+        except NotFound:
+            return f"Secret {selector.name}, which it names, does not exist in namespace {namespace}"
+        if selector.key not in mapping(secret, "data"):
+            return f"Secret {selector.name}, which it names, has no key {selector.key}"
+    return ""
 
 
 async def _with_servers_credentials(
     client: KubeClient, namespace: str, location: BackupStorageLocation
-) -> BackupStorageLocation:
-    if location.spec.credential is not None:
-        return location
+) -> tuple[BackupStorageLocation, bool]:
+    """The location with the Secret that the server uses, and whether there is one."""
+    if location.spec.credential is not None and location.spec.credential.name:
+        return location, True
     try:
         await client.get(SECRETS, _SERVERS_SECRET, namespace)
     except NotFound:
-        return location
+        return location, False
     selector = SecretKeySelector(name=_SERVERS_SECRET, key=_SERVERS_KEY)
-    return replace(location, spec=replace(location.spec, credential=selector))
+    return replace(location, spec=replace(location.spec, credential=selector)), True
 
 
-def judge_servers(locations: list[JSONObject], probes: dict[str, Probe]) -> list[Finding]:
-    """A finding for each location of a server, and one if none is the default."""
-    if not locations:
+def judge_servers(looks: Mapping[str, Look], probes: Mapping[str, Probe], now: datetime) -> list[Finding]:
+    """A finding for each location of a server, and one if none is the default.
+
+    Args:
+        looks: by name of the location, as are the probes.
+    """
+    if not looks:
         return [
             problem(
                 CHECK,
                 "there is no backup storage location",
                 "make one, backups need it: `backup-location create --help`",
+                code=Code.LOCATION_MISSING,
             )
         ]
-    findings = [_of_server(location, probes[location["metadata"]["name"]]) for location in locations]
-    defaults = [one for one in locations if mapping(one, "spec").get("default")]
+    findings = [_of_server(look, probes[name], now) for name, look in looks.items()]
+    defaults = [one for one in looks.values() if mapping(one.location, "spec").get("default")]
     if len(defaults) != 1:
-        text = "no location is the default" if not defaults else f"{len(defaults)} locations are the default"
+        said = "no location is the default" if not defaults else f"{len(defaults)} locations are the default"
         remedy = (
             "`backup-location set NAME --default` chooses one; without it each backup must name its location"
         )
-        findings.append(warning(CHECK, text, remedy))
+        findings.append(warning(CHECK, said, remedy, code=Code.LOCATION_DEFAULT))
     return findings
 
 
-def _of_server(location: JSONObject, probe: Probe) -> Finding:
-    name = location["metadata"]["name"]
-    status = mapping(location, "status")
-    phase = status.get("phase")
-    remedy = f"mend bucket, credentials or settings (`backup-location describe {argument(name)}` shows them)"
+def _of_server(look: Look, probe: Probe, now: datetime) -> Finding:
+    name = look.location["metadata"]["name"]
+    status = mapping(look.location, "status")
+    phase, last = status.get("phase"), last_look(look.location)
+    when = (
+        "just now" if not look.stale else f"{cells.relative_time(last, now)}" if last else "at no known time"
+    )
     if phase == "Unavailable":
         why = status.get("message") or "its log says why"
-        if (trouble := trouble_of(why)) is not None:
-            return problem(CHECK, f"the server cannot use {name}: {trouble.text} ({why})", trouble.remedy)
-        return problem(CHECK, f"the server cannot use {name}: {why}", remedy)
-    if not phase:
-        return problem(CHECK, f"no server has looked at {name} yet", "is one running in this namespace?")
-    if trouble_of(probe.untried or probe.problem) is not None:
+        trouble = trouble_of(why)
+        said = f"{trouble.text} ({why})" if trouble is not None else why
+        remedy = trouble.remedy if trouble is not None else _mend(name)
+        said = f"the server cannot use {name}, it looked {when}: {said}"
+        return problem(CHECK, said, remedy, code=Code.LOCATION_UNAVAILABLE)
+    if trouble_of(probe.untried or probe.problem) is not None or (probe.problem and not probe.unreachable):
         return judge_probe(name, probe)
+    if not phase:
+        remedy = "is one running in this namespace?"
+        return problem(CHECK, f"no server has looked at {name} yet", remedy, code=Code.LOCATION_NOT_CONFIRMED)
+    if not (probe.untried or probe.unreachable):
+        return judge_probe(name, probe)
+    if look.stale:
+        said = (
+            f"nothing shows that {name} can be used now: {look.stale}; it was {phase} {when}, and could"
+            f" not be tried from here: {probe.untried or probe.problem}"
+        )
+        remedy = "see that a server runs, and that the store answers; then ask again"
+        return problem(CHECK, said, remedy, code=Code.LOCATION_NOT_CONFIRMED)
     if probe.untried:
-        return ok(CHECK, f"the server can use {name}; not written to from here: {probe.untried}")
-    if probe.unreachable:
-        text = f"the server can use {name}, but it cannot be reached from here: {probe.problem}"
-        return skipped(CHECK, text, "downloads (logs, details of descriptions) need it reachable from here")
-    return judge_probe(name, probe)
+        return ok(
+            CHECK, f"the server can use {name}, it looked just now; not written to from here: {probe.untried}"
+        )
+    said = f"the server can use {name}, it looked just now; it cannot be reached from here: {probe.problem}"
+    remedy = "downloads (logs, details of descriptions) need it reachable from here"
+    return skipped(CHECK, said, remedy, code=Code.LOCATION_UNREACHABLE_FROM_HERE)
+
+
+def _mend(name: str) -> str:
+    return f"mend bucket, credentials or settings (`backup-location describe {argument(name)}` shows them)"
 
 
 def judge_probe(name: str, probe: Probe) -> Finding:
     """The finding for one location that was probed."""
     why = probe.problem or probe.untried
     if (trouble := trouble_of(why)) is not None:
-        return problem(CHECK, f"{name} cannot be used: {trouble.text} ({why})", trouble.remedy)
+        said = f"{name} cannot be used: {trouble.text} ({why})"
+        return problem(CHECK, said, trouble.remedy, code=Code.LOCATION_UNUSABLE)
+    if probe.secret_missing:
+        said = f"{name} cannot be used: {probe.problem}"
+        remedy = "make the Secret again, or name another one: `backup-location set --help`"
+        return problem(CHECK, said, remedy, code=Code.LOCATION_SECRET_MISSING)
     if probe.problem:
         return problem(
             CHECK,
             f"{name} cannot be used: {probe.problem}",
             "mend the address, the credentials or their rights: list, read, write and delete are needed",
+            code=Code.LOCATION_UNUSABLE,
         )
     if probe.read_only:
         return ok(CHECK, f"{name} can be listed; it is read-only, so nothing was written")

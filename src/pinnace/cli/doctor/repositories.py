@@ -1,7 +1,7 @@
 """Checks repositories of volume data, and locks that dead programs left in them."""
 
 from pinnace.api.objects import JSONObject, mapping
-from pinnace.cli.doctor.findings import Finding, listed, ok, problem, skipped, warning
+from pinnace.cli.doctor.findings import Code, Finding, listed, ok, problem, skipped, warning
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import NotFound
 from pinnace.kube.resources import (
@@ -55,6 +55,7 @@ def judge(repositories: list[JSONObject]) -> list[Finding]:
                     CHECK,
                     f"{name} is not ready: {status.get('message') or 'its message is empty'}",
                     "most often the password (Secret velero-repo-credentials) differs, or its files are gone",
+                    code=Code.REPOSITORY_NOT_READY,
                 )
             )
     return findings or [ok(CHECK, f"none of {len(repositories)} is broken")]
@@ -71,5 +72,6 @@ def judge_locks(location: str, locks: dict[str, int] | None, *, in_use: bool) ->
             f"restic repositories in {location} are locked, although no server of this cluster uses them: "
             f"{listed(locked)}",
             "if no other cluster uses them either, `restic unlock` removes locks of programs that have ended",
+            code=Code.REPOSITORY_LOCKED,
         )
     ]

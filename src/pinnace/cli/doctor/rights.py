@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import orjson
 
 from pinnace.api.objects import JSONObject, dump_json
-from pinnace.cli.doctor.findings import Finding, listed, ok, problem
+from pinnace.cli.doctor.findings import Code, Finding, listed, ok, problem
 from pinnace.kube.client import KubeClient
 from pinnace.kube.resources import APIResource
 
@@ -141,6 +141,7 @@ def judge(answers: Answers, namespaces: Sequence[str]) -> list[Finding]:
                 CHECK,
                 f"{account} lacks rights that {of_scope} needs: {names}",
                 "give the account a ClusterRole with these verbs, or limit the scope (--include-namespaces)",
+                code=Code.RIGHTS_MISSING,
             )
         )
     return findings

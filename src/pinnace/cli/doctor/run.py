@@ -1,5 +1,6 @@
 """Runs the checks and prints their findings. A failure to read is a finding too."""
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from pinnace import __version__
+from pinnace.api.objects import JSONObject
 from pinnace.api.selection.names import EVERYTHING
 from pinnace.api.selection.validation import namespace_problem
 from pinnace.api.values.times import utcnow
@@ -16,6 +18,7 @@ from pinnace.cli.backend.location import LocationBackend
 from pinnace.cli.backend.server import ServerBackend
 from pinnace.cli.connect import command_line, pasteable, program_name, run_async, settings_of
 from pinnace.cli.doctor import (
+    backups,
     clocks,
     credentials,
     definitions,
@@ -26,7 +29,8 @@ from pinnace.cli.doctor import (
     server,
     snapshots,
 )
-from pinnace.cli.doctor.findings import Finding, Level, judge_refusals, ok, problem, refused, skipped
+from pinnace.cli.doctor.findings import Code, Finding, Level, judge_refusals, ok, problem, refused, skipped
+from pinnace.cli.doctor.looking import Look, look_by_server
 from pinnace.cli.errors import CommandError, ExitCode, InvalidInput
 from pinnace.cli.guard import printable
 from pinnace.cli.output.layout import echo_laid_out
@@ -37,7 +41,8 @@ from pinnace.http.user_agent import user_agent
 from pinnace.kube import config as kube_config
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import Forbidden, KubeError, NotFound
-from pinnace.kube.resources import BACKUP_STORAGE_LOCATIONS, NAMESPACES, SCHEDULES
+from pinnace.kube.resources import BACKUP_STORAGE_LOCATIONS, BACKUPS, NAMESPACES, SCHEDULES
+from pinnace.storage.errors import StorageError
 from pinnace.storage.location_url import location_title
 
 if TYPE_CHECKING:
@@ -107,10 +112,15 @@ class _Examination:
         except Forbidden as error:
             self.findings.append(refused(check, str(error)))
         except NotFound as error:
-            self.findings.append(skipped(check, f"not checked: {error}"))
+            self.findings.append(skipped(check, f"not checked: {error}", code=Code.NOT_SERVED))
         except KubeError as error:
             self.findings.append(
-                problem(check, f"could not be checked: {error}", "is the cluster overloaded? Try again")
+                problem(
+                    check,
+                    f"could not be checked: {error}",
+                    "is the cluster overloaded? Try again",
+                    code=Code.CHECK_FAILED,
+                )
             )
 
 
@@ -145,7 +155,8 @@ async def _cluster(settings: Settings, findings: list[Finding]) -> AsyncIterator
         config = kube_config.load_config(
             settings.kubeconfig, settings.kubecontext, patience_seconds=settings.api_timeout_seconds
         )
-        findings += credentials.judge(await credentials.read_expiries(config), config.user, utcnow())
+        held = await credentials.read_held(config)
+        findings += credentials.judge(held, config.user, utcnow())
     except KubeError as error:
         findings.append(
             problem(
@@ -153,6 +164,7 @@ async def _cluster(settings: Settings, findings: list[Finding]) -> AsyncIterator
                 str(error),
                 "mend what is named here, or use another kubeconfig (--kubeconfig, KUBECONFIG) or context "
                 "(--kubecontext)",
+                code=Code.KUBECONFIG_UNUSABLE,
             )
         )
         yield None
@@ -161,16 +173,16 @@ async def _cluster(settings: Settings, findings: list[Finding]) -> AsyncIterator
         try:
             version = await client.version()
         except KubeError as error:
-            remedy = f"is {config.server} the right address, is it up, and do the credentials hold?"
-            findings.append(
-                problem(check, f"{config.user or 'this user'} cannot reach the cluster: {error}", remedy)
-            )
-            reached = None
+            findings.append(credentials.judge_refusal(error, held, config, utcnow()))
+            yield None
+            return
+        if held.none and await credentials.is_anonymous(client):
+            findings.append(credentials.judge_none(config.user))
+            yield None  # all else would be refused, too
         else:
             text = f"{config.user or 'this user'} reaches {config.server}, Kubernetes {version.git_version}"
             findings.append(ok(check, text))
-            reached = client
-        yield reached
+            yield client
 
 
 async def _examine_cluster(
@@ -190,7 +202,9 @@ async def _examine_cluster(
                 await client.get(NAMESPACES, name)
             except NotFound:
                 why = await ServerBackend(client, name).why_empty("backups")
-                findings.append(problem(rights.CHECK, why, "correct --include-namespaces"))
+                findings.append(
+                    problem(rights.CHECK, why, "correct --include-namespaces", code=Code.NAMESPACE_MISSING)
+                )
         return findings
 
     async def of_clock() -> list[Finding]:
@@ -215,14 +229,26 @@ async def _examine_location(url: str) -> list[Finding]:
         async with LocationBackend.open(url) as location:
             title = location_title(location.location)
             probe = await locations.probe_store(location.store)
+            ended = [] if probe.problem else await _last_backups(location)
     except CommandError as error:
         remedy = "correct --location; a folder that does not exist is made by the first backup"
-        return [problem(locations.CHECK, str(error), remedy)]
+        return [problem(locations.CHECK, str(error), remedy, code=Code.LOCATION_UNUSABLE)]
     return [
         locations.judge_probe(title, probe),
+        *ended,
         *_clock_of(title, probe),
         *repositories.judge_locks(title, probe.locks, in_use=False),
     ]
+
+
+async def _last_backups(location: LocationBackend) -> list[Finding]:
+    try:
+        async with asyncio.timeout(locations.PROBE_SECONDS):
+            found = await location.objects(BACKUPS.name)
+    except (TimeoutError, StorageError) as error:
+        said = str(error) or f"they could not be read within {locations.PROBE_SECONDS:g} seconds"
+        return [skipped(backups.CHECK, f"not checked: {said}", code=Code.CHECK_FAILED)]
+    return backups.judge(found, utcnow())
 
 
 def _clock_of(name: str, probe: locations.Probe, now: datetime | None = None) -> list[Finding]:
@@ -238,6 +264,7 @@ _OF_SERVER = (
     server.AGENTS,
     repositories.CHECK,
     schedules.CHECK,
+    backups.CHECK,
 )
 
 
@@ -246,12 +273,14 @@ async def _missing_namespace(client: "KubeClient", namespace: str) -> Finding | 
     why = await ServerBackend(client, namespace).why_empty("backups")
     if not why:
         return None
-    return problem(server.CHECK, why, "name the server's namespace with -n, or install a server")
+    remedy = "name the server's namespace with -n, or install a server"
+    return problem(server.CHECK, why, remedy, code=Code.NAMESPACE_MISSING)
 
 
 async def _examine_server(client: "KubeClient", settings: Settings, examination: _Examination) -> None:
     """Check the parts that only a server has."""
     namespace = settings.namespace
+    facts: server.ServerFacts | None = None
     missing = await _missing_namespace(client, namespace)
 
     async def of_definitions() -> list[Finding]:
@@ -259,6 +288,7 @@ async def _examine_server(client: "KubeClient", settings: Settings, examination:
         return definitions.judge(await definitions.read_definitions(client), install)
 
     async def of_server() -> list[Finding]:
+        nonlocal facts
         facts = await server.read_server(client, namespace)
         findings = server.judge_server(facts, f"v{__version__}")
         if facts.image:
@@ -274,10 +304,11 @@ async def _examine_server(client: "KubeClient", settings: Settings, examination:
 
     async def of_locations() -> list[Finding]:
         found = await client.list_all(BACKUP_STORAGE_LOCATIONS, namespace)
-        probes = {
-            one["metadata"]["name"]: await locations.probe_location(client, namespace, one) for one in found
-        }
-        findings = locations.judge_servers(found, probes)
+        names = [str(one["metadata"]["name"]) for one in found]
+        examined = await asyncio.gather(*(_examine_one(client, facts, one) for one in found))
+        probes = {name: probe for name, (_, probe) in zip(names, examined, strict=True)}
+        looks = {name: look for name, (look, _) in zip(names, examined, strict=True)}
+        findings = locations.judge_servers(looks, probes, utcnow())
         in_use = await repositories.is_in_use(client, namespace)
         for name, probe in probes.items():
             findings += _clock_of(name, probe)
@@ -292,7 +323,16 @@ async def _examine_server(client: "KubeClient", settings: Settings, examination:
         names = [
             str(one["metadata"]["name"]) for one in await client.list_all(BACKUP_STORAGE_LOCATIONS, namespace)
         ]
-        return schedules.judge(found, names, utcnow())
+        return schedules.judge(
+            found,
+            names,
+            utcnow(),
+            in_progress=schedules.running(await client.list_all(BACKUPS, namespace)) if found else (),
+            without_server="" if facts is None or facts.answers else f"namespace {namespace}",
+        )
+
+    async def of_backups() -> list[Finding]:
+        return backups.judge(await client.list_all(BACKUPS, namespace), utcnow())
 
     for check, work in (
         (definitions.CHECK, of_definitions),
@@ -301,8 +341,29 @@ async def _examine_server(client: "KubeClient", settings: Settings, examination:
         (locations.CHECK, of_locations),
         (repositories.CHECK, of_repositories),
         (schedules.CHECK, of_schedules),
+        (backups.CHECK, of_backups),
     ):
         if missing is None or check == definitions.CHECK:
             await examination.step(check, work)
     if missing is not None:
         examination.findings.append(missing)
+
+
+async def _examine_one(
+    client: "KubeClient", facts: server.ServerFacts | None, location: JSONObject
+) -> tuple[Look, locations.Probe]:
+    """Look at one location from here, and have the server look at it, both at the same time.
+
+    Args:
+        facts: None if it is not known whether a server answers.
+    """
+    look, probe = await asyncio.gather(
+        look_by_server(
+            client,
+            location,
+            answers=facts is None or facts.answers,
+            obeys=facts is None or facts.is_ours,
+        ),
+        locations.probe_location(client, location["metadata"]["namespace"], location),
+    )
+    return look, probe

@@ -1,32 +1,68 @@
-"""Finds schedules that will never run, and those that are late. Pure."""
+"""Finds schedules that will not run, and those that are late. Pure."""
 
+from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
+from typing import Final
 
-from pinnace.api.objects import JSONObject, mapping
+from pinnace.api import labels
+from pinnace.api.objects import JSONObject, mapping, text
 from pinnace.api.values.cron import CronError, read_schedule
 from pinnace.api.values.shell_words import argument
 from pinnace.api.values.times import known_time
-from pinnace.cli.doctor.findings import Finding, ok, problem, skipped, warning
+from pinnace.cli.doctor.findings import Code, Finding, ok, problem, skipped, warning
+from pinnace.cli.output import cells
 
-CHECK = "schedules"
-LATE = timedelta(hours=1)
-AHEAD = timedelta(minutes=5)
+CHECK: Final = "schedules"
+LATE: Final = timedelta(hours=1)
+AHEAD: Final = timedelta(minutes=5)
 """A last run that is ahead by more was not written by a clock that is right."""
+_UNFINISHED: Final = frozenset({"", "New", "Queued", "ReadyToStart", "InProgress"})
 
 
-def judge(schedules: list[JSONObject], locations: list[str], now: datetime) -> list[Finding]:
+def running(backups: Sequence[JSONObject]) -> set[str]:
+    """The schedules that have a backup in progress, or waiting to begin."""
+    return {
+        text(backup, "metadata", "labels", labels.SCHEDULE_NAME)
+        for backup in backups
+        if text(backup, "status", "phase") in _UNFINISHED
+    }
+
+
+def judge(
+    schedules: Sequence[JSONObject],
+    locations: Collection[str],
+    now: datetime,
+    *,
+    in_progress: Collection[str] = (),
+    without_server: str = "",
+) -> list[Finding]:
     """A finding for each schedule that will not run, is paused or is late.
 
     Args:
         locations: the names of the backup storage locations that exist.
+        in_progress: the schedules with a backup that has not ended, which may delay the next one.
+        without_server: where no server answers, so that no schedule runs; empty if one does, or may.
     """
     if not schedules:
         return [skipped(CHECK, "there are none", "`schedule create --help` says how to make one")]
-    findings = [found for schedule in schedules for found in _judge(schedule, locations, now)]
+    findings = [
+        found
+        for schedule in schedules
+        for found in _judge(schedule, locations, now, is_running=text(schedule, *_NAME) in in_progress)
+    ]
+    if without_server:
+        said = f"none of {len(schedules)} will run, as no server answers in {without_server}"
+        remedy = "start the server: it makes up for the last run that was missed"
+        findings.append(problem(CHECK, said, remedy, code=Code.SCHEDULES_WITHOUT_SERVER))
     return findings or [ok(CHECK, f"all {len(schedules)} will run")]
 
 
-def _judge(schedule: JSONObject, locations: list[str], now: datetime) -> list[Finding]:
+_NAME: Final = ("metadata", "name")
+
+
+def _judge(
+    schedule: JSONObject, locations: Collection[str], now: datetime, *, is_running: bool
+) -> list[Finding]:
     name = f"schedule {schedule['metadata']['name']}"
     spec, status = mapping(schedule, "spec"), mapping(schedule, "status")
     expression = str(spec.get("schedule") or "")
@@ -36,10 +72,11 @@ def _judge(schedule: JSONObject, locations: list[str], now: datetime) -> list[Fi
     try:
         cron = read_schedule(expression)
     except CronError as error:
-        return [problem(CHECK, f"{name} will never run: {error}", remedy)]
+        return [problem(CHECK, f"{name} will never run: {error}", remedy, code=Code.SCHEDULE_INVALID)]
     if status.get("phase") == "FailedValidation":
         why = "; ".join(str(one) for one in status.get("validationErrors") or []) or "its spec is not valid"
-        return [problem(CHECK, f"{name} will not run: {why}", f"mend the spec of {name}")]
+        remedy = f"mend the spec of {name}"
+        return [problem(CHECK, f"{name} will not run: {why}", remedy, code=Code.SCHEDULE_INVALID)]
     location = mapping(spec, "template").get("storageLocation")
     if location and location not in locations:
         return [
@@ -47,26 +84,28 @@ def _judge(schedule: JSONObject, locations: list[str], now: datetime) -> list[Fi
                 CHECK,
                 f"{name} names the storage location {location}, which does not exist",
                 f"create the location, or change {name}",
+                code=Code.SCHEDULE_LOCATION_MISSING,
             )
         ]
     if spec.get("paused"):
-        return [warning(CHECK, f"{name} is paused", f"`schedule unpause {argument(bare)}` resumes it")]
+        remedy = f"`schedule unpause {argument(bare)}` resumes it"
+        return [warning(CHECK, f"{name} is paused", remedy, code=Code.SCHEDULE_PAUSED)]
     last = known_time(status.get("lastBackup"))
-    if last is None:
-        return []  # it has not run yet
-    if last - now > AHEAD:
-        text = f"{name} last ran at {last:%Y-%m-%d %H:%M} UTC, which is in the future: a clock was ahead"
+    if last is not None and last - now > AHEAD:
+        said = f"{name} last ran at {last:%Y-%m-%d %H:%M} UTC, which is in the future: a clock was ahead"
         patch = """'{"status":{"lastBackup":null}}'"""
         command = (
             f"`kubectl -n {namespace} patch schedules.velero.io {argument(bare)} --type merge -p {patch}`"
         )
-        return [
-            problem(CHECK, text, f"its next run corrects that; where Velero serves it, first run {command}")
-        ]
-    due = cron.next(last)
-    if due is not None and now - due > LATE:
-        text = f"{name} last ran at {last:%Y-%m-%d %H:%M} UTC and was due at {due:%Y-%m-%d %H:%M} UTC"
-        return [
-            warning(CHECK, text, "is a server running, and is an earlier backup of it still in progress?")
-        ]
-    return []
+        remedy = f"its next run corrects that; where Velero serves it, first run {command}"
+        return [problem(CHECK, said, remedy, code=Code.SCHEDULE_AHEAD)]
+    since = last or known_time(schedule["metadata"].get("creationTimestamp"))
+    due = cron.next(since) if since is not None else None
+    if due is None or now - due <= LATE:
+        return []
+    ran = f"last ran at {last:%Y-%m-%d %H:%M} UTC" if last is not None else "has never run"
+    said = f"{name} {ran} and was due at {due:%Y-%m-%d %H:%M} UTC, {cells.relative_time(due, now)}"
+    if is_running:
+        said += "; a backup of it has not ended"
+        return [warning(CHECK, said, "`backup get` shows what it waits for", code=Code.SCHEDULE_LATE)]
+    return [problem(CHECK, said, "the log of the server says why", code=Code.SCHEDULE_LATE)]

@@ -3,9 +3,9 @@
 from dataclasses import dataclass, field
 
 from pinnace.api.objects import JSONObject, mapping, objects, text
-from pinnace.cli.client.server_status import answered, ask_server
+from pinnace.cli.client.server_status import answered, ask_server, is_ours
 from pinnace.cli.client.version import mismatch
-from pinnace.cli.doctor.findings import Finding, listed, ok, problem, skipped, warning
+from pinnace.cli.doctor.findings import Code, Finding, listed, ok, problem, skipped, warning
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import NotFound
 from pinnace.kube.resources import DAEMON_SETS, DEPLOYMENTS, LEASES, NODES, PODS, APIResource
@@ -36,6 +36,16 @@ class ServerFacts:
     deployment: JSONObject | None
     answer: JSONObject
     lease: JSONObject | None
+
+    @property
+    def answers(self) -> bool:
+        """Whether a server answers now."""
+        return answered(self.answer)
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether the server that answers is Pinnace's."""
+        return self.answers and is_ours(self.answer)
 
     @property
     def account(self) -> str:
@@ -70,7 +80,7 @@ async def _maybe(client: KubeClient, resource: APIResource, name: str, namespace
 def judge_server(facts: ServerFacts, client_version: str) -> list[Finding]:
     """Whether a server answers, which one leads, and whether client and server are of one version."""
     findings = [_running(facts)]
-    if answered(facts.answer):
+    if facts.answers:
         version = str(mapping(facts.answer, "status").get("serverVersion") or "")
         holder = str(mapping(facts.lease or {}, "spec").get("holderIdentity") or "")
         if facts.lease is None:
@@ -82,7 +92,10 @@ def judge_server(facts: ServerFacts, client_version: str) -> list[Finding]:
         else:
             findings.append(
                 warning(
-                    CHECK, "no server holds the lease", "wait some seconds; if it stays, restart the server"
+                    CHECK,
+                    "no server holds the lease",
+                    "wait some seconds; if it stays, restart the server",
+                    code=Code.SERVER_NOT_LEADING,
                 )
             )
         if facts.lease is not None and mismatch(client_version, version):
@@ -91,6 +104,7 @@ def judge_server(facts: ServerFacts, client_version: str) -> list[Finding]:
                     CHECK,
                     f"the server is {version}, this client {client_version}",
                     "update the older one",
+                    code=Code.SERVER_VERSION_DIFFERS,
                 )
             )
     return findings
@@ -98,34 +112,40 @@ def judge_server(facts: ServerFacts, client_version: str) -> list[Finding]:
 
 def _running(facts: ServerFacts) -> Finding:
     namespace = facts.namespace
-    if answered(facts.answer):
+    if facts.answers:
         version = mapping(facts.answer, "status").get("serverVersion")
         return ok(CHECK, f"a server of version {version} answers in namespace {namespace}")
     status = mapping(facts.deployment or {}, "status")
     holder = mapping(facts.lease or {}, "spec").get("holderIdentity")
     if facts.deployment is None and holder:
+        renewed = text(facts.lease, "spec", "renewTime")
+        since = f", and renewed the lease last at {renewed}" if renewed else ""
         return problem(
             CHECK,
             f"{holder} holds the lease in namespace {namespace}, but did not answer within {ANSWER_SECONDS:g}"
-            " seconds",
+            f" seconds{since}",
             "does that process still run? Its log says what it is doing; if it has ended, start it again",
+            code=Code.SERVER_SILENT,
         )
     if facts.deployment is None:
         return problem(
             CHECK,
             f"no server answers in namespace {namespace}, and it has no Deployment {DEPLOYMENT}",
             "install one, name its namespace (-n), or work without a server (--location)",
+            code=Code.SERVER_MISSING,
         )
     if not status.get("readyReplicas"):
         return problem(
             CHECK,
             f"Deployment {DEPLOYMENT} in namespace {namespace} has no ready pod",
             f"`kubectl -n {namespace} describe pod -l deploy=velero` and its log say why",
+            code=Code.SERVER_NOT_READY,
         )
     return problem(
         CHECK,
         f"the server in namespace {namespace} runs, but did not answer within {ANSWER_SECONDS:g} seconds",
         f"`kubectl -n {namespace} logs deploy/{DEPLOYMENT}` says what it is doing",
+        code=Code.SERVER_SILENT,
     )
 
 
@@ -171,6 +191,7 @@ def judge_agents(facts: AgentFacts, namespace: str) -> list[Finding]:
                 AGENTS,
                 f"none are installed in namespace {namespace}: files of volumes are not backed up",
                 "if they are wanted, install again with the same flags and --use-node-agent",
+                code=Code.AGENTS_NOT_INSTALLED,
             )
         ]
     if not facts.nodes:
@@ -183,6 +204,7 @@ def judge_agents(facts: AgentFacts, namespace: str) -> list[Finding]:
                 f"{len(lacking)} of {len(facts.nodes)} nodes have no ready agent: {listed(lacking)}",
                 f"`kubectl -n {namespace} get pods -o wide` shows why; tainted nodes need a toleration "
                 f"in DaemonSet {facts.daemon_set}",
+                code=Code.AGENTS_MISSING,
             )
         ]
     return [ok(AGENTS, f"all {len(facts.nodes)} nodes have a ready agent")]

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from msgspec.structs import replace
 
 from pinnace.api.objects import JSONObject, mapping
-from pinnace.cli.doctor.findings import Finding, listed, ok, problem, skipped, warning
+from pinnace.cli.doctor.findings import Code, Finding, listed, ok, problem, skipped, warning
 from pinnace.csi.snapshots import CSIError, choose_class
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import NotFound
@@ -48,7 +48,9 @@ def judge(facts: SnapshotFacts) -> list[Finding]:
     if facts.classes is None:
         text = f"the cluster does not serve CSI snapshots; its drivers are {listed(facts.drivers)}"
         remedy = "install the snapshot controller and its definitions, or save volumes with the node agent"
-        return [warning(CHECK, text, remedy) if facts.used else skipped(CHECK, text, remedy)]
+        code = Code.SNAPSHOTS_NOT_SERVED
+        judged = warning if facts.used else skipped
+        return [judged(CHECK, text, remedy, code=code)]
     return [_of_driver(driver, facts) for driver in facts.drivers]
 
 
@@ -58,5 +60,6 @@ def _of_driver(driver: str, facts: SnapshotFacts) -> Finding:
     except CSIError as error:
         text = f"volumes of driver {driver} cannot be snapshotted: {error}"
         remedy = "make the VolumeSnapshotClass, or save these volumes with the node agent"
-        return problem(CHECK, text, remedy) if driver in facts.used else skipped(CHECK, text, remedy)
+        judged = problem if driver in facts.used else skipped
+        return judged(CHECK, text, remedy, code=Code.SNAPSHOT_CLASS)
     return ok(CHECK, f"driver {driver} has the class {chosen.name}")

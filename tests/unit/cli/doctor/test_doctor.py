@@ -17,37 +17,58 @@ from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import ConfigError, Forbidden, NotFound
 from pinnace.kube.resources import (
     BACKUP_STORAGE_LOCATIONS,
+    BACKUPS,
     CONFIGMAPS,
     CUSTOM_RESOURCE_DEFINITIONS,
     DEPLOYMENTS,
     LEASES,
     NAMESPACES,
     SCHEDULES,
+    APIResource,
 )
 from pinnace.kube.transport.config import ClusterConfig
 from tests.unit.cli import fake_cluster
 from tests.unit.cli.fake_cluster import FakeCluster, connected
 
 Spec = Mapping[str, Any]
+REQUESTED = "pinnace.io/validation-requested"
+OURS = [{"name": "pinnace.io/filesystem", "kind": "ObjectStore"}]
 
 
 class ReviewingCluster(FakeCluster):
-    """Answers access reviews; `refused` holds the verbs that are not allowed on config maps."""
+    """Answers access reviews.
+
+    Attributes:
+        refused: the verbs that are not allowed on config maps.
+        who: the user, as the API server knows them.
+        looked: the phase that the server writes when it is asked to look at a location; None: it does not.
+    """
 
     def __init__(self) -> None:
         super().__init__()
         self.refused: set[str] = set()
         self.reviewed: list[Spec] = []
+        self.who = "eve"
+        self.looked: str | None = None
 
     async def request(self, method: str, path: str, **sent: Any) -> bytes:
         assert method == "POST"
         if path.endswith("/selfsubjectreviews"):
-            return dump_json({"metadata": {"creationTimestamp": format_time(utcnow())}})
+            who = {"userInfo": {"username": self.who}}
+            return dump_json({"metadata": {"creationTimestamp": format_time(utcnow())}, "status": who})
         spec = json.loads(sent["body"])["spec"]
         self.reviewed.append(spec)
         attributes = spec["resourceAttributes"]
         refused = attributes["verb"] in self.refused and attributes["resource"] in ("*", "configmaps")
         return dump_json({"status": {"allowed": not refused}})
+
+    async def patch(self, resource: APIResource, name: str, *arguments: Any, **named: Any) -> JSONObject:
+        """A server looks at a location that it is asked to look at, and finds what `looked` says."""
+        patched = await super().patch(resource, name, *arguments, **named)
+        found = self.named(resource, name)
+        if self.looked is not None and found["metadata"].get("annotations", {}).pop(REQUESTED, None):
+            found["status"] = {"phase": self.looked, "message": "the bucket is gone"}
+        return patched
 
 
 @pytest.fixture
@@ -161,6 +182,7 @@ def test_without_a_kubeconfig_the_location_is_still_checked(
 def test_a_healthy_server_has_no_problems(
     cluster: ReviewingCluster, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    cluster.plugins, cluster.looked = OURS, "Available"
     for crd in crd_manifests():
         cluster.add(CUSTOM_RESOURCE_DEFINITIONS, crd["metadata"]["name"], spec=crd["spec"])
     template = {"spec": {"serviceAccountName": "velero"}}
@@ -181,7 +203,114 @@ def test_a_healthy_server_has_no_problems(
     assert "a folder of the server's machine" in found["locations"][0]["message"]
     assert found["schedules"][0]["message"] == "all 1 will run"
     assert {spec.get("user") for spec in cluster.reviewed} == {"system:serviceaccount:velero:velero"}
-    assert [call[:2] for call in cluster.writes()] == [("create", "serverstatusrequests")]
+    assert [call[:2] for call in cluster.writes()] == [
+        ("create", "serverstatusrequests"),
+        ("patch", "backupstoragelocations"),
+    ]
+
+
+def add_location(cluster: ReviewingCluster, **status: str) -> None:
+    spec = {"provider": "filesystem", "default": True, "config": {"path": "/backups"}}
+    cluster.add(BACKUP_STORAGE_LOCATIONS, "main", spec=spec, status={"phase": "Available", **status})
+
+
+@pytest.mark.found("op-74", "op-119")
+def test_the_server_looks_at_a_location_that_was_available(
+    cluster: ReviewingCluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cluster.plugins, cluster.looked = OURS, "Unavailable"
+    add_location(cluster)
+
+    code, found = report(capsys)
+
+    assert code == 1
+    (finding,) = found["locations"]
+    assert (finding["level"], finding["code"]) == ("PROBLEM", "location-unavailable")
+    assert finding["message"] == "the server cannot use main, it looked just now: the bucket is gone"
+
+
+@pytest.mark.found("op-74")
+def test_a_server_that_does_not_look_in_time_leaves_no_all_clear_and_no_request(
+    cluster: ReviewingCluster, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pinnace.cli.doctor.looking.LOOK_SECONDS", 0.05)
+    monkeypatch.setattr("pinnace.cli.doctor.looking.POLL_SECONDS", 0.01)
+    cluster.plugins = OURS
+    add_location(cluster)
+
+    code, found = report(capsys)
+
+    assert code == 1
+    (finding,) = found["locations"]
+    assert finding["code"] == "location-not-confirmed"
+    assert "the server was asked to look and did not within 0.05 seconds" in finding["message"]
+    annotations = cluster.named(BACKUP_STORAGE_LOCATIONS, "main")["metadata"].get("annotations") or {}
+    assert REQUESTED not in annotations
+
+
+@pytest.mark.found("op-74")
+def test_the_next_look_of_a_velero_server_is_waited_for(
+    cluster: ReviewingCluster, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def later(_seconds: float) -> None:
+        found = cluster.named(BACKUP_STORAGE_LOCATIONS, "main")
+        found["status"] = {"phase": "Available", "lastValidationTime": "2040-01-01T00:00:00Z"}
+
+    monkeypatch.setattr("pinnace.cli.doctor.looking._pause", later)
+    add_location(cluster, lastValidationTime=format_time(utcnow()))
+
+    _, found = report(capsys)
+
+    (finding,) = found["locations"]
+    assert finding["level"] == "OK"
+    assert "the server can use main, it looked just now" in finding["message"]
+
+
+@pytest.mark.found("op-75")
+def test_a_secret_that_a_location_names_and_that_is_gone_is_a_problem(
+    cluster: ReviewingCluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cluster.plugins, cluster.looked = OURS, "Available"
+    spec = {"provider": "aws", "default": True, "credential": {"name": "my-keys", "key": "cloud"}}
+    cluster.add(BACKUP_STORAGE_LOCATIONS, "main", spec=spec, status={"phase": "Available"})
+
+    code, found = report(capsys)
+
+    assert code == 1
+    (finding,) = found["locations"]
+    assert (finding["level"], finding["code"]) == ("PROBLEM", "location-secret-missing")
+    assert "Secret my-keys, which it names, does not exist in namespace velero" in finding["message"]
+
+
+@pytest.mark.found("op-76")
+def test_failed_backups_and_schedules_without_a_server_are_problems(
+    cluster: ReviewingCluster, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster.plugins = None
+    monkeypatch.setattr("pinnace.cli.doctor.server.ANSWER_SECONDS", 0.01)
+    cluster.add(SCHEDULES, "nightly", spec={"schedule": "@daily"})
+    cluster.add(BACKUPS, "b", status={"phase": "Failed", "failureReason": "no room"})
+
+    code, found = report(capsys)
+
+    assert code == 1
+    assert [each["code"] for each in found["schedules"]] == ["schedules-without-server"]
+    assert [each["code"] for each in found["backups"]] == ["backups-failed"]
+    assert found["backups"][0]["remedy"].startswith("`pinnace backup logs b`")
+
+
+@pytest.mark.found("op-47")
+def test_a_user_without_credentials_is_the_only_problem(
+    cluster: ReviewingCluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cluster.who = "system:anonymous"
+
+    code, found = report(capsys)
+
+    assert (code, set(found)) == (1, {"credentials"})
+    (finding,) = found["credentials"]
+    assert (finding["level"], finding["code"]) == ("PROBLEM", "credentials-missing")
+    assert "user 'eve' of context 'test' has no token, certificate or password" in finding["message"]
 
 
 def test_a_cluster_without_a_server_says_what_is_missing(
@@ -255,6 +384,7 @@ def test_a_forbidden_check_is_skipped_with_the_reason(
         {
             "check": "schedules",
             "level": "SKIPPED",
+            "code": "not-permitted",
             "message": f"not checked: {error}",
             "remedy": "ask with an account that may read this",
         }
@@ -270,6 +400,7 @@ READ = (
     ("get", "daemonsets"),
     ("list", "backupstoragelocations"),
     ("list", "schedules"),
+    ("list", "backups"),
     ("list", "backuprepositories"),
     ("list", "resticrepositories"),
 )
@@ -299,7 +430,7 @@ def test_one_check_that_could_be_made_is_enough_and_the_others_are_counted(
 
     shown = capsys.readouterr().out
     assert "access" not in shown
-    assert "7 skipped (6 for lack of rights).\n" in shown
+    assert "8 skipped (7 for lack of rights).\n" in shown
 
 
 def test_without_a_server_a_user_whose_rights_cannot_be_asked_for_has_a_problem(

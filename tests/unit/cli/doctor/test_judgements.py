@@ -9,6 +9,7 @@ import pytest
 
 from pinnace.api.definitions.crds import crd_manifests
 from pinnace.cli.doctor import (
+    backups,
     clocks,
     credentials,
     definitions,
@@ -20,8 +21,11 @@ from pinnace.cli.doctor import (
     snapshots,
 )
 from pinnace.cli.doctor.cloud_credentials import trouble_of
-from pinnace.cli.doctor.findings import Finding, Level, listed
+from pinnace.cli.doctor.findings import Code, Finding, Level, listed
+from pinnace.cli.doctor.looking import Look
+from pinnace.kube.errors import KubeError, NotSent, Unauthorized
 from pinnace.kube.resources import CONFIGMAPS, EVENTS, NAMESPACES
+from pinnace.kube.transport.config import ClusterConfig
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
@@ -72,7 +76,8 @@ def test_the_expiry_of_a_token_is_read(text: str, expiry: datetime | None) -> No
 def test_a_credential_that_has_expired_or_expires_soon_is_reported(
     what: str, left: timedelta, level: Level
 ) -> None:
-    (found,) = credentials.judge([credentials.Expiry(what, NOW + left)], "user 'eve'", NOW)
+    held = credentials.Held((credentials.Expiry(what, NOW + left),))
+    (found,) = credentials.judge(held, "user 'eve'", NOW)
 
     assert found.level is level
     assert what in found.text
@@ -80,7 +85,35 @@ def test_a_credential_that_has_expired_or_expires_soon_is_reported(
 
 
 def test_credentials_without_an_expiry_are_ok() -> None:
-    assert [found.level for found in credentials.judge([], "", NOW)] == [Level.OK]
+    assert [found.level for found in credentials.judge(credentials.Held(), "", NOW)] == [Level.OK]
+
+
+REFUSED = Unauthorized(401, reason="Unauthorized", message="sign in again")
+
+
+@pytest.mark.found("op-46", "op-48", "op-51")
+@pytest.mark.parametrize(
+    ("held", "error", "code", "remedy"),
+    [
+        (credentials.Held(), REFUSED, Code.CREDENTIALS_REFUSED, "sign in again, or use another context"),
+        (
+            credentials.Held((credentials.Expiry("the token", NOW),)),
+            REFUSED,
+            Code.CREDENTIALS_REFUSED,
+            "have expired, as said above: renew them",
+        ),
+        (credentials.Held(none=True), REFUSED, Code.CREDENTIALS_MISSING, "gets credentials"),
+        (credentials.Held(), NotSent("refused"), Code.CLUSTER_UNREACHABLE, "is https://c the right address"),
+    ],
+    ids=["garbage", "expired", "none", "no answer"],
+)
+def test_a_refused_user_is_not_asked_about_the_address(
+    held: credentials.Held, error: KubeError, code: Code, remedy: str
+) -> None:
+    found = credentials.judge_refusal(error, held, ClusterConfig(server="https://c"), NOW)
+
+    assert (found.level, found.code) == (Level.PROBLEM, code)
+    assert remedy in found.remedy
 
 
 # --- Rights ---------------------------------------------------------------------------------------------
@@ -162,6 +195,9 @@ def test_a_cluster_without_any_definition_is_one_problem() -> None:
 ANSWERED = {"status": {"phase": "Processed", "serverVersion": "v1.2.3"}}
 
 
+DEAD = {"spec": {"holderIdentity": "pod-1", "renewTime": "2026-03-01T11:28:00Z"}}
+
+
 def facts(**changes: Any) -> server.ServerFacts:
     usual: dict[str, Any] = {
         "namespace": "velero",
@@ -195,10 +231,14 @@ def facts(**changes: Any) -> server.ServerFacts:
             {"answer": {}, "deployment": None},
             [(Level.PROBLEM, "pod-1 holds the lease in namespace velero, but did not answer within 5")],
         ),
+        (
+            {"answer": {}, "deployment": None, "lease": DEAD},
+            [(Level.PROBLEM, "and renewed the lease last at 2026-03-01T11:28:00Z")],
+        ),
         ({"answer": {}, "deployment": {"status": {}}}, [(Level.PROBLEM, "has no ready pod")]),
         ({"answer": {}}, [(Level.PROBLEM, "did not answer within 5 seconds")]),
     ],
-    ids=["well", "of-velero", "no-leader", "nowhere", "outside", "no-pod", "silent"],
+    ids=["well", "of-velero", "no-leader", "nowhere", "outside", "dead", "no-pod", "silent"],
 )
 def test_the_state_of_the_server_is_reported(
     changes: dict[str, Any], expected: list[tuple[Level, str]]
@@ -229,12 +269,17 @@ def test_nodes_without_an_agent_are_named() -> None:
 # --- Locations ------------------------------------------------------------------------------------------
 
 
-def location(phase: str, **spec: Any) -> dict[str, Any]:
-    return {
+def look(phase: str, stale: str = "", **spec: Any) -> Look:
+    location = {
         "metadata": {"name": "main"},
         "spec": {"default": True, **spec},
-        "status": {"phase": phase, "message": "the bucket is gone"},
+        "status": {
+            "phase": phase,
+            "message": "the bucket is gone",
+            "lastValidationTime": "2026-03-01T11:58:00Z",
+        },
     }
+    return Look(location=location, stale=stale)
 
 
 @pytest.mark.parametrize(
@@ -264,23 +309,113 @@ def location(phase: str, **spec: Any) -> dict[str, Any]:
             "main cannot be used: its AWS sign-on has expired",
         ),
         ("Available", locations.Probe(untried="a folder"), Level.OK, "not written to from here: a folder"),
-        ("Unavailable", locations.Probe(), Level.PROBLEM, "the server cannot use main: the bucket is gone"),
+        ("Available", locations.Probe(untried="a folder"), Level.OK, "it looked just now"),
+        (
+            "Available",
+            locations.Probe(problem="Secret keys does not exist", secret_missing=True),
+            Level.PROBLEM,
+            "main cannot be used: Secret keys does not exist",
+        ),
+        (
+            "Unavailable",
+            locations.Probe(),
+            Level.PROBLEM,
+            "the server cannot use main, it looked just now: the bucket is gone",
+        ),
         ("", locations.Probe(), Level.PROBLEM, "no server has looked at main yet"),
     ],
 )
 def test_the_state_of_a_location_of_a_server_is_reported(
     phase: str, probe: locations.Probe, level: Level, text: str
 ) -> None:
-    ((found, shown),) = seen(locations.judge_servers([location(phase)], {"main": probe}))
+    ((found, shown),) = seen(locations.judge_servers({"main": look(phase)}, {"main": probe}, NOW))
 
     assert found is level
     assert text in shown
 
 
 def test_no_location_and_no_default_location_are_reported() -> None:
-    assert seen(locations.judge_servers([], {})) == [(Level.PROBLEM, "there is no backup storage location")]
-    found = seen(locations.judge_servers([location("Available", default=False)], {"main": locations.Probe()}))
+    assert seen(locations.judge_servers({}, {}, NOW)) == [
+        (Level.PROBLEM, "there is no backup storage location")
+    ]
+    looks = {"main": look("Available", default=False)}
+    found = seen(locations.judge_servers(looks, {"main": locations.Probe()}, NOW))
     assert found[-1] == (Level.WARNING, "no location is the default")
+
+
+@pytest.mark.found("op-74", "op-75")
+@pytest.mark.parametrize(
+    ("probe", "level"),
+    [
+        (locations.Probe(), Level.OK),
+        (locations.Probe(problem="refused", unreachable=True), Level.PROBLEM),
+        (locations.Probe(untried="it is a folder of the server's machine"), Level.PROBLEM),
+    ],
+    ids=["tried from here", "not reached from here", "not tried from here"],
+)
+def test_what_the_server_found_before_is_no_reason_for_an_all_clear(
+    probe: locations.Probe, level: Level
+) -> None:
+    looks = {"main": look("Available", stale="no server answers")}
+
+    ((found, text),) = seen(locations.judge_servers(looks, {"main": probe}, NOW))
+
+    assert found is level
+    if level is Level.PROBLEM:
+        assert "nothing shows that main can be used now: no server answers; it was Available 2m ago" in text
+
+
+# --- Backups --------------------------------------------------------------------------------------------
+
+
+def ended(name: str, phase: str, hour: int, schedule: str = "", **status: Any) -> dict[str, Any]:
+    labels = {"velero.io/schedule-name": schedule} if schedule else {}
+    started = f"2026-03-01T{hour:02}:00:00Z"
+    return {
+        "metadata": {"name": name, "labels": labels},
+        "status": {"phase": phase, "startTimestamp": started, **status},
+    }
+
+
+@pytest.mark.found("op-76")
+@pytest.mark.parametrize(
+    ("made", "level", "text"),
+    [
+        ([], Level.SKIPPED, "none has ended yet"),
+        ([ended("a", "InProgress", 1)], Level.SKIPPED, "none has ended yet"),
+        ([ended("a", "Failed", 1), ended("b", "Completed", 2)], Level.OK, "the newest is b (10h ago)"),
+        (
+            [
+                ended("a", "Completed", 1),
+                ended("b", "PartiallyFailed", 2),
+                ended("c", "Failed", 3, failureReason="the bucket is gone"),
+                ended("d", "InProgress", 4),
+            ],
+            Level.PROBLEM,
+            "the last 2 backups made by hand did not complete: c (9h ago) is Failed (the bucket is gone); "
+            "the last that completed is a (11h ago)",
+        ),
+        (
+            [ended("a", "FailedValidation", 1, "nightly", validationErrors=["no location"])],
+            Level.PROBLEM,
+            "the last backup of schedule nightly did not complete: a (11h ago) is FailedValidation "
+            "(no location); none has completed",
+        ),
+        (
+            [ended("good", "Completed", 5), ended("a", "PartiallyFailed", 1, "nightly")],
+            Level.WARNING,
+            "the last backup of schedule nightly did not complete: a (11h ago) is PartiallyFailed",
+        ),
+    ],
+    ids=["none", "running", "mended", "failed", "refused", "in part"],
+)
+def test_last_backups_that_did_not_complete_are_reported(
+    made: list[dict[str, Any]], level: Level, text: str
+) -> None:
+    ((found, said),) = seen(backups.judge(made, NOW))
+
+    assert found is level
+    assert text in said
 
 
 # --- Clocks, repositories, snapshots, schedules ---------------------------------------------------------
@@ -374,7 +509,7 @@ def test_the_class_of_each_driver_is_reported(facts: dict[str, Any], level: Leve
         (
             {"schedule": "@daily"},
             {"lastBackup": "2026-02-27T00:00:00Z"},
-            Level.WARNING,
+            Level.PROBLEM,
             "was due at 2026-02-28",
         ),
         ({"schedule": "@daily"}, {"lastBackup": "2026-03-01T00:00:00Z"}, None, ""),
@@ -389,6 +524,43 @@ def test_a_schedule_that_does_not_run_is_reported(
 
     assert found is (level or Level.OK)
     assert (part or "all 1 will run") in text
+
+
+def scheduled(name: str, created: str = "", last: str = "") -> dict[str, Any]:
+    return {
+        "metadata": {"name": name, "namespace": "velero", "creationTimestamp": created},
+        "spec": {"schedule": "@daily"},
+        "status": {"lastBackup": last or None},
+    }
+
+
+@pytest.mark.found("op-71")
+def test_no_schedule_is_fine_while_no_server_answers() -> None:
+    fine = scheduled("s", last="2026-03-01T00:00:00Z")
+
+    assert seen(schedules.judge([fine], [], NOW, without_server="namespace velero")) == [
+        (Level.PROBLEM, "none of 1 will run, as no server answers in namespace velero")
+    ]
+
+
+@pytest.mark.found("op-71")
+def test_a_schedule_that_never_ran_is_late_too() -> None:
+    never = scheduled("s", created="2026-02-20T00:00:00Z")
+
+    ((level, text),) = seen(schedules.judge([never], [], NOW))
+    assert level is Level.PROBLEM
+    assert text == "schedule s has never run and was due at 2026-02-21 00:00 UTC, 8d ago"
+
+
+def test_a_schedule_is_only_delayed_by_a_backup_that_runs() -> None:
+    late = scheduled("s", last="2026-02-20T00:00:00Z")
+    unfinished = [ended("s-1", "InProgress", 1, "s"), ended("t-1", "Completed", 1, "t")]
+
+    in_progress = schedules.running(unfinished)
+    ((level, text),) = seen(schedules.judge([late], [], NOW, in_progress=in_progress))
+
+    assert (in_progress, level) == ({"s"}, Level.WARNING)
+    assert text.endswith("; a backup of it has not ended")
 
 
 def test_the_command_that_mends_a_schedule_can_be_pasted() -> None:

@@ -1,0 +1,65 @@
+"""Checks how the last backups ended: a server that is well may have made none that can be restored. Pure."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Final
+
+from pinnace.api import labels
+from pinnace.api.objects import JSONObject, text
+from pinnace.api.values.shell_words import argument
+from pinnace.cli.doctor.findings import Code, Finding, ok, problem, skipped, warning
+from pinnace.cli.output import cells
+from pinnace.cli.output.summary import counted
+
+CHECK: Final = "backups"
+_WITHOUT_LOG: Final = "FailedValidation"
+_FAILED: Final = frozenset({"Failed", _WITHOUT_LOG})
+_ENDED: Final = _FAILED | {"Completed", "PartiallyFailed"}
+
+
+def judge(backups: Sequence[JSONObject], now: datetime) -> list[Finding]:
+    """A finding for each schedule whose last backup did not complete, and for those that no schedule made.
+
+    Backups that have not ended, or are being deleted, say nothing.
+    """
+    groups = defaultdict[str, list[JSONObject]](list)
+    for backup in sorted(backups, key=_begun):
+        if cells.phase(backup) in _ENDED:
+            groups[text(backup, "metadata", "labels", labels.SCHEDULE_NAME)].append(backup)
+    if not groups:
+        return [skipped(CHECK, "none has ended yet", "`backup create NAME` makes one")]
+    findings = [found for schedule, made in sorted(groups.items()) for found in _judge(schedule, made, now)]
+    if findings:
+        return findings
+    newest = max((made[-1] for made in groups.values()), key=_begun)
+    what = "the last one" if len(groups) == 1 else f"the last one of each of {len(groups)} groups"
+    return [ok(CHECK, f"{what} completed, the newest is {_titled(newest, now)}")]
+
+
+def _begun(backup: JSONObject) -> str:
+    """The time by which backups are ordered, as the API writes it."""
+    return text(backup, "status", "startTimestamp") or text(backup, "metadata", "creationTimestamp")
+
+
+def _titled(backup: JSONObject, now: datetime) -> str:
+    return f"{backup['metadata']['name']} ({cells.relative(_begun(backup), now)})"
+
+
+def _judge(schedule: str, made: Sequence[JSONObject], now: datetime) -> list[Finding]:
+    newest = made[-1]
+    name, phase = newest["metadata"]["name"], cells.phase(newest)
+    if phase == "Completed":
+        return []
+    good = [position for position, backup in enumerate(made) if cells.phase(backup) == "Completed"]
+    bad = made[good[-1] + 1 :] if good else made
+    whose = f"of schedule {schedule}" if schedule else "made by hand"
+    which = f"the last backup {whose}" if len(bad) == 1 else f"the last {counted(len(bad), 'backup')} {whose}"
+    why = "; ".join(cells.reasons(newest))
+    last = f"the last that completed is {_titled(made[good[-1]], now)}" if good else "none has completed"
+    said = f"{which} did not complete: {_titled(newest, now)} is {phase}{f' ({why})' if why else ''}; {last}"
+    verb = "describe" if phase == _WITHOUT_LOG else "logs"
+    remedy = f"`backup {verb} {argument(name)}` says why; make a new one when that is mended"
+    if phase in _FAILED:
+        return [problem(CHECK, said, remedy, code=Code.BACKUPS_FAILED)]
+    return [warning(CHECK, said, remedy, code=Code.BACKUPS_PARTIALLY_FAILED)]
