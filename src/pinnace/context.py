@@ -82,8 +82,9 @@ class Activity(msgspec.Struct):
     Attributes:
         kinds: the resources whose objects are being processed.
         unknown: the resources that may have more objects than is known: while there are any, a total is a
-            lower bound.
-        is_estimate: whether filters leave out some of the objects that are counted.
+            lower bound. Without them it is an estimate until `collected` is set.
+        done, total: how many items were processed, and how many are known. They change with each item; a
+            `ProgressSink` is told once a second.
         collected: how many items there are, once all were processed.
         hooks: the hooks that run now, each as `namespace/pod hook`.
         upload_bytes, sent_bytes: the size of the files that are being uploaded, 0 before that, and how much
@@ -94,7 +95,8 @@ class Activity(msgspec.Struct):
 
     kinds: dict[str, Reading] = msgspec.field(default_factory=dict)
     unknown: set[str] = msgspec.field(default_factory=set)
-    is_estimate: bool = False
+    done: int = 0
+    total: int = 0
     collected: int | None = None
     hooks: list[str] = msgspec.field(default_factory=list)
     waiting: list[str] = msgspec.field(default_factory=list)
@@ -102,10 +104,9 @@ class Activity(msgspec.Struct):
     sent_bytes: int = 0
     downloading: Path | None = None
 
-    def plan(self, resources: Iterable[str], *, is_estimate: bool = False) -> None:
+    def plan(self, resources: Iterable[str]) -> None:
         """Record the resources that are going to be processed."""
         self.unknown = set(resources)
-        self.is_estimate = is_estimate
 
     def counted(self, resource: str) -> None:
         """Record that the number of a resource's objects is known before they are listed."""

@@ -117,7 +117,8 @@ class BackupEngine:
             )
             for warning in actions.without_items(self._discovery):
                 log.warning(warning)
-            async with ProgressReporter(progress, log=log, clock=self._clock) as reporter:
+            activity = self._activity
+            async with ProgressReporter(progress, activity, log=log, clock=self._clock) as reporter:
                 run = RunContext(
                     backup=backup,
                     scope=scope,
@@ -134,8 +135,8 @@ class BackupEngine:
                     clock=self._clock,
                 )
                 await _Collection(run).run()
-        count = run.tracker.count
-        self._activity.collected = count
+                count = activity.collected = run.tracker.count
+                await reporter.finish(count)
         run.excluded.warn(log, of_tenant=is_of_tenant(backup))
         if not count:
             log.warning(NOTHING_SELECTED)
@@ -215,12 +216,7 @@ class _Collection:
         rest = iter(
             [planned for planned in plan.resources if planned not in last and planned not in in_order]
         )
-        # A list of all namespaces has objects that the filters leave out.
-        leaves_out = run.scope.left_out_namespaces or run.scope.namespaces.excludes
-        is_estimate = run.scope.listed_namespaces is None and bool(leaves_out)
-        run.activity.plan(
-            (planned.resource.group_resource for planned in plan.resources), is_estimate=is_estimate
-        )
+        run.activity.plan(planned.resource.group_resource for planned in plan.resources)
         lanes = (self._lane(iter(in_order)), *(self._lane(rest) for _ in range(LISTS_AT_ONCE)))
         counting = asyncio.create_task(self._count(plan.resources), name="count objects")
         try:

@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import Self
 
 from pinnace.archive.runlog import RunLog
-from pinnace.context import ProgressSink
+from pinnace.context import Activity, ProgressSink
 from pinnace.kube.errors import KubeError
 
 _INTERVAL = timedelta(seconds=1)
@@ -24,10 +24,21 @@ class ProgressReporter:
 
     An async context manager: leaving it normally waits for a call in flight, an exception cancels it.
     A failing sink counts as a warning.
+
+    Args:
+        activity: gets all numbers, not only those of each second.
     """
 
-    def __init__(self, sink: ProgressSink | None, *, log: RunLog, clock: Callable[[], datetime]) -> None:
+    def __init__(
+        self,
+        sink: ProgressSink | None,
+        activity: Activity,
+        *,
+        log: RunLog,
+        clock: Callable[[], datetime],
+    ) -> None:
         self._sink = sink
+        self._activity = activity
         self._log = log
         self._clock = clock
         self._next_at: datetime | None = None
@@ -55,6 +66,7 @@ class ProgressReporter:
 
     def update(self, done: int, total: int) -> None:
         """Record the numbers; report them if a second has passed and they have changed."""
+        self._activity.done, self._activity.total = done, total
         if self._sink is None or (done, total) == self._last:
             return
         now = self._clock()
@@ -63,6 +75,15 @@ class ProgressReporter:
         self._next_at = now + _INTERVAL
         self._last = (done, total)
         self._call = asyncio.create_task(self._report(self._sink, done, total), name="backup progress")
+
+    async def finish(self, count: int) -> None:
+        """Report the final number of items, unless it was reported last."""
+        self._activity.done = self._activity.total = count
+        if self._call is not None:
+            await self._call
+        if self._sink is not None and self._last != (count, count):
+            self._last = (count, count)
+            await self._report(self._sink, count, count)
 
     async def _report(self, sink: ProgressSink, done: int, total: int) -> None:
         try:

@@ -16,6 +16,7 @@ from pinnace.api.values.error_texts import cause_of
 from pinnace.api.values.shell_words import joined
 from pinnace.cli.errors import CommandError, InvalidInput
 from pinnace.cli.guard import complain, silence_loggers
+from pinnace.cli.progress.away import saying_when_away
 from pinnace.cli.settings import GlobalFlags, Settings, given_words, resolve_settings
 from pinnace.http.user_agent import user_agent
 from pinnace.kube.errors import AlreadyExists, KubeError, NotFound
@@ -176,7 +177,10 @@ async def open_cluster(settings: Settings) -> AsyncIterator["KubeClient"]:
     config = load_config(
         settings.kubeconfig, settings.kubecontext, patience_seconds=settings.api_timeout_seconds
     )
-    async with KubeClient(config, user_agent=user_agent(program_name())) as client:
+    async with (
+        KubeClient(config, user_agent=user_agent(program_name())) as client,
+        saying_when_away(client),
+    ):
         yield client
 
 

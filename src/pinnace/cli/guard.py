@@ -6,7 +6,7 @@ With `PINNACE_TRACEBACK=1` in the environment tracebacks and notes are shown.
 import os
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, BinaryIO, Final, TextIO, cast
 
@@ -77,6 +77,21 @@ def flush_output() -> None:
         raise
 
 
+_drawings: Final[list[Callable[[], None]]] = []
+
+
+def drawn(erase: Callable[[], None]) -> None:
+    """Record that something is drawn on the terminal; `erase` is called before anything else is written."""
+    if erase not in _drawings:
+        _drawings.append(erase)
+
+
+def erased(erase: Callable[[], None]) -> None:
+    """Record that nothing is drawn any more."""
+    if erase in _drawings:
+        _drawings.remove(erase)
+
+
 class GuardedStream:
     """A stream to a terminal that escapes control characters. Its other methods are those of the stream."""
 
@@ -86,6 +101,8 @@ class GuardedStream:
 
     def write(self, text: str) -> int:
         """Write the text; returns its length."""
+        for erase in tuple(_drawings):
+            erase()
         self.unguarded.write(printable(text))
         return len(text)
 

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pinnace.api.velero.backup import Backup
 from pinnace.api.velero.restore import Restore
@@ -17,11 +18,15 @@ from pinnace.cli.connect import open_cluster
 from pinnace.cli.errors import InvalidInput
 from pinnace.cli.output.cells import empty_warning
 from pinnace.cli.output.summary import counted
+from pinnace.cli.progress.away import away
 from pinnace.cli.progress.state import Amount, State
 from pinnace.cli.progress.view import ProgressView
 from pinnace.cli.settings import Settings
 from pinnace.context import Activity
 from pinnace.operations.local import InvalidRun, LocalRun, Observer
+
+if TYPE_CHECKING:
+    from pinnace.kube.client import KubeClient
 
 
 @asynccontextmanager
@@ -44,7 +49,8 @@ async def open_run(
         open_cluster(settings) as client,
     ):
         activity = Activity()
-        view = ProgressView(what, form=progress, details=partial(_details, activity))
+        view = ProgressView(what, form=progress, details=partial(_details, activity, client))
+        client.silence.is_shown = progress != "none"
         async with _ticking(view):
             try:
                 run = LocalRun(
@@ -56,22 +62,24 @@ async def open_run(
                     features=settings.features,
                     progress=view.publish,
                     activity=activity,
-                    observer=_Printer(location.title, view),
+                    observer=_Printer(location.title),
                 )
                 yield run, view
             except InvalidRun as error:
                 raise InvalidInput(str(error)) from error
 
 
-def _details(activity: Activity, done: int, total: int) -> State:
-    if activity.collected is not None:  # the numbers that are published come once a second
+def _details(activity: Activity, client: "KubeClient", done: int, total: int) -> State:
+    # The numbers that are published come once a second.
+    done, total = max(done, activity.done), max(total, activity.total)
+    if activity.collected is not None:
         done = total = activity.collected
     upload = Amount(done=activity.sent_bytes, total=activity.upload_bytes)
     return State(
         done=done,
         total=total,
-        at_least=bool(activity.unknown) or not total,
-        is_estimate=activity.is_estimate,
+        at_least=activity.collected is None and (bool(activity.unknown) or not total),
+        is_estimate=activity.collected is None,
         kinds={
             name: Amount(done=reading.done, total=reading.total, at_least=not reading.is_final)
             for name, reading in activity.kinds.items()
@@ -80,6 +88,7 @@ def _details(activity: Activity, done: int, total: int) -> State:
         waiting=tuple(activity.waiting),
         upload=upload if upload.total else None,
         download_bytes=_size_of(activity.downloading),
+        away=away(client),
     )
 
 
@@ -107,12 +116,10 @@ async def _ticking(view: ProgressView) -> AsyncIterator[None]:
 class _Printer(Observer):
     """Prints warnings and the start of a run."""
 
-    def __init__(self, title: str, view: ProgressView) -> None:
+    def __init__(self, title: str) -> None:
         self._title = title
-        self._view = view
 
     def warn(self, text: str) -> None:
-        self._view.close()  # ends the line of the progress bar
         say(f"WARNING: {text}", err=True)
 
     def started(self, what: Backup | Restore) -> None:

@@ -36,8 +36,8 @@ def shown(activity: Activity, *, is_counted: bool) -> RunActivity:
     """What a status says of a run; `is_counted` tells whether any item is known yet."""
     largest = sorted(activity.kinds.items(), key=lambda kind: (-kind[1].total, kind[0]))
     return RunActivity(
-        total_is_final=is_counted and not activity.unknown,
-        total_is_estimate=activity.is_estimate,
+        total_is_final=activity.collected is not None,
+        total_is_estimate=activity.collected is None and is_counted and not activity.unknown,
         resources=[
             ResourceActivity(
                 name=name,
@@ -76,7 +76,6 @@ class RunProgress:
         self._run = run
         self._done_field = done_field
         self._timer = timer or SystemTimer()
-        self._numbers = (0, 0)
         self._sent: JSONObject = {}
         self._is_kept = True
         self._writing = asyncio.Lock()
@@ -86,7 +85,7 @@ class RunProgress:
     async def publish(self, total: int, done: int) -> None:
         """Write these numbers and what the run is doing; a `ProgressSink`. Raises KubeError."""
         async with self._writing:
-            self._numbers = (total, done)
+            self.activity.done, self.activity.total = done, total
             if self._timer.monotonic() >= self._first_at:
                 await self._write(self._status())
 
@@ -121,12 +120,13 @@ class RunProgress:
                         log.info("The activity of a run was not written", error=problem)
 
     def _status(self) -> JSONObject:
-        total, done = self._numbers
-        if self.activity.collected is not None:  # what was published last may be a second old
-            total = done = self.activity.collected
+        activity = self.activity
+        total, done = activity.total, activity.done
+        if activity.collected is not None:
+            total = done = activity.collected
         status: JSONObject = {"progress": {"totalItems": total, self._done_field: done}}
         if self._is_kept:
-            now = encode(shown(self.activity, is_counted=bool(total)))
+            now = encode(shown(activity, is_counted=bool(total)))
             # In a merge patch, what is not named stays.
             status["activity"] = {name: now.get(name) for name in RunActivity.__struct_encode_fields__}
         return status

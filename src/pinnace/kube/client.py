@@ -49,6 +49,7 @@ from pinnace.kube.transport.requests import (
     with_query,
 )
 from pinnace.kube.transport.retrying import RetryPolicy, Sender
+from pinnace.kube.transport.silence import Silence
 from pinnace.kube.watching import GRACE_SECONDS, WATCH_SECONDS, WatchEvent, read_events
 
 T = TypeVar("T")
@@ -139,6 +140,11 @@ class KubeClient:
         traceback: TracebackType | None,
     ) -> None:
         await self._transport.__aexit__(error_type, error, traceback)
+
+    @property
+    def silence(self) -> Silence:
+        """How long the API server has been away."""
+        return self._sender.silence
 
     @property
     def server(self) -> str:

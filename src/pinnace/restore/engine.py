@@ -188,6 +188,7 @@ class RestoreEngine:
             # An update in flight must not arrive after the final numbers.
             await asyncio.wait([reporting])
             await reporter.publish(len(run.claims), len(run.claims))
+            request.activity.collected = len(run.claims)
         self._report(run, run.follow_ups.pod_results())
         self._report(run, await run.quotas.exceeded())
         patched, looked = Results(), await run.volume_patches.look()
@@ -569,6 +570,7 @@ class RestoreEngine:
     def _count(self, run: _Run, ref: ItemRef) -> None:
         run.progress.item_done(len(run.claims))
         restored, total = run.progress.restored, run.progress.total
+        run.request.activity.done, run.request.activity.total = restored, total
         self._log.info(
             f"Restored {restored} items out of an estimated total of {total} "
             "(estimate will change throughout the restore)",

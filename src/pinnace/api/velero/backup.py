@@ -244,8 +244,9 @@ class RunActivity(Struct, rename="camel", kw_only=True):
     """What a running backup or restore is doing now, for display. Velero has no such field.
 
     Attributes:
-        total_is_final: Whether progress.totalItems will not grow any more.
-        total_is_estimate: Whether filters leave out some of the objects in progress.totalItems.
+        total_is_final: Whether progress.totalItems will not change any more.
+        total_is_estimate: Whether progress.totalItems is an estimate; if it is neither final nor an estimate,
+            it is a lower bound.
         resources: The resources whose objects are being processed, at most 10.
         hooks: The hooks that run now, each as `namespace/pod hook`, at most 10.
         waiting: What else the run waits for, at most 10.

@@ -75,6 +75,7 @@ class RawItems:
             self._log(done, done + left, name)
             if writer.is_full:
                 await writer.flush_if_full()
+                done = run.tracker.count  # other lists have been read meanwhile
                 run.progress.update(done, done + left)
         run.progress.update(done, done + left)
         return any_taken

@@ -6,7 +6,7 @@ renewed longer ago than any two clocks differ. (docs/spec: CLI 4.1, SRV 14)
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import Final
@@ -50,21 +50,18 @@ async def absence(client: KubeClient, namespace: str) -> str:
 
 
 @asynccontextmanager
-async def telling_of_absence(
-    client: KubeClient, namespace: str, what: str, *, before: Callable[[], None] = lambda: None
-) -> AsyncIterator[asyncio.Event]:
+async def telling_of_absence(client: KubeClient, namespace: str, what: str) -> AsyncIterator[asyncio.Event]:
     """Print a line to stderr if no server holds the lease after ten seconds; the caller goes on waiting.
 
     Args:
         what: what the caller waits for, for example `the backup`.
-        before: called before the line is printed.
 
     Yields:
         An event to set as soon as a server has begun.
     """
     begun = asyncio.Event()
     # Not in a task group, which would wrap the errors of the caller's own code.
-    task = asyncio.create_task(_tell(client, namespace, what, begun, before))
+    task = asyncio.create_task(_tell(client, namespace, what, begun))
     try:
         yield begun
     finally:
@@ -72,11 +69,8 @@ async def telling_of_absence(
         await asyncio.wait([task])
 
 
-async def _tell(
-    client: KubeClient, namespace: str, what: str, begun: asyncio.Event, before: Callable[[], None]
-) -> None:
+async def _tell(client: KubeClient, namespace: str, what: str, begun: asyncio.Event) -> None:
     def say(message: str) -> None:
-        before()
         complain(f"{message} Still waiting.")
 
     try:

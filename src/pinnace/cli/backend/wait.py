@@ -17,6 +17,7 @@ from pinnace.cli.guard import complain, printable
 from pinnace.cli.output.cells import empty_warning, reasons, status
 from pinnace.cli.output.cells import phase as phase_of
 from pinnace.cli.progress.activity import activity_of
+from pinnace.cli.progress.away import away
 from pinnace.cli.progress.state import State
 from pinnace.cli.progress.view import ProgressView
 from pinnace.cli.progress.volumes import VolumeWatch
@@ -69,8 +70,9 @@ async def wait_for_end(
     ended: JSONObject | None = None
     problem: KubeError | None = None
     watched = _Watched(resource, created, done_field, current=created)
-    view = ProgressView(what, form=run.progress, details=partial(_state, watched, volumes))
-    telling = telling_of_absence(client, namespace, f"the {what}", before=view.close)
+    view = ProgressView(what, form=run.progress, details=partial(_state, watched, volumes, client))
+    client.silence.is_shown = run.progress != "none"
+    telling = telling_of_absence(client, namespace, f"the {what}")
     async with asyncio.TaskGroup() as group, telling as begun:
         watched.begun = begun
         helpers = [group.create_task(view.tick())]
@@ -113,7 +115,7 @@ async def _follow_volumes(client: KubeClient, volumes: VolumeWatch, begun: async
     await volumes.follow(client)
 
 
-def _state(watched: "_Watched", volumes: VolumeWatch, done: int, total: int) -> State:
+def _state(watched: "_Watched", volumes: VolumeWatch, client: KubeClient, done: int, total: int) -> State:
     """The progress of the run as it is known now.
 
     While a server collects, what it writes into the status is an estimate that grows.
@@ -125,10 +127,12 @@ def _state(watched: "_Watched", volumes: VolumeWatch, done: int, total: int) -> 
         done=done,
         total=total,
         at_least=phase in _COLLECTING and now.at_least,
+        is_estimate=phase in _COLLECTING and now.is_estimate,
         phase=_explained(watched.current, phase),
         volumes=volumes.moving,
         volumes_done=volumes.done,
         volumes_total=volumes.total,
+        away=away(client),
     )
 
 

@@ -8,7 +8,7 @@ from typing import Final
 import click
 
 from pinnace.api.objects import JSONObject
-from pinnace.cli.guard import can_redraw
+from pinnace.cli.guard import can_redraw, drawn, erased
 
 DEFINITION: Final = "CustomResourceDefinition"
 
@@ -37,6 +37,7 @@ class Report:
             text = f"{self._done} of {self._total} objects: {title(obj)}"
             self._stream.write(f"\r\x1b[J{text[: shutil.get_terminal_size().columns - 1]}")
             self._stream.flush()
+            drawn(self.close)
 
     def done(self, obj: JSONObject, outcome: str) -> None:
         """Record what was done with an object."""
@@ -48,6 +49,7 @@ class Report:
         if self._draws:
             self._stream.write("\r\x1b[J")
             self._stream.flush()
+            erased(self.close)
 
     def summary(self) -> list[str]:
         """A line for each outcome."""

@@ -20,7 +20,7 @@ def activity_of(status: JSONObject) -> State:
     return State(
         done=0,
         total=0,
-        at_least=activity.get("totalIsFinal") is not True,
+        at_least=activity.get("totalIsFinal") is not True and activity.get("totalIsEstimate") is not True,
         is_estimate=activity.get("totalIsEstimate") is True,
         kinds={
             text(resource, "name"): Amount(

@@ -56,7 +56,8 @@ def detail_lines(state: State, columns: int, blocks: str = BLOCKS) -> list[str]:
     Args:
         blocks: the two characters of bars; empty for no bars.
     """
-    lines = [f"  {state.phase}"] if state.phase else []
+    lines = [f"  {state.away.text}"] if state.away is not None else []
+    lines += [f"  {state.phase}"] if state.phase else []
     # Most resources of a cluster have few objects or none: they are done before their line could be read.
     kinds = [kind for kind in state.kinds.items() if kind[1].total and kind[1].done < kind[1].total]
     kinds.sort(key=lambda kind: -kind[1].total)

@@ -10,6 +10,7 @@ from typing import Final
 import msgspec
 
 from pinnace.api.objects import JSONObject
+from pinnace.cli.progress.away import Away
 
 _ETA_AFTER_SECONDS: Final = 3.0
 
@@ -47,7 +48,7 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         done, total: numbers of items.
         at_least: whether the total is a lower bound.
-        is_estimate: whether the total includes objects that filters may leave out.
+        is_estimate: whether the total may still change in either direction.
         seconds: since the start.
         phase: the phase of a server's run, if it says more than that the run is in progress.
         kinds: items of each resource that is being processed.
@@ -57,6 +58,7 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
         volumes_done, volumes_total: numbers of all volumes of the run.
         upload: bytes of the files that are being uploaded.
         download_bytes: how much of the tarball was downloaded; None if nothing is being downloaded.
+        away: the API server, if it does not answer.
     """
 
     done: int
@@ -73,6 +75,7 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
     volumes_total: int = 0
     upload: Amount | None = None
     download_bytes: int | None = None
+    away: Away | None = None
 
     @property
     def rate(self) -> float:
@@ -117,6 +120,7 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
             "uploadedBytes": self.upload.done if self.upload is not None else 0,
             "uploadBytes": self.upload.total if self.upload is not None else 0,
             "downloadedBytes": self.download_bytes or 0,
+            "apiServerSilentSeconds": round(self.away.seconds, 1) if self.away is not None else 0,
         }
 
 

@@ -12,7 +12,8 @@ from typing import Final, TextIO
 
 from msgspec.structs import replace
 
-from pinnace.cli.guard import can_redraw
+from pinnace.cli.guard import can_redraw, drawn, erased
+from pinnace.cli.progress.away import Away
 from pinnace.cli.progress.lines import BLOCKS, PLAIN_BLOCKS, clock, detail_lines, main_line, numbers
 from pinnace.cli.progress.state import Amount, State
 
@@ -87,9 +88,11 @@ class ProgressView:
         self._clock = clock
         self._redraws = form == "auto" and can_redraw(self._stream)
         self._blocks = BLOCKS if _can_show(self._stream, BLOCKS) else PLAIN_BLOCKS
-        self._done = self._total = 0
+        self._done = self._total = self._most = 0
         self._started = self._shown = clock()
         self._drawn = 0
+        self._has_drawn = False
+        self._away: Away | None = None
         self._finished = False
         self._rates = Rates()
         self._gone = form == "none"
@@ -125,10 +128,11 @@ class ProgressView:
         """Replace what is drawn by one line with the last numbers."""
         if self._finished and self._form == "json":
             self._write(f"{as_json(self._what, self._final())}\n")
-        if self._redraws and self._drawn:
+        if self._has_drawn:
+            self._has_drawn = False
             line = main_line(self._what, self._final(), self._columns, self._blocks)
-            self._write(f"{self._back()}{line}\n")
-            self._drawn = 0
+            self.erase()
+            self._write(f"{line}\n")
 
     @property
     def _columns(self) -> int:
@@ -137,8 +141,12 @@ class ProgressView:
     def _state(self) -> State:
         now = self._clock()
         known = self._details(self._done, self._total)
-        # The numbers of the whole run come less often than those of the resources in flight.
-        done = max(known.done, sum(kind.done for kind in known.kinds.values()))
+        if known.away is None and self._away is not None and self._form != "json":
+            self.erase()
+            self._write(f"{self._away.over}\n")
+        self._away = known.away
+        # A server that is asked again, after a watch that broke, may give older numbers.
+        done = self._most = max(self._most, known.done)
         at_least = known.at_least or done > known.total
         known = replace(known, done=done, at_least=at_least, total=max(known.total, done))
         known = replace(known, seconds=now - self._started)
@@ -167,7 +175,15 @@ class ProgressView:
         # Lines that wrap or leave the screen could not be redrawn.
         lines = lines[: max(1, shutil.get_terminal_size().lines - 1)]
         self._write(self._back() + "\n".join(lines))
-        self._drawn = len(lines)
+        self._drawn, self._has_drawn = len(lines), True
+        drawn(self.erase)
+
+    def erase(self) -> None:
+        """Remove what is drawn, so that a line can be printed; it is drawn again below that."""
+        if self._drawn:
+            self._write(self._back())
+            self._drawn = 0
+            erased(self.erase)
 
     def _back(self) -> str:
         """The control characters that erase the drawing."""

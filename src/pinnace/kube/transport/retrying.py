@@ -48,6 +48,7 @@ from pinnace.kube.errors import (
 from pinnace.kube.transport.connection import Transport
 from pinnace.kube.transport.limiting import InFlightLimit, RateCap
 from pinnace.kube.transport.requests import DEFAULT_PATIENCE_SECONDS, Request
+from pinnace.kube.transport.silence import Silence
 
 if TYPE_CHECKING:
     from aiohttp import ClientWebSocketResponse
@@ -180,6 +181,7 @@ class Sender:
         self._sleep = sleep
         self._jitter = jitter
         self._monotonic = monotonic
+        self.silence = Silence(policy.patience_seconds, monotonic)
         self._fence: Fence | None = None
         self._is_known = False
         self._failed_at = float("-inf")
@@ -217,14 +219,25 @@ class Sender:
 
     async def _repeated(self, request: Request, send: Callable[[], Awaitable[T]]) -> T:
         attempts = _Attempts(self._monotonic())
+        key = object()
+        try:
+            return await self._until_settled(request, send, attempts, key)
+        finally:
+            self.silence.ended(key)
+
+    async def _until_settled(
+        self, request: Request, send: Callable[[], Awaitable[T]], attempts: _Attempts, key: object
+    ) -> T:
         while True:
             # Before a slot is taken: what waits here must not hold up the renewal that it waits for.
             await _pass_fence(request)
+            self.silence.sent(key)
             try:
                 answer = await send()
             except FenceClosed:
                 continue  # closed in the last moment: wait, or say so
             except (APIStatusError, ConnectionFailed) as error:
+                self.silence.failed(key, error)
                 if isinstance(error, APIStatusError):
                     error.after_open_attempt = attempts.is_open
                     self._is_known = self._is_known or bool(error.status)
@@ -237,6 +250,7 @@ class Sender:
                     f"{request.shown} failed by a defect of this program: {type(error).__name__}: {error}"
                 ) from error
             else:
+                self.silence.answered(key)
                 self._is_known = self._was_accepted = True
                 self._refused_since = None
                 return answer

@@ -21,6 +21,7 @@ from pinnace.cli.progress.view import ProgressView
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import ConnectionFailed, Forbidden, Gone, KubeError, NotFound
 from pinnace.kube.resources import velero
+from pinnace.kube.transport.silence import Silence
 from pinnace.kube.watching import WatchEvent
 from tests.unit.cli.fake_cluster import connected
 
@@ -49,6 +50,7 @@ class Script:
         self._watches = [list(watch) for watch in watches]
         self._gets = list(gets)
         self.versions: list[str] = []
+        self.silence = Silence(300, lambda: 0.0)
 
     async def watch(
         self, _resource: object, _namespace: str, *, resource_version: str, field_selector: str
@@ -216,6 +218,7 @@ class Leases:
         self._phase = phase
         self._leases = list(leases)
         self.looked = asyncio.Event()
+        self.silence = Silence(300, lambda: 0.0)
 
     list_with_version = Script.list_with_version
 

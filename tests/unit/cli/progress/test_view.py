@@ -2,9 +2,14 @@
 
 import io
 import json
+import sys
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
+from pinnace.cli.guard import guarded_terminal
+from pinnace.cli.progress.away import Away
 from pinnace.cli.progress.lines import detail_lines, main_line, numbers
 from pinnace.cli.progress.state import Amount, State, Volume
 from pinnace.cli.progress.view import ProgressView
@@ -64,19 +69,133 @@ def test_a_terminal_that_knows_no_control_characters_gets_plain_lines(
     assert stream.getvalue() == "backup: 2 of 2 items, 0:06\n"
 
 
-@pytest.mark.parametrize(
-    ("total", "said"), [(0, "1,651 of at least 1,651 items"), (4050, "1,651 of 4,050 items")]
-)
-def test_the_run_has_no_fewer_items_than_its_resources_in_flight(
-    clock: FrozenClock, total: int, said: str
-) -> None:
+def progress_of(stream: io.StringIO) -> list[Any]:
+    return [json.loads(line) for line in stream.getvalue().splitlines()]
+
+
+@pytest.mark.found("row 98")
+def test_numbers_never_go_back(clock: FrozenClock) -> None:
+    stream = io.StringIO()
+    states = iter([(333, 5000), (1, 5000), (1006, 4000), (900, 4000)])
+    view = ProgressView(
+        "backup",
+        form="json",
+        details=lambda _d, _t: State(done=(now := next(states))[0], total=now[1], is_estimate=True),
+        stream=stream,
+        clock=clock.monotonic,
+    )
+    for _ in range(4):
+        clock.advance(1)
+        view.update(0, 0)
+    view.finish(1010)
+
+    assert [each["itemsDone"] for each in progress_of(stream)] == [333, 333, 1006, 1006, 1010]
+    assert [each["totalIsFinal"] for each in progress_of(stream)] == [False] * 4 + [True]
+
+
+@pytest.mark.found("row 98")
+def test_the_resources_in_flight_do_not_count_as_items(clock: FrozenClock) -> None:
+    """Filters may leave their objects out, and those of an ended resource are no longer among them."""
     stream = Terminal()
-    state = State(done=0, total=total, kinds={"configmaps": Amount(done=1651, total=4001)})
-    view = ProgressView("restore", details=lambda _d, _t: state, stream=stream, clock=clock.monotonic)
+    state = State(done=7, total=4050, kinds={"configmaps": Amount(done=1651, total=4001)})
+    view = ProgressView("backup", details=lambda _d, _t: state, stream=stream, clock=clock.monotonic)
 
-    view.update(0, total)
+    view.update(0, 0)
 
-    assert said in stream.getvalue().split("\n")[0]
+    assert "7 of 4,050 items" in stream.getvalue().split("\n")[0]
+
+
+AWAY = Away(seconds=31.2, patience_seconds=300)
+
+
+def two_states(*, away: Away | None) -> Callable[[int, int], State]:
+    """The details of a run whose API server is away at the first look, and back at the second."""
+    states = iter([State(done=5, total=9, away=away), State(done=6, total=9), State(done=9, total=9)])
+    return lambda _done, _total: next(states)
+
+
+@pytest.mark.found("row 55")
+def test_a_terminal_says_that_the_api_server_is_away_and_that_it_is_back(clock: FrozenClock) -> None:
+    stream = Terminal()
+    view = ProgressView("backup", details=two_states(away=AWAY), stream=stream, clock=clock.monotonic)
+    for _ in range(3):
+        clock.advance(1)
+        view.update(0, 0)
+    view.finish(9)
+
+    first, then = stream.getvalue().split("The API server answers again, after 31 s.\n")
+    assert first.split("\n")[1].startswith(
+        "  the API server has not answered for 31 s; waiting up to 5m\x1b[1A\r\x1b[J"
+    )
+    assert "has not answered" not in then
+
+
+@pytest.mark.found("row 55")
+@pytest.mark.parametrize(
+    ("form", "said"),
+    [
+        (
+            "auto",
+            "backup: 5 of 9 items, 0:06, the API server has not answered for 31 s; waiting up to 5m\n"
+            "The API server answers again, after 31 s.\nbackup: 6 of 9 items, 0:12\n",
+        ),
+        ("none", ""),
+    ],
+)
+def test_a_file_gets_the_same(clock: FrozenClock, form: str, said: str) -> None:
+    stream = io.StringIO()
+    details = two_states(away=AWAY)
+    view = ProgressView("backup", form=form, details=details, stream=stream, clock=clock.monotonic)
+    for _ in range(2):
+        clock.advance(6)
+        view.update(0, 0)
+    assert stream.getvalue() == said
+
+
+@pytest.mark.found("row 55")
+def test_programs_get_it_as_a_number(clock: FrozenClock) -> None:
+    stream = io.StringIO()
+    details = two_states(away=AWAY)
+    view = ProgressView("backup", form="json", details=details, stream=stream, clock=clock.monotonic)
+    for _ in range(2):
+        clock.advance(1)
+        view.update(0, 0)
+    assert [each["apiServerSilentSeconds"] for each in progress_of(stream)] == [31.2, 0]
+
+
+@pytest.mark.parametrize(
+    ("away", "text"),
+    [
+        (Away(seconds=12, patience_seconds=90), "has not answered for 12 s; waiting up to 1m30s"),
+        (Away(seconds=12, patience_seconds=10), "has not answered for 12 s; waiting up to 10s"),
+        (
+            Away(seconds=12, patience_seconds=300, has_errors=True),
+            "has answered with errors only for 12 s; waiting up to 5m",
+        ),
+    ],
+)
+def test_the_text_says_how_long_it_is_waited_for(away: Away, text: str) -> None:
+    assert away.text == f"the API server {text}"
+
+
+@pytest.mark.found("row 57")
+@pytest.mark.parametrize("name", ["stdout", "stderr"])
+def test_what_is_printed_does_not_stick_to_what_is_drawn(
+    clock: FrozenClock, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stdout", terminal)
+    monkeypatch.setattr(sys, "stderr", terminal)
+    with guarded_terminal():
+        view = ProgressView("backup", clock=clock.monotonic)
+        view.update(0, 7)
+        print("Backing up to ./big as b1.", file=getattr(sys, name))
+        view.finish(7)
+        print("Backup b1 Completed.")
+
+    shown = terminal.getvalue()
+    assert "\r\x1b[JBacking up to ./big as b1.\nbackup " in shown
+    assert shown.endswith(" 7 of 7 items  0:00\nBackup b1 Completed.\n")
 
 
 def test_all_lines_of_the_last_drawing_are_erased(clock: FrozenClock) -> None:
@@ -276,6 +395,7 @@ def test_json_progress_has_all_numbers(clock: FrozenClock) -> None:
         "uploadedBytes": 0,
         "uploadBytes": 0,
         "downloadedBytes": 0,
+        "apiServerSilentSeconds": 0,
     }
     view.finish(12)
     last = json.loads(stream.getvalue().splitlines()[-1])

@@ -75,7 +75,7 @@ async def test_an_activity_that_has_ended_is_removed_by_the_next_patch(
     progress.activity.hooks.clear()
     await progress.publish(9, 5)
 
-    assert status(world)["activity"] == {"totalIsFinal": True}
+    assert status(world)["activity"] == {"totalIsEstimate": True}
 
 
 async def test_while_no_item_is_processed_changes_are_written_every_few_seconds(
