@@ -17,6 +17,7 @@ from bench.floor.posting import CreateFailed
 from bench.measure import SampleFailed
 from bench.scenarios.browse import OBJECTS as BROWSE_OBJECTS
 from bench.scenarios.browse import measure_browse
+from bench.scenarios.command import measure_command
 from bench.scenarios.flood import measure_flood
 from bench.scenarios.idle_server import measure_idle
 from bench.scenarios.kopia import measure_kopia
@@ -45,8 +46,8 @@ SCENARIOS = (
     *("backup", "restore", "memory", "dry-run", "start", "idle"),
     *("restic", "kopia", "plugins", "nonadmin", "browse"),
 )
-LONG = ("soak", "flood", "queue", "pod-volumes")
-"""Scenarios that take long, or need a node and root, so that they run only when they are named."""
+LONG = ("soak", "flood", "queue", "pod-volumes", "command")
+"""Scenarios that take long, or need a node and root, or a Velero program: run only when they are named."""
 
 WITHOUT_OBJECTS = frozenset({"start", "idle", "restic", "kopia", "plugins", "nonadmin", "browse", *LONG})
 """Scenarios that need no cluster with generated objects."""
@@ -168,6 +169,8 @@ def main(arguments: Sequence[str]) -> int:
             if "browse" in options.only:
                 generator = Generator(options.browse_objects, options.namespaces)
                 figures += measure_browse(Path(folder) / "browse", generator, options.runs, say)
+            if "command" in options.only:
+                figures += measure_command(Path(folder) / "command", options.runs, say)
             if "soak" in options.only:
                 figures += measure_soak(Path(folder) / "soak", options.soak_minutes, say)
             if "flood" in options.only:

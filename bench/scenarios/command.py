@@ -1,0 +1,155 @@
+"""Commands beside those of a Velero program: `python -m bench.scenarios.command`, or the scenario `command`.
+
+One cluster with our definitions, a store, a server of ours, some backups, schedules and restores. The same
+words are given to both programs in turn, in random order; PINNACE_TEST_VELERO is the path of Velero's. Each
+line of the table is our wall or processor time against that of Velero.
+"""
+
+import asyncio
+import os
+import random
+import sys
+import tempfile
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from bench import measure
+from bench.figures import Figure, Rule, Series, Unit, text_table
+from bench.floor.generate import SEED
+from bench.measure import Sample, SampleFailed
+from bench.scenarios.idle_server import (
+    NAMESPACE,
+    PROGRAM,
+    create_credentials,
+    create_location,
+    create_object,
+    for_each,
+    install_definitions,
+    running_server,
+)
+from hack.cluster.control_plane import ControlPlane
+from hack.cluster.stores.s3 import Bucket, S3Server
+from pinnace.api.objects import text
+from pinnace.kube.client import KubeClient
+from pinnace.kube.config import load_config
+from pinnace.kube.resources import BACKUPS
+
+VARIABLE = "PINNACE_TEST_VELERO"
+OBJECTS = 50
+"""Schedules, and restores that were refused, so that a server leaves them alone. The backups are fewer."""
+
+READY_SECONDS = 60.0
+POLL_SECONDS = 0.1
+DEADLINE_SECONDS = 120.0
+COMMANDS: Mapping[str, Sequence[str]] = {
+    "backup get": ("backup", "get"),
+    "schedule get": ("schedule", "get"),
+    "backup-location get": ("backup-location", "get"),
+    "restore get": ("restore", "get"),
+    "backup create": ("backup", "create", "NAME", "--include-namespaces", "default"),
+    "backup describe": ("backup", "describe", "finished"),
+    "restore describe": ("restore", "describe", "refused-0"),
+}
+"""What is measured; NAME becomes a name that is free."""
+
+
+def programs() -> Mapping[str, Path]:
+    """The programs by name. Raises SampleFailed: no Velero program is given."""
+    velero = Path(os.environ.get(VARIABLE, ""))
+    if not velero.is_file():
+        raise SampleFailed(f"{VARIABLE} must be the path of a Velero program for the scenario command")
+    return {"velero": velero, "pinnace": PROGRAM}
+
+
+def measure_command(folder: Path, runs: int, say: Callable[[str], None]) -> list[Figure]:
+    """Run the scenario. Raises SampleFailed, ClusterError, ExceptionGroup."""
+    found = programs()
+    folder.mkdir()
+    with ControlPlane(folder / "cluster", name="command") as plane, S3Server(folder / "s3") as s3:
+        asyncio.run(_load(plane, s3.create_bucket("command")))
+        with running_server(folder, plane.kubeconfig):
+            asyncio.run(_wait(plane))
+            say(f"command: {runs} samples of each of {len(COMMANDS)} commands and {len(found)} programs")
+            return figures(_samples(folder, plane.kubeconfig, found, runs))
+
+
+def _samples(
+    folder: Path, kubeconfig: Path, found: Mapping[str, Path], runs: int
+) -> Mapping[tuple[str, str], list[Sample]]:
+    """The samples by command and program."""
+    samples: dict[tuple[str, str], list[Sample]] = defaultdict(list)
+    order = random.Random(SEED)
+    pairs = [(name, program) for name in COMMANDS for program in found]
+    environment = {"KUBECONFIG": str(kubeconfig), "HOME": str(folder)}
+    for number in range(runs + 1):
+        for name, program in order.sample(pairs, k=len(pairs)):
+            free = f"{program}-{number}"
+            words = [free if word == "NAME" else word for word in COMMANDS[name]]
+            sample = measure.run(
+                [found[program], *words],
+                environment=environment,
+                folder=folder,
+                deadline_seconds=DEADLINE_SECONDS,
+            )
+            if number:  # the first round fills the page cache
+                samples[name, program].append(sample)
+    return samples
+
+
+def figures(samples: Mapping[tuple[str, str], Sequence[Sample]]) -> list[Figure]:
+    """The lines of the table: wall and processor time of each command."""
+
+    def figure(command: str, kind: str, value: Callable[[Sample], float]) -> Figure:
+        velero, ours = (
+            Series(name=program, values=[value(sample) * 1000 for sample in samples[command, program]])
+            for program in ("velero", "pinnace")
+        )
+        return Figure(
+            name=f"{command}, {kind}", unit=Unit.MILLISECONDS, rule=Rule.RATIO, ours=ours, floors=[velero]
+        )
+
+    made = []
+    for command in dict.fromkeys(command for command, _ in samples):
+        made.append(figure(command, "wall", lambda sample: sample.wall_seconds))
+        made.append(figure(command, "processor", lambda sample: sample.cpu_seconds))
+    return made
+
+
+async def _load(plane: ControlPlane, bucket: Bucket) -> None:
+    async with KubeClient(load_config(str(plane.kubeconfig))) as client:
+        await install_definitions(client)
+        await create_credentials(client, bucket.server)
+        await create_location(client, "default", bucket.name, bucket.location_config, default=True)
+        await create_object(client, "backups", "finished", spec={"includedNamespaces": ["default"]})
+
+        async def add(number: int) -> None:
+            spec = {"schedule": "0 0 1 1 *", "template": {"ttl": "720h0m0s"}}
+            await create_object(client, "schedules", f"s-{number}", spec=spec, status={"phase": "Enabled"})
+            refused = {"phase": "FailedValidation", "validationErrors": ["there is no such backup"]}
+            await create_object(
+                client, "restores", f"refused-{number}", spec={"backupName": "none"}, status=refused
+            )
+
+        await for_each(range(OBJECTS), add)
+
+
+async def _wait(plane: ControlPlane) -> None:
+    """Wait until the server has made the first backup."""
+    async with KubeClient(load_config(str(plane.kubeconfig))) as client, asyncio.timeout(READY_SECONDS):
+        while text(await client.get(BACKUPS, "finished", NAMESPACE), "status", "phase") != "Completed":  # noqa: ASYNC110 - a watch would cost the server
+            await asyncio.sleep(POLL_SECONDS)
+
+
+def main() -> int:
+    """Run it alone."""
+    with tempfile.TemporaryDirectory(prefix="pinnace-bench-") as folder:
+        found = measure_command(
+            Path(folder) / "command", 5, lambda said: print(said, file=sys.stderr, flush=True)
+        )
+    print(text_table(found))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
