@@ -29,9 +29,14 @@ def parse_command(command: str) -> list[str]:
 
 
 def container_names(pod: JSONObject) -> list[str]:
-    """The containers of a pod in which hooks can run, in their order: neither init nor ephemeral ones."""
-    containers = (pod.get("spec") or {}).get("containers") or []
-    return [container.get("name", "") for container in containers]
+    """The containers of a pod in which hooks can run: its own in their order, then its sidecars.
+
+    A sidecar is an init container that goes on (`restartPolicy: Always`); others have ended when a pod runs.
+    (docs/spec: AFT 7.2)
+    """
+    spec = pod.get("spec") or {}
+    sidecars = [each for each in spec.get("initContainers") or [] if each.get("restartPolicy") == "Always"]
+    return [container.get("name", "") for container in [*(spec.get("containers") or []), *sidecars]]
 
 
 def is_ended(pod: JSONObject) -> bool:

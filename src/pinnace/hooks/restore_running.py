@@ -208,7 +208,8 @@ class _PodWork:
         """The first running container whose next hook can run: some hooks need it to be ready, too."""
         ready = {
             text(container, "name"): member(container, "ready") is True
-            for container in objects(self._state, "status", "containerStatuses")
+            for field in ("containerStatuses", "initContainerStatuses")
+            for container in objects(self._state, "status", field)
             if member(container, "state", "running") is not None
         }
         return next(

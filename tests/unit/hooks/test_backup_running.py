@@ -286,3 +286,15 @@ async def test_pods_without_hooks_do_not_wait_for_those_with(tmp_path: Path) -> 
     assert action.seen[-2:] == ["Pod/ns/a0", "Pod/ns/a1"]
     assert containers.most_at_once == 1, "hooks of two pods never overlap"
     assert len(outcome.items) == 22
+
+
+@pytest.mark.spec("AFT-170")
+async def test_a_hook_may_name_a_sidecar_and_no_other_init_container(tmp_path: Path) -> None:
+    containers = FakeContainers({"freeze": Behaviour()})
+    proxied = pod("p")
+    proxied["spec"]["initContainers"] = [{"name": "setup"}, {"name": "proxy", "restartPolicy": "Always"}]
+    hooks = [hook("freeze", container="proxy"), hook("freeze"), hook("freeze", container="setup")]
+    outcome = await back_up(tmp_path, containers, proxied, backup=with_hooks(pre=hooks))
+
+    assert containers.ran == ["ns/p/proxy: freeze", "ns/p/app: freeze"]
+    assert outcome.log.count("no such container") == 1

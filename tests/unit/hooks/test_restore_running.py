@@ -602,3 +602,16 @@ def test_the_annotation_asks_for_a_ready_container() -> None:
     notes = {f"{POST}command": "a", f"{POST}wait-for-ready": "true"}
     (found,) = ExecHookFinder(RestoreHooks()).hooks_of(a_pod(annotations=notes))
     assert found.wait_for_ready
+
+
+@pytest.mark.spec("AFT-170")
+async def test_a_hook_of_a_sidecar_is_run_when_the_sidecar_runs(stage: Stage) -> None:
+    made = a_pod()
+    made["spec"]["initContainers"] = [{"name": "setup"}, {"name": "proxy", "restartPolicy": "Always"}]
+    made["status"]["initContainerStatuses"] = [
+        {"name": "setup", "ready": True, "state": {"terminated": {}}},
+        {"name": "proxy", "ready": True, "state": {"running": {}}},
+    ]
+
+    assert await stage.run(made, hook("warm", container="proxy")) == []
+    assert stage.containers.ran == ["ns-1/p/proxy: warm"]
