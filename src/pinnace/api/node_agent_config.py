@@ -9,6 +9,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct, field
 
+from pinnace.api.definitions.spec_fields import unknown_fields
 from pinnace.api.meta import LabelSelector
 from pinnace.api.selection.selectors import Selector
 
@@ -148,7 +149,10 @@ def _check(config: NodeAgentConfig) -> None:
 
 def _warnings(raw: Mapping[str, Any]) -> list[str]:
     known = {member.encode_name for member in msgspec.structs.fields(NodeAgentConfig)}
-    found = []
-    for name in sorted(set(raw) - known):
-        found.append(f"{name} has no effect: {WITHOUT_EFFECT.get(name, 'there is no such setting')}")
-    return found
+    no_such = "there is no such setting"
+    found = [
+        f"{name} has no effect: {WITHOUT_EFFECT.get(name, no_such)}" for name in sorted(set(raw) - known)
+    ]
+    used = {name: value for name, value in raw.items() if name in known}
+    inside = unknown_fields(NodeAgentConfig, used)
+    return [*found, *(f"{path} has no effect: {no_such}" for path in sorted(inside))]

@@ -50,7 +50,8 @@ NAME: Final = "restic-repo-maintenance"
 RETRY: Final = timedelta(days=1)
 """When a failed prune is tried again, if that is earlier than the next one is due."""
 
-_RECENT: Final = 3
+_RECENT: Final = 25
+"""Maintenances that the status keeps, as Velero after 1.18 does. (docs/spec: AFT 7.7)"""
 
 
 class MaintenanceReconciler:

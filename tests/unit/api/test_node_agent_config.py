@@ -87,6 +87,9 @@ def test_each_setting_without_effect_is_named() -> None:
         "privilegedFsBackup": True,
         "cachePVC": {},
         "surprise": 1,
+        "backupPVC": {"fast": {"storageClass": "s", "secretNames": ["key"]}},
+        "restorePVC": {"ignoreDelayBinding": True, "configMapNames": ["c"]},
+        "loadConcurrency": {"globalConfig": 2, "perNodeConfig": [{"number": 1, "nodes": ["a"]}]},
     }
 
     _, warnings = read_node_agent_config(json.dumps(document))
@@ -96,6 +99,9 @@ def test_each_setting_without_effect_is_named() -> None:
         "podResources",
         "privilegedFsBackup",
         "surprise",
+        "backupPVC.fast.secretNames",
+        "loadConcurrency.perNodeConfig[0].nodes",
+        "restorePVC.configMapNames",
     ]
     assert [warning.split(" has no effect: ")[0] for warning in warnings] == names
 

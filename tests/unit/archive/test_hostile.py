@@ -32,7 +32,7 @@ async def refusal(path: Path, limits: ArchiveLimits | None = None) -> str:
     return str(caught.value)
 
 
-@pytest.mark.spec("BEY-009")
+@pytest.mark.spec("BEY-009", "AFT-163")
 @pytest.mark.parametrize(
     ("name", "text"),
     [
@@ -126,6 +126,7 @@ async def test_a_missing_file_is_an_error(tmp_path: Path) -> None:
         await ArchiveIndex.open(tmp_path / "absent.tar.gz", tmp_path, with_versions=False)
 
 
+@pytest.mark.spec("AFT-165")
 @pytest.mark.parametrize(
     ("limits", "text"),
     [

@@ -1,13 +1,16 @@
 """DownloadRequests and ServerStatusRequests by the clock; URLs of real stores are integration tests."""
 
+from typing import Any
+
 import pytest
 
 from pinnace.controllers.download_request import VALIDITY, DownloadRequestReconciler, backoff
 from pinnace.controllers.server_status import ServerStatusReconciler, shown_plugins
-from pinnace.kube.errors import NotFound
+from pinnace.kube.errors import Invalid, NotFound
 from pinnace.plugins.kinds import PluginId, PluginKind
 from pinnace.runtime.controller import DONE, Result
-from tests.unit.controllers.fakes import World, key
+from pinnace.storage.errors import StorageError
+from tests.unit.controllers.fakes import FakeCluster, World, key
 
 KINDS = {
     "BackupLog": "backups/b1/b1-logs.gz",
@@ -115,6 +118,26 @@ async def test_a_request_for_a_file_that_is_not_there_fails_at_once_and_expires(
     world.clock.advance(601)
     assert await downloads.reconcile(key("d1")) == DONE
     assert ("downloadrequests", "d1") not in world.cluster.objects
+
+
+@pytest.mark.spec("AFT-010")
+async def test_definitions_without_the_phase_leave_the_request_to_expire(
+    world: World, downloads: DownloadRequestReconciler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    patch = FakeCluster.patch
+
+    async def refusing(cluster: FakeCluster, *where: Any, **how: Any) -> Any:
+        if any(isinstance(each, dict) and each["status"].get("phase") == "Failed" for each in where):
+            raise Invalid(422, reason="Invalid", message='Unsupported value: "Failed"')
+        return await patch(cluster, *where, **how)
+
+    monkeypatch.setattr(FakeCluster, "patch", refusing)
+    world.cluster.objects["backups", "b1"]["status"] = {"phase": "Queued"}
+    add_request(world, "BackupLog", "b1")
+
+    with pytest.raises(StorageError, match='backup "b1" is in phase "Queued"'):
+        await downloads.reconcile(key("d1"))
+    assert status(world) == {"expiration": "2021-08-11T21:53:26Z"}
 
 
 @pytest.mark.spec("AFT-008")

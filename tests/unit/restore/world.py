@@ -62,6 +62,7 @@ SERVED: tuple[tuple[str, str, str, str, bool], ...] = (
     ("snapshot.storage.k8s.io", "v1", "volumesnapshotcontents", "VolumeSnapshotContent", False),
     ("snapshot.storage.k8s.io", "v1", "volumesnapshotclasses", "VolumeSnapshotClass", False),
     ("velero.io", "v1", "deletebackuprequests", "DeleteBackupRequest", True),
+    ("velero.io", "v2alpha1", "datauploads", "DataUpload", True),
     ("velero.io", "v1", "podvolumebackups", "PodVolumeBackup", True),
 )
 SHORT_NAMES = {"pods": ["po"], "configmaps": ["cm"], "deployments": ["deploy"], "persistentvolumes": ["pv"]}

@@ -167,6 +167,11 @@ def check_part(struct: type[Struct], part: Mapping[str, Any], path: str) -> Fiel
     return FieldFindings(errors=_most(errors), warnings=_most(warnings))
 
 
+def unknown_fields(struct: type[Struct], part: Mapping[str, Any]) -> list[str]:
+    """The paths of the set fields, at any depth, that the struct does not have."""
+    return [where.removeprefix(".") for where, _ in _beyond(struct, part, "")]
+
+
 def _most(texts: list[str]) -> tuple[str, ...]:
     """The first of many texts, and the number of the others: a status and a log have limited space."""
     more = len(texts) - _MOST_TEXTS
@@ -197,6 +202,9 @@ def _inside(node: inspect.Type, value: Any, path: str) -> Iterator[tuple[str, No
                 yield from _inside(member, value, path)
         case inspect.StructType() if isinstance(value, Mapping):
             yield from _beyond(node.cls, value, path)
+        case inspect.DictType() if isinstance(value, Mapping):
+            for name, member in value.items():
+                yield from _inside(node.value_type, member, f"{path}.{str(name)[:_MOST_CHARACTERS]}")
         case inspect.ListType() if isinstance(value, list):
             for number, member in enumerate(value):
                 yield from _inside(node.item_type, member, f"{path}[{number}]")

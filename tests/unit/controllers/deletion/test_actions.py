@@ -220,7 +220,7 @@ async def test_actions_run_once_the_backup_is_marked_and_before_its_files_are_de
     assert scene.is_deleted
 
 
-@pytest.mark.spec("BEY-069")
+@pytest.mark.spec("BEY-069", "AFT-167")
 async def test_a_backup_without_contents_goes_all_the_same(scene: Scene) -> None:
     await scene.store()
     (scene.world.folder / "bucket-default/backups/b1/b1.tar.gz").unlink()
@@ -232,7 +232,7 @@ async def test_a_backup_without_contents_goes_all_the_same(scene: Scene) -> None
     assert scene.is_deleted
 
 
-@pytest.mark.spec("BEY-069")
+@pytest.mark.spec("BEY-069", "AFT-167")
 async def test_contents_out_of_reach_are_waited_for(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     await scene.store()
     scene.add()

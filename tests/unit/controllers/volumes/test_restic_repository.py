@@ -384,6 +384,11 @@ async def test_a_failed_prune_leaves_a_repository_ready_and_the_next_one_removes
     assert "message" not in scene.status
     assert scene.status["lastMaintenanceTime"] == "2021-08-19T21:43:26Z"
 
+    for _ in range(30):
+        world.clock.advance(timedelta(days=8))
+        await scene.reconcile()
+    assert len(scene.status["recentMaintenance"]) == 25
+
 
 async def test_the_time_of_maintenance_is_that_of_its_beginning(scene: Scene, world: World) -> None:
     scene.add(identifier="/x/shop", phase="Ready")

@@ -314,11 +314,15 @@ async def test_an_invalid_version_is_a_velero_error(harness: Harness) -> None:
     assert message.startswith(expected)
 
 
-@pytest.mark.parametrize("kind", ["PodVolumeBackup", "DeleteBackupRequest"])
+@pytest.mark.spec("AFT-117")
+@pytest.mark.parametrize(
+    ("kind", "version"),
+    [("PodVolumeBackup", "v1"), ("DeleteBackupRequest", "v1"), ("DataUpload", "v2alpha1")],
+)
 async def test_records_and_requests_of_the_tool_are_refused_with_a_warning(
-    harness: Harness, kind: str
+    harness: Harness, kind: str, version: str
 ) -> None:
-    items = [obj(kind, f"x-{index:02}", "velero", api_version="velero.io/v1") for index in range(12)]
+    items = [obj(kind, f"x-{index:02}", "velero", api_version=f"velero.io/{version}") for index in range(12)]
 
     results = await harness.restore(*items, namespace_mapping={"velero": "tool"})
 
