@@ -69,11 +69,14 @@ class Reading(msgspec.Struct):
         done: objects that were processed.
         total: objects that are known to be there.
         is_final: whether that number is final.
+        lists, lists_done: how many lists are read, one for each namespace, and how many were.
     """
 
     done: int = 0
     total: int = 0
     is_final: bool = False
+    lists: int = 1
+    lists_done: int = 0
 
 
 class Activity(msgspec.Struct):
@@ -118,6 +121,11 @@ class Activity(msgspec.Struct):
         self.kinds[resource] = reading
         if reading.is_final:
             self.unknown.discard(resource)
+
+    def listing(self, resource: str, done: int, lists: int) -> None:
+        """Record that the next of several lists of a resource is read."""
+        if (reading := self.kinds.get(resource)) is not None:
+            reading.lists_done, reading.lists = done, lists
 
     def page(self, resource: str, items: int, remaining: int | None, *, is_only_list: bool) -> None:
         """Record a page of a resource; `remaining` objects follow it, None if that is not known."""

@@ -15,6 +15,7 @@ from pinnace.api.selection.resource_filters import NO_LISTS, filter_of
 from pinnace.api.values.times import utcnow
 from pinnace.api.velero.backup import Backup, BackupProgress, HookStatus
 from pinnace.archive.runlog import RunLog
+from pinnace.backup.breadth import is_wide
 from pinnace.backup.cluster import ClusterReader
 from pinnace.backup.collaborators import Collaborators
 from pinnace.backup.conversion import other_versions
@@ -289,10 +290,32 @@ class _Collection:
         await self._fetch_namespaces(planned)
         await self._fetch_ordered(planned)
         raw = RawItems(self._run, planned.resource)
-        for namespace in planned.namespaces:
-            queries = ("",) if self._depends_on_items(planned) else self._run.scope.labels.queries
+        run = self._run
+        if await is_wide(run.client, planned, run.log, is_confined=is_of_tenant(run.backup)):
+            failure = await self._list_everywhere(planned, raw)
+            if failure is None:
+                return
+            run.log.info(
+                "Listing namespace by namespace, as the list of all failed",
+                resource=planned.resource.group_resource,
+                error=str(failure),
+            )
+        for number, namespace in enumerate(planned.namespaces):
+            run.activity.listing(planned.resource.group_resource, number, len(planned.namespaces))
+            queries = ("",) if self._depends_on_items(planned) else run.scope.labels.queries
             for query in queries:
                 await self._list(planned.resource, namespace, query, raw)
+
+    async def _list_everywhere(self, planned: PlannedResource, raw: RawItems) -> KubeError | None:
+        """Back up the items of named namespaces from a list of all; the failure if that is not possible.
+
+        What came before it is in the backup, and not taken a second time.
+        """
+        for query in self._run.scope.labels.queries:
+            failed = await self._read_list(planned.resource, "", query, raw)
+            if failed is not None:
+                return failed.error
+        return None
 
     async def _list(self, resource: APIResource, namespace: str, query: str, raw: RawItems) -> None:
         """Back up the items of one list; a list that fails counts as an error. (docs/spec: BKP 5.3)
@@ -340,6 +363,8 @@ class _Collection:
                     is_at_first_page = False
                     self._arrived(resource, lane, page, is_only_list=not namespace)
                     items = page.items
+                    if not namespace and resource.namespaced:
+                        items = [item for item in items if run.scope.takes_from(item.namespace)]
                     if is_chosen_here:
                         items = [item for item in items if self._is_selected(item.name, item.labels)]
                     if items:

@@ -32,6 +32,7 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True):
         listed_namespaces: the namespaces to list one by one, or None for one call across all.
         left_out_namespaces: those that their label leaves out, and those that are being deleted.
         missing_namespaces: included names that do not exist.
+        named: the same as `listed_namespaces`, as a set.
     """
 
     namespaces: IncludesExcludes
@@ -41,6 +42,7 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True):
     ordered: Mapping[str, tuple[str, ...]]
     left_out_namespaces: frozenset[str] = frozenset()
     missing_namespaces: frozenset[str] = frozenset()
+    named: frozenset[str] = frozenset()
 
     @classmethod
     def of(cls, spec: BackupSpec, *, resources: ResourceFilter, facts: NamespaceFacts) -> Self:
@@ -55,11 +57,13 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True):
             ValueError: the label selector is not valid.
         """
         namespaces = IncludesExcludes(spec.included_namespaces, spec.excluded_namespaces)
+        listed = _listed_namespaces(namespaces, facts)
         return cls(
             namespaces=namespaces,
             resources=resources,
             labels=LabelChoice.of(spec.label_selector, spec.or_label_selectors),
-            listed_namespaces=_listed_namespaces(namespaces, facts),
+            listed_namespaces=listed,
+            named=frozenset(listed or ()),
             ordered={kind: tuple(names.split(",")) for kind, names in spec.ordered_resources.items()},
             left_out_namespaces=facts.left_out,
             missing_namespaces=facts.missing,
@@ -68,6 +72,15 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True):
     def admits_namespace(self, name: str) -> bool:
         """Whether a namespace and what it contains may be in the backup."""
         return name not in self.left_out_namespaces and self.namespaces.matches(name)
+
+    def takes_from(self, namespace: str) -> bool:
+        """Whether objects of a namespace may be in the backup that a list of all namespaces has.
+
+        Only a namespace that was there when the backup looked is listed, and so it is here.
+        """
+        if self.listed_namespaces is not None:
+            return namespace in self.named
+        return self.admits_namespace(namespace)
 
     def admits(self, group_resource: str, namespace: str) -> bool:
         """Whether the resource and the namespace of an item are included. (docs/spec: BKP 6.1, rules 2-4)"""

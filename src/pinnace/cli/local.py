@@ -81,7 +81,13 @@ def _details(activity: Activity, client: "KubeClient", done: int, total: int) ->
         at_least=activity.collected is None and (bool(activity.unknown) or not total),
         is_estimate=activity.collected is None,
         kinds={
-            name: Amount(done=reading.done, total=reading.total, at_least=not reading.is_final)
+            name: Amount(
+                done=reading.done,
+                total=reading.total,
+                at_least=not reading.is_final,
+                lists=reading.lists,
+                lists_done=reading.lists_done,
+            )
             for name, reading in activity.kinds.items()
         },
         hooks=tuple(activity.hooks),

@@ -63,7 +63,8 @@ def detail_lines(state: State, columns: int, blocks: str = BLOCKS) -> list[str]:
     kinds.sort(key=lambda kind: -kind[1].total)
     for name, kind in kinds[:_LINES_OF_A_SORT]:
         bound = "at least " if kind.at_least else ""
-        lines.append(_facts(name, f"{kind.done:,} of {bound}{kind.total:,}", _rate(kind), columns))
+        where = f", namespace {kind.lists_done + 1:,} of {kind.lists:,}" if kind.lists > 1 else ""
+        lines.append(_facts(name, f"{kind.done:,} of {bound}{kind.total:,}{where}", _rate(kind), columns))
     lines += _more(len(kinds), "resources")
     if state.volumes_total:
         lines.append(f"  volumes: {state.volumes_done:,} of {state.volumes_total:,} done")

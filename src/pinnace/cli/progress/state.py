@@ -20,12 +20,15 @@ class Amount(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         at_least: whether the total is a lower bound.
+        lists, lists_done: how many lists of namespaces are read for it, and how many were.
         rate: items or bytes per second; 0 if it is not known yet.
     """
 
     done: int
     total: int
     at_least: bool = False
+    lists: int = 1
+    lists_done: int = 0
     rate: float = 0.0
 
     @property
@@ -102,6 +105,7 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
             "etaSeconds": None if self.eta_seconds is None else round(self.eta_seconds, 1),
             "resources": {
                 name: {"done": kind.done, "total": kind.total, "totalIsFinal": not kind.at_least}
+                | ({"lists": kind.lists, "listsDone": kind.lists_done} if kind.lists > 1 else {})
                 for name, kind in self.kinds.items()
             },
             "hooks": list(self.hooks),
