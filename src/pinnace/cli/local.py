@@ -3,13 +3,10 @@
 The run itself is in `pinnace.operations.local`.
 """
 
-import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING
 
+from pinnace.api.restore_outcomes import Outcome
 from pinnace.api.velero.backup import Backup
 from pinnace.api.velero.restore import Restore
 from pinnace.cli.backend.location import LocationBackend
@@ -18,15 +15,11 @@ from pinnace.cli.connect import open_cluster
 from pinnace.cli.errors import InvalidInput
 from pinnace.cli.output.cells import empty_warning
 from pinnace.cli.output.summary import counted
-from pinnace.cli.progress.away import away
-from pinnace.cli.progress.state import Amount, State
+from pinnace.cli.progress.showing import showing
 from pinnace.cli.progress.view import ProgressView
 from pinnace.cli.settings import Settings
 from pinnace.context import Activity
 from pinnace.operations.local import InvalidRun, LocalRun, Observer
-
-if TYPE_CHECKING:
-    from pinnace.kube.client import KubeClient
 
 
 @asynccontextmanager
@@ -49,9 +42,7 @@ async def open_run(
         open_cluster(settings) as client,
     ):
         activity = Activity()
-        view = ProgressView(what, form=progress, details=partial(_details, activity, client))
-        client.silence.is_shown = progress != "none"
-        async with _ticking(view):
+        async with showing(what, activity, client, form=progress) as view:
             try:
                 run = LocalRun(
                     client=client,
@@ -67,56 +58,6 @@ async def open_run(
                 yield run, view
             except InvalidRun as error:
                 raise InvalidInput(str(error)) from error
-
-
-def _details(activity: Activity, client: "KubeClient", done: int, total: int) -> State:
-    # The numbers that are published come once a second.
-    done, total = max(done, activity.done), max(total, activity.total)
-    if activity.collected is not None:
-        done = total = activity.collected
-    upload = Amount(done=activity.sent_bytes, total=activity.upload_bytes)
-    return State(
-        done=done,
-        total=total,
-        at_least=activity.collected is None and (bool(activity.unknown) or not total),
-        is_estimate=activity.collected is None,
-        kinds={
-            name: Amount(
-                done=reading.done,
-                total=reading.total,
-                at_least=not reading.is_final,
-                lists=reading.lists,
-                lists_done=reading.lists_done,
-            )
-            for name, reading in activity.kinds.items()
-        },
-        hooks=tuple(activity.hooks),
-        waiting=tuple(activity.waiting),
-        upload=upload if upload.total else None,
-        download_bytes=_size_of(activity.downloading),
-        away=away(client),
-    )
-
-
-def _size_of(path: Path | None) -> int | None:
-    if path is None:
-        return None
-    try:
-        return path.stat().st_size
-    except OSError:  # it does not exist yet, or no longer
-        return 0
-
-
-@asynccontextmanager
-async def _ticking(view: ProgressView) -> AsyncIterator[None]:
-    """Draw the view each second until the context ends; its last line stays."""
-    ticker = asyncio.create_task(view.tick(), name="progress")
-    try:
-        yield
-    finally:
-        ticker.cancel()
-        await asyncio.gather(ticker, return_exceptions=True)
-        view.close()
 
 
 class _Printer(Observer):
@@ -136,11 +77,15 @@ class _Printer(Observer):
             say(f"Restoring backup {what.spec.backup_name} from {self._title} as {name}.")
 
 
-def say_outcome(what: str, run: Backup | Restore, items: int) -> None:
-    """Print how the run ended."""
+def say_outcome(
+    what: str, run: Backup | Restore, items: int, outcomes: Mapping[str, int] | None = None
+) -> None:
+    """Print how the run ended, and what became of how many objects."""
     name, status = run.metadata.name, run.status
+    parts = [f"{outcomes[each]:,} {each}" for each in Outcome if outcomes.get(each)] if outcomes else []
+    became = f" ({', '.join(parts)})" if parts else ""
     say(
-        f"{what} {name} {status.phase}: {counted(items, 'item')}{_duration(run)}, "
+        f"{what} {name} {status.phase}: {counted(items, 'item')}{became}{_duration(run)}, "
         f"{counted(status.errors, 'error')}, {counted(status.warnings, 'warning')}."
     )
     if warning := empty_warning(what.lower(), status.phase, items):

@@ -6,7 +6,7 @@ as they can write: each is a warning of the preview.
 
 import io
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from pinnace.api.resource_policies import ResourcePolicies
 from pinnace.api.velero.backup import Backup
@@ -21,6 +21,7 @@ from pinnace.backup.preview import (
     NotedPodVolumes,
     NotedSnapshots,
 )
+from pinnace.context import Activity, ProgressSink
 from pinnace.csi.snapshots import FEATURE
 from pinnace.kube.client import KubeClient
 from pinnace.kube.discovery import Discovery
@@ -53,12 +54,15 @@ class BackupPreviewSettings:
     Attributes:
         saves_pod_volumes: whether the backup could save pod volumes; without a server none can.
         plugin_actions: the names of the plugins' actions, which do not run.
+        activity, progress: told how far the preview is.
     """
 
     features: Collection[str] = ()
     saves_pod_volumes: bool = False
     plugin_actions: Sequence[str] = ()
     policies: ResourcePolicies | None = None
+    activity: Activity = field(default_factory=Activity)
+    progress: ProgressSink | None = None
 
 
 async def preview_backup(
@@ -89,8 +93,9 @@ async def preview_backup(
             snapshots=NotedSnapshots(notes) if backup.spec.volume_snapshot_locations else None,
             policies=VolumePolicies(client, settings.policies),
         ),
+        activity=settings.activity,
     )
-    await engine.run(backup, writer, log)
+    await engine.run(backup, writer, log, progress=settings.progress)
     return BackupPreview(
         counts=writer.counts,
         notes=notes,

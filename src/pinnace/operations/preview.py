@@ -21,6 +21,7 @@ from pinnace.api.volume_info import VolumeInfo
 from pinnace.archive.errors import ArchiveError
 from pinnace.archive.eventlog import EventLog
 from pinnace.archive.reader import ArchiveIndex
+from pinnace.context import Activity
 from pinnace.csi.restore import csi_restore_actions
 from pinnace.csi.snapshots import FEATURE, SnapshotKinds
 from pinnace.kube.client import KubeClient
@@ -66,6 +67,7 @@ class PreviewSettings(msgspec.Struct, frozen=True, kw_only=True):
         plugin_actions: the names of the plugins' actions, which do not run.
         caveats: warnings that the results begin with.
         folder: an existing directory with room for the decompressed backup.
+        activity: told how far the preview is.
     """
 
     log: EventLog
@@ -76,6 +78,7 @@ class PreviewSettings(msgspec.Struct, frozen=True, kw_only=True):
     ask_server: bool = False
     modifiers: ResourceModifiers | None = None
     plugin_actions: Sequence[str] = ()
+    activity: Activity = msgspec.field(default_factory=Activity)
     caveats: Sequence[str] = ()
 
 
@@ -87,6 +90,8 @@ class Preview(msgspec.Struct, frozen=True, kw_only=True):
         results: the warnings and errors that it would end with.
         namespaces, definitions: the names of the namespaces and definitions that it would create.
         notes: the volumes and hooks.
+        asked, accepted: how many writes were sent as the API server's own dry run, and how many of them it
+            accepted; 0 unless it is asked.
         not_asked: how many objects the API server could not be asked about, as their namespace or kind does
             not exist yet.
     """
@@ -96,6 +101,8 @@ class Preview(msgspec.Struct, frozen=True, kw_only=True):
     namespaces: Sequence[str] = ()
     definitions: Sequence[str] = ()
     notes: Notes = msgspec.field(default_factory=Notes)
+    asked: int = 0
+    accepted: int = 0
     not_asked: int = 0
 
 
@@ -167,6 +174,7 @@ async def _preview(
         volume_infos=contents.volume_infos,
         item_operations=contents.item_operations,
         modifiers=settings.modifiers,
+        activity=settings.activity,
         caveats=[
             *settings.caveats,
             *(
@@ -183,6 +191,8 @@ async def _preview(
         namespaces=cluster.created(NAMESPACES.group_resource),
         definitions=cluster.created(CUSTOM_RESOURCE_DEFINITIONS.group_resource),
         notes=notes,
+        asked=cluster.asked,
+        accepted=cluster.accepted,
         not_asked=cluster.not_asked,
     )
 

@@ -263,6 +263,7 @@ class _Run(msgspec.Struct, frozen=True):
             results = await self._restore_archive(log, actions, contents, request)
         finally:
             self.context.worker_slot.give_back()
+        self.context.activity.outcomes = dict(self.outcomes.counts)
         objects = ", ".join(f"{number} {outcome}" for outcome, number in sorted(self.outcomes.counts.items()))
         log.info(
             "restore completed",

@@ -16,6 +16,7 @@ from pinnace.cli.connect import pasteable
 from pinnace.cli.guard import complain, printable
 from pinnace.cli.output.cells import empty_warning, reasons, status
 from pinnace.cli.output.cells import phase as phase_of
+from pinnace.cli.output.summary import numbers_of
 from pinnace.cli.progress.activity import activity_of
 from pinnace.cli.progress.away import away
 from pinnace.cli.progress.state import State
@@ -103,6 +104,8 @@ async def wait_for_end(
             f"{what.capitalize()} completed with status: {phase}. You may check for more information using "
             f"{look}"
         )
+        if phase != "FailedValidation":
+            complain(f"{numbers_of(ended, _progress(ended).get(done_field) or 0)}.")
         for reason in reasons(ended):
             click.echo(printable(f"Reason: {reason}"))
         if warning := empty_warning(what, phase, _progress(ended).get(done_field) or 0):

@@ -60,7 +60,7 @@ async def _preview(
 
         async with open_cluster(settings) as client:
             backup = decode(Backup, await of_schedule(client, settings.namespace, options))
-    return await preview(settings, backup, form=form)
+    return await preview(settings, backup, form=form, progress=options.progress)
 
 
 def _refuse_server_options(options: BackupCreateOptions) -> None:

@@ -23,7 +23,9 @@ from pinnace.cli.output.findings import grouped, log_findings
 from pinnace.cli.output.layout import Sheet, echo_laid_out
 from pinnace.cli.output.printing import encode
 from pinnace.cli.output.summary import counted
+from pinnace.cli.progress.showing import showing
 from pinnace.cli.settings import Settings
+from pinnace.context import Activity
 from pinnace.kube.client import KubeClient
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.resources import BACKUP_STORAGE_LOCATIONS, VOLUME_SNAPSHOT_LOCATIONS, APIResource
@@ -33,8 +35,13 @@ from pinnace.operations.policies import policies_of
 S = TypeVar("S", bound=Struct)
 
 
-async def preview(settings: Settings, backup: Backup, *, form: str | None) -> int:
-    """Print what the backup would hold. Returns the exit code that the backup would have."""
+async def preview(settings: Settings, backup: Backup, *, form: str | None, progress: str) -> int:
+    """Print what the backup would hold. Returns the exit code that the backup would have.
+
+    Args:
+        form: `json`, `yaml` or None for text.
+        progress: how progress is shown.
+    """
     if form not in (None, "json", "yaml"):
         raise InvalidInput(f"a dry run prints text, json or yaml, not {form}")
     async with open_cluster(settings) as client:
@@ -44,16 +51,20 @@ async def preview(settings: Settings, backup: Backup, *, form: str | None) -> in
             policies = await policies_of(client, settings.namespace, prepared.spec)
         except PolicyError as error:
             raise InvalidInput(f"the backup is not valid:\n  {error}") from error
-        how = BackupPreviewSettings(
-            features=settings.features,
-            saves_pod_volumes=settings.location is None,
-            plugin_actions=await plugin_actions(settings, client, "BackupItemAction"),
-            policies=policies,
-        )
-        try:
-            found = await preview_backup(client, discovery, prepared, how)
-        except FatalBackupError as error:
-            raise CommandError(f"the backup would fail: {error}") from error
+        activity = Activity()
+        async with showing("dry run", activity, client, form=progress) as view:
+            how = BackupPreviewSettings(
+                features=settings.features,
+                saves_pod_volumes=settings.location is None,
+                plugin_actions=await plugin_actions(settings, client, "BackupItemAction"),
+                policies=policies,
+                activity=activity,
+                progress=view.publish,
+            )
+            try:
+                found = await preview_backup(client, discovery, prepared, how)
+            except FatalBackupError as error:
+                raise CommandError(f"the backup would fail: {error}") from error
     if form is None:
         echo_laid_out(_text(prepared, found))
     else:

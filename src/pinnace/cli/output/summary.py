@@ -23,6 +23,16 @@ def counted(number: int, what: str) -> str:
     return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
 
 
+def numbers_of(run: JSONObject, items: int) -> str:
+    """`1,204 items in 1m12s, 0 errors, 2 warnings` of a run that has ended."""
+    status = cells.status(run)
+    taken = cells.run_time(run, utcnow()) if status.get("completionTimestamp") else ""
+    return (
+        f"{counted(items, 'item')}{f' in {taken}' if taken else ''}, "
+        f"{counted(status.get('errors') or 0, 'error')}, {counted(status.get('warnings') or 0, 'warning')}"
+    )
+
+
 def summary_of(obj: JSONObject, kind: Named, *more: str, clock: Callable[[], datetime] = utcnow) -> str:
     """`backup shop (Completed, 1,204 items, 1.5 MiB, 3h ago, 2 restores)`."""
     status, spec = cells.status(obj), cells.spec(obj)

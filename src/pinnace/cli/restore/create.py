@@ -49,7 +49,8 @@ def create(ctx: click.Context, options: RestoreCreateOptions) -> int:
 
         restore = requested_restore(name, settings.namespace, options)
         ask = options.dry_run == "server"
-        return run_async(preview(settings, restore, ask_api_server=ask, form=output.format))
+        form, progress = output.format, options.progress
+        return run_async(preview(settings, restore, ask_api_server=ask, form=form, progress=progress))
     if settings.location is None:
         if options.names:  # a wrong word is told before the cluster is asked anything
             requested_restore(name, settings.namespace, options)

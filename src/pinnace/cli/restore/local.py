@@ -47,7 +47,7 @@ async def make_restore(
         counts = finished.status.progress
         items = counts.items_restored if counts else 0
         view.finish(items)
-        say_outcome("Restore", finished, items)
+        say_outcome("Restore", finished, items, run.activity.outcomes)
         await say_findings(LocationBackend(run.store, run.location), settings, RESTORE, encode(finished))
     code = EXIT_CODES[finished.status.phase]
     return code if recorded else max(code, ExitCode.PARTIALLY_FAILED)

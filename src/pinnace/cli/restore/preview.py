@@ -34,8 +34,10 @@ from pinnace.cli.output.findings import Finding, grouped
 from pinnace.cli.output.layout import Sheet, echo_laid_out
 from pinnace.cli.output.printing import encode
 from pinnace.cli.output.summary import counted
+from pinnace.cli.progress.showing import showing
 from pinnace.cli.restore.objects import outcome_title
 from pinnace.cli.settings import Settings
+from pinnace.context import Activity
 from pinnace.kube.errors import KubeError
 from pinnace.operations.modifiers import modifiers_of
 from pinnace.operations.preview import BackupContents, Preview, PreviewSettings, preview_restore
@@ -50,12 +52,15 @@ _DOWNLOADS: Final = DownloadOptions(timeout_seconds=600.0)
 T = TypeVar("T")
 
 
-async def preview(settings: Settings, restore: Restore, *, ask_api_server: bool, form: str | None) -> int:
+async def preview(
+    settings: Settings, restore: Restore, *, ask_api_server: bool, form: str | None, progress: str
+) -> int:
     """Print what the restore would do. Returns the exit code that the restore would have.
 
     Args:
         ask_api_server: whether each object is sent as the API server's dry run too.
         form: `json`, `yaml` or None for text.
+        progress: how progress is shown.
     """
     if form not in FORMATS:
         raise InvalidInput(f"a dry run prints text, json or yaml, not {form}")
@@ -63,6 +68,7 @@ async def preview(settings: Settings, restore: Restore, *, ask_api_server: bool,
         work_directory(None) as folder,
         open_backend(settings) as backend,
         open_cluster(settings) as client,
+        showing("dry run", activity := Activity(), client, form=progress),
     ):
         completed = await validate_and_complete(restore, _Lookups(backend))
         if completed.errors or completed.backup is None:
@@ -71,7 +77,7 @@ async def preview(settings: Settings, restore: Restore, *, ask_api_server: bool,
             modifiers = await modifiers_of(client, settings.namespace, completed.restore.spec)
         except ModifierError as error:
             raise InvalidInput(f"the restore is not valid:\n  {error}") from error
-        contents = await _contents(backend, completed.backup, folder)
+        contents = await _contents(backend, completed.backup, folder, activity)
         how = PreviewSettings(
             log=RunLog(None, fields={}, level="error"),
             folder=folder,
@@ -80,6 +86,7 @@ async def preview(settings: Settings, restore: Restore, *, ask_api_server: bool,
             by_server=settings.location is None,
             ask_server=ask_api_server,
             modifiers=modifiers,
+            activity=activity,
             caveats=completed.warnings,
             plugin_actions=await plugin_actions(settings, client, "RestoreItemAction"),
         )
@@ -127,13 +134,16 @@ def _decoded(obj: JSONObject) -> Backup:
         raise BackupLookupError(str(error)) from error
 
 
-async def _contents(backend: Backend, backup: Backup, folder: Path) -> BackupContents:
+async def _contents(backend: Backend, backup: Backup, folder: Path, activity: Activity) -> BackupContents:
     name, tarball = backup.metadata.name, folder / "contents.tar.gz"
+    activity.downloading = tarball
     try:
         with tarball.open("wb") as sink:
             await fetch(backend, DownloadTargetKind.BACKUP_CONTENTS, name, _DOWNLOADS, sink)
     except FileMissing as error:
         raise CommandError(f"the restore would fail: backup {name} has no tarball") from error
+    finally:
+        activity.downloading = None
     snapshots = await _optional(backend, DownloadTargetKind.BACKUP_VOLUME_SNAPSHOTS, name)
     infos = await _optional(backend, DownloadTargetKind.BACKUP_VOLUME_INFOS, name)
     operations = await _optional(backend, DownloadTargetKind.BACKUP_ITEM_OPERATIONS, name)
@@ -187,6 +197,8 @@ def _data(restore: Restore, found: Preview) -> JSONObject:
             {"pod": note.pod, "container": note.container, "command": list(note.command)}
             for note in found.notes.hooks
         ],
+        "asked": found.asked,
+        "accepted": found.accepted,
         "notAsked": found.not_asked,
         **found.results.to_dict(),
     }
@@ -229,6 +241,11 @@ def _totals(sheet: Sheet, found: Preview) -> None:
     for outcome in Outcome:
         if number := counts.get(outcome):
             sheet.line(f"  {counted(number, 'object')}:\t{MEANINGS[outcome]}")
+    if found.asked:
+        sheet.line(
+            f"  The API server was asked about {counted(found.asked, 'write')} and accepted"
+            f" {'all' if found.accepted == found.asked else f'{found.accepted:,}'}."
+        )
     if found.not_asked:
         sheet.line(
             f"  The API server could not be asked about {counted(found.not_asked, 'object')}, whose namespace"

@@ -43,6 +43,8 @@ class SimulatedCluster:
         ask_server: whether creates, and patches of labels, are sent as the API server's dry run.
 
     Attributes:
+        asked, accepted: how many writes were sent as the API server's dry run, and how many it accepted; 0
+            unless it is asked.
         not_asked: how many objects the API server could not be asked about, as their namespace or their kind
             does not exist before the restore; 0 unless it is asked.
     """
@@ -57,7 +59,7 @@ class SimulatedCluster:
         self._created: set[Key] = set()
         self._numbers = itertools.count(1)
         self._new_kinds: set[str] = set()
-        self.not_asked = 0
+        self.asked = self.accepted = self.not_asked = 0
 
     @property
     def server(self) -> str:
@@ -175,7 +177,10 @@ class SimulatedCluster:
             return changed
         if key in self._deleted or self._is_new(resource, namespace):
             raise _missing(resource, name)
-        return await self._client.simulate_patch(resource, name, patch, namespace)
+        self.asked += self._ask_server
+        changed = await self._client.simulate_patch(resource, name, patch, namespace)
+        self.accepted += self._ask_server
+        return changed
 
     async def delete(
         self,
@@ -232,7 +237,10 @@ class SimulatedCluster:
         if self._is_new(resource, namespace) or self._is_deleted(resource, obj, namespace):
             self.not_asked += 1
             return obj
-        return await self._client.create(resource, obj, namespace, dry_run=True)
+        self.asked += 1
+        admitted = await self._client.create(resource, obj, namespace, dry_run=True)
+        self.accepted += 1
+        return admitted
 
     def _is_deleted(self, resource: APIResource, obj: JSONObject, namespace: str | None) -> bool:
         """Whether the object still exists, and would be deleted before it is created anew."""

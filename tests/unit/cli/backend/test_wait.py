@@ -9,11 +9,13 @@ import pytest
 
 from pinnace.api.meta import ObjectMeta
 from pinnace.api.velero.backup import Backup, BackupPhase, BackupStatus
+from pinnace.api.velero.restore import Restore, RestorePhase, RestoreStatus
 from pinnace.cli.backend import lease, wait
 from pinnace.cli.backend.wait import WaitedRun, wait_for_end
 from pinnace.cli.local import say_outcome
 from pinnace.cli.main import run
 from pinnace.cli.output.cells import empty_warning
+from pinnace.cli.output.summary import numbers_of
 from pinnace.cli.progress.activity import activity_of
 from pinnace.cli.progress.lines import detail_lines, numbers
 from pinnace.cli.progress.state import State
@@ -370,7 +372,17 @@ async def test_an_empty_result_is_reported(
     run = WaitedRun(what=what, done_field=done_field)
     assert await wait_for_end(client, velero(f"{what}s"), CREATED, run) is not None
 
-    assert capsys.readouterr().err == (f"WARNING: {warning}\n" if warning else "")
+    numbers, *warnings = capsys.readouterr().err.splitlines()
+    assert numbers == f"{done} {'item' if done == 1 else 'items'}, 0 errors, 0 warnings."
+    assert warnings == ([f"WARNING: {warning}"] if warning else [])
+
+
+@pytest.mark.found("row 108")
+def test_the_end_of_a_run_has_numbers_and_time() -> None:
+    times = {"startTimestamp": "2021-08-11T21:43:26Z", "completionTimestamp": "2021-08-11T21:44:38Z"}
+    ended = {"status": {**times, "errors": 1, "warnings": 2000}}
+    assert numbers_of(ended, 1204) == "1,204 items in 1m12s, 1 error, 2,000 warnings"
+    assert numbers_of({"status": {"phase": "Failed"}}, 0) == "0 items, 0 errors, 0 warnings"
 
 
 @pytest.mark.parametrize("phase", ["Completed", "PartiallyFailed"])
@@ -380,6 +392,15 @@ def test_an_empty_result_without_a_server_is_reported_in_the_same_words(
     backup = Backup(metadata=ObjectMeta(name="b"), status=BackupStatus(phase=BackupPhase(phase)))
     say_outcome("Backup", backup, 0)
     assert capsys.readouterr().err == empty_warning("backup", phase, 0) + "\n"
+
+
+@pytest.mark.found("row 107")
+def test_the_end_of_a_restore_says_what_became_of_the_objects(capsys: pytest.CaptureFixture[str]) -> None:
+    restore = Restore(metadata=ObjectMeta(name="r"), status=RestoreStatus(phase=RestorePhase.COMPLETED))
+    say_outcome("Restore", restore, 3, {"unchanged": 2, "created": 1})
+    assert capsys.readouterr().out == (
+        "Restore r Completed: 3 items (1 created, 2 unchanged), 0 errors, 0 warnings.\n"
+    )
 
 
 async def test_waiting_shows_the_activity_of_the_server(capsys: pytest.CaptureFixture[str]) -> None:

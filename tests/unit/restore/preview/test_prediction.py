@@ -180,6 +180,9 @@ async def test_what_the_api_server_refuses_is_known_only_if_it_is_asked(
 
     assert preview.outcomes.counts[Outcome.CREATED] == (2 if ask_server else 3)
     assert preview.results.errors.count == (1 if ask_server else 0)
+    assert (preview.asked, preview.accepted) == ((2, 1) if ask_server else (0, 0)), (
+        "a namespace, and a refusal"
+    )
     assert preview.not_asked == (1 if ask_server else 0), (
         "nothing can be sent to a namespace that is not there"
     )
