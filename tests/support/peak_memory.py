@@ -225,10 +225,11 @@ async def _as_a_restore(found: BackupStore, _folder: Path) -> object:
 async def _as_a_dry_run(found: BackupStore, folder: Path) -> object:
     from pinnace.cli.backend.location import LocationBackend
     from pinnace.cli.restore.preview import _contents
+    from pinnace.context import Activity
     from pinnace.storage.location_url import location_from_url
 
     backend = LocationBackend(found, location_from_url(str(folder)))
-    return await _contents(backend, await found.read_backup(BACKUP), folder)
+    return await _contents(backend, await found.read_backup(BACKUP), folder, Activity())
 
 
 async def _as_a_deletion(found: BackupStore, folder: Path) -> object:

@@ -263,7 +263,7 @@ class _Run(msgspec.Struct, frozen=True):
             results = await self._restore_archive(log, actions, contents, request)
         finally:
             self.context.worker_slot.give_back()
-        self.context.activity.outcomes = dict(self.outcomes.counts)
+        self.context.activity.outcomes = {str(each): number for each, number in self.outcomes.counts.items()}
         objects = ", ".join(f"{number} {outcome}" for outcome, number in sorted(self.outcomes.counts.items()))
         log.info(
             "restore completed",
