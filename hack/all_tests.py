@@ -1,15 +1,17 @@
-"""Runs all tests, and a few that failed once more: `python -m hack.all_tests`. (ADR 072)
+"""Runs tests, and a few that failed once more: `python -m hack.all_tests`. (ADR 072)
 
-Words of the command line go to pytest.
+Words of the command line go to pytest. With `--unit` as the first word they are the unit tests, in shares.
 """
 
 import json
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
+
+from hack import unit_tests
 
 FAILURES = 3
 """With more failures than these nothing is run again: something is broken."""
@@ -20,8 +22,11 @@ _FAILED = 1
 
 def main(words: Sequence[str]) -> int:
     """Run the tests in the current folder. Returns the exit code of pytest's last run."""
-    code = _pytest("--cache-clear", *words)
-    failed = last_failed() if code == _FAILED else []
+    if words[:1] == ["--unit"]:
+        code, caches = unit_tests.main(words[1:]), sorted(unit_tests.CACHES.glob("*"))
+    else:
+        code, caches = _pytest("--cache-clear", *words), [Path(".pytest_cache")]
+    failed = last_failed(caches) if code == _FAILED else []
     if not 0 < len(failed) <= FAILURES:
         return code
     _say("failed, and run once more, alone", failed)
@@ -33,10 +38,10 @@ def main(words: Sequence[str]) -> int:
     return code
 
 
-def last_failed() -> list[str]:
-    """The tests that failed or could not be set up in the last run that began with an empty cache."""
-    path = Path(".pytest_cache/v/cache/lastfailed")
-    return sorted(json.loads(path.read_text())) if path.exists() else []
+def last_failed(caches: Iterable[Path]) -> list[str]:
+    """The tests that failed or could not be set up in runs that began with these caches, which were empty."""
+    notes = [cache / "v/cache/lastfailed" for cache in caches]
+    return sorted(name for note in notes if note.exists() for name in json.loads(note.read_text()))
 
 
 def _pytest(*words: str) -> int:

@@ -69,7 +69,7 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Let parallel runs take the files in their order: slow ones first, e2e and integration, then unit.
+    """Let parallel runs take the files in their order: slow ones first, e2e and integration.
 
     By itself xdist begins with the files of most tests, so that one slow file of a single test keeps one
     process busy at the end, when the others have nothing left to do.

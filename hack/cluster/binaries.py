@@ -7,7 +7,7 @@ Searched in this order:
    everything that decides what is built;
 3. a build with Go into that cache, from the versions pinned in hack/tools/*/go.mod.
 
-A build is atomic (a temporary file, then a rename) and takes a lock, so that runs side by side build once.
+A build is atomic (temporary files, then renames) and takes a lock, so that runs side by side build once.
 A further program of these modules is one more row in PROGRAMS.
 """
 
@@ -128,6 +128,12 @@ class Program:
     package: str
     toolset: Toolset
 
+    @property
+    def output(self) -> str:
+        """The file's name when Go chooses it: the package's last word that is no version of a module."""
+        *_, word, last = self.package.split("/")
+        return word if re.fullmatch(r"v\d+", last) else last
+
 
 PROGRAMS = {
     program.name: program
@@ -190,8 +196,14 @@ def locate(names: Sequence[str], *, architecture: str = "") -> dict[str, Path]:
         ProgramUnavailable: a program must be built and cannot be.
     """
     programs = [PROGRAMS[name] for name in names]
+    missing: dict[str, list[Program]] = {}
+    for program in programs:
+        if not _find(program, architecture):
+            missing.setdefault(program.toolset.name, []).append(program)
+    for group in missing.values():
+        _build(group, architecture)
     return {
-        program.name: _find(program, architecture) or _build(program, architecture) for program in programs
+        program.name: _find(program, architecture) or _cached(program, architecture) for program in programs
     }
 
 
@@ -207,28 +219,34 @@ def _find(program: Program, architecture: str) -> Path | None:
     return next((path.absolute() for path in candidates if os.access(path, os.X_OK)), None)
 
 
-def _build(program: Program, architecture: str) -> Path:
-    target = _cached(program, architecture)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with _lock(target.parent / ".lock"):
-        if found := _find(program, architecture):  # another run built it while this one waited
-            return found
-        for leftover in target.parent.glob(".build-*"):  # of a build that was killed
+def _build(programs: Sequence[Program], architecture: str) -> None:
+    """Build programs of one toolset with one call of Go.
+
+    Go loads the graph of their packages once then, and links one program while it compiles another.
+    """
+    folder = _cached(programs[0], architecture).parent
+    folder.mkdir(parents=True, exist_ok=True)
+    with _lock(folder / ".lock"):
+        programs = [program for program in programs if not _find(program, architecture)]
+        if not programs:  # another run built them while this one waited
+            return
+        for leftover in folder.glob(".build-*"):  # of a build that was killed
             shutil.rmtree(leftover, ignore_errors=True)
-        go = _go(program.toolset)
-        with tempfile.TemporaryDirectory(dir=target.parent, prefix=".build-") as scratch:
-            output = Path(scratch) / program.name
+        go = _go(programs[0].toolset)
+        with tempfile.TemporaryDirectory(dir=folder, prefix=".build-") as scratch:
             environment = {"CGO_ENABLED": "0", **({"GOARCH": architecture} if architecture else {})}
-            log = target.parent / f"{program.name}.build.log"
-            _run_go_build(go, program, output, log=log, environment=environment)
-            output.rename(target)
-    return target
+            log = folder / f"{programs[0].name}.build.log"
+            _run_go_build(go, programs, Path(scratch), log=log, environment=environment)
+            for program in programs:
+                (Path(scratch) / program.output).rename(folder / program.name)
 
 
 def _run_go_build(
-    go: str, program: Program, output: Path, *, log: Path, environment: Mapping[str, str]
+    go: str, programs: Sequence[Program], output: Path, *, log: Path, environment: Mapping[str, str]
 ) -> None:
-    toolset = program.toolset
+    toolset = programs[0].toolset
+    names = ", ".join(program.name for program in programs)
+    packages = [program.package for program in programs]
     argv: list[str | Path] = [
         go,
         "-C",
@@ -238,23 +256,23 @@ def _run_go_build(
         "-ldflags",
         toolset.ldflags,
         "-o",
-        output,
+        f"{output}/",
     ]
     started = time.monotonic()
-    _say(f"building {program.name} of {toolset.name} {toolset.version} (once a machine; takes minutes)")
+    _say(f"building {names} of {toolset.name} {toolset.version} (once a machine; takes minutes)")
     log.unlink(missing_ok=True)
-    build = ManagedProcess(f"go build {program.package}", [*argv, program.package], log=log, env=environment)
+    build = ManagedProcess(f"go build {' '.join(packages)}", [*argv, *packages], log=log, env=environment)
     try:
         while (code := build.wait(PROGRESS_SECONDS)) is None:
             elapsed = time.monotonic() - started
-            _say(f"still building {program.name} ({elapsed:.0f} s)")
+            _say(f"still building {names} ({elapsed:.0f} s)")
             if elapsed > BUILD_TIMEOUT_SECONDS:
-                raise ProgramUnavailable(f"building {program.name} took too long.\n{build.log_tail()}")
+                raise ProgramUnavailable(f"building {names} took too long.\n{build.log_tail()}")
     finally:
         build.stop(grace_seconds=1)
     if code != 0:
-        raise ProgramUnavailable(f"building {program.name} failed with code {code}.\n{build.log_tail()}")
-    _say(f"built {program.name} in {time.monotonic() - started:.0f} s")
+        raise ProgramUnavailable(f"building {names} failed with code {code}.\n{build.log_tail()}")
+    _say(f"built {names} in {time.monotonic() - started:.0f} s")
 
 
 def _go(toolset: Toolset) -> str:

@@ -128,8 +128,8 @@ def test_many_patterns_cost_no_time() -> None:
     assert validate(patterns, ()) == []
     chosen = IncludesExcludes((), patterns)
     began = time.process_time()
-    assert [name for name in (f"app-{number}" for number in range(5000)) if not chosen.matches(name)] == []
-    assert time.process_time() - began < 8
+    assert [name for name in (f"app-{number}" for number in range(1000)) if not chosen.matches(name)] == []
+    assert time.process_time() - began < 2
 
 
 @pytest.mark.found("K-F3")

@@ -213,9 +213,7 @@ async def test_a_failing_plugin_is_named_but_not_quoted(plugin: Plugin) -> None:
 
 
 async def test_a_hanging_plugin_is_killed(plugin: Plugin) -> None:
-    plugin.write(
-        "echo $$ > pid; exec cat /dev/zero > /dev/null".replace("pid", shlex.quote(f"{plugin.folder}/pid"))
-    )
+    plugin.write("echo $$ > pid; exec tail -f /dev/null".replace("pid", shlex.quote(f"{plugin.folder}/pid")))
     with pytest.raises(ConfigError, match=r"did not finish within 1\.5 seconds"):
         await plugin.auth(deadline_seconds=1.5).credentials()
     pid = int((plugin.folder / "pid").read_text())

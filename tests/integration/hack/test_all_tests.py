@@ -40,7 +40,12 @@ def start(folder: Path, tests: str, root: Path) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, str(root / "hack/all_tests.py"), "-q"],
         cwd=folder,
-        env={**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_ADDOPTS": ""},
+        env={
+            **os.environ,
+            "PYTHONPATH": str(root),
+            "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+            "PYTEST_ADDOPTS": "",
+        },
         stdout=subprocess.PIPE,
         text=True,
         start_new_session=True,
