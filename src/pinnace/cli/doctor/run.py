@@ -34,6 +34,7 @@ from pinnace.cli.doctor.looking import Look, look_by_server
 from pinnace.cli.errors import CommandError, ExitCode, InvalidInput
 from pinnace.cli.guard import printable
 from pinnace.cli.output.layout import echo_laid_out
+from pinnace.cli.output.narrow import terminal_columns, wrapped
 from pinnace.cli.output.printing import encode
 from pinnace.cli.output.summary import counted
 from pinnace.cli.settings import Settings
@@ -64,7 +65,9 @@ def examine(ctx: click.Context, namespaces: Sequence[str], form: str | None) -> 
         report = {"healthy": not problems, "findings": [finding.as_json() for finding in findings]}
         click.echo(encode(report, form).rstrip("\n"))
     else:
-        echo_laid_out(_text(findings, colour=settings.colour) + "\n", colour=settings.colour)
+        echo_laid_out(
+            _text(findings, colour=settings.colour, columns=terminal_columns()) + "\n", colour=settings.colour
+        )
     return ExitCode.ERROR if problems else ExitCode.OK
 
 
@@ -75,15 +78,16 @@ def _pasteable(finding: Finding) -> Finding:
 _COLOURS = {Level.OK: "green", Level.SKIPPED: "bright_black", Level.WARNING: "yellow", Level.PROBLEM: "red"}
 
 
-def _text(findings: Sequence[Finding], *, colour: bool) -> str:
+def _text(findings: Sequence[Finding], *, colour: bool, columns: int | None = None) -> str:
     lines = []
     width = max(len(finding.check) for finding in findings)
+    indent = 8 + 1 + width + 2
     for finding in findings:
         level = f"{finding.level:<8}"
         shown = click.style(level, fg=_COLOURS[finding.level]) if colour else level
-        lines.append(f"{shown} {finding.check:<{width}}  {_one_line(finding.text)}")
+        lines.append(f"{shown} {finding.check:<{width}}  {wrapped(_one_line(finding.text), indent, columns)}")
         if finding.remedy and finding.level is not Level.OK:
-            lines.append(f"{'':8} {'':<{width}}  -> {_one_line(finding.remedy)}")
+            lines.append(f"{'':{indent}}-> {wrapped(_one_line(finding.remedy), indent + 3, columns)}")
     counts = {level: sum(finding.level is level for finding in findings) for level in Level}
     lacking = sum(finding.refused for finding in findings)
     lines.append("")

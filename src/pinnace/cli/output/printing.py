@@ -11,9 +11,11 @@ from typing import Any
 import click
 
 from pinnace.api.objects import JSONObject
+from pinnace.api.values.times import utcnow
 from pinnace.cli.flags import boolean, comma_list
 from pinnace.cli.guard import complain, printable
 from pinnace.cli.output.layout import echo_laid_out
+from pinnace.cli.output.narrow import narrowed, padded_width, terminal_columns
 from pinnace.cli.structs import Struct, replace
 
 FORMATS = ("table", "json", "yaml")
@@ -176,13 +178,15 @@ class OutputOptions(Struct):
 class Table(Struct):
     """How objects of one kind become rows: column names and a function from object to cells.
 
-    A column of `optional` is left out when all its cells are empty; those of `wide` are shown with `-o wide`.
+    A column of `optional` is left out when all its cells are empty; those of `wide` are shown with `-o wide`;
+    those of `expendable` are left out in this order on a terminal that is too narrow for all.
     """
 
     columns: tuple[str, ...]
     row: Callable[[JSONObject], Sequence[str]]
     sort: Callable[[list[JSONObject]], list[JSONObject]] = list
     optional: frozenset[str] = frozenset()
+    expendable: tuple[str, ...] = ()
     wide_columns: tuple[str, ...] = ()
     wide: Callable[[JSONObject], Sequence[str]] = lambda _obj: ()
 
@@ -224,7 +228,9 @@ def print_objects(objects: Sequence[JSONObject], table: Table, flags: OutputFlag
     elif flags.format in ("json", "yaml"):
         click.echo(encode(objects[0] if len(objects) == 1 else object_list(objects), flags.format))
     else:
-        echo_laid_out(render_table(table.sort(list(objects)), table, flags), colour=flags.colour or None)
+        room = terminal_columns() if flags.format != "wide" else None
+        shown = render_table(table.sort(list(objects)), table, flags, room=room)
+        echo_laid_out(shown, colour=flags.colour or None)
 
 
 def object_list(objects: Sequence[JSONObject], kind: str | None = None) -> JSONObject:
@@ -284,23 +290,32 @@ def _escaped(found: re.Match[str]) -> str:
     return f"\\u{ord(found[0]):04x}"
 
 
-def render_table(objects: Iterable[JSONObject], table: Table, flags: OutputFlags) -> str:
+def render_table(
+    objects: Iterable[JSONObject], table: Table, flags: OutputFlags, *, room: int | None = None
+) -> str:
     """Lay out a table: columns padded to max(6, widest + 3), the last not; nothing at all without rows.
 
     The only control characters in it are colours of phases: those in cells are escaped.
+
+    Args:
+        room: the columns of a terminal, for which the table is made narrower; None changes nothing.
     """
     if flags.format == "wide":
         table = _widened(table)
+    objects = list(objects)
     rows = [[*table.row(obj), *_label_cells(obj, flags)] for obj in objects]
     if not rows:
         return ""
     header = [*table.columns, *(key.rpartition("/")[2].upper() for key in flags.label_columns)]
     header += ["LABELS"] if flags.show_labels else []
-    columns = [
+    columns: list[Sequence[str]] = [
         column
         for column in zip(*(map(printable, row) for row in (header, *rows)), strict=True)
         if column[0] not in table.optional or any(column[1:])
     ]
+    if room is not None:
+        columns = [_created(column, objects) for column in columns]
+        columns = narrowed(columns, room, table.expendable, utcnow())
     padded = [_painted(_padded(column), flags) for column in columns[:-1]]
     return "".join("".join(line) + "\n" for line in zip(*padded, columns[-1], strict=True))
 
@@ -340,8 +355,24 @@ def _check_template(form: str, template: str) -> None:
         raise click.UsageError(f"invalid -o {form}: {error}") from error
 
 
+def _created(column: Sequence[str], objects: Sequence[JSONObject]) -> Sequence[str]:
+    """The column; in that of the creation, a run that has not begun has the time of its object.
+
+    For people only: the compatible command line prints `<nil>`.
+    """
+    if column[0] != "CREATED":
+        return column
+    from pinnace.cli.output.cells import local_time
+
+    times = (local_time(obj["metadata"].get("creationTimestamp"), "<nil>") for obj in objects)
+    return [
+        column[0],
+        *(time if cell == "<nil>" else cell for cell, time in zip(column[1:], times, strict=True)),
+    ]
+
+
 def _padded(column: Sequence[str]) -> list[str]:
-    width = max(6, max(map(len, column)) + 3)
+    width = padded_width(column)
     return [cell.ljust(width) for cell in column]
 
 

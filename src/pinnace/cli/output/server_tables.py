@@ -29,7 +29,8 @@ def schedule_table(clock: Callable[[], datetime] = utcnow) -> Table:
         ]
 
     columns = ("NAME", "STATUS", "CREATED", "SCHEDULE", "BACKUP TTL", "LAST BACKUP", "SELECTOR", "PAUSED")
-    return Table(columns=columns, row=row, wide_columns=("AGE",), wide=_age(now))
+    expendable = ("SELECTOR", "CREATED", "BACKUP TTL")
+    return Table(columns=columns, row=row, expendable=expendable, wide_columns=("AGE",), wide=_age(now))
 
 
 def _age(now: datetime) -> Callable[[JSONObject], list[str]]:
@@ -68,6 +69,7 @@ def backup_location_table(clock: Callable[[], datetime] = utcnow) -> Table:
         columns=columns,
         row=row,
         optional=frozenset({"MESSAGE"}),
+        expendable=("ACCESS MODE", "LAST VALIDATED"),
         wide_columns=("AGE",),
         wide=_age(clock()),
     )

@@ -49,6 +49,7 @@ def backup_table(clock: Callable[[], datetime] = utcnow) -> Table:
         row=row,
         sort=sort_backups,
         optional=frozenset({"QUEUE POSITION"}),
+        expendable=("SELECTOR", "STORAGE LOCATION", "EXPIRES", "WARNINGS"),
         wide_columns=("SIZE", "ITEMS", "DURATION", "AGE"),
         wide=lambda backup: [cells.tarball_size(backup), *_wide(backup, "itemsBackedUp", now)],
     )
@@ -106,6 +107,7 @@ def restore_table(clock: Callable[[], datetime] = utcnow) -> Table:
     return Table(
         columns=columns,
         row=row,
+        expendable=("SELECTOR", "CREATED", "STARTED", "COMPLETED", "WARNINGS"),
         wide_columns=("ITEMS", "DURATION", "AGE"),
         wide=lambda restore: _wide(restore, "itemsRestored", now),
     )
