@@ -7,6 +7,7 @@ Pure: nothing here does I/O. `proxy.py` carries the faults out.
     DropResponse      the server acts, but the client only sees the connection break
     ActAndRespond     the server acts, but the client gets another answer
     Rewrite           the server acts, but the client gets its answer with another body
+    ShiftDate         the server acts, but its answer says that it was another time
     CutBody           the connection breaks after so many bytes of the response's body
     Stall             nothing moves until the rule is released (or the client gives up)
     ExpireContinue    410 Gone, as when a continue token outlived etcd's compaction
@@ -20,6 +21,7 @@ import re
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Any
 
 
@@ -57,6 +59,13 @@ class Rewrite:
     """
 
     change: Callable[[bytes], bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class ShiftDate:
+    """Pass everything on, with a Date header that is so much later: as from a server with another clock."""
+
+    by: timedelta
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +109,7 @@ Fault = (
     | DropResponse
     | ActAndRespond
     | Rewrite
+    | ShiftDate
     | CutBody
     | Stall
     | ExpireContinue

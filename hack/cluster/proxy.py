@@ -20,6 +20,7 @@ import ssl
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from email.utils import format_datetime, parsedate_to_datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
@@ -41,6 +42,7 @@ from hack.cluster.faults import (
     Rewrite,
     Rule,
     RuleList,
+    ShiftDate,
     Stall,
     expired,
 )
@@ -276,9 +278,11 @@ async def _relay(
     request: web.BaseRequest, upstream: aiohttp.ClientResponse, exchange: Exchange, rule: Rule | None
 ) -> web.StreamResponse:
     """Pass the server's answer on, up to where the fault strikes."""
-    response = web.StreamResponse(
-        status=upstream.status, reason=upstream.reason, headers=_end_to_end(upstream.headers)
-    )
+    headers = _end_to_end(upstream.headers)
+    if rule is not None and isinstance(rule.fault, ShiftDate):
+        shifted = parsedate_to_datetime(headers["Date"]) + rule.fault.by
+        headers["Date"] = format_datetime(shifted, usegmt=True)
+    response = web.StreamResponse(status=upstream.status, reason=upstream.reason, headers=headers)
     exchange.status = upstream.status
     await response.prepare(request)
     fault_at = rule.fault.after_bytes if rule and isinstance(rule.fault, CutBody | Stall) else None

@@ -1,16 +1,23 @@
 """Deleting backups through a running server."""
 
+import re
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from hack.cluster.control_plane import ControlPlane
-from hack.cluster.faults import Stall
+from hack.cluster.faults import ShiftDate, Stall
 from hack.cluster.stores.s3 import Bucket
+from pinnace.api.values.durations import Duration
 from pinnace.kube.errors import NotFound
+from pinnace.kube.resources import velero
 from tests.support.cluster.connect import Connect
 from tests.support.servers.sites import Serve, Site, StartProxy, counters
+from tests.support.waiting import eventually
+
+KEPT = "Backups that have expired are kept for now"
 
 
 def request_for(backup: dict[str, Any]) -> dict[str, Any]:
@@ -72,6 +79,48 @@ async def test_a_running_backup_is_not_deleted(
     held.release()
 
     assert (await site.reached("backups", "b1"))["status"]["phase"] == "Completed"
+
+
+@pytest.mark.found("L5")
+async def test_nothing_expires_while_the_clock_of_the_api_server_is_another(
+    site: Site,
+    serve: Serve,
+    control_plane: ControlPlane,
+    connect: Connect,
+    fault_proxy: StartProxy,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level("INFO", "pinnace.controllers.deletion.gc")
+    folder = await site.add_folder()
+    proxy = await fault_proxy(control_plane)
+    other_clock = proxy.rules.add(ShiftDate(timedelta(days=-30)))
+    client = await connect(control_plane, via=proxy)
+    await serve(client=client, log_level="info", gc_frequency=Duration.seconds(0.2))
+    await site.create("backups", "b1", spec=site.maps_of())
+    await site.reached("backups", "b1", "Completed")
+    expired = {"status": {"expiration": "2021-08-11T21:40:00Z"}}
+    await site.client.patch(velero("backups"), "b1", expired, site.namespace)
+    reads = f"/apis/velero.io/v1/namespaces/{site.namespace}/backups/b1"
+
+    async def looked_at_often() -> bool:
+        said = [record for record in caplog.records if record.message == KEPT]
+        return bool(said) and proxy.count(method="GET", path=reads) >= 5
+
+    await eventually(looked_at_often)
+    said = [record for record in caplog.records if record.message == KEPT]
+    assert len(said) == 1
+    reason = str(vars(said[0])["fields"]["reason"])
+    assert re.fullmatch(
+        r"the API server's clock is 25\d{5} seconds behind this server's: set the wrong one by NTP", reason
+    )
+    requests = await site.client.list_all(velero("deletebackuprequests"), site.namespace)
+    assert (requests, (folder / "backups/b1/b1.tar.gz").exists()) == ([], True)
+
+    proxy.rules.remove(other_clock)
+
+    await site.gone("backups", "b1")
+    assert files(folder) == []
+    assert "Backups expire again: the clocks agree" in caplog.messages
 
 
 async def test_a_request_left_in_progress_is_finished_by_the_next_server(site: Site, serve: Serve) -> None:

@@ -3,13 +3,21 @@
 import asyncio
 import gzip
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from email.utils import parsedate_to_datetime
 
 import aiohttp
 import pytest
 from aiohttp import web
 from yarl import URL
 
-from hack.cluster.faults import CutBeforeRequest, CutBody, DropResponse, Stall, too_many_requests
+from hack.cluster.faults import (
+    CutBeforeRequest,
+    CutBody,
+    DropResponse,
+    Stall,
+    too_many_requests,
+)
 from hack.cluster.processes import free_port
 from hack.cluster.proxy import FaultProxy, Upstream
 
@@ -141,6 +149,16 @@ async def test_dropped_response_comes_after_the_server_acted(
         await http.post("/x", data=b"y")
 
     assert origin.seen == ["POST /x"]
+
+
+async def test_a_shifted_date_changes_nothing_else(proxy: FaultProxy, http: aiohttp.ClientSession) -> None:
+    proxy.rules.add(ShiftDate(timedelta(days=3)))
+
+    async with http.get("/body") as answer:
+        moment = parsedate_to_datetime(answer.headers["Date"])
+        assert await answer.read() == BODY
+
+    assert timedelta(days=2) < moment - datetime.now(UTC) < timedelta(days=4)
 
 
 @pytest.mark.parametrize("path", ["/body", "/gzip", "/stream"], ids=["sized", "compressed", "chunked"])
