@@ -40,9 +40,9 @@ from pinnace.csi.movement.preparing import PrepareQueue
 from pinnace.csi.movement.rebinding import drop_filled, rebind, target_claim, why_unsettled
 from pinnace.csi.movement.snapshots import MovedSnapshots
 from pinnace.csi.movement.uploads import is_for_us
+from pinnace.csi.objects import served_kinds
 from pinnace.csi.snapshots import SnapshotKinds
 from pinnace.kube.client import KubeClient
-from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import Conflict, KubeError, NotFound
 from pinnace.kube.resources import DATA_DOWNLOADS, DATA_UPLOADS, APIResource
 from pinnace.runtime.controller import DONE, Controller, Result
@@ -379,7 +379,7 @@ def uploads_controller(parts: Parts) -> Controller:
         clock=parts.timers,
         resync=None,
         workers=_WORKERS,
-        reconcile=_OnceServed(scope.client, parts.discovery, reconciler).reconcile,
+        reconcile=_OnceServed(scope.client, reconciler).reconcile,
     )
     made.watch(parts.informers.of(DATA_UPLOADS), predicate=lambda obj: concerns(obj) and is_for_us(obj))
     return made
@@ -397,21 +397,15 @@ def prepare_queue(parts: Parts, exposer: Exposer) -> PrepareQueue:
 class _OnceServed:
     """Moves data of CSI snapshots once the cluster serves them, which may be after the server's start."""
 
-    def __init__(
-        self,
-        client: KubeClient,
-        discovery: Discovery,
-        reconciler: Callable[[SnapshotKinds], MovementReconciler],
-    ) -> None:
+    def __init__(self, client: KubeClient, reconciler: Callable[[SnapshotKinds], MovementReconciler]) -> None:
         self._client = client
         self._new_reconciler = reconciler
-        kinds = SnapshotKinds.served(discovery)
-        self._reconciler = reconciler(kinds) if kinds is not None else None
+        self._reconciler: MovementReconciler | None = None
 
     async def reconcile(self, key: Key) -> Result:
         """Take a step of one DataUpload. Raises KubeError."""
         if self._reconciler is None:
-            kinds = SnapshotKinds.served(await Discovery.load(self._client))
+            kinds = await served_kinds(self._client)
             if kinds is None:
                 log.warning(
                     "The cluster serves no CSI snapshots, so that none can be moved", dataupload=str(key)

@@ -1,6 +1,6 @@
 """The ServerStatusRequest controller: which version serves, with which plugins. (docs/spec: CTL 14)"""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from datetime import timedelta
 from typing import Final
 
@@ -58,13 +58,15 @@ class ServerStatusReconciler:
 
     Args:
         version: of the server.
-        plugins: as `shown_plugins` gives them.
+        plugins: returns what `shown_plugins` gives now.
     """
 
-    def __init__(self, scope: Scope, *, version: str, plugins: Sequence[tuple[str, str]]) -> None:
+    def __init__(
+        self, scope: Scope, *, version: str, plugins: Callable[[], Awaitable[Sequence[tuple[str, str]]]]
+    ) -> None:
         self._scope = scope
         self._version = version
-        self._plugins = [{"name": name, "kind": kind} for name, kind in plugins]
+        self._plugins = plugins
 
     async def reconcile(self, key: Key) -> Result:
         """One pass."""
@@ -85,7 +87,7 @@ class ServerStatusReconciler:
                     "phase": "Processed",
                     "processedTimestamp": format_time(now),
                     "serverVersion": self._version,
-                    "plugins": self._plugins,
+                    "plugins": [{"name": name, "kind": kind} for name, kind in await self._plugins()],
                 }
                 await patch_status(self._scope, SERVER_STATUS_REQUESTS, key, status)
             case "Processed":
@@ -101,10 +103,16 @@ class ServerStatusReconciler:
 def controller(parts: Parts) -> Controller:
     """The ServerStatusRequest controller of a server."""
     scope = parts.scope
-    # The built-in actions for CSI give way to a plugin that brings them.
-    csi = csi_plugins(scope.client, parts.discovery, scope.features)
-    built_in = built_in_plugins(scope.client, parts.discovery, scope.namespace)
-    plugins = shown_plugins(built_in, csi, scope.plugins.ids)
+
+    async def plugins() -> list[tuple[str, str]]:
+        """The actions of the next backup: those for CSI are there once the cluster serves its snapshots."""
+        discovery = await Discovery.load(scope.client)
+        # The built-in actions for CSI give way to a plugin that brings them.
+        csi = csi_plugins(scope.client, discovery, scope.features)
+        return shown_plugins(
+            built_in_plugins(scope.client, discovery, scope.namespace), csi, scope.plugins.ids
+        )
+
     reconciler = ServerStatusReconciler(scope, version=f"v{__version__}", plugins=plugins)
     made = Controller(NAME, reconciler.reconcile, workers=WORKERS, clock=parts.timers)
     made.watch(parts.informers.of(SERVER_STATUS_REQUESTS))

@@ -27,6 +27,7 @@ from pinnace.csi.snapshots import (
     handle_of,
 )
 from pinnace.kube.client import KubeClient
+from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import AlreadyExists, KubeError, NotFound
 from pinnace.kube.resources import APIResource
 
@@ -344,6 +345,11 @@ async def delete_csi_snapshots(
     return errors + await _delete_stored(
         client, kinds, missing, backup=backup, namespace=namespace, sleep=sleep
     )
+
+
+async def served_kinds(client: KubeClient) -> SnapshotKinds | None:
+    """The kinds of CSI snapshots that the API server serves now; None for none. Raises KubeError."""
+    return SnapshotKinds.served(await Discovery.load(client))
 
 
 async def delete_objects(

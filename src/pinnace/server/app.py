@@ -37,7 +37,6 @@ from pinnace.controllers.shared.scope import Scope
 from pinnace.controllers.sync import backup_sync
 from pinnace.controllers.verification import requested, scheduled
 from pinnace.kube.client import KubeClient
-from pinnace.kube.discovery import Discovery
 from pinnace.kube.transport.config import ClusterConfig
 from pinnace.kube.transport.limiting import RateCap
 from pinnace.nonadmin.assembly import add_nonadmin
@@ -125,26 +124,24 @@ async def run_server(config: ClusterConfig, options: ServerOptions, *, user_agen
             KubeClient(config, user_agent=user_agent, rate=rate) as client,
             work_directory(options.scratch) as work,
         ):
-            found = await unless_stopped(stop, _prepared(client, options))
-            if found is not None:
-                discovery, plugins = found
-                assembly = Assembly(client, discovery, options, work, plugins=plugins)
+            plugins = await unless_stopped(stop, _prepared(client, options))
+            if plugins is not None:
+                assembly = Assembly(client, options, work, plugins=plugins)
                 await assembly.manager().run(stop, on_ending=watchdog.ending)
     log.info("Server stopped")
 
 
-async def _prepared(client: KubeClient, options: ServerOptions) -> tuple[Discovery, InstalledPlugins]:
-    """What the cluster serves and which plugins are installed, after the checks at start."""
+async def _prepared(client: KubeClient, options: ServerOptions) -> InstalledPlugins:
+    """The plugins that are installed, after the checks at start."""
     discovery = await check_cluster(client, options.namespace, options.features)
     await prepare_restic(client, options.namespace)
     wanted = PluginOptions(
         directory=options.plugin_directory, log_level=options.log_level, features=options.features
     )
     try:
-        plugins = await find_plugins(wanted, builtin=built_in_plugins(client, discovery, options.namespace))
+        return await find_plugins(wanted, builtin=built_in_plugins(client, discovery, options.namespace))
     except PluginError as error:
         raise StartupError(f"{error}; mend or remove the plugin") from error
-    return discovery, plugins
 
 
 class Assembly:
@@ -158,7 +155,6 @@ class Assembly:
     def __init__(
         self,
         client: KubeClient,
-        discovery: Discovery,
         options: ServerOptions,
         workdir: Path,
         *,
@@ -187,7 +183,7 @@ class Assembly:
             leads=elector is not None,
         )
         informers = Informers(client, options.namespace, self._manager.add_informer)
-        self._parts = Parts.of(scope, options, discovery, informers, timers=clocks.timers)
+        self._parts = Parts.of(scope, options, informers, timers=clocks.timers)
 
     def manager(self) -> Manager:
         """The manager with all parts added. Call it once."""

@@ -16,7 +16,6 @@ from hack.cluster.stores.s3 import Bucket
 from pinnace.api.values.durations import Duration
 from pinnace.api.values.times import parse_time
 from pinnace.backup.request import ServerDefaults
-from pinnace.kube.discovery import Discovery
 from pinnace.kube.resources import velero
 from pinnace.server.app import Assembly
 from pinnace.server.options import ServerOptions
@@ -449,7 +448,7 @@ async def test_a_backup_that_is_interrupted_is_failed_at_once(
     held = proxy.rules.add(Stall(), path=f"^/api/v1/namespaces/{site.namespace}/configmaps$")
     options = ServerOptions(namespace=site.namespace, metrics_address="127.0.0.1:0", leader_election=False)
     client = await connect(control_plane, via=proxy)
-    manager = Assembly(client, await Discovery.load(client), options, site.folder).manager()
+    manager = Assembly(client, options, site.folder).manager()
     task = asyncio.create_task(manager.run(asyncio.Event()))
     await site.create("backups", "b1", spec=site.maps_of())
     await held.struck()

@@ -11,7 +11,6 @@ from pathlib import Path
 from pinnace.api.objects import JSONObject
 from pinnace.api.values.times import parse_time
 from pinnace.controllers.schedule import counted_from, due_after, judge
-from pinnace.kube.discovery import Discovery
 from pinnace.kube.resources import velero
 from pinnace.runtime.manager import Manager, ManagerPhase
 from pinnace.server.app import Assembly, Clocks
@@ -98,9 +97,8 @@ async def serving(cluster: Cluster) -> AsyncIterator[None]:
         zone=UTC,
     )
     workdir = Path(tempfile.mkdtemp(dir=site.folder))
-    discovery = await Discovery.load(site.client)
     assembly = Assembly(
-        site.client, discovery, options, workdir, clocks=Clocks(now=cluster.time, timers=cluster.time.timers)
+        site.client, options, workdir, clocks=Clocks(now=cluster.time, timers=cluster.time.timers)
     )
     manager, stop = assembly.manager(), asyncio.Event()
     running = asyncio.create_task(manager.run(stop))

@@ -14,7 +14,6 @@ from hack.cluster.proxy import FaultProxy
 from hack.cluster.stores.s3 import Bucket, S3Server
 from pinnace.api.objects import JSONObject
 from pinnace.kube.client import KubeClient
-from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import NotFound
 from pinnace.kube.resources import CONFIGMAPS, SECRETS, velero
 from pinnace.runtime.manager import ManagerPhase
@@ -131,12 +130,11 @@ async def running(
     given = ServerOptions(
         namespace=namespace,
         metrics_address="127.0.0.1:0",
-        leader_election=False,
-        **{"log_level": "error", **options},
+        **{"leader_election": False, "log_level": "error", **options},
     )
     workdir = folder / f"work-{secrets.token_hex(4)}"
     workdir.mkdir()
-    assembly = Assembly(client, await Discovery.load(client), given, workdir)
+    assembly = Assembly(client, given, workdir)
     manager, stop = assembly.manager(), asyncio.Event()
     task = asyncio.create_task(manager.run(stop))
     try:

@@ -208,7 +208,9 @@ async def test_a_processed_request_without_expiration_gets_one(
 
 @pytest.fixture
 def servers(world: World) -> ServerStatusReconciler:
-    plugins = [("velero.io/pod", "BackupItemAction"), ("velero.io/job", "RestoreItemAction")]
+    async def plugins() -> list[tuple[str, str]]:
+        return [("velero.io/pod", "BackupItemAction"), ("velero.io/job", "RestoreItemAction")]
+
     return ServerStatusReconciler(world.scope, version="v1.2.3", plugins=plugins)
 
 

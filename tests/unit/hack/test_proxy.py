@@ -15,6 +15,7 @@ from hack.cluster.faults import (
     CutBeforeRequest,
     CutBody,
     DropResponse,
+    ShiftDate,
     Stall,
     too_many_requests,
 )

@@ -15,9 +15,7 @@ from pinnace.controllers.shared.pod_volumes import PodVolumes, SnapshotForgetter
 from pinnace.controllers.shared.repository_presence import RepositoryPresence
 from pinnace.controllers.shared.scope import Scope
 from pinnace.controllers.shared.settling import Settler
-from pinnace.csi.snapshots import SnapshotKinds
 from pinnace.kube.client import KubeClient
-from pinnace.kube.discovery import Discovery
 from pinnace.kube.resources import BACKUP_STORAGE_LOCATIONS, APIResource
 from pinnace.runtime.backoff import FailureBackoff
 from pinnace.runtime.informer import Informer
@@ -60,7 +58,6 @@ class Parts:
     """The parts that the controllers of one server share.
 
     Attributes:
-        discovery: what the cluster served at the start.
         locations: opens the stores of BackupStorageLocations.
         uploaders, locks: restic and kopia, and one set of repository locks for all controllers.
         repositories: finds and makes BackupRepositories.
@@ -75,7 +72,6 @@ class Parts:
 
     scope: Scope
     options: ControllerOptions
-    discovery: Discovery
     informers: Informers
     locations: LocationStores
     availability: Availability
@@ -96,7 +92,6 @@ class Parts:
         cls,
         scope: Scope,
         options: ControllerOptions,
-        discovery: Discovery,
         informers: Informers,
         *,
         timers: Clock | None = None,
@@ -120,11 +115,10 @@ class Parts:
         return cls(
             scope=scope,
             options=options,
-            discovery=discovery,
             informers=informers,
             locations=locations,
             availability=Availability(locations, clock=timers),
-            settler=Settler(scope, locations, kinds=SnapshotKinds.served(discovery)),
+            settler=Settler(scope, locations),
             uploaders=uploaders,
             repositories=repositories,
             presence=presence,

@@ -8,7 +8,7 @@ and CSI snapshots that were to be moved and have no DataUpload are deleted.
 """
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Any, Final
 
 from pinnace.api import labels
@@ -23,8 +23,9 @@ from pinnace.controllers.shared.locations import LocationStores
 from pinnace.controllers.shared.scope import Scope
 from pinnace.controllers.shared.writes import NO_ACTIVITY, Run
 from pinnace.csi.movement.uploads import CONTENT
-from pinnace.csi.objects import delete_objects
+from pinnace.csi.objects import delete_objects, served_kinds
 from pinnace.csi.snapshots import SnapshotKinds
+from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import APIStatusError, KubeError, NotFound
 from pinnace.kube.resources import (
     BACKUPS,
@@ -72,15 +73,19 @@ class Settler:
     """Gives Backups and Restores of the server's namespace that were left InProgress their terminal state.
 
     Args:
-        kinds: the kinds of CSI snapshots that the cluster serves; None if it serves none.
+        ask_kinds: returns the kinds of CSI snapshots that the cluster serves now; None if it serves none.
     """
 
     def __init__(
-        self, scope: Scope, locations: LocationStores, *, kinds: SnapshotKinds | None = None
+        self,
+        scope: Scope,
+        locations: LocationStores,
+        *,
+        ask_kinds: Callable[[KubeClient], Awaitable[SnapshotKinds | None]] = served_kinds,
     ) -> None:
         self._scope = scope
         self._locations = locations
-        self._kinds = kinds
+        self._ask_kinds = ask_kinds
 
     async def settle_orphans(self) -> None:
         """Settle the orphans of a dead server. Only while no other server can be working.
@@ -224,16 +229,19 @@ class Settler:
         Those that cannot be deleted now have the label of the backup, and are deleted with it.
         """
         name = obj["metadata"]["name"]
-        if self._kinds is None or (obj.get("spec") or {}).get("snapshotMoveData") is not True:
+        if (obj.get("spec") or {}).get("snapshotMoveData") is not True:
             return
         selector = f"{labels.BACKUP_UID}={obj['metadata']['uid']}"
         try:
             async with asyncio.timeout(STORE_SECONDS):
+                kinds = await self._ask_kinds(self._scope.client)
+                if kinds is None:
+                    return
                 uploads = await self._scope.client.list_all(
                     DATA_UPLOADS, self._scope.namespace, label_selector=selector
                 )
                 moved = {text(upload, "metadata", "annotations", CONTENT) for upload in uploads}
-                problems, _ = await delete_objects(self._scope.client, self._kinds, name, kept=moved)
+                problems, _ = await delete_objects(self._scope.client, kinds, name, kept=moved)
         except (KubeError, TimeoutError) as error:
             problems = [str(error) or "the time was up"]
         for problem in problems:

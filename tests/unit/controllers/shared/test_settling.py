@@ -11,6 +11,8 @@ from pinnace.api.velero.backup import Backup, BackupPhase
 from pinnace.controllers.shared import settling
 from pinnace.controllers.shared.settling import Settler
 from pinnace.csi.movement.uploads import CONTENT
+from pinnace.csi.snapshots import SnapshotKinds
+from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import ConnectionFailed, Invalid
 from pinnace.kube.resources import BACKUPS, RESTORES
 from pinnace.storage.backup_files import BackupFiles, encode_metadata
@@ -149,7 +151,10 @@ async def test_only_snapshots_without_an_upload_are_deleted_with_an_orphan(world
     world.cluster.add("datauploads", "u", labels={"velero.io/backup-uid": "uid-b1"}, spec={}, status={})
     world.cluster.objects["datauploads", "u"]["metadata"]["annotations"] = {CONTENT: "content-moved"}
 
-    await Settler(world.scope, world.locations, kinds=kinds()).settle_orphans()
+    async def served(_: KubeClient) -> SnapshotKinds:
+        return kinds()
+
+    await Settler(world.scope, world.locations, ask_kinds=served).settle_orphans()
 
     names = {name for kind, name in world.cluster.objects if kind.startswith("volumesnapshot")}
     assert names == {"moved", "content-moved"}
