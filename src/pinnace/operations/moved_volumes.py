@@ -4,16 +4,21 @@ They are stored before the data is moved, and are what `backup describe` shows. 
 """
 
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 from msgspec.structs import replace
 
 from pinnace.api.codec import DecodeError, decode
-from pinnace.api.objects import JSONObject
+from pinnace.api.objects import JSONObject, text
 from pinnace.api.velero.data_movement import DataUpload, DataUploadStatus
+from pinnace.api.velero.transfers import TransferPhase
 from pinnace.api.volume_info import VolumeInfo
 from pinnace.kube.resources import DATA_UPLOADS
 from pinnace.plugins.item_operations import ItemOperation
 from pinnace.plugins.protocols import ResourceIdentifier
+
+_MOST_CHARACTERS: Final = 4096
+"""The longest message of a DataUpload that a warning quotes."""
 
 
 def with_outcomes(
@@ -29,6 +34,23 @@ def with_outcomes(
     """
     by_id = {operation.operation_id: operation for operation in operations}
     return [_with_outcome(info, by_id, objects) for info in infos]
+
+
+def lacking(objects: Mapping[ResourceIdentifier, JSONObject]) -> list[str]:
+    """The warnings of a backup about files that were moved but not as they are: what DataUploads say of them.
+
+    Args:
+        objects: as in `with_outcomes`.
+    """
+    found = []
+    for item, obj in objects.items():
+        if item.group_resource != DATA_UPLOADS.group_resource:
+            continue
+        message = text(obj, "status", "message")
+        if text(obj, "status", "phase") == TransferPhase.COMPLETED and message:
+            claim = f"{text(obj, 'spec', 'sourceNamespace')}/{text(obj, 'spec', 'sourcePVC')}"
+            found.append(f"Volume of PersistentVolumeClaim {claim}: {message[:_MOST_CHARACTERS]}")
+    return found
 
 
 def _with_outcome(

@@ -30,12 +30,20 @@ _logger = logging.getLogger(__name__)
 
 
 async def continued_log(
-    context: RunContext, about: Backup | Restore, operations: Sequence[ItemOperation], folder: Path
+    context: RunContext,
+    about: Backup | Restore,
+    operations: Sequence[ItemOperation],
+    folder: Path,
+    *,
+    warnings: Sequence[str] = (),
 ) -> Path | None:
     """The log with a line for each operation, as a file in the folder; None if there is nothing to add.
 
     A finalization that is repeated adds the lines again. A log that cannot be read, or is too large to be
     one, is left as it is.
+
+    Args:
+        warnings: what the operations found; a line each after theirs.
 
     Raises:
         OSError: the folder cannot be written.
@@ -48,12 +56,12 @@ async def continued_log(
         async with context.store.read_bytes(kind, name) as stream:
             await save_stream(stream, path)
     except ObjectNotFound:
-        await in_thread(_write, context, about, operations, added)
+        await in_thread(_write, context, about, operations, warnings, added)
         return added
     except StorageError as error:
         _logger.warning("The log of %s does not get the outcomes of its operations: %s", name, error)
         return None
-    await in_thread(_write, context, about, operations, added)
+    await in_thread(_write, context, about, operations, warnings, added)
     try:
         await in_thread(_join, path, added, joined)
     except ArchiveError as error:
@@ -83,7 +91,11 @@ def _kind_of(about: Backup | Restore) -> str:
 
 
 def _write(
-    context: RunContext, about: Backup | Restore, operations: Sequence[ItemOperation], path: Path
+    context: RunContext,
+    about: Backup | Restore,
+    operations: Sequence[ItemOperation],
+    warnings: Sequence[str],
+    path: Path,
 ) -> None:
     metadata, options = about.metadata, context.log
     noun = "backup" if isinstance(about, Backup) else "restore"
@@ -95,6 +107,8 @@ def _write(
             log.hide_in_file(options.hide)
         for operation in operations:
             _write_outcome(log, operation)
+        for warning in warnings:
+            log.warning(warning)
 
 
 def _write_outcome(log: RunLog, operation: ItemOperation) -> None:

@@ -38,7 +38,7 @@ from pinnace.operations.finalizing_restores import (
     finalize_restore,
     verified_operations,
 )
-from pinnace.operations.moved_volumes import with_outcomes
+from pinnace.operations.moved_volumes import lacking, with_outcomes
 from pinnace.operations.outcome_log import continued_log, log_outcomes
 from pinnace.plugins.asynchronous import AnyBackupItemAction, BackupItemActionV2, RestoreItemActionV2
 from pinnace.plugins.item_operations import (
@@ -184,13 +184,14 @@ async def finalize_backup(
         if operation.error
     ]
     updated = await _updated(context, backup, actions, operations)
-    ended = _ended(backup, len(updated.errors), context.clock())
+    warnings = lacking(updated.objects)
+    ended = _ended(backup, len(updated.errors), len(warnings), context.clock())
     for error in updated.errors:
         _logger.error("A backup could not be finalized as a whole: %s", error)
     await _put_volume_infos(context.store, name, operations, updated)
     try:
         with temporary_folder(context.workdir, "finalize-") as directory:
-            log = await continued_log(context, backup, operations, directory)
+            log = await continued_log(context, backup, operations, directory, warnings=warnings)
             if log is not None:
                 await context.store.put_backup_log(name, log)
             contents = await _rewritten(context, name, updated, directory)
@@ -200,7 +201,7 @@ async def finalize_backup(
                 contents=contents,
                 index=directory / _INDEX if contents is not None else None,
                 resource_list=await _resource_list(context.store, name, updated),
-                results=await _results(context.store, name, [*errors, *updated.errors]),
+                results=await _results(context.store, name, [*errors, *updated.errors], warnings),
             )
     except (OSError, ArchiveError) as error:
         problem = problem_text(context.workdir, error) if isinstance(error, OSError) else error_text(error)
@@ -289,10 +290,15 @@ def _next_phase(counts: OperationCounts, *, partially: bool) -> str:
     return part if partially else whole
 
 
-def _ended(backup: Backup, more_errors: int, now: datetime) -> Backup:
+def _ended(backup: Backup, more_errors: int, more_warnings: int, now: datetime) -> Backup:
     errors = backup.status.errors + more_errors
-    phase = BackupPhase.PARTIALLY_FAILED if errors else BackupPhase.COMPLETED
-    status = msgspec.structs.replace(backup.status, phase=phase, errors=errors, completion_timestamp=now)
+    status = msgspec.structs.replace(
+        backup.status,
+        phase=BackupPhase.PARTIALLY_FAILED if errors else BackupPhase.COMPLETED,
+        errors=errors,
+        warnings=backup.status.warnings + more_warnings,
+        completion_timestamp=now,
+    )
     return msgspec.structs.replace(backup, status=status)
 
 
@@ -358,16 +364,30 @@ async def _put_volume_infos(
         await store.put_volume_infos(name, after)
 
 
-async def _results(store: BackupStore, name: str, errors: Sequence[str]) -> dict[str, object] | None:
-    """The results file with these errors; None if nothing is to be added, or if the backup has none."""
-    results = await store.read_backup_results(name) if errors else None
+async def _results(
+    store: BackupStore, name: str, errors: Sequence[str], warnings: Sequence[str]
+) -> dict[str, object] | None:
+    """The results file with these besides; None if nothing is to be added, or if the backup has none."""
+    results = await store.read_backup_results(name) if errors or warnings else None
     if results is None:
         return None
-    found = results.get("errors")
-    former = found if isinstance(found, dict) else {}
+    return {
+        **results,
+        "errors": _with_texts(results.get("errors"), errors),
+        "warnings": _with_texts(results.get("warnings"), warnings),
+    }
+
+
+def _with_texts(result: object, texts: Sequence[str]) -> dict[str, object]:
+    """The messages of one severity with these of the run as a whole, each once."""
+    former = result if isinstance(result, dict) else {}
+    if not texts:
+        return former
     before = former.get("velero")
-    texts = [*(before if isinstance(before, list) else ()), *errors]
-    return {**results, "errors": {**former, "velero": list(dict.fromkeys(texts))}}
+    return {
+        **former,
+        "velero": list(dict.fromkeys([*(before if isinstance(before, list) else ()), *texts])),
+    }
 
 
 async def _advanced(

@@ -37,7 +37,7 @@ from pinnace.volumes.uploader.errors import (
 )
 from pinnace.volumes.uploader.interface import Source, Target
 from tests.support.stores.golden import upload
-from tests.support.volumes.uploader_conformance import FILES, NAME
+from tests.support.volumes.uploader_conformance import CAPABILITY, FILES, NAME
 from tests.support.volumes.volume_labs import PASSWORD, TAGS, Lab, cloud_lab
 
 SHOP = Repository(location="default", namespace="shop")
@@ -395,6 +395,32 @@ async def test_sockets_pipes_and_devices_are_left_out_and_named(
     target.mkdir()
     await kopia.fill(SHOP, made.snapshot, Target(path=target))
     assert not {"pipe", "null", "socket"} & {path.name for path in target.iterdir()}
+
+
+@pytest.mark.found("V07")
+async def test_hard_links_and_attributes_that_do_not_come_back_are_told(
+    lab: Lab, kopia: Kopia, tmp_path: Path
+) -> None:
+    lab.fill(FILES)
+    (lab.volume / "mail").write_bytes(b"message")
+    os.link(lab.volume / "mail", lab.volume / "same")
+    (lab.volume / "able").write_bytes(b"program")
+    os.setxattr(lab.volume / "able", "security.capability", CAPABILITY)
+    os.setxattr(lab.volume, "user.a", b"1")
+    await kopia.init(SHOP)
+
+    made = await kopia.save(SHOP, Source(path=lab.volume, name=NAME, tags=TAGS))
+
+    assert made.lacks == (
+        "hard links come back as files of their own, as kopia keeps none: mail, same;"
+        " extended attributes, which ACLs and capabilities are, do not come back, as kopia keeps none:"
+        " . (user.a), able (security.capability)"
+    )
+    target = tmp_path / "target"
+    target.mkdir()
+    await kopia.fill(SHOP, made.snapshot, Target(path=target))
+    assert (target / "mail").stat().st_nlink == 1
+    assert os.listxattr(target / "able") == os.listxattr(target) == []
 
 
 async def test_names_that_are_not_utf_8_come_back_under_other_names_and_are_told(

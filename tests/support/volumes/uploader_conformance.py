@@ -31,6 +31,8 @@ from pinnace.volumes.uploader.share import ReadShare
 from tests.support.volumes.volume_labs import PASSWORD, TAGS, Lab
 
 FILES = {"a.txt": b"one", "deep/er/b.bin": bytes(range(256)) * 400, "empty": b""}
+CAPABILITY = bytes.fromhex("0100000202000000000000000000000000000000")
+"""cap_net_bind_service, revision 2, effective."""
 NAME = "snapshot-pod-volume/kopia/shop/p/data"
 
 

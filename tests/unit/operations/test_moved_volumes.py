@@ -1,12 +1,13 @@
 """The records of volumes whose data was moved, when the operations have ended."""
 
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
 
 from pinnace.api.objects import JSONObject
 from pinnace.api.volume_info import DataMovementInfo, VolumeInfo
-from pinnace.operations.moved_volumes import with_outcomes
+from pinnace.operations.moved_volumes import lacking, with_outcomes
 from pinnace.plugins.item_operations import ItemOperation, OperationPhase
 from pinnace.plugins.protocols import ResourceIdentifier
 
@@ -71,6 +72,22 @@ def test_a_failed_operation_is_no_success(objects: dict[ResourceIdentifier, JSON
     assert found.result == "failed"
     assert found.snapshot_data_movement_info is not None
     assert found.snapshot_data_movement_info.snapshot_handle == ""
+
+
+@pytest.mark.found("V07")
+def test_files_that_were_not_moved_as_they_are_are_warnings() -> None:
+    spec = {"sourceNamespace": "ns", "sourcePVC": "data"}
+    said = {**upload(phase="Completed", message="sockets were not saved: s"), "spec": spec}
+    others = [
+        upload(phase="Completed"),
+        upload(phase="Failed", message="no"),
+        upload(phase="Completed", message=3),
+    ]
+    uploads = {replace(UPLOAD, name=f"b-{number}"): each for number, each in enumerate([*others, said])}
+
+    assert lacking({**uploads, CLAIM: said}) == [
+        "Volume of PersistentVolumeClaim ns/data: sockets were not saved: s"
+    ]
 
 
 def test_other_records_stay_as_they_are() -> None:

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from pinnace.api.values.durations import Duration
 from pinnace.api.velero.backup import Backup, BackupPhase
 from pinnace.backup.runner import execute_backup
-from pinnace.kube.resources import CONFIGMAPS, PODS
+from pinnace.kube.resources import CONFIGMAPS, DATA_UPLOADS, PODS
 from pinnace.operations import outcome_log
 from pinnace.operations.finalizing_restores import OperationsChanged
 from pinnace.operations.waiting import Following, finalize_backup, wait_for_backup
@@ -299,6 +299,32 @@ async def test_items_are_in_the_backup_as_they_are_when_operations_have_ended(tm
     index = gzip.decompress((lab.store.root / "backups/b1/b1-pinnace-index.json.gz").read_bytes())
     size = (lab.store.root / "backups/b1/b1.tar.gz").stat().st_size
     assert json.loads(index.splitlines()[-1]) == {"items": 3, "size": size}
+
+
+@pytest.mark.found("V07")
+async def test_what_a_data_upload_says_of_files_is_a_warning_of_the_backup(tmp_path: Path) -> None:
+    upload = ResourceIdentifier(group="velero.io", resource="datauploads", namespace="velero", name="u1")
+    lab = Lab(tmp_path, upload)
+    lab.context = replace(lab.context, discovery=discovery_of([CONFIGMAPS, DATA_UPLOADS]))
+    lab.cluster.add(
+        DATA_UPLOADS,
+        "velero/u1",
+        spec={"sourceNamespace": "ns", "sourcePVC": "data"},
+        status={"phase": "Completed", "message": "sockets were not saved: s"},
+    )
+    backup = await lab.run()
+    for name in ("op-a", "op-b"):
+        lab.operations.end(name)
+    before = backup.status.warnings
+
+    ended = await lab.finalize(await lab.following().backup(backup))
+
+    said = "Volume of PersistentVolumeClaim ns/data: sockets were not saved: s"
+    assert (ended.status.phase, ended.status.warnings) == (BackupPhase.COMPLETED, before + 1)
+    assert lab.store.metadata()["status"]["warnings"] == before + 1
+    assert lab.store.unpacked("b1-results.gz")["warnings"]["velero"] == [said]
+    log = gzip.decompress((lab.store.root / "backups/b1/b1-logs.gz").read_bytes()).decode()
+    assert f'level=warning msg="{said}"' in log.splitlines()[-1]
 
 
 async def test_a_command_waits_until_operations_have_ended(lab: Lab) -> None:

@@ -68,7 +68,7 @@ from pinnace.volumes.uploader.processes import (
 )
 from pinnace.volumes.uploader.progress import OnProgress, PrintedProgress, reporting
 from pinnace.volumes.uploader.share import ReadShare
-from pinnace.volumes.uploader.survey import PLACEHOLDER_SUFFIX, SPECIAL, Survey, survey
+from pinnace.volumes.uploader.survey import BY_KOPIA, PLACEHOLDER_SUFFIX, Survey, survey
 
 log = logging.getLogger(__name__)
 
@@ -454,7 +454,7 @@ class Kopia:
 
 async def _surveyed(path: Path) -> Survey:
     """The files that kopia does not save as they are. Raises Unsupported if a file would be lost."""
-    found = await survey(path, SPECIAL, names=True)
+    found = await survey(path, BY_KOPIA)
     if found.placeholders.count:
         raise Unsupported(
             f"the volume has files, directories or links whose names end in {PLACEHOLDER_SUFFIX}, which kopia"
@@ -497,6 +497,13 @@ def _lacks(found: Survey) -> str:
         parts.append(
             "files whose names are not UTF-8 come back under other names, as kopia keeps UTF-8 only:"
             f" {found.renamed}"
+        )
+    if found.linked.count:
+        parts.append(f"hard links come back as files of their own, as kopia keeps none: {found.linked}")
+    if found.attributed.count:
+        parts.append(
+            "extended attributes, which ACLs and capabilities are, do not come back, as kopia keeps none:"
+            f" {found.attributed}"
         )
     return "; ".join(parts)
 

@@ -50,7 +50,7 @@ from pinnace.volumes.uploader.processes import (
 )
 from pinnace.volumes.uploader.progress import MeasuredProgress, OnProgress, PrintedProgress, reporting
 from pinnace.volumes.uploader.share import ReadShare
-from pinnace.volumes.uploader.survey import SOCKETS, Survey, survey
+from pinnace.volumes.uploader.survey import BY_RESTIC, Survey, survey
 
 log = logging.getLogger(__name__)
 
@@ -197,7 +197,7 @@ class Restic:
         """As in `Uploader`. Raises UploaderError."""
         if await in_thread(source.path.is_block_device):
             raise Unsupported("restic cannot save volumes in Block mode; kopia can")
-        lacks = await self._lacks(await survey(source.path, SOCKETS, targets=True))
+        lacks = await self._lacks(await survey(source.path, BY_RESTIC))
         snapshot = await self.back_up(
             repository, source.path, source.tags, parent=source.parent, on_progress=on_progress
         )
