@@ -172,6 +172,7 @@ class _Run(msgspec.Struct, kw_only=True):
         snapshots = self._settle(log, result, fatal)
         files = BackupFiles(
             name=self.backup.metadata.name,
+            owner=self.backup.metadata.uid,
             # A tarball that could not be written is no backup: only the log is kept.
             metadata=encode_metadata(self.backup, self.context.read) if contents is not None else None,
             contents=contents,

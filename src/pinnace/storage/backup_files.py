@@ -24,6 +24,7 @@ class BackupFiles(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         name: the Backup's name.
+        owner: the uid of the Backup, by which a server knows an interrupted upload; empty without a server.
         metadata: `velero-backup.json` as encode_metadata() gives it; None stores the log alone.
         contents: the tarball.
         index: the index of the tarball; None leaves the file out. (docs/adr/057)
@@ -38,6 +39,7 @@ class BackupFiles(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     name: str
+    owner: str = ""
     metadata: bytes | None
     contents: Path | None
     index: Path | None = None

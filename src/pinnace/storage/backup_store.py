@@ -8,7 +8,7 @@ failure; the result is the same where nothing dies. (docs/spec: STO 5, 6)
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -23,6 +23,7 @@ from pinnace.aio.timing import SystemTimer, Timer
 from pinnace.api.codec import DecodeError, decode, encode
 from pinnace.api.json_memory import most_memory
 from pinnace.api.objects import JSONObject, names_by_kind
+from pinnace.api.values.times import utcnow
 from pinnace.api.velero.backup import Backup
 from pinnace.api.velero.download_request import DownloadTargetKind
 from pinnace.api.velero.restore import Restore
@@ -49,6 +50,7 @@ from pinnace.storage.errors import (
     BackupExists,
     ClaimLost,
     InvalidLocation,
+    NotLeading,
     ObjectNotFound,
     RangesUnsupported,
     ReadOnlyLocation,
@@ -58,7 +60,14 @@ from pinnace.storage.errors import (
     combined,
 )
 from pinnace.storage.fenced import FencedStore
-from pinnace.storage.interface import ObjectStore, RangedStore, VersionedStore, read_all, save_stream
+from pinnace.storage.interface import (
+    ObjectStore,
+    RangedStore,
+    UploadsStore,
+    VersionedStore,
+    read_all,
+    save_stream,
+)
 from pinnace.storage.layout import (
     TOP_LEVEL_DIRECTORIES,
     Layout,
@@ -68,7 +77,7 @@ from pinnace.storage.layout import (
 )
 from pinnace.storage.patience import Patience, impatient
 from pinnace.storage.together import together
-from pinnace.storage.writer_claim import ClaimSubject, WriterClaim
+from pinnace.storage.writer_claim import ClaimSubject, WriterClaim, owner_of
 
 T = TypeVar("T")
 
@@ -78,6 +87,10 @@ _REPOSITORY_FILES = {"restic": ("config",), "kopia": ("kopia.repository", "kopia
 """Files without which no repository can be opened, by uploader. In a folder kopia's names end in `.f`."""
 
 _UNDO_SECONDS = 120.0
+_CLOCKS_DIFFER = timedelta(minutes=5)
+"""By how much the clocks of a server and of a store may differ."""
+_LONGEST_UPLOAD = timedelta(hours=1)
+"""An unfinished upload that was begun so long ago counts as abandoned where its backup is deleted."""
 SIGNED_URL_LIFETIME = timedelta(minutes=10)
 """How long a signed URL can be used. (docs/spec: STO 9)"""
 
@@ -261,14 +274,51 @@ class BackupStore:
         """
         self._check_writable(f"write backup {files.name}")
         key = self._layout.writer_claim(files.name)
-        subject = ClaimSubject("backup", files.name)
+        subject = ClaimSubject("backup", files.name, files.owner)
         patience = patience or impatient()
         claiming = WriterClaim.on(self._store, key, subject, timer=self._timer, patience=patience)
         async with claiming as claim:
             if await patience.insist(lambda: self.exists(files.name)):
                 raise BackupExists(files.name)
+            if claim.was_abandoned:
+                await self._abort_uploads(self._layout.backup_directory(files.name))
             upload = _Upload(claim, patience, sent or (lambda _: None))
             await claim.hold(self._put_claimed(files, upload))
+
+    async def abort_interrupted(self, backup: str, owner: str, began: datetime | None) -> None:
+        """Abort the uploads of a run that died while it wrote a backup; its parts cost until somebody does.
+
+        Nothing is touched unless the claim on the name is that run's: another process may write a backup of
+        this name now, and would have taken the claim over.
+
+        Args:
+            owner: the uid of its Backup.
+            began: when the run did; uploads that are older are left alone.
+
+        Raises:
+            StorageError: the claim cannot be read.
+        """
+        if self._read_only or not owner:
+            return
+        if await owner_of(self._store, self._layout.writer_claim(backup)) == owner:
+            since = began - _CLOCKS_DIFFER if began is not None else None
+            await self._abort_uploads(self._layout.backup_directory(backup), since=since)
+
+    async def _abort_uploads(
+        self, directory: str, *, since: datetime | None = None, before: datetime | None = None
+    ) -> None:
+        """Abort the unfinished uploads in a directory; a store that cannot is no reason to warn."""
+        if not isinstance(self._store, UploadsStore):
+            return
+        try:
+            aborted = await self._store.abort_uploads(directory, since=since, before=before)
+        except NotLeading:
+            raise
+        except StorageError as error:
+            _logger.debug("Unfinished uploads below %s stay: %s", directory, error)
+            return
+        if aborted:
+            _logger.info("Aborted %d unfinished uploads below %s", aborted, directory)
 
     async def _put_claimed(self, files: BackupFiles, upload: "_Upload") -> None:
         """Store a backup as put_backup() says, with the claim on its name."""
@@ -396,6 +446,7 @@ class BackupStore:
         keys = await self._store.list_keys(self._layout.backup_directory(backup))
         if errors := await self._delete_all(backup, keys):
             raise combined(errors)
+        await self._abort_uploads(self._layout.backup_directory(backup), before=utcnow() - _LONGEST_UPLOAD)
 
     # --- Reading backups --------------------------------------------------------------------------------
 
@@ -515,6 +566,8 @@ class BackupStore:
         self._check_writable(f"write backup {backup}")
         target = self._layout.target
         if contents is not None:
+            # Of a process that died here before.
+            await self._abort_uploads(self._layout.backup_directory(backup))
             await self._put_file(target(DownloadTargetKind.BACKUP_CONTENTS, backup), contents)
         if index is not None:
             await self._put_file(target(DownloadTargetKind.ITEM_INDEX, backup), index)
@@ -686,6 +739,7 @@ class BackupStore:
                 errors.append(error)
         if errors:
             raise combined(errors)
+        await self._abort_uploads(self._layout.restore_directory(restore), before=utcnow() - _LONGEST_UPLOAD)
 
     def _check_writable(self, action: str) -> None:
         if self._read_only:

@@ -2,12 +2,12 @@
 
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Iterator
 from contextlib import AbstractAsyncContextManager, aclosing, contextmanager
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from pinnace.aio.fence import Fence, FenceClosed, write_of
 from pinnace.storage.errors import NotLeading
-from pinnace.storage.interface import Body, ObjectStore
+from pinnace.storage.interface import Body, ObjectStore, UploadsStore
 
 
 class FencedStore:
@@ -42,6 +42,16 @@ class FencedStore:
         with self._write(f"object {key!r} was not deleted"):
             await self._fence.passed()
             await self._store.delete(key)
+
+    async def abort_uploads(
+        self, prefix: str, *, since: datetime | None = None, before: datetime | None = None
+    ) -> int:
+        """See UploadsStore.abort_uploads; nothing for stores of other kinds."""
+        if not isinstance(self._store, UploadsStore):
+            return 0
+        with self._write(f"unfinished uploads of {prefix!r} were not aborted"):
+            await self._fence.passed()
+            return await self._store.abort_uploads(prefix, since=since, before=before)
 
     def get(self, key: str) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
         """See ObjectStore.get."""

@@ -8,7 +8,7 @@ conformance suite (tests/support/stores/conformance.py).
 import os
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Generator
 from contextlib import AbstractAsyncContextManager
-from datetime import timedelta
+from datetime import datetime, timedelta
 from io import FileIO
 from pathlib import Path
 from typing import Protocol, runtime_checkable
@@ -151,6 +151,29 @@ class VersionedStore(Protocol):
 
         Raises:
             ObjectNotFound: there is no such object.
+        """
+        ...
+
+
+@runtime_checkable
+class UploadsStore(Protocol):
+    """A store that keeps the parts of an upload whose process died until somebody aborts it, as S3 does.
+
+    Azure and GCS drop such parts by themselves after a week.
+    """
+
+    async def abort_uploads(
+        self, prefix: str, *, since: datetime | None = None, before: datetime | None = None
+    ) -> int:
+        """Abort unfinished uploads of keys that begin with `prefix`, and return how many there were.
+
+        Args:
+            prefix: ends with `/`.
+            since, before: only uploads that were begun in this time, by the store's clock; None has no limit.
+                With a limit, uploads of which the store does not say it stay.
+
+        Raises:
+            StorageError: the store cannot list uploads, or one could not be aborted.
         """
         ...
 

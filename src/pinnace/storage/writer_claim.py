@@ -55,10 +55,15 @@ _END_SECONDS: Final = 300.0
 
 
 class ClaimSubject(msgspec.Struct, frozen=True):
-    """The backup or restore that a claim is for."""
+    """The backup or restore that a claim is for.
+
+    Attributes:
+        owner: the uid of its object in a cluster; empty for none.
+    """
 
     noun: Literal["backup", "restore"]
     name: str
+    owner: str = ""
 
     def in_use(self, writer: str) -> NameInUse:
         """The error of a claim that another process has."""
@@ -67,7 +72,11 @@ class ClaimSubject(msgspec.Struct, frozen=True):
 
 
 class WriterClaim:
-    """The claim of this process on the name of one backup or restore."""
+    """The claim of this process on the name of one backup or restore.
+
+    Attributes:
+        was_abandoned: whether it was taken over from a process that died.
+    """
 
     def __init__(self, store: ObjectStore, key: str, subject: ClaimSubject, *, timer: Timer) -> None:
         self._store = store
@@ -76,6 +85,7 @@ class WriterClaim:
         self._timer = timer
         self._token = uuid4().hex
         self._renewals = 0
+        self.was_abandoned = False
 
     @classmethod
     @asynccontextmanager
@@ -162,6 +172,7 @@ class WriterClaim:
             if later == found:
                 await self._store.put(self._key, self._content())
                 await self._timer.sleep(SETTLING_SECONDS)
+                self.was_abandoned = True
             elif later is not None:
                 raise self._subject.in_use(_writer_of(later))
         raise StorageError(
@@ -231,8 +242,18 @@ class WriterClaim:
             "writer": f"{platform.node()}, process {os.getpid()}",
             "token": self._token,
             "renewals": self._renewals,
+            "owner": self._subject.owner,
         }
         return json.dumps(claim).encode()
+
+
+async def owner_of(store: ObjectStore, key: str) -> str:
+    """The uid in a claim; empty if there is no claim, or it has none. Raises StorageError."""
+    try:
+        owner = json.loads(await read_all(store, key, limit_bytes=_LIMIT_BYTES))["owner"]
+    except (ObjectNotFound, ValueError, LookupError, TypeError, RecursionError):
+        return ""
+    return owner if isinstance(owner, str) else ""
 
 
 def _writer_of(content: bytes | None) -> str:

@@ -17,7 +17,7 @@ from pinnace.api.labels import ITEM_OPERATIONS, SIZE_BYTES
 from pinnace.api.nonadmin.names import tenant_of
 from pinnace.api.objects import JSONObject, text
 from pinnace.api.values.digits import is_digits
-from pinnace.api.values.times import format_time
+from pinnace.api.values.times import format_time, known_time
 from pinnace.api.velero.backup import Backup, BackupPhase
 from pinnace.controllers.shared.locations import LocationStores
 from pinnace.controllers.shared.scope import Scope
@@ -119,6 +119,8 @@ class Settler:
                         await self._settle(resource, obj, stored, ORPHAN_REASON)
                     except APIStatusError as error:
                         log.warning("Could not settle an orphan, it is left InProgress", error=error)
+                    if answers and stored is None and resource == BACKUPS:
+                        await self._abort_upload(obj)
 
     async def settle_late(self, resource: APIResource, obj: JSONObject) -> None:
         """Settle an orphan that shows up later, as its claim was stored after the former server ended.
@@ -129,8 +131,10 @@ class Settler:
             KubeError: it is still InProgress; no event may ever show it again, so try again.
         """
         log.warning(f"{resource.kind} is InProgress, but the server that took it is gone")
-        stored, _ = await self._ask_location(resource, obj)
+        stored, answers = await self._ask_location(resource, obj)
         await self._settle(resource, obj, stored, LATE_REASON)
+        if answers and stored is None and resource == BACKUPS:
+            await self._abort_upload(obj)
 
     async def settle_interrupted(self, resource: APIResource, run: Run) -> None:
         """Settle interrupted work of this server, trying for a short time."""
@@ -246,6 +250,15 @@ class Settler:
             problems = [str(error) or "the time was up"]
         for problem in problems:
             log.warning("A CSI snapshot stays until its backup is deleted", backup=name, error=problem)
+
+    async def _abort_upload(self, obj: JSONObject) -> None:
+        """Abort what a dead server was uploading of a backup; its parts go with the backup at the latest."""
+        began = known_time(text(obj, "status", "startTimestamp"))
+        try:
+            async with asyncio.timeout(STORE_SECONDS), self._locations.open(_location(obj)) as store:
+                await store.abort_interrupted(obj["metadata"]["name"], obj["metadata"]["uid"], began)
+        except (StorageError, KubeError, TimeoutError) as error:
+            log.debug("Cannot tell whether an upload was interrupted", key=str(Key.of(obj)), error=error)
 
     async def _stored_state(self, obj: JSONObject) -> dict[str, Any] | None:
         """The patch to what the location says of this very backup, if it ended there or waits there.

@@ -19,6 +19,7 @@ import aiohttp
 
 from pinnace.aio.blocking import in_thread
 from pinnace.api.values.digits import is_digits
+from pinnace.api.values.times import known_time
 from pinnace.clouds.aws.credentials import Credentials
 from pinnace.clouds.aws.signing import EMPTY_HASH, Signer, quote_key, quote_query, signed_headers
 from pinnace.http.requests import (
@@ -299,6 +300,29 @@ class BucketRequests:
         if found != size_bytes:
             raise StoreUnavailable(f"{what}: {size_bytes} bytes were sent, but the store has {found}")
 
+    async def uploads(self, prefix: str) -> AsyncIterator["UnfinishedUpload"]:
+        """ListMultipartUploads of keys that begin with `prefix`. Raises StorageError."""
+        what = f"cannot list the unfinished uploads in bucket {self.bucket!r}"
+        params = {"uploads": "", "encoding-type": "url", "prefix": prefix}
+        listed = 0
+        while True:
+            complaint = partial(other_root, name="ListMultipartUploadsResult")
+            url = f"{self.url}/?{quote_query(params)}"
+            reply = await self._send(Request(method="GET", url=url, complaint=complaint, what=what))
+            _check(what, reply)
+            found, markers = _parse_uploads(parse_xml(reply.body, what))
+            listed += len(found)
+            if listed > MAX_LISTED:
+                raise StorageError(f"{what}: there are more than {MAX_LISTED} below {prefix!r}")
+            for each in found:
+                if each.upload_id and each.key.startswith(prefix):  # some stores ignore the prefix
+                    yield each
+            if not markers:
+                return
+            if markers.items() <= params.items():
+                raise StorageError(f"{what}: the store repeats the same page")
+            params |= markers
+
     async def abort_upload(self, key: str, upload_id: str) -> None:
         """Drop an upload and its parts; one that is not there is success."""
         reply = await self._send(Request(method="DELETE", url=self._upload_url(key, upload_id)))
@@ -438,6 +462,44 @@ def _parse_page(root: ElementTree.Element, what: str) -> tuple[ListPage, str]:
     if more and not token:
         raise StorageError(f"{what}: the store has more keys but does not say how to get them")
     return ListPage(keys=keys, prefixes=prefixes), token if more else ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnfinishedUpload:
+    """A multipart upload that was neither completed nor aborted.
+
+    Attributes:
+        begun: when, by the store's clock; None if the store does not say it.
+    """
+
+    key: str
+    upload_id: str
+    begun: datetime | None
+
+
+def _parse_uploads(root: ElementTree.Element) -> tuple[list[UnfinishedUpload], dict[str, str]]:
+    """The uploads of a page, and the parameters of the next one; none after the last."""
+    is_encoded = child_text(root, "EncodingType") == "url"
+
+    def decoded(text: str) -> str:
+        return unquote_plus(text) if is_encoded else text
+
+    found = [
+        UnfinishedUpload(
+            key=decoded(child_text(element, "Key")),
+            upload_id=child_text(element, "UploadId"),
+            begun=known_time(child_text(element, "Initiated")),
+        )
+        for element in root
+        if local_name(element) == "Upload"
+    ]
+    if child_text(root, "IsTruncated") != "true":
+        return found, {}
+    markers = {
+        "key-marker": decoded(child_text(root, "NextKeyMarker")),
+        "upload-id-marker": child_text(root, "NextUploadIdMarker"),
+    }
+    return found, {name: text for name, text in markers.items() if text}
 
 
 _NAME_REGION: Final = "give it as region in the location's config, in a URL as ?region=REGION"

@@ -16,6 +16,7 @@ from pinnace.clouds.aws.signing import quote_key, signed_url_v4
 from pinnace.http.addresses import Addresses
 from pinnace.http.requests import RetryPolicy, tls_context
 from pinnace.storage.http_store import HTTPStore
+from pinnace.storage.interface import check_prefix
 from pinnace.storage.s3.config import S3Config
 from pinnace.storage.s3.requests import PARTITION_URLS, BucketRequests, find_bucket_region
 from pinnace.storage.s3.signing_v1 import signed_url_v1
@@ -61,6 +62,24 @@ class S3Store(HTTPStore):
             policy=policy or RetryPolicy(),
             addresses=addresses,
         )
+
+    async def abort_uploads(
+        self, prefix: str, *, since: datetime | None = None, before: datetime | None = None
+    ) -> int:
+        """See UploadsStore.abort_uploads."""
+        check_prefix(prefix)
+        requests = await self._requests()
+        assert isinstance(requests, BucketRequests), "they are made by _connect()"
+        aborted = 0
+        # The list first: a page that follows an abort may begin at an upload that is gone.
+        for found in [each async for each in requests.uploads(prefix)]:
+            is_in_time = (since is None or (found.begun is not None and found.begun >= since)) and (
+                before is None or (found.begun is not None and found.begun < before)
+            )
+            if is_in_time:
+                await requests.abort_upload(found.key, found.upload_id)
+                aborted += 1
+        return aborted
 
     async def _connect(self, session: aiohttp.ClientSession) -> BucketRequests:
         region = await self._find_region(session)
