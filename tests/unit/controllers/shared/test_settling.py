@@ -1,6 +1,7 @@
 """What a dead server left InProgress."""
 
 import asyncio
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,8 @@ from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import ConnectionFailed, Invalid
 from pinnace.kube.resources import BACKUPS, RESTORES
 from pinnace.storage.backup_files import BackupFiles, encode_metadata
+from pinnace.storage.backup_store import BackupStore
+from pinnace.storage.errors import StoreUnavailable
 from tests.support.cluster.snapshot_crds import kinds
 from tests.unit.controllers.fakes import World, fail_always
 
@@ -161,6 +164,25 @@ async def test_only_snapshots_without_an_upload_are_deleted_with_an_orphan(world
     # The driver deletes the snapshot with its content.
     released = [patch for kind, name, patch in world.cluster.patches if name == "content-left"]
     assert released[0]["spec"] == {"deletionPolicy": "Delete"}
+
+
+async def test_only_the_upload_of_a_failed_orphan_is_aborted(
+    world: World, settler: Settler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    aborted = list[tuple[str, str, datetime | None]]()
+
+    async def note(_store: BackupStore, backup: str, owner: str, began: datetime | None) -> None:
+        aborted.append((backup, owner, began))
+        raise StoreUnavailable("no route")  # which is no reason not to start
+
+    monkeypatch.setattr(BackupStore, "abort_interrupted", note)
+    for name in ("b1", "stored"):
+        world.cluster.add("backups", name, spec=SPEC, status=IN_PROGRESS)
+    await store_backup(world, "stored", uid="uid-stored", phase=BackupPhase.COMPLETED)
+
+    await settler.settle_orphans()
+
+    assert aborted == [("b1", "uid-b1", datetime(2021, 8, 11, 21, 40, tzinfo=UTC))]
 
 
 @pytest.mark.parametrize("phase", [BackupPhase.COMPLETED, BackupPhase.PARTIALLY_FAILED, BackupPhase.FAILED])
