@@ -8,8 +8,8 @@ from pinnace.kube.lists.pages import Page
 from pinnace.kube.resources import APIResource
 
 
-class ClusterReader(Protocol):
-    """A client that lists, counts and gets. All failures are KubeErrors."""
+class Lister(Protocol):
+    """Lists and counts the objects of a kind. All failures are KubeErrors."""
 
     def list_pages(
         self, resource: APIResource, namespace: str | None = None, *, label_selector: str = ""
@@ -24,6 +24,23 @@ class ClusterReader(Protocol):
         self, resource: APIResource, namespace: str | None = None, *, resource_version: str = ""
     ) -> int | None:
         """How many objects a list of this version, or of now, has; None if the server does not say."""
+        ...
+
+
+class ClusterReader(Lister, Protocol):
+    """A client that lists, counts and gets. All failures are KubeErrors."""
+
+    async def list_page(
+        self,
+        resource: APIResource,
+        namespace: str | None = None,
+        *,
+        limit: int,
+        token: str = "",
+        label_selector: str = "",
+        once: bool = False,
+    ) -> Page:
+        """One page. A token of one version of a kind is valid in its other versions."""
         ...
 
     async def get(self, resource: APIResource, name: str, namespace: str | None = None) -> JSONObject:

@@ -1,15 +1,21 @@
-"""The other versions in which a kind can be listed while its conversion webhook does not answer.
+"""Lists a kind whose conversion webhook does not answer, in the versions in which its objects are stored.
 
-The API server stores objects in one version and converts them to the one that is asked for. If the server of
-a conversion webhook is gone, lists work only in the version in which the objects are stored.
-(docs/spec: BKP 5.3)
+The API server stores each object in one version and converts it to the one that is asked for. If the server
+of a conversion webhook is gone, a page can be listed only in the version in which all of its objects are
+stored. Objects may be left from the time when another version was stored. (docs/spec: BKP 5.3)
 """
+
+from collections.abc import AsyncGenerator, Sequence
+from typing import Final
 
 from pinnace.api.objects import mapping, objects, text
 from pinnace.backup.cluster import ClusterReader
 from pinnace.kube.discovery import Discovery
-from pinnace.kube.errors import KubeError, ServerFault
+from pinnace.kube.errors import ConnectionFailed, KubeError, ServerFault
+from pinnace.kube.lists.pages import Page
 from pinnace.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, KUBERNETES_GROUPS, APIResource
+
+LARGEST_PAGE: Final = 500
 
 
 def may_be_custom(group_resource: str) -> bool:
@@ -21,12 +27,12 @@ def may_be_custom(group_resource: str) -> bool:
     return "." in group and group not in KUBERNETES_GROUPS
 
 
-async def other_versions(
+async def versions_by_storage(
     client: ClusterReader, discovery: Discovery, resource: APIResource, error: KubeError
 ) -> list[APIResource]:
-    """The kind in the other served versions, first the one in which new objects are stored.
+    """The kind in all served versions: the one in which new objects are stored first, `resource` last.
 
-    Empty if the kind has no conversion webhook, or each of its versions is in the backup anyway.
+    Empty if the kind has no conversion webhook, or no other version.
 
     Args:
         error: of the list in the version of `resource`.
@@ -39,8 +45,6 @@ async def other_versions(
     ]
     if not isinstance(error, ServerFault) or not others or not may_be_custom(name):
         return []
-    if not set(discovery.resources).isdisjoint(others):
-        return []
     try:
         definition = await client.get(CUSTOM_RESOURCE_DEFINITIONS, name)
     except KubeError:
@@ -48,4 +52,70 @@ async def other_versions(
     if text(mapping(definition, "spec", "conversion"), "strategy") != "Webhook":
         return []
     stored = {text(each, "name") for each in objects(definition, "spec", "versions") if each.get("storage")}
-    return sorted(others, key=lambda other: other.version not in stored)
+    return [*sorted(others, key=lambda other: other.version not in stored), resource]
+
+
+class MixedLists:
+    """Lists of one kind in which each page is in whichever version can be read.
+
+    A page that no version has is read again with one object, and the pages after it grow again.
+
+    Args:
+        versions: of the kind, in the order in which they are tried first.
+
+    Attributes:
+        used: the versions of the pages that came.
+    """
+
+    def __init__(self, client: ClusterReader, versions: Sequence[APIResource]) -> None:
+        self._client = client
+        self._versions = list(versions)
+        self.used: list[str] = []
+
+    async def list_pages(
+        self, _resource: APIResource, namespace: str | None = None, *, label_selector: str = ""
+    ) -> AsyncGenerator[Page, None]:
+        """Yield all pages of a list. Raises KubeError: an object can be read in no version."""
+        token, limit = "", LARGEST_PAGE
+        while True:
+            page = await self._page(namespace, token, limit, label_selector)
+            if page is None:
+                limit = 1
+                continue
+            yield page
+            token = page.continue_token
+            if not token:
+                return
+            limit = min(2 * limit, LARGEST_PAGE)
+
+    async def count(
+        self, _resource: APIResource, namespace: str | None = None, *, resource_version: str = ""
+    ) -> int | None:
+        """Count the objects of a list whose first page has just been read."""
+        return await self._client.count(self._versions[0], namespace, resource_version=resource_version)
+
+    async def _page(self, namespace: str | None, token: str, limit: int, label_selector: str) -> Page | None:
+        """A page in the version of the last one, or the first other one that has it; None if it is too large.
+
+        One object is worth several attempts. With a larger page each would cost seconds.
+        """
+        tries = [(version, True) for version in self._versions]
+        if limit == 1:
+            tries += [(version, False) for version in self._versions]
+        failure: KubeError | None = None
+        for version, once in tries:
+            try:
+                page = await self._client.list_page(
+                    version, namespace, limit=limit, token=token, label_selector=label_selector, once=once
+                )
+            except (ServerFault, ConnectionFailed) as error:
+                failure = error
+                continue
+            self._versions.remove(version)
+            self._versions.insert(0, version)
+            if version.version not in self.used:
+                self.used.append(version.version)
+            return page
+        if failure is not None and limit == 1:
+            raise failure
+        return None

@@ -18,7 +18,7 @@ from pinnace.archive.runlog import RunLog
 from pinnace.backup.breadth import is_wide
 from pinnace.backup.cluster import ClusterReader
 from pinnace.backup.collaborators import Collaborators
-from pinnace.backup.conversion import other_versions
+from pinnace.backup.conversion import MixedLists, versions_by_storage
 from pinnace.backup.counting import COUNT_AFTER_SECONDS, count_resources, countable
 from pinnace.backup.errors import BackupError, FatalBackupError, ItemFailed
 from pinnace.backup.filters import NOTHING_SELECTED, warn_of_cluster_scoped_objects, warn_of_unserved_names
@@ -27,6 +27,7 @@ from pinnace.backup.items.context import ItemWriter, RunContext
 from pinnace.backup.items.crds import back_up_definitions
 from pinnace.backup.items.item import PERSISTENT_VOLUMES, PODS, ItemBackupper, identity_of
 from pinnace.backup.items.raw_items import RawItems
+from pinnace.backup.items.tracking import item_key, kind_key
 from pinnace.backup.items.volume_records import VolumeRecords
 from pinnace.backup.listing import CompleteLists
 from pinnace.backup.namespaces import look_up_namespaces
@@ -177,13 +178,6 @@ class BackupEngine:
         return scope
 
 
-class _FailedList(msgspec.Struct, frozen=True, kw_only=True):
-    """The failure of a list, and whether it came before any item."""
-
-    error: KubeError
-    is_at_first_page: bool
-
-
 class _Collection:
     """The pass over all planned resources, and the definitions at its end."""
 
@@ -191,6 +185,9 @@ class _Collection:
         self._run = run
         self._items = ItemBackupper(run)
         self._lists = CompleteLists(run.client, run.log)
+        self._mixed: dict[str, CompleteLists] = {}
+        self._failed: set[str] = set()
+        self._unlistable: set[APIResource] = set()
         self._taken: set[str] = set()
         self._following = asyncio.TaskGroup()
         self._to_come: dict[object, int] = {}
@@ -210,13 +207,10 @@ class _Collection:
         plan = plan_collection(run.discovery.resources, run.scope, run.discovery.preferred)
         for resource in plan.unresolved:
             run.log.error("Error getting the preferred version", resource=resource.group_resource)
-        last = [planned for planned in plan.resources if self._depends_on_items(planned)]
-        in_order = [
-            planned for planned in plan.resources if planned not in last and self._may_need_work(planned)
-        ]
-        rest = iter(
-            [planned for planned in plan.resources if planned not in last and planned not in in_order]
-        )
+        kinds = _by_kind(plan.resources, run.discovery)
+        last = [kind for kind in kinds if self._depends_on_items(kind[0])]
+        in_order = [kind for kind in kinds if kind not in last and any(map(self._may_need_work, kind))]
+        rest = iter([kind for kind in kinds if kind not in last and kind not in in_order])
         run.activity.plan(planned.resource.group_resource for planned in plan.resources)
         lanes = (self._lane(iter(in_order)), *(self._lane(rest) for _ in range(LISTS_AT_ONCE)))
         counting = asyncio.create_task(self._count(plan.resources), name="count objects")
@@ -271,10 +265,11 @@ class _Collection:
         is_special = group_resource in (PODS, PERSISTENT_VOLUMES) or planned.order
         return bool(is_special or self._run.actions.for_resource(group_resource))
 
-    async def _lane(self, resources: Iterator[PlannedResource]) -> None:
+    async def _lane(self, kinds: Iterator[list[PlannedResource]]) -> None:
         """Collect one resource after the other, as long as there are any."""
-        for planned in resources:
-            await self._collect(planned)
+        for versions in kinds:
+            for planned in versions:
+                await self._collect(planned)
 
     async def _collect(self, planned: PlannedResource) -> None:
         activity, name = self._run.activity, planned.resource.group_resource
@@ -284,6 +279,8 @@ class _Collection:
             await self._collect_items(planned)
         finally:
             self._to_come.pop(name, None)
+            self._mixed.pop(name, None)
+            self._run.mixed.discard(name)
             activity.end(name)
 
     async def _collect_items(self, planned: PlannedResource) -> None:
@@ -314,57 +311,75 @@ class _Collection:
         for query in self._run.scope.labels.queries:
             failed = await self._read_list(planned.resource, "", query, raw)
             if failed is not None:
-                return failed.error
+                return failed
         return None
 
     async def _list(self, resource: APIResource, namespace: str, query: str, raw: RawItems) -> None:
         """Back up the items of one list; a list that fails counts as an error. (docs/spec: BKP 5.3)
 
-        If a conversion webhook does not answer, the list is read in another version. Once items have come
-        there is no other: they would be in the backup twice.
+        If a conversion webhook does not answer, the list is read again, in the versions that are stored.
         """
         run, name = self._run, resource.group_resource
-        asked = run.stand_ins.get(name, resource)
-        failure = await self._read_list(asked, namespace, query, raw)
-        if failure is None:
+        if resource in self._unlistable:
             return
-        if asked is resource and failure.is_at_first_page:
-            for other in await other_versions(run.client, run.discovery, resource, failure.error):
-                run.stand_ins[name] = other
-                if await self._read_list(other, namespace, query, raw) is None:
-                    run.log.warning(
-                        f"Listed in version {other.version}, as version {resource.version} cannot be listed",
-                        error=failure.error,
-                        resource=name,
-                        namespace=namespace,
-                    )
+        error = await self._read_list(resource, namespace, query, raw)
+        if error is None:
+            return
+        if name not in run.mixed:
+            versions = await versions_by_storage(run.client, run.discovery, resource, error)
+            if versions and run.discovery.preferred(name) is not resource and name not in self._failed:
+                self._unlistable.add(resource)
+                run.log.warning(
+                    f"The objects are not saved in version {resource.version}, too, as it cannot be listed",
+                    error=error,
+                    resource=name,
+                )
+                return
+            if versions and run.discovery.preferred(name) is resource:
+                lists = MixedLists(run.client, versions)
+                run.mixed.add(name)
+                self._mixed[name] = CompleteLists(lists, run.log)
+                if await self._read_list(resource, namespace, query, raw) is None:
+                    self._note_versions(resource, lists.used, error)
                     return
-                del run.stand_ins[name]
-        run.log.error("Error listing items", error=failure.error, resource=name, namespace=namespace)
-        if isinstance(failure.error, ServerFault):
+        self._failed.add(name)
+        run.log.error("Error listing items", error=error, resource=name, namespace=namespace)
+        if isinstance(error, ServerFault):
             self._taken.add(name)  # its objects may be there: at least their definition is in the backup
+
+    def _note_versions(self, resource: APIResource, used: list[str], error: KubeError) -> None:
+        if used == [resource.version]:
+            return  # the list could be read when it was read again
+        several, alone = ("s", " alone") if resource.version in used else ("", "")
+        self._run.log.warning(
+            f"Listed in version{several} {' and '.join(used)}, as version {resource.version}{alone} cannot be"
+            " listed",
+            error=error,
+            resource=resource.group_resource,
+        )
 
     async def _read_list(
         self, resource: APIResource, namespace: str, query: str, raw: RawItems
-    ) -> _FailedList | None:
+    ) -> KubeError | None:
         """Back up the items of one list. An item that several label selectors match is in the backup once."""
         run = self._run
         log = run.log
         log.info("Listing items", resource=resource.group_resource, namespace=namespace)
-        pages = self._lists.pages(resource, namespace or None, label_selector=query)
+        lists = self._mixed.get(resource.group_resource, self._lists)
+        pages = lists.pages(resource, namespace or None, label_selector=query)
         labels = run.scope.labels
         is_namespaces = resource.group_resource == NAMESPACES.name
         is_chosen_here = labels.chooses_locally or (is_namespaces and not labels.empty)
         lane = object()
-        is_at_first_page = True
         try:
             async with aclosing(pages):  # a full disk ends this in the middle, with pages in flight
                 async for page in pages:
-                    is_at_first_page = False
                     self._arrived(resource, lane, page, is_only_list=not namespace)
                     items = page.items
                     if not namespace and resource.namespaced:
                         items = [item for item in items if run.scope.takes_from(item.namespace)]
+                    if resource.group_resource in run.mixed:
+                        items = [item for item in items if not self._is_in_another_version(item, resource)]
                     if is_chosen_here:
                         items = [item for item in items if self._is_selected(item.name, item.labels)]
                     if items:
@@ -377,10 +392,19 @@ class _Collection:
                     run.activity.processed(resource.group_resource, len(page.items) - len(others))
                     await self._back_up_items(others, resource, lane)
         except KubeError as error:
-            return _FailedList(error=error, is_at_first_page=is_at_first_page)
+            return error
         finally:
             self._to_come.pop(lane, None)
         return None
+
+    def _is_in_another_version(self, item: Item, resource: APIResource) -> bool:
+        """Whether an object of a mixed list is in the backup already, from a list in another version."""
+        run, key = self._run, item_key(item.namespace, item.name)
+        return any(
+            run.tracker.has(kind_key(f"{resource.group}/{version}", item.kind), key)
+            for version in run.discovery.group_versions(resource.group)
+            if f"{resource.group}/{version}" != item.api_version
+        )
 
     def _arrived(self, resource: APIResource, lane: object, page: Page, *, is_only_list: bool) -> None:
         """Note how much follows a page: what its list says replaces what was counted before it."""
@@ -511,6 +535,16 @@ class _Collection:
     def _is_selected(self, name: str, labels: Mapping[str, str] | None) -> bool:
         """Whether a label selector matches an object, or it is a namespace with items in the backup."""
         return name in self._occupied or self._run.scope.labels.matches(labels)
+
+
+def _by_kind(resources: Sequence[PlannedResource], discovery: Discovery) -> list[list[PlannedResource]]:
+    """The resources in their order, those of one kind together, the preferred version first."""
+    kinds: dict[str, list[PlannedResource]] = {}
+    for planned in resources:
+        versions = kinds.setdefault(planned.resource.group_resource, [])
+        is_preferred = discovery.preferred(planned.resource.group_resource) is planned.resource
+        versions.insert(0 if is_preferred else len(versions), planned)
+    return list(kinds.values())
 
 
 async def _all_of(*work: Coroutine[Any, Any, None]) -> None:

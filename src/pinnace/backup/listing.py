@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 
 from pinnace.archive.runlog import RunLog
-from pinnace.backup.cluster import ClusterReader
+from pinnace.backup.cluster import Lister
 from pinnace.kube.errors import SUSPECTS, InvalidResponse, KubeError
 from pinnace.kube.lists.pages import Page
 from pinnace.kube.resources import APIResource
@@ -58,7 +58,7 @@ class CompleteLists:
         log: of the backup.
     """
 
-    def __init__(self, client: ClusterReader, log: RunLog) -> None:
+    def __init__(self, client: Lister, log: RunLog) -> None:
         self._client = client
         self._log = log
         self._empty: set[str] = set()
@@ -71,7 +71,7 @@ class CompleteLists:
         A list with a label selector is not checked: the API server does not count the objects that match.
 
         Raises:
-            KubeError: as of `ClusterReader.list_pages`.
+            KubeError: as of `Lister.list_pages`.
             InvalidResponse: the list lacked objects in every attempt.
         """
         for attempt in range(ATTEMPTS):

@@ -407,6 +407,29 @@ class KubeClient:
             async for page in pages:
                 yield page
 
+    async def list_page(
+        self,
+        resource: APIResource,
+        namespace: str | None = None,
+        *,
+        limit: int,
+        token: str = "",
+        label_selector: str = "",
+        once: bool = False,
+    ) -> Page:
+        """Return one page of a list. A token of one version of a kind is valid in its other versions.
+
+        Args:
+            token: where the page begins; "" for the first one.
+            once: send one request only, whatever passing failure it meets but 429.
+
+        Raises:
+            Gone: the token has expired.
+            APIStatusError, ConnectionFailed: the failure of the last attempt.
+        """
+        params = {"limit": str(limit), "continue": token, "labelSelector": label_selector}
+        return await self._page(resource, namespace, params, once=once)
+
     async def count(
         self, resource: APIResource, namespace: str | None = None, *, resource_version: str = ""
     ) -> int | None:
@@ -417,10 +440,11 @@ class KubeClient:
             APIStatusError, ConnectionFailed: the failure of the last attempt.
         """
         params = {
+            "limit": "1",
             "resourceVersion": resource_version,
             "resourceVersionMatch": "Exact" if resource_version else "",
         }
-        return (await self._short_page(resource, namespace, params)).total
+        return (await self._page(resource, namespace, params)).total
 
     async def list_version(self, resource: APIResource, namespace: str | None = None) -> str:
         """Return the resourceVersion from which a watch gets every change after this call.
@@ -428,15 +452,17 @@ class KubeClient:
         Raises:
             APIStatusError, ConnectionFailed: the failure of the last attempt.
         """
-        return (await self._short_page(resource, namespace, {})).resource_version
+        return (await self._page(resource, namespace, {"limit": "1"})).resource_version
 
-    async def _short_page(self, resource: APIResource, namespace: str | None, params: dict[str, str]) -> Page:
-        """A page with one object at most."""
+    async def _page(
+        self, resource: APIResource, namespace: str | None, params: dict[str, str], *, once: bool = False
+    ) -> Page:
         request = Request(
             method="GET",
-            path=with_query(resource.path(namespace), {"limit": "1", **params}),
+            path=with_query(resource.path(namespace), params),
             timeout_seconds=self._timeout_seconds,
             comparable=False,
+            once=once,
         )
         within = (namespace or "") if resource.namespaced else ""
         return await self._sender.fetch(request, partial(parse_page, resource=resource, namespace=within))

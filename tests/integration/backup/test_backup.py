@@ -4,6 +4,9 @@ import gzip
 import json
 import secrets
 import tarfile
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -78,8 +81,10 @@ class Stored:
         ).decode()
 
 
-async def back_up(client: KubeClient, tmp_path: Path, *, name: str = "b1", **spec: Any) -> Stored:
-    discovery = await Discovery.load(client)
+async def back_up(
+    client: KubeClient, tmp_path: Path, *, name: str = "b1", all_versions: bool = False, **spec: Any
+) -> Stored:
+    discovery = await Discovery.load(client, all_versions=all_versions)
     assert discovery.server_version is not None
     backup = prepare_backup(
         Backup(metadata=ObjectMeta(name=name, namespace="velero"), spec=BackupSpec(**spec)),
@@ -298,67 +303,115 @@ async def test_a_thousand_selectors_cost_one_list_of_each_kind(
     assert 5 < stored.log.count("Listing items") < 100
 
 
-@pytest.mark.found("R11")
-async def test_a_kind_whose_conversion_webhook_is_gone_is_saved_as_it_is_stored(
-    client: KubeClient, namespace: str, tmp_path: Path
-) -> None:
-    schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
+@asynccontextmanager
+async def dead_webhook(
+    client: KubeClient, namespace: str, *old: str, new: Sequence[str] = ()
+) -> AsyncIterator[str]:
+    """The name of a definition of versions v2 and v1, whose conversion webhook does not answer.
+
+    Args:
+        old: names of objects that are stored in v1.
+        new: of objects that are stored in v2.
+    """
     word = f"shape{secrets.token_hex(3)}"
-    spec: JSONObject = {
-        "group": "lab.example.com",
-        "scope": "Namespaced",
-        "names": {"plural": f"{word}s", "singular": word, "kind": word.capitalize()},
-        "versions": [
-            {"name": version, "served": True, "storage": version == "v1", "schema": schema}
-            for version in ("v2", "v1")
-        ],
-    }
-    name = f"{word}s.lab.example.com"
+    v1 = APIResource(
+        group="lab.example.com", version="v1", name=f"{word}s", kind=word.capitalize(), namespaced=True
+    )
+    name = v1.group_resource
     definition = {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
         "metadata": {"name": name},
-        "spec": spec,
+        "spec": {
+            "group": v1.group,
+            "scope": "Namespaced",
+            "names": {"plural": v1.name, "singular": word, "kind": v1.kind},
+            "versions": _versions("v1"),
+        },
     }
-    v1 = APIResource(
-        group="lab.example.com", version="v1", name=f"{word}s", kind=word.capitalize(), namespaced=True
-    )
+
+    async def is_made(shape: str) -> bool:
+        body = {"apiVersion": v1.api_version, "kind": v1.kind, "metadata": {"name": shape}, "size": 3}
+        try:
+            await client.create(v1, body, namespace)
+        except NotFound:
+            return False
+        return True
+
+    async def is_stored_anew(shape: str) -> bool:
+        """Whether the API server writes an object that is the same, as it stores another version now."""
+        found = await client.get(v1, shape, namespace)
+        replaced = await client.replace(v1, shape, found, namespace)
+        return bool(replaced["metadata"]["resourceVersion"] != found["metadata"]["resourceVersion"])
+
+    async def is_broken() -> bool:
+        try:
+            await client.list_all(replace(v1, version="v2"), namespace)
+        except ServerFault:
+            return True
+        return False
+
     await client.create(CUSTOM_RESOURCE_DEFINITIONS, definition)
     try:
-
-        async def made() -> bool:
-            shape = {"apiVersion": v1.api_version, "kind": v1.kind, "metadata": {"name": "old"}, "size": 3}
-            try:
-                await client.create(v1, shape, namespace)
-            except NotFound:
-                return False
-            return True
-
-        await eventually(made)
-        gone = {"url": "https://127.0.0.1:1/convert"}
-        webhook = {"clientConfig": gone, "conversionReviewVersions": ["v1"]}
+        for shape in (*old, *new):
+            await eventually(partial(is_made, shape))
+        if new:
+            await client.patch(CUSTOM_RESOURCE_DEFINITIONS, name, {"spec": {"versions": _versions("v2")}})
+        for shape in new:
+            await eventually(partial(is_stored_anew, shape))
+        webhook = {
+            "clientConfig": {"url": "https://127.0.0.1:1/convert"},
+            "conversionReviewVersions": ["v1"],
+        }
         conversion = {"strategy": "Webhook", "webhook": webhook}
         await client.patch(CUSTOM_RESOURCE_DEFINITIONS, name, {"spec": {"conversion": conversion}})
-
-        async def is_broken() -> bool:
-            try:
-                await client.list_all(replace(v1, version="v2"), namespace)
-            except ServerFault:
-                return True
-            return False
-
         await eventually(is_broken)
-        stored = await back_up(client, tmp_path, included_namespaces=[namespace])
+        yield name
     finally:
-        mended = {
-            "spec": {"conversion": {"strategy": "None", "webhook": None}}
-        }  # a deletion lists the objects
-        await client.patch(CUSTOM_RESOURCE_DEFINITIONS, name, mended)
+        mended = {"strategy": "None", "webhook": None}  # a deletion lists the objects
+        await client.patch(CUSTOM_RESOURCE_DEFINITIONS, name, {"spec": {"conversion": mended}})
         await client.delete(CUSTOM_RESOURCE_DEFINITIONS, name)
 
+
+def _versions(stored: str) -> list[JSONObject]:
+    schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
+    return [
+        {"name": version, "served": True, "storage": version == stored, "schema": schema}
+        for version in ("v2", "v1")
+    ]
+
+
+@pytest.mark.found("R11")
+@pytest.mark.parametrize("all_versions", [False, True], ids=["preferred", "all-versions"])
+async def test_a_kind_whose_conversion_webhook_is_gone_is_saved_as_it_is_stored(
+    client: KubeClient, namespace: str, tmp_path: Path, all_versions: bool
+) -> None:
+    async with dead_webhook(client, namespace, "old") as name:
+        stored = await back_up(client, tmp_path, included_namespaces=[namespace], all_versions=all_versions)
     saved = json.loads(stored.members[f"resources/{name}/namespaces/{namespace}/old.json"])
     assert (saved["apiVersion"], saved["size"]) == ("lab.example.com/v1", 3)
+    assert f"resources/{name}/v1/namespaces/{namespace}/old.json" in stored.members
     assert stored.names(CUSTOM_RESOURCE_DEFINITIONS) == {name}
     assert stored.backup.status.phase == BackupPhase.COMPLETED
     assert stored.backup.status.warnings == 1
     assert "Listed in version v1, as version v2 cannot be listed" in stored.log
+
+
+@pytest.mark.found("R11")
+async def test_objects_stored_in_two_versions_are_all_saved_without_their_conversion_webhook(
+    client: KubeClient,
+    namespace: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The list works in the preferred version at first, and fails at its second page."""
+    monkeypatch.setitem(KubeClient.list_pages.__kwdefaults__, "limit", 2)
+    new, old = ("a", "b", "d"), ("c", "e")
+    async with dead_webhook(client, namespace, *old, new=new) as name:
+        stored = await back_up(client, tmp_path, included_namespaces=[namespace])
+    paths = [f"resources/{name}/namespaces/{namespace}/{shape}.json" for shape in "abcde"]
+    versions = [json.loads(stored.members[path])["apiVersion"].partition("/")[2] for path in paths]
+    assert versions == ["v2", "v2", "v1", "v2", "v1"]
+    assert "Listed in versions v2 and v1, as version v2 alone cannot be listed" in stored.log
+    assert stored.backup.status.phase == BackupPhase.COMPLETED
+    assert stored.backup.status.warnings == 1

@@ -137,15 +137,40 @@ class ScriptedAPI(Generic[K]):
             left -= len(page)
             yield self.page(resource, page, left)
 
+    async def list_page(
+        self,
+        resource: APIResource,
+        namespace: str | None = None,
+        *,
+        limit: int,
+        token: str = "",
+        label_selector: str = "",
+        once: bool = False,
+    ) -> Page:
+        start = int(token or 0)
+
+        def part() -> list[JSONObject]:
+            return list(self.chosen(resource, namespace, label_selector))[start:]
+
+        found = self._call("list", resource, namespace or "", label_selector, part)
+        left = max(0, len(found) - limit)
+        return self.page(resource, found[:limit], left, token=str(start + limit))
+
     def page(
-        self, resource: APIResource, items: Iterable[JSONObject], remaining: int, *, restarted: bool = False
+        self,
+        resource: APIResource,
+        items: Iterable[JSONObject],
+        remaining: int,
+        *,
+        restarted: bool = False,
+        token: str = "next",
     ) -> Page:
         """Return a page as the API server writes those of its own kinds: items without kind."""
         document = {
             "kind": f"{resource.kind}List",
             "apiVersion": resource.api_version,
             "metadata": {"resourceVersion": "1"}
-            | ({"continue": "next", "remainingItemCount": remaining} if remaining else {}),
+            | ({"continue": token, "remainingItemCount": remaining} if remaining else {}),
             "items": [
                 {member: value for member, value in item.items() if member not in ("apiVersion", "kind")}
                 for item in items

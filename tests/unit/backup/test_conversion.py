@@ -1,16 +1,28 @@
 """Kinds whose conversion webhook does not answer."""
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
+from pinnace.api.meta import LabelSelector
 from pinnace.api.objects import JSONObject
+from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import KubeError, status_error
+from pinnace.kube.lists.pages import Page
 from pinnace.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, APIResource
 from pinnace.plugins.protocols import ResourceSelector
-from tests.unit.backup.fakes import FakeAction, FakeCluster, a_backup, discovery_of, run_backup, thing
+from tests.unit.backup.fakes import (
+    FakeAction,
+    FakeCluster,
+    Outcome,
+    a_backup,
+    discovery_of,
+    run_backup,
+    thing,
+)
 
 V2 = APIResource(group="lab.example", version="v2", name="shapes", kind="Shape", namespaced=True)
 V1 = replace(V2, version="v1")
@@ -23,21 +35,37 @@ pytestmark = pytest.mark.found("R11")
 
 
 class Stored(FakeCluster):
-    """A cluster that lists shapes in some versions only."""
+    """A cluster that lists shapes in some versions only, each shape in the one in which it is stored.
+
+    Attributes:
+        stored: the versions of single shapes; the others can be listed in every listable version.
+        dies_after: the list of this number, from 1, is the last one before the webhook stops answering.
+    """
 
     def __init__(self, *listable: str, error: KubeError = DEAD) -> None:
         super().__init__()
         self.listable = listable
         self.error = error
         self.tried: list[tuple[str, str]] = []
+        self.stored: dict[str, str] = {}
+        self.dies_after: int | None = None
         self.add(NAMESPACES, "a", "b")
 
     def check(self, verb: str, resource: APIResource, namespace: str, name: str) -> None:
         super().check(verb, resource, namespace, name)
         if verb == "list" and resource.group_resource == V2.group_resource:
             self.tried.append((resource.version, namespace))
+            if self.dies_after is not None and len(self.tried) > self.dies_after:
+                self.listable = ("v1",)
             if resource.version not in self.listable:
                 raise self.error
+
+    def page(self, resource: APIResource, items: Iterable[JSONObject], *rest: Any, **more: Any) -> Page:
+        items = list(items)
+        for item in items:
+            if self.stored.get(item["metadata"]["name"], resource.version) != resource.version:
+                raise self.error
+        return super().page(resource, items, *rest, **more)
 
 
 def definition(strategy: str = "Webhook", storage: str = "v1") -> JSONObject:
@@ -101,7 +129,7 @@ async def test_if_no_version_can_be_listed_there_is_one_error_and_the_definition
     cluster = world()
     backup = a_backup(included_namespaces=["a"])
     outcome = await run_backup(tmp_path, cluster, backup, discovery=SERVED)
-    assert [version for version, _ in cluster.tried] == ["v2", "v1", "v1beta1"]
+    assert {version for version, _ in cluster.tried} == {"v2", "v1", "v1beta1"}
     assert (outcome.errors, outcome.warnings) == (1, 0)
     assert outcome.items[-1] == "customresourcedefinitions.apiextensions.k8s.io/shapes.lab.example"
 
@@ -119,9 +147,80 @@ async def test_other_failures_of_lists_are_errors(tmp_path: Path, strategy: str,
     assert (outcome.errors, outcome.warnings) == (1, 0)
 
 
-async def test_a_list_that_fails_later_is_not_begun_in_another_version(tmp_path: Path) -> None:
-    """Its first items would be in the backup twice."""
+def served(*, all_versions: bool) -> Discovery:
+    return discovery_of([NAMESPACES, CUSTOM_RESOURCE_DEFINITIONS, V2, BETA, V1], all_versions=all_versions)
+
+
+def plain_copies(outcome: Outcome) -> dict[str, str]:
+    """The version of each shape that restores read."""
+    names = ("a/one", "a/two", "a/three", "b/four")
+    paths = {name: f"resources/shapes.lab.example/namespaces/{name}.json" for name in names}
+    return {
+        name.partition("/")[2]: outcome.item(path)["apiVersion"].partition("/")[2]
+        for name, path in paths.items()
+    }
+
+
+async def test_objects_that_are_stored_in_several_versions_are_listed_in_these(tmp_path: Path) -> None:
+    cluster = world("v2", "v1")
+    cluster.stored = {"one": "v2", "two": "v2", "three": "v1", "four": "v2"}
+
+    outcome = await run_backup(tmp_path, cluster, discovery=SERVED)
+
+    assert plain_copies(outcome) == cluster.stored
+    assert (outcome.errors, outcome.warnings) == (0, 1)
+    assert "Listed in versions v2 and v1, as version v2 alone cannot be listed" in outcome.log
+
+
+async def test_a_webhook_that_dies_during_a_list_costs_nothing(tmp_path: Path) -> None:
+    """The first page has been saved by then; no object of it is in the backup twice."""
+    cluster = world("v2", "v1")
+    cluster.fail_after_first_page.add(V2.group_resource)
+    cluster.dies_after = 1
+    outcome = await run_backup(tmp_path, cluster, discovery=SERVED)
+    assert plain_copies(outcome) == {"one": "v2", "two": "v2", "three": "v1", "four": "v1"}
+    assert (outcome.errors, outcome.warnings) == (0, 1)
+
+
+async def test_labels_that_match_twice_take_no_object_twice(tmp_path: Path) -> None:
+    """The first of two lists works, the other one does not."""
+    cluster = world("v2", "v1")
+    cluster.dies_after = 1
+    for name in ("a/one", "a/two", "a/three", "b/four"):
+        namespace, _, short = name.partition("/")
+        cluster.put(V2, thing(V2, short, namespace, labels={"x": "1", "y": "1"}))
+    either = [LabelSelector(match_labels={"x": "1"}), LabelSelector(match_labels={"y": "1"})]
+    outcome = await run_backup(tmp_path, cluster, a_backup(or_label_selectors=either), discovery=SERVED)
+    assert set(plain_copies(outcome).values()) == {"v2"}
+    assert outcome.errors == 0
+
+
+@pytest.mark.parametrize("actions", [[], [FakeAction(selector=ResourceSelector())]], ids=["raw", "decoded"])
+async def test_with_all_versions_the_preferred_one_is_replaced_too(
+    tmp_path: Path, actions: list[FakeAction]
+) -> None:
+    cluster = world("v1")
+    outcome = await run_backup(tmp_path, cluster, discovery=served(all_versions=True), actions=actions)
+    assert set(plain_copies(outcome).values()) == {"v1"}
+    assert "resources/shapes.lab.example/v1/namespaces/a/one.json" in outcome.names
+    assert outcome.errors == 0
+    assert "Listed in version v1, as version v2 cannot be listed" in outcome.log
+    assert "The objects are not saved in version v1beta1, too" in outcome.log
+    assert outcome.warnings == 2
+
+
+async def test_with_all_versions_a_copy_that_is_missing_is_a_warning(tmp_path: Path) -> None:
+    cluster = world("v2")
+    backup = a_backup(included_namespaces=["a", "b"])
+    outcome = await run_backup(tmp_path, cluster, backup, discovery=served(all_versions=True))
+    assert set(plain_copies(outcome).values()) == {"v2"}
+    assert (outcome.errors, outcome.warnings) == (0, 2)
+    assert cluster.tried == [("v2", "a"), ("v2", "b"), ("v1beta1", "a"), ("v1", "a")]
+
+
+async def test_a_list_that_fails_later_without_a_webhook_is_an_error(tmp_path: Path) -> None:
     cluster = world("v1", "v2")
+    cluster.put(CUSTOM_RESOURCE_DEFINITIONS, definition("None"))
     cluster.fail_after_first_page.add(V2.group_resource)
     outcome = await run_backup(tmp_path, cluster, discovery=SERVED)
     assert [version for version, _ in cluster.tried] == ["v2"]

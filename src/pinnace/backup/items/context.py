@@ -24,7 +24,6 @@ from pinnace.context import Activity
 from pinnace.hooks.backup_selection import HookChoice
 from pinnace.hooks.counts import HookCounts
 from pinnace.kube.discovery import Discovery
-from pinnace.kube.resources import APIResource
 from pinnace.plugins.item_operations import ItemOperation
 from pinnace.volumes.selection import HandledClaims
 
@@ -50,8 +49,8 @@ class RunContext(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         operations: those that actions have started so far.
-        stand_ins: kinds that cannot be listed in the preferred version, and the version that they are in the
-            backup in.
+        mixed: kinds that cannot be listed in the preferred version alone: their objects are in the plain
+            directory in whichever version they came.
     """
 
     backup: Backup
@@ -71,7 +70,7 @@ class RunContext(msgspec.Struct, frozen=True, kw_only=True):
     volumes: VolumeRecords = msgspec.field(default_factory=VolumeRecords)
     hook_counts: HookCounts = msgspec.field(default_factory=HookCounts)
     operations: list[ItemOperation] = msgspec.field(default_factory=list)
-    stand_ins: dict[str, APIResource] = msgspec.field(default_factory=dict)
+    mixed: set[str] = msgspec.field(default_factory=set)
     clock: Callable[[], datetime] = utcnow
 
     def heads(self, group_resource: str, api_version: str) -> tuple[str, ...]:
@@ -79,11 +78,11 @@ class RunContext(msgspec.Struct, frozen=True, kw_only=True):
 
         (docs/spec: BKP 14)
         """
-        heads = item_heads(self.discovery, group_resource, api_version)
-        stand_in = self.stand_ins.get(group_resource)
-        if stand_in is not None and stand_in.api_version == api_version:
-            return (*heads, item_head(group_resource, None))
-        return heads
+        heads, plain = (
+            item_heads(self.discovery, group_resource, api_version),
+            item_head(group_resource, None),
+        )
+        return (*heads, plain) if group_resource in self.mixed and plain not in heads else heads
 
     def report(self, failure: ItemFailed, group_resource: str, namespace: str, name: str) -> None:
         """Log every error of an item that is not in the backup; each line counts. (docs/spec: BKP 3.4)"""

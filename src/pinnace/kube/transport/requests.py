@@ -42,6 +42,7 @@ class Request:
         fence: what a write must pass, and what is told the Date of each answer; None for no fence.
         repeatable: whether a write may be sent again although the first one may have been carried out: it
             has the same effect, or the caller checks (`APIStatusError.after_open_attempt`).
+        once: whether a passing failure is final, as the caller has another request to try.
     """
 
     method: str
@@ -54,6 +55,7 @@ class Request:
     comparable: bool = True
     acts: bool = False
     repeatable: bool = False
+    once: bool = False
     fence: Fence | None = None
 
     @property
@@ -69,7 +71,7 @@ class Request:
     @property
     def may_repeat(self) -> bool:
         """Whether repeating it is safe."""
-        return self.repeatable or not self.writes
+        return not self.once and (self.repeatable or not self.writes)
 
     @property
     def shown(self) -> str:
