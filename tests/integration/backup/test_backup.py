@@ -6,7 +6,7 @@ import secrets
 import tarfile
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from functools import partial
+from functools import partial, partialmethod
 from pathlib import Path
 from typing import Any
 
@@ -405,7 +405,7 @@ async def test_objects_stored_in_two_versions_are_all_saved_without_their_conver
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The list works in the preferred version at first, and fails at its second page."""
-    monkeypatch.setitem(KubeClient.list_pages.__kwdefaults__, "limit", 2)
+    monkeypatch.setattr(KubeClient, "list_pages", partialmethod(KubeClient.list_pages, limit=2))
     new, old = ("a", "b", "d"), ("c", "e")
     async with dead_webhook(client, namespace, *old, new=new) as name:
         stored = await back_up(client, tmp_path, included_namespaces=[namespace])
