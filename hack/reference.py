@@ -42,7 +42,9 @@ ENVIRONMENT = {
     "KUBERNETES_SERVICE_HOST": "With `KUBERNETES_SERVICE_PORT`, the API server for pods; set by Kubernetes.",
     "NO_COLOR": "If not empty, no colours.",
     "CLICOLOR_FORCE": "Colours although the output is no terminal, unless it is 0.",
-    "TERM": "If `dumb`, no colours, bars or redrawn lines.",
+    "PAGER": "The pager for output longer than the screen of a terminal, else `less`; `cat` for none.",
+    "NO_PAGER": "If not empty, no pager.",
+    "TERM": "If `dumb`, no colours, bars, redrawn lines or pager.",
     "AWS_SHARED_CREDENTIALS_FILE": "The credentials file of AWS and compatible stores.",
     "AWS_PROFILE": "The profile in it, unless the location names one.",
     "AWS_ACCESS_KEY_ID": "With `AWS_SECRET_ACCESS_KEY` and, for temporary keys, `AWS_SESSION_TOKEN`: keys."

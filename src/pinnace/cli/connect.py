@@ -16,7 +16,6 @@ from pinnace.api.values.error_texts import cause_of
 from pinnace.api.values.shell_words import joined
 from pinnace.cli.errors import CommandError, InvalidInput
 from pinnace.cli.guard import complain, silence_loggers
-from pinnace.cli.progress.away import saying_when_away
 from pinnace.cli.settings import GlobalFlags, Settings, given_words, resolve_settings
 from pinnace.http.user_agent import user_agent
 from pinnace.kube.errors import AlreadyExists, KubeError, NotFound
@@ -171,6 +170,7 @@ def _advice(error: KubeError | StorageError) -> str:
 async def open_cluster(settings: Settings) -> AsyncIterator["KubeClient"]:
     """A client for the cluster that the settings name. Raises ConfigError if they name none."""
     # Loaded here: the commands that read a location need no HTTP library, which takes longer than they do.
+    from pinnace.cli.progress.away import saying_when_away
     from pinnace.kube.client import KubeClient
     from pinnace.kube.config import load_config
 

@@ -10,6 +10,7 @@ Four habits of that command line differ from click's own and are kept here:
 
 import csv
 import re
+import sys
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -562,6 +563,18 @@ class Command(click.Command):
 
     def get_help(self, ctx: click.Context) -> str:
         return _with_called_name(super().get_help(ctx), ctx)
+
+
+class PagedCommand(Command):
+    """A command whose output is shown in a pager if it is longer than the screen of a terminal."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        if sys.stdout is None or not sys.stdout.isatty():
+            return super().invoke(ctx)
+        from pinnace.cli.output.pager import paged
+
+        with paged():
+            return super().invoke(ctx)
 
 
 @click.pass_context

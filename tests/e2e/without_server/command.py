@@ -105,6 +105,7 @@ class Pinnace:
             "TMPDIR": str(self.spool),
             "TZ": "UTC",
             "LANG": "C.UTF-8",
+            "PAGER": "cat",  # nobody is there to quit it
             "AWS_EC2_METADATA_DISABLED": "true",
             **(environ or {}),
         }

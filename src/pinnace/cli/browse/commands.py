@@ -18,7 +18,7 @@ from pinnace.cli.common.commands import (
     filter_options,
     names_argument,
 )
-from pinnace.cli.flags import Command, WaitFlag, boolean, check_arguments, comma_list, takes
+from pinnace.cli.flags import Command, PagedCommand, WaitFlag, boolean, check_arguments, comma_list, takes
 
 SECRETS = boolean("--show-secrets", help="Show the values of Secrets, which are hidden otherwise.")
 
@@ -41,7 +41,7 @@ def _common(formats: str) -> Decorator:
     return all_of(_of_namespace(), _output(formats), download_options("a file of the backup"))
 
 
-@click.command("ls", cls=Command, short_help="List what is in a backup.")
+@click.command("ls", cls=PagedCommand, short_help="List what is in a backup.")
 @names_argument("NAME [KIND[/NAME]]")
 @boolean("--summary", help="Show how many items there are of each kind in each namespace, and their size.")
 @filter_options("list")
@@ -59,7 +59,7 @@ def ls(ctx: click.Context, options: ListOptions) -> None:
     list_items(ctx, options)
 
 
-@click.command("show", cls=Command, short_help="Show one object of a backup.")
+@click.command("show", cls=PagedCommand, short_help="Show one object of a backup.")
 @names_argument("NAME KIND/NAME")
 @SECRETS
 @_common("yaml or json")
@@ -87,7 +87,7 @@ def index(ctx: click.Context, options: IndexOptions) -> None:
     write(ctx, options)
 
 
-class _DiffCommand(Command):
+class _DiffCommand(PagedCommand):
     exits_like_diff = True
 
 
@@ -113,7 +113,7 @@ def diff(ctx: click.Context, options: DiffOptions) -> int:
     return diff(ctx, options)
 
 
-@click.command("search", cls=Command, short_help="Search a text in backups.")
+@click.command("search", cls=PagedCommand, short_help="Search a text in backups.")
 @names_argument("[NAME] TEXT")
 @boolean("--all", help="Search all backups.")
 @boolean("--content", help="Search all values and keys, not only names and labels.")
@@ -132,7 +132,7 @@ def search(ctx: click.Context, options: SearchOptions) -> int:
     return search(ctx, options)
 
 
-@click.command("history", cls=Command, short_help="Show in which backups an object changed.")
+@click.command("history", cls=PagedCommand, short_help="Show in which backups an object changed.")
 @names_argument("KIND/NAME")
 @boolean("--all-fields", help="Count changes of the status, too, and of what the API server sets.")
 @SECRETS

@@ -15,6 +15,7 @@ from pinnace.cli.flags import (
     Group,
     Number,
     OrSelectorFlag,
+    PagedCommand,
     SelectorFlag,
     WaitFlag,
     boolean,
@@ -242,7 +243,7 @@ def describe_command(
             _tls_options("downloads"),
         )
 
-    @click.command("describe", cls=Command, short_help=f"Describe {noun}s.", help=help)
+    @click.command("describe", cls=PagedCommand, short_help=f"Describe {noun}s.", help=help)
     @names_argument("[NAME...]")
     @selector_option(f"Describe only {noun}s")
     @more
@@ -260,7 +261,7 @@ def logs_command(noun: str) -> click.Command:
 
     @click.command(
         "logs",
-        cls=Command,
+        cls=PagedCommand,
         short_help=f"Print the log of a {noun}.",
         help=f"Print the log of a finished {noun}.",
     )

@@ -11,8 +11,6 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Final
 
-from pinnace.cli.output.cells import relative_time
-
 Column = Sequence[str]
 """The title and the cells."""
 
@@ -66,5 +64,7 @@ def _width(columns: Sequence[Column]) -> int:
 
 
 def _aged(cell: str, now: datetime) -> str:
+    from pinnace.cli.output.cells import relative_time  # most tables need none
+
     found = _TIME.fullmatch(cell)
     return cell if found is None else relative_time(datetime.strptime(found[1], "%Y-%m-%d %H:%M:%S %z"), now)
