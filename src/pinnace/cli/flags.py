@@ -571,7 +571,7 @@ class PagedCommand(Command):
     def invoke(self, ctx: click.Context) -> Any:
         if sys.stdout is None or not sys.stdout.isatty():
             return super().invoke(ctx)
-        from pinnace.cli.output.pager import paged
+        from pinnace.cli.pager import paged
 
         with paged():
             return super().invoke(ctx)

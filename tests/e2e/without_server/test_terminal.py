@@ -1,10 +1,13 @@
 """Output on a terminal, into a pipe, and into a closed pipe."""
 
+import os
 import re
+import signal
 from pathlib import Path
 
 import pytest
 
+from hack.cluster.control_plane import ControlPlane
 from pinnace.kube.client import KubeClient
 from pinnace.kube.resources import NAMESPACES
 from tests.e2e.without_server.command import Pinnace
@@ -90,3 +93,24 @@ async def test_a_closed_pipe_ends_the_command_quietly(pinnace: Pinnace, location
     for command in (("backup", "get", "-o", "yaml"), ("backup", "describe", "--details")):
         outcome, _ = await pinnace.piped_into("head -0", *command)
         assert (outcome.code, outcome.err) == (1, "")
+
+
+@pytest.mark.found("row 55")
+async def test_an_api_server_that_hangs_is_named_and_so_is_its_return(
+    pinnace: Pinnace, world: str, control_plane: ControlPlane
+) -> None:
+    pid = control_plane.processes["kube-apiserver"].pid
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        running = await pinnace.start(
+            *("backup", "create", "b1", "--include-namespaces", world, "--progress", "plain")
+        )
+        assert running.process.stderr is not None
+        said = await running.process.stderr.readuntil(b"waiting up to 5m")
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    made = await running.finish()
+
+    assert re.search(rb"the API server has not answered for \d+ s; ", said)
+    assert re.search(r"The API server answers again, after \d+ s\.", made.err), made.err
+    assert "Backup b1 Completed: " in made.out

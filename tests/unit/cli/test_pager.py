@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pinnace.cli.output.pager import pager_of
+from pinnace.cli.pager import pager_of
 
 pytestmark = pytest.mark.found("row 109")
 
@@ -17,7 +17,7 @@ PROGRAM = """
 import sys
 from pinnace.cli.guard import guarded_terminal
 from pinnace.cli.output.layout import echo_laid_out
-from pinnace.cli.output.pager import paged
+from pinnace.cli.pager import paged
 with guarded_terminal():
     with paged():
         echo_laid_out("\x1b[32mgreen\x1b[0m\\n", colour=True)
