@@ -164,7 +164,7 @@ API_SERVICE_AUTOMANAGED: Final = "kube-aggregator.kubernetes.io/automanaged"
 _MAX_VALUE_BYTES: Final = 63
 _HASH_DIGITS: Final = 6
 _INVALID_DIGITS: Final = 16
-_VALUE: Final = re.compile(r"[A-Za-z0-9](?:[-A-Za-z0-9_.]*[A-Za-z0-9])?")
+_VALUE: Final = r"[A-Za-z0-9](?:[-A-Za-z0-9_.]*[A-Za-z0-9])?"
 
 
 def label_value(name: str) -> str:
@@ -175,7 +175,7 @@ def label_value(name: str) -> str:
     server refuses neither labels nor selectors, and a selector keeps its meaning. (API 10, BKP 2.5)
     """
     value = _shortened(name)
-    if not value or _VALUE.fullmatch(value):
+    if not value or re.fullmatch(_VALUE, value):
         return value
     return f"invalid-{sha256(_bytes(name)).hexdigest()[:_INVALID_DIGITS]}"
 

@@ -8,7 +8,7 @@ import traceback
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
@@ -52,7 +52,7 @@ def command_line(settings: Settings, *words: str) -> str:
     return joined(program_name(), [*words], [*settings.given])
 
 
-_OWN_COMMAND = re.compile(r"`((?:backup|backup-location|nonadmin|restore|schedule) [^`]*)`")
+_OWN_COMMAND: Final = r"`((?:backup|backup-location|nonadmin|restore|schedule) [^`]*)`"
 
 
 def pasteable(text: str) -> str:
@@ -63,8 +63,8 @@ def pasteable(text: str) -> str:
     context = click.get_current_context(silent=True)
     flags = context.find_object(GlobalFlags) if context is not None else None
     given = given_words(flags) if flags is not None else ()
-    return _OWN_COMMAND.sub(
-        lambda found: f"`{joined(program_name(), shlex.split(found[1]), [*given])}`", text
+    return re.sub(
+        _OWN_COMMAND, lambda found: f"`{joined(program_name(), shlex.split(found[1]), [*given])}`", text
     )
 
 

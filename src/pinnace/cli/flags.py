@@ -8,7 +8,6 @@ Four habits of that command line differ from click's own and are kept here:
 * repeating a comma list replaces it, repeating a map or a slice adds to it.
 """
 
-import csv
 import re
 import sys
 from collections import deque
@@ -86,13 +85,15 @@ class StringSlice(FlagType):
 
 def _record(value: str) -> list[str]:
     """The entries of one CSV record. Raises ValueError for a line break, or a quote out of place."""
-    if not _RECORD.fullmatch(value):
+    import csv  # few commands get such a list
+
+    if not re.fullmatch(_RECORD, value):
         raise ValueError(f"it is no list: a line break, or a double quote that is not closed: {value}")
     return next(csv.reader([value], strict=True), None) or [""]
 
 
 _FIELD: Final = r'(?:"(?:[^"\r\n]|"")*"|[^",\r\n]*)'
-_RECORD = re.compile(rf"{_FIELD}(?:,{_FIELD})*")
+_RECORD: Final = rf"{_FIELD}(?:,{_FIELD})*"
 
 
 def _without_gaps(entries: list[str]) -> list[str]:
@@ -118,7 +119,7 @@ class Number(FlagType):
 
     def parse(self, value: str) -> float | int:
         try:
-            if not _DIGITS.fullmatch(value) or len(value) > _MAX_DIGITS:
+            if not re.fullmatch(_DIGITS, value) or len(value) > _MAX_DIGITS:
                 raise ValueError(value)  # Python also reads other scripts' digits, blanks and 1_000
             number = int(value) if self.whole else float(value)
         except ValueError:
@@ -130,7 +131,7 @@ class Number(FlagType):
         return number
 
 
-_DIGITS = re.compile(r"[-+]?[0-9.]+(?:[eE][-+]?[0-9]+)?", re.ASCII)
+_DIGITS: Final = r"[-+]?[0-9.]+(?:[eE][-+]?[0-9]+)?"
 _MAX_DIGITS: Final = 1000
 _MOST: Final = 2**63 - 1
 
@@ -162,6 +163,8 @@ def _entries(value: str) -> list[str]:
     """The entries of a comma list. Raises ValueError for a quote that does not end."""
     if '"' not in value:
         return value.split(",")
+    import csv
+
     try:
         return next(csv.reader([value], strict=True))
     except csv.Error as error:
@@ -200,8 +203,9 @@ class DurationFlag(FlagType):
     def parse(self, value: str) -> Any:
         from pinnace.api.values.durations import Duration
 
+        hours = re.sub(_DAYS, _as_hours, value) if re.fullmatch(_WITH_DAYS, value) else value
         try:
-            return Duration.parse(_DAYS.sub(_as_hours, value) if _WITH_DAYS.fullmatch(value) else value)
+            return Duration.parse(hours)
         except ValueError as error:
             raise ValueError(f"{error}; write for example 90m, 72h, 30d or 2w") from None
 
@@ -221,8 +225,8 @@ class WaitFlag(DurationFlag):
         return duration
 
 
-_WITH_DAYS = re.compile(r"[+-]?(?:[0-9]{1,6}[wd])+(?:[0-9.]+[a-zµ]+)*")
-_DAYS = re.compile(r"([0-9]{1,6})([wd])")
+_WITH_DAYS: Final = r"[+-]?(?:[0-9]{1,6}[wd])+(?:[0-9.]+[a-zµ]+)*"
+_DAYS: Final = r"([0-9]{1,6})([wd])"
 
 
 def _as_hours(found: re.Match[str]) -> str:

@@ -13,9 +13,9 @@ from typing import Any, BinaryIO, Final, TextIO, cast
 TRACEBACK_VARIABLE: Final = "PINNACE_TRACEBACK"
 
 _STREAMS: Final = ("stdout", "stderr")
-_UNPRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]|[\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+_UNPRINTABLE: Final = r"[\x00-\x08\x0b-\x1f\x7f-\x9f]|[\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]"
 """Control characters except newline and tab, and characters that reorder or break lines of text."""
-_INVISIBLE = re.compile("[\u00a0\u00ad\u1680\u2000-\u200d\u202f\u205f\u2060\u3000\ufeff]")
+_INVISIBLE: Final = "[\u00a0\u00ad\u1680\u2000-\u200d\u202f\u205f\u2060\u3000\ufeff]"
 """Characters that look like a blank or like nothing: what is wrong with a text must be seen in the error."""
 
 
@@ -26,7 +26,9 @@ def shows_tracebacks() -> bool:
 
 def printable(text: str) -> str:
     """Text with its control characters escaped, so that untrusted text cannot steer a terminal."""
-    return _UNPRINTABLE.sub(_as_text, text)
+    if text.isprintable():
+        return text  # nearly always, and the pattern need not be compiled
+    return re.sub(_UNPRINTABLE, _as_text, text)
 
 
 def _as_text(found: re.Match[str]) -> str:
@@ -46,7 +48,7 @@ def complain(text: str) -> None:
     """
     if sys.stderr is not None:
         try:
-            print(_INVISIBLE.sub(_as_text, printable(text)), file=sys.stderr)
+            print(re.sub(_INVISIBLE, _as_text, printable(text)), file=sys.stderr)
         except OSError:
             discard(sys.stderr)
 

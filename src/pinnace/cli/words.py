@@ -15,8 +15,8 @@ import click
 _LOCATION: Final = "--location"
 _LONGEST: Final = 300
 """Characters of a word that a message repeats; names have at most 253."""
-_LONG_RUN = re.compile(rf"\S{{{_LONGEST + 1},}}")
-_SURROGATES = re.compile("[\ud800-\udfff]")
+_LONG_RUN: Final = rf"\S{{{_LONGEST + 1},}}"
+_SURROGATES: Final = "[\ud800-\udfff]"
 """Python has one of these characters in the place of each byte that is no UTF-8."""
 
 
@@ -34,12 +34,12 @@ def flag_label(param: click.Parameter | None) -> str:
 
 def is_text(word: str) -> bool:
     """Whether a word is UTF-8, as everything but the name of a file has to be."""
-    return _SURROGATES.search(word) is None
+    return re.search(_SURROGATES, word) is None
 
 
 def as_written(word: str) -> str:
     """The word with its bytes that are no UTF-8 as `\\xff`."""
-    return _SURROGATES.sub(_as_byte, word)
+    return re.sub(_SURROGATES, _as_byte, word)
 
 
 def _as_byte(found: re.Match[str]) -> str:
@@ -58,7 +58,7 @@ def shortened(text: str) -> str:
 
 def with_short_words(message: str) -> str:
     """The message with its long words shortened."""
-    return _LONG_RUN.sub(lambda found: shortened(found[0]), message)
+    return re.sub(_LONG_RUN, lambda found: shortened(found[0]), message)
 
 
 def location_in(words: Sequence[str]) -> str | None:

@@ -18,6 +18,7 @@ StorageError               the base, which the HTTP layer raises too (http/error
 
 import re
 from collections.abc import Iterable
+from typing import Final
 
 from pinnace.http.errors import StorageError, StoreConfigError, StoreUnavailable
 
@@ -40,7 +41,7 @@ __all__ = [
 ]
 
 
-_FILE_NAME = re.compile(r"'[^']+'")
+_FILE_NAME: Final = r"'[^']+'"
 
 
 def combined(errors: Iterable[StorageError]) -> StorageError:
@@ -54,7 +55,7 @@ def combined(errors: Iterable[StorageError]) -> StorageError:
     unique = {str(error): error for error in errors}
     alike: dict[str, list[StorageError]] = {}
     for text, error in unique.items():
-        alike.setdefault(_FILE_NAME.sub("", text, count=1), []).append(error)
+        alike.setdefault(re.sub(_FILE_NAME, "", text, count=1), []).append(error)
     if len(unique) == 1:
         return next(iter(unique.values()))
     texts = [

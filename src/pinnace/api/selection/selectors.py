@@ -13,12 +13,12 @@ from typing import Final, Self
 
 from pinnace.api.meta import LabelSelector, LabelSelectorRequirement
 
-_NAME = re.compile(r"[A-Za-z0-9](?:[-A-Za-z0-9_.]*[A-Za-z0-9])?", re.ASCII)
-_PREFIX = re.compile(r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*", re.ASCII)
-_INTEGER = re.compile(r"[+-]?[0-9]{1,19}", re.ASCII)
+_NAME: Final = r"[A-Za-z0-9](?:[-A-Za-z0-9_.]*[A-Za-z0-9])?"
+_PREFIX: Final = r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*"
+_INTEGER: Final = r"[+-]?[0-9]{1,19}"
 _BLANKS: Final = " \t\n\r"
 """The white space that Kubernetes skips; any other makes a word invalid."""
-_TOKEN = re.compile(rf"[{_BLANKS}]*(==|!=|[=!(),<>]|[^{_BLANKS}=!(),<>]+)")
+_TOKEN: Final = rf"[{_BLANKS}]*(==|!=|[=!(),<>]|[^{_BLANKS}=!(),<>]+)"
 _MAX_NAME_LENGTH: Final = 63
 _MAX_PREFIX_LENGTH: Final = 253
 
@@ -90,7 +90,7 @@ class Requirement:
             case Operator.NOT_EQUALS | Operator.NOT_IN:
                 return value is None or not self._has(value)
             case Operator.GREATER_THAN | Operator.LESS_THAN:
-                if value is None or not _INTEGER.fullmatch(value):
+                if value is None or not re.fullmatch(_INTEGER, value):
                     return False
                 limit = int(self.values[0])
                 return int(value) > limit if self.operator is Operator.GREATER_THAN else int(value) < limit
@@ -219,9 +219,9 @@ def _expression(requirement: Requirement) -> LabelSelectorRequirement:
 
 def _check_key(key: str) -> None:
     prefix, slash, name = key.rpartition("/")
-    if slash and (len(prefix) > _MAX_PREFIX_LENGTH or not _PREFIX.fullmatch(prefix)):
+    if slash and (len(prefix) > _MAX_PREFIX_LENGTH or not re.fullmatch(_PREFIX, prefix)):
         raise ValueError(f'invalid label key "{key}": the part before the slash must be a DNS name')
-    if len(name) > _MAX_NAME_LENGTH or not _NAME.fullmatch(name):
+    if len(name) > _MAX_NAME_LENGTH or not re.fullmatch(_NAME, name):
         raise ValueError(
             f'invalid label key "{key}": the name must be 1 to 63 letters, digits, "-", "_" or ".", '
             "with a letter or digit at both ends"
@@ -229,7 +229,7 @@ def _check_key(key: str) -> None:
 
 
 def _check_value(value: str) -> None:
-    if value and (len(value) > _MAX_NAME_LENGTH or not _NAME.fullmatch(value)):
+    if value and (len(value) > _MAX_NAME_LENGTH or not re.fullmatch(_NAME, value)):
         raise ValueError(
             f'invalid label value "{value}": must be at most 63 letters, digits, "-", "_" or ".", '
             "with a letter or digit at both ends"
@@ -237,7 +237,7 @@ def _check_value(value: str) -> None:
 
 
 def _integer(value: str, key: str) -> int:
-    if not _INTEGER.fullmatch(value):
+    if not re.fullmatch(_INTEGER, value):
         raise ValueError(f"for 'gt', 'lt' operators, the value of {key!r} must be an integer")
     return int(value)
 
@@ -308,9 +308,9 @@ class _Parser:
 
 def _tokens(text: str) -> Iterator[str]:
     text = text.rstrip(_BLANKS)
-    position = 0
+    position, token = 0, re.compile(_TOKEN)
     while position < len(text):
-        match = _TOKEN.match(text, position)
+        match = token.match(text, position)
         if match is None:
             raise ValueError(f"found '{text[position]}', expected: identifier")
         yield match[1]

@@ -97,27 +97,27 @@ def grouped_texts(texts: Iterable[object], *, exact: bool = False) -> list[str]:
     return [group.line for group in grouped(Finding(text=str(text)) for text in texts)]
 
 
-_OBJECT = re.compile(r"\b([a-z][a-z0-9-]*(?:\.[a-z0-9-]+)*)/((?:[^\s/\"':;,()]+/)?[^\s/\"':;,()]+)")
+_OBJECT: Final = r"\b([a-z][a-z0-9-]*(?:\.[a-z0-9-]+)*)/((?:[^\s/\"':;,()]+/)?[^\s/\"':;,()]+)"
 """`deployments.apps/shop/web`: how messages name objects."""
 
-_OBJECT_OF_SERVER = re.compile(
+_OBJECT_OF_SERVER: Final = (
     r'\b[a-z][a-z0-9.-]* "([^"]+)" (?=already exists|not found|is forbidden|is invalid)'
 )
 """`configmaps "settings" already exists`: how an API server names objects."""
 
 
-_NAMES = re.compile(r" \(\d+ to \d+: [^()]*\)")
+_NAMES: Final = r" \(\d+ to \d+: [^()]*\)"
 """` (101 to 200: a, b)`: how an error for many objects names a part of them."""
 
 
 def _without_names(finding: Finding) -> str:
     """The text with the names of its objects replaced by `*`, so that it is the same for each object."""
-    text, names = _NAMES.sub(" (*)", finding.text), set()
+    text, names = re.sub(_NAMES, " (*)", finding.text), set()
     if finding.subject:
         names.add(finding.subject.split(" ")[-1])
-    elif found := _OBJECT.search(text):
+    elif found := re.search(_OBJECT, text):
         names.add(found[2])
-    if served := _OBJECT_OF_SERVER.search(text):
+    if served := re.search(_OBJECT_OF_SERVER, text):
         names.add(served[1])
     names |= {name.rpartition("/")[2] for name in names}
     for name in sorted(names, key=len, reverse=True):
@@ -152,13 +152,13 @@ def _finding(message: str, fields: dict[str, str]) -> Finding:
 
 _WITHOUT_INFORMATION: Final = frozenset({"Error backing up item"})
 
-_PAIR = re.compile(r'([^\s=]+)=("(?:[^"\\]|\\.)*"|\S*)')
-_ESCAPE = re.compile(r"\\(x[0-9a-f]{2}|u[0-9a-f]{4}|.)")
+_PAIR: Final = r'([^\s=]+)=("(?:[^"\\]|\\.)*"|\S*)'
+_ESCAPE: Final = r"\\(x[0-9a-f]{2}|u[0-9a-f]{4}|.)"
 _ESCAPED = {"n": "\n", "t": "\t", "r": "\r"}
 
 
 def _logfmt(line: str) -> dict[str, str]:
-    return {key: _unquoted(value) for key, value in _PAIR.findall(line)}
+    return {key: _unquoted(value) for key, value in re.findall(_PAIR, line)}
 
 
 def _unquoted(value: str) -> str:
@@ -171,7 +171,7 @@ def _unquoted(value: str) -> str:
             return chr(int(escape[1:], 16))
         return _ESCAPED.get(escape, escape)
 
-    return _ESCAPE.sub(character, value[1:-1])
+    return re.sub(_ESCAPE, character, value[1:-1])
 
 
 def _json(line: str) -> dict[str, str]:
@@ -209,14 +209,14 @@ class _Remedy(msgspec.Struct, frozen=True):
     `of_cluster` is the advice for cluster-scoped objects, if it is another.
     """
 
-    pattern: re.Pattern[str]
+    pattern: str
     advice: str
     of: str = ""
     of_cluster: str = ""
 
 
 _REMEDIES: Final[Sequence[_Remedy]] = tuple(
-    _Remedy(re.compile(pattern), advice, of, *of_cluster)
+    _Remedy(pattern, advice, of, *of_cluster)
     for pattern, advice, of, *of_cluster in (
         (
             r"Error listing (?:the namespaces|namespaces for the patterns[^:]*): .*"
@@ -312,7 +312,7 @@ def remedy(text: str, noun: str, *, is_of_cluster: bool = False) -> str:
         is_of_cluster: whether it is about a cluster-scoped object.
     """
     for each in _REMEDIES:
-        if each.of in ("", noun) and (found := each.pattern.search(text, 0, _SEARCHED_CHARACTERS)):
+        if each.of in ("", noun) and (found := re.search(each.pattern, text[:_SEARCHED_CHARACTERS])):
             advice = each.of_cluster if is_of_cluster and each.of_cluster else each.advice
             return advice.format(*found.groups())
     return ""

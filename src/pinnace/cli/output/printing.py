@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
 from itertools import islice
-from typing import Any
+from typing import Any, Final
 
 import click
 
@@ -26,19 +26,18 @@ _TEMPLATES = {
 }
 
 
-_LATE_CONTROLS = re.compile(r"[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+_LATE_CONTROLS: Final = r"[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]"
 """Characters that `guard.printable` escapes and that JSON allows unescaped in its strings."""
-_AMBIGUOUS = re.compile(
-    r"y|n|yes|no|on|off|true|false|null|~|=|<<"
+_AMBIGUOUS: Final = (
+    r"(?i)y|n|yes|no|on|off|true|false|null|~|=|<<"
     r"|[-+]?\.?[0-9][0-9a-f_.,:xo+-]*"
     r"|[-+]?\.[0-9_.]+"
     r"|[-+]?\.(?:inf|nan)"
-    r"|[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}.*",
-    re.IGNORECASE,
+    r"|[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}.*"
 )
 """Text that a reader of YAML may take for another type. kubectl reads version 1.1, which has more words for
 booleans, and octal and sexagesimal numbers; readers of 1.2 know `1e3` and `0o14`."""
-_NEEDS_ESCAPES = re.compile(rf"[\x00-\x08\x0b-\x1f\ufeff]|{_LATE_CONTROLS.pattern}")
+_NEEDS_ESCAPES: Final = rf"[\x00-\x08\x0b-\x1f\ufeff]|{_LATE_CONTROLS}"
 """Control characters, and characters that end a line in only one of the versions."""
 _PIECES = 10_000
 _DEEP_RECURSION = 20_000
@@ -269,13 +268,14 @@ def _encode(obj: Any, form: str) -> str:
 
         def represent_text(self, text: str) -> yaml.ScalarNode:
             # Also called for keys.
-            style = '"' if _NEEDS_ESCAPES.search(text) else "'" if _AMBIGUOUS.fullmatch(text) else None
+            style = "'" if re.fullmatch(_AMBIGUOUS, text) else None
+            style = '"' if re.search(_NEEDS_ESCAPES, text) else style
             return self.represent_scalar("tag:yaml.org,2002:str", text, style=style)
 
     Dumper.add_representer(str, Dumper.represent_text)
     text = yaml.dump(obj, Dumper=Dumper, sort_keys=True, allow_unicode=True, default_flow_style=False)
     # The dumper leaves some of them unescaped, only in double quotes.
-    return _LATE_CONTROLS.sub(_escaped, text)
+    return re.sub(_LATE_CONTROLS, _escaped, text)
 
 
 def json_pieces(obj: Any, *, indent: int, sort_keys: bool = False) -> Iterator[str]:
@@ -283,7 +283,7 @@ def json_pieces(obj: Any, *, indent: int, sort_keys: bool = False) -> Iterator[s
     pieces = json.JSONEncoder(indent=indent, sort_keys=sort_keys, ensure_ascii=False).iterencode(obj)
     while some := "".join(islice(pieces, _PIECES)):
         # They occur only in strings; JSON allows them there, but a terminal would obey them.
-        yield _LATE_CONTROLS.sub(_escaped, some)
+        yield re.sub(_LATE_CONTROLS, _escaped, some)
 
 
 def _escaped(found: re.Match[str]) -> str:
@@ -331,12 +331,12 @@ def _widened(table: Table) -> Table:
     )
 
 
-_PHASES = re.compile(r"(STATUS|PHASE|REQUEST) *")
+_PHASES: Final = frozenset({"STATUS", "PHASE", "REQUEST"})
 
 
 def _painted(column: Sequence[str], flags: OutputFlags) -> Sequence[str]:
     """A padded column of phases in their colours."""
-    if not flags.colour or not _PHASES.fullmatch(column[0]):
+    if not flags.colour or column[0].rstrip(" ") not in _PHASES:
         return column
     from pinnace.cli.output.cells import painted
 

@@ -3,13 +3,14 @@
 import re
 from collections.abc import Callable
 from datetime import datetime
+from typing import Final
 
 from pinnace.api.objects import JSONObject
 from pinnace.api.values.times import utcnow
 from pinnace.cli.output import cells
 from pinnace.cli.output.printing import Table
 
-_SCHEDULED_NAME = re.compile(r"^(.*)-([0-9]{14})$")
+_SCHEDULED_NAME: Final = r"^(.*)-([0-9]{14})$"
 
 
 def backup_table(clock: Callable[[], datetime] = utcnow) -> Table:
@@ -69,7 +70,7 @@ def sort_backups(backups: list[JSONObject]) -> list[JSONObject]:
 
     def key(backup: JSONObject) -> tuple[str, int, str]:
         name = backup["metadata"]["name"]
-        match = _SCHEDULED_NAME.match(name)
+        match = re.match(_SCHEDULED_NAME, name)
         return (match[1], -int(match[2]), name) if match else (name, 0, name)
 
     return sorted(backups, key=key)

@@ -8,11 +8,12 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Final
 
 from pinnace.kube.errors import ConfigError
 from pinnace.kube.transport.credentials import ClientCertificate
 
-_PEM_CERTIFICATE = re.compile(rb"-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----")
+_PEM_CERTIFICATE: Final = rb"-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +64,7 @@ def build_ssl_context(tls: TLSSettings, certificate: ClientCertificate | None = 
 
 def pem_certificates(ca: bytes) -> bytes:
     """The PEM blocks alone, without the text that may stand between them."""
-    return b"\n".join(_PEM_CERTIFICATE.findall(ca))
+    return b"\n".join(re.findall(_PEM_CERTIFICATE, ca))
 
 
 def _trust(context: ssl.SSLContext, ca: bytes, origin: str) -> None:

@@ -10,6 +10,7 @@ from pinnace.api.values.times import (
     EARLIEST,
     LATEST,
     format_time,
+    http_date,
     in_zone,
     known_time,
     later,
@@ -96,3 +97,22 @@ def test_periods_and_zones_end_with_the_calendar() -> None:
         for hours in (-12, 0, 14):
             shown = in_zone(moment, timezone(timedelta(hours=hours)))
             assert abs(moment - shown) <= timedelta(days=2)
+
+
+@pytest.mark.parametrize(
+    ("text", "moment"),
+    [
+        ("Sun, 06 Nov 1994 08:49:37 GMT", "1994-11-06T08:49:37Z"),  # (RFC 9110: 5.6.7)
+        ("Sunday, 06-Nov-94 08:49:37 GMT", "1994-11-06T08:49:37Z"),
+        ("Sun, 06 Nov 1994 08:49:37 +0200", "1994-11-06T06:49:37Z"),
+        ("Sun, 06 anF 1994 08:49:37 GMT", None),
+        ("Sun, 36 Nov 1994 08:49:37 GMT", None),
+        ("Sun, 06 Nov 1994 28:49:37 GMT", None),
+        ("2026-11-27T18:19:39Z", None),
+        ("", None),
+    ],
+)
+def test_the_date_of_an_answer(text: str, moment: str | None) -> None:
+    read = http_date(text)
+
+    assert (None if read is None else format_time(read)) == moment
