@@ -17,7 +17,7 @@ from pinnace.cli.errors import InvalidInput
 from pinnace.cli.guard import complain
 from pinnace.cli.structs import Struct
 from pinnace.cli.words import as_written, is_text
-from pinnace.kube.transport.requests import DEFAULT_PATIENCE_SECONDS
+from pinnace.kube.transport.timeouts import DEFAULT_PATIENCE_SECONDS
 
 DEFAULT_NAMESPACE = "velero"
 

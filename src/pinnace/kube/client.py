@@ -40,9 +40,7 @@ from pinnace.kube.transport.config import ClusterConfig
 from pinnace.kube.transport.connection import Transport
 from pinnace.kube.transport.limiting import InFlightLimit, RateCap
 from pinnace.kube.transport.requests import (
-    DEFAULT_TIMEOUT_SECONDS,
     JSON,
-    LIST_TIMEOUT_SECONDS,
     MERGE_PATCH,
     Output,
     Request,
@@ -50,6 +48,7 @@ from pinnace.kube.transport.requests import (
 )
 from pinnace.kube.transport.retrying import RetryPolicy, Sender
 from pinnace.kube.transport.silence import Silence
+from pinnace.kube.transport.timeouts import DEFAULT_TIMEOUT_SECONDS, LIST_TIMEOUT_SECONDS
 from pinnace.kube.watching import GRACE_SECONDS, WATCH_SECONDS, WatchEvent, read_events
 
 T = TypeVar("T")

@@ -6,9 +6,10 @@ Order of the sources: the given file, else the files in KUBECONFIG, merged, else
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from urllib.parse import urlsplit
+
+from msgspec.structs import replace
 
 from pinnace.aio.small_files import read_small_file
 from pinnace.api.values.near import did_you_mean, near_names
@@ -18,7 +19,7 @@ from pinnace.kube.kubeconfig import ClusterEntry, Entry, Kubeconfig, UserEntry, 
 from pinnace.kube.transport.config import ClusterConfig
 from pinnace.kube.transport.credentials import StaticAuth, TokenFileAuth
 from pinnace.kube.transport.proxy import check_proxy_url, environment_proxy
-from pinnace.kube.transport.requests import DEFAULT_PATIENCE_SECONDS
+from pinnace.kube.transport.timeouts import DEFAULT_PATIENCE_SECONDS
 from pinnace.kube.transport.tls import TLSSettings
 
 SERVICE_ACCOUNT_DIR = Path("/var/run/secrets/kubernetes.io/serviceaccount")

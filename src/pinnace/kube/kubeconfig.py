@@ -6,7 +6,6 @@
 import base64
 import binascii
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -133,8 +132,7 @@ class _Document(msgspec.Struct, rename="kebab"):
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class Entry(Generic[T]):
+class Entry(msgspec.Struct, Generic[T], frozen=True):
     """One entry and its file; relative paths in the entry are relative to the file's folder."""
 
     file: Path

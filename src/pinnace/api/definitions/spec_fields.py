@@ -12,7 +12,6 @@ Null and empty values request nothing and pass, and so does a value that request
 
 import functools
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any, Final
 
 from msgspec import Struct, inspect
@@ -35,8 +34,7 @@ _REFERENCE: Final[Schema] = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NotSupported:
+class NotSupported(Struct, frozen=True, kw_only=True):
     """A field of Velero that is not honoured.
 
     Attributes:
@@ -122,8 +120,7 @@ SPECS: Final[Mapping[str, type[Struct]]] = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FieldFindings:
+class FieldFindings(Struct, frozen=True, kw_only=True):
     """The errors and warnings about the fields of a spec that are not honoured.
 
     Attributes:
@@ -131,8 +128,8 @@ class FieldFindings:
         warnings: one text for each field that is unknown, or has no effect.
     """
 
-    errors: tuple[str, ...] = field(default=())
-    warnings: tuple[str, ...] = field(default=())
+    errors: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
 
 
 _MOST_TEXTS: Final = 20

@@ -6,7 +6,6 @@ be mixed. (docs/spec: BKP 4, 5, BEY 4.4, 4.8)
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
 from typing import Final, Protocol, Self
 
 import msgspec
@@ -247,8 +246,7 @@ def _added(own: tuple[str, ...], more: Iterable[str], opposite: Iterable[str]) -
     return (*own, *(name for name in more if not matched.matches(name)))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FilterOfSpec:
+class FilterOfSpec(msgspec.Struct, frozen=True, kw_only=True):
     """The filter that a spec asks for.
 
     Attributes:
@@ -256,7 +254,7 @@ class FilterOfSpec:
     """
 
     filter: ResourceFilter
-    warnings: Sequence[str] = field(default=())
+    warnings: Sequence[str] = ()
 
 
 def filter_of(

@@ -7,9 +7,11 @@ joined by commas, all of which must hold.
 import re
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, Self
+
+import msgspec
+from msgspec.structs import force_setattr
 
 from pinnace.api.meta import LabelSelector, LabelSelectorRequirement
 
@@ -56,8 +58,7 @@ _SINGLE_VALUE: Final = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Requirement:
+class Requirement(msgspec.Struct, frozen=True, order=True):
     """One condition; `values` is sorted and without duplicates. ValueError if Kubernetes would refuse it."""
 
     key: str
@@ -65,7 +66,7 @@ class Requirement:
     values: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "values", tuple(sorted(set(self.values))))
+        force_setattr(self, "values", tuple(sorted(set(self.values))))
         _check_key(self.key)
         for value in self.values:
             _check_value(value)

@@ -6,7 +6,6 @@ do not parse are left out.
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import Final
 
 import msgspec
@@ -36,15 +35,14 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     is_of_cluster: bool = False
 
 
-@dataclass(slots=True, kw_only=True)
-class Group:
+class Group(msgspec.Struct, kw_only=True):
     """Findings whose texts differ only in the name of their object; `text` is that of the first."""
 
     text: str
     is_of_cluster: bool = False
     count: int = 0
-    texts: set[str] = field(default_factory=set)
-    subjects: list[str] = field(default_factory=list)
+    texts: set[str] = msgspec.field(default_factory=set)
+    subjects: list[str] = msgspec.field(default_factory=list)
 
     @property
     def line(self) -> str:

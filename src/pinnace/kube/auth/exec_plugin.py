@@ -12,7 +12,6 @@ import os
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
@@ -29,17 +28,19 @@ INTERACTIVE_DEADLINE_SECONDS = 600.0
 """A plugin that may ask the user something gets enough time for the user to answer."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClusterInfo:
+class ClusterInfo(msgspec.Struct, frozen=True, kw_only=True):
     """The description of the cluster that an exec plugin with provideClusterInfo gets."""
 
     server: str
     tls_server_name: str = ""
     insecure_skip_tls_verify: bool = False
     certificate_authority_data: bytes | None = None
-    proxy_url: str = field(default="", repr=False)
+    proxy_url: str = ""
     disable_compression: bool = False
     config: Any = None
+
+    def __repr__(self) -> str:
+        return f"ClusterInfo(server={self.server!r})"
 
     def document(self) -> dict[str, Any]:
         """The `spec.cluster` of an ExecCredential."""
@@ -61,18 +62,20 @@ class ClusterInfo:
         return document
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExecPlugin:
+class ExecPlugin(msgspec.Struct, frozen=True, kw_only=True):
     """How to run the plugin. `cluster` is set only with provideClusterInfo."""
 
     command: str
     version: str
     origin: str
-    args: tuple[str, ...] = field(default=(), repr=False)
-    env: Mapping[str, str] = field(default_factory=dict, repr=False)
+    args: tuple[str, ...] = ()
+    env: Mapping[str, str] = msgspec.field(default_factory=dict)
     install_hint: str = ""
     interactive_mode: str = "IfAvailable"
     cluster: ClusterInfo | None = None
+
+    def __repr__(self) -> str:
+        return f"ExecPlugin(command={self.command!r}, origin={self.origin!r})"
 
 
 class _ExecStatus(msgspec.Struct, rename="camel"):

@@ -1,14 +1,13 @@
 """The settings of a connection to one cluster. `kube.config` finds them."""
 
-from dataclasses import dataclass, field
+import msgspec
 
 from pinnace.kube.transport.credentials import Authenticator, Impersonation, StaticAuth
-from pinnace.kube.transport.requests import DEFAULT_PATIENCE_SECONDS
+from pinnace.kube.transport.timeouts import DEFAULT_PATIENCE_SECONDS
 from pinnace.kube.transport.tls import TLSSettings
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClusterConfig:
+class ClusterConfig(msgspec.Struct, frozen=True, kw_only=True):
     """The settings of a connection to one cluster.
 
     Attributes:
@@ -24,11 +23,14 @@ class ClusterConfig:
     """
 
     server: str
-    tls: TLSSettings = field(default_factory=TLSSettings)
-    auth: Authenticator = field(default_factory=StaticAuth)
-    proxy: str | None = field(default=None, repr=False)
+    tls: TLSSettings = msgspec.field(default_factory=TLSSettings)
+    auth: Authenticator = msgspec.field(default_factory=StaticAuth)
+    proxy: str | None = None
     impersonation: Impersonation | None = None
     origin: str = ""
     user: str = ""
     namespace: str = ""
     patience_seconds: float = DEFAULT_PATIENCE_SECONDS
+
+    def __repr__(self) -> str:
+        return f"ClusterConfig(server={self.server!r}, origin={self.origin!r})"

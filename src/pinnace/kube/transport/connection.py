@@ -40,7 +40,8 @@ from pinnace.kube.transport.credentials import (
 )
 from pinnace.kube.transport.curl import BUFFER_BYTES, ClientClosed, Transfer, TransferFailed, Transfers
 from pinnace.kube.transport.proxy import split_proxy
-from pinnace.kube.transport.requests import CONNECT_SECONDS, JSON, SUCCESS, Request, retry_after_seconds
+from pinnace.kube.transport.requests import JSON, SUCCESS, Request, retry_after_seconds
+from pinnace.kube.transport.timeouts import CONNECT_SECONDS
 from pinnace.kube.transport.tls import build_ssl_context, pem_certificates
 
 if TYPE_CHECKING:

@@ -8,7 +8,6 @@ import asyncio
 import base64
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
@@ -20,21 +19,25 @@ TOKEN_FILE_REREAD_SECONDS = 60.0
 """Age at which a token file is read again; the kubelet rotates projected tokens well before they expire."""
 
 
-@dataclass(frozen=True, slots=True)
-class ClientCertificate:
+class ClientCertificate(msgspec.Struct, frozen=True):
     """A certificate and its private key, both PEM. Never shown."""
 
-    certificate: bytes = field(repr=False)
-    key: bytes = field(repr=False)
+    certificate: bytes
+    key: bytes
+
+    def __repr__(self) -> str:
+        return "ClientCertificate(...)"
 
 
-@dataclass(frozen=True, slots=True)
-class Credentials:
+class Credentials(msgspec.Struct, frozen=True):
     """What one request carries: the value of the Authorization header ("" for none), and perhaps a
     client certificate that goes before the configured one."""
 
-    authorization: str = field(default="", repr=False)
+    authorization: str = ""
     certificate: ClientCertificate | None = None
+
+    def __repr__(self) -> str:
+        return "Credentials(...)"
 
 
 ANONYMOUS = Credentials()

@@ -1,20 +1,14 @@
-"""Requests to an API server: their attributes, their default timeouts, and the statuses of success."""
+"""Requests to an API server: their attributes, and the statuses of success."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from urllib.parse import urlencode
+
+import msgspec
 
 from pinnace.aio.fence import Fence
 from pinnace.api.values.digits import is_digits
+from pinnace.kube.transport.timeouts import DEFAULT_TIMEOUT_SECONDS
 
-DEFAULT_TIMEOUT_SECONDS = 30.0
-"""A request that reads or writes one object; the API server's own limit is 60 s."""
-LIST_TIMEOUT_SECONDS = 120.0
-"""For one page of a list: its duration depends on its size, not only on the server."""
-DEFAULT_PATIENCE_SECONDS = 300.0
-"""How long an outage of the API server is waited out: long enough to upgrade a single control plane node."""
-CONNECT_SECONDS = 10.0
-"""The time allowed for connecting, TLS included."""
 Output = Callable[[bytes], None]
 """Gets a piece of a command's output; must be quick, as it is called on the event loop."""
 SUCCESS: Mapping[str, frozenset[int]] = {
@@ -29,8 +23,7 @@ MERGE_PATCH = "application/merge-patch+json"
 JSON = "application/json"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class Request(msgspec.Struct, frozen=True, kw_only=True):
     """One request.
 
     Attributes:

@@ -22,11 +22,11 @@ import copy
 import random
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from pinnace.aio.fence import Fence, FenceClosed
 from pinnace.kube.answers import Reading
@@ -47,8 +47,9 @@ from pinnace.kube.errors import (
 )
 from pinnace.kube.transport.connection import Transport
 from pinnace.kube.transport.limiting import InFlightLimit, RateCap
-from pinnace.kube.transport.requests import DEFAULT_PATIENCE_SECONDS, Request
+from pinnace.kube.transport.requests import Request
 from pinnace.kube.transport.silence import Silence
+from pinnace.kube.transport.timeouts import DEFAULT_PATIENCE_SECONDS
 
 if TYPE_CHECKING:
     from aiohttp import ClientWebSocketResponse

@@ -7,8 +7,9 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import Final
+
+import msgspec
 
 from pinnace.kube.errors import ConfigError
 from pinnace.kube.transport.credentials import ClientCertificate
@@ -16,8 +17,7 @@ from pinnace.kube.transport.credentials import ClientCertificate
 _PEM_CERTIFICATE: Final = rb"-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TLSSettings:
+class TLSSettings(msgspec.Struct, frozen=True, kw_only=True):
     """The TLS settings of kubeconfig or of the pod.
 
     Attributes:
@@ -28,11 +28,14 @@ class TLSSettings:
         origin: file and entry of the settings, for error texts.
     """
 
-    ca: bytes | None = field(default=None, repr=False)
+    ca: bytes | None = None
     insecure: bool = False
     server_name: str = ""
     certificate: ClientCertificate | None = None
     origin: str = ""
+
+    def __repr__(self) -> str:
+        return f"TLSSettings(insecure={self.insecure}, origin={self.origin!r})"
 
 
 def build_ssl_context(tls: TLSSettings, certificate: ClientCertificate | None = None) -> ssl.SSLContext:

@@ -23,7 +23,8 @@ from pinnace.kube.errors import (
     error_from_body,
 )
 from pinnace.kube.transport.proxy import split_proxy
-from pinnace.kube.transport.requests import CONNECT_SECONDS, Request, retry_after_seconds
+from pinnace.kube.transport.requests import Request, retry_after_seconds
+from pinnace.kube.transport.timeouts import CONNECT_SECONDS
 
 HEARTBEAT_SECONDS = 30.0
 """A websocket that is silent for this long gets a ping, and has half of this time to answer it."""
