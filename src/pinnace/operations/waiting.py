@@ -9,7 +9,8 @@ command without a server waits here. (docs/spec: BEY 4.2, 4.3, 5.6; docs/adr/054
 """
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Final, TypeVar
@@ -237,7 +238,10 @@ async def wait_for_backup(
         while backup.status.phase in WAITING:
             backup = await following.backup(backup)
             if backup.status.phase in WAITING:
-                await timer.sleep(POLL_SECONDS)
+                status = backup.status
+                ended = status.backup_item_operations_completed + status.backup_item_operations_failed
+                with _shown(context, _operations(ended, status.backup_item_operations_attempted)):
+                    await timer.sleep(POLL_SECONDS)
         if backup.status.phase in FINALIZING:
             backup = await finalize_backup(context, backup, actions=actions)
     except BaseException:  # cancellation: what plugins have started must not be left behind; passed on
@@ -255,19 +259,37 @@ async def wait_for_restore(context: RunContext, restore: Restore, *, timer: Time
         while restore.status.phase in WAITING:
             restore = await following.restore(restore)
             if restore.status.phase in WAITING:
-                await timer.sleep(POLL_SECONDS)
+                status = restore.status
+                ended = status.restore_item_operations_completed + status.restore_item_operations_failed
+                with _shown(context, _operations(ended, status.restore_item_operations_attempted)):
+                    await timer.sleep(POLL_SECONDS)
     except BaseException:  # as above
         stopping = following.restore(restore, cancel="the command was interrupted")
         await finish(stopping, limit_seconds=_CANCEL_SECONDS)
         raise
     while restore.status.phase in FINALIZING:
-        ended = await finalize_restore(context.client, context.store, restore, context.clock())
-        if ended.status.phase in FINALIZING:
-            await timer.sleep(FINALIZE_POLL_SECONDS)
+        finalized = await finalize_restore(context.client, context.store, restore, context.clock())
+        if finalized.status.phase in FINALIZING:
+            with _shown(context, "restored volumes to be bound"):
+                await timer.sleep(FINALIZE_POLL_SECONDS)
         else:
             await log_outcomes(context, restore)
-        restore = ended
+        restore = finalized
     return restore
+
+
+@contextmanager
+def _shown(context: RunContext, what: str) -> Iterator[None]:
+    """Say in the activity of the run what it waits for."""
+    context.activity.waiting.append(what)
+    try:
+        yield
+    finally:
+        context.activity.waiting.remove(what)
+
+
+def _operations(ended: int, begun: int) -> str:
+    return f"{begun - ended} of {begun} operations of plugins"
 
 
 def _by_name(actions: Sequence[_NamedT]) -> dict[str, _NamedT]:

@@ -336,8 +336,10 @@ async def test_a_command_waits_until_operations_have_ended(lab: Lab) -> None:
 
         async def sleep(self, seconds: float) -> None:
             self.slept += seconds
+            shown.extend(lab.context.activity.waiting)
             lab.operations.end("op-a" if self.slept < 15 else "op-b")
 
+    shown: list[str] = []
     timer = Timer()
     backup = await lab.run()
 
@@ -345,6 +347,8 @@ async def test_a_command_waits_until_operations_have_ended(lab: Lab) -> None:
 
     assert (ended.status.phase, counts(ended)) == (BackupPhase.COMPLETED, (2, 2, 0))
     assert timer.slept == 20
+    assert shown == ["2 of 2 operations of plugins", "1 of 2 operations of plugins"]
+    assert lab.context.activity.waiting == []
 
 
 async def test_an_interrupted_command_cancels_operations_and_leaves_a_finished_backup(lab: Lab) -> None:
