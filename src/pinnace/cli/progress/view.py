@@ -100,6 +100,7 @@ class ProgressView:
     def update(self, done: int, total: int) -> None:
         """Set the numbers, and show them if enough time has passed."""
         self._done, self._total = done, max(done, total)
+        self._look_for_return()
         now = self._clock()
         if self._redraws:
             if now - self._shown >= DRAW_SECONDS or not self._drawn:
@@ -126,6 +127,7 @@ class ProgressView:
 
     def close(self) -> None:
         """Replace what is drawn by one line with the last numbers."""
+        self._look_for_return()
         if self._finished and self._form == "json":
             self._write(f"{as_json(self._what, self._final())}\n")
         if self._has_drawn:
@@ -141,16 +143,24 @@ class ProgressView:
     def _state(self) -> State:
         now = self._clock()
         known = self._details(self._done, self._total)
-        if known.away is None and self._away is not None and self._form != "json":
-            self.erase()
-            self._write(f"{self._away.over}\n")
-        self._away = known.away
+        self._note(known.away)
         # A server that is asked again, after a watch that broke, may give older numbers.
         done = self._most = max(self._most, known.done)
         at_least = known.at_least or done > known.total
         known = replace(known, done=done, at_least=at_least, total=max(known.total, done))
         known = replace(known, seconds=now - self._started)
         return self._rates.all_of(known, now)
+
+    def _look_for_return(self) -> None:
+        """Say at once that the API server is back, though the next numbers may not be due yet."""
+        if self._away is not None:
+            self._note(self._details(self._done, self._total).away)
+
+    def _note(self, now: Away | None) -> None:
+        if now is None and self._away is not None and self._form != "json":
+            self.erase()
+            self._write(f"{self._away.over}\n")
+        self._away = now
 
     def _final(self) -> State:
         """The last numbers: those of the finished object, or what was known when the run was interrupted."""

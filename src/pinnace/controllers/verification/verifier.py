@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from enum import StrEnum
+from hashlib import sha256
 from pathlib import Path
 from typing import Final
 
@@ -23,7 +24,7 @@ from pinnace.controllers.shared.scope import Scope
 from pinnace.controllers.shared.writes import PASSING_ERRORS
 from pinnace.csi.snapshots import FEATURE
 from pinnace.kube.discovery import Discovery
-from pinnace.kube.errors import KubeError, NotFound
+from pinnace.kube.errors import AlreadyExists, KubeError, NotFound
 from pinnace.kube.resources import BACKUP_REPOSITORIES, BACKUPS, EVENTS
 from pinnace.operations.snapshots import snapshotters_of
 from pinnace.operations.verification.volumes import ClusterView, NoCluster, VolumeLookup
@@ -176,13 +177,16 @@ class BackupVerifier:
             yield
 
     async def _tell(self, backup: Backup, result: Soundness, findings: str) -> None:
-        """Write an Event of the Backup; one that is refused is only logged."""
+        """Write an Event of the Backup, or count one that says the same; a refusal is only logged."""
         when = format_time(self.scope.clock())
+        message = f"The backup is {result}. {findings}"[:_LONGEST_MESSAGE].strip()
+        of_message = sha256(f"{backup.metadata.uid} {message}".encode()).hexdigest()[:16]
+        name = f"{backup.metadata.name[:200]}.{of_message}"
         body: JSONObject = {
             "apiVersion": "v1",
             "kind": "Event",
             "metadata": {
-                "generateName": f"{backup.metadata.name[:200]}.",
+                "name": name,
                 "namespace": self.scope.namespace,
             },
             "involvedObject": {
@@ -194,14 +198,20 @@ class BackupVerifier:
             },
             "type": "Warning" if result == Soundness.UNSOUND else "Normal",
             "reason": "Verified",
-            "message": f"The backup is {result}. {findings}"[:_LONGEST_MESSAGE].strip(),
+            "message": message,
             "source": {"component": "pinnace"},
             "firstTimestamp": when,
             "lastTimestamp": when,
             "count": 1,
         }
+        client, namespace = self.scope.client, self.scope.namespace
         try:
-            await self.scope.client.create(EVENTS, body, self.scope.namespace)
+            try:
+                await client.create(EVENTS, body, namespace)
+            except AlreadyExists:
+                seen = (await client.get(EVENTS, name, namespace)).get("count")
+                again = {"count": seen + 1 if isinstance(seen, int) else 2, "lastTimestamp": when}
+                await client.patch(EVENTS, name, again, namespace)
         except PASSING_ERRORS:
             raise
         except KubeError as error:

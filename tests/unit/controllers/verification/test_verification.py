@@ -11,8 +11,10 @@ import pytest
 from msgspec.structs import replace
 
 from pinnace.api import labels
+from pinnace.api.codec import decode
 from pinnace.api.nonadmin.names import Origin
 from pinnace.api.objects import JSONObject
+from pinnace.api.velero.backup import Backup
 from pinnace.api.verification_answer import VerificationAnswer
 from pinnace.browse.errors import NoRoom
 from pinnace.browse.verifying import Finding
@@ -107,6 +109,20 @@ def test_the_newest_finished_backup_is_verified_when_it_is_due(scene: Scene) -> 
     assert (event["type"], event["involvedObject"]["name"]) == ("Normal", "b2")
     assert result.requeue_after_seconds == pytest.approx(timedelta(hours=17).total_seconds(), abs=1)
     assert list(scene.folder.parent.glob("verification-*")) == []
+
+
+@pytest.mark.found("row 105")
+def test_the_same_result_again_is_counted_in_one_event(scene: Scene) -> None:
+    scene.add_backup("b1")
+    backup = decode(Backup, scene.world.cluster.objects["backups", "b1"])
+
+    for _ in range(3):
+        asyncio.run(scene.verifier.note(backup, []))
+        scene.world.clock.advance(60)
+
+    (event,) = scene.world.all_of("events").values()
+    assert (event["count"], event["reason"]) == (3, "Verified")
+    assert event["firstTimestamp"] != event["lastTimestamp"]
 
 
 def test_a_damaged_backup_is_unsound_and_the_reason_is_written_beside_it(scene: Scene) -> None:
