@@ -23,6 +23,7 @@ from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import AlreadyExists, Conflict, Invalid, InvalidName, NotFound
 from pinnace.kube.lists.pages import Page, parse_page
 from pinnace.kube.resources import APIResource
+from pinnace.kube.transport.silence import Silence
 from tests.support.clock import FrozenClock
 
 K = TypeVar("K", bound=Hashable)
@@ -62,6 +63,7 @@ class ScriptedAPI(Generic[K]):
         self.before: Callable[[str, str, str], None] = ignore
         self.after: Callable[[str, str, str], None] = ignore
         self.with_status = set()
+        self.silence = Silence(300, self.clock.monotonic)
         self._versions = itertools.count(1)
         self._made = itertools.count(1)
 
