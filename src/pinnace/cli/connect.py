@@ -15,7 +15,7 @@ import click
 from pinnace.api.values.error_texts import cause_of
 from pinnace.api.values.shell_words import joined
 from pinnace.cli.errors import CommandError, InvalidInput
-from pinnace.cli.guard import complain, silence_loggers
+from pinnace.cli.guard import complain, silence_loggers, traced_requests
 from pinnace.cli.settings import GlobalFlags, Settings, given_words, resolve_settings
 from pinnace.http.user_agent import user_agent
 from pinnace.kube.errors import AlreadyExists, KubeError, NotFound
@@ -114,8 +114,11 @@ def run_async(work: Coroutine[Any, Any, T], *, interrupted: str = "") -> T:
                 loop.remove_signal_handler(signum)
 
     silence_loggers()
+    context = click.get_current_context(silent=True)
+    flags = context.find_object(GlobalFlags) if context is not None else None
     try:
-        asyncio.run(guarded())
+        with traced_requests((flags and flags.verbosity) or 0):
+            asyncio.run(guarded())
     except asyncio.CancelledError:
         if interrupted:
             complain(interrupted)

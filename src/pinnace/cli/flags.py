@@ -18,6 +18,7 @@ from typing import Any, Final, TypeVar
 
 import click
 
+from pinnace.cli.nouns import bare_name, noun_of
 from pinnace.cli.settings import GlobalFlags
 from pinnace.cli.structs import Struct
 from pinnace.cli.words import BadFlagValue, check_text, flag_label
@@ -131,6 +132,18 @@ class Number(FlagType):
         return number
 
 
+class Verbosity(FlagType):
+    """How much is said of what the command does, by the numbers of kubectl."""
+
+    name = "int"
+
+    def parse(self, value: str) -> int:
+        digits = value.removeprefix("-")
+        if not (digits.isascii() and digits.isdigit() and len(digits) < _MAX_DIGITS):
+            raise ValueError("it is a number: -v=6 prints the requests that the command makes")
+        return int(value)
+
+
 _DIGITS: Final = r"[-+]?[0-9.]+(?:[eE][-+]?[0-9]+)?"
 _MAX_DIGITS: Final = 1000
 _MOST: Final = 2**63 - 1
@@ -182,17 +195,25 @@ def _not_of_this_form(entry: str, separator: str) -> str:
 
 
 class ObjectName(FlagType):
-    """The name of an object that the command needs, without blanks around it.
+    """The name of an object that the command needs, without blanks around it; also as TYPE/NAME.
 
     An empty name comes from an unset variable of a script; taking it for "not given" would do something else.
+
+    Args:
+        noun: the words of the commands about such objects.
+        may_be_empty: take an empty text for "not given".
     """
 
     name = "name"
 
+    def __init__(self, noun: str, *, may_be_empty: bool = False) -> None:
+        self.noun = noun
+        self.may_be_empty = may_be_empty
+
     def parse(self, value: str) -> str:
-        if not (name := value.strip()):
+        if not (name := value.strip()) and not self.may_be_empty:
             raise ValueError("it is empty: write a name, or leave the flag out (is a variable unset?)")
-        return name
+        return bare_name(name, self.noun)
 
 
 class DurationFlag(FlagType):
@@ -447,10 +468,16 @@ def _global_options() -> list[click.Option]:
             type=Boolean(tristate=True, bare=False),
             help="Colour in describe: true or false.",
         ),
+        option(
+            "verbosity",
+            "-v",
+            "--v",
+            type=Verbosity(),
+            help="From 6 on print each request to stderr, from 7 its headers, from 8 those of the answer.",
+        ),
     ]
     # The flags of Go's client logger are accepted because scripts pass them; nothing here logs with it.
     options.extend(click.Option([flag], expose_value=False, hidden=True) for flag in _KLOG_VALUES)
-    options.append(click.Option(["-v", "--v"], expose_value=False, hidden=True, type=int))
     options.extend(click.Option([f], expose_value=False, hidden=True, type=Boolean()) for f in _KLOG_SWITCHES)
     return options
 
@@ -593,12 +620,35 @@ class Group(click.Group):
 
     command_class = Command
 
-    def __init__(self, *args: Any, lazy: dict[str, tuple[str, str]] | None = None, **kwargs: Any) -> None:
-        """`lazy` maps a command's name to (`module:attribute`, one line of help); no help = hidden."""
+    def __init__(
+        self,
+        *args: Any,
+        lazy: dict[str, tuple[str, str]] | None = None,
+        has_nouns: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        """Make a group.
+
+        Args:
+            lazy: a command's name, and its (`module:attribute`, one line of help); no help = hidden.
+            has_nouns: whether its commands are nouns, so that other words for them are taken too.
+        """
         kwargs = {"invoke_without_command": True, "callback": _show_help, **kwargs}
         super().__init__(*args, **kwargs)
         self.params.extend(_global_options())
         self.lazy = lazy or {}
+        self.has_nouns = has_nouns
+
+    def canonical(self, word: str) -> str:
+        """The name of the command that another word for a noun means, as `bsl`; the word itself otherwise."""
+        if not self.has_nouns or word in self.lazy or (noun := noun_of(word)) is None:
+            return word
+        return next((name for name in self.lazy if noun_of(name) == noun), word)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        return super().resolve_command(ctx, [self.canonical(args[0]), *args[1:]])
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         with _named(ctx):
@@ -613,6 +663,7 @@ class Group(click.Group):
         return sorted({*super().list_commands(ctx), *self.lazy})
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        cmd_name = self.canonical(cmd_name)
         if cmd_name not in self.lazy:
             return super().get_command(ctx, cmd_name)
         import importlib

@@ -192,6 +192,21 @@ def silence_the_interpreter() -> None:
     sys.unraisablehook = lambda _unraisable, /: None
 
 
+@contextmanager
+def traced_requests(verbosity: int) -> Iterator[None]:
+    """Print the requests of this process to stderr until the context ends, from verbosity 6 on."""
+    import logging
+
+    from pinnace.http.tracing import traced
+
+    class Plain(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            complain(record.getMessage())
+
+    with traced(verbosity, Plain()):
+        yield
+
+
 def silence_loggers() -> None:
     """Print each record of a logger as one line if no log is set up, and those of asyncio not at all."""
     if shows_tracebacks():
@@ -201,6 +216,7 @@ def silence_loggers() -> None:
     class OneLine(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
             if not record.name.startswith(("asyncio", "concurrent")):
-                complain(f"{record.levelname}: {record.getMessage()}")
+                reason = getattr(record, "fields", {}).get("error", "")
+                complain(f"{record.levelname}: {record.getMessage()}{f': {reason}' if reason else ''}")
 
     logging.lastResort = OneLine(logging.WARNING)

@@ -25,7 +25,7 @@ from pinnace.cli.guard import (
     shows_tracebacks,
     silence_the_interpreter,
 )
-from pinnace.cli.settings import GlobalFlags, location_of
+from pinnace.cli.settings import GlobalFlags, given_words, location_of
 from pinnace.cli.words import location_in, with_short_words
 
 HELP = """Back up, restore and migrate Kubernetes clusters.
@@ -42,6 +42,7 @@ And back again: pinnace --location ./backups restore create --from-backup my-fir
 cli = Group(
     name="pinnace",
     help=HELP,
+    has_nouns=True,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
     lazy={
         "backup": ("pinnace.cli.backup.commands:group", "Work with backups."),
@@ -82,7 +83,7 @@ cli = Group(
             "pinnace.cli.client.help:command",
             "Explain a command or a topic: filters, locations, exit-codes, hooks.",
         ),
-        "man": ("pinnace.cli.client.man:command", "Print or write the manual pages."),
+        "man": ("pinnace.cli.client.man:command", "Show, print or install the manual pages."),
         "doctor": ("pinnace.cli.doctor.commands:command", "Check what backups and restores need."),
         "bug": ("pinnace.cli.debug.commands:bug", "Print the text of a bug report to fill in."),
         "debug": (
@@ -246,62 +247,52 @@ def _usage_error(error: click.UsageError, words: Sequence[str]) -> int:
 
 
 def _wording(error: click.UsageError, words: Sequence[str]) -> str:
-    """The compatible text of a parse error."""
+    """The compatible text of a parse error, and what was probably meant."""
     if isinstance(error, click.NoSuchCommand):
         name = error.ctx.command_path if error.ctx else "pinnace"
-        return f'unknown command "{error.command_name}" for "{name}"{_meant(_commands_like(error))}'
+        return f'unknown command "{error.command_name}" for "{name}"{_command_meant(error, words)}'
     if isinstance(error, click.NoSuchOption):
-        if error.option_name.startswith("--"):
-            return f"unknown flag: {error.option_name}{_meant(error.possibilities or [])}"
-        return f"unknown shorthand flag: {_letter(error.option_name, words)}"
+        flag = error.option_name
+        if flag.startswith("--"):
+            return f"unknown flag: {flag}{_flag_meant(error)}"
+        return f"unknown shorthand flag: {_letter(flag, words)}{_flag_meant(error)}"
     if isinstance(error, click.BadOptionUsage) and "requires an argument" in error.message:
         long = error.option_name.startswith("--")
         return f"flag needs an argument: {error.option_name if long else _letter(error.option_name, words)}"
     return error.format_message()
 
 
-def _commands_like(error: click.NoSuchCommand) -> list[str]:
-    """The commands that the user may have meant; click does not know those that are loaded on demand."""
+def _command_meant(error: click.NoSuchCommand, words: Sequence[str]) -> str:
+    """What to write instead of an unknown command; empty if nothing is near."""
     if error.ctx is None or not isinstance(error.ctx.command, Group):
-        return []
-    from difflib import get_close_matches
+        return ""
+    from pinnace.api.values.shell_words import joined
+    from pinnace.cli.usage.mistaken import instead_of_command
 
+    program, *path = error.ctx.command_path.split()
+    word, flags = error.command_name, error.ctx.find_object(GlobalFlags)
+    given = given_words(flags) if flags is not None else ()
+    at = words.index(word) if word in words else len(words)
     commands = error.ctx.command.shown_commands(error.ctx)
-    meant = [name for name in _SYNONYMS.get(error.command_name, ()) if name in commands]
-    return meant or get_close_matches(error.command_name, commands)
+    return instead_of_command(
+        path, word, words[at + 1 :], commands, lambda found: joined(program, [*found], [*given])
+    )
 
 
-_SYNONYMS = {
-    "list": ("get",),
-    "ls": ("get",),
-    "status": ("describe", "version"),
-    "show": ("describe",),
-    "info": ("describe", "version"),
-    "inspect": ("describe",),
-    "log": ("logs",),
-    "rm": ("delete",),
-    "remove": ("delete",),
-    "destroy": ("delete",),
-    "new": ("create",),
-    "add": ("create",),
-    "run": ("create",),
-    "start": ("create",),
-    "edit": ("set",),
-    "update": ("set",),
-    "bsl": ("backup-location",),
-    "vsl": ("snapshot-location",),
-    "location": ("backup-location", "snapshot-location"),
-    "backups": ("backup",),
-    "restores": ("restore",),
-    "schedules": ("schedule",),
-    "upgrade": ("install",),
-    "config": ("client",),
-}
-"""Words of other programs, and the commands here; only those that the group has are proposed."""
+def _flag_meant(error: click.NoSuchOption) -> str:
+    """What to write instead of an unknown flag; empty if nothing is near."""
+    if error.ctx is None:
+        return ""
+    from pinnace.cli.usage.mistaken import instead_of_flag
 
-
-def _meant(names: Sequence[str]) -> str:
-    return f"; did you mean {' or '.join(names)}?" if names else ""
+    flags = [
+        name
+        for param in error.ctx.command.get_params(error.ctx)
+        if isinstance(param, click.Option) and not param.hidden
+        for name in param.opts
+        if name.startswith("--")
+    ]
+    return instead_of_flag(error.ctx.command_path.split()[1:], error.option_name, flags)
 
 
 def _letter(option: str, words: Sequence[str]) -> str:

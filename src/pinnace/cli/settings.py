@@ -33,6 +33,7 @@ class GlobalFlags:
     features: list[str] | None = None
     colorized: bool | None = None
     api_timeout: Duration | None = None
+    verbosity: int | None = None
 
 
 class Settings(Struct):

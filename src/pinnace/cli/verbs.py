@@ -10,22 +10,25 @@ from pinnace.cli.flags import Group
 
 
 class Verb(Group):
-    """A verb's group: nouns that are loaded when called, and other spellings that no list shows."""
+    """A verb's group: nouns that are loaded when called, and other words for them that no list shows."""
 
-    def __init__(
-        self, name: str, nouns: dict[str, tuple[str, str]], aliases: dict[str, str], *, does: str = ""
-    ) -> None:
-        """`nouns` is as `lazy` of Group, `aliases` maps other spellings to nouns, `does` is for the help."""
+    def __init__(self, name: str, nouns: dict[str, tuple[str, str]], *, does: str = "") -> None:
+        """`nouns` is as `lazy` of Group, `does` is for the help."""
         super().__init__(
             name=name,
             help=f"{does or name.capitalize()} {_enumerated(nouns)}.",
             context_settings=CONTEXT,
             lazy=nouns,
+            has_nouns=True,
         )
-        self.aliases = aliases
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        return super().get_command(ctx, self.aliases.get(cmd_name, cmd_name))
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Also takes TYPE/NAME, which stays an argument of the command."""
+        word, slash, _ = args[0].partition("/")
+        known = slash and self.get_command(ctx, word) is not None
+        return super().resolve_command(ctx, [word, *args] if known else args)
 
 
 def _enumerated(nouns: dict[str, tuple[str, str]]) -> str:
@@ -49,7 +52,6 @@ create = Verb(
         "backup-location": (f"{_BACKUP_LOCATION}:create", "Create a backup location."),
         "snapshot-location": (f"{_SNAPSHOT_LOCATION}:create", "Create a snapshot location."),
     },
-    {},
 )
 get = Verb(
     "get",
@@ -60,14 +62,7 @@ get = Verb(
         "backup-locations": (f"{_BACKUP_LOCATION}:get", "List backup locations."),
         "snapshot-locations": (f"{_SNAPSHOT_LOCATION}:get", "List snapshot locations."),
         "plugins": ("pinnace.cli.plugin.commands:get", "List the plugins of the server."),
-    },
-    {
-        "backup": "backups",
-        "restore": "restores",
-        "schedule": "schedules",
-        "backup-location": "backup-locations",
-        "snapshot-location": "snapshot-locations",
-        "plugin": "plugins",
+        "repos": ("pinnace.cli.process.restic:get", "List repositories of volume data."),
     },
     does="List",
 )
@@ -80,13 +75,6 @@ describe = Verb(
         "backup-locations": (f"{_BACKUP_LOCATION}:describe", "Describe backup locations."),
         "snapshot-locations": (f"{_SNAPSHOT_LOCATION}:describe", "Describe snapshot locations."),
     },
-    {
-        "backup": "backups",
-        "restore": "restores",
-        "schedule": "schedules",
-        "backup-location": "backup-locations",
-        "snapshot-location": "snapshot-locations",
-    },
 )
 delete = Verb(
     "delete",
@@ -98,11 +86,5 @@ delete = Verb(
             f"{_BACKUP_LOCATION}:delete",
             "Delete backup locations; the stored backups stay.",
         ),
-    },
-    {
-        "backups": "backup",
-        "restores": "restore",
-        "schedules": "schedule",
-        "backup-locations": "backup-location",
     },
 )

@@ -24,6 +24,7 @@ import aiohttp
 from yarl import URL
 
 from pinnace.aio.temporary import TOO_MANY_OPEN
+from pinnace.http import tracing
 from pinnace.http.addresses import Addresses
 from pinnace.http.connector import Connector
 from pinnace.http.errors import StorageError, StoreConfigError, StoreUnavailable
@@ -137,6 +138,7 @@ def new_session(
         headers={"User-Agent": user_agent()},
         auto_decompress=False,
         trust_env=use_proxy and addresses is None,
+        trace_configs=tracing.of_store(),
     )
 
 

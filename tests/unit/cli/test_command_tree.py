@@ -7,9 +7,12 @@ from typing import Any
 import click
 import pytest
 
+from pinnace.api.kinds import KINDS
+from pinnace.api.nonadmin.kinds import KINDS as TENANT_KINDS
 from pinnace.cli.backup import commands as backup_commands
 from pinnace.cli.debug import bug as bug_report
 from pinnace.cli.flags import Group
+from pinnace.cli.nouns import NOUNS, noun_of
 from pinnace.cli.program import cli, run
 
 
@@ -27,17 +30,18 @@ def command(*words: str) -> click.Command | None:
 
 
 VERB_FORMS = [
-    ("create", "backup", ()),
+    ("create", "backup", ("backups", "bak")),
     ("create", "restore", ()),
     ("create", "schedule", ()),
     ("create", "backup-location", ()),
     ("create", "snapshot-location", ()),
-    ("get", "backups", ("backup",)),
-    ("get", "restores", ("restore",)),
-    ("get", "schedules", ("schedule",)),
-    ("get", "backup-locations", ("backup-location",)),
-    ("get", "snapshot-locations", ("snapshot-location",)),
+    ("get", "backups", ("backup", "bak", "backups.velero.io", "Backup")),
+    ("get", "restores", ("restore", "rst")),
+    ("get", "schedules", ("schedule", "sched")),
+    ("get", "backup-locations", ("backup-location", "bsl", "backupstoragelocations.velero.io")),
+    ("get", "snapshot-locations", ("snapshot-location", "vsl", "volumesnapshotlocation")),
     ("get", "plugins", ("plugin",)),
+    ("get", "repos", ("repo", "backuprepository")),
     ("describe", "backups", ("backup",)),
     ("describe", "restores", ("restore",)),
     ("describe", "schedules", ("schedule",)),
@@ -66,8 +70,8 @@ def test_the_verb_forms_are_complete() -> None:
         listed = group.list_commands(click.Context(group))
         ours = ["backup-locations", "snapshot-locations"] if verb == "describe" else []
         assert sorted(listed) == sorted([*ours, *(noun for of, noun, _ in VERB_FORMS if of == verb)])
-    assert command("create", "backups") is None
     assert command("describe", "plugins") is None
+    assert command("get", "backups.example.com") is None
 
 
 def test_an_alias_is_in_no_help(capsys: pytest.CaptureFixture[str]) -> None:
@@ -76,7 +80,22 @@ def test_an_alias_is_in_no_help(capsys: pytest.CaptureFixture[str]) -> None:
     assert "List schedules." in shown
     assert "  schedule " not in shown
     shown = " ".join(shown.split())
-    assert "List backups, restores, schedules, backup-locations, snapshot-locations and plugins." in shown
+    assert (
+        "List backups, restores, schedules, backup-locations, snapshot-locations, plugins and repos." in shown
+    )
+
+
+@pytest.mark.found("operator 20")
+def test_the_short_names_are_those_of_the_definitions() -> None:
+    of_api = {short: kind.plural for kind in (*KINDS, *TENANT_KINDS) for short in kind.short_names}
+
+    for noun, words in NOUNS.items():
+        for short in (word for word in words if word in of_api):
+            assert noun_of(of_api[short]) == noun_of(short) == noun
+    assert {"bak", "rst", "sched", "bsl", "vsl", "nab", "nar", "nabsl"} <= {
+        w for ws in NOUNS.values() for w in ws
+    }
+    assert command("bsl", "get") is command("backup-location", "get")
 
 
 def leaves(group: Group, *path: str) -> list[tuple[tuple[str, ...], click.Command]]:

@@ -82,6 +82,12 @@ def _namespace_problem(name: str) -> str:
     return ""
 
 
+def _instead_of(name: str) -> str:
+    """A valid name that is like this one; empty if there is none."""
+    like = re.sub(r"[^a-z0-9.-]+", "-", name.lower()).strip("-.")[:MAX_NAME_CHARACTERS].strip("-.")
+    return f', as in "{like}"' if _SUBDOMAIN.fullmatch(like) and name.isascii() else ""
+
+
 def metadata_errors(metadata: ObjectMeta) -> list[str]:
     """What Kubernetes would refuse in an object's metadata, one text for each problem."""
     problems = []
@@ -89,7 +95,7 @@ def metadata_errors(metadata: ObjectMeta) -> list[str]:
         if len(value) > MAX_NAME_CHARACTERS or not _SUBDOMAIN.fullmatch(value):
             problems.append(
                 f'metadata.{field}: invalid value "{value}": must be lower case letters, digits, "-" or ".", '
-                f"with a letter or digit at both ends, {MAX_NAME_CHARACTERS} at most"
+                f"with a letter or digit at both ends, {MAX_NAME_CHARACTERS} at most{_instead_of(value)}"
             )
     for key, value in metadata.labels.items():
         try:

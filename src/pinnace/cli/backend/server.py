@@ -26,6 +26,7 @@ from pinnace.cli.backend.interface import DownloadOptions, FileNotOffered, NotFo
 from pinnace.cli.backend.lease import absence, telling_of_absence
 from pinnace.cli.connect import pasteable
 from pinnace.cli.errors import CommandError
+from pinnace.cli.settings import GlobalFlags
 from pinnace.kube import errors as kube_errors
 from pinnace.kube.client import KubeClient
 from pinnace.kube.resources import (
@@ -50,6 +51,20 @@ def _longer() -> str:
     context = click.get_current_context(silent=True)
     params = context.command.params if context is not None else []
     return " (--timeout gives it longer)" if any("--timeout" in each.opts for each in params) else ""
+
+
+def _about_namespaces() -> str:
+    """What -n means, where the running command has another flag for the namespaces of its objects."""
+    context = click.get_current_context(silent=True)
+    flags = context.find_object(GlobalFlags) if context is not None else None
+    params = context.command.params if context is not None else []
+    if (
+        flags is None
+        or not flags.namespace
+        or not any("--include-namespaces" in each.opts for each in params)
+    ):
+        return ""
+    return "-n is the server's namespace; --include-namespaces chooses those of the objects"
 
 
 async def created_under(
@@ -100,7 +115,7 @@ class ServerBackend:
         except kube_errors.KubeError:
             return ""
         names = [obj["metadata"]["name"] for obj in found]
-        reason = "" if names else await self.why_empty(resource.name)
+        reason = "" if names else await self.why_empty(resource.name) or _about_namespaces()
         return instead_of(name, names, resource.name, self.title) + (f": {reason}" if reason else "")
 
     async def remark(self) -> str:

@@ -19,6 +19,7 @@ from pinnace.aio.small_files import read_small_file
 from pinnace.api.values.error_texts import error_text
 from pinnace.cli.backend.interface import DownloadOptions, FileMissing, PartsUnsupported
 from pinnace.cli.errors import CommandError
+from pinnace.http import tracing
 from pinnace.http.requests import Reply, RetryPolicy, reason_of, status_text, web_page
 
 CHUNK_BYTES = 1 << 18
@@ -60,7 +61,12 @@ async def _http_file(
     timeout = aiohttp.ClientTimeout(total=None, sock_connect=seconds, sock_read=seconds)
     try:
         async with (
-            aiohttp.ClientSession(trust_env=True, timeout=timeout, auto_decompress=False) as session,
+            aiohttp.ClientSession(
+                trust_env=True,
+                timeout=timeout,
+                auto_decompress=False,
+                trace_configs=tracing.of_store(),
+            ) as session,
             await _answer(session, url, trusted, headers) as response,
         ):
             if response.status == 404:

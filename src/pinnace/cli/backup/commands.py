@@ -33,17 +33,27 @@ from pinnace.cli.flags import (
     string_slice,
     takes,
 )
+from pinnace.cli.guard import complain
 from pinnace.cli.output.printing import counted_create_flags
 
 if TYPE_CHECKING:
+    from pinnace.api.values.durations import Duration
     from pinnace.cli.common.deletion import VolumeDataDeletion
     from pinnace.cli.common.describing import Describer
+
+
+def _explain_zero(ctx: click.Context, param: click.Parameter, ttl: "Duration") -> "Duration":
+    """Say what --ttl 0 means: elsewhere it is "at once" or "for ever"."""
+    source = ctx.get_parameter_source(param.name or "")
+    if source is click.core.ParameterSource.COMMANDLINE and ttl.nanoseconds == 0:
+        complain("--ttl 0 stands for the default: as the server says, or 720h (30 days)")
+    return ttl
 
 
 @click.command("create", cls=Command, short_help="Create a backup.")
 @names_argument("[NAME]")
 @click.option(
-    "--ttl", type=DurationFlag(), default="0s",
+    "--ttl", type=DurationFlag(), default="0s", callback=_explain_zero,
     help="How long to keep the backup; if not given as the server says, or 720h.",
 )  # fmt: skip
 @filter_options("back up")
@@ -75,7 +85,8 @@ if TYPE_CHECKING:
 @movement_options
 @wait_options()
 @click.option(
-    "--from-schedule", type=ObjectName(), default=None, callback=lambda _ctx, _param, name: name or "",
+    "--from-schedule", type=ObjectName("schedule"), default=None,
+    callback=lambda _ctx, _param, name: name or "",
     help="Use a schedule's template; the other filters are ignored.",
 )  # fmt: skip
 @counted_create_flags

@@ -6,6 +6,7 @@ from pinnace.cli.common.commands import group_of
 from pinnace.cli.flags import Command, check_arguments
 from pinnace.cli.guard import complain
 from pinnace.cli.output.printing import data_format, encode
+from pinnace.cli.settings import config_path
 
 
 @click.command("get", cls=Command, short_help="Print settings.")
@@ -22,6 +23,8 @@ def get(keys: tuple[str, ...], output_format: str | None) -> None:
         return
     for line in client_config.lines(settings, keys):
         click.echo(line)
+    if not settings and not keys:
+        complain(f"No settings: {config_path()} does not exist or is empty.")
 
 
 @click.command("set", cls=Command, short_help="Change settings.")
@@ -31,6 +34,7 @@ def set_(words: tuple[str, ...]) -> None:
     from pinnace.cli.client import config as client_config
 
     check_arguments(words, least=1)
+    client_config.check_keys(words)
     settings = client_config.load()
     for word in client_config.apply(settings, words):
         complain(f'WARNING: invalid KEY=VALUE: "{word}"')

@@ -9,7 +9,7 @@ from pathlib import Path
 from pinnace.aio.small_files import read_small_file
 from pinnace.api.objects import JSONObject
 from pinnace.api.values.near import did_you_mean, near_names
-from pinnace.cli.errors import CommandError
+from pinnace.cli.errors import CommandError, InvalidInput
 from pinnace.cli.flags import BOOLEANS
 from pinnace.cli.settings import config_path
 from pinnace.cli.usage.values import SETTINGS
@@ -75,13 +75,24 @@ def apply(settings: JSONObject, words: Sequence[str]) -> list[str]:
     return invalid
 
 
+def check_keys(words: Sequence[str]) -> None:
+    """Refuse a key that is probably misspelt. One that is like no other may be for Velero's client.
+
+    Raises:
+        InvalidInput: nothing is to be stored.
+    """
+    for word in words:
+        key, value = _pair(word)
+        if value and key not in SETTINGS and (near := near_names(key, SETTINGS)):
+            raise InvalidInput(f"there is no setting {key}{did_you_mean(near)} Nothing was stored")
+
+
 def unknown(words: Sequence[str]) -> Iterator[str]:
     """A message for each `KEY=VALUE` word whose key no command reads; Velero's client may read it."""
     for word in words:
         key, value = _pair(word)
         if value and key not in SETTINGS:
-            near = did_you_mean(near_names(key, SETTINGS))
-            yield f"{key} is stored, but no command reads it{near}"
+            yield f"{key} is stored, but no command reads it; settings are {', '.join(SETTINGS)}"
         elif key == "exit-code" and value and value not in BOOLEANS:
             yield f"exit-code={value} is stored, but counts as false: write true or false"
 

@@ -1,24 +1,33 @@
 """`man`: the manual pages. (docs/adr/056)"""
 
 import os
+import shutil
+import subprocess
+import sys
 import time
 from pathlib import Path
 
 import click
 
 from pinnace.api.values.digits import is_digits
+from pinnace.cli.client.help import explanation
 from pinnace.cli.errors import CommandError, InvalidInput
-from pinnace.cli.flags import Command
+from pinnace.cli.flags import Command, boolean
+
+_SHOWN_BY = (("man", "-l", "-"), ("mandoc", "-a"))
+"""The programs that lay out a page and show it in a pager, in the order in which they are tried."""
 
 
-@click.command("man", cls=Command, short_help="Print or write the manual pages.")
+@click.command("man", cls=Command, short_help="Show, print or install the manual pages.")
 @click.argument("words", nargs=-1, metavar="[COMMAND...|TOPIC]")
 @click.option("--write", "folder", type=click.Path(), default="", help="Write all pages into this folder.")
+@boolean("--install", help="Write all pages where `man` finds them: beside the program, or for this user.")
 @click.pass_context
-def command(ctx: click.Context, /, words: tuple[str, ...], folder: str) -> None:
-    """Print the manual page of a command or topic, for `man -l -`; or write all pages where man finds them.
+def command(ctx: click.Context, /, words: tuple[str, ...], folder: str, install: bool) -> None:
+    """Show the manual page of a command or topic; into a pipe or file its source is printed, for `man -l -`.
 
-    The pages go into the folders man1 and man7 of the one that --write names, such as ~/.local/share/man.
+    With --install or --write all pages are written, into the folders man1 and man7 of a folder such as
+    ~/.local/share/man.
     """
     from pinnace import __version__
     from pinnace.cli.usage.manual import manual_pages
@@ -27,10 +36,15 @@ def command(ctx: click.Context, /, words: tuple[str, ...], folder: str) -> None:
     root = ctx.find_root().command
     assert isinstance(root, click.Group)
     pages = manual_pages(root, __version__, _date())
-    if folder:
+    if install and folder:
+        raise InvalidInput("give either --install or --write FOLDER")
+    if install or folder:
         if words:
-            raise InvalidInput("--write writes all pages: leave out the command")
-        click.echo(f"Wrote {_write(pages, Path(folder))} pages to {folder}.")
+            raise InvalidInput(
+                f"{'--install' if install else '--write'} writes all pages: leave out the command"
+            )
+        where = _found_by_man(ctx.find_root().info_name or "pinnace") if install else Path(folder)
+        click.echo(f"Wrote {_write(pages, where)} pages to {where}.")
         return
     name = "-".join(("pinnace", *noun_first(words).split()))
     page = pages.get(f"{name}.1") or pages.get(f"{name}.7")
@@ -38,7 +52,38 @@ def command(ctx: click.Context, /, words: tuple[str, ...], folder: str) -> None:
         raise click.UsageError(
             f"there is no manual page of {' '.join(words)!r}; `pinnace help` lists commands"
         )
-    click.echo(page, nl=False)
+    if not sys.stdout.isatty():
+        click.echo(page, nl=False)
+    elif not _show(page):
+        click.echo_via_pager(explanation(ctx, words))
+
+
+def _show(page: str) -> bool:
+    """Show a page on the terminal. Returns whether there is a program that can."""
+    for words in _SHOWN_BY:
+        if shutil.which(words[0]) is None:
+            continue
+        # What it says of a flag that it does not know is not for the user: the next way is tried.
+        ran = subprocess.run(  # noqa: S603 - the words are ours
+            words, input=page, text=True, stderr=subprocess.DEVNULL, check=False
+        )
+        if ran.returncode == 0:
+            return True
+    return False
+
+
+def _found_by_man(program: str) -> Path:
+    """The folder that `man` looks into for this program: `share/man` beside the `bin` that it is run from.
+
+    Where that may not be written, or the program is not on the PATH, it is the one of the user.
+    """
+    own = Path(os.path.expanduser("~")) / ".local" / "share" / "man"
+    found = shutil.which(program)
+    if found is None:
+        return own
+    beside = Path(found).parent.parent / "share" / "man"
+    nearest = next(folder for folder in (beside, *beside.parents) if folder.exists())
+    return beside if os.access(nearest, os.W_OK) else own
 
 
 def _date() -> str:

@@ -25,7 +25,9 @@ from pinnace.cli.flags import (
     optional_boolean,
     takes,
 )
-from pinnace.cli.output.printing import output_flags
+from pinnace.cli.nouns import bare_name
+from pinnace.cli.output.printing import listing_flags
+from pinnace.cli.usage.values import noun_first
 
 if TYPE_CHECKING:
     from pinnace.cli.common.deletion import VolumeDataDeletion
@@ -58,8 +60,23 @@ def all_of(*decorators: Decorator) -> Decorator:
 
 
 def names_argument(metavar: str) -> Decorator:
-    """The positional arguments. The command checks their number itself, with a message of its own."""
-    return click.argument("names", nargs=-1, metavar=metavar)
+    """The positional arguments. The command checks their number itself, with a message of its own.
+
+    Names of objects of the command's noun may be given as TYPE/NAME, as `-o name` prints them.
+    """
+    places = ["" if "KIND" in place or "TEXT" in metavar else place for place in metavar.split()]
+
+    def bare(ctx: click.Context, _param: click.Parameter, words: tuple[str, ...]) -> tuple[str, ...]:
+        noun = noun_first(ctx.command_path.split()[1:]).rpartition(" ")[0]
+        try:
+            return tuple(
+                bare_name(word, noun) if places[min(at, len(places) - 1)] else word
+                for at, word in enumerate(words)
+            )
+        except ValueError as error:
+            raise click.UsageError(str(error), ctx) from None
+
+    return click.argument("names", nargs=-1, metavar=metavar, callback=bare)
 
 
 def selector_option(sentence: str) -> Decorator:
@@ -215,7 +232,7 @@ def get_command(noun: str, things: str) -> click.Command:
     )
     @names_argument("[NAME...]")
     @selector_option(f"Show only {things}")
-    @output_flags
+    @listing_flags
     @takes(GetOptions)
     def get(ctx: click.Context, options: GetOptions) -> None:
         from pinnace.cli.common.get import get

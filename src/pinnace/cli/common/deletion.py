@@ -14,7 +14,7 @@ from pinnace.cli.common.get import settings_for
 from pinnace.cli.common.options import DeleteOptions
 from pinnace.cli.connect import run_async
 from pinnace.cli.errors import CommandError, InvalidInput, aggregate
-from pinnace.cli.guard import printable
+from pinnace.cli.guard import complain, printable
 from pinnace.cli.kinds import KINDS, Kind
 from pinnace.cli.output.prompt import confirmed, exactly_one
 from pinnace.cli.settings import Settings
@@ -70,9 +70,12 @@ def delete(
         # Only the listed objects are deleted, not those that match by the time of the answer.
         chosen, errors = run_async(_listed(request))
         if chosen:
-            if not confirmed():
-                return
-            errors += run_async(_delete(request, chosen))
+            if errors:  # before the question: whoever answers it must know what is not there
+                complain(f"{CommandError.prefix}{aggregate(errors)}")
+            confirmed_errors = run_async(_delete(request, chosen)) if confirmed() else []
+            if errors and not confirmed_errors:
+                raise CommandError("")  # it was told
+            errors = confirmed_errors
     if errors:
         raise CommandError(aggregate(errors))
 

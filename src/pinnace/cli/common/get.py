@@ -1,6 +1,6 @@
 """`get` of all nouns: finding and listing objects. (docs/spec: CLI 2, 4.2)"""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import click
 
@@ -9,11 +9,11 @@ from pinnace.cli.backend.interface import Backend
 from pinnace.cli.backend.open import open_backend
 from pinnace.cli.common.options import GetOptions
 from pinnace.cli.common.waiting import notes
-from pinnace.cli.connect import need_no_location, run_async, settings_of
+from pinnace.cli.connect import command_line, need_no_location, open_cluster, run_async, settings_of
 from pinnace.cli.errors import InvalidInput
 from pinnace.cli.guard import complain
 from pinnace.cli.kinds import IN_LOCATIONS, KINDS, Kind
-from pinnace.cli.output.printing import OutputFlags, encode, object_list, print_objects
+from pinnace.cli.output.printing import OutputFlags, encode, in_order, object_list, print_objects
 from pinnace.cli.settings import Settings
 from pinnace.cli.structs import replace
 from pinnace.kube import errors as kube_errors
@@ -72,6 +72,10 @@ def get(ctx: click.Context, noun: str, options: GetOptions) -> None:
     check_one_way(options.names, options.selector)
     settings = settings_for(ctx, kind, "get")
 
+    output = replace(output, colour=settings.colour, single=len(options.names) == 1)
+    if options.watch:
+        watch(settings, kind, options, output)
+        return
     is_for_people = output.format in ("table", "wide", "name")
 
     async def work() -> tuple[list[JSONObject], list[str]]:
@@ -87,10 +91,50 @@ def get(ctx: click.Context, noun: str, options: GetOptions) -> None:
             return found, [*said, *(await notes(backend, kind.noun, found) if runs else [])]
 
     found, said = run_async(work())
-    output = replace(output, colour=settings.colour, single=len(options.names) == 1)
     print_list(found, kind, output)
     for each in said:
         complain(each)
+
+
+def watch(
+    settings: Settings,
+    kind: Kind,
+    options: GetOptions,
+    output: OutputFlags,
+    wanted: Callable[[JSONObject], bool] = lambda _obj: True,
+) -> None:
+    """Print the objects, then each one that changes, until the command is interrupted.
+
+    Args:
+        wanted: whether an object is shown.
+    """
+    from pinnace.cli.backend.server import ServerBackend
+    from pinnace.cli.common.following import Followed, follow
+    from pinnace.kube.resources import velero
+
+    if settings.location is not None:
+        raise InvalidInput(
+            "--watch needs a server: nobody tells of changes in a location; repeat the command, as"
+            f" `watch -n 10 {command_line(settings, kind.noun, 'get')}` does"
+        )
+
+    async def work() -> None:
+        async with open_cluster(settings) as client:
+            backend = ServerBackend(client, settings.namespace)
+            # What is refused or not there is an error at once; the watch itself is tried again for ever.
+            if not await find(backend, kind, options.names, options.selector):
+                complain(await nothing_found(backend, kind, options.selector))
+            followed = Followed(
+                resource=velero(kind.plural),
+                namespace=settings.namespace,
+                noun=kind.noun,
+                names=options.names,
+                selector=options.selector,
+                wanted=wanted,
+            )
+            await follow(client, followed, kind.table, output)
+
+    run_async(work())
 
 
 async def nothing_found(backend: Backend, kind: Kind, selector: str) -> str:
@@ -107,4 +151,4 @@ def print_list(objects: Sequence[JSONObject], kind: Kind, output: OutputFlags) -
     if not objects and output.format in ("json", "yaml"):
         click.echo(encode(object_list([], f"{kind.kind}List"), output.format))
     else:
-        print_objects(objects, kind.table(), output)
+        print_objects(in_order(objects, output), kind.table(), output)

@@ -6,7 +6,7 @@ The flags themselves are declared in `commands`; `flags.takes` proves that the n
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from pinnace.cli.output.printing import OutputOptions
+from pinnace.cli.output.printing import ListingOptions
 from pinnace.cli.structs import Struct
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ class FetchOptions(TLSOptions):
     timeout: "Duration"
 
 
-class GetOptions(OutputOptions):
+class GetOptions(ListingOptions):
     """`get` of a noun."""
 
     names: Sequence[str]

@@ -17,7 +17,7 @@ from pinnace.cli.common.waiting import waits_for
 from pinnace.cli.connect import pasteable, program_name, run_async, settings_of
 from pinnace.cli.errors import InvalidInput, PlainError
 from pinnace.cli.guard import PrintableBytes, complain
-from pinnace.cli.kinds import BACKUP, KINDS, RESTORE
+from pinnace.cli.kinds import BACKUP, KINDS, RESTORE, Kind
 from pinnace.cli.output.cells import phase, reasons
 from pinnace.cli.output.layout import echo_laid_out
 from pinnace.cli.output.printing import json_pieces
@@ -93,6 +93,19 @@ def describe(ctx: click.Context, noun: str, options: DescribeOptions, describer:
                 click.echo(piece, nl=False)
     if descriptions:
         click.echo()
+
+
+async def check_free(backend: Backend, kind: Kind, name: str) -> None:
+    """Refuse, in a dry run, the name of an object that exists: the run itself would be refused.
+
+    Raises:
+        InvalidInput: it is taken.
+    """
+    try:
+        await backend.object(kind.plural, name)
+    except NotFound:
+        return
+    raise InvalidInput(f"a {kind.noun} named {name} exists in {backend.title}: choose another name")
 
 
 def sentence(text: str) -> str:

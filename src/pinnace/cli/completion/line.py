@@ -102,6 +102,7 @@ class _Reader:
 
     def _enter(self, word: str) -> bool:
         assert isinstance(self._command, Group)
+        word = self._command.canonical(word)
         found = self._command.get_command(self._context, word)
         if found is None:
             return False

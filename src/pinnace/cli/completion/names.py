@@ -1,7 +1,7 @@
 """Asks a server, a location or the kubeconfig for the names that completion offers.
 
-The user waits meanwhile: names that take longer than a quarter of a second are not offered. No failure is
-reported, since the command itself will report it.
+The user waits meanwhile: names that take longer than three seconds are not offered. No failure is reported,
+since the command itself will report it.
 """
 
 import os
@@ -23,8 +23,13 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-SECONDS: Final = 0.25
-"""How long the names may take, counted from the moment when the modules are loaded."""
+SECONDS: Final = 3.0
+"""How long the names may take, counted from the moment when the modules are loaded.
+
+A cluster 100 ms away takes 0.4 s for a connection with TLS and one request, and a program that gets a token
+for it a second or two. Nearby names come as soon as they are there; only a server that is silent takes as
+long as this.
+"""
 _LIMIT: Final = 500
 """The number of objects whose names are offered; the API server has no order by age."""
 _TIME: Final = re.compile(r"-(\d{14})$")

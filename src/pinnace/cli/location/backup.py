@@ -27,7 +27,7 @@ from pinnace.cli.backend.open import open_backend
 from pinnace.cli.backend.server import ServerBackend
 from pinnace.cli.build import check_not_negative
 from pinnace.cli.common.get import get as get_objects
-from pinnace.cli.common.get import print_list, server_settings
+from pinnace.cli.common.get import print_list, server_settings, watch
 from pinnace.cli.connect import command_line, open_cluster, run_async
 from pinnace.cli.errors import CommandError, InvalidInput
 from pinnace.cli.guard import complain
@@ -207,6 +207,15 @@ def get(ctx: click.Context, options: BackupLocationGetOptions) -> None:
         return
     output = options.printed(default="table")
     settings = server_settings(ctx, "backup-location get")
+    if options.watch:
+        watch(
+            settings,
+            BACKUP_LOCATION,
+            options,
+            output,
+            lambda each: bool((each.get("spec") or {}).get("default")),
+        )
+        return
 
     async def work() -> list[JSONObject]:
         async with open_backend(settings) as backend:

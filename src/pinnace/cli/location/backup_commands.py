@@ -28,7 +28,7 @@ from pinnace.cli.location.options import (
     BackupLocationGetOptions,
     BackupLocationSetOptions,
 )
-from pinnace.cli.output.printing import create_flags, output_flags
+from pinnace.cli.output.printing import create_flags, listing_flags
 
 if TYPE_CHECKING:
     from pinnace.cli.common.describing import Describer
@@ -75,7 +75,7 @@ def create(ctx: click.Context, options: BackupLocationCreateOptions) -> None:
 @names_argument("[NAME...]")
 @boolean("--default", help="Show only default locations.")
 @selector_option("Show only locations")
-@output_flags
+@listing_flags
 @takes(BackupLocationGetOptions)
 def get(ctx: click.Context, options: BackupLocationGetOptions) -> None:
     """List backup locations, or show the named ones."""

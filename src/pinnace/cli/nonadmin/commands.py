@@ -39,7 +39,7 @@ from pinnace.cli.nonadmin.options import (
     TenantLocationOptions,
     TenantRestoreOptions,
 )
-from pinnace.cli.output.printing import output_flags
+from pinnace.cli.output.printing import listing_flags, output_flags
 
 group = Group(
     name="nonadmin",
@@ -168,7 +168,7 @@ def _get(noun: str) -> click.Command:
     @click.command("get", cls=Command, short_help=f"List {noun}s.", help=f"List {noun}s, or the named ones.")
     @names_argument("[NAME...]")
     @selector_option(f"Only {noun}s")
-    @output_flags
+    @listing_flags
     @takes(GetOptions)
     def get(ctx: click.Context, options: GetOptions) -> None:
         from pinnace.cli.nonadmin import read as nonadmin_read

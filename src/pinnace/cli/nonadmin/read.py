@@ -21,7 +21,7 @@ from pinnace.cli.guard import PrintableBytes, complain, printable
 from pinnace.cli.nonadmin.kinds import KINDS, Home, TenantKind, open_home
 from pinnace.cli.output import cells
 from pinnace.cli.output.layout import Sheet
-from pinnace.cli.output.printing import encode, object_list, print_objects
+from pinnace.cli.output.printing import OutputFlags, encode, in_order, object_list, print_objects
 from pinnace.cli.structs import replace
 from pinnace.kube.errors import NotFound
 from pinnace.nonadmin.objects import (
@@ -53,6 +53,11 @@ def get(ctx: click.Context, noun: str, options: GetOptions) -> None:
     output, kind = options.printed(default="table"), KINDS[noun]
     check_one_way(options.names, options.selector)
 
+    output = replace(output, single=len(options.names) == 1)
+    if options.watch:
+        run_async(_watch(ctx, kind, noun, options, output))
+        return
+
     async def work() -> tuple[list[JSONObject], str]:
         async with open_home(ctx) as home:
             return await _found(home, kind, options.names, options.selector), home.namespace
@@ -61,7 +66,7 @@ def get(ctx: click.Context, noun: str, options: GetOptions) -> None:
     if not objects and output.format in ("table", "wide", "name"):
         _say_none(noun, namespace)
     described = {"apiVersion": kind.resource.api_version, "kind": kind.resource.kind}
-    shown = [{**described, **obj} for obj in objects]
+    shown = in_order([{**described, **obj} for obj in objects], output)
     if output.format == "name":
         for obj in shown:
             click.echo(f"{kind.resource.singular_name}.{kind.resource.group}/{obj['metadata']['name']}")
@@ -69,7 +74,26 @@ def get(ctx: click.Context, noun: str, options: GetOptions) -> None:
         wrapped = object_list(shown, f"{kind.resource.kind}List")
         click.echo(encode({**wrapped, "apiVersion": kind.resource.api_version}, output.format))
     else:
-        print_objects(shown, kind.table(), replace(output, single=len(options.names) == 1))
+        print_objects(shown, kind.table(), output)
+
+
+async def _watch(
+    ctx: click.Context, kind: TenantKind, noun: str, options: GetOptions, output: OutputFlags
+) -> None:
+    """Print the requests, then each one that changes, until the command is interrupted."""
+    from pinnace.cli.common.following import Followed, follow
+
+    async with open_home(ctx) as home:
+        if not await _found(home, kind, options.names, options.selector):
+            _say_none(noun, home.namespace)
+        followed = Followed(
+            resource=kind.resource,
+            namespace=home.namespace,
+            noun=noun,
+            names=options.names,
+            selector=options.selector,
+        )
+        await follow(home.client, followed, kind.table, output)
 
 
 def describe(ctx: click.Context, noun: str, names: Sequence[str]) -> None:

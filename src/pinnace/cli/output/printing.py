@@ -12,6 +12,7 @@ import click
 
 from pinnace.api.objects import JSONObject
 from pinnace.api.values.times import utcnow
+from pinnace.cli.errors import CommandError
 from pinnace.cli.flags import boolean, comma_list
 from pinnace.cli.guard import complain, printable
 from pinnace.cli.output.layout import echo_laid_out
@@ -53,6 +54,8 @@ class OutputFlags(Struct):
         single: whether one object was asked for by name, so that it is not printed as a list.
         colour: whether phases are coloured.
         dry_run: whether nothing is to be sent.
+        no_headers: whether tables have no line with the names of their columns.
+        sort_by: the path of the field that objects are sorted by; empty for the order of the table.
     """
 
     format: str | None
@@ -62,6 +65,8 @@ class OutputFlags(Struct):
     single: bool = False
     colour: bool = False
     dry_run: bool = False
+    no_headers: bool = False
+    sort_by: str = ""
 
     @property
     def sends(self) -> bool:
@@ -97,6 +102,20 @@ def output_flags(function: Callable[..., Any], *, help: str = OUTPUT_HELP) -> Ca
     ):
         function = decorate(function)
     return function
+
+
+def listing_flags(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the flags of `output_flags`, and those of kubectl for lists."""
+    for decorate in (
+        boolean("-w", "--watch", help="Print the objects, then each one that changes, until Ctrl-C."),
+        boolean("--no-headers", help="Leave out the names of the columns."),
+        click.option(
+            "--sort-by", default="", metavar="PATH",
+            help="Sort by a field, as .status.startTimestamp; objects without it come first.",
+        ),
+    ):  # fmt: skip
+        function = decorate(function)
+    return output_flags(function)
 
 
 def create_flags(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -174,6 +193,20 @@ class OutputOptions(Struct):
         return self.dry_run in ("cluster", "server")
 
 
+class ListingOptions(OutputOptions):
+    """The flags of `listing_flags` as the user gave them."""
+
+    watch: bool = False
+    no_headers: bool = False
+    sort_by: str = ""
+
+    def printed(self, *, default: str | None = None) -> OutputFlags:
+        if self.sort_by:
+            _check_path(self.sort_by)
+        flags = super().printed(default=default)
+        return replace(flags, no_headers=self.no_headers, sort_by=self.sort_by)
+
+
 class Table(Struct):
     """How objects of one kind become rows: column names and a function from object to cells.
 
@@ -219,8 +252,9 @@ def print_objects(objects: Sequence[JSONObject], table: Table, flags: OutputFlag
         from pinnace.cli.output.jsonpath import compile_columns
 
         columns, row = compile_columns(flags.template)
-        own = Table(columns=columns, row=row)
-        echo_laid_out(render_table(objects, own, OutputFlags(format=None)) or printable(_header(own)))
+        own, headers = Table(columns=columns, row=row), not flags.no_headers
+        text = render_table(objects, own, OutputFlags(format=None, no_headers=flags.no_headers))
+        echo_laid_out(text or (printable(_header(own)) if headers else ""))
     elif flags.format == "name":
         for obj in objects:
             click.echo(_title(obj))
@@ -228,7 +262,8 @@ def print_objects(objects: Sequence[JSONObject], table: Table, flags: OutputFlag
         click.echo(encode(objects[0] if len(objects) == 1 else object_list(objects), flags.format))
     else:
         room = terminal_columns() if flags.format != "wide" else None
-        shown = render_table(table.sort(list(objects)), table, flags, room=room)
+        ordered = list(objects) if flags.sort_by else table.sort(list(objects))
+        shown = render_table(ordered, table, flags, room=room)
         echo_laid_out(shown, colour=flags.colour or None)
 
 
@@ -290,6 +325,30 @@ def _escaped(found: re.Match[str]) -> str:
     return f"\\u{ord(found[0]):04x}"
 
 
+def in_order(objects: Sequence[JSONObject], flags: OutputFlags) -> Sequence[JSONObject]:
+    """The objects sorted by the field of `--sort-by`: those without it first, numbers before texts.
+
+    Raises:
+        CommandError: no object has the field, so that its name is probably wrong.
+    """
+    if not flags.sort_by or not objects:
+        return objects
+    from pinnace.cli.output.jsonpath import compile_path, resolve, shown
+
+    steps = compile_path(flags.sort_by.strip("{}"))
+    values = [next(iter(resolve(steps, obj)), None) for obj in objects]
+    if all(value is None for value in values):
+        raise CommandError(f"--sort-by: no object has the field {flags.sort_by}")
+
+    def rank(value: Any) -> tuple[int, float, str]:
+        if value is None:
+            return 0, 0.0, ""
+        is_number = isinstance(value, int | float)
+        return (1, float(value), "") if is_number else (2, 0.0, shown(value))
+
+    return [obj for _, obj in sorted(zip(values, objects, strict=True), key=lambda pair: rank(pair[0]))]
+
+
 def render_table(
     objects: Iterable[JSONObject], table: Table, flags: OutputFlags, *, room: int | None = None
 ) -> str:
@@ -300,12 +359,12 @@ def render_table(
     Args:
         room: the columns of a terminal, for which the table is made narrower; None changes nothing.
     """
-    if flags.format == "wide":
-        table = _widened(table)
     objects = list(objects)
-    rows = [[*table.row(obj), *_label_cells(obj, flags)] for obj in objects]
+    rows = [row_of(obj, table, flags) for obj in objects]
     if not rows:
         return ""
+    if flags.format == "wide":
+        table = replace(table, columns=(*table.columns, *table.wide_columns))
     header = [*table.columns, *(key.rpartition("/")[2].upper() for key in flags.label_columns)]
     header += ["LABELS"] if flags.show_labels else []
     columns: list[Sequence[str]] = [
@@ -317,18 +376,18 @@ def render_table(
         columns = [_created(column, objects) for column in columns]
         columns = narrowed(columns, room, table.expendable, utcnow())
     padded = [_painted(_padded(column), flags) for column in columns[:-1]]
-    return "".join("".join(line) + "\n" for line in zip(*padded, columns[-1], strict=True))
+    lines = zip(*padded, columns[-1], strict=True)
+    return "".join("".join(line) + "\n" for line in islice(lines, int(flags.no_headers), None))
+
+
+def row_of(obj: JSONObject, table: Table, flags: OutputFlags) -> list[str]:
+    """The cells of an object, with those that the flags add."""
+    wide = table.wide(obj) if flags.format == "wide" else ()
+    return [*table.row(obj), *wide, *_label_cells(obj, flags)]
 
 
 def _header(table: Table) -> str:
     return "   ".join(table.columns) + "\n"
-
-
-def _widened(table: Table) -> Table:
-    wide, row = table.wide, table.row
-    return replace(
-        table, columns=(*table.columns, *table.wide_columns), row=lambda obj: [*row(obj), *wide(obj)]
-    )
 
 
 _PHASES: Final = frozenset({"STATUS", "PHASE", "REQUEST"})
@@ -369,6 +428,16 @@ def _created(column: Sequence[str], objects: Sequence[JSONObject]) -> Sequence[s
         column[0],
         *(time if cell == "<nil>" else cell for cell, time in zip(column[1:], times, strict=True)),
     ]
+
+
+def _check_path(path: str) -> None:
+    """Refuse a field's path before anything is fetched. Raises click.UsageError."""
+    from pinnace.cli.output import jsonpath
+
+    try:
+        jsonpath.compile_path(path.strip("{}"))
+    except ValueError as error:
+        raise click.UsageError(f"invalid --sort-by: {error}") from error
 
 
 def _padded(column: Sequence[str]) -> list[str]:

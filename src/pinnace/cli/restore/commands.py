@@ -21,6 +21,7 @@ from pinnace.cli.common.commands import (
 from pinnace.cli.flags import (
     Command,
     Enum,
+    ObjectName,
     boolean,
     check_arguments,
     comma_list,
@@ -37,8 +38,13 @@ if TYPE_CHECKING:
 
 @click.command("create", cls=Command, short_help="Create a restore.")
 @names_argument("[RESTORE_NAME]")
-@click.option("--from-backup", default="", help="Backup to restore.")
-@click.option("--from-schedule", default="", help="Schedule whose newest successful backup is restored.")
+@click.option(
+    "--from-backup", type=ObjectName("backup", may_be_empty=True), default="", help="Backup to restore."
+)
+@click.option(
+    "--from-schedule", type=ObjectName("schedule", may_be_empty=True), default="",
+    help="Schedule whose newest successful backup is restored.",
+)  # fmt: skip
 @filter_options("restore", "Namespaces (as in the backup)")
 @key_values(
     "--namespace-mappings", separator=":", help="Restore namespaces under other names: src1:dst1,src2:dst2."

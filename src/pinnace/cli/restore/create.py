@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 import click
 
 from pinnace.api import labels
+from pinnace.api.chosen_objects import parse_object
 from pinnace.api.codec import encode
 from pinnace.api.values.default_names import other_names, stamped_name
 from pinnace.api.values.times import utcnow
@@ -13,8 +14,9 @@ from pinnace.cli.backend.server import ServerBackend, created_under
 from pinnace.cli.client.server_status import answered, ask_server, is_ours
 from pinnace.cli.common import outcome
 from pinnace.cli.common.known_fields import warn_of_lost_fields, with_known_fields
+from pinnace.cli.common.served import check_namespaces_of
 from pinnace.cli.common.waiting import warn_of_absence
-from pinnace.cli.connect import open_cluster, run_async, settings_of
+from pinnace.cli.connect import command_line, open_cluster, run_async, settings_of
 from pinnace.cli.errors import CommandError, ExitCode, InvalidInput
 from pinnace.cli.kinds import RESTORE
 from pinnace.cli.output.printing import OutputFlags, print_unsent
@@ -37,7 +39,7 @@ def create(ctx: click.Context, options: RestoreCreateOptions) -> int:
     if bool(options.from_backup) == bool(options.from_schedule):
         raise InvalidInput(
             "either a backup or schedule must be specified, but not both: give --from-backup BACKUP or "
-            "--from-schedule SCHEDULE"
+            f"--from-schedule SCHEDULE{_meant(settings, options)}"
         )
     if not options.previews and not _may_recreate(options):
         return ExitCode.OK
@@ -78,6 +80,15 @@ def create(ctx: click.Context, options: RestoreCreateOptions) -> int:
         )
 
 
+def _meant(settings: Settings, options: RestoreCreateOptions) -> str:
+    """The command for a backup that was named as if it were the restore; empty without such a name."""
+    if options.from_backup or not options.names:
+        return ""
+    name = options.names[0]
+    command = command_line(settings, "restore", "create", "--from-backup", name)
+    return f"; if {name} is a backup, write `{command}`"
+
+
 def _may_recreate(options: RestoreCreateOptions) -> bool:
     """Whether objects may be deleted. Asks only on a terminal: a script has set the flag on purpose."""
     deletes = options.existing_resource_policy == ExistingResourcePolicy.RECREATE
@@ -108,6 +119,7 @@ async def _submit(
             return ExitCode.OK
         if options.objects:
             await _check_server(client, settings.namespace)
+            await check_namespaces_of(client, [parse_object(each) for each in options.objects])
         obj = await with_known_fields(client, RESTORES, encode(restore))
         created = await created_under(client, RESTORES, obj, names)
         warn_of_lost_fields(obj, created)

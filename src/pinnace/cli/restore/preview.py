@@ -28,8 +28,10 @@ from pinnace.cli.backend.interface import (
 )
 from pinnace.cli.backend.open import open_backend
 from pinnace.cli.client.plugin_actions import plugin_actions
+from pinnace.cli.common.reading import check_free
 from pinnace.cli.connect import open_cluster
 from pinnace.cli.errors import CommandError, ExitCode, InvalidInput
+from pinnace.cli.kinds import RESTORE
 from pinnace.cli.output.findings import Finding, grouped
 from pinnace.cli.output.layout import Sheet, echo_laid_out
 from pinnace.cli.output.printing import encode
@@ -70,6 +72,7 @@ async def preview(
         open_cluster(settings) as client,
         showing("dry run", activity := Activity(), client, form=progress),
     ):
+        await check_free(backend, RESTORE, restore.metadata.name)
         completed = await validate_and_complete(restore, _Lookups(backend))
         if completed.errors or completed.backup is None:
             raise InvalidInput("the restore is not valid:\n  " + "\n  ".join(completed.errors))

@@ -11,6 +11,7 @@ from pinnace.cli.backend.server import ServerBackend
 from pinnace.cli.common.chosen_locations import check_locations, warn_of_unavailable
 from pinnace.cli.common.get import server_settings
 from pinnace.cli.common.known_fields import warn_of_lost_fields, with_known_fields
+from pinnace.cli.common.served import check_kinds
 from pinnace.cli.connect import open_cluster, run_async
 from pinnace.cli.errors import InvalidInput
 from pinnace.cli.kinds import SCHEDULE
@@ -93,6 +94,7 @@ async def _submit(settings: Settings, schedule: Schedule) -> None:
         template, backend = schedule.spec.template, ServerBackend(client, settings.namespace)
         await check_locations(backend, template.storage_location, template.volume_snapshot_locations)
         await warn_of_unavailable(backend, template.storage_location)
+        await check_kinds(client, template, later=True)
         obj = await with_known_fields(client, SCHEDULES, encode(schedule))
         created = await client.create(SCHEDULES, obj, settings.namespace)
         warn_of_lost_fields(obj, created)

@@ -386,9 +386,9 @@ EXAMPLES: Final[dict[str, Examples]] = {
         ("Explain exit codes", "pinnace help exit-codes"),
     ),
     "man": (
-        ("Read the page of a command", "pinnace man backup create | man -l -"),
-        ("Read the page of a topic", "pinnace man filters | man -l -"),
-        ("Let man find all pages", "pinnace man --write ~/.local/share/man"),
+        ("Read the page of a command", "pinnace man backup create"),
+        ("Read the page of a topic", "pinnace man filters"),
+        ("Let man find all pages", "pinnace man --install"),
     ),
     "doctor": (
         ("Check server, locations and cluster", "pinnace doctor"),

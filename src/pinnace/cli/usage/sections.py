@@ -32,6 +32,7 @@ _SECTIONS: Final[tuple[tuple[str, frozenset[str]], ...]] = (
         "Output",
         frozenset(
             {"output_format", "label_columns", "show_labels", "dry_run", "wait", "exit_code", "progress"}
+            | {"watch", "no_headers", "sort_by"}
         ),
     ),
 )

@@ -20,12 +20,14 @@ import pycurl
 
 from pinnace.aio.fence import Fence, FenceClosed
 from pinnace.api.values.times import http_date, utcnow
+from pinnace.http import tracing
 from pinnace.kube.errors import (
     SUSPECTS,
     ConfigError,
     ConnectionFailed,
     DeadlineExceeded,
     InvalidResponse,
+    KubeError,
     NotSent,
     NotTrusted,
     Unauthorized,
@@ -133,28 +135,43 @@ class Transport:
         credentials = await auth.credentials()
         transfer = await self._start(request, credentials, is_streamed)
         try:
-            answer = self._answer(transfer)
             try:
-                await answer.check(request)
+                answer = await self._answered(transfer, request, credentials)
             except Unauthorized:
                 if not await auth.rejected(credentials):
                     raise
                 transfer.close()
-                transfer = await self._start(request, await auth.credentials(), is_streamed)
-                answer = self._answer(transfer)
-                await answer.check(request)
+                credentials = await auth.credentials()
+                transfer = await self._start(request, credentials, is_streamed)
+                answer = await self._answered(transfer, request, credentials)
             yield answer
         finally:
             transfer.close()
 
-    def _answer(self, transfer: Transfer) -> "_Answer":
-        return _Answer(
+    async def _answered(self, transfer: Transfer, request: Request, credentials: Credentials) -> "_Answer":
+        """The answer once its status and headers are there. Raises as `_Answer.check`."""
+        answer = _Answer(
             transfer,
             self.server,
             is_proxied=self._proxy is not None,
             user=self._config.user,
             dates=self.dates,
         )
+        if not tracing.traces():
+            await answer.check(request)
+            return answer
+        traced = tracing.Request(request.method, self.server + request.path)
+        traced.sent(self._headers(request, credentials))
+        try:
+            await answer.check(request)
+        except ConnectionFailed as error:
+            if not transfer.status:
+                traced.failed(error)
+            raise
+        finally:
+            if transfer.status:
+                traced.answered(transfer.status, transfer.headers.items())
+        return answer
 
     async def upgrade(self, request: Request, protocols: Sequence[str]) -> "ClientWebSocketResponse":
         """A websocket that speaks one of the protocols, or none of them; the caller closes it.
@@ -192,7 +209,17 @@ class Transport:
             context = await asyncio.to_thread(build_ssl_context, self._config.tls, credentials.certificate)
         headers = self._headers(request, credentials)
         request.check_fence()
-        return await self._upgrades.open(request, protocols, headers=headers, context=context)
+        if not tracing.traces():
+            return await self._upgrades.open(request, protocols, headers=headers, context=context)
+        traced = tracing.Request(request.method, self.server + request.path)
+        traced.sent(headers)
+        try:
+            opened = await self._upgrades.open(request, protocols, headers=headers, context=context)
+        except KubeError as error:
+            traced.failed(error)
+            raise
+        traced.answered(101, ())
+        return opened
 
     async def _start(self, request: Request, credentials: Credentials, is_streamed: bool) -> Transfer:
         if self._transfers is None:

@@ -1,8 +1,12 @@
 """Manual pages: one for each command and topic, which man programs read without a complaint."""
 
+import contextlib
+import os
+import pty
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -88,6 +92,57 @@ def test_the_command_prints_a_page_and_writes_all(
     assert capsys.readouterr().out == f"Wrote {len(PAGES)} pages to {tmp_path / 'man'}.\n"
 
 
+@pytest.mark.found("operator 114")
+@pytest.mark.parametrize(
+    ("words", "text", "path"),
+    [
+        ("backup get", "--sort-by PATH", "/usr/bin:/bin"),
+        ("hooks", "backup.velero.io", "/usr/bin:/bin"),
+        ("backup get", "Usage: pinnace backup get", "/nowhere"),
+    ],
+    ids=["a command", "a topic", "without a program for pages"],
+)
+def test_a_terminal_shows_a_page_laid_out(words: str, text: str, path: str, tmp_path: Path) -> None:
+    controller, terminal = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "pinnace.cli.main", "man", *words.split()],
+        stdin=subprocess.DEVNULL,
+        stdout=terminal,
+        stderr=terminal,
+        env={"PATH": path, "HOME": str(tmp_path), "LANG": "C.UTF-8", "MANPAGER": "cat", "PAGER": "cat",
+             "MANWIDTH": "200"},
+    )  # fmt: skip
+    os.close(terminal)
+    shown = b""
+    with contextlib.suppress(OSError):  # the terminal is closed
+        while block := os.read(controller, 1 << 16):
+            shown += block
+    os.close(controller)
+
+    assert process.wait(timeout=60) == 0
+    page = re.sub(r".\x08|\x1b\[[0-9;]*m", "", shown.decode())
+    assert text in page
+    assert ".SH" not in page
+
+
+@pytest.mark.found("operator 115")
+@pytest.mark.parametrize("installed", [True, False])
+def test_pages_are_installed_where_man_finds_them(
+    installed: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    program = tmp_path / "venv" / "bin" / "pinnace"
+    program.parent.mkdir(parents=True)
+    program.touch(mode=0o755)
+    monkeypatch.setenv("PATH", str(program.parent if installed else tmp_path))
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+
+    assert run(["man", "--install"]) == 0
+
+    folder = tmp_path / ("venv/share/man" if installed else "home/.local/share/man")
+    assert {path.name for path in folder.rglob("*.[17]")} == PAGES.keys()
+    assert f"pages to {folder}.\n" in capsys.readouterr().out
+
+
 def test_unknown_pages_and_unwritable_folders_are_errors(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -95,6 +150,8 @@ def test_unknown_pages_and_unwritable_folders_are_errors(
     for words, text in (
         (["man", "nothing"], "there is no manual page of 'nothing'"),
         (["man", "backup", "--write", str(tmp_path)], "--write writes all pages: leave out the command"),
+        (["man", "backup", "--install"], "--install writes all pages: leave out the command"),
+        (["man", "--install", "--write", "x"], "give either --install or --write FOLDER"),
         (["man", "--write", str(tmp_path / "file")], "cannot write the manual pages: "),
     ):
         assert run(words) == 1

@@ -1,0 +1,74 @@
+"""Checks names of resources against the cluster before a request is sent.
+
+With a server a misspelt kind would otherwise be found in a backup that has ended. (docs/adr/023, 105)
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from pinnace.api.chosen_objects import ObjectName
+from pinnace.api.selection.names import EVERYTHING
+from pinnace.api.velero.backup import BackupSpec
+from pinnace.cli.errors import InvalidInput
+from pinnace.cli.guard import complain
+from pinnace.kube.client import KubeClient
+from pinnace.kube.errors import KubeError, UnknownResource
+
+if TYPE_CHECKING:
+    from pinnace.kube.discovery import Discovery
+
+
+async def check_kinds(client: KubeClient, spec: BackupSpec, *, later: bool = False) -> None:
+    """Refuse an included kind that the cluster does not serve.
+
+    A pattern may match nothing. Where not all groups can be discovered nothing is refused.
+
+    Args:
+        later: the kinds may be installed before they are needed, so that a warning is enough.
+
+    Raises:
+        InvalidInput: with all such kinds, and similar names.
+    """
+    names = [
+        *spec.included_resources,
+        *spec.included_cluster_scoped_resources,
+        *spec.included_namespace_scoped_resources,
+    ]
+    discovery = await _discovered(client, names)
+    if discovery is None:
+        return
+    from pinnace.kube.unserved import unserved_names
+
+    problems = [found.text for found in unserved_names(names, discovery) if not found.is_pattern]
+    if problems and not later and not discovery.warnings:
+        raise InvalidInput("\n  ".join(("the backup would not have what it is asked for:", *problems)))
+    for problem in problems:
+        complain(f"WARNING: {problem}")
+
+
+async def check_namespaces_of(client: KubeClient, objects: Sequence[ObjectName]) -> None:
+    """Refuse objects without a namespace whose kind has namespaces. Raises InvalidInput."""
+    discovery = await _discovered(client, [each.kind for each in objects if not each.namespace])
+    for each in objects if discovery is not None else ():
+        try:
+            is_namespaced = discovery is not None and discovery.resolve(each.kind).namespaced
+        except UnknownResource:
+            continue  # the backup may have a kind that this cluster lacks
+        if is_namespaced and not each.namespace:
+            raise InvalidInput(
+                f"--object {each.kind}/{each.name}: a {each.kind} has a namespace, the one that it has in the"
+                f" backup: write {each.kind}/NAMESPACE/{each.name}"
+            )
+
+
+async def _discovered(client: KubeClient, names: Iterable[str]) -> "Discovery | None":
+    """What the cluster serves; None if no name needs it, or it cannot be found out."""
+    if not any(name not in ("", EVERYTHING) for name in names):
+        return None
+    # Loaded here: most backups name no kind.
+    from pinnace.kube.discovery import Discovery
+
+    try:
+        return await Discovery.load(client)
+    except KubeError:
+        return None

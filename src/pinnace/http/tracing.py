@@ -1,0 +1,127 @@
+"""Prints each request to an API server or a store when it is answered, if the user asks for it (`-v=6`).
+
+A line has method, URL, status and time. A higher level adds headers to those of API servers, but none that
+may hold credentials. No level prints bodies, which may be those of Secrets, nor the queries of addresses of
+stores, which may be signed.
+"""
+
+import logging
+import re
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from http import HTTPStatus
+from typing import Any, Final
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+
+REQUESTS: Final = 6
+"""The verbosity from which requests are printed; the numbers are those of kubectl."""
+HEADERS: Final = 7
+"""The verbosity from which the headers of requests are printed."""
+ANSWERS: Final = 8
+"""The verbosity from which the headers of answers are printed."""
+
+log = logging.getLogger(__name__)
+_LOWEST: Final = logging.DEBUG - 1
+"""Below DEBUG, so that a server with a debug log prints no requests."""
+_CREDENTIALS = re.compile("auth|cookie|token|secret|key|passw|credential|signature", re.IGNORECASE)
+_LEFT_OUT: Final = "[not shown]"
+
+
+def level(verbosity: int) -> int:
+    """The level of log records that are printed from a verbosity on."""
+    return _LOWEST - (verbosity - REQUESTS)
+
+
+def traces(verbosity: int = REQUESTS) -> bool:
+    """Whether this is printed."""
+    return log.isEnabledFor(level(verbosity))
+
+
+class Request:
+    """One request that is traced from now on.
+
+    Args:
+        url: the whole URL. Commands in its query are not printed: they may hold passwords.
+    """
+
+    def __init__(self, method: str, url: str) -> None:
+        self._title = f"{method} {_without_commands(url)}"
+        self._started = time.monotonic()
+
+    def sent(self, headers: Iterable[tuple[str, str]]) -> None:
+        """Print the headers of the request, if the level asks for them."""
+        self._print_headers(HEADERS, "Request", headers)
+
+    def answered(self, status: int, headers: Iterable[tuple[str, str]]) -> None:
+        """Print the request with the status of its answer."""
+        reason = HTTPStatus(status).phrase if status in HTTPStatus._value2member_map_ else ""
+        log.log(level(REQUESTS), "%s %s in %d ms", self._title, f"{status} {reason}".strip(), self._ms)
+        self._print_headers(ANSWERS, "Response", headers)
+
+    def failed(self, reason: object) -> None:
+        """Print the request, which got no answer, with the reason."""
+        log.log(level(REQUESTS), "%s failed after %d ms: %s", self._title, self._ms, reason)
+
+    @property
+    def _ms(self) -> int:
+        return round((time.monotonic() - self._started) * 1000)
+
+    @staticmethod
+    def _print_headers(verbosity: int, title: str, headers: Iterable[tuple[str, str]]) -> None:
+        if not traces(verbosity):
+            return
+        lines = [
+            f"    {name}: {_LEFT_OUT if _CREDENTIALS.search(name) else value}" for name, value in headers
+        ]
+        if lines:
+            log.log(level(verbosity), "%s headers:\n%s", title, "\n".join(lines))
+
+
+def _without_commands(url: str) -> str:
+    parts = urlsplit(url)
+    if "command=" not in parts.query:
+        return url
+    kept = [(name, _LEFT_OUT if name == "command" else value) for name, value in parse_qsl(parts.query)]
+    return urlunsplit(parts._replace(query=urlencode(kept, safe="[] ")))
+
+
+def of_store() -> list[Any]:
+    """The `trace_configs` of an aiohttp session with a store: none if nothing is traced."""
+    if not traces():
+        return []
+    import aiohttp
+
+    config = aiohttp.TraceConfig()
+
+    async def started(_session: Any, context: Any, params: Any) -> None:
+        context.request = Request(params.method, str(params.url.with_user(None).with_query(None)))
+
+    async def ended(_session: Any, context: Any, params: Any) -> None:
+        context.request.answered(params.response.status, ())
+
+    async def failed(_session: Any, context: Any, params: Any) -> None:
+        context.request.failed(type(params.exception).__name__)
+
+    config.on_request_start.append(started)
+    config.on_request_end.append(ended)
+    config.on_request_exception.append(failed)
+    return [config]
+
+
+@contextmanager
+def traced(verbosity: int, write: logging.Handler) -> Iterator[None]:
+    """Print requests up to a verbosity, by a handler, until the context ends."""
+    if verbosity < REQUESTS:
+        yield
+        return
+    before, propagates = log.level, log.propagate
+    log.setLevel(level(min(verbosity, ANSWERS)))
+    log.addHandler(write)
+    log.propagate = False
+    try:
+        yield
+    finally:
+        log.removeHandler(write)
+        log.setLevel(before)
+        log.propagate = propagates
