@@ -15,7 +15,6 @@ from pinnace.api.velero.snapshot_location import VolumeSnapshotLocation
 from pinnace.api.velero.storage_location import BackupStorageLocation
 from pinnace.backup.errors import FatalBackupError
 from pinnace.backup.request import ServerDefaults, prepare_backup
-from pinnace.cli.backend.open import open_backend
 from pinnace.cli.browse.rows import size_text
 from pinnace.cli.client.plugin_actions import plugin_actions
 from pinnace.cli.common.reading import check_free
@@ -47,8 +46,7 @@ async def preview(settings: Settings, backup: Backup, *, form: str | None, progr
     """
     if form not in (None, "json", "yaml"):
         raise InvalidInput(f"a dry run prints text, json or yaml, not {form}")
-    async with open_backend(settings) as backend:
-        await check_free(backend, BACKUP, backup.metadata.name)
+    await check_free(settings, BACKUP, backup.metadata.name)
     async with open_cluster(settings) as client:
         discovery = await Discovery.load(client, all_versions="EnableAPIGroupVersions" in settings.features)
         prepared = await _prepared(settings, client, backup, discovery)

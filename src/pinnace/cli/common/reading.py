@@ -95,17 +95,19 @@ def describe(ctx: click.Context, noun: str, options: DescribeOptions, describer:
         click.echo()
 
 
-async def check_free(backend: Backend, kind: Kind, name: str) -> None:
+async def check_free(settings: Settings, kind: Kind, name: str) -> None:
     """Refuse, in a dry run, the name of an object that exists: the run itself would be refused.
 
     Raises:
         InvalidInput: it is taken.
     """
-    try:
-        await backend.object(kind.plural, name)
-    except NotFound:
-        return
-    raise InvalidInput(f"a {kind.noun} named {name} exists in {backend.title}: choose another name")
+    async with open_backend(settings) as backend:
+        try:
+            await backend.object(kind.plural, name)
+        except NotFound:
+            return
+        title = backend.title
+    raise InvalidInput(f"a {kind.noun} named {name} exists in {title}: choose another name")
 
 
 def sentence(text: str) -> str:

@@ -66,13 +66,13 @@ async def preview(
     """
     if form not in FORMATS:
         raise InvalidInput(f"a dry run prints text, json or yaml, not {form}")
+    await check_free(settings, RESTORE, restore.metadata.name)
     async with (
         work_directory(None) as folder,
         open_backend(settings) as backend,
         open_cluster(settings) as client,
         showing("dry run", activity := Activity(), client, form=progress),
     ):
-        await check_free(backend, RESTORE, restore.metadata.name)
         completed = await validate_and_complete(restore, _Lookups(backend))
         if completed.errors or completed.backup is None:
             raise InvalidInput("the restore is not valid:\n  " + "\n  ".join(completed.errors))
