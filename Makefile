@@ -73,7 +73,7 @@ fuzz: test-programs ## a server among 5,000 odd objects; PINNACE_ODD_SEED for ot
 	@PINNACE_ODD_OBJECTS=$${PINNACE_ODD_OBJECTS:-5000} $(PYTEST) -n 0 tests/e2e/test_odd_objects.py
 
 applications: test-programs ## public projects, whole: backed up, restored into another cluster, compared
-	@PINNACE_APPLICATIONS=all $(PYTEST) -n 0 tests/e2e/test_applications.py
+	@PINNACE_APPLICATIONS=all $(PYTEST) -s -n 0 tests/e2e/test_applications.py
 
 bench: programs ## measure against the fastest client at hand
 	@$(PYTHON) -m bench
