@@ -1,7 +1,9 @@
 """Restores into a real API server, with its defaults and refusals, and second runs."""
 
+import contextlib
 import secrets
 from collections.abc import AsyncIterator
+from copy import deepcopy
 from typing import Any
 
 import pytest
@@ -608,7 +610,7 @@ async def test_jobs_run_once_and_an_exceeded_quota_is_said(
 
 @pytest.mark.found("O11", "O35")
 async def test_what_names_the_old_namespace_is_said_before_and_after(
-    client: KubeClient, restore: RealRestore, target: str
+    client: KubeClient, restore: RealRestore, target: str, definition: JSONObject
 ) -> None:
     admission, policy = "admissionregistration.k8s.io/v1", {"matchLabels": {NAME_LABEL: "src"}}
     webhook = {
@@ -643,6 +645,45 @@ async def test_what_names_the_old_namespace_is_said_before_and_after(
             },
         ),
     ]
+    service = {"name": "hook", "namespace": "src"}
+    conversion = {
+        "strategy": "Webhook",
+        "webhook": {"clientConfig": {"service": service}, "conversionReviewVersions": ["v1"]},
+    }
+    definition["spec"]["conversion"] = conversion
+    group = f"{target}.lab.example"
+    grant = deepcopy(definition)
+    grant["metadata"]["name"] = f"referencegrants.{group}"
+    grant["spec"] |= {
+        "group": group,
+        "names": {"plural": "referencegrants", "kind": "ReferenceGrant"},
+        "conversion": {"strategy": "None"},
+    }
+    peer = {"group": group, "kind": "Route", "namespace": "src"}
+    items += [
+        obj(
+            "APIService",
+            f"v1.down.{group}",
+            api_version="apiregistration.k8s.io/v1",
+            spec={
+                "group": f"down.{group}",
+                "version": "v1",
+                "service": service,
+                "insecureSkipTLSVerify": True,
+                "groupPriorityMinimum": 100,
+                "versionPriority": 100,
+            },
+        ),
+        definition,
+        grant,
+        obj(
+            "ReferenceGrant",
+            "from-the-original",
+            "src",
+            api_version=f"{group}/v1",
+            spec={"from": [peer], "to": [{"group": "", "kind": "Service"}]},
+        ),
+    ]
     mapping = {"src": target}
 
     foreseen = await restore(*items, namespace_mapping=mapping, is_dry_run=True)
@@ -650,17 +691,33 @@ async def test_what_names_the_old_namespace_is_said_before_and_after(
     try:
         results = await restore(*items, namespace_mapping=mapping)
     finally:
-        for item in items[2:]:
+        for item in items:
             resource = discovery.for_kind(item["apiVersion"], item["kind"])
-            assert resource is not None
-            await client.delete(resource, target)
+            if resource is not None and not resource.namespaced:
+                with contextlib.suppress(NotFound):
+                    await client.delete(resource, item["metadata"]["name"])
 
     (warning,) = results.warnings.velero
+    assert results.to_dict() == {"errors": {}, "warnings": {"velero": [warning]}}
     assert foreseen.to_dict() == results.to_dict()
-    assert warning.startswith("3 objects still name a mapped namespace by its old name")
-    assert f"networkpolicies.networking.k8s.io/{target}/own (spec.ingress[0].from[0]." in warning
-    assert "(webhooks[0].clientConfig.service.namespace)" in warning
-    assert "(spec.paramRef.namespace and 1 more)" in warning
+    assert warning.startswith("6 objects still name a mapped namespace by its old name")
+    for kind, name, field in (
+        ("networkpolicies.networking.k8s.io", f"{target}/own", "spec.ingress[0].from[0]."),
+        (
+            f"validatingwebhookconfigurations.{ADMISSION}",
+            target,
+            "webhooks[0].clientConfig.service.namespace)",
+        ),
+        (f"validatingadmissionpolicybindings.{ADMISSION}", target, "spec.paramRef.namespace and 1 more)"),
+        ("apiservices.apiregistration.k8s.io", f"v1.down.{group}", "spec.service.namespace)"),
+        (
+            "customresourcedefinitions.apiextensions.k8s.io",
+            definition["metadata"]["name"],
+            "spec.conversion.webhook.clientConfig.service.namespace)",
+        ),
+        (f"referencegrants.{group}", f"{target}/from-the-original", "spec.from[0].namespace)"),
+    ):
+        assert f"{kind}/{name} ({field}" in warning
 
 
 @pytest.mark.found("O17b", "O17c")

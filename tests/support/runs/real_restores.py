@@ -1,9 +1,10 @@
 """A backup of a real cluster, restored into it."""
 
 import secrets
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import orjson
 
@@ -59,25 +60,29 @@ class RealRestore:
         """Restore items; the keywords are fields of the Restore's spec."""
         if is_dry_run:
             with KeptObjects(self._directory) as kept:
-                simulated: Any = SimulatedCluster(self.client, kept, ask_server=False)
-                return await self._run(simulated, items, options, modifiers, spec)
-        return await self._run(self.client, items, options, modifiers, spec)
+                simulated = SimulatedCluster(self.client, kept, ask_server=False)
+                load = partial(simulated.discover, all_versions=False)
+                client = cast(KubeClient, simulated)
+                return await self._run(client, load, items, options, modifiers, spec)
+        load = partial(Discovery.load, self.client)
+        return await self._run(self.client, load, items, options, modifiers, spec)
 
     async def _run(
         self,
         client: KubeClient,
+        load_discovery: Callable[[], Awaitable[Discovery]],
         items: tuple[JSONObject, ...],
         options: RestoreOptions | None,
         modifiers: ResourceModifiers | None,
         spec: dict[str, Any],
     ) -> Results:
-        discovery = await Discovery.load(self.client)
+        discovery = await load_discovery()
         archive = await self._archive(discovery, items)
         engine = RestoreEngine(
             ClusterAccess(
                 client=client,
                 discovery=discovery,
-                load_discovery=lambda: Discovery.load(self.client),
+                load_discovery=load_discovery,
                 is_simulated=client is not self.client,
             ),
             actions=restore_actions(client, discovery, "default"),
