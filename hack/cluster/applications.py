@@ -28,10 +28,14 @@ MODULES: Final = {
     "github.com/elastic/cloud-on-k8s/v3@v3.5.0": "h1:sR4oj+gNnwI9hgsKhBwjUlx+5F2T/kND40hrzaogtek=",
     "github.com/external-secrets/external-secrets@v1.3.2": "h1:u2J8RjlHIeF0oZCqtl92adI/uZWUwOesJIDkfql6LqQ=",
     "github.com/fluxcd/source-controller@v1.7.0": "h1:/fBgS4CSmT5Jj/fjQDF92y+pC3gst1GJjgNSzY8Ff9I=",
+    "github.com/k8snetworkplumbingwg/whereabouts@v0.9.2": "h1:M/LhO2FwXN4C3WPkD0FoT6JACraSW4XrU7mxX9xZd8o=",
     "github.com/kedacore/keda/v2@v2.21.0": "h1:R6z2HZvstK4RLUMxroNACzBj74xGxt3kG59b5Xc+Xps=",
     "github.com/kubeflow/katib@v0.19.0": "h1:uexj303nRkGtTFtTkY4McCt6J0TCtnerX3i3E7TRA5M=",
     "github.com/kyverno/kyverno@v1.19.1": "h1:/MkgFii3/VlQfKR1JpC9tVwNNVNQTt2S4U6qCsafsTU=",
     "github.com/open-policy-agent/gatekeeper/v3@v3.23.1": "h1:njHTm0SJ6ZEhhEgmQTpJKTGQbc99fSs4hGiEp1OIKck=",
+    "github.com/openshift/machine-api-operator@v0.2.1-0.20260226113419-88465550a74b": (
+        "h1:LtHX/qyWHCOf/KqTAUHZOi4Q7cKErhm9f4jGYW4o2sk="
+    ),
     "github.com/prometheus-operator/prometheus-operator@v0.85.0": (
         "h1:M5xLCLEoaW2IJfnuCwFzzpL+jSVQu3KGT84Pye+fW8s="
     ),

@@ -49,5 +49,5 @@ def test_definitions_and_samples_are_read_and_patches_and_templates_are_not(tmp_
 
 def test_projects_have_names_for_namespaces() -> None:
     titles = [_title(module) for module in applications.MODULES]
-    assert len(set(titles)) == len(titles) == 20
+    assert len(set(titles)) == len(titles) == 22
     assert {"cert-manager", "keda", "istio-io", "argo-workflows", "cluster-api-provider-aws"} <= set(titles)
