@@ -1,15 +1,34 @@
 """Dry runs of restores and backups, compared with the real ones."""
 
 import asyncio
+import contextlib
 import json
+import re
+import secrets
+from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from pinnace.api.objects import JSONObject
+from pinnace.cli.errors import ExitCode
 from pinnace.kube.client import KubeClient
-from pinnace.kube.resources import CONFIGMAPS, NAMESPACES
+from pinnace.kube.discovery import Discovery
+from pinnace.kube.errors import NotFound
+from pinnace.kube.resources import CONFIGMAPS, CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, APIResource
+from tests.e2e.without_server.command import Pinnace
 from tests.support.runs.without_server import MakePinnace
 from tests.support.stores.indexed_backups import store
+from tests.support.waiting import eventually
+
+VOLUME_SNAPSHOT_CLASSES = APIResource(
+    group="snapshot.storage.k8s.io",
+    version="v1",
+    name="volumesnapshotclasses",
+    kind="VolumeSnapshotClass",
+    namespaced=False,
+)
 
 
 def config_map(name: str, value: str) -> dict[str, object]:
@@ -131,3 +150,91 @@ async def test_one_object_comes_back(
 
     names = {each["metadata"]["name"] for each in await client.list_all(CONFIGMAPS, world)}
     assert names & {"picked", "left-out"} == {"picked"}
+
+
+@pytest.fixture
+async def ships(client: KubeClient, world: str) -> AsyncIterator[tuple[APIResource, APIResource]]:
+    """Two kinds with definitions and an object each: one of the application, and classes of snapshots."""
+    word = f"ship{secrets.token_hex(3)}"
+    ship = APIResource(
+        group="sea.example.com", version="v1", name=f"{word}s", kind=word.capitalize(), namespaced=True
+    )
+    kinds = (ship, VOLUME_SNAPSHOT_CLASSES)
+    for kind in kinds:
+        await client.create(CUSTOM_RESOURCE_DEFINITIONS, _definition(kind))
+    bodies = ((ship, {"spec": {"masts": 3}}, world), (VOLUME_SNAPSHOT_CLASSES, {"driver": "d.example"}, None))
+    for kind, content, namespace in bodies:
+        body = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": {"name": "one"}, **content}
+        await eventually(partial(_is_made, client, kind, body, namespace))
+    yield kinds
+    for kind in kinds:
+        with contextlib.suppress(NotFound):
+            await client.delete(CUSTOM_RESOURCE_DEFINITIONS, kind.group_resource)
+    with contextlib.suppress(NotFound):
+        await client.delete(NAMESPACES, f"{world}-copy")
+
+
+def _definition(kind: APIResource) -> JSONObject:
+    schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
+    annotations = {"api-approved.kubernetes.io": "unapproved, for a test"}
+    return {
+        "apiVersion": CUSTOM_RESOURCE_DEFINITIONS.api_version,
+        "kind": CUSTOM_RESOURCE_DEFINITIONS.kind,
+        "metadata": {"name": kind.group_resource, "annotations": annotations},
+        "spec": {
+            "group": kind.group,
+            "scope": "Namespaced" if kind.namespaced else "Cluster",
+            "names": {"plural": kind.name, "kind": kind.kind},
+            "versions": [{"name": kind.version, "served": True, "storage": True, "schema": schema}],
+        },
+    }
+
+
+async def _is_made(client: KubeClient, kind: APIResource, body: JSONObject, namespace: str | None) -> bool:
+    try:
+        await client.create(kind, body, namespace)
+    except NotFound:
+        return False
+    return True
+
+
+@pytest.mark.found("R1", "R6", "R9")
+async def test_one_application_of_a_whole_backup_comes_back_where_its_definitions_are_missing(
+    pinnace: Pinnace, client: KubeClient, world: str, ships: tuple[APIResource, APIResource]
+) -> None:
+    ship, classes = ships
+    assert (await pinnace("backup", "create", "whole")).code in (0, ExitCode.PARTIALLY_FAILED)
+    for kind in ships:
+        await client.delete(CUSTOM_RESOURCE_DEFINITIONS, kind.group_resource)
+    for kind in ships:
+        await eventually(partial(_is_gone, client, kind))
+    copy = f"{world}-copy"
+    one = ("--from-backup", "whole", "--include-namespaces", world, "--namespace-mappings", f"{world}:{copy}")
+
+    # The value of `--dry-run` is optional, and so is that of the flag after it.
+    foreseen = await pinnace(
+        "restore", "create", *one, "--dry-run", "--include-cluster-resources", "-o", "json"
+    )
+    assert foreseen.code == 0, foreseen.err
+    assert f"{copy}/one" in foreseen.out
+    assert classes.name in foreseen.out
+
+    lacking = await pinnace(
+        "restore", "create", "r1", *one, "--exclude-resources", "customresourcedefinitions"
+    )
+    assert lacking.code == ExitCode.PARTIALLY_FAILED
+    (command,) = set(re.findall(r"pinnace (restore create --from-backup whole --object \S+)", lacking.err))
+    assert command.endswith(f" customresourcedefinitions/{ship.group_resource}")
+    assert (await pinnace(*command.split())).code == 0
+    again = await pinnace("restore", "create", "r2", *one, "--exclude-resources", "customresourcedefinitions")
+    assert again.code == 0, again.err
+    assert (await client.get(ship, "one", copy))["spec"] == {"masts": 3}
+
+    chosen = ("--include-resources", f"{classes.group_resource},customresourcedefinitions")
+    restored = await pinnace("restore", "create", "r3", "--from-backup", "whole", *chosen)
+    assert restored.code == 0, restored.err
+    assert (await client.get(classes, "one"))["driver"] == "d.example"
+
+
+async def _is_gone(client: KubeClient, kind: APIResource) -> bool:
+    return (await Discovery.load(client)).preferred(kind.group_resource) is None
