@@ -89,6 +89,7 @@ async def wait_for_end(
             for task in helpers:
                 task.cancel()
             view.close()
+            client.silence.is_shown = False  # by nothing from here on
     if problem is not None:
         click.echo(f"Error waiting: unable to watch {what}s: {problem}")
     elif ended is None:
