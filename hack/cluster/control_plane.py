@@ -22,7 +22,7 @@ import yaml
 
 from hack.cluster import binaries
 from hack.cluster.pki import CertificateAuthority, KeyPair, issue_signing_key, write_secret
-from hack.cluster.processes import DIRECT, ManagedProcess, free_port
+from hack.cluster.processes import SERVER, ManagedProcess, free_port
 
 SERVICE_RANGE = "10.96.0.0/16"
 PROBE_TIMEOUT_SECONDS = 10.0
@@ -299,7 +299,7 @@ class ControlPlane:
                 name,
                 [self._programs[name], *flags],
                 log=self.directory / "logs" / f"{name}.log",
-                env=DIRECT,
+                env=SERVER,
             )
 
     def _await(self, name: str, ready: Callable[[], bool], deadline: float) -> None:

@@ -4,6 +4,9 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 POLL_SECONDS = 0.05
+MOST_POLL_SECONDS = 0.25
+"""The longest pause of `eventually`. Each look at a cluster costs milliseconds of its server and of the test."""
+
 PATIENCE_SECONDS = 120.0
 """How long tests wait for another process. It is rarely needed: a busy machine can be ten times slower."""
 
@@ -11,14 +14,16 @@ PATIENCE_SECONDS = 120.0
 async def eventually(
     condition: Callable[[], Awaitable[bool]], *, timeout_seconds: float = PATIENCE_SECONDS
 ) -> None:
-    """Return as soon as the condition holds; it is checked every 50 ms.
+    """Return once the condition holds; it is checked after 50 ms, then ever less often, by a tenth each time.
 
     Raises:
         AssertionError: it did not hold in time.
     """
     try:
         async with asyncio.timeout(timeout_seconds):
+            pause = POLL_SECONDS
             while not await condition():  # noqa: ASYNC110 - another process's state has no event
-                await asyncio.sleep(POLL_SECONDS)
+                await asyncio.sleep(pause)
+                pause = min(pause * 1.1, MOST_POLL_SECONDS)
     except TimeoutError:
         raise AssertionError(f"not so within {timeout_seconds:.0f} s") from None

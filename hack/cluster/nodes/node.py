@@ -25,7 +25,7 @@ from hack.cluster.nodes.config import CONTAINERD_SOCKET, ETC, KUBELET_ROOT, Node
 from hack.cluster.nodes.network import ClusterNetwork
 from hack.cluster.nodes.requirements import cni_directory
 from hack.cluster.pki import write_secret
-from hack.cluster.processes import DIRECT, ManagedProcess, run_command
+from hack.cluster.processes import SERVER, ManagedProcess, run_command
 
 INIT = Path(__file__).with_name("init.py")
 START_TIMEOUT_SECONDS = 90.0
@@ -210,7 +210,7 @@ class Node:
     def _launch(self, name: str, argv: Sequence[str]) -> None:
         enter = self.enter_argv(argv)
         self._processes[name] = ManagedProcess(
-            name, [_program(enter[0]), *enter[1:]], log=self._log(name), env=DIRECT
+            name, [_program(enter[0]), *enter[1:]], log=self._log(name), env=SERVER
         )
 
     def _log(self, name: str) -> Path:
