@@ -25,7 +25,7 @@ demo: programs ## back up and restore on a real cluster, in about a minute
 # Unit tests need no program: they run while missing ones are built.
 test: check ## check, then all tests; what CI runs
 	@$(MAKE) --no-print-directory -j 2 unit-of-all test-programs
-	@$(PYTHON) -m hack.all_tests $(IN_PARALLEL) tests/integration tests/e2e
+	@$(PYTHON) -m hack.all_tests $(IN_PARALLEL) tests/e2e tests/integration
 
 unit-of-all: $(INSTALLED)
 	@$(PYTHON) -m hack.all_tests --unit

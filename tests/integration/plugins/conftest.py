@@ -59,13 +59,30 @@ def way(request: pytest.FixtureRequest) -> str:
     return found
 
 
+@pytest.fixture(scope="session")
+def found() -> dict[tuple[str, Deadlines], InstalledPlugins]:
+    """What was found so far: looking starts each program once, and what is found runs none."""
+    return {}
+
+
 @pytest.fixture
 async def installed(
-    way: str, tmp_path: Path, request: pytest.FixtureRequest, deadlines: Deadlines
+    way: str,
+    found: dict[tuple[str, Deadlines], InstalledPlugins],
+    tmp_path_factory: pytest.TempPathFactory,
+    request: pytest.FixtureRequest,
+    deadlines: Deadlines,
 ) -> InstalledPlugins:
-    """The sample plugin, found as a server finds it."""
-    directory, modules = tmp_path / "plugins", []
-    directory.mkdir()
+    """The sample plugin, found as a server finds it, which it does once at its start."""
+    if (way, deadlines) not in found:
+        found[way, deadlines] = await _find(way, tmp_path_factory.mktemp("plugins"), request, deadlines)
+    return found[way, deadlines]
+
+
+async def _find(
+    way: str, directory: Path, request: pytest.FixtureRequest, deadlines: Deadlines
+) -> InstalledPlugins:
+    modules = []
     if way == "in this process":
         modules = [SAMPLE_MODULE]
     elif way == "own program":
