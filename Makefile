@@ -1,7 +1,7 @@
 # Every target sets up what it needs; the second time that costs nothing. docs/development.md says more.
 
 PYTHON := .venv/bin/python
-# Parallel test processes; each has servers of its own, 450 MiB where tests need a cluster, 650 with a node.
+# Parallel test processes; each has servers of its own, 600 MiB where tests need a cluster, 800 with a node.
 # They wait for servers and pods half of the time, so that it takes three to keep two cores busy.
 JOBS ?= 3
 IN_PARALLEL = -n $(JOBS) --dist loadfile

@@ -21,6 +21,7 @@ def build(*, node: bool, tests: bool) -> int:
         print(f"[cluster] not building the programs of a node: {reason}", file=sys.stderr)
     elif node:
         programs += [*binaries.NODE, *(binaries.CSI_TOOLS if tests else ())]
+    binaries.announce(programs)
     for path in binaries.locate(programs).values():
         print(path)
     if tests:

@@ -46,6 +46,8 @@ class Toolset:
 
     name: str
     module: str
+    minutes: float
+    """About how long two idle cores build all of its programs without anything in Go's caches."""
     stamp_package: str = ""
     """Package whose variables get the version; a server that reports v0.0.0 breaks clients."""
     version_variable: str = ""
@@ -105,17 +107,18 @@ class Toolset:
 
 
 KUBERNETES = Toolset(
-    name="kubernetes", module="k8s.io/kubernetes", stamp_package="k8s.io/component-base/version"
+    name="kubernetes", module="k8s.io/kubernetes", minutes=6.5, stamp_package="k8s.io/component-base/version"
 )
-S3 = Toolset(name="s3", module="github.com/versity/versitygw")
-PLUGIN = Toolset(name="plugin", module="github.com/vmware-tanzu/velero")
-LATER_PLUGIN = Toolset(name="later_plugin", module="github.com/vmware-tanzu/velero")
-CSI = Toolset(name="csi", module="github.com/kubernetes-csi/external-snapshotter/v8")
-HELM = Toolset(name="helm", module="helm.sh/helm/v3")
-GCS = Toolset(name="gcs", module="github.com/fsouza/fake-gcs-server")
+S3 = Toolset(name="s3", module="github.com/versity/versitygw", minutes=1)
+PLUGIN = Toolset(name="plugin", module="github.com/vmware-tanzu/velero", minutes=0.5)
+LATER_PLUGIN = Toolset(name="later_plugin", module="github.com/vmware-tanzu/velero", minutes=2)
+CSI = Toolset(name="csi", module="github.com/kubernetes-csi/external-snapshotter/v8", minutes=2.5)
+HELM = Toolset(name="helm", module="helm.sh/helm/v3", minutes=1)
+GCS = Toolset(name="gcs", module="github.com/fsouza/fake-gcs-server", minutes=0.5)
 KOPIA = Toolset(
     name="kopia",
     module="github.com/kopia/kopia",
+    minutes=1,
     version_variable="github.com/kopia/kopia/repo.BuildVersion",
 )
 
@@ -205,6 +208,18 @@ def locate(names: Sequence[str], *, architecture: str = "") -> dict[str, Path]:
     return {
         program.name: _find(program, architecture) or _cached(program, architecture) for program in programs
     }
+
+
+def announce(names: Sequence[str]) -> None:
+    """Say how many of these programs have to be built, and about how long that takes; nothing if none has."""
+    missing = [program for name in names if not _find(program := PROGRAMS[name], "")]
+    if not missing:
+        return
+    minutes = sum({program.toolset.name: program.toolset.minutes for program in missing}.values())
+    _say(
+        f"{len(missing)} of {len(names)} programs have to be built, once a machine: "
+        f"at most about {minutes:.0f} minutes on two idle cores"
+    )
 
 
 def _cached(program: Program, architecture: str) -> Path:

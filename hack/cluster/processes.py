@@ -29,8 +29,8 @@ PORTS = range(20_000, 32_000)
 # Environment of programs that connect only to this machine: they must not use its proxy.
 DIRECT = {"NO_PROXY": "*", "no_proxy": "*"}
 
-# Environment of servers in Go. They collect garbage a quarter as often as by default: a third less processor time
-# until an API server is ready, for 100 MiB more memory.
+# Environment of servers in Go. They collect garbage a quarter as often as by default: a third less processor
+# time until an API server is ready, for 100 MiB more memory.
 SERVER = {**DIRECT, "GOGC": "400"}
 
 # The kernel's leash is tied to the *thread* that forked. A caller's thread may end long before its process

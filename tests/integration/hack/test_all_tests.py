@@ -54,7 +54,7 @@ def start(folder: Path, tests: str, root: Path) -> subprocess.Popen[str]:
 
 def run(folder: Path, tests: str, root: Path) -> tuple[int, str]:
     with start(folder, tests, root) as process:
-        output, _ = process.communicate(timeout=60)
+        output, _ = process.communicate(timeout=200)
     return process.returncode, output
 
 
@@ -106,7 +106,7 @@ async def test_an_interrupt_lets_the_tests_clean_up(tmp_path: Path, pytestconfig
     with start(tmp_path, LONG, pytestconfig.rootpath) as process:
         await eventually(lambda: _exists(tmp_path / "begun"))
         os.killpg(process.pid, signal.SIGINT)  # as a terminal does
-        output, _ = process.communicate(timeout=60)
+        output, _ = process.communicate(timeout=200)
 
     assert process.returncode == 2
     assert "KeyboardInterrupt" in output
@@ -117,7 +117,7 @@ async def test_a_run_that_is_ended_ends_its_tests(tmp_path: Path, pytestconfig: 
     with start(tmp_path, LONG, pytestconfig.rootpath) as process:
         await eventually(lambda: _exists(tmp_path / "begun"))
         process.terminate()
-        process.communicate(timeout=60)  # the end of the output: no process has it open any more
+        process.communicate(timeout=200)  # the end of the output: no process has it open any more
 
     assert process.returncode != 0
 

@@ -104,6 +104,23 @@ def test_the_programs_of_one_toolset_are_built_by_one_call(
     )
 
 
+def test_how_long_building_takes_is_said_before(
+    cache: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    put_go(tmp_path)
+    names = [*binaries.CONTROL_PLANE, *binaries.S3_SERVER]
+
+    binaries.announce(names)
+    assert capsys.readouterr().err == (
+        "[cluster] 4 of 4 programs have to be built, once a machine: "
+        "at most about 8 minutes on two idle cores\n"
+    )
+    binaries.locate(names)
+    capsys.readouterr()
+    binaries.announce(names)
+    assert capsys.readouterr().err == ""
+
+
 def test_a_program_for_another_architecture_is_built_apart(
     cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -164,7 +181,7 @@ def test_pins_are_complete(toolset: binaries.Toolset) -> None:
 
 
 def test_key_changes_with_the_recipe() -> None:
-    plain = binaries.Toolset(name="kubernetes", module="k8s.io/kubernetes")
+    plain = binaries.Toolset(name="kubernetes", module="k8s.io/kubernetes", minutes=1)
 
     assert plain.version == binaries.KUBERNETES.version
     assert plain.key != binaries.KUBERNETES.key
