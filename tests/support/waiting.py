@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 
 POLL_SECONDS = 0.05
 MOST_POLL_SECONDS = 0.25
-"""The longest pause of `eventually`. Each look at a cluster costs milliseconds of its server and of the test."""
+"""The longest pause of `eventually`: a look at a cluster costs milliseconds of its server and the test."""
 
 PATIENCE_SECONDS = 120.0
 """How long tests wait for another process. It is rarely needed: a busy machine can be ten times slower."""
@@ -22,7 +22,7 @@ async def eventually(
     try:
         async with asyncio.timeout(timeout_seconds):
             pause = POLL_SECONDS
-            while not await condition():  # noqa: ASYNC110 - another process's state has no event
+            while not await condition():
                 await asyncio.sleep(pause)
                 pause = min(pause * 1.1, MOST_POLL_SECONDS)
     except TimeoutError:
