@@ -6,7 +6,6 @@ for all Restores. `hack/container_schema.py` writes the file.
 
 import copy
 import functools
-from importlib import resources
 from typing import Any, Final
 
 import msgspec
@@ -21,6 +20,8 @@ def container_schema() -> dict[str, Any]:
 
 @functools.cache
 def _read() -> dict[str, Any]:
+    from importlib import resources  # loads three compressors; few commands need the schema
+
     schema: dict[str, Any] = msgspec.json.decode(
         resources.files(__package__).joinpath(FILE_NAME).read_bytes()
     )

@@ -16,11 +16,11 @@ from pinnace.api.codec import DecodeError, decode
 from pinnace.api.objects import JSONObject, mapping, text
 from pinnace.api.values.shell_words import argument
 from pinnace.api.velero.storage_location import BackupStorageLocation, SecretKeySelector
+from pinnace.cli.common.providers import FILESYSTEM
 from pinnace.cli.doctor.clocks import read_store_time
 from pinnace.cli.doctor.cloud_credentials import trouble_of
 from pinnace.cli.doctor.findings import Code, Finding, ok, problem, skipped, warning
 from pinnace.cli.doctor.looking import Look, last_look
-from pinnace.cli.install.checks import FILESYSTEM
 from pinnace.cli.output import cells
 from pinnace.controllers.shared.locations import LocationStores
 from pinnace.kube.client import KubeClient

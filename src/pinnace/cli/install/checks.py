@@ -5,6 +5,7 @@ from pathlib import PurePosixPath
 from typing import Final
 
 from pinnace.api.values.durations import Duration
+from pinnace.cli.common.providers import FILESYSTEM, lacks_region
 from pinnace.cli.install.flags import GivenFiles, InstallFlags
 from pinnace.cli.install.options import KUBELET_ROOT
 from pinnace.csi.snapshots import FEATURE as CSI_FEATURE
@@ -15,9 +16,6 @@ from pinnace.storage.open import (
     GCP_PROVIDER,
     qualified_provider,
 )
-
-FILESYSTEM: Final = ("filesystem", FILESYSTEM_PROVIDER)
-"""The providers that mean a folder; the spec of the location has the full name."""
 
 BUILT_IN: Final = (AWS_PROVIDER, GCP_PROVIDER, AZURE_PROVIDER, FILESYSTEM_PROVIDER)
 """Providers of backup locations that need no plugin."""
@@ -138,11 +136,6 @@ def snapshots_warning(flags: InstallFlags) -> str | None:
     )
 
 
-def lacks_region(provider: str, config: Mapping[str, str]) -> bool:
-    """Whether a volume snapshot location needs a region and has none."""
-    return bool(provider) and qualified_provider(provider) == AWS_PROVIDER and not config.get("region")
-
-
 def _check_plugins(flags: InstallFlags) -> str | None:
     """Check that a provider that the server does not know by itself comes with a plugin."""
     provider = flags.provider
@@ -209,17 +202,3 @@ def _check_secret(flags: InstallFlags) -> str | None:
     if flags.secret_file and flags.no_secret:
         return "Cannot use both --secret-file and --no-secret"
     return None
-
-
-def location_of(provider: str, bucket: str, config: Mapping[str, str]) -> tuple[str, str, dict[str, str]]:
-    """Provider, bucket and config of the location that flags describe.
-
-    A folder without `--bucket` is the folder itself, the same that `--location /folder` means; its parent is
-    the path of the location, and its name the bucket.
-    """
-    if provider not in FILESYSTEM:
-        return provider, bucket, dict(config)
-    if bucket:
-        return FILESYSTEM_PROVIDER, bucket, dict(config)
-    path = PurePosixPath(config["path"])
-    return FILESYSTEM_PROVIDER, path.name, {**config, "path": str(path.parent)}

@@ -11,6 +11,7 @@ from pinnace.api.definitions.crd_merge import fields_beyond, superset
 from pinnace.api.objects import JSONObject
 from pinnace.api.values.quantities import resource_requirements
 from pinnace.api.velero.pod_volume import KOPIA
+from pinnace.cli.common.providers import FILESYSTEM, location_of
 from pinnace.cli.connect import command_line, need_no_location, open_cluster, run_async, settings_of
 from pinnace.cli.errors import CommandError, InvalidInput
 from pinnace.cli.flags import as_typed
@@ -18,7 +19,7 @@ from pinnace.cli.guard import complain
 from pinnace.cli.install import resources as make
 from pinnace.cli.install.access import ALL_RIGHTS, RBAC
 from pinnace.cli.install.apply import MANAGER, apply, print_overruled
-from pinnace.cli.install.checks import FILESYSTEM, check, location_of, snapshots_warning
+from pinnace.cli.install.checks import check, snapshots_warning
 from pinnace.cli.install.config_maps import config_map_problem, named_config_maps
 from pinnace.cli.install.finalizers import defined_by
 from pinnace.cli.install.flags import GivenFiles, InstallFlags

@@ -106,7 +106,7 @@ def _check(options: BackupLocationCreateOptions) -> None:
     """Refuse options that describe no valid location, in the order of the spec. Raises InvalidInput."""
     if not options.provider:
         raise InvalidInput("--provider is required")
-    from pinnace.cli.install.checks import FILESYSTEM
+    from pinnace.cli.common.providers import FILESYSTEM
 
     if options.provider in FILESYSTEM:
         path = PurePosixPath(options.config.get("path", ""))
@@ -143,7 +143,7 @@ def requested_location(
     name: str, namespace: str, options: BackupLocationCreateOptions
 ) -> BackupStorageLocation:
     """The location that the options describe. Raises InvalidInput."""
-    from pinnace.cli.install.checks import location_of
+    from pinnace.cli.common.providers import location_of
 
     provider, bucket, config = location_of(options.provider, options.bucket, options.config)
     spec = BackupStorageLocationSpec(

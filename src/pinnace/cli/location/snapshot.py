@@ -14,7 +14,6 @@ from pinnace.cli.common.get import server_settings
 from pinnace.cli.connect import open_cluster, run_async
 from pinnace.cli.errors import InvalidInput
 from pinnace.cli.guard import complain
-from pinnace.cli.install.checks import lacks_region
 from pinnace.cli.kinds import SNAPSHOT_LOCATION
 from pinnace.cli.location.backup import credential_of, credential_patch
 from pinnace.cli.location.options import SnapshotLocationCreateOptions
@@ -54,6 +53,9 @@ def create(ctx: click.Context, options: SnapshotLocationCreateOptions) -> None:
         alike = run_async(work())
         named(name)
         click.echo(f'Snapshot volume location "{name}" configured successfully.')
+    # Here and in `backup`: the other commands of locations need none of what opens stores.
+    from pinnace.cli.common.providers import lacks_region
+
     if lacks_region(options.provider, options.config):
         complain(
             "WARNING: it has no region, so backups with persistent volumes will be PartiallyFailed. "

@@ -4,7 +4,6 @@ Pipes and `-o wide` keep the layout of the compatible command line: programs par
 """
 
 import re
-import shutil
 import sys
 import textwrap
 from collections.abc import Sequence
@@ -22,7 +21,11 @@ _LEAST_TEXT: Final = 20
 
 def terminal_columns() -> int | None:
     """The columns of the terminal that is stdout; None if it is none."""
-    return shutil.get_terminal_size().columns if sys.stdout is not None and sys.stdout.isatty() else None
+    if sys.stdout is None or not sys.stdout.isatty():
+        return None
+    import shutil  # loads three compressors
+
+    return shutil.get_terminal_size().columns
 
 
 def padded_width(column: Column) -> int:

@@ -4,10 +4,9 @@ import os
 import re
 import ssl
 import sys
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Final
+from typing import IO, Final
 
 import msgspec
 
@@ -102,9 +101,17 @@ def _nameless_file(content: bytes) -> Iterator[str]:
 
     It is in memory on Linux, elsewhere a file without a name.
     """
-    is_linux = sys.platform == "linux"
-    with open(os.memfd_create("tls"), "w+b") if is_linux else tempfile.TemporaryFile() as file:
+    with _opened() as file:
         file.write(content)
         file.flush()
         file.seek(0)
         yield f"/dev/fd/{file.fileno()}"
+
+
+def _opened() -> IO[bytes]:
+    is_linux = sys.platform == "linux"
+    if is_linux:
+        return open(os.memfd_create("tls"), "w+b")
+    import tempfile  # loads three compressors
+
+    return tempfile.TemporaryFile()
