@@ -13,6 +13,7 @@ from pinnace.api.objects import JSONObject, text
 from pinnace.api.velero.data_movement import DataUpload, DataUploadStatus
 from pinnace.api.velero.transfers import TransferPhase
 from pinnace.api.volume_info import VolumeInfo
+from pinnace.csi.movement.objects import is_built_in
 from pinnace.kube.resources import DATA_UPLOADS
 from pinnace.plugins.item_operations import ItemOperation
 from pinnace.plugins.protocols import ResourceIdentifier
@@ -39,13 +40,15 @@ def with_outcomes(
 def lacking(objects: Mapping[ResourceIdentifier, JSONObject]) -> list[str]:
     """The warnings of a backup about files that were moved but not as they are: what DataUploads say of them.
 
+    Only those of the built-in mover, whose message on a completed one is what it could not keep.
+
     Args:
         objects: as in `with_outcomes`.
     """
     found = []
     for item, obj in objects.items():
-        if item.group_resource != DATA_UPLOADS.group_resource:
-            continue
+        if item.group_resource != DATA_UPLOADS.group_resource or not is_built_in(obj):
+            continue  # another mover's message may say that all is well
         message = text(obj, "status", "message")
         if text(obj, "status", "phase") == TransferPhase.COMPLETED and message:
             claim = f"{text(obj, 'spec', 'sourceNamespace')}/{text(obj, 'spec', 'sourcePVC')}"

@@ -1,4 +1,4 @@
-"""Buckets that real Velero servers wrote (tests/golden), as locations in folders or in an S3 server."""
+"""Buckets that real Velero servers and earlier versions of this program wrote, as locations."""
 
 import os
 import re
@@ -17,6 +17,8 @@ LATER = (
     f"main-pod-volumes{WITHOUT_DATA}",
     f"1.18.1{WITHOUT_DATA}",
 )
+EARLIER = ("pinnace-without-index", "pinnace-index-1", "pinnace-index-2")
+"""By this program, in each form that its backups have had."""
 WHOLE_FOLDER = "PINNACE_GOLDEN"
 """Names a folder with whole archives, of which this repository has only what fits: see the README there."""
 _EXPIRATION = re.compile(rb'("expiration":\s*")[^"]*')
@@ -26,7 +28,8 @@ _FOLDER = Path(__file__).parents[2] / "golden"
 def archive(version: str) -> Path | None:
     """The archive of a bucket; None if neither this repository has it nor the folder of whole ones."""
     folders = [_FOLDER, *([Path(whole)] if (whole := os.environ.get(WHOLE_FOLDER)) else [])]
-    paths = [folder / f"velero-{version}.tar.gz" for folder in folders]
+    name = version if version in EARLIER else f"velero-{version}"
+    paths = [folder / f"{name}.tar.gz" for folder in folders]
     return next((path for path in paths if path.exists()), None)
 
 

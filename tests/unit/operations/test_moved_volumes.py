@@ -82,6 +82,7 @@ def test_files_that_were_not_moved_as_they_are_are_warnings() -> None:
         upload(phase="Completed"),
         upload(phase="Failed", message="no"),
         upload(phase="Completed", message=3),
+        {**upload(phase="Completed", message="all is well"), "spec": {**spec, "datamover": "vendor"}},
     ]
     uploads = {replace(UPLOAD, name=f"b-{number}"): each for number, each in enumerate([*others, said])}
 
