@@ -20,7 +20,7 @@ from pinnace.backup.collaborators import Collaborators
 from pinnace.backup.runner import execute_backup
 from pinnace.context import ReopenedStore, RunContext
 from pinnace.kube.errors import status_error
-from pinnace.kube.resources import CONFIGMAPS, NAMESPACES, PODS
+from pinnace.kube.resources import CONFIGMAPS, DEPLOYMENTS, NAMESPACES, PODS, SECRETS, SERVICE_ACCOUNTS
 from pinnace.plugins.builtin.backup.pod import PodAction
 from pinnace.plugins.builtin.backup.pv import PersistentVolumeAction
 from pinnace.plugins.protocols import BackupItemAction, ResourceIdentifier
@@ -386,6 +386,23 @@ async def test_progress_is_reported_at_most_once_a_second(tmp_path: Path) -> Non
     assert len(done) > 1
     assert done == sorted(set(done))
     assert outcome.progress[-1].total_items == 6
+
+
+@pytest.mark.found("row 98")
+async def test_progress_of_lists_that_are_read_side_by_side_never_goes_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pinnace.archive.writer.BATCH_BYTES", 1)  # each item waits for the one before
+    cluster = FakeCluster(page_size=7)
+    for kind in (CONFIGMAPS, SECRETS, SERVICE_ACCOUNTS, DEPLOYMENTS):
+        cluster.add(kind, *(f"ns/{number}" for number in range(40)))
+
+    outcome = await run_backup(tmp_path, cluster, clock=TickingClock())
+
+    done = [progress.items_backed_up for progress in outcome.progress]
+    assert done == sorted(done)
+    assert len(done) > 10
+    assert (done[-1], outcome.progress[-1].total_items) == (160, 160)
 
 
 async def test_failing_progress_is_a_warning(store: Store, workdir: Path) -> None:
