@@ -21,6 +21,7 @@ from pinnace.cli.backup.local import make_backup
 from pinnace.cli.restore.local import make_restore
 from pinnace.cli.settings import Settings
 from pinnace.kube.errors import NotFound
+from pinnace.kube.resources import DEPLOYMENTS
 from tests.support.plugins.programs import put_own
 from tests.support.servers.sites import Site
 from tests.support.waiting import eventually
@@ -28,6 +29,23 @@ from tests.support.whole_plugin.store import NAME as FOLDER_PROVIDER
 
 VELERO = "PINNACE_TEST_VELERO"
 """The variable with the path of a Velero program."""
+
+
+_LABELS = {"deploy": "velero"}
+_DEPLOYMENT: JSONObject = {
+    "apiVersion": "apps/v1",
+    "kind": "Deployment",
+    "metadata": {"name": "velero"},
+    "spec": {
+        "replicas": 0,
+        "selector": {"matchLabels": _LABELS},
+        "template": {
+            "metadata": {"labels": _LABELS},
+            "spec": {"containers": [{"name": "velero", "image": "velero/velero:latest"}]},
+        },
+    },
+}
+"""Its restores of pods look for the image of their own Deployment, and fail without one."""
 
 
 class Side(Protocol):
@@ -106,7 +124,10 @@ class ServerSide:
 async def velero_server(
     program: str, cluster: ControlPlane, site: Site, folder: Path, workdir: Path
 ) -> AsyncIterator[None]:
-    """A Velero server of the site's namespace, whose location is the folder; ended with the context."""
+    """A Velero server of the site's namespace, whose location is the folder; ended with the context.
+
+    It listens on port 8080, which no flag changes, so that one can run on a machine.
+    """
     plugins = workdir / "plugins"
     put_own(plugins, "velero-folder", "tests.support.folder_plugin")
     spec = {
@@ -117,6 +138,7 @@ async def velero_server(
         "default": True,
     }
     await site.create("backupstoragelocations", "default", spec=spec)
+    await site.client.create(DEPLOYMENTS, _DEPLOYMENT, site.namespace)
     words = ["--namespace", site.namespace, "--plugin-dir", str(plugins), "--metrics-address", "127.0.0.1:0"]
     environ = {"HOME": str(workdir), "PATH": os.environ["PATH"], "KUBECONFIG": str(cluster.kubeconfig)}
     with (workdir / "velero.log").open("wb") as log:
@@ -124,9 +146,21 @@ async def velero_server(
             program, "server", *words, env=environ, stdout=log, stderr=log
         )
         try:
-            await site.reached("backupstoragelocations", "default", "Available")
+            await _available(site, process)
             yield
         finally:
             with contextlib.suppress(ProcessLookupError):
                 process.terminate()
             await process.wait()
+
+
+async def _available(site: Site, process: asyncio.subprocess.Process) -> None:
+    """Wait until the server has found its location. Raises AssertionError if it ends before."""
+    ready = asyncio.ensure_future(site.reached("backupstoragelocations", "default", "Available"))
+    ended = asyncio.ensure_future(process.wait())
+    await asyncio.wait({ready, ended}, return_when=asyncio.FIRST_COMPLETED)
+    if not ready.done():
+        ready.cancel()
+        raise AssertionError(f"the Velero server ended with {ended.result()}: velero.log says why")
+    ended.cancel()
+    await ready
