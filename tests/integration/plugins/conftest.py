@@ -90,7 +90,7 @@ async def _find(
     else:
         (directory / "compiled").symlink_to(request.getfixturevalue("compiled_sample"))
     options = PluginOptions(
-        directory=directory, modules=modules, deadlines=deadlines, limits=ProcessLimits(start=30.0)
+        directory=directory, modules=modules, deadlines=deadlines, limits=ProcessLimits(start=120.0)
     )
     return await find_plugins(options)
 
