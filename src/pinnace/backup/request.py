@@ -11,9 +11,11 @@ import msgspec
 
 from pinnace.api import GROUP
 from pinnace.api.labels import (
+    SOURCE_CLUSTER_ADDRESS,
     SOURCE_CLUSTER_GIT_VERSION,
     SOURCE_CLUSTER_MAJOR_VERSION,
     SOURCE_CLUSTER_MINOR_VERSION,
+    SOURCE_CLUSTER_UID,
     STORAGE_LOCATION,
     label_value,
 )
@@ -39,6 +41,7 @@ from pinnace.api.velero.storage_location import (
 )
 from pinnace.archive.paths import FORMAT_VERSION
 from pinnace.kube.client import ServerVersion
+from pinnace.kube.identity import ClusterIdentity
 
 BACKUP_VERSION = 1
 
@@ -131,6 +134,20 @@ def prepare_backup(
         status.phase = BackupPhase.IN_PROGRESS
         status.start_timestamp = now
     return prepared
+
+
+def note_source(prepared: Backup, cluster: ClusterIdentity) -> None:
+    """Note in a prepared Backup which cluster it is of. (docs/adr/104)
+
+    The address that a command has noted stays if it is of this cluster, as a server in a pod knows none.
+    """
+    notes = dict(prepared.metadata.annotations)
+    address = cluster.address
+    if cluster.uid and notes.get(SOURCE_CLUSTER_UID) == cluster.uid:
+        address = address or notes.get(SOURCE_CLUSTER_ADDRESS, "")
+    known = {SOURCE_CLUSTER_UID: cluster.uid, SOURCE_CLUSTER_ADDRESS: address}
+    kept = {key: value for key, value in notes.items() if key not in known}
+    prepared.metadata.annotations = {**kept, **{key: value for key, value in known.items() if value}}
 
 
 def ttl_errors(spec: BackupSpec, path: str) -> list[str]:

@@ -22,7 +22,7 @@ from pinnace.api.values.times import known_time, parse_time
 from pinnace.api.velero.backup import Backup, BackupPhase, BackupSpec
 from pinnace.api.velero.snapshot_location import VolumeSnapshotLocation
 from pinnace.api.velero.storage_location import BackupStorageLocation
-from pinnace.backup.request import ServerDefaults, Unreadable, prepare_backup
+from pinnace.backup.request import ServerDefaults, Unreadable, note_source, prepare_backup
 from pinnace.context import LogOptions
 from pinnace.controllers.run_progress import RunProgress
 from pinnace.controllers.shared.availability import Availability
@@ -38,6 +38,7 @@ from pinnace.csi.snapshots import FEATURE
 from pinnace.kube.client import ServerVersion
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import KubeError
+from pinnace.kube.identity import ClusterIdentity, read_identity
 from pinnace.kube.resources import (
     BACKUP_STORAGE_LOCATIONS,
     BACKUPS,
@@ -116,6 +117,7 @@ class BackupWork:
         self._scheduling = scheduling or Scheduling()
         self._unreadable: dict[tuple[str, str], str] = {}
         self._version: ServerVersion | None = None
+        self._identity = ClusterIdentity()
         self._version_until = 0.0
         self._scope = scope
         self._locations = locations
@@ -143,6 +145,7 @@ class BackupWork:
             server_version=version,
             now=scope.clock(),
         )
+        note_source(prepared, self._identity)
         if problem := await self._unavailable(prepared, locations):
             prepared.status.phase = BackupPhase.FAILED_VALIDATION
             prepared.status.validation_errors = [problem]
@@ -166,10 +169,11 @@ class BackupWork:
         return refused(Plan(begun=prepared, execute=execute, targets=targets), problems)
 
     async def _cluster_version(self) -> ServerVersion:
-        """The version of the cluster, as it was at most a minute ago."""
+        """The version of the cluster, as it was at most a minute ago; its identity is read with it."""
         now = self._scheduling.timer.monotonic()
         if self._version is None or now >= self._version_until:
             self._version = await self._scope.client.version()
+            self._identity = await read_identity(self._scope.client)
             self._version_until = now + VERSION_SECONDS
         return self._version
 

@@ -102,6 +102,7 @@ class KubeClient:
         policy = retry or RetryPolicy(patience_seconds=config.patience_seconds)
         self._timeout_seconds = min(timeout_seconds, policy.patience_seconds)
         self.fence: Fence | None = None
+        self._context = config.context
         self._transport = Transport(config, user_agent=user_agent or own_user_agent(), gzip=gzip)
         self._limit = InFlightLimit(max_in_flight)
         self._sender = Sender(
@@ -149,6 +150,11 @@ class KubeClient:
     def server(self) -> str:
         """The server's base URL."""
         return self._transport.server
+
+    @property
+    def context(self) -> str:
+        """The context of the kubeconfig; empty in a pod."""
+        return self._context
 
     async def request(
         self,

@@ -159,6 +159,7 @@ def _from_kubeconfig(merged: Kubeconfig, name: str, environ: Mapping[str, str]) 
         impersonation=None if user is None else impersonation(user),
         origin=context.origin(),
         user=f"user {context.value.user!r} of context {name!r}" if user is not None else f"context {name!r}",
+        context=name,
         namespace=context.value.namespace or "",
     )
 

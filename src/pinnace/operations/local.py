@@ -22,11 +22,12 @@ from pinnace.api.velero.restore import Restore
 from pinnace.api.velero.snapshot_location import VolumeSnapshotLocation
 from pinnace.api.velero.storage_location import BackupStorageLocation
 from pinnace.backup.filters import included_kinds
-from pinnace.backup.request import ServerDefaults, Unreadable, prepare_backup
+from pinnace.backup.request import ServerDefaults, Unreadable, note_source, prepare_backup
 from pinnace.context import Activity, ProgressSink, RunContext
 from pinnace.kube.client import KubeClient
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import KubeError
+from pinnace.kube.identity import read_identity
 from pinnace.kube.resources import VOLUME_SNAPSHOT_LOCATIONS
 from pinnace.kube.unserved import unserved_names
 from pinnace.operations.backup import BackupOperation
@@ -209,6 +210,7 @@ async def _prepare(run: LocalRun, backup: Backup, discovery: Discovery) -> Backu
         server_version=discovery.server_version,
         now=now,
     )
+    note_source(prepared, await read_identity(run.client))
     problems = list(prepared.status.validation_errors)
     # A command refuses a misspelt kind at once; with a server it is an error of the backup. (docs/adr/023)
     unserved = unserved_names(included_kinds(backup.spec), discovery)

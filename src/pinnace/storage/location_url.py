@@ -9,12 +9,13 @@ azblob://container/prefix?storageAccount=…&resourceGroup=…&credentialsFile=�
 import os
 import re
 from pathlib import Path
-from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
+from urllib.parse import SplitResult, parse_qsl, unquote, urlencode, urlsplit
 
 import msgspec
 
 from pinnace.aio.small_files import read_small_file
 from pinnace.api.meta import ObjectMeta
+from pinnace.api.objects import JSONObject, mapping, text
 from pinnace.api.velero.storage_location import (
     BackupStorageLocation,
     BackupStorageLocationSpec,
@@ -79,6 +80,29 @@ def location_title(location: BackupStorageLocation) -> str:
     return f"{_SCHEMES.get(provider, provider)}://{storage.bucket}/{storage.prefix}".rstrip("/")
 
 
+_OF_COMPATIBLE = "s3://bucket/prefix?region=minio&s3ForcePathStyle=true&s3Url=http://HOST:PORT"
+_MEANT = {
+    **dict.fromkeys(("minio", "http", "https", "rest", "ceph", "b2", "r2", "swift"), _OF_COMPATIBLE),
+    **dict.fromkeys(("s3a", "s3n", "aws"), "s3://bucket/prefix"),
+    **dict.fromkeys(("gcs", "gcp", "google"), "gs://bucket/prefix"),
+    **dict.fromkeys(("azure", "az", "wasb", "wasbs", "abfs", "abfss"), "azblob://container/prefix"),
+}
+"""What users of other programs write, by its scheme."""
+_IN_HINTS = ("region", "s3Url", "s3ForcePathStyle", "storageAccount", "resourceGroup")
+
+
+def url_of(location: JSONObject) -> str:
+    """The URL of a cluster's BackupStorageLocation, without credentials; empty for a folder."""
+    scheme = _SCHEMES.get(qualified_provider(text(location, "spec", "provider")))
+    bucket = text(location, "spec", "objectStorage", "bucket")
+    if scheme is None or not bucket:
+        return ""
+    prefix = text(location, "spec", "objectStorage", "prefix").strip("/")
+    config = mapping(location, "spec", "config")
+    query = urlencode({key: config[key] for key in _IN_HINTS if config.get(key)}, safe=":/")
+    return f"{scheme}://{bucket}{f'/{prefix}' if prefix else ''}{f'?{query}' if query else ''}"
+
+
 def location_from_url(url: str, *, name: str = "default", namespace: str = "velero") -> BackupStorageLocation:
     """The location that a URL or a path describes; reads the file that `caCertFile` names.
 
@@ -96,15 +120,19 @@ def location_from_url(url: str, *, name: str = "default", namespace: str = "vele
     if scheme == "":
         if (short := _SHORT_SCHEME.match(url)) is not None:
             raise InvalidLocation(f"a URL has two slashes, as in {short[1].lower()}://bucket/prefix")
+        scheme = url.partition(":")[0].lower()
+        if ":" in url and scheme in _MEANT and not Path(url).exists():
+            raise InvalidLocation(f"{scheme}: is no scheme of a location; did you mean {_MEANT[scheme]}?")
         spec = _directory_spec(Path(url))
     elif scheme == "file":
         spec = _directory_spec(_file_path(urlsplit(url)))
     elif scheme in _CLOUDS:
         spec = _bucket_spec(urlsplit(url), _CLOUDS[scheme])
     else:
+        meant = _MEANT.get(scheme, "")
         raise InvalidLocation(
-            f"unknown scheme {scheme!r} in the location: use a directory, file:///directory, "
-            "s3://bucket/prefix, gs://bucket/prefix or azblob://container/prefix"
+            f"unknown scheme {scheme!r} in the location{f'; did you mean {meant}?' if meant else ':'} use a"
+            " directory, file:///directory, s3://bucket/prefix, gs://bucket/prefix or azblob://container/prefix"
         )
     return BackupStorageLocation(metadata=ObjectMeta(name=name, namespace=namespace), spec=spec)
 

@@ -9,6 +9,7 @@ import asyncio
 import copy
 import itertools
 import string
+import time
 from collections.abc import AsyncGenerator, Callable, Hashable, Iterable
 from datetime import timedelta
 from typing import Any, Generic, TypeVar, cast
@@ -55,9 +56,11 @@ class ScriptedAPI(Generic[K]):
     fence: Fence | None = None
     clock_difference: timedelta | None = None
     server = "https://127.0.0.1:6443"
+    context = "test"
 
     def __init__(self, clock: FrozenClock | None = None) -> None:
         self.clock = clock or FrozenClock()
+        self.silence = Silence(300.0, time.monotonic)
         self.objects: dict[K, JSONObject] = {}
         self.calls: list[Call] = []
         self.before: Callable[[str, str, str], None] = ignore

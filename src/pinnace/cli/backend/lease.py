@@ -6,23 +6,29 @@ renewed longer ago than any two clocks differ. (docs/spec: CLI 4.1, SRV 14)
 """
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
 from datetime import timedelta
-from typing import Final
+from typing import Any, Final, TypeVar
 
 from pinnace.api.labels import COMPONENT_VALUE
 from pinnace.api.objects import JSONObject, mapping, text
 from pinnace.api.values.times import parse_time, utcnow
+from pinnace.cli.errors import CommandError
 from pinnace.cli.guard import complain
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import KubeError, NotFound
 from pinnace.kube.resources import DEPLOYMENTS, LEASES
 from pinnace.runtime.lease import SERVER_LEASE
 
+T = TypeVar("T")
+
 FIRST_LOOK_SECONDS: Final = 2.0
 SECOND_LOOK_SECONDS: Final = 10.0
 """Both from the beginning; a living server renews its lease several times in between."""
+
+SHORT_LOOK_SECONDS: Final = 6.0
+"""How long a lease is watched before a command gives up: three times the period in which it is renewed."""
 
 RENEWAL_SECONDS: Final = 20.0
 """How far apart looks at a lease are once the work has begun; a server renews it several times in between."""
@@ -47,6 +53,46 @@ async def absence(client: KubeClient, namespace: str) -> str:
     if mapping(deployment, "status").get("availableReplicas"):
         return ""
     return f"a server: the Deployment {COMPONENT_VALUE} in namespace {namespace} has no pod that is ready"
+
+
+class ServerAbsent(CommandError):
+    """No server runs that could answer; the text is the reason."""
+
+
+async def unless_absent(client: KubeClient, namespace: str, work: Coroutine[Any, Any, T]) -> T:
+    """Return the result of work that a server has to answer; without a server it is cancelled within seconds.
+
+    Raises:
+        ServerAbsent: no server runs, by its lease and its Deployment. Who may not read them waits.
+    """
+    working, looking = asyncio.ensure_future(work), asyncio.ensure_future(_missing(client, namespace))
+    try:
+        await asyncio.wait((working, looking), return_when=asyncio.FIRST_COMPLETED)
+        if not working.done() and (reason := looking.result()):
+            raise ServerAbsent(reason)
+        return await working
+    finally:
+        for task in (working, looking):
+            task.cancel()
+        await asyncio.wait((working, looking))
+
+
+async def _missing(client: KubeClient, namespace: str) -> str:
+    """Why no server runs, after a look at its lease for some seconds; empty if one runs, or may run."""
+    await asyncio.sleep(FIRST_LOOK_SECONDS)
+    if reason := await absence(client, namespace):
+        return reason.partition(": ")[2]
+    try:
+        first = await _lease(client, namespace)
+        await asyncio.sleep(SHORT_LOOK_SECONDS)
+        second = await _lease(client, namespace)
+    except KubeError:
+        return ""
+    if first is None or second != first:
+        return ""  # Velero's server has no lease
+    holder, renewed = text(first, "spec", "holderIdentity"), text(first, "spec", "renewTime")
+    since = f"; it renewed it last at {renewed}" if renewed else ""
+    return f"{holder} holds the lease in namespace {namespace} and does not renew it{since}"
 
 
 @asynccontextmanager

@@ -40,6 +40,7 @@ from pinnace.storage.errors import (
     ObjectNotFound,
     RangesUnsupported,
     StorageError,
+    StoreUnavailable,
     UnreadableObject,
 )
 from pinnace.storage.location_url import location_from_url, location_title
@@ -47,6 +48,8 @@ from pinnace.storage.open import open_backup_store
 
 PARALLEL_READS = 16
 _NAMES_SHOWN: Final = 10
+_BUCKET_LIKE: Final = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[^/]+)*/?")
+"""What may be a bucket and a prefix whose scheme was left out."""
 _UNRECORDED: Final = {
     "backups": "such as those of an unfinished or failed backup",
     "restores": "such as those of a restore that a server made or that was killed",
@@ -91,6 +94,9 @@ class LocationBackend:
             # Texts about a setting that is missing speak of the config of an object, which no URL has.
             lacks_setting = "://" in url and " config" in str(error)
             more = f"; in a URL, as ?NAME=VALUE: see `{program_name()} help locations`"
+            if isinstance(error, StoreUnavailable) and _BUCKET_LIKE.fullmatch(url):
+                more = f"a bucket is written as s3://{url}, see `{program_name()} help locations`"
+                raise InvalidInput(f"--location: {error}; {more}") from error
             raise InvalidInput(f"--location: {error}{more if lacks_setting else ''}") from error
         async with store:
             yield cls(store, location)

@@ -3,9 +3,9 @@
 import asyncio
 import base64
 import secrets
+import shlex
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import Any
 from urllib.parse import urlsplit
 
 import click
@@ -23,7 +23,7 @@ from pinnace.api.velero.download_request import (
 )
 from pinnace.api.velero.storage_location import BackupStorageLocationPhase
 from pinnace.cli.backend.interface import DownloadOptions, FileNotOffered, NotFound, instead_of
-from pinnace.cli.backend.lease import absence, telling_of_absence
+from pinnace.cli.backend.lease import ServerAbsent, absence, unless_absent
 from pinnace.cli.connect import pasteable
 from pinnace.cli.errors import CommandError
 from pinnace.cli.settings import GlobalFlags
@@ -222,11 +222,14 @@ class ServerBackend:
             # A description needs several files of an object; none of the others would be answered either.
             raise CommandError(self._unanswered[name])
         try:
-            async with (
-                asyncio.timeout(options.timeout_seconds),
-                self._told_of_absence(),
-            ):
-                return await self._signed_url(kind, name)
+            async with asyncio.timeout(options.timeout_seconds):
+                return await unless_absent(self.client, self.namespace, self._signed_url(kind, name))
+        except ServerAbsent as error:
+            self._unanswered[name] = (
+                f"no server can give out the {kind.words} of {name}: {error}. Start the server, or read"
+                f" without one: {await self._without_server(kind, name)}"
+            )
+            raise CommandError(self._unanswered[name]) from error
         except kube_errors.Invalid as error:
             if kind in OF_VELERO_1_6:
                 raise
@@ -238,8 +241,15 @@ class ServerBackend:
             )
             raise CommandError(self._unanswered[name]) from error
 
-    def _told_of_absence(self) -> AbstractAsyncContextManager[Any]:
-        return telling_of_absence(self.client, self.namespace, "the download")
+    async def _without_server(self, kind: DownloadTargetKind, name: str) -> str:
+        """The flag by which the file is read without a server; its value too, if the location can be read."""
+        from pinnace.storage.location_url import url_of
+
+        try:
+            url = url_of(await self._location_of(kind, name))
+        except (CommandError, kube_errors.KubeError):
+            url = ""
+        return f"--location {shlex.quote(url)}" if url else "--location URL"
 
     @property
     def _causes_of_silence(self) -> str:

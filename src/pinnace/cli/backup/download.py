@@ -13,7 +13,7 @@ from pinnace.api.velero.download_request import DownloadTargetKind
 from pinnace.cli.backend.interface import Backend, DownloadOptions, fetch
 from pinnace.cli.backend.open import open_backend
 from pinnace.cli.backup.options import BackupDownloadOptions
-from pinnace.cli.common.reading import downloads
+from pinnace.cli.common.reading import downloads, refuse_unfinished
 from pinnace.cli.connect import pasteable, run_async, settings_of
 from pinnace.cli.errors import CommandError
 from pinnace.cli.kinds import BACKUP
@@ -32,7 +32,8 @@ def download(ctx: click.Context, options: BackupDownloadOptions) -> None:
 
     async def work() -> None:
         async with open_backend(settings) as backend:
-            await backend.object(BACKUP.plural, name)
+            backup = await backend.object(BACKUP.plural, name)
+            await refuse_unfinished(backend, backup)
             await write_file(backend, name, target, how)
 
     run_async(work())

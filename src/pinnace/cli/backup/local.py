@@ -3,6 +3,7 @@
 from pinnace.api.codec import encode
 from pinnace.api.velero.backup import Backup
 from pinnace.cli.backend.location import LocationBackend
+from pinnace.cli.common.cluster import say_cluster
 from pinnace.cli.common.outcome import EXIT_CODES, say_findings
 from pinnace.cli.kinds import BACKUP
 from pinnace.cli.local import open_run, say_outcome
@@ -13,6 +14,7 @@ from pinnace.operations import local
 async def make_backup(settings: Settings, backup: Backup, *, progress: str = "auto") -> int:
     """Make a backup and print how it ended. Returns the exit code."""
     async with open_run(settings, "backup", progress=progress, create=True) as (run, view):
+        say_cluster(run.client, "Backing up")
         finished = await local.make_backup(run, backup)
         counts = finished.status.progress
         items = counts.items_backed_up if counts else 0

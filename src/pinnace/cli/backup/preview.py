@@ -17,6 +17,7 @@ from pinnace.backup.errors import FatalBackupError
 from pinnace.backup.request import ServerDefaults, prepare_backup
 from pinnace.cli.browse.rows import size_text
 from pinnace.cli.client.plugin_actions import plugin_actions
+from pinnace.cli.common.cluster import described, say_cluster
 from pinnace.cli.common.reading import check_free
 from pinnace.cli.connect import open_cluster
 from pinnace.cli.errors import CommandError, ExitCode, InvalidInput
@@ -48,6 +49,7 @@ async def preview(settings: Settings, backup: Backup, *, form: str | None, progr
         raise InvalidInput(f"a dry run prints text, json or yaml, not {form}")
     await check_free(settings, BACKUP, backup.metadata.name)
     async with open_cluster(settings) as client:
+        say_cluster(client, "Looking at what a backup would hold of")
         discovery = await Discovery.load(client, all_versions="EnableAPIGroupVersions" in settings.features)
         prepared = await _prepared(settings, client, backup, discovery)
         try:
@@ -68,10 +70,11 @@ async def preview(settings: Settings, backup: Backup, *, form: str | None, progr
                 found = await preview_backup(client, discovery, prepared, how)
             except FatalBackupError as error:
                 raise CommandError(f"the backup would fail: {error}") from error
+        cluster = await described(client)
     if form is None:
         echo_laid_out(_text(prepared, found))
     else:
-        click.echo(encode(_data(prepared, found), form).rstrip("\n"))
+        click.echo(encode({"cluster": cluster, **_data(prepared, found)}, form).rstrip("\n"))
     return ExitCode.PARTIALLY_FAILED if found.errors else ExitCode.OK
 
 

@@ -18,6 +18,7 @@ from pinnace.cli.backend.server import ServerBackend, created_under
 from pinnace.cli.backup.options import BackupCreateOptions
 from pinnace.cli.common import outcome
 from pinnace.cli.common.chosen_locations import check_locations, warn_of_unavailable
+from pinnace.cli.common.cluster import say_cluster, with_source
 from pinnace.cli.common.known_fields import warn_of_lost_fields, with_known_fields
 from pinnace.cli.common.served import check_kinds
 from pinnace.cli.common.waiting import warn_of_absence
@@ -56,6 +57,7 @@ async def submit(
         if not output.sends:
             print_unsent(backup, backup_table(), output)
             return ExitCode.OK
+        say_cluster(client, "Asking for a backup of")
         await warn_of_unavailable(backend, text(backup, "spec", "storageLocation"))
         findings = check_spec("Backup", backup)
         for finding in (*findings.errors, *findings.warnings):
@@ -63,7 +65,7 @@ async def submit(
         name = text(backup, "metadata", "name")
         is_chosen = bool(options.name) or not options.from_schedule
         names = (name,) if is_chosen else (name, *other_names(name))
-        backup = await with_known_fields(client, BACKUPS, backup)
+        backup = await with_known_fields(client, BACKUPS, await with_source(client, backup))
         created = await created_under(client, BACKUPS, backup, names)
         warn_of_lost_fields(backup, created)
         if options.from_schedule:

@@ -33,7 +33,7 @@ from pinnace.cli.backend.open import open_backend
 from pinnace.cli.browse.options import BrowseOptions
 from pinnace.cli.browse.rows import in_one_line
 from pinnace.cli.common.options import FilterOptions
-from pinnace.cli.common.reading import downloads
+from pinnace.cli.common.reading import downloads, refuse_unfinished
 from pinnace.cli.connect import pasteable, run_async, settings_of
 from pinnace.cli.errors import CommandError, InvalidInput
 from pinnace.cli.guard import complain
@@ -119,7 +119,8 @@ class Library(msgspec.Struct):
     async def open(self, name: str) -> StoredBackup:
         """A backup that exists. Raises NotFound."""
         if name not in self._opened:
-            await self.backend.object(BACKUP.plural, name)
+            backup = await self.backend.object(BACKUP.plural, name)
+            await refuse_unfinished(self.backend, backup)
             files = BackendFiles(self.backend, name, self.options)
             self._opened[name] = StoredBackup(name, files, self.folder, _tell, files.tarball_bytes)
         return self._opened[name]

@@ -8,7 +8,7 @@ from pinnace.api.objects import JSONObject
 from pinnace.cli.backend.interface import Backend
 from pinnace.cli.backend.open import open_backend
 from pinnace.cli.common.options import GetOptions
-from pinnace.cli.common.waiting import notes
+from pinnace.cli.common.waiting import notes, notes_of_idle
 from pinnace.cli.connect import command_line, need_no_location, open_cluster, run_async, settings_of
 from pinnace.cli.errors import InvalidInput
 from pinnace.cli.guard import complain
@@ -20,6 +20,10 @@ from pinnace.kube import errors as kube_errors
 
 RUNS = frozenset({"backups", "restores"})
 """The resources whose objects may have to wait before they begin."""
+
+
+_KEPT = frozenset({"backupstoragelocations", "schedules"})
+"""The resources whose status is only what a server found last, and stays as it is without one."""
 
 
 def server_settings(ctx: click.Context, command: str) -> Settings:
@@ -87,8 +91,14 @@ def get(ctx: click.Context, noun: str, options: GetOptions) -> None:
             said = [remark] if remark else []
             if not found:
                 return found, [await nothing_found(backend, kind, options.selector), *said]
-            runs = kind.plural in RUNS and output.format != "name"
-            return found, [*said, *(await notes(backend, kind.noun, found) if runs else [])]
+            if output.format == "name":
+                return found, said
+            if kind.plural in RUNS:
+                return found, [*said, *await notes(backend, kind.noun, found)]
+            return found, [
+                *said,
+                *(await notes_of_idle(backend, kind, found) if kind.plural in _KEPT else []),
+            ]
 
     found, said = run_async(work())
     print_list(found, kind, output)

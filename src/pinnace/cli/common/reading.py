@@ -6,6 +6,7 @@ from typing import Final
 import click
 from msgspec.structs import replace
 
+from pinnace.api.objects import JSONObject, text
 from pinnace.api.values.shell_words import argument
 from pinnace.api.velero.download_request import DownloadTargetKind
 from pinnace.cli.backend.interface import Backend, DownloadOptions, FileMissing, NotFound, Unrecorded, fetch
@@ -35,6 +36,7 @@ _WITH_LOG: Final = frozenset(
         "FinalizingPartiallyFailed",
     }
 )
+_WITHOUT_CONTENTS: Final = frozenset({"New", "Queued", "ReadyToStart", "InProgress", "FailedValidation"})
 _OUTPUTS: Final = ("plaintext", "json")
 _LOGS: Final = {BACKUP.noun: DownloadTargetKind.BACKUP_LOG, RESTORE.noun: DownloadTargetKind.RESTORE_LOG}
 
@@ -132,21 +134,32 @@ def logs(ctx: click.Context, noun: str, options: LogsOptions) -> None:
                 return
             except NotFound as error:
                 more = str(error).partition(" not found; ")[2]
-                text = f'{noun.capitalize()} "{name}" does not exist.'
-                raise PlainError(f"{text} {sentence(more)}" if more else text) from error
-            if phase(obj) == "FailedValidation":
-                why = "; ".join(reasons(obj)) or pasteable(f"see `{noun} describe {argument(name)}`")
-                raise PlainError(f'{noun.capitalize()} "{name}" was refused and has no log: {why}')
+                said = f'{noun.capitalize()} "{name}" does not exist.'
+                raise PlainError(f"{said} {sentence(more)}" if more else said) from error
             if phase(obj) not in _WITH_LOG:
-                reason = await waits_for(backend, obj)
-                raise PlainError(
-                    f'Logs for {noun} "{name}" are not available until it\'s finished processing. '
-                    f"Please wait until the {noun} has a phase of Completed or Failed and try again."
-                    + (f" It waits for {reason}." if reason else "")
-                )
+                raise await _unfinished(backend, noun, obj, what="log", plural="Logs")
             await _print_log(backend, noun, name, download)
 
     run_async(work())
+
+
+async def refuse_unfinished(backend: Backend, backup: JSONObject) -> None:
+    """Say that a backup has no contents yet, or never will, instead of asking for them. Raises PlainError."""
+    if text(backup, "status", "phase") in _WITHOUT_CONTENTS:
+        raise await _unfinished(backend, BACKUP.noun, backup, what="contents", plural="The contents")
+
+
+async def _unfinished(backend: Backend, noun: str, obj: JSONObject, *, what: str, plural: str) -> PlainError:
+    name = obj["metadata"]["name"]
+    if phase(obj) == "FailedValidation":
+        why = "; ".join(reasons(obj)) or pasteable(f"see `{noun} describe {argument(name)}`")
+        return PlainError(f'{noun.capitalize()} "{name}" was refused and has no {what}: {why}')
+    reason = await waits_for(backend, obj)
+    return PlainError(
+        f'{plural} for {noun} "{name}" are not available until it\'s finished processing. '
+        f"Please wait until the {noun} has a phase of Completed or Failed and try again."
+        + (f" It waits for {reason}." if reason else "")
+    )
 
 
 async def _print_log(backend: Backend, noun: str, name: str, options: DownloadOptions) -> None:

@@ -5,8 +5,11 @@ from typing import Final
 
 from pinnace.api import labels
 from pinnace.api.objects import JSONObject, text
+from pinnace.api.values.shell_words import argument
+from pinnace.api.velero.backup import BackupPhase
 from pinnace.api.velero.storage_location import BackupStorageLocationAccessMode
 from pinnace.cli.backend.server import ServerBackend
+from pinnace.cli.connect import pasteable
 from pinnace.cli.errors import CommandError
 from pinnace.cli.guard import complain
 from pinnace.cli.kinds import BACKUP, BACKUP_LOCATION, Kind
@@ -36,6 +39,7 @@ class ServerDeleter:
         self._backend = backend
         self._kind = kind
         self._force = force
+        self._absence: str | None = None
 
     async def named(self, name: str) -> JSONObject:
         return await self._backend.object(self._kind.plural, name)
@@ -61,14 +65,28 @@ class ServerDeleter:
     async def delete(self, obj: JSONObject) -> str:
         client, namespace, name = self._backend.client, self._backend.namespace, obj["metadata"]["name"]
         if self._kind == BACKUP:
+            await self._refuse_running(obj)
             request = deletion_request(obj, namespace, force=self._force)
             await client.create(DELETE_BACKUP_REQUESTS, request, namespace)
             await self._warn_of_read_only(name, text(obj, "spec", "storageLocation"))
+            if self._absence is None:
+                self._absence = await self._backend.absence()
+                if self._absence:
+                    complain(f"WARNING: the deletion waits for {self._absence}.")
             return self._kind.deleted
         with suppress(NotFound):  # another client has deleted it in the meantime
             await client.delete(velero(self._kind.plural), name, namespace)
         more = await self._delete_known_of(name) if self._kind == BACKUP_LOCATION else []
         return "\n".join([self._kind.deleted, *more])
+
+    async def _refuse_running(self, backup: JSONObject) -> None:
+        """Raise CommandError where the server would refuse, which only the request would show. (CTL 6.2)"""
+        phase, name = cells.phase(backup), backup["metadata"]["name"]
+        if phase == BackupPhase.IN_PROGRESS and not await self._backend.absence():
+            raise CommandError(
+                f"backup {name} is being made ({phase}), and the server deletes none before its end:"
+                f" {pasteable(f'`backup describe {argument(name)}`')} shows how far it is"
+            )
 
     async def _warn_of_read_only(self, backup: str, location: str) -> None:
         """Say that a request cannot succeed. The server says so too, but only in the request. (CTL 6.2)"""

@@ -5,8 +5,10 @@ from typing import Final
 
 from pinnace.api.labels import WAITS_FOR
 from pinnace.api.objects import JSONObject, text
+from pinnace.api.values.times import utcnow
 from pinnace.cli.backend.interface import Backend
 from pinnace.cli.guard import complain
+from pinnace.cli.kinds import Kind
 from pinnace.cli.output import cells
 
 NOT_BEGUN: Final = frozenset({"New", "Queued", "ReadyToStart"})
@@ -25,6 +27,20 @@ async def warn_of_absence(backend: Backend, what: str) -> None:
     """Warn that no server will do what was just asked for: that the object was created looks like success."""
     if missing := await backend.absence():
         complain(f"WARNING: the {what} waits for {missing}.")
+
+
+async def notes_of_idle(backend: Backend, kind: Kind, objects: Sequence[JSONObject]) -> list[str]:
+    """A line that says how old the state of locations or schedules is, if there is no server to renew it."""
+    missing = await backend.absence()
+    if not missing:
+        return []
+    missing = missing.removeprefix("a server: ")
+    if kind.plural != "backupstoragelocations":
+        return [f"No {kind.noun} runs while no server does: {missing}."]
+    looks = [text(each, "status", "lastValidationTime") for each in objects]
+    known = sorted(each for each in looks if each)
+    when = f"{cells.relative(known[-1], utcnow())} the last time" if known else "never"
+    return [f"No server looks at these locations: {missing}. They were looked at {when}."]
 
 
 async def notes(backend: Backend, kind: str, objects: Sequence[JSONObject]) -> list[str]:

@@ -7,12 +7,14 @@ import click
 from pinnace.api import labels
 from pinnace.api.chosen_objects import parse_object
 from pinnace.api.codec import encode
+from pinnace.api.objects import JSONObject
 from pinnace.api.values.default_names import other_names, stamped_name
 from pinnace.api.values.times import utcnow
 from pinnace.api.velero.restore import ExistingResourcePolicy, Restore
 from pinnace.cli.backend.server import ServerBackend, created_under
 from pinnace.cli.client.server_status import answered, ask_server, is_ours
 from pinnace.cli.common import outcome
+from pinnace.cli.common.cluster import say_cluster, say_source
 from pinnace.cli.common.known_fields import warn_of_lost_fields, with_known_fields
 from pinnace.cli.common.served import check_namespaces_of
 from pinnace.cli.common.waiting import warn_of_absence
@@ -112,11 +114,14 @@ async def _submit(
 ) -> int:
     """Send the Restore under the first of the names that is free, or print it."""
     async with open_cluster(settings) as client:
-        options = await _resolved(client, settings.namespace, options)
+        options, source = await _resolved(client, settings.namespace, options)
         restore = requested_restore(names[0], settings.namespace, options)
         if not output.sends:
             print_restore(restore, output)
             return ExitCode.OK
+        say_cluster(client, "Asking for a restore into")
+        if source is not None:
+            await say_source(client, source)
         if options.objects:
             await _check_server(client, settings.namespace)
             await check_namespaces_of(client, [parse_object(each) for each in options.objects])
@@ -146,11 +151,14 @@ async def _check_server(client: KubeClient, namespace: str) -> None:
 
 async def _resolved(
     client: KubeClient, namespace: str, options: RestoreCreateOptions
-) -> RestoreCreateOptions:
-    """Check that the source exists. With --allow-partially-failed the backup is chosen here. (CLI 5.1)"""
+) -> tuple[RestoreCreateOptions, JSONObject | None]:
+    """Check that the source exists. With --allow-partially-failed the backup is chosen here. (CLI 5.1)
+
+    Returns:
+        The options, and the backup that is restored or, of a schedule, its newest one that can be.
+    """
     if options.from_backup:
-        await ServerBackend(client, namespace).object(BACKUPS.name, options.from_backup)
-        return options
+        return options, await ServerBackend(client, namespace).object(BACKUPS.name, options.from_backup)
     schedule = options.from_schedule
     selector = f"{labels.SCHEDULE_NAME}={labels.label_value(schedule)}"
     backups = await client.list_all(BACKUPS, namespace, label_selector=selector)
@@ -161,5 +169,5 @@ async def _resolved(
     if options.allow_partially_failed:
         chosen = newest(backups, ("Completed", "PartiallyFailed"))
         if chosen is not None:
-            return replace(options, from_backup=chosen["metadata"]["name"], from_schedule="")
-    return options
+            return replace(options, from_backup=chosen["metadata"]["name"], from_schedule=""), chosen
+    return options, newest(backups, ("Completed",))

@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 
 import msgspec
 
@@ -12,13 +13,15 @@ from pinnace.api.values.near import did_you_mean, near_names
 from pinnace.api.velero.backup import BackupPhase
 from pinnace.api.velero.restore import Restore
 from pinnace.cli.backend.location import LocationBackend
+from pinnace.cli.common.cluster import say_cluster, say_source
 from pinnace.cli.common.outcome import EXIT_CODES, say_findings
-from pinnace.cli.errors import ExitCode, InvalidInput
+from pinnace.cli.errors import CommandError, ExitCode, InvalidInput
 from pinnace.cli.kinds import RESTORE
 from pinnace.cli.local import open_run, say_outcome
 from pinnace.cli.restore.build import newest
 from pinnace.cli.settings import Settings
 from pinnace.operations import local_restore
+from pinnace.storage.errors import StorageError
 
 
 async def make_restore(
@@ -37,10 +40,20 @@ async def make_restore(
         named: told the name of the restore that was made.
     """
     async with open_run(settings, "restore", progress=progress) as (run, view):
+        say_cluster(run.client, "Restoring into")
+        location = LocationBackend(run.store, run.location)
         if restore.spec.schedule_name:
-            backups = await _of_schedule(restore, LocationBackend(run.store, run.location))
+            backups = await _of_schedule(restore, location)
             if allow_partially_failed:
                 restore = _choose_backup(restore, backups)
+            source = newest(backups, (BackupPhase.COMPLETED,))
+        else:
+            source = None
+        if restore.spec.backup_name:
+            with suppress(CommandError, StorageError):  # the restore says what is wrong
+                source = await location.object("backups", restore.spec.backup_name)
+        if source is not None:
+            await say_source(run.client, source)
         finished, recorded = await local_restore.make_restore(run, restore, other_names=other_names)
         if named is not None:
             named(finished.metadata.name)

@@ -8,6 +8,7 @@ import click
 
 from pinnace.api import labels
 from pinnace.api.codec import DecodeError, decode
+from pinnace.api.codec import encode as encode_object
 from pinnace.api.objects import JSONObject, objects, text
 from pinnace.api.pod_volume_catalogue import with_uploaders
 from pinnace.api.restore_outcomes import MEANINGS, Outcome
@@ -28,6 +29,7 @@ from pinnace.cli.backend.interface import (
 )
 from pinnace.cli.backend.open import open_backend
 from pinnace.cli.client.plugin_actions import plugin_actions
+from pinnace.cli.common.cluster import described, foreign_source, say_cluster, say_source
 from pinnace.cli.common.reading import check_free
 from pinnace.cli.connect import open_cluster
 from pinnace.cli.errors import CommandError, ExitCode, InvalidInput
@@ -71,8 +73,9 @@ async def preview(
         work_directory(None) as folder,
         open_backend(settings) as backend,
         open_cluster(settings) as client,
-        showing("dry run", activity := Activity(), client, form=progress),
+        showing("dry run", activity := Activity(), client, form=progress) as view,
     ):
+        say_cluster(client, "Looking at what a restore would do in")
         completed = await validate_and_complete(restore, _Lookups(backend))
         if completed.errors or completed.backup is None:
             raise InvalidInput("the restore is not valid:\n  " + "\n  ".join(completed.errors))
@@ -80,6 +83,9 @@ async def preview(
             modifiers = await modifiers_of(client, settings.namespace, completed.restore.spec)
         except ModifierError as error:
             raise InvalidInput(f"the restore is not valid:\n  {error}") from error
+        source = encode_object(completed.backup)
+        view.close()
+        await say_source(client, source)
         contents = await _contents(backend, completed.backup, folder, activity)
         how = PreviewSettings(
             log=RunLog(None, fields={}, level="error"),
@@ -97,10 +103,14 @@ async def preview(
             found = await preview_restore(client, completed.restore, contents, how)
         except RestoreFailed as error:
             raise CommandError(f"the restore would fail: {error}") from error
+        clusters = {
+            "cluster": await described(client),
+            "otherSource": await foreign_source(client, source) or None,
+        }
     if form is None:
         echo_laid_out(_text(completed.restore, found))
     else:
-        click.echo(encode(_data(completed.restore, found), form).rstrip("\n"))
+        click.echo(encode({**clusters, **_data(completed.restore, found)}, form).rstrip("\n"))
     return ExitCode.PARTIALLY_FAILED if found.results.errors.count else ExitCode.OK
 
 

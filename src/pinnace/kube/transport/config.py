@@ -18,6 +18,7 @@ class ClusterConfig(msgspec.Struct, frozen=True, kw_only=True):
         impersonation: the user to impersonate.
         origin: the source of these settings, for error texts.
         user: the user and the context as a person names them, for error texts.
+        context: of the kubeconfig; empty in a pod.
         namespace: of the context, if it names one.
         patience_seconds: how long an outage of the server is waited out. (docs/adr/010)
     """
@@ -29,6 +30,7 @@ class ClusterConfig(msgspec.Struct, frozen=True, kw_only=True):
     impersonation: Impersonation | None = None
     origin: str = ""
     user: str = ""
+    context: str = ""
     namespace: str = ""
     patience_seconds: float = DEFAULT_PATIENCE_SECONDS
 

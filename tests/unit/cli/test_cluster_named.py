@@ -1,0 +1,115 @@
+"""Runs and dry runs say which cluster they work on, and where a backup comes from."""
+
+from pathlib import Path
+
+import pytest
+
+from pinnace.api.labels import SOURCE_CLUSTER_ADDRESS, SOURCE_CLUSTER_GIT_VERSION, SOURCE_CLUSTER_UID
+from pinnace.api.meta import ObjectMeta
+from pinnace.api.velero.backup import Backup
+from pinnace.backup.request import note_source
+from pinnace.cli.common.cluster import foreign_source
+from pinnace.cli.main import run
+from pinnace.kube.identity import ClusterIdentity
+from pinnace.kube.resources import BACKUPS, LEASES, NAMESPACES, RESTORES
+from tests.unit.cli.fake_cluster import FakeCluster, connected
+
+TITLE = "cluster https://127.0.0.1:6443 (context test)"
+
+
+@pytest.fixture
+def cluster(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeCluster:
+    cluster = connected(monkeypatch, tmp_path)
+    cluster.add(NAMESPACES, "velero")
+    cluster.add(LEASES, "pinnace-server", spec={"holderIdentity": "pod-1"})
+    return cluster
+
+
+def with_uid(cluster: FakeCluster, uid: str) -> None:
+    cluster.add(NAMESPACES, "kube-system")
+    cluster.named(NAMESPACES, "kube-system", None)["metadata"]["uid"] = uid
+
+
+@pytest.mark.found("op-66")
+def test_a_backup_names_the_cluster_and_notes_it(
+    cluster: FakeCluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with_uid(cluster, "here")
+
+    assert run(["backup", "create", "b"]) == 0
+
+    assert capsys.readouterr().err.splitlines()[0] == f"Asking for a backup of {TITLE}."
+    annotations = cluster.named(BACKUPS, "b")["metadata"]["annotations"]
+    assert annotations[SOURCE_CLUSTER_UID] == "here"
+    assert annotations[SOURCE_CLUSTER_ADDRESS] == "https://127.0.0.1:6443"
+
+
+@pytest.mark.found("op-66")
+@pytest.mark.parametrize(
+    ("source", "told"),
+    [
+        ({SOURCE_CLUSTER_UID: "here"}, ""),
+        ({}, ""),
+        (
+            {
+                SOURCE_CLUSTER_UID: "there",
+                SOURCE_CLUSTER_ADDRESS: "https://prod",
+                SOURCE_CLUSTER_GIT_VERSION: "v1",
+            },
+            f"NOTE: backup b was made in another cluster, https://prod (Kubernetes v1); this is {TITLE}.",
+        ),
+        (
+            {SOURCE_CLUSTER_UID: "there"},
+            "NOTE: backup b was made in another cluster, whose namespace kube-system has the uid there; this"
+            f" is {TITLE}.",
+        ),
+    ],
+    ids=["this cluster", "unknown", "another", "another without a name"],
+)
+def test_a_restore_names_the_cluster_and_that_of_the_backup(
+    cluster: FakeCluster, capsys: pytest.CaptureFixture[str], source: dict[str, str], told: str
+) -> None:
+    with_uid(cluster, "here")
+    cluster.add(BACKUPS, "b", annotations=source, status={"phase": "Completed"})
+
+    assert run(["restore", "create", "r", "--from-backup", "b"]) == 0
+
+    assert cluster.names(RESTORES) == ["r"]
+    lines = capsys.readouterr().err.splitlines()
+    assert lines == [f"Asking for a restore into {TITLE}.", *([told] if told else [])]
+
+
+@pytest.mark.found("op-66")
+async def test_nothing_is_said_about_a_cluster_whose_uid_may_not_be_read(cluster: FakeCluster) -> None:
+    backup = {"metadata": {"name": "b", "annotations": {SOURCE_CLUSTER_UID: "there"}}}
+
+    assert await foreign_source(cluster, backup) == ""  # type: ignore[arg-type]
+
+
+@pytest.mark.found("op-66")
+@pytest.mark.parametrize(
+    ("noted", "identity", "expected"),
+    [
+        ({}, ClusterIdentity(uid="a", address="https://a"), {"uid": "a", "address": "https://a"}),
+        (
+            {"uid": "a", "address": "https://a"},
+            ClusterIdentity(uid="a"),
+            {"uid": "a", "address": "https://a"},
+        ),
+        ({"uid": "b", "address": "https://b"}, ClusterIdentity(uid="a"), {"uid": "a"}),
+        ({"uid": "b", "address": "https://b"}, ClusterIdentity(), {}),
+    ],
+    ids=["of a command", "noted by the command", "copied from another cluster", "unknown"],
+)
+def test_a_backup_is_of_the_cluster_that_makes_it(
+    noted: dict[str, str], identity: ClusterIdentity, expected: dict[str, str]
+) -> None:
+    keys = {"uid": SOURCE_CLUSTER_UID, "address": SOURCE_CLUSTER_ADDRESS}
+    annotations = {"mine": "kept"} | {keys[each]: value for each, value in noted.items()}
+    backup = Backup(metadata=ObjectMeta(name="b", annotations=annotations))
+
+    note_source(backup, identity)
+
+    assert backup.metadata.annotations == {"mine": "kept"} | {
+        keys[each]: value for each, value in expected.items()
+    }

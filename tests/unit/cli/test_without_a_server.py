@@ -1,0 +1,153 @@
+"""What commands say when no server runs, or when what they ask for is not possible now."""
+
+from pathlib import Path
+
+import pytest
+
+from pinnace.api.values.times import utcnow
+from pinnace.cli.backend import lease
+from pinnace.cli.main import run
+from pinnace.kube.resources import BACKUP_STORAGE_LOCATIONS, BACKUPS, LEASES, NAMESPACES, velero
+from pinnace.runtime.lease import SERVER_LEASE, micro_time
+from tests.unit.cli.fake_cluster import SCHEDULES, FakeCluster, connected
+
+Printed = pytest.CaptureFixture[str]
+REQUESTS = velero("deletebackuprequests")
+
+
+@pytest.fixture
+def cluster(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeCluster:
+    monkeypatch.setattr(lease, "FIRST_LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(lease, "SHORT_LOOK_SECONDS", 0.01)
+    monkeypatch.chdir(tmp_path)
+    cluster = connected(monkeypatch, tmp_path)
+    cluster.add(NAMESPACES, "velero")
+    cluster.add(
+        BACKUP_STORAGE_LOCATIONS,
+        "main",
+        spec={
+            "provider": "aws",
+            "objectStorage": {"bucket": "lab", "prefix": "dev"},
+            "config": {"region": "eu", "profile": "x"},
+        },
+        status={"phase": "Available", "lastValidationTime": "2021-01-01T00:00:00Z"},
+    )
+    for name, phase in (("done", "Completed"), ("runs", "InProgress")):
+        cluster.add(BACKUPS, name, spec={"storageLocation": "main"}, status={"phase": phase})
+    return cluster
+
+
+def held(cluster: FakeCluster) -> None:
+    """A server holds the lease, and does not renew it any more."""
+    spec = {"holderIdentity": "server-1", "renewTime": micro_time(utcnow())}
+    cluster.add(LEASES, SERVER_LEASE, spec=spec)
+
+
+READING = [
+    "backup logs done",
+    "backup download done",
+    "backup ls done",
+    "backup show done cm/a",
+    "restore create --from-backup done --dry-run",
+]
+
+
+@pytest.mark.found("op-69")
+@pytest.mark.parametrize("words", READING)
+def test_what_a_server_has_to_give_out_is_not_waited_for_without_one(
+    words: str, cluster: FakeCluster, capsys: Printed
+) -> None:
+    assert run(words.split()) == 1
+
+    shown = capsys.readouterr().err
+    assert "no server can give out the" in shown
+    assert "of done: there is none in namespace velero. Start the server, or read without one:" in shown
+    assert "--location 's3://lab/dev?region=eu'" in shown
+
+
+@pytest.mark.found("op-69", "op-92")
+def test_a_server_that_renews_its_lease_no_more_is_not_waited_for(
+    cluster: FakeCluster, capsys: Printed
+) -> None:
+    held(cluster)
+
+    assert run(["backup", "logs", "done"]) == 1
+
+    told = "server-1 holds the lease in namespace velero and does not renew it; it renewed it last at 2"
+    assert told in capsys.readouterr().err
+
+
+@pytest.mark.found("op-70")
+def test_a_deletion_without_a_server_is_warned_of_once(cluster: FakeCluster, capsys: Printed) -> None:
+    cluster.add(BACKUPS, "other", spec={}, status={"phase": "Completed"})
+
+    assert run(["backup", "delete", "done", "other", "--confirm"]) == 0
+
+    warning = "WARNING: the deletion waits for a server: there is none in namespace velero.\n"
+    assert capsys.readouterr().err == warning
+    assert len(cluster.of(REQUESTS)) == 2
+
+
+@pytest.mark.found("op-89")
+def test_a_backup_that_is_being_made_is_not_asked_to_be_deleted(
+    cluster: FakeCluster, capsys: Printed
+) -> None:
+    held(cluster)
+
+    assert run(["backup", "delete", "runs", "--confirm"]) == 1
+
+    assert "backup runs is being made (InProgress), and the server deletes none" in capsys.readouterr().err
+    assert cluster.of(REQUESTS) == []
+
+
+@pytest.mark.found("op-90")
+@pytest.mark.parametrize("words", ["download runs", "ls runs", "show runs cm/a"])
+def test_the_contents_of_a_backup_that_is_being_made_are_not_looked_for(
+    words: str, cluster: FakeCluster, capsys: Printed
+) -> None:
+    held(cluster)
+
+    assert run(["backup", *words.split()]) == 1
+
+    shown = capsys.readouterr().err
+    assert shown.startswith(
+        'The contents for backup "runs" are not available until it\'s finished processing'
+    )
+
+
+@pytest.mark.found("op-72")
+def test_lists_say_how_old_their_state_is_if_no_server_renews_it(
+    cluster: FakeCluster, capsys: Printed
+) -> None:
+    cluster.add(SCHEDULES, "nightly", spec={"schedule": "@daily"})
+
+    assert run(["backup-location", "get"]) == 0
+    assert "No server looks at these locations: there is none in namespace velero. They were looked at" in (
+        capsys.readouterr().err
+    )
+    assert run(["schedule", "get"]) == 0
+    assert (
+        capsys.readouterr().err
+        == "No schedule runs while no server does: there is none in namespace velero.\n"
+    )
+    held(cluster)
+    assert run(["schedule", "get"]) == 0
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.found("op-81")
+@pytest.mark.parametrize(
+    ("location", "told"),
+    [
+        ("lab/dev", "a bucket is written as s3://lab/dev"),
+        ("minio://lab", "did you mean s3://bucket/prefix?region=minio"),
+        ("rest:http://x", "did you mean s3://bucket/prefix?region=minio"),
+        ("gcs://lab", "did you mean gs://bucket/prefix?"),
+        ("./lab", "does not exist"),
+    ],
+)
+@pytest.mark.usefixtures("cluster")
+def test_what_was_probably_meant_by_a_location_is_said(location: str, told: str, capsys: Printed) -> None:
+    assert run(["--location", location, "backup", "get"]) == 2
+
+    assert told in capsys.readouterr().err
