@@ -1,11 +1,15 @@
 """Which cluster this is: told to people before a run, and stored in backups. (docs/adr/104)"""
 
+from typing import TYPE_CHECKING
+
 import msgspec
 
 from pinnace.api.objects import text
-from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import KubeError
 from pinnace.kube.resources import NAMESPACES
+
+if TYPE_CHECKING:
+    from pinnace.kube.client import KubeClient
 
 _IDENTIFYING = "kube-system"
 """A namespace of every cluster, which is never made again: its uid tells clusters apart."""
@@ -23,7 +27,7 @@ class ClusterIdentity(msgspec.Struct, frozen=True, kw_only=True):
     address: str = ""
 
 
-async def read_identity(client: KubeClient) -> ClusterIdentity:
+async def read_identity(client: "KubeClient") -> ClusterIdentity:
     """The identity of the client's cluster. What cannot be read stays empty: no run fails for it."""
     address = client.server if client.context else ""
     try:
@@ -33,7 +37,7 @@ async def read_identity(client: KubeClient) -> ClusterIdentity:
     return ClusterIdentity(uid=text(found, "metadata", "uid"), address=address)
 
 
-def title_of(client: KubeClient) -> str:
+def title_of(client: "KubeClient") -> str:
     """The client's cluster as messages name it: `cluster https://10.0.0.1:6443 (context prod)`."""
     return (
         f"cluster {client.server} ({f'context {client.context}' if client.context else 'that of this pod'})"

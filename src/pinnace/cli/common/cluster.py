@@ -3,26 +3,30 @@
 (docs/adr/104)
 """
 
+from typing import TYPE_CHECKING
+
 from pinnace.api import labels
 from pinnace.api.objects import JSONObject, text
 from pinnace.cli.guard import complain
-from pinnace.kube.client import KubeClient
 from pinnace.kube.identity import read_identity, title_of
 
+if TYPE_CHECKING:
+    from pinnace.kube.client import KubeClient
 
-def say_cluster(client: KubeClient, doing: str) -> None:
+
+def say_cluster(client: "KubeClient", doing: str) -> None:
     """Print what is done to which cluster: `Restoring into cluster https://... (context prod).`"""
     complain(f"{doing} {title_of(client)}.")
 
 
-async def say_source(client: KubeClient, backup: JSONObject) -> None:
+async def say_source(client: "KubeClient", backup: JSONObject) -> None:
     """Print that a backup was made in another cluster than the one that it is restored into."""
     if source := await foreign_source(client, backup):
         name = text(backup, "metadata", "name")
         complain(f"NOTE: backup {name} was made in another cluster, {source}; this is {title_of(client)}.")
 
 
-async def foreign_source(client: KubeClient, backup: JSONObject) -> str:
+async def foreign_source(client: "KubeClient", backup: JSONObject) -> str:
     """The cluster that a backup was made in; empty if it is this one, or if that is not known."""
     notes = (backup.get("metadata") or {}).get("annotations")
     uid = text(notes, labels.SOURCE_CLUSTER_UID)
@@ -37,7 +41,7 @@ async def foreign_source(client: KubeClient, backup: JSONObject) -> str:
     return f"{named} (Kubernetes {version})" if version else named
 
 
-async def with_source(client: KubeClient, backup: JSONObject) -> JSONObject:
+async def with_source(client: "KubeClient", backup: JSONObject) -> JSONObject:
     """The Backup to be sent, with the cluster's address, which a server in a pod does not know."""
     identity = await read_identity(client)
     if not identity.uid or not identity.address:
@@ -49,7 +53,7 @@ async def with_source(client: KubeClient, backup: JSONObject) -> JSONObject:
     return {**backup, "metadata": {**backup["metadata"], "annotations": notes}}
 
 
-async def described(client: KubeClient) -> JSONObject:
+async def described(client: "KubeClient") -> JSONObject:
     """The cluster as data of a dry run."""
     identity = await read_identity(client)
     return {"server": client.server, "context": client.context, "uid": identity.uid}

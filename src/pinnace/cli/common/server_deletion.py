@@ -6,7 +6,6 @@ from typing import Final
 from pinnace.api import labels
 from pinnace.api.objects import JSONObject, text
 from pinnace.api.values.shell_words import argument
-from pinnace.api.velero.backup import BackupPhase
 from pinnace.api.velero.storage_location import BackupStorageLocationAccessMode
 from pinnace.cli.backend.server import ServerBackend
 from pinnace.cli.connect import pasteable
@@ -82,7 +81,7 @@ class ServerDeleter:
     async def _refuse_running(self, backup: JSONObject) -> None:
         """Raise CommandError where the server would refuse, which only the request would show. (CTL 6.2)"""
         phase, name = cells.phase(backup), backup["metadata"]["name"]
-        if phase == BackupPhase.IN_PROGRESS and not await self._backend.absence():
+        if phase == "InProgress" and not await self._backend.absence():
             raise CommandError(
                 f"backup {name} is being made ({phase}), and the server deletes none before its end:"
                 f" {pasteable(f'`backup describe {argument(name)}`')} shows how far it is"
