@@ -18,7 +18,7 @@ from pinnace.cli.errors import CommandError, InvalidInput
 from pinnace.cli.guard import complain, silence_loggers, traced_requests
 from pinnace.cli.settings import GlobalFlags, Settings, given_words, resolve_settings
 from pinnace.http.user_agent import user_agent
-from pinnace.kube.errors import AlreadyExists, KubeError, NotFound
+from pinnace.kube.errors import AlreadyExists, Forbidden, KubeError, NotFound
 from pinnace.storage.errors import StorageError
 
 if TYPE_CHECKING:
@@ -166,7 +166,19 @@ def _advice(error: KubeError | StorageError) -> str:
         return ": choose another name, or delete the existing object first"
     if isinstance(error, NotFound) and str(error).startswith("namespaces "):
         return f": name another namespace with -n, or install a server (`{program_name()} install --help`)"
+    if isinstance(error, Forbidden) and ".velero.io" in str(error) and _is_for_tenants():
+        return (
+            ". If an administrator has set up self-service, backups and restores of your own namespaces are"
+            f" made by `{program_name()} nonadmin`"
+        )
     return ""
+
+
+def _is_for_tenants() -> bool:
+    """Whether the command is one that self-service has, too."""
+    context = click.get_current_context(silent=True)
+    words = context.command_path.split()[1:] if context is not None else []
+    return "nonadmin" not in words and not {"backup", "restore"}.isdisjoint(words)
 
 
 @asynccontextmanager

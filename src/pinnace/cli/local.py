@@ -84,10 +84,10 @@ def say_outcome(
     name, status = run.metadata.name, run.status
     parts = [f"{outcomes[each]:,} {each}" for each in Outcome if outcomes.get(each)] if outcomes else []
     became = f" ({', '.join(parts)})" if parts else ""
-    say(
-        f"{what} {name} {status.phase}: {counted(items, 'item')}{became}{_duration(run)}, "
-        f"{counted(status.errors, 'error')}, {counted(status.warnings, 'warning')}."
-    )
+    counts = [f"{counted(items, 'item')}{became}{_duration(run)}"]
+    if status.errors or not status.failure_reason:  # "0 errors" beside Failed contradicts itself
+        counts.append(counted(status.errors, "error"))
+    say(f"{what} {name} {status.phase}: {', '.join([*counts, counted(status.warnings, 'warning')])}.")
     if warning := empty_warning(what.lower(), status.phase, items):
         say(warning, err=True)
     if status.failure_reason:

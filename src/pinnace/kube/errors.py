@@ -205,7 +205,7 @@ def error_from_body(code: int, body: bytes, *, retry_after_seconds: float | None
         document = None
     if isinstance(document, dict) and document.get("kind") == "Status":
         return status_error(code, document, retry_after_seconds=retry_after_seconds)
-    excerpt = body[: 4 * UNKNOWN_BODY_CHARACTERS].decode("utf-8", "replace").strip()
+    excerpt = _readable(body[: 4 * UNKNOWN_BODY_CHARACTERS].decode("utf-8", "replace").strip())
     message = f"the server answered with HTTP status {code}"
     if excerpt:
         shown = excerpt[:UNKNOWN_BODY_CHARACTERS]
@@ -215,6 +215,17 @@ def error_from_body(code: int, body: bytes, *, retry_after_seconds: float | None
     if code == 404:
         message = _NOT_SERVED
     return _error_class(code, "")(code, message=message, retry_after_seconds=retry_after_seconds)
+
+
+def _readable(excerpt: str) -> str:
+    """The excerpt of an answer; of a web page only the title, which says who answers."""
+    lower = excerpt.lower()
+    if not lower.startswith(("<!doctype html", "<html")):
+        return excerpt
+    begin = lower.find("<title>") + len("<title>")
+    end = lower.find("</title>", begin)
+    title = " ".join(excerpt[begin:end].split()) if begin >= len("<title>") and end > begin else ""
+    return f"a web page titled {title!r}" if title else "a web page"
 
 
 def _error_class(code: int, reason: str) -> type[APIStatusError]:

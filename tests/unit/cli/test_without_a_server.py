@@ -4,9 +4,13 @@ from pathlib import Path
 
 import pytest
 
+from pinnace.api.meta import ObjectMeta
 from pinnace.api.values.times import utcnow
+from pinnace.api.velero.backup import Backup, BackupPhase, BackupStatus
 from pinnace.cli.backend import lease
+from pinnace.cli.local import say_outcome
 from pinnace.cli.main import run
+from pinnace.kube.errors import Forbidden
 from pinnace.kube.resources import BACKUP_STORAGE_LOCATIONS, BACKUPS, LEASES, NAMESPACES, velero
 from pinnace.runtime.lease import SERVER_LEASE, micro_time
 from tests.unit.cli.fake_cluster import SCHEDULES, FakeCluster, connected
@@ -151,3 +155,28 @@ def test_what_was_probably_meant_by_a_location_is_said(location: str, told: str,
     assert run(["--location", location, "backup", "get"]) == 2
 
     assert told in capsys.readouterr().err
+
+
+@pytest.mark.found("op-62")
+def test_a_tenant_is_told_of_self_service(cluster: FakeCluster, capsys: Printed) -> None:
+    text = 'backups.velero.io is forbidden: User "eve" cannot create resource'
+    cluster.failures["create", "backups"] = Forbidden(403, reason="Forbidden", message=text)
+
+    assert run(["backup", "create", "b"]) == 1
+
+    assert capsys.readouterr().err.endswith("are made by `pinnace nonadmin`\n")
+
+
+@pytest.mark.found("op-82")
+@pytest.mark.parametrize(
+    ("reason", "said"),
+    [("no space left", "12 items, 0 warnings."), ("", "12 items, 0 errors, 0 warnings.")],
+    ids=["failed", "completed"],
+)
+def test_a_failed_run_is_not_called_one_without_errors(reason: str, said: str, capsys: Printed) -> None:
+    phase = BackupPhase.FAILED if reason else BackupPhase.COMPLETED
+    status = BackupStatus(phase=phase, failure_reason=reason)
+
+    say_outcome("Backup", Backup(metadata=ObjectMeta(name="b"), status=status), 12)
+
+    assert capsys.readouterr().out == f"Backup b {phase}: {said}\n"

@@ -10,7 +10,7 @@ from aiohttp import web
 
 from pinnace.kube.client import KubeClient
 from pinnace.kube.discovery import Discovery
-from pinnace.kube.errors import AlreadyExists, InvalidResponse, NotFound
+from pinnace.kube.errors import AlreadyExists, InvalidResponse, NotFound, error_from_body
 from pinnace.kube.resources import CONFIGMAPS, DEPLOYMENTS
 from pinnace.kube.transport.retrying import RetryPolicy
 from tests.unit.kube.scripted import (
@@ -318,3 +318,17 @@ async def test_a_created_object_may_be_nested_deeply(server: ScriptedServer, lev
     async with connected(server) as client:
         assert await client.create_bytes(CONFIGMAPS, body, "demo") == body
     assert len(server.seen) == 1
+
+
+@pytest.mark.found("op-51")
+@pytest.mark.parametrize(
+    ("body", "shown"),
+    [
+        (b"<!DOCTYPE html>\n<html>\n<head>\n<title>Sign\n in</title>", "a web page titled 'Sign in'"),
+        (b"<html><body>nginx</body></html>", "a web page"),
+        (b"<HTML><TITLE>", "a web page"),
+        (b"no route", "no route"),
+    ],
+)
+def test_of_a_web_page_only_the_title_is_shown(body: bytes, shown: str) -> None:
+    assert str(error_from_body(502, body)) == f"the server answered with HTTP status 502: {shown}"
