@@ -2,12 +2,17 @@
 
 import contextlib
 import secrets
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from copy import deepcopy
+from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
 
+from hack.cluster.control_plane import ControlPlane
+from hack.cluster.faults import Rewrite, watch_expired
+from hack.cluster.proxy import FaultProxy
 from pinnace.api.objects import JSONObject
 from pinnace.kube.client import KubeClient
 from pinnace.kube.discovery import Discovery
@@ -25,7 +30,9 @@ from pinnace.kube.resources import (
     SERVICES,
     APIResource,
 )
+from pinnace.restore import definitions
 from pinnace.restore.request import RestoreOptions
+from tests.support.cluster.connect import Connect
 from tests.support.runs.real_restores import RealRestore
 from tests.support.waiting import eventually
 
@@ -481,6 +488,13 @@ async def test_a_node_port_that_another_service_has_is_an_error(
 
 
 ADMISSION = "admissionregistration.k8s.io"
+VALIDATING_WEBHOOKS = APIResource(
+    group=ADMISSION,
+    version="v1",
+    name="validatingwebhookconfigurations",
+    kind="ValidatingWebhookConfiguration",
+    namespaced=False,
+)
 EVERYTHING = {"apiGroups": ["*"], "apiVersions": ["*"], "operations": ["CREATE"], "resources": ["*"]}
 
 
@@ -523,6 +537,68 @@ async def test_webhooks_of_the_backup_refuse_nothing_of_it(
         resource = APIResource(group=ADMISSION, version="v1", name=plural, kind=kind, namespaced=False)
         await client.delete(resource, name)
     assert results.to_dict() == {"errors": {}, "warnings": {}}
+
+
+@pytest.mark.found("R7")
+async def test_webhooks_come_after_the_objects_of_a_definition_that_is_established_late(
+    control_plane: ControlPlane,
+    fault_proxy: Callable[[ControlPlane], Awaitable[FaultProxy]],
+    connect: Connect,
+    client: KubeClient,
+    target: str,
+    definition: JSONObject,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """To the restore the definition looks as before it is established until the main pass has begun."""
+    monkeypatch.setattr(definitions, "PATIENCE_SECONDS", 2.0)
+    proxy = await fault_proxy(control_plane)
+    name, names = definition["metadata"]["name"], definition["spec"]["names"]
+    group = f"{target}.example.com"
+    definition["metadata"]["name"] = name = f"{names['plural']}.{group}"
+    definition["spec"]["group"] = group
+    maps = f"/api/v1/namespaces/{target}/configmaps"
+
+    def without_status(body: bytes) -> bytes:
+        found = orjson.loads(body)
+        if not proxy.count(method="POST", path=maps):
+            found.pop("status", None)
+        return orjson.dumps(found)
+
+    def without_group(body: bytes) -> bytes:
+        found = orjson.loads(body)
+        if not proxy.count(method="POST", path=maps):
+            for member in ("items", "groups"):
+                groups = found.get(member, [])
+                found |= {
+                    member: [each for each in groups if (each.get("metadata") or each)["name"] != group]
+                }
+        return orjson.dumps(found)
+
+    definitions_path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+    proxy.rules.add(Rewrite(without_status), method="GET", path=f"^{definitions_path}/{name}$")
+    proxy.rules.add(watch_expired(), path=f"^{definitions_path}$", query={"watch": "."})
+    proxy.rules.add(Rewrite(without_group), method="GET", path="^/apis$")
+    restore = RealRestore(await connect(control_plane, via=proxy), tmp_path)
+    hook = f"down-{secrets.token_hex(4)}"
+    try:
+        results = await restore(
+            _webhooks("ValidatingWebhookConfiguration", hook, target),
+            definition,
+            obj("ConfigMap", "in-the-main-pass", target),
+            obj(names["kind"], "one", target, api_version=f"{group}/v1", spec={"masts": 3}),
+        )
+    finally:
+        with contextlib.suppress(NotFound):
+            await client.delete(VALIDATING_WEBHOOKS, hook)
+        with contextlib.suppress(NotFound):
+            await client.delete(CUSTOM_RESOURCE_DEFINITIONS, name)
+
+    assert results.to_dict() == {"errors": {}, "warnings": {}}
+    created = [exchange.head.path for exchange in proxy.exchanges if exchange.head.method == "POST"]
+    late = f"/apis/{group}/v1/namespaces/{target}/{names['plural']}"
+    webhooks = VALIDATING_WEBHOOKS.path(None)
+    assert created.index(maps) < created.index(late) < created.index(webhooks)
 
 
 async def test_many_items_of_many_namespaces(client: KubeClient, restore: RealRestore, target: str) -> None:
