@@ -31,7 +31,7 @@ from tests.e2e.without_server.command import Pinnace
 
 IS_WHOLE = os.environ.get("PINNACE_APPLICATIONS") == "all"
 KINDS_OF_A_PROJECT = 10_000 if IS_WHOLE else 1
-SAMPLES_OF_A_KIND = 10_000 if IS_WHOLE else 12
+SAMPLES_OF_A_KIND = 10_000 if IS_WHOLE else 4
 SECONDS = 7200 if IS_WHOLE else 300
 """An API server establishes one definition after the other, on a busy machine each in a second."""
 _AT_ONCE = 16
