@@ -10,7 +10,6 @@ import re
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from http import HTTPStatus
 from typing import Any, Final
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
@@ -55,6 +54,8 @@ class Request:
 
     def answered(self, status: int, headers: Iterable[tuple[str, str]]) -> None:
         """Print the request with the status of its answer."""
+        from http import HTTPStatus  # loaded only for a trace: most commands print none
+
         reason = HTTPStatus(status).phrase if status in HTTPStatus._value2member_map_ else ""
         log.log(level(REQUESTS), "%s %s in %d ms", self._title, f"{status} {reason}".strip(), self._ms)
         self._print_headers(ANSWERS, "Response", headers)

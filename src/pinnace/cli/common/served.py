@@ -6,19 +6,18 @@ With a server a misspelt kind would otherwise be found in a backup that has ende
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from pinnace.api.chosen_objects import ObjectName
-from pinnace.api.selection.names import EVERYTHING
-from pinnace.api.velero.backup import BackupSpec
 from pinnace.cli.errors import InvalidInput
 from pinnace.cli.guard import complain
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import KubeError, UnknownResource
 
 if TYPE_CHECKING:
+    from pinnace.api.chosen_objects import ObjectName
+    from pinnace.api.velero.backup import BackupSpec
     from pinnace.kube.discovery import Discovery
 
 
-async def check_kinds(client: KubeClient, spec: BackupSpec, *, later: bool = False) -> None:
+async def check_kinds(client: KubeClient, spec: "BackupSpec", *, later: bool = False) -> None:
     """Refuse an included kind that the cluster does not serve.
 
     A pattern may match nothing. Where not all groups can be discovered nothing is refused.
@@ -46,7 +45,7 @@ async def check_kinds(client: KubeClient, spec: BackupSpec, *, later: bool = Fal
         complain(f"WARNING: {problem}")
 
 
-async def check_namespaces_of(client: KubeClient, objects: Sequence[ObjectName]) -> None:
+async def check_namespaces_of(client: KubeClient, objects: "Sequence[ObjectName]") -> None:
     """Refuse objects without a namespace whose kind has namespaces. Raises InvalidInput."""
     discovery = await _discovered(client, [each.kind for each in objects if not each.namespace])
     for each in objects if discovery is not None else ():
@@ -63,7 +62,7 @@ async def check_namespaces_of(client: KubeClient, objects: Sequence[ObjectName])
 
 async def _discovered(client: KubeClient, names: Iterable[str]) -> "Discovery | None":
     """What the cluster serves; None if no name needs it, or it cannot be found out."""
-    if not any(name not in ("", EVERYTHING) for name in names):
+    if not any(name not in ("", "*") for name in names):
         return None
     # Loaded here: most backups name no kind.
     from pinnace.kube.discovery import Discovery
