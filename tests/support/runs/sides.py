@@ -45,7 +45,7 @@ _DEPLOYMENT: JSONObject = {
         },
     },
 }
-"""Its restores of pods look for the image of their own Deployment, and fail without one."""
+"""Its restores look for the image of their own Deployment, and are PartiallyFailed without one."""
 
 
 class Side(Protocol):
