@@ -122,6 +122,7 @@ class World:
             self.backups += len(made)
             if len({status["phase"] for status in made.values()}) > 1:
                 self.different.append((name, spec, made))
+                continue
             first, *others = (_of_the_world(self._folder, f"{name}-{way}", namespaces) for way in made)
             for way, other in zip(list(made)[1:], others, strict=True):
                 if other != first:

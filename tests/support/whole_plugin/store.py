@@ -52,9 +52,10 @@ class FolderStore:
 
     async def list_objects(self, bucket: str, prefix: str) -> Sequence[str]:
         folder = self._path(bucket)
-        files = (path for path in folder.rglob("*") if path.is_file() and not path.name.startswith("."))
+        files = (path for path in folder.rglob("*") if path.is_file())
         keys = (path.relative_to(folder).as_posix() for path in files)
-        return sorted(key for key in keys if key.startswith(prefix))
+        # What begins with a point is being written, also by a Pinnace that uses the folder as its location.
+        return sorted(key for key in keys if key.startswith(prefix) and "/." not in f"/{key}")
 
     async def delete_object(self, bucket: str, key: str) -> None:
         self._path(bucket, key).unlink(missing_ok=True)
