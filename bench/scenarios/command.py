@@ -1,8 +1,9 @@
 """Commands beside those of a Velero program: `python -m bench.scenarios.command`, or the scenario `command`.
 
 One cluster with our definitions, a store, a server of ours, some backups, schedules and restores. The same
-words are given to both programs in turn, in random order; PINNACE_TEST_VELERO is the path of Velero's. Each
-line of the table is our wall or processor time against that of Velero.
+words are given to both programs in turn, in random order; PINNACE_TEST_VELERO is the path of Velero's. The
+table has our wall and processor time against that of Velero, if one is given; the processor time alone, with
+its aim; and the modules that each command loads, whose number is the same on a busy machine.
 """
 
 import asyncio
@@ -15,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from bench import measure
-from bench.figures import Figure, Rule, Series, Unit, text_table
+from bench.figures import Figure, Rule, Series, Target, Unit, text_table
 from bench.floor.generate import SEED
 from bench.measure import Sample, SampleFailed
 from bench.scenarios.idle_server import (
@@ -42,6 +43,16 @@ OBJECTS = 50
 READY_SECONDS = 60.0
 POLL_SECONDS = 0.1
 DEADLINE_SECONDS = 120.0
+PROCESSOR_TARGET = Target(first=150, aim=110)
+"""Milliseconds of the processor for a command that asks a server. (docs/adr/109)"""
+_COUNTING = """
+import sys
+from pinnace.cli.main import run
+code = run(sys.argv[1:])
+print()
+print(len(sys.modules))
+sys.exit(code)
+"""
 COMMANDS: Mapping[str, Sequence[str]] = {
     "backup get": ("backup", "get"),
     "schedule get": ("schedule", "get"),
@@ -55,11 +66,13 @@ COMMANDS: Mapping[str, Sequence[str]] = {
 
 
 def programs() -> Mapping[str, Path]:
-    """The programs by name. Raises SampleFailed: no Velero program is given."""
-    velero = Path(os.environ.get(VARIABLE, ""))
-    if not velero.is_file():
-        raise SampleFailed(f"{VARIABLE} must be the path of a Velero program for the scenario command")
-    return {"velero": velero, "pinnace": PROGRAM}
+    """The programs by name: ours, and Velero's if one is given. Raises SampleFailed: no such file."""
+    given = os.environ.get(VARIABLE)
+    if given is None:
+        return {"pinnace": PROGRAM}
+    if not Path(given).is_file():
+        raise SampleFailed(f"{VARIABLE} must be the path of a Velero program: {given!r} is no file")
+    return {"velero": Path(given), "pinnace": PROGRAM}
 
 
 def measure_command(folder: Path, runs: int, say: Callable[[str], None]) -> list[Figure]:
@@ -71,7 +84,8 @@ def measure_command(folder: Path, runs: int, say: Callable[[str], None]) -> list
         with running_server(folder, plane.kubeconfig):
             asyncio.run(_wait(plane))
             say(f"command: {runs} samples of each of {len(COMMANDS)} commands and {len(found)} programs")
-            return figures(_samples(folder, plane.kubeconfig, found, runs))
+            samples = _samples(folder, plane.kubeconfig, found, runs)
+            return [*figures(samples), *_loaded(folder, plane.kubeconfig)]
 
 
 def _samples(
@@ -98,7 +112,17 @@ def _samples(
 
 
 def figures(samples: Mapping[tuple[str, str], Sequence[Sample]]) -> list[Figure]:
-    """The lines of the table: wall and processor time of each command."""
+    """The lines of the table about time: wall and processor time of each command."""
+
+    def alone(command: str) -> Figure:
+        values = [sample.cpu_seconds * 1000 for sample in samples[command, "pinnace"]]
+        return Figure(
+            name=f"{command}, processor alone",
+            unit=Unit.MILLISECONDS,
+            rule=Rule.ALONE,
+            ours=Series(name="pinnace", values=values),
+            target=PROCESSOR_TARGET,
+        )
 
     def figure(command: str, kind: str, value: Callable[[Sample], float]) -> Figure:
         velero, ours = (
@@ -111,9 +135,35 @@ def figures(samples: Mapping[tuple[str, str], Sequence[Sample]]) -> list[Figure]
 
     made = []
     for command in dict.fromkeys(command for command, _ in samples):
-        made.append(figure(command, "wall", lambda sample: sample.wall_seconds))
-        made.append(figure(command, "processor", lambda sample: sample.cpu_seconds))
+        if (command, "velero") in samples:
+            made.append(figure(command, "wall", lambda sample: sample.wall_seconds))
+            made.append(figure(command, "processor", lambda sample: sample.cpu_seconds))
+        made.append(alone(command))
     return made
+
+
+def _loaded(folder: Path, kubeconfig: Path) -> list[Figure]:
+    """The lines of the table about modules: how many each command has loaded at its end."""
+
+    def modules(words: Sequence[str]) -> int:
+        named = ["counted" if word == "NAME" else word for word in words]
+        sample = measure.run(
+            [sys.executable, "-c", _COUNTING, *named],
+            environment={"KUBECONFIG": str(kubeconfig), "HOME": str(folder)},
+            folder=folder,
+            deadline_seconds=DEADLINE_SECONDS,
+        )
+        return int(sample.output.split()[-1])
+
+    return [
+        Figure(
+            name=f"{name}, modules",
+            unit=Unit.COUNT,
+            rule=Rule.ALONE,
+            ours=Series(name="pinnace", values=[modules(words)]),
+        )
+        for name, words in COMMANDS.items()
+    ]
 
 
 async def _load(plane: ControlPlane, bucket: Bucket) -> None:
