@@ -63,7 +63,7 @@ async def test_a_backup_is_created_listed_described_logged_and_deleted(
     await ready(new_server)
     words = ["--include-namespaces", home.namespace, "--include-resources", "configmaps,secrets", "--wait"]
     made = await command("backup", "create", "b1", *words, "--labels", "a=b")
-    assert (made.code, made.err) == (0, "")
+    assert (made.code, made.told) == (0, "")
     assert made.lines[0] == 'Backup request "b1" submitted successfully.'
     assert made.lines[1].startswith("Waiting for backup to complete. You may safely press ctrl-c")
     flags = f"--kubeconfig {command.kubeconfig}"

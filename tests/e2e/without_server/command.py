@@ -3,6 +3,7 @@
 import asyncio
 import os
 import pty
+import re
 import signal
 import sys
 import termios
@@ -13,6 +14,9 @@ from pathlib import Path
 PROGRAM = Path(sys.executable).with_name("pinnace")
 SECONDS = 180.0
 """How long a command may take. On an idle machine none needs two seconds; a busy one can be much slower."""
+
+
+_NAMES_CLUSTER = re.compile(r"(Asking|Backing|Looking|Restoring) .* cluster http\S+ \(context \S+\)\.$")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,6 +31,11 @@ class Outcome:
     def lines(self) -> list[str]:
         """The lines of standard output."""
         return self.out.splitlines()
+
+    @property
+    def told(self) -> str:
+        """Standard error without the line that names the cluster of a run."""
+        return "".join(line for line in self.err.splitlines(True) if not _NAMES_CLUSTER.match(line))
 
 
 class Running:

@@ -17,7 +17,7 @@ async def test_a_backup_is_compared_with_the_cluster(
         body = {"metadata": {"name": name}, "data": {"x": "1"}, "apiVersion": "v1", "kind": "ConfigMap"}
         await client.create(CONFIGMAPS, body, world)
     made = await pinnace("backup", "create", "b1", "--include-namespaces", world)
-    assert (made.code, made.err) == (0, "")
+    assert (made.code, made.told) == (0, "")
     only = ("--include-resources", "configmaps", "-n", world)
 
     same = await pinnace("backup", "diff", "b1", "--cluster", *only)

@@ -37,7 +37,7 @@ async def test_a_backup_is_made_listed_described_logged_and_downloaded(
         ),
         *("--ordered-resources", f"configmaps={world}/settings,{world}/other", "--wait"),
     )
-    assert (created.code, created.err) == (0, "")
+    assert (created.code, created.told) == (0, "")
     assert created.lines[0] == f"Backing up to {location} as b1."
     assert created.lines[1].startswith("Backup b1 Completed: 3 items in ")
     assert created.lines[1].endswith("s, 0 errors, 0 warnings.")
@@ -115,7 +115,7 @@ async def test_a_restore_is_made_listed_described_logged_and_deleted(
         *("--selector", "!nothing", "--restore-volumes=false", "--preserve-nodeports"),
         *("--include-cluster-resources=false", "-w"),
     )
-    assert (created.code, created.err) == (0, "")
+    assert (created.code, created.told) == (0, "")
     assert created.lines[0] == f"Restoring backup b1 from {location} as r1."
     assert created.lines[1].startswith("Restore r1 Completed: ")
     password = await client.get(SECRETS, "password", target)

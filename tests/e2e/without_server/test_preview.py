@@ -52,7 +52,7 @@ async def test_the_restore_does_what_the_dry_run_said(
         *create, "--dry-run=server", "--namespace-mappings", f"{world}:{world}-2", "-o", "json"
     )
 
-    assert (said.code, said.err) == (0, "")
+    assert (said.code, said.told) == (0, "")
     assert said.lines[0] == "A restore of backup b1 would do this; nothing was changed."
     assert f"  v1/ConfigMap {world}/goes" in said.lines
     assert any(f"v1/ConfigMap {world}/changes: it exists and differs" in line for line in said.lines)
@@ -118,7 +118,7 @@ async def test_what_a_backup_would_hold_is_what_it_then_holds(
 
     said = await pinnace(*create, "--dry-run", "-o", "json")
 
-    assert (said.code, said.err) == (0, "")
+    assert (said.code, said.told) == (0, "")
     assert list((tmp_path / "location").iterdir()) == []
     assert (await pinnace(*create)).code == 0
     listed = json.loads((await pinnace("backup", "ls", "b1", "-o", "json")).out)

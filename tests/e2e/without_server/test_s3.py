@@ -29,7 +29,7 @@ async def test_every_command_on_a_bucket(
     target = f"{world}-s3"
 
     created = await pinnace("backup", "create", "b1", "--include-namespaces", world)
-    assert (created.code, created.err) == (0, "")
+    assert (created.code, created.told) == (0, "")
     assert created.lines[0] == f"Backing up to s3://{bucket.name}/a/b as b1."
     assert stored(bucket) == {f"a/b/backups/b1/{name}" for name in FILES}
     again = await pinnace("backup", "create", "b1")
