@@ -10,6 +10,7 @@ import gc
 import inspect
 import os
 import secrets
+import signal
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -61,6 +62,12 @@ for _variable in ("KUBERNETES_SERVICE_HOST", "PINNACE_LOCATION", "VELERO_NAMESPA
 
 # Servers that pods reach listen there, where no proxy of this machine is on the way.
 os.environ["NO_PROXY"] = ",".join(filter(None, (os.environ.get("NO_PROXY"), str(TEST_NETWORK))))
+
+# With `nohup` or in the background of a script some signals are ignored, and the programs of the tests would
+# inherit that. A handler is not inherited, and this process goes on paying no heed to them.
+for _signal in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
+    if signal.getsignal(_signal) is signal.SIG_IGN:
+        signal.signal(_signal, lambda *_: None)
 
 # A slow machine is no wrong answer. The everyday run stays quick; HYPOTHESIS_PROFILE=thorough looks harder.
 settings.register_profile("quick", deadline=None, max_examples=25, print_blob=True)
