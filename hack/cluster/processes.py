@@ -30,8 +30,8 @@ PORTS = range(20_000, 32_000)
 DIRECT = {"NO_PROXY": "*", "no_proxy": "*"}
 
 # Environment of servers in Go. They collect garbage a quarter as often as by default: a third less processor
-# time until an API server is ready, for 100 MiB more memory. Near the limit, which an API server of hundreds of
-# definitions reaches, they collect more often again.
+# time until an API server is ready, for 100 MiB more memory. Near the limit, which hundreds of definitions
+# reach, they collect more often again.
 SERVER = {**DIRECT, "GOGC": "400", "GOMEMLIMIT": "3GiB"}
 
 # The kernel's leash is tied to the *thread* that forked. A caller's thread may end long before its process
