@@ -12,6 +12,7 @@ import shutil
 import subprocess
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -47,11 +48,14 @@ class CSIDriver:
         name: also the name of the storage class, which makes volumes at once, and of the snapshot class.
         attach: volumes are attached to a node before they are mounted there, as disks are.
         hide_sizes: the size of snapshots is not reported, which CSI allows.
+        on_each_node: each node has a driver and a csi-snapshotter with `--node-deployment`. Volumes are made
+            on the first node only, as there is one provisioner.
     """
 
     name: str = "folders"
     attach: bool = False
     hide_sizes: bool = False
+    on_each_node: bool = False
 
     @property
     def driver(self) -> str:
@@ -77,6 +81,7 @@ class CSIDriver:
 FOLDERS = CSIDriver()
 DISKS = CSIDriver(name="disks", attach=True)
 SILENT = CSIDriver(name="silent", hide_sizes=True)
+SPREAD = CSIDriver(name="spread", attach=True, on_each_node=True)
 CLASS, DRIVER = FOLDERS.name, FOLDERS.driver
 
 
@@ -147,29 +152,47 @@ async def csi_cluster(
 ) -> AsyncIterator[CSICluster]:
     """Everything that CSI volumes with snapshots need, as long as the context lasts."""
     programs, node = binaries.locate(binaries.CSI_TOOLS), cluster.nodes[0]
+    nodes = cluster.nodes if driver.on_each_node else [node]
     found = CSICluster(client, node, await ensure_snapshot_crds(client), driver)
     await _create_classes(client, found.kinds, driver)
     kubeconfig = f"--kubeconfig={cluster.control_plane.kubeconfig}"
-    # In the node's mounts, where the sockets and the kubelet are, but in this machine's network.
-    inside = [shutil.which("nsenter") or "nsenter", f"--target={node.pid}", "--mount", "--"]
     sidecar = [f"--csi-address={driver.socket}", kubeconfig]
+    of_node = ["--node-deployment"] if driver.on_each_node else []
+    of_cluster = ["--enable-distributed-snapshotting"] if driver.on_each_node else []
     argvs = {
-        "csi-folder-driver": [*inside, programs["csi-folder-driver"], *_arguments(driver, node)],
-        "csi-folder-provisioner": [*inside, programs["csi-folder-provisioner"], *sidecar],
-        "csi-snapshotter": [*inside, programs["csi-snapshotter"], *sidecar],
-        "snapshot-controller": [programs["snapshot-controller"], kubeconfig],
+        "csi-folder-provisioner": [*_inside(node), programs["csi-folder-provisioner"], *sidecar],
+        "snapshot-controller": [programs["snapshot-controller"], kubeconfig, *of_cluster],
     }
     if driver.attach:
-        argvs["csi-attacher"] = [*inside, programs["csi-attacher"], *sidecar]
+        argvs["csi-attacher"] = [*_inside(node), programs["csi-attacher"], *sidecar]
+    for each in nodes:
+        argvs |= {
+            f"csi-folder-driver-{each.name}": [
+                *_inside(each),
+                programs["csi-folder-driver"],
+                *_arguments(driver, each),
+            ],
+            f"csi-snapshotter-{each.name}": [
+                *("/usr/bin/env", f"NODE_NAME={each.name}", *_inside(each)),
+                *(programs["csi-snapshotter"], *sidecar, *of_node),
+            ],
+        }
     async with contextlib.AsyncExitStack() as stack:
         # Comes last. As long as the kubelet knows this driver, nobody can see whether it knows the next one.
-        stack.push_async_callback(eventually, lambda: _is_forgotten(client, node.name, driver))
+        for each in nodes:
+            stack.push_async_callback(eventually, partial(_is_forgotten, client, each.name, driver))
         stack.callback(lambda: _detach(found.disks()))
         for name, argv in argvs.items():
             process = ManagedProcess(name, [str(part) for part in argv], log=logs / f"{name}.log")
             stack.callback(process.stop)
-        await eventually(lambda: _is_registered(client, node.name, driver))
+        for each in nodes:
+            await eventually(partial(_is_registered, client, each.name, driver))
         yield found
+
+
+def _inside(node: Node) -> list[str]:
+    """Into the node's mounts, where the sockets and the kubelet are; the network is this machine's."""
+    return [shutil.which("nsenter") or "nsenter", f"--target={node.pid}", "--mount", "--"]
 
 
 def _arguments(driver: CSIDriver, node: Node) -> list[str]:
