@@ -106,7 +106,7 @@ FIELDS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.found("operator 104")
+@pytest.mark.found("op-104")
 @pytest.mark.usefixtures("crds")
 @pytest.mark.parametrize("plural", SHOWN)
 async def test_kubectl_gets_columns(client: KubeClient, namespace: str, plural: str) -> None:

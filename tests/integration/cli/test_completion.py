@@ -212,7 +212,7 @@ async def test_names_come_from_the_server_that_the_command_line_names(
     await offers("deployments.apps", "backup", "create", "--include-resources", "dep")
 
 
-@pytest.mark.found("operator 113")
+@pytest.mark.found("op-113")
 async def test_names_come_from_a_server_that_is_far_away(
     client: KubeClient, namespace: str, command: Pinnace, tmp_path: Path, velero_crds: None
 ) -> None:

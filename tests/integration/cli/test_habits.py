@@ -35,7 +35,7 @@ async def next_row(running: Running) -> list[str]:
     return (await next_line(running.process.stdout)).split()[:2]
 
 
-@pytest.mark.found("operator 17")
+@pytest.mark.found("op-17")
 async def test_get_follows_the_objects_until_it_is_interrupted(
     client: KubeClient, namespace: str, command: Pinnace
 ) -> None:
@@ -57,7 +57,7 @@ async def test_get_follows_the_objects_until_it_is_interrupted(
     assert (ended.code, ended.out, ended.err.strip()) == (130, "", "")
 
 
-@pytest.mark.found("operator 17")
+@pytest.mark.found("op-17")
 @pytest.mark.parametrize(
     ("form", "sign"),
     [("json", '"phase": "Failed"'), ("yaml", "phase: Failed"), ("wide", "Failed"), ("name", "backup.velero")],
@@ -84,7 +84,7 @@ async def test_a_watch_of_what_is_not_there_is_an_error(command: Pinnace, velero
     assert '"nope" not found' in ended.err
 
 
-@pytest.mark.found("operator 37")
+@pytest.mark.found("op-37")
 async def test_requests_are_traced_without_credentials_and_bodies(
     client: KubeClient, namespace: str, command: Pinnace
 ) -> None:
@@ -106,7 +106,7 @@ async def test_requests_are_traced_without_credentials_and_bodies(
         assert "Bearer" not in answer.err
 
 
-@pytest.mark.found("operator 29", "operator 33")
+@pytest.mark.found("op-29", "op-33")
 async def test_kinds_are_checked_before_a_request_is_sent(
     client: KubeClient, namespace: str, command: Pinnace
 ) -> None:
@@ -126,7 +126,7 @@ async def test_kinds_are_checked_before_a_request_is_sent(
     assert {each["metadata"]["name"] for each in await client.list_all(BACKUPS, namespace)} == {"one", "c"}
 
 
-@pytest.mark.found("operator 39", "operator 14")
+@pytest.mark.found("op-39", "op-14")
 async def test_lists_are_sorted_and_have_no_headers(
     client: KubeClient, namespace: str, command: Pinnace
 ) -> None:

@@ -85,7 +85,7 @@ def test_an_alias_is_in_no_help(capsys: pytest.CaptureFixture[str]) -> None:
     )
 
 
-@pytest.mark.found("operator 20")
+@pytest.mark.found("op-20")
 def test_the_short_names_are_those_of_the_definitions() -> None:
     of_api = {short: kind.plural for kind in (*KINDS, *TENANT_KINDS) for short in kind.short_names}
 

@@ -92,7 +92,7 @@ def test_the_command_prints_a_page_and_writes_all(
     assert capsys.readouterr().out == f"Wrote {len(PAGES)} pages to {tmp_path / 'man'}.\n"
 
 
-@pytest.mark.found("operator 114")
+@pytest.mark.found("op-114")
 @pytest.mark.parametrize(
     ("words", "text", "path"),
     [
@@ -125,7 +125,7 @@ def test_a_terminal_shows_a_page_laid_out(words: str, text: str, path: str, tmp_
     assert ".SH" not in page
 
 
-@pytest.mark.found("operator 115")
+@pytest.mark.found("op-115")
 @pytest.mark.parametrize("installed", [True, False])
 def test_pages_are_installed_where_man_finds_them(
     installed: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

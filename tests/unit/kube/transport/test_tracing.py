@@ -54,7 +54,7 @@ async def traced(server: ScriptedServer, verbosity: int) -> str:
     return lines.text
 
 
-@pytest.mark.found("operator 37")
+@pytest.mark.found("op-37")
 async def test_each_request_is_a_line(server: ScriptedServer) -> None:
     lines = (await traced(server, 6)).splitlines()
 
@@ -67,7 +67,7 @@ async def test_each_request_is_a_line(server: ScriptedServer) -> None:
     assert all(line.endswith(" ms") for line in lines)
 
 
-@pytest.mark.found("operator 37")
+@pytest.mark.found("op-37")
 @pytest.mark.parametrize("verbosity", [6, 7, 8, 9, 100])
 async def test_no_level_prints_credentials_or_bodies(server: ScriptedServer, verbosity: int) -> None:
     text = await traced(server, verbosity)
