@@ -21,6 +21,7 @@ from pinnace.plugins.operation import Operation
 from pinnace.runtime.worker_slots import WorkerSlot
 from pinnace.storage.backup_store import BackupStore
 from pinnace.storage.patience import Patience
+from pinnace.storage.writer_claim import WriterClaim
 
 _logger = logging.getLogger(__name__)
 
@@ -175,6 +176,7 @@ class RunContext(msgspec.Struct, frozen=True, kw_only=True):
         worker_slot: the worker of the server, given back while the run only waits for the store.
         read: the Backup as the API server keeps it: its fields of other versions are stored too.
         patience: with a store that is away when the results of the run are stored; None for none.
+        claim: on the name of the backup, if the caller holds it during the whole run; None takes it to store.
     """
 
     client: KubeClient
@@ -193,6 +195,7 @@ class RunContext(msgspec.Struct, frozen=True, kw_only=True):
     worker_slot: WorkerSlot = msgspec.field(default_factory=WorkerSlot)
     read: JSONObject = msgspec.field(default_factory=dict)
     patience: Patience | None = None
+    claim: WriterClaim | None = None
 
     async def store_at_end(self) -> ReopenedStore:
         """The store for what is uploaded at the end of the run. Pass it to `close_reopened` after that.

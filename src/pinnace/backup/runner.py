@@ -309,7 +309,10 @@ class _Run(msgspec.Struct, kw_only=True):
                 # Its volumes are where it began: in another place the backup could not be restored.
                 raise StoreConfigError(f"{at_end.moved}. Back up again")
             self.context.activity.upload_bytes = files.size_bytes
-            await store.put_backup(files, sent=self.context.activity.sent, patience=self.context.patience)
+            context = self.context
+            await store.put_backup(
+                files, sent=context.activity.sent, patience=context.patience, claim=context.claim
+            )
         except Exception as error:  # noqa: BLE001 - nothing is stored, whatever it was, and that must be said
             log.error("error uploading backup", error=error)
             self.failed(f"error uploading backup: {_one_line(error)}")

@@ -14,7 +14,7 @@ import msgspec
 
 from pinnace.aio.timing import Timer
 from pinnace.api.codec import DecodeError, decode
-from pinnace.api.resource_policies import PolicyError
+from pinnace.api.resource_policies import PolicyError, ResourcePolicies
 from pinnace.api.selection.validation import metadata_errors
 from pinnace.api.values.times import utcnow
 from pinnace.api.velero.backup import Backup
@@ -40,12 +40,10 @@ from pinnace.plugins.kinds import PluginId
 from pinnace.plugins.operation import Operation
 from pinnace.plugins.registry import ActionRegistry
 from pinnace.storage.backup_store import BackupStore
-from pinnace.storage.errors import (
-    BackupExists,
-    InvalidLocation,
-)
+from pinnace.storage.errors import BackupBeingWritten, BackupExists, InvalidLocation
 from pinnace.storage.location_url import location_title
 from pinnace.storage.patience import Patience
+from pinnace.storage.writer_claim import WriterClaim
 
 PLUGIN_DIRECTORY_VARIABLE: Final = "PINNACE_PLUGIN_DIR"
 """The directory of plugin programs; without it no plugin programs are run."""
@@ -171,13 +169,32 @@ async def make_backup(run: LocalRun, backup: Backup) -> Backup:
             " server and its node agents, and this backup is made without them; make it with the server, or"
             " leave the setting out to keep the snapshots in the storage system"
         )
-    if await run.store.exists(prepared.metadata.name):
-        raise NameTaken(f"{BackupExists(prepared.metadata.name)}; choose another name or delete it")
+    name = prepared.metadata.name
+    if await run.store.exists(name):
+        raise NameTaken(f"{BackupExists(name)}; choose another name or delete it")
     ids = ActionRegistry(builtin_backup_actions=backup_actions(run.client, discovery)).ids
-    run.observer.started(prepared)
-    async with run.open(discovery, builtin=ids) as context:
-        operation = BackupOperation(context, policies=policies)
-        return await operation.wait(await operation.run(prepared), timer=run.timer)
+    # Before the cluster is read: a location that cannot be written, or a second process that makes a backup
+    # of this name, is found now and not after minutes.
+    try:
+        async with run.store.claim_of_backup(name) as claim:
+            return await claim.hold(_make_claimed(run, prepared, discovery, policies, ids, claim))
+    except BackupBeingWritten as error:
+        raise NameTaken(str(error)) from error
+
+
+async def _make_claimed(
+    run: LocalRun,
+    backup: Backup,
+    discovery: Discovery,
+    policies: ResourcePolicies | None,
+    ids: Collection[PluginId],
+    claim: WriterClaim,
+) -> Backup:
+    """Make a backup under the claim on its name."""
+    run.observer.started(backup)
+    async with run.open(discovery, builtin=ids) as opened:
+        operation = BackupOperation(msgspec.structs.replace(opened, claim=claim), policies=policies)
+        return await operation.wait(await operation.run(backup), timer=run.timer)
 
 
 def check_metadata(request: Backup | Restore) -> None:

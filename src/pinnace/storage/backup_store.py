@@ -77,7 +77,7 @@ from pinnace.storage.layout import (
 )
 from pinnace.storage.patience import Patience, impatient
 from pinnace.storage.together import together
-from pinnace.storage.writer_claim import ClaimSubject, WriterClaim, owner_of
+from pinnace.storage.writer_claim import ClaimSubject, WriterClaim, owner_of, writer_of
 
 T = TypeVar("T")
 
@@ -251,6 +251,7 @@ class BackupStore:
         *,
         sent: Callable[[int], None] | None = None,
         patience: Patience | None = None,
+        claim: WriterClaim | None = None,
     ) -> None:
         """Store a backup: log, then tarball and side files, then the metadata that makes it exist.
 
@@ -265,6 +266,7 @@ class BackupStore:
                 with the negative size of what it took of a file that is sent again.
             patience: with a store that is away; None for none. A file is not sent again before the claim was
                 read and is still this process's.
+            claim: on the name of this backup, if the caller has it and renews it; None takes it here.
 
         Raises:
             ReadOnlyLocation: the location is read-only.
@@ -272,18 +274,36 @@ class BackupStore:
             BackupBeingWritten: another process writes a backup of this name.
             ClaimLost: another process took over, as this one did not renew its claim in time.
         """
-        self._check_writable(f"write backup {files.name}")
-        key = self._layout.writer_claim(files.name)
-        subject = ClaimSubject("backup", files.name, files.owner)
-        patience = patience or impatient()
-        claiming = WriterClaim.on(self._store, key, subject, timer=self._timer, patience=patience)
-        async with claiming as claim:
-            if await patience.insist(lambda: self.exists(files.name)):
-                raise BackupExists(files.name)
-            if claim.was_abandoned:
-                await self._abort_uploads(self._layout.backup_directory(files.name))
-            upload = _Upload(claim, patience, sent or (lambda _: None))
-            await claim.hold(self._put_claimed(files, upload))
+        patience, sent = patience or impatient(), sent or (lambda _: None)
+        if claim is not None:
+            await self._put_unless_exists(files, _Upload(claim, patience, sent))
+            return
+        async with self.claim_of_backup(files.name, owner=files.owner, patience=patience) as own:
+            await own.hold(self._put_unless_exists(files, _Upload(own, patience, sent)))
+
+    def claim_of_backup(
+        self, backup: str, *, owner: str = "", patience: Patience | None = None
+    ) -> AbstractAsyncContextManager[WriterClaim]:
+        """A context in which this process has the claim on the name of a backup; see WriterClaim.on().
+
+        Raises:
+            ReadOnlyLocation: the location is read-only.
+        """
+        self._check_writable(f"write backup {backup}")
+        key, subject = self._layout.writer_claim(backup), ClaimSubject("backup", backup, owner)
+        return WriterClaim.on(self._store, key, subject, timer=self._timer, patience=patience)
+
+    async def writer_of_backup(self, backup: str) -> str:
+        """The process that has the claim on the name of a backup; empty for none. Raises StorageError."""
+        return await writer_of(self._store, self._layout.writer_claim(backup))
+
+    async def _put_unless_exists(self, files: BackupFiles, upload: "_Upload") -> None:
+        """Store a backup under the claim on its name. Raises BackupExists."""
+        if await upload.patience.insist(lambda: self.exists(files.name)):
+            raise BackupExists(files.name)
+        if upload.claim.was_abandoned:
+            await self._abort_uploads(self._layout.backup_directory(files.name))
+        await self._put_claimed(files, upload)
 
     async def abort_interrupted(self, backup: str, owner: str, began: datetime | None) -> None:
         """Abort the uploads of a run that died while it wrote a backup; its parts cost until somebody does.

@@ -256,6 +256,14 @@ async def owner_of(store: ObjectStore, key: str) -> str:
     return owner if isinstance(owner, str) else ""
 
 
+async def writer_of(store: ObjectStore, key: str) -> str:
+    """The process that has a claim, as text that is safe to show; empty for none. Raises StorageError."""
+    try:
+        return _writer_of(await read_all(store, key, limit_bytes=_LIMIT_BYTES))
+    except ObjectNotFound:
+        return ""
+
+
 def _writer_of(content: bytes | None) -> str:
     """The process that has a claim, as text that is safe to show."""
     try:

@@ -1,6 +1,6 @@
 """A namespace with a few objects, and the command to back them up."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -9,10 +9,13 @@ import pytest
 from hack.cluster.control_plane import ControlPlane
 from hack.cluster.pki import KeyPair
 from hack.cluster.processes import free_port
+from hack.cluster.proxy import FaultProxy
 from pinnace.kube.client import KubeClient
 from pinnace.kube.resources import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, CONFIGMAPS, SECRETS
 from tests.e2e.without_server.command import Pinnace
 from tests.support.runs.without_server import ENCODED_PASSWORD, PASSWORD, MakePinnace
+
+StartProxy = Callable[..., Awaitable[FaultProxy]]
 
 
 @pytest.fixture
@@ -115,3 +118,14 @@ def unused_port() -> int:
 def control_plane_ca(control_plane: ControlPlane) -> Path:
     """A certificate authority that has nothing to do with any S3 server."""
     return control_plane.authority.certificate
+
+
+@pytest.fixture
+async def api_proxy(fault_proxy: StartProxy, control_plane: ControlPlane) -> FaultProxy:
+    return await fault_proxy(control_plane)
+
+
+@pytest.fixture
+def slow_cluster(control_plane: ControlPlane, api_proxy: FaultProxy, tmp_path: Path) -> Path:
+    """A kubeconfig that leads through `api_proxy`."""
+    return control_plane.write_kubeconfig(tmp_path / "through-proxy", server=api_proxy.url)

@@ -7,7 +7,7 @@ from pinnace.cli.backend.location import LocationBackend, backup_of_restore
 from pinnace.cli.errors import CommandError
 from pinnace.cli.kinds import BACKUP, Kind
 from pinnace.cli.output.summary import counted, summary_of
-from pinnace.storage.errors import StorageError
+from pinnace.storage.errors import BackupBeingWritten, StorageError
 
 DeleteVolumeData = Callable[[LocationBackend, str], Awaitable[None]]
 """Deletes the volume data of a backup, by name; raises CommandError if the backup must stay."""
@@ -56,6 +56,20 @@ class LocationDeleter:
         if self._kind != BACKUP:
             await store.delete_restore(name)
             return self._kind.deleted
+        if await store.exists(name):
+            return await self._delete_backup(name)
+        # Unfinished: of a process that died, or of one that is still at work.
+        try:
+            async with store.claim_of_backup(name):
+                return await self._delete_backup(name)
+        except BackupBeingWritten:
+            writer = await store.writer_of_backup(name) or "another process"
+            raise CommandError(
+                f"backup {name} is being made by {writer}: delete it when that has ended"
+            ) from None
+
+    async def _delete_backup(self, name: str) -> str:
+        store = self._backend.store
         # The volume data first: only the files of the backup tell where it is.
         await self._delete_volume_data(self._backend, name)
         for restore, backup in (await self._backups_of_restores()).items():
