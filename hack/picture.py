@@ -28,6 +28,8 @@ COLUMNS = 96
 NAMESPACE = "shop"
 CRON_JOBS = replace(JOBS, name="cronjobs", kind="CronJob", short_names=("cj",), singular_name="cronjob")
 COMMAND_SECONDS = 60.0
+_CLUSTER = re.compile(r"https://127\.0\.0\.1:\d+ \(context \w+\)")
+_SHOWN_CLUSTER = "https://prod.example.com (context prod)"
 _CHARACTER_WIDTH = 12.2
 _TEXT = re.compile(
     r'<text class="[^"]*-r\d+" x="[\d.]+" y="([\d.]+)" textLength="([\d.]+)"[^>]*>([^<]*)</text>'
@@ -128,7 +130,8 @@ def _run(console: Console, kubeconfig: Path, folder: Path, words: str) -> None:
         check=False,
     )
     # Shortened before it is drawn: each text of the picture is stretched to the width that it had then.
-    console.print(Text.from_ansi(ended.stdout.strip().replace(str(folder), "~")))
+    said = _CLUSTER.sub(_SHOWN_CLUSTER, ended.stdout.strip().replace(str(folder), "~"))
+    console.print(Text.from_ansi(said))
     console.print()
 
 

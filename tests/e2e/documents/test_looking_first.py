@@ -45,7 +45,7 @@ async def test_the_commands_of_the_page_do_what_it_says(
     assert f"- configmaps/prices in {namespace}" in difference
     assert "already there, different, and left unchanged" in restore
     assert f"v1/ConfigMap {namespace}/prices" in restore
-    assert "Backup nightly would hold" in backup
+    assert "Backup tonight would hold" in backup
     assert "kind: Deployment" in listed
     assert f"{image}:1.4" in found
     assert "BAD" not in verified
