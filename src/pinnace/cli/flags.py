@@ -18,6 +18,7 @@ from typing import Any, Final, TypeVar
 
 import click
 
+from pinnace.api.values.digits import is_digits
 from pinnace.cli.nouns import bare_name, noun_of
 from pinnace.cli.settings import GlobalFlags
 from pinnace.cli.structs import Struct
@@ -139,7 +140,7 @@ class Verbosity(FlagType):
 
     def parse(self, value: str) -> int:
         digits = value.removeprefix("-")
-        if not (digits.isascii() and digits.isdigit() and len(digits) < _MAX_DIGITS):
+        if not (is_digits(digits) and len(digits) < _MAX_DIGITS):
             raise ValueError("it is a number: -v=6 prints the requests that the command makes")
         return int(value)
 

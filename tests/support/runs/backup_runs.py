@@ -25,6 +25,7 @@ from pinnace.storage.errors import StorageError
 from pinnace.storage.filesystem.store import FilesystemStore
 from pinnace.storage.layout import Layout
 from pinnace.storage.patience import Patience, impatient
+from pinnace.storage.writer_claim import WriterClaim
 from tests.support.clock import START
 from tests.unit.backup.fakes import (
     FakeCluster,
@@ -93,13 +94,14 @@ class Store(BackupStore):
         *,
         sent: Callable[[int], None] | None = None,
         patience: Patience | None = None,
+        claim: WriterClaim | None = None,
     ) -> None:
         async def check() -> None:
             if self.put_error is not None:
                 raise self.put_error
 
         await (patience or impatient()).insist(check)
-        await super().put_backup(files, sent=sent, patience=patience)
+        await super().put_backup(files, sent=sent, patience=patience, claim=claim)
 
     async def close(self) -> None:
         self.closed = True
