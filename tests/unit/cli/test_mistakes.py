@@ -225,7 +225,7 @@ def test_what_is_created_without_a_server_is_warned_of(
     waits = f"WARNING: the {noun} waits for a server: there is none in namespace velero."
     assert capsys.readouterr().err.splitlines()[1:] == [waits]
 
-    cluster.add(DEPLOYMENTS, "velero", status={"availableReplicas": 1})
+    cluster.add(DEPLOYMENTS, "velero", labels={"component": "velero"}, status={"availableReplicas": 1})
     assert run([noun, "create", "second", *source]) == 0
     assert len(capsys.readouterr().err.splitlines()) == 1
 

@@ -66,14 +66,19 @@ def test_without_a_server_the_run_waits_for_one(cluster: FakeCluster, capsys: Pr
     )
 
 
-@pytest.mark.parametrize(("ready", "said"), [(1, False), (0, True)])
+@pytest.mark.parametrize("name", ["velero", "nightly-velero"])
+@pytest.mark.parametrize(("ready", "waits"), [(1, ""), (0, "Waits for:  a server: the Deployment {}")])
 def test_a_server_without_a_lease_is_velero_s(
-    cluster: FakeCluster, capsys: Printed, ready: int, said: bool
+    cluster: FakeCluster, capsys: Printed, name: str, ready: int, waits: str
 ) -> None:
-    cluster.add(DEPLOYMENTS, "velero", status={"availableReplicas": ready})
+    """Velero's chart names the Deployment after its release."""
+    labels = {"component": "velero"}
+    cluster.add(DEPLOYMENTS, name, labels=labels, status={"availableReplicas": ready})
     cluster.add(BACKUPS, "b1", spec={}, status={})
     assert run(["backup", "describe", "b1"]) == 0
-    assert ("Waits for:  a server: the Deployment velero" in capsys.readouterr().out) == said
+    shown = capsys.readouterr().out
+    assert ("Waits for:" in shown) == bool(waits)
+    assert waits.format(name) in shown
 
 
 def test_without_rights_to_the_lease_only_the_reason_is_shown(cluster: FakeCluster, capsys: Printed) -> None:

@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import Any, Final, TypeVar
 
-from pinnace.api.labels import COMPONENT_VALUE
+from pinnace.api.labels import COMPONENT, COMPONENT_VALUE
 from pinnace.api.objects import JSONObject, mapping, text
 from pinnace.api.values.times import parse_time, utcnow
 from pinnace.cli.errors import CommandError
@@ -35,6 +35,8 @@ RENEWAL_SECONDS: Final = 20.0
 
 LONG_AGO: Final = timedelta(minutes=15)
 
+SERVER_LABEL: Final = f"{COMPONENT}={COMPONENT_VALUE}"
+
 
 async def absence(client: KubeClient, namespace: str) -> str:
     """What new objects wait for if no server runs in the namespace; empty if one runs, or may run."""
@@ -45,14 +47,16 @@ async def absence(client: KubeClient, namespace: str) -> str:
             if not renewed or utcnow() - parse_time(renewed) < LONG_AGO:
                 return ""
             return f"a server: the last one in namespace {namespace} was last seen at {renewed}"
-        deployment = await client.get(DEPLOYMENTS, COMPONENT_VALUE, namespace)
-    except NotFound:
-        return f"a server: there is none in namespace {namespace}"
+        # By label: Velero's chart names the Deployment after its release.
+        servers = await client.list_all(DEPLOYMENTS, namespace, label_selector=SERVER_LABEL)
     except (KubeError, ValueError):
         return ""
-    if mapping(deployment, "status").get("availableReplicas"):
+    if not servers:
+        return f"a server: there is none in namespace {namespace}"
+    if any(mapping(server, "status").get("availableReplicas") for server in servers):
         return ""
-    return f"a server: the Deployment {COMPONENT_VALUE} in namespace {namespace} has no pod that is ready"
+    name = text(servers[0], "metadata", "name")
+    return f"a server: the Deployment {name} in namespace {namespace} has no pod that is ready"
 
 
 class ServerAbsent(CommandError):
