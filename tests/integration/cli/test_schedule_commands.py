@@ -116,7 +116,9 @@ async def test_a_backup_is_created_from_a_schedule(
         "velero.io/schedule-name": "test",
         "custom-label": "true",
     }
-    assert backup["metadata"]["annotations"] == {"note": "kept"}
+    notes = backup["metadata"]["annotations"]
+    assert notes.keys() == {"note", "pinnace.io/source-cluster-address", "pinnace.io/source-cluster-uid"}
+    assert notes["note"] == "kept"
     assert backup["metadata"]["ownerReferences"] == [
         {
             "apiVersion": "velero.io/v1",

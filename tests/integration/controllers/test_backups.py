@@ -16,6 +16,7 @@ from hack.cluster.stores.s3 import Bucket
 from pinnace.api.values.durations import Duration
 from pinnace.api.values.times import parse_time
 from pinnace.backup.request import ServerDefaults
+from pinnace.kube import resources
 from pinnace.kube.resources import velero
 from pinnace.server.app import Assembly
 from pinnace.server.options import ServerOptions
@@ -54,7 +55,10 @@ async def test_a_backup_without_any_wish_gets_everything_it_needs(site: Site, se
     version = await site.client.version()
     notes = backup["metadata"]["annotations"]
     assert int(notes.pop("pinnace.io/size-bytes")) > 100
+    kube_system = await site.client.get(resources.NAMESPACES, "kube-system")
     assert notes == {
+        "pinnace.io/source-cluster-address": site.client.server,
+        "pinnace.io/source-cluster-uid": kube_system["metadata"]["uid"],
         "velero.io/source-cluster-k8s-gitversion": version.git_version,
         "velero.io/source-cluster-k8s-major-version": version.major,
         "velero.io/source-cluster-k8s-minor-version": version.minor,
@@ -183,7 +187,7 @@ async def test_what_is_wrong_with_a_backup_is_said_in_order(site: Site, serve: S
     assert "startTimestamp" not in worst["status"]
     assert "expiration" in worst["status"]
     assert worst["metadata"]["labels"] == {"velero.io/storage-location": "gone"}
-    assert len(worst["metadata"]["annotations"]) == 3
+    assert len(worst["metadata"]["annotations"]) == 5
     await counted(server, backup_validation_failure=len(cases))
     assert "backup_attempt" not in counters(server)
 

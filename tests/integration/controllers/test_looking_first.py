@@ -153,7 +153,7 @@ async def test_a_server_does_what_the_dry_runs_said(
     create = (*server, "backup", "create", backup, "--include-namespaces", other_namespace)
 
     said = await pinnace(*create, "--dry-run", "-o", "json")
-    assert (said.code, said.err) == (0, "")
+    assert (said.code, said.told) == (0, "")
     made = await pinnace(*create, "--wait", "--storage-location", "default")
     assert made.code == 0, made.err
 

@@ -252,7 +252,7 @@ async def test_a_foreign_backup_is_listed_described_and_restored(
     assert json.loads(listed.out) == backup  # the fields that we do not know included
     assert f"Backup Format Version:  {'1.1.0' if new else '1'}" in described.lines
     assert ("  v1/Secret:" in described.lines) == new
-    assert (outcome.code, outcome.err) == (0, "")
+    assert (outcome.code, outcome.told) == (0, "")
     assert ", 0 errors, 0 warnings." in outcome.lines[-1]
     found = await restored_world(client, namespace, group)
     assert found.pop("labels")["team"] == "blue"
