@@ -6,7 +6,7 @@ told to `LocalRun.observer`. Restores are in `local_restore`, so that a backup d
 
 import os
 from collections.abc import AsyncIterator, Collection, Iterable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Final
 
@@ -40,7 +40,7 @@ from pinnace.plugins.kinds import PluginId
 from pinnace.plugins.operation import Operation
 from pinnace.plugins.registry import ActionRegistry
 from pinnace.storage.backup_store import BackupStore
-from pinnace.storage.errors import BackupBeingWritten, BackupExists, InvalidLocation
+from pinnace.storage.errors import BackupBeingWritten, BackupExists, InvalidLocation, StorageError
 from pinnace.storage.location_url import location_title
 from pinnace.storage.patience import Patience
 from pinnace.storage.writer_claim import WriterClaim
@@ -175,11 +175,15 @@ async def make_backup(run: LocalRun, backup: Backup) -> Backup:
     ids = ActionRegistry(builtin_backup_actions=backup_actions(run.client, discovery)).ids
     # Before the cluster is read: a location that cannot be written, or a second process that makes a backup
     # of this name, is found now and not after minutes.
-    try:
-        async with run.store.claim_of_backup(name) as claim:
-            return await claim.hold(_make_claimed(run, prepared, discovery, policies, ids, claim))
-    except BackupBeingWritten as error:
-        raise NameTaken(str(error)) from error
+    async with AsyncExitStack() as stack:
+        try:
+            claim = await stack.enter_async_context(run.store.claim_of_backup(name))
+        except BackupBeingWritten as error:
+            raise NameTaken(str(error)) from error
+        except StorageError as error:
+            raise StorageError(f"cannot write into {location_title(run.location)}: {error}") from error
+        return await claim.hold(_make_claimed(run, prepared, discovery, policies, ids, claim))
+    raise AssertionError("the stack swallows no error")
 
 
 async def _make_claimed(

@@ -17,6 +17,7 @@ SECONDS = 180.0
 
 
 _NAMES_CLUSTER = re.compile(r"(Asking|Backing|Looking|Restoring) .* cluster http\S+ \(context \S+\)\.$")
+_PROGRESS = re.compile(r"[\w ]+: [\d,]+( of (at least |about )?[\d,]+)? items?\b.*, \d+:\d\d\b")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,8 +35,12 @@ class Outcome:
 
     @property
     def told(self) -> str:
-        """Standard error without the line that names the cluster of a run."""
-        return "".join(line for line in self.err.splitlines(True) if not _NAMES_CLUSTER.match(line))
+        """Standard error without the line that names the cluster, and those of the progress of a slow run."""
+        return "".join(
+            line
+            for line in self.err.splitlines(True)
+            if not _NAMES_CLUSTER.match(line) and not _PROGRESS.match(line)
+        )
 
 
 class Running:

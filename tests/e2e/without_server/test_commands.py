@@ -168,7 +168,7 @@ async def test_warnings_of_a_restore_are_counted_and_described(
 
     assert outcome.code == 0
     assert "0 errors, 1 warning." in outcome.lines[1]
-    title, warning, advice, rest = outcome.err.splitlines()
+    title, warning, advice, rest = outcome.told.splitlines()
     assert title == "Warnings:"
     assert warning.startswith('  could not restore, configmaps "settings" already exists.')
     assert "--namespace-mappings" in advice

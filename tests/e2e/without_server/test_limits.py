@@ -31,7 +31,7 @@ async def test_a_limit_that_is_too_low_is_said_in_one_line(
         assert not [noise for noise in NOISE if noise in printed], (limit, printed)
         assert outcome.code in (0, 1, 3, 4), (limit, outcome)
         if outcome.code == 1:
-            assert outcome.err.startswith("An error occurred: "), (limit, outcome)
-            assert outcome.err.count("\n") == 1, (limit, outcome)
+            assert outcome.told.startswith("An error occurred: "), (limit, outcome)
+            assert outcome.told.count("\n") == 1, (limit, outcome)
         codes.add(outcome.code)
     assert 1 in codes

@@ -109,7 +109,7 @@ async def test_a_store_that_refuses_the_upload_fails_the_backup(
     assert rule.hits
     assert outcome.code == 4
     assert outcome.lines[1].startswith("Backup b1 Failed: ")
-    assert outcome.err.startswith("Reason: error uploading backup: ")
+    assert outcome.told.startswith("Reason: error uploading backup: ")
     assert stored(bucket) == {"backups/b1/b1-logs.gz"}
     assert (await pinnace("backup", "get")).out == ""
     proxy.rules.clear()

@@ -170,6 +170,6 @@ async def test_side_files_of_the_wrong_shape_end_a_restore_in_words(pinnace: Pin
         (folder / f"good-{name}.json.gz").write_bytes(gzip.compress(content))
         outcome = await pinnace("restore", "create", f"r{number}", "--from-backup", "good")
         assert outcome.code == 4, outcome
-        assert outcome.err.startswith("Reason: error ")
+        assert outcome.told.startswith("Reason: error ")
         (folder / f"good-{name}.json.gz").unlink()
     assert (await pinnace("restore", "create", "r9", "--from-backup", "good")).code == 0

@@ -38,7 +38,7 @@ class SpooledFile:
         self._written_bytes = 0
 
     def open(self) -> None:
-        for _ in range(_ATTEMPTS):
+        for attempt in range(1, _ATTEMPTS + 1):
             try:
                 # Two calls: what `parents` creates would not be private.
                 if self._create_root:
@@ -46,6 +46,8 @@ class SpooledFile:
                 self._spool.mkdir(mode=0o700, exist_ok=True)
                 self._descriptor, name = mkstemp(dir=self._spool)  # mode 0600
             except (FileNotFoundError, FileExistsError):
+                if attempt == _ATTEMPTS:
+                    raise  # nothing can be made there, as below /proc
                 continue  # another writer removed the empty directory between two calls
             self._path = Path(name)
             _lock(self._descriptor, fcntl.LOCK_EX)

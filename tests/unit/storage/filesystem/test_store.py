@@ -310,6 +310,12 @@ async def test_an_object_below_an_object_is_refused_clearly(store: FilesystemSto
         await store.put("a/b", b"x")
 
 
+async def test_a_root_that_cannot_be_made_is_refused_with_the_reason() -> None:
+    store = FilesystemStore(Path("/proc/backups"))  # where not even root can make a directory
+    with pytest.raises(StorageError, match=r"^cannot write 'a': No such file or directory$"):
+        await store.put("a", b"x")
+
+
 async def test_the_signed_url_is_the_file(store: FilesystemStore, root: Path) -> None:
     url = urlsplit(await store.signed_url("a b/ü", timedelta(minutes=10)))
 
