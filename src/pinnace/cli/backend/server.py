@@ -223,7 +223,7 @@ class ServerBackend:
             raise CommandError(self._unanswered[name])
         try:
             async with asyncio.timeout(options.timeout_seconds):
-                return await unless_absent(self.client, self.namespace, self._signed_url(kind, name))
+                return await self._answer(kind, name)
         except ServerAbsent as error:
             self._unanswered[name] = (
                 f"no server can give out the {kind.words} of {name}: {error}. Start the server, or read"
@@ -240,6 +240,10 @@ class ServerBackend:
                 f"{self._causes_of_silence}{_longer()}"
             )
             raise CommandError(self._unanswered[name]) from error
+
+    async def _answer(self, kind: DownloadTargetKind, name: str) -> str:
+        """The signed URL of a file. Raises ServerAbsent soon if there is no server that could sign one."""
+        return await unless_absent(self.client, self.namespace, self._signed_url(kind, name))
 
     async def _without_server(self, kind: DownloadTargetKind, name: str) -> str:
         """The flag by which the file is read without a server; its value too, if the location can be read."""

@@ -33,7 +33,8 @@ def download(ctx: click.Context, options: BackupDownloadOptions) -> None:
     async def work() -> None:
         async with open_backend(settings) as backend:
             backup = await backend.object(BACKUP.plural, name)
-            await refuse_unfinished(backend, backup)
+            if settings.location is None:  # in a location the metadata comes last, whatever it says
+                await refuse_unfinished(backend, backup)
             await write_file(backend, name, target, how)
 
     run_async(work())

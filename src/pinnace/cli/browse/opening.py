@@ -120,7 +120,8 @@ class Library(msgspec.Struct):
         """A backup that exists. Raises NotFound."""
         if name not in self._opened:
             backup = await self.backend.object(BACKUP.plural, name)
-            await refuse_unfinished(self.backend, backup)
+            if self.settings.location is None:  # in a location the metadata comes last, whatever it says
+                await refuse_unfinished(self.backend, backup)
             files = BackendFiles(self.backend, name, self.options)
             self._opened[name] = StoredBackup(name, files, self.folder, _tell, files.tarball_bytes)
         return self._opened[name]
