@@ -110,7 +110,7 @@ def listing_flags(function: Callable[..., Any]) -> Callable[..., Any]:
         boolean("-w", "--watch", help="Print the objects, then each one that changes, until Ctrl-C."),
         boolean("--no-headers", help="Leave out the names of the columns."),
         click.option(
-            "--sort-by", default="", metavar="PATH",
+            "--sort-by", default="", metavar="FIELD",
             help="Sort by a field, as .status.startTimestamp; objects without it come first.",
         ),
     ):  # fmt: skip

@@ -96,7 +96,7 @@ def test_the_command_prints_a_page_and_writes_all(
 @pytest.mark.parametrize(
     ("words", "text", "path"),
     [
-        ("backup get", "--sort-by PATH", "/usr/bin:/bin"),
+        ("backup get", "--sort-by FIELD", "/usr/bin:/bin"),
         ("hooks", "backup.velero.io", "/usr/bin:/bin"),
         ("backup get", "Usage: pinnace backup get", "/nowhere"),
     ],
