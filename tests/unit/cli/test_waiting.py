@@ -5,10 +5,17 @@ from pathlib import Path
 
 import pytest
 
-from pinnace.api.values.times import utcnow
+from pinnace.api.values.times import format_time, utcnow
 from pinnace.cli.main import run
 from pinnace.kube.errors import Forbidden
-from pinnace.kube.resources import BACKUPS, DEPLOYMENTS, LEASES, RESTORES, APIResource
+from pinnace.kube.resources import (
+    BACKUP_STORAGE_LOCATIONS,
+    BACKUPS,
+    DEPLOYMENTS,
+    LEASES,
+    RESTORES,
+    APIResource,
+)
 from pinnace.runtime.lease import SERVER_LEASE, micro_time
 from tests.unit.cli.fake_cluster import FakeCluster, connected
 
@@ -79,6 +86,20 @@ def test_a_server_without_a_lease_is_velero_s(
     shown = capsys.readouterr().out
     assert ("Waits for:" in shown) == bool(waits)
     assert waits.format(name) in shown
+
+
+@pytest.mark.parametrize(("minutes", "waits"), [(2, False), (60, True)])
+def test_a_server_outside_of_the_cluster_is_known_by_its_looks_at_locations(
+    cluster: FakeCluster, capsys: Printed, minutes: int, waits: bool
+) -> None:
+    """Velero's has neither a Lease nor a Deployment there."""
+    looked = format_time(utcnow() - timedelta(minutes=minutes))
+    cluster.add(BACKUP_STORAGE_LOCATIONS, "dead", status={"lastValidationTime": "never"})
+    cluster.add(BACKUP_STORAGE_LOCATIONS, "default", status={"lastValidationTime": looked})
+    cluster.add(BACKUPS, "b1", spec={}, status={})
+    assert run(["backup", "describe", "b1"]) == 0
+    shown = capsys.readouterr().out
+    assert ("Waits for:  a server: there is none in namespace velero\n" in shown) == waits
 
 
 def test_without_rights_to_the_lease_only_the_reason_is_shown(cluster: FakeCluster, capsys: Printed) -> None:

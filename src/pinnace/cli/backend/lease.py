@@ -13,12 +13,12 @@ from typing import Any, Final, TypeVar
 
 from pinnace.api.labels import COMPONENT, COMPONENT_VALUE
 from pinnace.api.objects import JSONObject, mapping, text
-from pinnace.api.values.times import parse_time, utcnow
+from pinnace.api.values.times import known_time, parse_time, utcnow
 from pinnace.cli.errors import CommandError
 from pinnace.cli.guard import complain
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import KubeError, NotFound
-from pinnace.kube.resources import DEPLOYMENTS, LEASES
+from pinnace.kube.resources import BACKUP_STORAGE_LOCATIONS, DEPLOYMENTS, LEASES
 from pinnace.runtime.lease import SERVER_LEASE
 
 T = TypeVar("T")
@@ -52,11 +52,26 @@ async def absence(client: KubeClient, namespace: str) -> str:
     except (KubeError, ValueError):
         return ""
     if not servers:
+        if lease is None and await _validates(client, namespace):
+            return ""
         return f"a server: there is none in namespace {namespace}"
     if any(mapping(server, "status").get("availableReplicas") for server in servers):
         return ""
     name = text(servers[0], "metadata", "name")
     return f"a server: the Deployment {name} in namespace {namespace} has no pod that is ready"
+
+
+async def _validates(client: KubeClient, namespace: str) -> bool:
+    """Whether something looked at a backup location of late, as a Velero server outside of the cluster does.
+
+    Without a lease and a Deployment nothing else shows that it runs.
+    """
+    try:
+        locations = await client.list_all(BACKUP_STORAGE_LOCATIONS, namespace)
+    except KubeError:
+        return True
+    looks = (known_time(mapping(location, "status").get("lastValidationTime")) for location in locations)
+    return any(look is not None and utcnow() - look < LONG_AGO for look in looks)
 
 
 class ServerAbsent(CommandError):

@@ -10,7 +10,6 @@ from pinnace.api.objects import JSONObject, text
 from pinnace.api.values.shell_words import argument
 from pinnace.api.velero.download_request import DownloadTargetKind
 from pinnace.cli.backend.interface import Backend, DownloadOptions, FileMissing, NotFound, Unrecorded, fetch
-from pinnace.cli.backend.location import LocationBackend
 from pinnace.cli.backend.open import open_backend
 from pinnace.cli.common.describing import DOWNLOAD_TIMEOUT_SECONDS, Describer, Description, View
 from pinnace.cli.common.get import check_one_way, find, nothing_found, settings_for
@@ -145,12 +144,7 @@ def logs(ctx: click.Context, noun: str, options: LogsOptions) -> None:
 
 
 async def refuse_unfinished(backend: Backend, backup: JSONObject) -> None:
-    """Say that a backup has no contents yet, or never will, instead of asking for them. Raises PlainError.
-
-    In a location its files are there, or not, whatever its metadata says: no phase ends with time.
-    """
-    if isinstance(backend, LocationBackend):
-        return
+    """Say that a backup has no contents yet, or never will, instead of asking for them. Raises PlainError."""
     if text(backup, "status", "phase") in _WITHOUT_CONTENTS:
         raise await _unfinished(backend, BACKUP.noun, backup, what="contents", plural="The contents")
 

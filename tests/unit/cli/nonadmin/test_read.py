@@ -29,6 +29,9 @@ class SilentCluster:
             raise NotFound(404, reason="NotFound", message=f'leases "{name}" not found')
         return {}
 
+    async def list_all(self, *_: object, **__: object) -> list[dict[str, Any]]:
+        return []
+
     async def delete(self, *_: object) -> None:
         pass
 
@@ -37,7 +40,7 @@ async def test_a_tenant_is_not_told_to_look_for_a_server_in_its_own_namespace(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(lease, "FIRST_LOOK_SECONDS", 0.0)
-    monkeypatch.setattr(lease, "SECOND_LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(lease, "SHORT_LOOK_SECONDS", 0.0)
     backend = TenantBackend(cast("KubeClient", SilentCluster()), "shop")
     options = DownloadOptions(timeout_seconds=0.05)
 
