@@ -69,6 +69,7 @@ async def app(avoided: Node, csi_storage: CSICluster, quiet_stage: Stage) -> Asy
         yield stage
 
 
+@pytest.mark.timeout(900)  # two nodes that start, and three backups of which one waits for an image in vain
 @pytest.mark.found("S6", "S7", "S10")
 async def test_snapshots_that_each_node_takes_are_restored_moved_and_deleted(
     app: Stage, node_cluster: NodeCluster, csi_storage: CSICluster

@@ -463,6 +463,7 @@ async def test_what_kopia_takes_for_its_own_placeholders_fails_the_volume(
     assert await kopia.snapshot_ids(SHOP) == frozenset()
 
 
+@pytest.mark.timeout(900)  # 25,000 files on a busy machine
 @pytest.mark.found("V07")
 async def test_times_come_back_in_any_number_of_directories_of_any_size(
     lab: Lab, kopia: Kopia, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
