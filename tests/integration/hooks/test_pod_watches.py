@@ -1,10 +1,10 @@
 """Restored pods as a real API server shows them, and its answers to commands. No pod runs here."""
 
 import asyncio
-import dataclasses
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+import msgspec
 import orjson
 import pytest
 
@@ -174,7 +174,7 @@ async def test_a_command_needs_rights_on_pods_exec(
         await client.request("POST", path, body=orjson.dumps(body))
     await client.create(PODS, a_pod("one"), namespace)
     config = load_config(str(control_plane.kubeconfig))
-    as_jane = dataclasses.replace(config, impersonation=Impersonation(user="jane"))
+    as_jane = msgspec.structs.replace(config, impersonation=Impersonation(user="jane"))
     async with KubeClient(as_jane) as jane:
         with pytest.raises(KubeError, match=answer):
             await run_in(jane, namespace, "one")
