@@ -213,7 +213,7 @@ async def test_a_process_that_takes_the_name_over_aborts_what_was_left(
     bucket: Bucket, interrupted: list[str], open_store: OpenStore, files: BackupFiles
 ) -> None:
     store = open_store(bucket)
-    backups = BackupStore(store, Layout("clusters/one"), location="default", timer=HurriedTimer())
+    backups = BackupStore(store, Layout("clusters/one/"), location="default", timer=HurriedTimer())
 
     await backups.put_backup(files)
 
