@@ -14,7 +14,7 @@ import sys
 import termios
 import time
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -230,18 +230,35 @@ async def test_names_come_from_a_server_that_is_far_away(
 async def _distant(host: str, port: int) -> AsyncIterator[int]:
     """The port of a proxy that passes each block on 50 ms later, in both directions."""
 
-    async def pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        while block := await reader.read(1 << 16):
-            asyncio.get_running_loop().call_later(0.05, writer.write, block)
-        asyncio.get_running_loop().call_later(0.05, writer.close)
+    connections = set[asyncio.Task[None]]()
 
-    async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(ConnectionError):
+            while block := await reader.read(1 << 16):
+                await asyncio.sleep(0.05)  # the latency that the test is about
+                writer.write(block)
+                await writer.drain()
+        writer.close()
+
+    async def relay(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         there, back = await asyncio.open_connection(host, port)
-        await asyncio.gather(pass_on(reader, back), pass_on(there, writer), return_exceptions=True)
+        try:
+            await asyncio.gather(pass_on(reader, back), pass_on(there, writer))
+        finally:
+            for end in (writer, back):
+                end.close()
+                with suppress(ConnectionError):
+                    await end.wait_closed()
+
+    def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        connections.add(asyncio.create_task(relay(reader, writer)))
 
     server = await asyncio.start_server(connected, "127.0.0.1", 0)
     async with server:
         yield server.sockets[0].getsockname()[1]
+        for connection in connections:
+            connection.cancel()
+        await asyncio.wait(connections)
 
 
 async def _is_offered(expected: str, words: tuple[str, ...]) -> bool:
