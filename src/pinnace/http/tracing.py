@@ -23,7 +23,8 @@ ANSWERS: Final = 8
 log = logging.getLogger(__name__)
 _LOWEST: Final = logging.DEBUG - 1
 """Below DEBUG, so that a server with a debug log prints no requests."""
-_CREDENTIALS = re.compile("auth|cookie|token|secret|key|passw|credential|signature", re.IGNORECASE)
+_CREDENTIALS = re.compile("auth|cookie|token|secret|key|passw|credential|signature|location", re.IGNORECASE)
+"""Headers that may hold credentials; an address that a redirect leads to may be signed."""
 _LEFT_OUT: Final = "[not shown]"
 
 
@@ -41,11 +42,12 @@ class Request:
     """One request that is traced from now on.
 
     Args:
-        url: the whole URL. Commands in its query are not printed: they may hold passwords.
+        url: the whole URL. A user before the host and commands in its query are not printed: they may hold
+            passwords.
     """
 
     def __init__(self, method: str, url: str) -> None:
-        self._title = f"{method} {_without_commands(url)}"
+        self._title = f"{method} {_printable(url)}"
         self._started = time.monotonic()
 
     def sent(self, headers: Iterable[tuple[str, str]]) -> None:
@@ -79,10 +81,11 @@ class Request:
             log.log(level(verbosity), "%s headers:\n%s", title, "\n".join(lines))
 
 
-def _without_commands(url: str) -> str:
+def _printable(url: str) -> str:
     parts = urlsplit(url)
+    parts = parts._replace(netloc=parts.netloc.rpartition("@")[2])
     if "command=" not in parts.query:
-        return url
+        return urlunsplit(parts)
     kept = [(name, _LEFT_OUT if name == "command" else value) for name, value in parse_qsl(parts.query)]
     return urlunsplit(parts._replace(query=urlencode(kept, safe="[] ")))
 

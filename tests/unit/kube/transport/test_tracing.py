@@ -126,3 +126,15 @@ def test_a_server_with_a_debug_log_traces_nothing(monkeypatch: pytest.MonkeyPatc
 
     assert not tracing.traces()
     logging.getLogger().manager._clear_cache()  # type: ignore[attr-defined]
+
+
+@pytest.mark.found("op-37")
+def test_a_password_in_an_address_and_a_signed_redirect_are_not_printed() -> None:
+    lines = Lines()
+    with tracing.traced(8, lines):
+        request = tracing.Request("GET", "https://jane:hunter2@api.example.com/api?limit=5")
+        request.answered(302, [("Location", "https://login.example.com/?state=hunter2")])
+
+    assert "hunter2" not in lines.text
+    assert "GET https://api.example.com/api?limit=5 302 Found" in lines.text
+    assert "    Location: [not shown]" in lines.text
