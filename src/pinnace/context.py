@@ -17,7 +17,7 @@ from pinnace.api.values.times import utcnow
 from pinnace.archive.runlog import Hide
 from pinnace.kube.client import KubeClient
 from pinnace.kube.discovery import Discovery
-from pinnace.plugins.operation import Operation
+from pinnace.plugins.session import PluginSession
 from pinnace.runtime.worker_slots import WorkerSlot
 from pinnace.storage.backup_store import BackupStore
 from pinnace.storage.patience import Patience
@@ -182,7 +182,7 @@ class RunContext(msgspec.Struct, frozen=True, kw_only=True):
     client: KubeClient
     discovery: Discovery
     store: BackupStore
-    plugins: Operation
+    plugins: PluginSession
     workdir: Path
     namespace: str = "velero"
     reopen_store: StoreSource | None = None

@@ -12,7 +12,7 @@ from hack.cluster.binaries import TOOLS, cache_directory
 from hack.cluster.errors import ProgramUnavailable
 from hack.cluster.processes import ManagedProcess
 from hack.cluster.stores.server import StoreServer
-from pinnace.storage.azure.signing import Account, shared_key_headers
+from pinnace.storage.azure.signing import StorageAccount, shared_key_headers
 
 ACCOUNT = "tests"
 INSTALL_TIMEOUT_SECONDS = 600.0
@@ -87,7 +87,7 @@ class AzureBlobServer(StoreServer):
         headers = shared_key_headers(
             "PUT",
             f"{self.url}{path}",
-            Account(name=ACCOUNT, key=self.key),
+            StorageAccount(name=ACCOUNT, key=self.key),
             now=datetime.now(UTC),
             size_bytes=0,
             headers={},

@@ -10,7 +10,7 @@ from hack.cluster import binaries
 from hack.cluster.pki import write_secret
 from hack.cluster.processes import ManagedProcess
 from hack.cluster.stores.server import StoreServer
-from pinnace.clouds.aws.credentials import Credentials
+from pinnace.clouds.aws.credentials import AccessKey
 from pinnace.clouds.aws.signing import Signer, quote_key, signed_headers
 
 REGION = "us-east-1"
@@ -49,7 +49,7 @@ class S3Server(StoreServer):
 
     def __init__(self, directory: Path, *, tls: bool = False, address: str = "127.0.0.1") -> None:
         super().__init__(directory, tls=tls, address=address)
-        self.credentials = Credentials(
+        self.credentials = AccessKey(
             access_key_id=f"PN{secrets.token_hex(9).upper()}", secret_access_key=secrets.token_urlsafe(30)
         )
         self.credentials_file = self.directory / "credentials"

@@ -72,7 +72,7 @@ def check_decodable(content: bytes) -> None:
         )
 
 
-class Facts(msgspec.Struct, frozen=True, gc=False):
+class ContentFacts(msgspec.Struct, frozen=True, gc=False):
     """The facts of an item's content that the index keeps; all but the checksum as JSON."""
 
     api_version: bytes
@@ -105,7 +105,7 @@ _NO_TEXT, _NO_LABELS = b'""', b"null"
 _LEFT_OUT = frozenset({"resourceVersion", "managedFields"})
 
 
-def facts_of(data: bytes, begin: int = 0, end: int | None = None) -> Facts:
+def facts_of(data: bytes, begin: int = 0, end: int | None = None) -> ContentFacts:
     """The facts of an item's JSON; of other bytes only the checksum, over all of them.
 
     Args:
@@ -123,13 +123,13 @@ def facts_of(data: bytes, begin: int = 0, end: int | None = None) -> Facts:
             version, version_end = plain.span(_VERSION)
             checksum = _hash_behind(data[begin:version] + data[version_end:managed], data, rest, end)
             api_version, kind, uid, resource_version, labels = plain.groups(_NO_LABELS)
-            return Facts(api_version, kind, uid, resource_version, labels, checksum)
+            return ContentFacts(api_version, kind, uid, resource_version, labels, checksum)
         return _decoded_facts(data[begin:end])
     facts = _sorted_facts(data, begin, end)
     return facts if facts is not None else _decoded_facts(data[begin:end])
 
 
-def _sorted_facts(data: bytes, begin: int, end: int) -> Facts | None:
+def _sorted_facts(data: bytes, begin: int, end: int) -> ContentFacts | None:
     """The facts of a custom resource as the API server writes it; None if that is not certain."""
     first = _match_sorted(data, begin, end)
     if first is None:
@@ -143,7 +143,7 @@ def _sorted_facts(data: bytes, begin: int, end: int) -> Facts | None:
     version, version_end = last.span(1)
     checksum = _hash_behind(data[begin:managed] + data[rest:version], data, version_end, end)
     api_version, kind, labels = first.groups(_NO_LABELS)
-    return Facts(api_version, kind, uid, resource_version, labels, checksum)
+    return ContentFacts(api_version, kind, uid, resource_version, labels, checksum)
 
 
 def _end_of_list(data: bytes, begin: int, end: int) -> int:
@@ -158,7 +158,7 @@ def _end_of_list(data: bytes, begin: int, end: int) -> int:
     return at + 1 if at >= 0 else end
 
 
-def _decoded_facts(content: bytes) -> Facts:
+def _decoded_facts(content: bytes) -> ContentFacts:
     try:
         head = _decode_head(content)
         metadata = head.metadata
@@ -168,7 +168,7 @@ def _decoded_facts(content: bytes) -> Facts:
         checksum = _hash(covered if covered is not None else _put_together(content))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return _without_facts(_hash(content))
-    return Facts(
+    return ContentFacts(
         orjson.dumps(head.api_version or ""),
         orjson.dumps(head.kind or ""),
         orjson.dumps(metadata.uid or ""),
@@ -207,11 +207,11 @@ def _joined(members: Mapping[str, bytes | msgspec.Raw]) -> bytes:
     return b"{%b}" % b",".join([b"%b:%b" % (orjson.dumps(name), value) for name, value in members.items()])
 
 
-def _without_facts(checksum: str) -> Facts:
-    return Facts(_NO_TEXT, _NO_TEXT, _NO_TEXT, _NO_TEXT, _NO_LABELS, checksum)
+def _without_facts(checksum: str) -> ContentFacts:
+    return ContentFacts(_NO_TEXT, _NO_TEXT, _NO_TEXT, _NO_TEXT, _NO_LABELS, checksum)
 
 
-def facts_of_foreign(content: bytes) -> Facts:
+def facts_of_foreign(content: bytes) -> ContentFacts:
     """Like `facts_of`, for bytes that no API server has checked: the facts are valid JSON."""
     facts = facts_of(content)
     try:

@@ -26,7 +26,7 @@ from typing import Annotated, Any, BinaryIO, Final, NamedTuple
 import msgspec
 import orjson
 
-from pinnace.archive.content import Facts, facts_of
+from pinnace.archive.content import ContentFacts, facts_of
 from pinnace.archive.deflate import CODEC_ERRORS, new_compressor, new_decompressor
 from pinnace.archive.errors import ArchiveError
 from pinnace.archive.paths import ITEM_SUFFIX, PREFERRED_SUFFIX, ItemLocation, parse_item_path
@@ -61,7 +61,7 @@ _Offset = Annotated[int, msgspec.Meta(ge=0, le=_MAX_OFFSET)]
 _Checksum = Annotated[str, msgspec.Meta(min_length=_CHECKSUM_DIGITS, max_length=_CHECKSUM_DIGITS)]
 
 
-class Entry(msgspec.Struct, array_like=True, gc=False):
+class IndexedItem(msgspec.Struct, array_like=True, gc=False):
     """One item of the index. `span` is the part of the tarball that holds it."""
 
     resource: str
@@ -94,9 +94,9 @@ class Entry(msgspec.Struct, array_like=True, gc=False):
         return self.resource, self.namespace, self.name
 
 
-def entry_of(location: ItemLocation, content: bytes, facts: Facts, *, offset: int = 0) -> Entry:
+def entry_of(location: ItemLocation, content: bytes, facts: ContentFacts, *, offset: int = 0) -> IndexedItem:
     """The entry of an item, made from its content."""
-    return Entry(
+    return IndexedItem(
         *location,
         api_version=orjson.loads(facts.api_version),
         kind=orjson.loads(facts.kind),
@@ -128,7 +128,7 @@ class IndexWriter:
         what = b"part" if span.is_part else b"member"
         self._lines.append(b'{"%b":%d,"length":%d}\n' % (what, span.offset, span.length))
 
-    def add_known(self, directory: str, file: str, facts: Facts, size_bytes: int, offset: int) -> None:
+    def add_known(self, directory: str, file: str, facts: ContentFacts, size_bytes: int, offset: int) -> None:
         """Add a file of the tarball; one that is no item is left out. Raises OSError."""
         prefixes = self._prefixes
         prefix = prefixes[directory] if directory in prefixes else self._new_prefix(directory)
@@ -187,7 +187,7 @@ class DamagedIndex(ArchiveError):
     """The index cannot be used; the tarball may be sound."""
 
 
-_decode_entry = msgspec.json.Decoder(Entry).decode
+_decode_entry = msgspec.json.Decoder(IndexedItem).decode
 
 
 class IndexParser:
@@ -206,7 +206,7 @@ class IndexParser:
         self._started = self._ended = False
         self._in_bytes = self._out_bytes = 0
 
-    def feed(self, data: bytes) -> Iterator[list[Entry]]:
+    def feed(self, data: bytes) -> Iterator[list[IndexedItem]]:
         """The entries that a further piece of the file completes, some thousand at a time.
 
         Raises:
@@ -235,8 +235,8 @@ class IndexParser:
         if not self._ended or not self._inflater.eof:
             raise DamagedIndex("it is cut off")
 
-    def _take(self, text: bytes) -> list[Entry]:
-        found: list[Entry] = []
+    def _take(self, text: bytes) -> list[IndexedItem]:
+        found: list[IndexedItem] = []
         lines = (self._rest + text).split(b"\n")
         self._rest = lines.pop()
         if len(self._rest) > _MAX_LINE_BYTES:

@@ -6,7 +6,7 @@ from typing import Final
 
 from pinnace.api.selection.label_choice import LabelChoice
 from pinnace.api.selection.names import IncludesExcludes, is_glob
-from pinnace.archive.item_index import Entry
+from pinnace.archive.item_index import IndexedItem
 
 _SHORT_NAMES: Mapping[str, str] = {
     "cj": "cronjobs",
@@ -61,7 +61,7 @@ class Choice:
         default_factory=dict, init=False, repr=False, compare=False
     )
 
-    def admits(self, entry: Entry) -> bool:
+    def admits(self, entry: IndexedItem) -> bool:
         """Whether an item is selected. Further copies of an object, in other versions, never are."""
         # Asked for each item of a backup: the answers for its types are remembered.
         if self.name and entry.name != self.name:
@@ -74,7 +74,7 @@ class Choice:
             is_admitted = self._types[named] = entry.is_preferred and self._admits_type(entry)
         return is_admitted and self._admits_scope(entry) and self.labels.matches(entry.labels)
 
-    def _admits_scope(self, entry: Entry) -> bool:
+    def _admits_scope(self, entry: IndexedItem) -> bool:
         if entry.namespace:
             return self.namespaces.matches(entry.namespace)
         if self.cluster_resources is not None:
@@ -83,7 +83,7 @@ class Choice:
             return self.namespaces.matches(entry.name)
         return self.namespaces.includes_everything
 
-    def _admits_type(self, entry: Entry) -> bool:
+    def _admits_type(self, entry: IndexedItem) -> bool:
         if self.kind and not is_type(entry, self.kind):
             return False
         resources = self.resources
@@ -93,14 +93,14 @@ class Choice:
         return not includes or any(names_type(entry, pattern) for pattern in includes)
 
 
-def names_type(entry: Entry, pattern: str) -> bool:
+def names_type(entry: IndexedItem, pattern: str) -> bool:
     """Whether an entry of a filter, a word or a pattern, stands for the type of an item."""
     if is_glob(pattern):
         return IncludesExcludes([pattern]).matches(entry.resource)
     return pattern == "*" or is_type(entry, pattern)
 
 
-def is_type(entry: Entry, word: str) -> bool:
+def is_type(entry: IndexedItem, word: str) -> bool:
     """Whether a user's word names the type of an item."""
     word = word.lower()
     plural, _, group = entry.resource.partition(".")

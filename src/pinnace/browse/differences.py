@@ -13,7 +13,7 @@ import msgspec
 from pinnace.api.objects import JSONObject
 from pinnace.api.selection.names import IncludesExcludes
 from pinnace.archive.content import checksum_of
-from pinnace.archive.item_index import Entry
+from pinnace.archive.item_index import IndexedItem
 from pinnace.browse.choosing import Choice
 from pinnace.browse.comparing import Change, changes, without_server_fields
 from pinnace.browse.errors import BrowseError
@@ -83,7 +83,7 @@ async def between_backups(
 
 
 async def _one_sided(
-    backup: StoredBackup, entries: Sequence[Entry], what: str, rules: Rules
+    backup: StoredBackup, entries: Sequence[IndexedItem], what: str, rules: Rules
 ) -> AsyncGenerator[Difference, None]:
     for at in range(0, len(entries), _PAIRS_AT_ONCE):
         some = entries[at : at + _PAIRS_AT_ONCE]
@@ -124,7 +124,7 @@ def compared(identity: Identity, old: JSONObject, new: JSONObject, rules: Rules)
     )
 
 
-async def _objects(backup: StoredBackup, entries: Iterable[Entry]) -> dict[Identity, JSONObject]:
+async def _objects(backup: StoredBackup, entries: Iterable[IndexedItem]) -> dict[Identity, JSONObject]:
     found: dict[Identity, JSONObject] = {}
     async with aclosing(backup.contents(entries)) as contents:
         async for entry, content in contents:
@@ -179,7 +179,7 @@ class Selected:
         is_limited = not (self._named.includes_everything and self._choice.namespaces.includes_everything)
         return chosen if namespaced and is_limited and len(chosen) <= _MOST_LISTS else [None]
 
-    def __call__(self, item: Item, entry: Entry) -> bool:
+    def __call__(self, item: Item, entry: IndexedItem) -> bool:
         """Whether a live object, described by `entry`, counts as added."""
         if item.namespace:
             in_scope = item.namespace in self._namespaces
@@ -198,7 +198,7 @@ async def with_cluster(
     Raises:
         BrowseError: the backup cannot be read, or a list of the cluster.
     """
-    by_resource: dict[str, dict[Identity, Entry]] = {}
+    by_resource: dict[str, dict[Identity, IndexedItem]] = {}
     async for batch in backup.entries():
         for entry in batch:
             if choice.admits(entry):
@@ -210,7 +210,7 @@ async def with_cluster(
 
 
 async def _with_resource(
-    backup: StoredBackup, live: Live, resource: str, entries: dict[Identity, Entry], rules: Rules
+    backup: StoredBackup, live: Live, resource: str, entries: dict[Identity, IndexedItem], rules: Rules
 ) -> AsyncGenerator[Difference, None]:
     try:
         served = live.discovery.resolve(resource)
@@ -222,7 +222,7 @@ async def _with_resource(
     try:
         async with aclosing(_pages(live, served)) as pages:
             async for page in pages:
-                differing: dict[Identity, tuple[Entry, JSONObject]] = {}
+                differing: dict[Identity, tuple[IndexedItem, JSONObject]] = {}
                 for item in page.items:
                     identity = (resource, item.namespace, item.name)
                     if identity in seen:
@@ -256,9 +256,9 @@ async def _pages(live: Live, resource: APIResource) -> AsyncGenerator[Page, None
                 yield page
 
 
-def _live_entry(resource: str, item: Item) -> Entry:
+def _live_entry(resource: str, item: Item) -> IndexedItem:
     labels: Mapping[str, str] = item.labels or {}
-    return Entry(
+    return IndexedItem(
         resource=resource,
         version_directory="",
         namespace=item.namespace,

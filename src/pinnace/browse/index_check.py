@@ -10,11 +10,11 @@ from typing import Final
 
 from pinnace.api.velero.download_request import DownloadTargetKind
 from pinnace.archive.content import facts_of_foreign
-from pinnace.archive.item_index import DamagedIndex, Entry, IndexParser, entry_of
+from pinnace.archive.item_index import DamagedIndex, IndexedItem, IndexParser, entry_of
 from pinnace.archive.paths import ItemLocation
 from pinnace.browse.errors import MissingFile
 from pinnace.browse.problems import Problems
-from pinnace.browse.scanning import Place
+from pinnace.browse.scanning import ItemStart
 from pinnace.browse.stored import StoredBackup
 
 MOST_WAITING: Final = 20_000
@@ -30,7 +30,7 @@ _FIELDS: Final = {
 }
 
 
-def entry_of_item(location: ItemLocation, content: bytes, place: Place) -> Entry:
+def entry_of_item(location: ItemLocation, content: bytes, place: ItemStart) -> IndexedItem:
     """The entry that an honest index has for an item; the length of its span is not known."""
     entry = entry_of(location, content, facts_of_foreign(content), offset=place.offset)
     entry.span = place.span
@@ -52,15 +52,15 @@ class IndexCheck:
         self.problems = Problems()
         self._parser = IndexParser()
         self._entries = _indexed(backup, self._parser)
-        self._indexed: dict[ItemLocation, Entry] = {}
-        self._stored: dict[ItemLocation, Entry] = {}
+        self._indexed: dict[ItemLocation, IndexedItem] = {}
+        self._stored: dict[ItemLocation, IndexedItem] = {}
 
     @property
     def count(self) -> int:
         """The entries that were read."""
         return self._parser.items
 
-    async def add(self, items: Sequence[Entry]) -> None:
+    async def add(self, items: Sequence[IndexedItem]) -> None:
         """Compare the next items of the tarball. Errors of the store are raised."""
         if self.is_missing or self.damage:
             return
@@ -115,7 +115,7 @@ class IndexCheck:
             return False
         return batch is not None
 
-    def _compare(self, entry: Entry, stored: Entry) -> None:
+    def _compare(self, entry: IndexedItem, stored: IndexedItem) -> None:
         name = item_title(entry.location)
         if entry.checksum != stored.checksum:
             self.problems.add(f"{name}: the checksum differs, the item was changed or damaged")
@@ -129,7 +129,7 @@ class IndexCheck:
             self.problems.add(f"{name}: the index has another {', '.join(wrong)} than the item")
 
 
-async def _indexed(backup: StoredBackup, parser: IndexParser) -> AsyncGenerator[list[Entry], None]:
+async def _indexed(backup: StoredBackup, parser: IndexParser) -> AsyncGenerator[list[IndexedItem], None]:
     async with backup.files.stream(DownloadTargetKind.ITEM_INDEX) as stream:
         async for block in stream:
             for batch in parser.feed(block):

@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from pinnace.archive.item_index import Entry
+from pinnace.archive.item_index import IndexedItem
 from pinnace.browse.choosing import Choice
 from pinnace.browse.errors import BrowseError
 from pinnace.browse.stored import StoredBackup
@@ -28,17 +28,17 @@ class Joined(msgspec.Struct):
         differing: pairs whose checksums differ; their values may still be equal.
     """
 
-    removed: list[Entry] = msgspec.field(default_factory=list)
-    added: list[Entry] = msgspec.field(default_factory=list)
-    differing: list[tuple[Entry, Entry]] = msgspec.field(default_factory=list)
+    removed: list[IndexedItem] = msgspec.field(default_factory=list)
+    added: list[IndexedItem] = msgspec.field(default_factory=list)
+    differing: list[tuple[IndexedItem, IndexedItem]] = msgspec.field(default_factory=list)
 
 
 async def join(old: StoredBackup, new: StoredBackup, choice: Choice) -> Joined:
     """Compare two backups by their indexes. Raises BrowseError."""
     joined = Joined()
-    waiting: tuple[dict[Identity, Entry], dict[Identity, Entry]] = ({}, {})
+    waiting: tuple[dict[Identity, IndexedItem], dict[Identity, IndexedItem]] = ({}, {})
     async with aclosing(old.entries()) as first, aclosing(new.entries()) as second:
-        streams: list[AsyncIterator[list[Entry]] | None] = [aiter(first), aiter(second)]
+        streams: list[AsyncIterator[list[IndexedItem]] | None] = [aiter(first), aiter(second)]
         while any(stream is not None for stream in streams):
             for side, stream in enumerate(streams):
                 if stream is None:
@@ -60,9 +60,9 @@ async def join(old: StoredBackup, new: StoredBackup, choice: Choice) -> Joined:
 
 
 def _match(
-    batch: list[Entry],
+    batch: list[IndexedItem],
     side: int,
-    waiting: tuple[dict[Identity, Entry], dict[Identity, Entry]],
+    waiting: tuple[dict[Identity, IndexedItem], dict[Identity, IndexedItem]],
     joined: Joined,
     choice: Choice,
 ) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import BinaryIO, Final, NamedTuple
 
-from pinnace.archive.content import Facts, facts_of_foreign
+from pinnace.archive.content import ContentFacts, facts_of_foreign
 from pinnace.archive.deflate import (
     CODEC_ERRORS,
     FLUSH_MARK,
@@ -34,14 +34,14 @@ _TRIAL_BYTES: Final = INPUT_CHUNK_BYTES
 _MARK_BEGIN: Final = len(FLUSH_MARK) - 1
 
 
-class Place(NamedTuple):
+class ItemStart(NamedTuple):
     """Where an item begins: its span, of a length not known yet, and its offset in the decompressed span."""
 
     span: Span
     offset: int
 
 
-_Found = tuple[ItemLocation, Facts, int, int]
+_Found = tuple[ItemLocation, ContentFacts, int, int]
 """An item: its place, its facts, its size and its offset in the decompressed tarball."""
 
 
@@ -206,7 +206,7 @@ def items_of_tarball(
 
 def placed_items(
     path: Path, *, limits: ArchiveLimits | None = None
-) -> Iterator[tuple[ItemLocation, bytes, Place]]:
+) -> Iterator[tuple[ItemLocation, bytes, ItemStart]]:
     """Every item with its content and where it lies; all copies, in the order of the tarball.
 
     Raises:
@@ -217,7 +217,7 @@ def placed_items(
         for location, content, offset in _scan(spans, file, limits):
             first, _ = spans.place(offset, offset + len(content))
             span = spans.span(first, spans.compressed[first])
-            yield location, content, Place(span, offset - spans.starts[first])
+            yield location, content, ItemStart(span, offset - spans.starts[first])
 
 
 def has_versions(path: Path, *, limits: ArchiveLimits | None = None) -> bool:

@@ -21,7 +21,7 @@ from pinnace.api.velero.download_request import DownloadTargetKind
 from pinnace.archive.content import check_decodable, checksum_of, facts_of_foreign
 from pinnace.archive.deflate import CODEC_ERRORS, new_decompressor
 from pinnace.archive.errors import ArchiveError, MissingItem
-from pinnace.archive.item_index import DamagedIndex, Entry, IndexParser, Span, entry_of
+from pinnace.archive.item_index import DamagedIndex, IndexedItem, IndexParser, Span, entry_of
 from pinnace.archive.paths import ItemLocation
 from pinnace.archive.reader import ArchiveIndex
 from pinnace.browse.errors import BrowseError, FileWithheld, IndexUnusable, MissingFile, NoParts, NoRoom
@@ -34,7 +34,7 @@ _MAX_SPAN_BYTES = 64 * 1024**2
 """Spans beyond this, as those of Velero's tarballs may be, are not fetched for a single item."""
 
 
-class Files(Protocol):
+class StoredFiles(Protocol):
     """The files of one backup."""
 
     def stream(self, kind: DownloadTargetKind) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
@@ -61,7 +61,7 @@ class StoredBackup:
     def __init__(
         self,
         name: str,
-        files: Files,
+        files: StoredFiles,
         folder: Path,
         tell: Callable[[str], None],
         tarball_bytes: Callable[[], Awaitable[int | None]] | None = None,
@@ -80,7 +80,7 @@ class StoredBackup:
         self._without_index = True
         self._tell(f"The index of backup {self.name} is not used: {reason}. Its tarball is read instead.")
 
-    async def entries(self) -> AsyncGenerator[list[Entry], None]:
+    async def entries(self) -> AsyncGenerator[list[IndexedItem], None]:
         """The items of the backup, some hundred at a time, in the order in which they are stored.
 
         Raises:
@@ -105,7 +105,9 @@ class StoredBackup:
             async for pairs in found:
                 yield [_entry(location, content) for location, content in pairs]
 
-    async def contents(self, entries: Iterable[Entry]) -> AsyncGenerator[tuple[Entry, bytes], None]:
+    async def contents(
+        self, entries: Iterable[IndexedItem]
+    ) -> AsyncGenerator[tuple[IndexedItem, bytes], None]:
         """The content of items, in no particular order.
 
         Raises:
@@ -130,21 +132,21 @@ class StoredBackup:
                 self._check(entry, content)
                 yield entry, content
 
-    async def content(self, entry: Entry) -> bytes:
+    async def content(self, entry: IndexedItem) -> bytes:
         """The content of one item. Raises as `contents`."""
         async with aclosing(self.contents([entry])) as found:
             async for _, content in found:
                 return content
         raise BrowseError(f"backup {self.name}: {entry.name} cannot be read")
 
-    def _check(self, entry: Entry, content: bytes) -> None:
+    def _check(self, entry: IndexedItem, content: bytes) -> None:
         if len(content) != entry.size_bytes or checksum_of(content) != entry.checksum:
             raise IndexUnusable(
                 self.name,
                 f"it DISAGREES WITH THE TARBALL about {entry.resource} {_path(entry)}: the checksum differs",
             )
 
-    async def _indexed(self) -> AsyncGenerator[list[Entry], None]:
+    async def _indexed(self) -> AsyncGenerator[list[IndexedItem], None]:
         parser = IndexParser()
         try:
             async with self.files.stream(DownloadTargetKind.ITEM_INDEX) as stream:
@@ -237,7 +239,7 @@ class StoredBackup:
                     path.unlink(missing_ok=True)
         return self._tarball
 
-    async def _spooled(self, entry: Entry) -> bytes:
+    async def _spooled(self, entry: IndexedItem) -> bytes:
         """An item of a tarball that was decompressed into a file, once."""
         try:
             if self._spool is None:
@@ -279,7 +281,7 @@ def _take(items: Iterator[T]) -> list[T]:
     return list(islice(items, _BATCH))
 
 
-def decoded(content: bytes, backup: str, entry: Entry) -> JSONObject:
+def decoded(content: bytes, backup: str, entry: IndexedItem) -> JSONObject:
     """The object that is the content of an item. Raises BrowseError if it is not a JSON object."""
     try:
         check_decodable(content)
@@ -293,11 +295,11 @@ def decoded(content: bytes, backup: str, entry: Entry) -> JSONObject:
     return found
 
 
-def _entry(location: ItemLocation, content: bytes) -> Entry:
+def _entry(location: ItemLocation, content: bytes) -> IndexedItem:
     return entry_of(location, content, facts_of_foreign(content))
 
 
-def _path(entry: Entry) -> str:
+def _path(entry: IndexedItem) -> str:
     return f"{entry.namespace}/{entry.name}" if entry.namespace else entry.name
 
 

@@ -20,7 +20,7 @@ from pinnace.api.velero.backup import BackupPhase
 from pinnace.api.velero.download_request import DownloadTargetKind
 from pinnace.archive.content import check_decodable, facts_of_foreign
 from pinnace.archive.errors import ArchiveError
-from pinnace.archive.item_index import Entry
+from pinnace.archive.item_index import IndexedItem
 from pinnace.archive.paths import PREFERRED_SUFFIX, ItemLocation
 from pinnace.browse.agreement import Agreement
 from pinnace.browse.errors import BrowseError, MissingFile, NoRoom
@@ -28,7 +28,7 @@ from pinnace.browse.failed_items import FailedItems, LogErrors
 from pinnace.browse.index_check import IndexCheck, entry_of_item, item_title
 from pinnace.browse.problems import Problems
 from pinnace.browse.scanning import has_versions, placed_items
-from pinnace.browse.stored import Files, StoredBackup, in_batches
+from pinnace.browse.stored import StoredBackup, StoredFiles, in_batches
 from pinnace.storage.documents import DocumentError, document_of
 from pinnace.storage.encoding import Document, read_document
 from pinnace.storage.errors import UnreadableObject
@@ -125,7 +125,7 @@ def check_metadata(name: str, metadata: JSONObject) -> Finding:
 
 
 async def _side_file(
-    files: Files, kind: DownloadTargetKind, title: str, content: type | None, failed: FailedItems
+    files: StoredFiles, kind: DownloadTargetKind, title: str, content: type | None, failed: FailedItems
 ) -> tuple[Finding, Any]:
     document: Document[Any] = LogErrors(failed) if content is None else document_of(kind)
     try:
@@ -277,7 +277,7 @@ class _Items:
             return Finding(check="index", result=Result.BAD, detail=f"damaged: {index.damage}")
         return _finding(index.problems, "index", f"{index.count} checksums")
 
-    def _checked(self, tarball: Path) -> Iterator[Entry]:
+    def _checked(self, tarball: Path) -> Iterator[IndexedItem]:
         """Check the items themselves; yields for each what an index has of it. Runs in threads.
 
         Contents stay in their thread: moving them to another costs as much as the checks.

@@ -86,7 +86,7 @@ def check_text(ctx: click.Context, words: Sequence[str]) -> None:
     """
     if all(map(is_text, words)):
         return
-    from pinnace.cli.usage.values import Source, noun_first, value_of
+    from pinnace.cli.usage.values import CompletionSource, noun_first, value_of
 
     given, _rest, _order = ctx.command.make_parser(ctx).parse_args(list(words))
     path = noun_first(ctx.command_path.split()[1:])
@@ -97,7 +97,7 @@ def check_text(ctx: click.Context, words: Sequence[str]) -> None:
         problem = "it is not UTF-8"
         if not isinstance(param, click.Option):
             raise click.UsageError(f'invalid argument "{as_written(wrong)}": {problem}', ctx)
-        if value_of(path, param).source not in (Source.FILES, Source.FOLDERS):
+        if value_of(path, param).source not in (CompletionSource.FILES, CompletionSource.FOLDERS):
             raise BadFlagValue(as_written(wrong), flag_label(param), problem)
 
 

@@ -31,7 +31,7 @@ from pinnace.controllers.shared.locations import LocationStores
 from pinnace.controllers.shared.namespace_queue import NO_NAMESPACE, NamespaceQueue, Targets
 from pinnace.controllers.shared.parts import Parts
 from pinnace.controllers.shared.pod_volumes import PodVolumes
-from pinnace.controllers.shared.runs import BACKUP_RUNS, Plan, RunReconciler, failed, refused
+from pinnace.controllers.shared.runs import BACKUP_RUNS, RunDecision, RunReconciler, failed, refused
 from pinnace.controllers.shared.scope import Scope
 from pinnace.controllers.shared.writes import PASSING_ERRORS
 from pinnace.csi.snapshots import FEATURE
@@ -125,7 +125,7 @@ class BackupWork:
         self._defaults = defaults
         self._pod_volumes = pod_volumes
 
-    async def plan(self, run: Backup, caveats: Sequence[str] = ()) -> Plan[Backup]:
+    async def plan(self, run: Backup, caveats: Sequence[str] = ()) -> RunDecision[Backup]:
         """Validate and complete it by what the cluster is and has now. (docs/spec: CTL 3.2)"""
         scope = self._scope
         version = await self._cluster_version()
@@ -166,7 +166,7 @@ class BackupWork:
         targets = NO_NAMESPACE
         if valid and self._scheduling.namespaces is not None:
             targets = await self._targets(prepared.spec)
-        return refused(Plan(begun=prepared, execute=execute, targets=targets), problems)
+        return refused(RunDecision(begun=prepared, execute=execute, targets=targets), problems)
 
     async def _cluster_version(self) -> ServerVersion:
         """The version of the cluster, as it was at most a minute ago; its identity is read with it."""

@@ -80,7 +80,7 @@ CANCEL_SINCE: Final = "pinnace.io/cancel-since"
 """Annotations with the times since which a node has had no agent, and `spec.cancel` has been set."""
 
 
-class Kind(Protocol):
+class MovementSteps(Protocol):
     """The steps that differ between DataUploads and DataDownloads. All may raise KubeError, MovementError."""
 
     @property
@@ -194,7 +194,7 @@ class Uploads:
 class MovementReconciler:
     """Takes the steps for the objects of one kind."""
 
-    def __init__(self, scope: Scope, exposer: Exposer, kind: Kind, queue: PrepareQueue) -> None:
+    def __init__(self, scope: Scope, exposer: Exposer, kind: MovementSteps, queue: PrepareQueue) -> None:
         self._queue = queue
         self._scope = scope
         self._exposer = exposer

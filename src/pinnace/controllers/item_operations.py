@@ -41,7 +41,7 @@ from pinnace.operations.finalizing_restores import POLL_SECONDS as FINALIZE_POLL
 from pinnace.operations.finalizing_restores import OperationsChanged, finalize_restore
 from pinnace.operations.outcome_log import log_outcomes
 from pinnace.operations.waiting import UNFINISHED, WAITING, Following
-from pinnace.plugins.operation import Operation
+from pinnace.plugins.session import PluginSession
 from pinnace.runtime.controller import DONE, Controller, Reconcile, Result
 from pinnace.runtime.keys import Key
 from pinnace.runtime.logfields import bound_fields, get_logger
@@ -73,7 +73,7 @@ class Steps(Protocol[RunT]):
         """The object after a look at its operations."""
         ...
 
-    async def finalize(self, store: BackupStore, plugins: Operation, run: RunT) -> RunT:
+    async def finalize(self, store: BackupStore, plugins: PluginSession, run: RunT) -> RunT:
         """The object with its terminal phase, stored."""
         ...
 
@@ -163,7 +163,7 @@ class OperationsReconciler(Generic[RunT]):
             return await self._steps.follow(following, run)
 
     @asynccontextmanager
-    async def _opened(self, location: str) -> AsyncIterator[tuple[BackupStore, Operation]]:
+    async def _opened(self, location: str) -> AsyncIterator[tuple[BackupStore, PluginSession]]:
         try:
             store = await self._locations.acquire(location)
         except NotFound as error:
@@ -188,7 +188,7 @@ class BackupSteps:
         """Look at its operations."""
         return await following.backup(run)
 
-    async def finalize(self, store: BackupStore, plugins: Operation, run: Backup) -> Backup:
+    async def finalize(self, store: BackupStore, plugins: PluginSession, run: Backup) -> Backup:
         """Read again what operations asked for, and store the backup. Raises CannotFollow."""
         scope = self.scope
         discovery = await Discovery.load(scope.client, all_versions=scope.all_versions)
@@ -230,7 +230,7 @@ class RestoreSteps:
         """Look at its operations."""
         return await following.restore(run)
 
-    async def finalize(self, store: BackupStore, plugins: Operation, run: Restore) -> Restore:
+    async def finalize(self, store: BackupStore, plugins: PluginSession, run: Restore) -> Restore:
         """Give late volumes their settings, end it when none is left, and add its operations to its log."""
         scope, timeout_seconds = self.scope, self.volumes_seconds
         ended = await finalize_restore(

@@ -27,7 +27,7 @@ from pinnace.controllers.shared.locations import LocationStores, location_of
 from pinnace.controllers.shared.namespace_queue import NamespaceQueue, targets_of
 from pinnace.controllers.shared.parts import Parts
 from pinnace.controllers.shared.pod_volumes import PodVolumes
-from pinnace.controllers.shared.runs import RESTORE_RUNS, Plan, RunReconciler, failed
+from pinnace.controllers.shared.runs import RESTORE_RUNS, RunDecision, RunReconciler, failed
 from pinnace.controllers.shared.scope import Scope
 from pinnace.controllers.shared.writes import PASSING_ERRORS
 from pinnace.csi.movement.downloads import RestoreMovedData
@@ -148,7 +148,7 @@ class RestoreWork:
         self._pod_volumes = pod_volumes
         self._availability = availability or Availability(locations)
 
-    async def plan(self, run: Restore, caveats: Sequence[str] = ()) -> Plan[Restore]:
+    async def plan(self, run: Restore, caveats: Sequence[str] = ()) -> RunDecision[Restore]:
         """Validate and complete it, and find its backup. (docs/spec: CTL 8.2)"""
         scope, slot = self._scope, self._slot_of(Key(run.metadata.namespace, run.metadata.name))
         backups = ClusterBackups(scope, self._locations, availability=self._availability, slot=slot)
@@ -160,7 +160,7 @@ class RestoreWork:
             status = msgspec.structs.replace(
                 status, phase=RestorePhase.FAILED_VALIDATION, validation_errors=errors
             )
-            return Plan(begun=msgspec.structs.replace(completed.restore, status=status))
+            return RunDecision(begun=msgspec.structs.replace(completed.restore, status=status))
         confinement = await self._confined(completed.restore, backup.spec.storage_location)
         discovery = await Discovery.load(scope.client, all_versions=scope.all_versions)
         confinement = await self._bounded(confinement, discovery)
@@ -168,18 +168,18 @@ class RestoreWork:
             status = msgspec.structs.replace(
                 status, phase=RestorePhase.FAILED_VALIDATION, validation_errors=[confinement.problem]
             )
-            return Plan(begun=msgspec.structs.replace(completed.restore, status=status))
+            return RunDecision(begun=msgspec.structs.replace(completed.restore, status=status))
         try:
             modifiers = await modifiers_of(scope.client, scope.namespace, completed.restore.spec)
         except ModifierError as error:
             status = msgspec.structs.replace(
                 status, phase=RestorePhase.FAILED_VALIDATION, validation_errors=[str(error)]
             )
-            return Plan(begun=msgspec.structs.replace(completed.restore, status=status))
+            return RunDecision(begun=msgspec.structs.replace(completed.restore, status=status))
         status = msgspec.structs.replace(
             status, phase=RestorePhase.IN_PROGRESS, start_timestamp=scope.clock()
         )
-        return Plan(
+        return RunDecision(
             begun=msgspec.structs.replace(confinement.restore, status=status),
             execute=partial(
                 self._execute,

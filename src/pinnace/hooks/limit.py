@@ -11,7 +11,7 @@ from typing import Final
 from pinnace.api.nonadmin.names import MAX_HOOK_TIME_ANNOTATION, Origin
 from pinnace.api.values.durations import Duration
 from pinnace.kube.commands import Executor
-from pinnace.kube.errors import CommandTimeout, KubeError
+from pinnace.kube.errors import ExecTimeout, KubeError
 from pinnace.kube.transport.requests import Output
 
 DEFAULT: Final = Duration.minutes(30)
@@ -84,7 +84,7 @@ class LimitedExecutor:
                 stderr=stderr,
                 timeout_seconds=self._left if is_cut else timeout_seconds,
             )
-        except CommandTimeout as error:
+        except ExecTimeout as error:
             if is_cut:
                 raise HookTimeUsedUp(self._limit) from error
             raise

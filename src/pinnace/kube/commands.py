@@ -10,7 +10,7 @@ from typing import Final, Protocol
 import msgspec
 
 from pinnace.api.values.durations import Duration
-from pinnace.kube.errors import CommandTimeout, KubeError
+from pinnace.kube.errors import ExecTimeout, KubeError
 from pinnace.kube.transport.requests import Output
 
 DEFAULT_TIMEOUT: Final = Duration.seconds(30)
@@ -120,7 +120,7 @@ async def _run(executor: Executor, wanted: PodCommand, stdout: KeptOutput, stder
             stderr=stderr.write,
             timeout_seconds=timeout.total_seconds() if timeout is not None else None,
         )
-    except CommandTimeout:
+    except ExecTimeout:
         return f"timed out after {timeout}"
     except KubeError as error:
         return str(error)

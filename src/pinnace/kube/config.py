@@ -15,7 +15,7 @@ from pinnace.aio.small_files import read_small_file
 from pinnace.api.values.near import did_you_mean, near_names
 from pinnace.kube.auth.users import authenticator, client_certificate, cluster_ca, impersonation
 from pinnace.kube.errors import ConfigError
-from pinnace.kube.kubeconfig import ClusterEntry, Entry, Kubeconfig, UserEntry, load_files
+from pinnace.kube.kubeconfig import ClusterEntry, Kubeconfig, KubeconfigEntry, UserEntry, load_files
 from pinnace.kube.transport.config import ClusterConfig
 from pinnace.kube.transport.credentials import StaticAuth, TokenFileAuth
 from pinnace.kube.transport.proxy import check_proxy_url, environment_proxy
@@ -144,7 +144,7 @@ def _from_kubeconfig(merged: Kubeconfig, name: str, environ: Mapping[str, str]) 
     if cluster is None:
         wanted = context.value.cluster or ""
         raise ConfigError(f"{context.origin('cluster')}: there is no cluster {wanted!r}")
-    user: Entry[UserEntry] | None = None
+    user: KubeconfigEntry[UserEntry] | None = None
     if context.value.user:
         user = merged.users.get(context.value.user)
         if user is None:
@@ -164,7 +164,7 @@ def _from_kubeconfig(merged: Kubeconfig, name: str, environ: Mapping[str, str]) 
     )
 
 
-def _server(cluster: Entry[ClusterEntry]) -> str:
+def _server(cluster: KubeconfigEntry[ClusterEntry]) -> str:
     server = (cluster.value.server or "").rstrip("/")
     origin = cluster.origin("server")
     try:
@@ -179,13 +179,13 @@ def _server(cluster: Entry[ClusterEntry]) -> str:
     return server
 
 
-def _proxy(cluster: Entry[ClusterEntry], server: str, environ: Mapping[str, str]) -> str | None:
+def _proxy(cluster: KubeconfigEntry[ClusterEntry], server: str, environ: Mapping[str, str]) -> str | None:
     if cluster.value.proxy_url:
         return check_proxy_url(cluster.value.proxy_url, cluster.origin("proxy-url"))
     return environment_proxy(server, environ)
 
 
-def _tls(cluster: Entry[ClusterEntry], user: Entry[UserEntry] | None) -> TLSSettings:
+def _tls(cluster: KubeconfigEntry[ClusterEntry], user: KubeconfigEntry[UserEntry] | None) -> TLSSettings:
     ca = cluster_ca(cluster)
     insecure = bool(cluster.value.insecure_skip_tls_verify)
     if insecure and ca is not None:

@@ -10,7 +10,7 @@
     │   ├── NotSent            never connected: the server cannot have acted
     │   ├── NotTrusted         TLS refused, by us or by the server
     │   └── DeadlineExceeded   no answer in time
-    │       └── CommandTimeout a command in a container did not end in time
+    │       └── ExecTimeout    a command in a container did not end in time
     └── APIStatusError         the server answered with an error status
         ├── BadRequest 400, Unauthorized 401, Forbidden 403
         ├── NotFound 404
@@ -80,7 +80,7 @@ class DeadlineExceeded(ConnectionFailed):
     """No answer, or no further part of it, within the time allowed."""
 
 
-class CommandTimeout(DeadlineExceeded):
+class ExecTimeout(DeadlineExceeded):
     """A command in a container did not end within the time allowed; it may still be running."""
 
 

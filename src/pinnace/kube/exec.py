@@ -23,8 +23,8 @@ from pinnace.api.values.digits import is_digits
 from pinnace.kube.errors import (
     APIStatusError,
     BadRequest,
-    CommandTimeout,
     ConnectionFailed,
+    ExecTimeout,
     InvalidResponse,
     KubeError,
     status_error,
@@ -73,7 +73,7 @@ async def run_command(
             cancellation. The command itself is not stopped by that: Kubernetes has no way to.
 
     Raises:
-        CommandTimeout: it did not end in time.
+        ExecTimeout: it did not end in time.
         APIStatusError: it could not be started: no such pod or container, not allowed, no such program.
         ConnectionFailed: no connection, or it broke; the command may have run.
     """
@@ -86,7 +86,7 @@ async def run_command(
                     limit.reschedule(None)  # a slow closing handshake is not a slow command
                     return exit_code(channels.status)
     except TimeoutError:
-        raise CommandTimeout(f"the command did not end within {timeout_seconds:g} seconds") from None
+        raise ExecTimeout(f"the command did not end within {timeout_seconds:g} seconds") from None
     raise ConnectionFailed("the connection to the container ended before the command did")
 
 

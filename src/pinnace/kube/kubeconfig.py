@@ -132,7 +132,7 @@ class _Document(msgspec.Struct, rename="kebab"):
 T = TypeVar("T")
 
 
-class Entry(msgspec.Struct, Generic[T], frozen=True):
+class KubeconfigEntry(msgspec.Struct, Generic[T], frozen=True):
     """One entry and its file; relative paths in the entry are relative to the file's folder."""
 
     file: Path
@@ -172,9 +172,9 @@ class Kubeconfig(msgspec.Struct, frozen=True):
     """The merged content of one or more files."""
 
     current_context: str = ""
-    clusters: dict[str, Entry[ClusterEntry]] = msgspec.field(default_factory=dict)
-    users: dict[str, Entry[UserEntry]] = msgspec.field(default_factory=dict)
-    contexts: dict[str, Entry[ContextEntry]] = msgspec.field(default_factory=dict)
+    clusters: dict[str, KubeconfigEntry[ClusterEntry]] = msgspec.field(default_factory=dict)
+    users: dict[str, KubeconfigEntry[UserEntry]] = msgspec.field(default_factory=dict)
+    contexts: dict[str, KubeconfigEntry[ContextEntry]] = msgspec.field(default_factory=dict)
 
 
 def load_files(paths: Sequence[Path], *, must_exist: bool) -> Kubeconfig | None:
@@ -225,11 +225,15 @@ def _merge(documents: Iterable[tuple[Path, _Document]]) -> Kubeconfig:
         current_context = current_context or document.current_context or ""
         for cluster in document.clusters or ():
             label = f"clusters[{cluster.name}].cluster"
-            merged.clusters.setdefault(cluster.name, Entry(file, label, cluster.cluster or ClusterEntry()))
+            merged.clusters.setdefault(
+                cluster.name, KubeconfigEntry(file, label, cluster.cluster or ClusterEntry())
+            )
         for user in document.users or ():
             label = f"users[{user.name}].user"
-            merged.users.setdefault(user.name, Entry(file, label, user.user or UserEntry()))
+            merged.users.setdefault(user.name, KubeconfigEntry(file, label, user.user or UserEntry()))
         for context in document.contexts or ():
             label = f"contexts[{context.name}].context"
-            merged.contexts.setdefault(context.name, Entry(file, label, context.context or ContextEntry()))
+            merged.contexts.setdefault(
+                context.name, KubeconfigEntry(file, label, context.context or ContextEntry())
+            )
     return Kubeconfig(current_context, merged.clusters, merged.users, merged.contexts)

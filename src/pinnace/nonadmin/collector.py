@@ -56,7 +56,7 @@ class Leftovers:
                 await delete_seen(self._client, self._resource, obj)
 
 
-class Collector:
+class OrphanSweeper:
     """Sweeps over everything that was made for tenants, once a period."""
 
     def __init__(

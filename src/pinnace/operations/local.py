@@ -37,8 +37,8 @@ from pinnace.plugins.builtin.backup.actions import backup_actions
 from pinnace.plugins.errors import PluginError
 from pinnace.plugins.installed import PluginOptions, find_plugins
 from pinnace.plugins.kinds import PluginId
-from pinnace.plugins.operation import Operation
 from pinnace.plugins.registry import ActionRegistry
+from pinnace.plugins.session import PluginSession
 from pinnace.storage.backup_store import BackupStore
 from pinnace.storage.errors import BackupBeingWritten, BackupExists, InvalidLocation, StorageError
 from pinnace.storage.location_url import location_title
@@ -125,7 +125,7 @@ class LocalRun(msgspec.Struct, frozen=True, kw_only=True):
             )
 
     @asynccontextmanager
-    async def _plugins(self, builtin: Iterable[PluginId]) -> AsyncIterator[Operation]:
+    async def _plugins(self, builtin: Iterable[PluginId]) -> AsyncIterator[PluginSession]:
         """Python packages and modules, and the programs of the plugin directory. (docs/spec: PLG 10)"""
         options = plugin_options(self.namespace, self.kubeconfig, self.features)
         try:

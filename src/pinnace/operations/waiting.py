@@ -49,8 +49,8 @@ from pinnace.plugins.item_operations import (
     encode_operations,
 )
 from pinnace.plugins.logs import LogSink, ProcessLog
-from pinnace.plugins.operation import Operation
 from pinnace.plugins.protocols import RestoreItemAction
+from pinnace.plugins.session import PluginSession
 from pinnace.storage.backup_files import encode_metadata
 from pinnace.storage.backup_store import BackupStore
 from pinnace.storage.errors import ObjectNotFound, StorageError, UnreadableObject
@@ -88,7 +88,7 @@ class Following(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     store: BackupStore
-    plugins: Operation
+    plugins: PluginSession
     clock: Callable[[], datetime] = utcnow
     builtin_backup_actions: Sequence[BackupItemActionV2] = ()
     builtin_restore_actions: Sequence[RestoreItemActionV2] = ()

@@ -26,8 +26,8 @@ from pinnace.plugins.host.options import LaunchOptions, ProcessLimits
 from pinnace.plugins.kinds import FoundPlugin, PluginId, PluginKind, qualified_name
 from pinnace.plugins.logs import LogSink, ProcessLog
 from pinnace.plugins.object_store import PluginStore
-from pinnace.plugins.operation import Operation
 from pinnace.plugins.python.loading import load_python_plugins, modules_from
+from pinnace.plugins.session import PluginSession
 from pinnace.storage.interface import ObjectStore
 
 DEFAULT_DIRECTORY: Final = Path("/plugins")
@@ -87,14 +87,15 @@ class InstalledPlugins:
         client: ConfigMapLister | None = None,
         namespace: str = "",
         sink: LogSink | None = None,
-    ) -> Operation:
+    ) -> PluginSession:
         """The plugins for one backup, restore or deletion; close it at the end.
 
         Args:
             client, namespace: where Python actions' ConfigMaps are; without a client they get no settings.
-            sink: receives plugins' lines, by default the process's own log; `Operation.log_to` changes it.
+            sink: receives the lines of plugins, by default the log of the process; `PluginSession.log_to`
+                changes it.
         """
-        return Operation(
+        return PluginSession(
             python=self._python,
             programs=self._programs,
             options=self._options,

@@ -17,7 +17,7 @@ from pinnace.context import Activity
 from pinnace.kube.errors import APIStatusError, KubeError, ServerFault, TooManyRequests
 from pinnace.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, APIResource
 from pinnace.kube.watching import WatchEvent
-from pinnace.restore.ports import Cluster
+from pinnace.restore.ports import ClusterClient
 
 DEFAULT_RESOURCE_TIMEOUT_SECONDS: Final = 600.0
 """How long all definitions together are waited for; the default of `--resource-timeout`, as in Velero."""
@@ -91,7 +91,7 @@ class Definitions:
 
     def __init__(
         self,
-        client: Cluster,
+        client: ClusterClient,
         timer: Timer,
         resource_timeout_seconds: float = DEFAULT_RESOURCE_TIMEOUT_SECONDS,
         activity: Activity | None = None,

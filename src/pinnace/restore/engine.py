@@ -52,14 +52,14 @@ from pinnace.restore.modifiers.idle import BackedUp
 from pinnace.restore.outcomes import Outcomes
 from pinnace.restore.ports import (
     ProgressSink,
-    Target,
+    TargetCluster,
 )
 from pinnace.restore.progress import Progress, ProgressReporter
 from pinnace.restore.request import ClusterAccess, Helpers, RestoreOptions, RestoreRequest
 from pinnace.restore.results import Results, log_results
 from pinnace.restore.selection.chosen import choose, meant_instead
 from pinnace.restore.selection.collect import (
-    Collector,
+    ItemSelector,
     RestoreFilter,
     SelectedNamespace,
     SelectedResource,
@@ -138,7 +138,7 @@ class RestoreEngine:
         self._options = options or RestoreOptions()
         self._helpers = helpers or Helpers()
         self._timer = cluster.timer
-        self._target = Target(
+        self._target = TargetCluster(
             client=cluster.client,
             log=log,
             timer=cluster.timer,
@@ -396,8 +396,8 @@ class RestoreEngine:
         selected = await self._collector(run, handled=set()).collect(kinds)
         return [resource.group_resource for resource in selected]
 
-    def _collector(self, run: _Run, handled: set[str]) -> Collector:
-        return Collector(
+    def _collector(self, run: _Run, handled: set[str]) -> ItemSelector:
+        return ItemSelector(
             archive=run.archive,
             reader=run.reader,
             discovery=run.items.kinds.discovery,
@@ -494,7 +494,7 @@ class RestoreEngine:
             kind for kind in map(names, GUARDED_KINDS) if not kinds.filters.resources.matches(kind)
         ]
         included = IncludesExcludes.resolved(run.request.restore.spec.included_resources, (), names)
-        collector = Collector(
+        collector = ItemSelector(
             archive=run.archive,
             reader=run.reader,
             discovery=kinds.discovery,

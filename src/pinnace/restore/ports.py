@@ -17,7 +17,7 @@ from pinnace.kube.resources import APIResource
 from pinnace.kube.watching import WatchEvent
 
 
-class Cluster(Protocol):
+class ClusterClient(Protocol):
     """The requests that a restore makes. Errors are `pinnace.kube.errors.KubeError`."""
 
     async def get(self, resource: APIResource, name: str, namespace: str | None = None) -> JSONObject:
@@ -69,14 +69,14 @@ class Cluster(Protocol):
         ...
 
 
-class Target(msgspec.Struct, frozen=True, kw_only=True):
+class TargetCluster(msgspec.Struct, frozen=True, kw_only=True):
     """The cluster, the log and the limits that all parts of one restore use.
 
     Attributes:
         terminating_timeout_seconds: how long to wait for namespaces and volumes that are being deleted.
     """
 
-    client: Cluster
+    client: ClusterClient
     log: EventLog
     timer: Timer
     terminating_timeout_seconds: float

@@ -21,7 +21,7 @@ from pinnace.restore.definitions import DEFAULT_RESOURCE_TIMEOUT_SECONDS
 from pinnace.restore.item.tenant_rights import TenantRights
 from pinnace.restore.modifiers.modifier import ResourceModifiers
 from pinnace.restore.ports import (
-    Cluster,
+    ClusterClient,
     ExecHooks,
     MovedDataRestorer,
     PodVolumeRestorer,
@@ -114,7 +114,7 @@ class ClusterAccess(msgspec.Struct, frozen=True, kw_only=True):
         is_simulated: whether nothing is written; then volumes are not waited for, as none is made.
     """
 
-    client: Cluster
+    client: ClusterClient
     discovery: Discovery
     load_discovery: Callable[[], Awaitable[Discovery]]
     timer: Timer = msgspec.field(default_factory=SystemTimer)

@@ -28,7 +28,7 @@ _PROGRESS_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Source:
+class ObjectURL:
     """The URL of an object, and what authorizes reading it.
 
     Attributes:
@@ -60,7 +60,7 @@ class Download:
     def __init__(
         self,
         session: aiohttp.ClientSession,
-        source: Source,
+        source: ObjectURL,
         policy: RetryPolicy,
         *,
         span: tuple[int, int] | None = None,
@@ -80,7 +80,7 @@ class Download:
         """Send the request, again after transient faults, and check its answer.
 
         Raises:
-            StorageError: what `Source.refusal` makes of it, no answer, or one that is not the service's.
+            StorageError: what `ObjectURL.refusal` makes of it, no answer, or one that is not the service's.
         """
         while True:
             tries = self._begin_try()

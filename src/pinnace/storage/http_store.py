@@ -17,7 +17,7 @@ import aiohttp
 from pinnace.aio.blocking import not_interrupted
 from pinnace.http.addresses import Addresses
 from pinnace.http.requests import RetryPolicy, new_session
-from pinnace.storage.downloads import Download, Source
+from pinnace.storage.downloads import Download, ObjectURL
 from pinnace.storage.interface import Body, ListPage, check_key, check_prefix, check_range
 from pinnace.storage.upload import GRACE_SECONDS
 
@@ -56,7 +56,7 @@ class Requests(Protocol):
         """A listing, page by page."""
         ...
 
-    def source(self, key: str) -> Source:
+    def source(self, key: str) -> ObjectURL:
         """Where an object is read from."""
         ...
 

@@ -11,7 +11,7 @@ import pytest
 
 from pinnace.api.objects import JSONObject
 from pinnace.kube import exec as kube_exec
-from pinnace.kube.errors import CommandTimeout, KubeError, ServerFault
+from pinnace.kube.errors import ExecTimeout, KubeError, ServerFault
 from pinnace.kube.exec import PROTOCOLS
 from pinnace.kube.resources import PODS
 from tests.support.cluster.applications import Application
@@ -71,7 +71,7 @@ async def test_a_command_returns_its_output_and_exit_code_or_fails(
     with pytest.raises(ServerFault, match=r"executable file not found|no such file"):
         await run("/bin/nosuch")
     begun = time.monotonic()
-    with pytest.raises(CommandTimeout):
+    with pytest.raises(ExecTimeout):
         await run("sleep", "3600", timeout_seconds=1)
     assert time.monotonic() - begun < 60
     with pytest.raises(KubeError, match="container nosuch is not valid"):

@@ -11,7 +11,7 @@ from hack.cluster.errors import ClusterError
 from pinnace.plugins.calling import Deadlines
 from pinnace.plugins.host.options import ProcessLimits
 from pinnace.plugins.installed import InstalledPlugins, PluginOptions, find_plugins
-from pinnace.plugins.operation import Operation
+from pinnace.plugins.session import PluginSession
 from tests.support.plugins.programs import SAMPLE_MODULE, RecordingLog, put_own
 
 HERE = Path(__file__).parent
@@ -96,7 +96,7 @@ async def _find(
 
 
 @pytest.fixture
-async def operation(installed: InstalledPlugins, log: RecordingLog) -> AsyncIterator[Operation]:
+async def operation(installed: InstalledPlugins, log: RecordingLog) -> AsyncIterator[PluginSession]:
     """An operation with the sample plugin."""
     async with installed.operation(sink=log) as running:
         yield running

@@ -18,7 +18,6 @@ from pinnace.plugins.calling import Deadlines
 from pinnace.plugins.errors import PluginCallError, PluginError, PluginGone, PluginNotFound
 from pinnace.plugins.installed import InstalledPlugins
 from pinnace.plugins.kinds import PluginKind
-from pinnace.plugins.operation import Operation
 from pinnace.plugins.protocols import (
     BackupItemAction,
     ObjectStorePlugin,
@@ -28,6 +27,7 @@ from pinnace.plugins.protocols import (
     VolumeInfo,
     VolumeSnapshotter,
 )
+from pinnace.plugins.session import PluginSession
 from tests.support.plugins.programs import RecordingLog, pod
 from tests.support.waiting import eventually
 
@@ -74,7 +74,7 @@ def test_lists_plugins_by_kind_and_name(installed: InstalledPlugins) -> None:
 
 class TestBackupItemAction:
     @pytest.fixture
-    def action(self, operation: Operation) -> BackupItemAction:
+    def action(self, operation: PluginSession) -> BackupItemAction:
         (found,) = operation.backup_actions
         assert not isinstance(found, BackupItemActionV2)
         return found
@@ -139,7 +139,7 @@ class TestBackupItemAction:
 
 
 class TestRestoreItemAction:
-    async def test_changes_an_item_with_what_it_was(self, operation: Operation) -> None:
+    async def test_changes_an_item_with_what_it_was(self, operation: PluginSession) -> None:
         (action,) = operation.restore_actions
         assert plain(await action.applies_to()) == SELECTOR
 
@@ -149,7 +149,7 @@ class TestRestoreItemAction:
         assert list(output.additional_items) == [ADDITIONAL]
         assert not output.skip
 
-    async def test_skips_an_item(self, operation: Operation) -> None:
+    async def test_skips_an_item(self, operation: PluginSession) -> None:
         (action,) = operation.restore_actions
 
         output = await action.execute(self._given("skip"))
@@ -157,7 +157,7 @@ class TestRestoreItemAction:
         assert output.skip
         assert output.item == pod("skip")
 
-    async def test_fails_an_item(self, operation: Operation) -> None:
+    async def test_fails_an_item(self, operation: PluginSession) -> None:
         (action,) = operation.restore_actions
 
         with pytest.raises(PluginCallError, match="it broke"):
@@ -170,7 +170,7 @@ class TestRestoreItemAction:
 
 
 class TestDeleteItemAction:
-    async def test_acts_on_an_item(self, operation: Operation) -> None:
+    async def test_acts_on_an_item(self, operation: PluginSession) -> None:
         (action,) = operation.delete_actions
         assert plain(await action.applies_to()) == SELECTOR
 
@@ -181,7 +181,7 @@ class TestDeleteItemAction:
 
 class TestObjectStore:
     @pytest.fixture
-    async def store(self, operation: Operation) -> ObjectStorePlugin:
+    async def store(self, operation: PluginSession) -> ObjectStorePlugin:
         store = operation.object_store("example.io/memory")
         await store.init({"bucket": "b", "prefix": "", "marker": "m1"})
         return store
@@ -257,7 +257,7 @@ class TestObjectStore:
 
         assert url == "memory://b/k?ttl=600000000000&marker=m1"
 
-    async def test_refuses_a_configuration(self, operation: Operation) -> None:
+    async def test_refuses_a_configuration(self, operation: PluginSession) -> None:
         store = operation.object_store("example.io/memory")
 
         with pytest.raises(PluginCallError, match=r"plugin example\.io/memory: .*config refused"):
@@ -266,7 +266,7 @@ class TestObjectStore:
 
 class TestVolumeSnapshotter:
     @pytest.fixture
-    async def snapshotter(self, operation: Operation) -> VolumeSnapshotter:
+    async def snapshotter(self, operation: PluginSession) -> VolumeSnapshotter:
         snapshotter = operation.volume_snapshotter("example.io/snapshots")
         await snapshotter.init({"region": "north"})
         return snapshotter
@@ -297,7 +297,7 @@ class TestVolumeSnapshotter:
 
 
 @pytest.mark.spec("PLG-003")
-async def test_a_provider_without_a_plugin(operation: Operation) -> None:
+async def test_a_provider_without_a_plugin(operation: PluginSession) -> None:
     with pytest.raises(PluginNotFound, match=r"unable to locate ObjectStore plugin named velero\.io/x"):
         operation.object_store("x")
     with pytest.raises(PluginNotFound, match=r"named example\.io/memory"):
@@ -309,7 +309,7 @@ class TestDeadline:
     def deadlines(self) -> Deadlines:
         return Deadlines(work=3.0)
 
-    async def test_a_plugin_that_hangs_fails_one_item(self, operation: Operation) -> None:
+    async def test_a_plugin_that_hangs_fails_one_item(self, operation: PluginSession) -> None:
         (action,) = operation.backup_actions
         with pytest.raises(PluginError, match=r"example\.io/backup.*answer"):
             await action.execute(pod("hang"), BACKUP)
@@ -318,7 +318,7 @@ class TestDeadline:
 
 
 @pytest.mark.parametrize("way", ["own program", "compiled program"], indirect=True)
-async def test_a_crash_fails_one_item(operation: Operation, log: RecordingLog) -> None:
+async def test_a_crash_fails_one_item(operation: PluginSession, log: RecordingLog) -> None:
     (action,) = operation.backup_actions
     with pytest.raises(PluginGone, match=r"example\.io/backup: .*exit code 3"):
         await action.execute(pod("crash"), BACKUP)

@@ -17,8 +17,8 @@ from pinnace.api.velero.restore import Restore
 from pinnace.plugins.asynchronous import BackupItemActionV2, OperationProgress, RestoreItemActionV2
 from pinnace.plugins.errors import PluginError
 from pinnace.plugins.installed import InstalledPlugins, PluginOptions, find_plugins
-from pinnace.plugins.operation import Operation
 from pinnace.plugins.protocols import RestoreItemInput
+from pinnace.plugins.session import PluginSession
 from tests.support.later_plugin import STARTED
 from tests.support.later_plugin import pod as identifier
 from tests.support.plugins.programs import pod, put_own
@@ -50,7 +50,7 @@ async def installed(way: str, tmp_path: Path) -> InstalledPlugins:
 
 
 @pytest.fixture
-async def operation(installed: InstalledPlugins) -> AsyncIterator[Operation]:
+async def operation(installed: InstalledPlugins) -> AsyncIterator[PluginSession]:
     async with installed.operation() as opened:
         yield opened
 
@@ -63,7 +63,7 @@ def test_lists_the_later_kinds(installed: InstalledPlugins) -> None:
     }
 
 
-async def test_a_backup_action_starts_an_operation_and_is_asked_for_it(operation: Operation) -> None:
+async def test_a_backup_action_starts_an_operation_and_is_asked_for_it(operation: PluginSession) -> None:
     (action,) = operation.backup_actions
     assert isinstance(action, BackupItemActionV2)
     assert (await action.applies_to()).label_selector == "app=web"
@@ -84,7 +84,7 @@ async def test_a_backup_action_starts_an_operation_and_is_asked_for_it(operation
 
 
 async def test_a_restore_action_starts_an_operation_and_says_when_items_are_ready(
-    operation: Operation,
+    operation: PluginSession,
 ) -> None:
     (action,) = operation.restore_actions
     assert isinstance(action, RestoreItemActionV2)
@@ -102,7 +102,7 @@ async def test_a_restore_action_starts_an_operation_and_says_when_items_are_read
     await action.cancel("op-r1", RESTORE)
 
 
-async def test_an_item_block_action_names_related_items(operation: Operation) -> None:
+async def test_an_item_block_action_names_related_items(operation: PluginSession) -> None:
     (action,) = operation.block_actions
     await action.applies_to()
 

@@ -14,8 +14,8 @@ from pinnace.plugins.calling import Deadlines
 from pinnace.plugins.errors import PluginCallError, PluginGone
 from pinnace.plugins.host.calls import PluginTimeout
 from pinnace.plugins.installed import PluginOptions, find_plugins
-from pinnace.plugins.operation import Operation
 from pinnace.plugins.protocols import RestoreItemInput
+from pinnace.plugins.session import PluginSession
 from tests.support.panicking_plugin import PANICS, VARIABLE
 from tests.support.plugins.programs import RecordingLog, pod, put_own
 
@@ -25,7 +25,7 @@ MODULE = "tests.support.panicking_plugin"
 
 
 @asynccontextmanager
-async def opened(way: str, how: str, directory: Path) -> AsyncIterator[Operation]:
+async def opened(way: str, how: str, directory: Path) -> AsyncIterator[PluginSession]:
     """An operation with the plugin that panics."""
     modules = []
     if way == "in this process":
@@ -42,7 +42,7 @@ async def opened(way: str, how: str, directory: Path) -> AsyncIterator[Operation
         yield operation
 
 
-def calls_of(operation: Operation) -> dict[str, Callable[[], Awaitable[Any]]]:
+def calls_of(operation: PluginSession) -> dict[str, Callable[[], Awaitable[Any]]]:
     """Every method of every kind, by a name."""
     backup, later_backup = operation.backup_actions
     restore, later_restore = operation.restore_actions

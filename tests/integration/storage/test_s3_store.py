@@ -19,7 +19,7 @@ from hack.cluster.faults import CutBeforeRequest, CutBody, DropResponse, Respond
 from hack.cluster.proxy import FaultProxy
 from hack.cluster.stores.s3 import Bucket, S3Server
 from pinnace.api.values.times import utcnow
-from pinnace.clouds.aws.credentials import Credentials
+from pinnace.clouds.aws.credentials import AccessKey
 from pinnace.clouds.aws.signing import Signer, signed_headers
 from pinnace.http.requests import RetryPolicy
 from pinnace.storage.errors import (
@@ -227,7 +227,7 @@ class TestDeadlines:
 
 async def signed_request(method: str, url: str, server: S3Server, data: bytes = b"") -> bytes:
     """Send a request that our store never makes; return the answer."""
-    credentials = Credentials(
+    credentials = AccessKey(
         access_key_id=server.credentials.access_key_id, secret_access_key=server.credentials.secret_access_key
     )
     headers = signed_headers(method, url, Signer(region=server.region, credentials=credentials), now=utcnow())

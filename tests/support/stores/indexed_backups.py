@@ -11,7 +11,7 @@ from pathlib import Path
 import orjson
 
 from pinnace.api.objects import JSONObject
-from pinnace.archive.item_index import Entry, IndexParser
+from pinnace.archive.item_index import IndexedItem, IndexParser
 from pinnace.archive.tarformat import MemberDirectory
 from pinnace.archive.writer import ArchiveWriter
 
@@ -82,7 +82,7 @@ async def _write(tarball: Path, index: Path | None, objects: list[JSONObject]) -
     return listed
 
 
-def entries(index: Path) -> list[Entry]:
+def entries(index: Path) -> list[IndexedItem]:
     """What an index says of each item."""
     parser = IndexParser()
     found = [entry for batch in parser.feed(index.read_bytes()) for entry in batch]

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from msgspec.structs import astuple
 
 from pinnace.archive.content import checksum_of, facts_of, facts_of_foreign
-from pinnace.archive.item_index import DamagedIndex, Entry, IndexParser
+from pinnace.archive.item_index import DamagedIndex, IndexedItem, IndexParser
 from pinnace.archive.tarformat import MemberDirectory
 from pinnace.archive.writer import ArchiveWriter
 from tests.unit.archive.helpers import clock, entries
@@ -43,7 +43,7 @@ def sorted_form(content: bytes) -> bytes:
     return orjson.dumps(orjson.loads(content), option=orjson.OPT_SORT_KEYS)
 
 
-def parse(data: bytes, size: int = 1000) -> list[Entry]:
+def parse(data: bytes, size: int = 1000) -> list[IndexedItem]:
     parser = IndexParser()
     found = [
         entry

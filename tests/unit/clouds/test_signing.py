@@ -5,12 +5,12 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from pinnace.clouds.aws.credentials import Credentials
+from pinnace.clouds.aws.credentials import AccessKey
 from pinnace.clouds.aws.signing import Signer, quote_key, quote_query, signed_headers
 from pinnace.storage.s3.signing_v1 import signed_url_v1
 
 # The example keys of AWS's documentation.
-EXAMPLE = Credentials(
+EXAMPLE = AccessKey(
     access_key_id="AKIAIOSFODNN7EXAMPLE", secret_access_key="wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"
 )
 
@@ -33,7 +33,7 @@ def test_version_4_is_as_documented_by_aws() -> None:
 
 
 def test_version_4_signs_the_session_token() -> None:
-    credentials = Credentials(access_key_id="a", secret_access_key="s", session_token="t")
+    credentials = AccessKey(access_key_id="a", secret_access_key="s", session_token="t")
     headers = signed_headers(
         "GET",
         "https://h/b",
@@ -52,7 +52,7 @@ def test_quoting() -> None:
 
 @pytest.mark.spec("STO-039")
 def test_version_1() -> None:
-    credentials = Credentials(access_key_id="key", secret_access_key="secret")
+    credentials = AccessKey(access_key_id="key", secret_access_key="secret")
     url = signed_url_v1("https://h/b/k", credentials=credentials, ttl=timedelta(minutes=10))
     query = parse_qs(urlsplit(url).query)
 
@@ -66,14 +66,14 @@ def test_version_1() -> None:
 
 
 def test_version_1_with_a_session_token() -> None:
-    credentials = Credentials(access_key_id="key", secret_access_key="secret", session_token="a+b")
+    credentials = AccessKey(access_key_id="key", secret_access_key="secret", session_token="a+b")
     url = signed_url_v1("https://h/b/k", credentials=credentials, ttl=timedelta(seconds=1))
 
     assert parse_qs(urlsplit(url).query)["SecurityToken"] == ["a+b"]
 
 
 def test_credentials_do_not_show_their_secrets() -> None:
-    shown = repr(Credentials(access_key_id="key", secret_access_key="hidden", session_token="also"))
+    shown = repr(AccessKey(access_key_id="key", secret_access_key="hidden", session_token="also"))
 
     assert "key" in shown
     assert "hidden" not in shown

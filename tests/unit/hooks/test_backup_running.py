@@ -19,7 +19,7 @@ from pinnace.api.velero.backup import (
 )
 from pinnace.backup.collaborators import Collaborators
 from pinnace.hooks.backup_running import PodHookRunner
-from pinnace.kube.errors import CommandTimeout, NotFound
+from pinnace.kube.errors import ExecTimeout, NotFound
 from pinnace.kube.resources import PODS
 from pinnace.plugins.protocols import ResourceSelector
 from tests.support.cluster.containers import Behaviour, FakeContainers
@@ -82,7 +82,7 @@ async def test_the_output_of_a_hook_and_its_settings_are_logged(tmp_path: Path) 
     ("behaviour", "text"),
     [
         (Behaviour(code=2), "command terminated with exit code 2"),
-        (Behaviour(error=CommandTimeout("late")), "timed out after 30s"),
+        (Behaviour(error=ExecTimeout("late")), "timed out after 30s"),
         (Behaviour(error=NotFound(404, message='pods "p" not found')), 'pods \\"p\\" not found'),
     ],
     ids=["exit-code", "timeout", "pod-gone"],

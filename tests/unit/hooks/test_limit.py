@@ -8,7 +8,7 @@ from pinnace.api.nonadmin.names import MAX_HOOK_TIME_ANNOTATION, Origin
 from pinnace.api.values.durations import Duration
 from pinnace.hooks.limit import DEFAULT, HookTimeUsedUp, LimitedExecutor, hook_limit, limited
 from pinnace.kube.commands import PodCommand, run_pod_command
-from pinnace.kube.errors import CommandTimeout
+from pinnace.kube.errors import ExecTimeout
 from pinnace.kube.transport.requests import Output
 
 
@@ -34,7 +34,7 @@ class Pods:
         wanted = float(command[1])
         if timeout_seconds is not None and wanted > timeout_seconds:
             self.now += timeout_seconds
-            raise CommandTimeout("too long")
+            raise ExecTimeout("too long")
         self.now += wanted
         return 0
 

@@ -23,7 +23,7 @@ from pinnace.api.velero.restore import (
 from pinnace.archive.runlog import RunLog
 from pinnace.hooks.restore_running import COMMANDS_AT_ONCE, LOOK_SECONDS, PodExecHooks
 from pinnace.hooks.restore_selection import ExecHookFinder, PodExecHook, pod_wait_seconds
-from pinnace.kube.errors import CommandTimeout, Forbidden, KubeError
+from pinnace.kube.errors import ExecTimeout, Forbidden, KubeError
 from pinnace.restore.request import Helpers
 from tests.support.cluster.containers import Behaviour, FakeContainers
 from tests.unit.restore.world import (
@@ -344,7 +344,7 @@ async def test_a_failing_hook_is_an_error_and_ends_the_others_only_where_asked_f
 
 
 async def test_a_hook_that_times_out_is_an_error(stage: Stage) -> None:
-    stage.containers.behaviours["x"] = Behaviour(error=CommandTimeout("late"))
+    stage.containers.behaviours["x"] = Behaviour(error=ExecTimeout("late"))
     (error,) = await stage.run(a_pod(running=("app",)), hook("x", on_error="Fail"))
     assert error.endswith("failed: timed out after 30s")
 

@@ -6,7 +6,7 @@ import pytest
 
 from pinnace.api.values.durations import Duration
 from pinnace.kube.commands import KEPT_BYTES, CommandReport, KeptOutput, PodCommand, run_pod_command
-from pinnace.kube.errors import CommandTimeout, Forbidden
+from pinnace.kube.errors import ExecTimeout, Forbidden
 from tests.support.cluster.containers import Behaviour, FakeContainers
 
 
@@ -32,7 +32,7 @@ async def test_both_outputs_as_text_and_no_failure() -> None:
     ("behaviour", "failure"),
     [
         (Behaviour(code=3), "command terminated with exit code 3"),
-        (Behaviour(error=CommandTimeout("late")), "timed out after 1m5s"),
+        (Behaviour(error=ExecTimeout("late")), "timed out after 1m5s"),
         (Behaviour(error=Forbidden(403, message="you may not")), "you may not"),
     ],
     ids=["exit-code", "timeout", "refused"],

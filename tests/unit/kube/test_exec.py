@@ -17,9 +17,9 @@ from pinnace.kube import exec as kube_exec
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import (
     APIStatusError,
-    CommandTimeout,
     ConnectionFailed,
     DeadlineExceeded,
+    ExecTimeout,
     Forbidden,
     InvalidName,
     InvalidResponse,
@@ -299,7 +299,7 @@ async def test_the_deadline_closes_the_connection(server: ScriptedServer) -> Non
     server.on(CALL, answer_exec(b"\x01half", then=hanging))
     out = bytearray()
     async with connected(server) as client:
-        with pytest.raises(CommandTimeout):
+        with pytest.raises(ExecTimeout):
             await client.exec(
                 "shop",
                 "db-0",
@@ -348,7 +348,7 @@ async def test_the_connection_is_dropped_if_the_server_ignores_its_closing(
 
     server.on(CALL, answer_exec(then=flood))
     async with connected(server) as client:
-        with pytest.raises(CommandTimeout):
+        with pytest.raises(ExecTimeout):
             await run(client, timeout_seconds=0.2)
 
 
@@ -371,7 +371,7 @@ async def test_a_handshake_that_hangs(server: ScriptedServer, monkeypatch: pytes
     async with connected(server) as client:
         with pytest.raises(DeadlineExceeded) as caught:
             await run(client, timeout_seconds=None)
-    assert not isinstance(caught.value, CommandTimeout)
+    assert not isinstance(caught.value, ExecTimeout)
 
 
 async def test_a_peer_that_vanishes_is_an_error(

@@ -10,7 +10,7 @@ from pinnace.api.values.durations import Duration
 from pinnace.api.values.times import format_time
 from pinnace.kube.errors import Invalid
 from pinnace.kube.resources import NAMESPACES, SECRETS, APIResource
-from pinnace.nonadmin.collector import KEY, Collector
+from pinnace.nonadmin.collector import KEY, OrphanSweeper
 from pinnace.nonadmin.identity import owner_metadata
 from pinnace.nonadmin.objects import (
     NON_ADMIN_BACKUPS,
@@ -175,8 +175,8 @@ async def test_a_file_in_the_default_location_is_refused() -> None:
 # --- The collector --------------------------------------------------------------------------------------
 
 
-def collector(service: Service) -> Collector:
-    return Collector(service.cluster.client, SERVER, service.views, lambda: service.settings)
+def collector(service: Service) -> OrphanSweeper:
+    return OrphanSweeper(service.cluster.client, SERVER, service.views, lambda: service.settings)
 
 
 @pytest.mark.spec("NAC-045")

@@ -15,7 +15,7 @@ from pinnace.operations.outcome_log import log_outcomes
 from pinnace.operations.waiting import Following
 from pinnace.plugins.protocols import ResourceIdentifier, RestoreItemOutput
 from pinnace.restore.item.additional import AdditionalItems
-from pinnace.restore.ports import Target
+from pinnace.restore.ports import TargetCluster
 from tests.support.plugins.operators import CopyOnRestore, Operations
 from tests.support.runs.context import run_context
 from tests.unit.restore.stage import Stage
@@ -134,7 +134,9 @@ async def wait(operations: Operations, timeout: timedelta | None = None) -> tupl
     world = World()
     world.put(configmap("a"))
     timer = Timer()
-    target = Target(client=world, log=RunLog(None, fields={}), timer=timer, terminating_timeout_seconds=1)
+    target = TargetCluster(
+        client=world, log=RunLog(None, fields={}), timer=timer, terminating_timeout_seconds=1
+    )
     items = AdditionalItems(
         target=target, restore=Restore(metadata=ObjectMeta(name="r")), timeout_seconds=600.0
     )

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from pinnace.http.requests import Reply, RetryPolicy, new_session, tls_context
-from pinnace.storage.downloads import Download, Source
+from pinnace.storage.downloads import Download, ObjectURL
 from pinnace.storage.errors import StorageError, StoreUnavailable
 
 SIZE_BYTES = 20 << 20
@@ -52,7 +52,7 @@ async def read(url: str, policy: RetryPolicy) -> int:
         return StorageError(f"status {reply.status}")
 
     async with new_session(tls_context(), use_proxy=False) as session:
-        source = Source(key="object", url=url, headers=headers, refusal=refusal)
+        source = ObjectURL(key="object", url=url, headers=headers, refusal=refusal)
         download = Download(session, source, policy)
         await download.open()
         try:

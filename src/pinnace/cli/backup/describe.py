@@ -15,7 +15,7 @@ from pinnace.cli.progress.activity import described
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BackupFacts:
+class DescribedBackup:
     """The objects and files that a description shows beside the Backup itself.
 
     `resource_list`, `snapshots`, `volume_infos` and `operations` are set only with details; a str is an error
@@ -36,7 +36,7 @@ class BackupFacts:
     waits_for: str = ""
 
 
-def describe_backup(backup: JSONObject, facts: BackupFacts, view: View) -> str:
+def describe_backup(backup: JSONObject, facts: DescribedBackup, view: View) -> str:
     """The description as aligned text, without a newline at its end."""
     sheet = Sheet(colour=view.colour)
     spec, status = cells.spec(backup), cells.status(backup)
@@ -178,7 +178,7 @@ def _outlined(resources: JSONObject) -> Iterator[tuple[int, str]]:
             yield 2, f"- {name}"
 
 
-def _snapshots(sheet: Sheet, status: JSONObject, facts: BackupFacts, view: View) -> None:
+def _snapshots(sheet: Sheet, status: JSONObject, facts: DescribedBackup, view: View) -> None:
     attempted = status.get("volumeSnapshotsAttempted") or 0
     title = "Velero-Native Snapshots"
     if not attempted:
@@ -221,7 +221,7 @@ def _deletion_attempts(sheet: Sheet, requests: Sequence[JSONObject]) -> None:
                 sheet.line(f"\t\t{error}")
 
 
-def _csi(sheet: Sheet, facts: BackupFacts, view: View) -> None:
+def _csi(sheet: Sheet, facts: DescribedBackup, view: View) -> None:
     sheet.line()
     if not facts.csi_contents:
         sheet.line("CSI Volume Snapshots: <none included>")

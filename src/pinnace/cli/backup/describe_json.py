@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from pinnace.api.objects import JSONObject, listed, mapping, objects, text
 from pinnace.api.velero.data_movement import BUILT_IN_MOVER
-from pinnace.cli.backup.describe import BackupFacts
+from pinnace.cli.backup.describe import DescribedBackup
 from pinnace.cli.common.describing import View
 from pinnace.cli.output import cells, described, volume_infos
 
@@ -21,7 +21,7 @@ _SCOPES: Final = (
 )
 
 
-def backup_as_json(backup: JSONObject, facts: BackupFacts, view: View) -> JSONObject:
+def backup_as_json(backup: JSONObject, facts: DescribedBackup, view: View) -> JSONObject:
     """The description of a backup."""
     spec, status = cells.spec(backup), cells.status(backup)
     made: JSONObject = {
@@ -101,7 +101,7 @@ def _exec_hook(hook: JSONObject) -> JSONObject:
     }
 
 
-def _status(backup: JSONObject, status: JSONObject, facts: BackupFacts, view: View) -> JSONObject:
+def _status(backup: JSONObject, status: JSONObject, facts: DescribedBackup, view: View) -> JSONObject:
     made: JSONObject = {
         "backupFormatVersion": text(status, "formatVersion"),
         **described.times(status),
@@ -129,7 +129,7 @@ def _status(backup: JSONObject, status: JSONObject, facts: BackupFacts, view: Vi
     return made
 
 
-def _volumes(status: JSONObject, facts: BackupFacts, view: View) -> JSONObject:
+def _volumes(status: JSONObject, facts: DescribedBackup, view: View) -> JSONObject:
     skipped = volume_infos.skipped(facts.volume_infos)
     return {
         **({"skippedVolumes": skipped} if skipped else {}),
@@ -139,7 +139,7 @@ def _volumes(status: JSONObject, facts: BackupFacts, view: View) -> JSONObject:
     }
 
 
-def _native(status: JSONObject, facts: BackupFacts, view: View) -> Any:
+def _native(status: JSONObject, facts: DescribedBackup, view: View) -> Any:
     if not status.get("volumeSnapshotsAttempted"):
         return "<none included>"
     if not view.details:
@@ -160,7 +160,7 @@ def _native(status: JSONObject, facts: BackupFacts, view: View) -> Any:
     return made
 
 
-def _csi(facts: BackupFacts, view: View) -> Any:
+def _csi(facts: DescribedBackup, view: View) -> Any:
     of_csi = volume_infos.of_csi(facts.volume_infos)
     if not of_csi:
         return "<none included>" if facts.records_volumes else "<none included or not detectable>"

@@ -6,7 +6,7 @@ from pinnace.api import labels
 from pinnace.api.objects import JSONObject, names_by_kind
 from pinnace.api.velero.download_request import DownloadTargetKind
 from pinnace.cli.backend.interface import Backend, DownloadOptions, FileMissing, fetch_json
-from pinnace.cli.backup.describe import BackupFacts, describe_backup
+from pinnace.cli.backup.describe import DescribedBackup, describe_backup
 from pinnace.cli.backup.describe_json import backup_as_json
 from pinnace.cli.common.describing import Description, View
 from pinnace.cli.common.stored_lists import stored_objects, stored_operations
@@ -24,7 +24,7 @@ async def describe_stored_backup(backend: Backend, backup: JSONObject, view: Vie
     return backup_as_json(backup, facts, view) if view.json else describe_backup(backup, facts, view)
 
 
-async def gather(backend: Backend, backup: JSONObject, view: View) -> BackupFacts:
+async def gather(backend: Backend, backup: JSONObject, view: View) -> DescribedBackup:
     """The objects and files that belong to a backup."""
     name, options = backup["metadata"]["name"], view.downloads
     by_uid = (
@@ -42,7 +42,7 @@ async def gather(backend: Backend, backup: JSONObject, view: View) -> BackupFact
     volume_infos = None
     if view.json or view.details:
         volume_infos = await stored_objects(backend, DownloadTargetKind.BACKUP_VOLUME_INFOS, name, options)
-    return BackupFacts(
+    return DescribedBackup(
         delete_requests=await related(
             "DeleteBackupRequests", backend.objects("deletebackuprequests", by_uid)
         ),

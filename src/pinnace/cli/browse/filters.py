@@ -5,7 +5,7 @@ from typing import Final
 
 from pinnace.api.selection.names import EVERYTHING, is_glob
 from pinnace.api.values.near import did_you_mean, near_names
-from pinnace.archive.item_index import Entry
+from pinnace.archive.item_index import IndexedItem
 from pinnace.browse.choosing import Choice, names_type
 from pinnace.browse.stored import StoredBackup
 
@@ -30,7 +30,7 @@ class FilterCheck:
         self._kinds = set[str]()
         self._namespaces = set[str]()
 
-    def look(self, entries: Iterable[Entry]) -> None:
+    def look(self, entries: Iterable[IndexedItem]) -> None:
         """Take note of objects of a backup."""
         for entry in entries:
             if entry.resource not in self._kinds:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import click
 
 from pinnace.api.objects import JSONObject
-from pinnace.archive.item_index import Entry
+from pinnace.archive.item_index import IndexedItem
 from pinnace.browse.choosing import Choice
 from pinnace.browse.differences import Rules, compared
 from pinnace.browse.errors import BrowseError, IndexUnusable
@@ -83,7 +83,7 @@ async def _near_in_newest(library: Library, choice: Choice) -> str:
 async def _steps(library: Library, choice: Choice, rules: Rules) -> list[Step]:
     """Read the index of each backup, and the object itself only where its checksum is another."""
     steps: list[Step] = []
-    before: tuple[StoredBackup, Entry] | None = None
+    before: tuple[StoredBackup, IndexedItem] | None = None
     for found in await library.all():
         name = found["metadata"]["name"]
         started = str((found.get("status") or {}).get("startTimestamp") or "")
@@ -110,7 +110,7 @@ async def _steps(library: Library, choice: Choice, rules: Rules) -> list[Step]:
 
 
 async def _step(
-    before: tuple[StoredBackup, Entry] | None, after: tuple[StoredBackup, Entry], rules: Rules
+    before: tuple[StoredBackup, IndexedItem] | None, after: tuple[StoredBackup, IndexedItem], rules: Rules
 ) -> tuple[str, tuple[str, ...]] | None:
     """The change of the object, and the fields that changed; None without a change."""
     if before is None:
@@ -130,14 +130,14 @@ async def _step(
 
 
 async def _changed(
-    before: tuple[StoredBackup, Entry], after: tuple[StoredBackup, Entry], rules: Rules
+    before: tuple[StoredBackup, IndexedItem], after: tuple[StoredBackup, IndexedItem], rules: Rules
 ) -> tuple[str, ...] | None:
     objects = [decoded(await backup.content(entry), backup.name, entry) for backup, entry in (before, after)]
     difference = compared(after[1].identity, objects[0], objects[1], rules)
     return None if difference is None else tuple(change_text(change) for change in difference.changes)
 
 
-def _covers(backup: JSONObject, entry: Entry) -> bool:
+def _covers(backup: JSONObject, entry: IndexedItem) -> bool:
     """Whether a backup's filters, as far as names tell, would have taken an object."""
     from pinnace.api.selection.names import IncludesExcludes
 

@@ -6,7 +6,7 @@ import click
 
 from pinnace.api.objects import JSONObject
 from pinnace.api.values.shell_words import argument
-from pinnace.archive.item_index import Entry
+from pinnace.archive.item_index import IndexedItem
 from pinnace.browse.choosing import Choice
 from pinnace.browse.errors import IndexUnusable
 from pinnace.browse.stored import StoredBackup
@@ -53,7 +53,7 @@ def list_items(ctx: click.Context, options: ListOptions) -> None:
 
 
 async def _print_items(backup: StoredBackup, choice: Choice, form: str) -> None:
-    found: list[Entry] = []
+    found: list[IndexedItem] = []
     data, is_streamed = DataList(form), False
     try:
         async for batch in backup.entries():
@@ -90,7 +90,7 @@ async def _tell_of_nothing(backup: StoredBackup, choice: Choice) -> None:
     complain(f"Nothing in backup {backup.name} matches{near or '.'}")
 
 
-def _print(entries: Sequence[Entry], form: str, data: DataList) -> None:
+def _print(entries: Sequence[IndexedItem], form: str, data: DataList) -> None:
     if form in _DATA:
         data.add(map(_as_data, entries))
     elif form == "name":
@@ -102,7 +102,7 @@ def _print(entries: Sequence[Entry], form: str, data: DataList) -> None:
         print_table(_COLUMNS, ((entry.namespace, entry.resource, entry.name) for entry in entries))
 
 
-def _wide_row(entry: Entry) -> tuple[str, ...]:
+def _wide_row(entry: IndexedItem) -> tuple[str, ...]:
     labels = ",".join(f"{key}={value}" for key, value in sorted((entry.labels or {}).items()))
     return (
         entry.namespace,
@@ -116,7 +116,7 @@ def _wide_row(entry: Entry) -> tuple[str, ...]:
     )
 
 
-def _as_data(entry: Entry) -> JSONObject:
+def _as_data(entry: IndexedItem) -> JSONObject:
     return {
         "resource": entry.resource,
         "apiVersion": entry.api_version,

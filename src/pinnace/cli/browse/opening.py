@@ -17,7 +17,7 @@ from pinnace.api.selection.names import IncludesExcludes
 from pinnace.api.selection.validation import pair_errors
 from pinnace.api.values.near import did_you_mean, near_names
 from pinnace.api.velero.download_request import DownloadTargetKind
-from pinnace.archive.item_index import Entry, Span
+from pinnace.archive.item_index import IndexedItem, Span
 from pinnace.browse.choosing import Choice, is_type, parse_target
 from pinnace.browse.errors import BrowseError, FileWithheld, IndexUnusable, MissingFile, NoParts
 from pinnace.browse.joining import Identity
@@ -220,7 +220,7 @@ def _in(namespace: str) -> IncludesExcludes:
     return IncludesExcludes([namespace] if namespace else ())
 
 
-async def required_item(backup: StoredBackup, choice: Choice) -> Entry:
+async def required_item(backup: StoredBackup, choice: Choice) -> IndexedItem:
     """The only object of a backup that is selected. Raises CommandError if there is none, or several."""
     found = await only_item(backup, choice)
     if found is None:
@@ -231,9 +231,9 @@ async def required_item(backup: StoredBackup, choice: Choice) -> Entry:
     return found
 
 
-async def only_item(backup: StoredBackup, choice: Choice) -> Entry | None:
+async def only_item(backup: StoredBackup, choice: Choice) -> IndexedItem | None:
     """The only object of a backup that is selected, or None. Raises CommandError if there are several."""
-    found: dict[Identity, Entry] = {}
+    found: dict[Identity, IndexedItem] = {}
     async for batch in backup.entries():
         for entry in batch:
             if choice.admits(entry):
@@ -269,7 +269,7 @@ async def meant_instead(backup: StoredBackup, choice: Choice) -> str:
     return did_you_mean(f"{choice.kind}/{name}" for name in near_names(choice.name, names))
 
 
-def title_of(item: "Entry | Difference") -> str:
+def title_of(item: "IndexedItem | Difference") -> str:
     """An item as a person names it: `deployments.apps/web in shop`."""
     where = f" in {item.namespace}" if item.namespace else ""
     return in_one_line(f"{item.resource}/{item.name}{where}")

@@ -11,7 +11,7 @@ import orjson
 from pinnace.api.objects import JSONObject
 from pinnace.archive.content import check_decodable
 from pinnace.archive.errors import ArchiveError
-from pinnace.archive.item_index import Entry
+from pinnace.archive.item_index import IndexedItem
 from pinnace.browse.choosing import Choice
 from pinnace.browse.comparing import member_path
 from pinnace.browse.masking import masked
@@ -36,7 +36,7 @@ class Hit:
     """A place in an object where a text was found: a field and its value."""
 
     backup: str
-    entry: Entry
+    entry: IndexedItem
     path: str
     value: str
 
@@ -107,7 +107,7 @@ async def _hits(
     options: SearchOptions,
     skipped: Problems,
 ) -> AsyncGenerator[Hit, None]:
-    pending: list[Entry] = []
+    pending: list[IndexedItem] = []
     async with aclosing(backup.entries()) as batches:
         async for batch in batches:
             if check.is_needed:
@@ -132,7 +132,7 @@ async def _hits(
 
 
 async def _in_contents(
-    backup: StoredBackup, entries: list[Entry], text: str, options: SearchOptions, skipped: Problems
+    backup: StoredBackup, entries: list[IndexedItem], text: str, options: SearchOptions, skipped: Problems
 ) -> AsyncGenerator[Hit, None]:
     """Search items; those whose content is no JSON are added to `skipped`."""
     async with aclosing(backup.contents(entries)) as contents:
@@ -149,7 +149,7 @@ async def _in_contents(
                 yield Hit(backup.name, entry, path, value)
 
 
-def in_entry(entry: Entry, text: str) -> Iterator[tuple[str, str]]:
+def in_entry(entry: IndexedItem, text: str) -> Iterator[tuple[str, str]]:
     """The name and the labels of an item that contain a text, which is in lower case."""
     if text in entry.name.lower():
         yield "metadata.name", entry.name

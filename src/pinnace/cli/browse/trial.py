@@ -7,7 +7,7 @@ import orjson
 
 from pinnace.api.objects import JSONObject, text
 from pinnace.api.velero.download_request import DownloadTargetKind
-from pinnace.archive.item_index import Entry
+from pinnace.archive.item_index import IndexedItem
 from pinnace.browse.verifying import Finding, Result
 from pinnace.cli.backend.interface import FileMissing, fetch_json
 from pinnace.cli.backend.location import LocationBackend
@@ -112,7 +112,7 @@ async def _native_snapshots(library: Library, name: str, namespaces: Collection[
     volumes = {text(record, "spec", "persistentVolumeName") for record in stored}
     if not volumes:
         return []
-    backup, entries = await library.open(name), list[Entry]()
+    backup, entries = await library.open(name), list[IndexedItem]()
     async for batch in backup.entries():
         entries += [
             entry for entry in batch if entry.resource == CLAIMS.name and entry.namespace in namespaces

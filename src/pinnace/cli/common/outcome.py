@@ -17,7 +17,7 @@ from pinnace.cli.errors import CommandError, ExitCode, InvalidInput
 from pinnace.cli.guard import discard, printable
 from pinnace.cli.kinds import BACKUP, Kind
 from pinnace.cli.output.cells import phase, status
-from pinnace.cli.output.findings import Finding, log_findings, report, result_findings
+from pinnace.cli.output.findings import Message, log_findings, report, result_findings
 from pinnace.cli.output.summary import counted
 from pinnace.cli.settings import Settings
 from pinnace.kube.errors import KubeError
@@ -128,7 +128,7 @@ async def _is_stored(backend: Backend, kind: Kind, ended: JSONObject) -> bool:
     return bool(status(stored).get("startTimestamp") == status(ended).get("startTimestamp"))
 
 
-async def _read(backend: Backend, kind: Kind, name: str, what: str) -> list[Finding]:
+async def _read(backend: Backend, kind: Kind, name: str, what: str) -> list[Message]:
     options = DownloadOptions(timeout_seconds=_READ_SECONDS)
     if kind == BACKUP:
         lines = _Lines(what)

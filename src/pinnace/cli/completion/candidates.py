@@ -13,14 +13,14 @@ import click
 
 from pinnace.cli.completion.line import Line
 from pinnace.cli.flags import CommaList, Group, KeyValueMap, StringSlice
-from pinnace.cli.usage.values import Source, Value, argument_of, value_of
+from pinnace.cli.usage.values import CompletionSource, Value, argument_of, value_of
 
 HARMLESS: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@:/%+-]{0,252}")
 """The names that are offered. No character of them means anything to a shell, nor to a terminal."""
 PROCESSES: Final = frozenset({"server", "node-agent"})
 """Commands that pods run, and that are therefore not offered."""
 
-Names = Callable[[Source, Line], Iterable[str]]
+Names = Callable[[CompletionSource, Line], Iterable[str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Candidates:
     """
 
     words: tuple[tuple[str, str], ...] = ()
-    paths: Source | None = None
+    paths: CompletionSource | None = None
     prefix: str = ""
 
 
@@ -80,7 +80,7 @@ def _arguments(line: Line, names: Names) -> Candidates:
     if not places or (position >= len(places) and "..." not in places[-1]):
         return Candidates()
     value = argument_of(line.path, position)
-    if value.source is Source.COMMANDS:
+    if value.source is CompletionSource.COMMANDS:
         return _of_help(line)
     found = _values(line, value, names)
     return Candidates(tuple((word, text) for word, text in found.words if word not in line.arguments))
@@ -104,7 +104,7 @@ def _of_help(line: Line) -> Candidates:
 
 
 def _values(line: Line, value: Value, names: Names) -> Candidates:
-    if value.source in (Source.FILES, Source.FOLDERS):
+    if value.source in (CompletionSource.FILES, CompletionSource.FOLDERS):
         return Candidates(paths=value.source, prefix=line.prefix)
     many = line.option is not None and isinstance(line.option.type, CommaList | StringSlice | KeyValueMap)
     head, comma, _ = line.typed.rpartition(",") if many else ("", "", "")

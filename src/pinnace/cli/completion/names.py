@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from pinnace.cli.completion.candidates import HARMLESS
 from pinnace.cli.completion.line import Line
 from pinnace.cli.settings import GlobalFlags, Settings, resolve_settings
-from pinnace.cli.usage.values import Source
+from pinnace.cli.usage.values import CompletionSource
 
 if TYPE_CHECKING:
     from pinnace.kube.client import KubeClient
@@ -34,18 +34,22 @@ _LIMIT: Final = 500
 """The number of objects whose names are offered; the API server has no order by age."""
 _TIME: Final = re.compile(r"-(\d{14})$")
 _METADATA_ONLY: Final = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
-_IN_LOCATIONS: Final = (Source.BACKUPS, Source.RESTORES)
-_OF_TENANTS: Final = (Source.TENANT_BACKUPS, Source.TENANT_RESTORES, Source.TENANT_LOCATIONS)
-_IN_CLUSTER: Final = (Source.NAMESPACES, Source.KINDS, *_OF_TENANTS)
+_IN_LOCATIONS: Final = (CompletionSource.BACKUPS, CompletionSource.RESTORES)
+_OF_TENANTS: Final = (
+    CompletionSource.TENANT_BACKUPS,
+    CompletionSource.TENANT_RESTORES,
+    CompletionSource.TENANT_LOCATIONS,
+)
+_IN_CLUSTER: Final = (CompletionSource.NAMESPACES, CompletionSource.KINDS, *_OF_TENANTS)
 
 
-def names_of(source: Source, line: Line) -> Iterable[str]:
+def names_of(source: CompletionSource, line: Line) -> Iterable[str]:
     """The names, or none if they cannot be had. Ends the process silently where they take too long."""
     try:
         settings = resolve_settings(_flags_of(line))
-        if source is Source.CONTEXTS:
+        if source is CompletionSource.CONTEXTS:
             return _contexts(settings)
-        if source in (Source.STORED, Source.STORED_WITH_NAMESPACE):
+        if source in (CompletionSource.STORED, CompletionSource.STORED_WITH_NAMESPACE):
             return stored_names(_resource_list(settings, _backup_of(line)), source, line)
         if settings.location is not None and source in _IN_LOCATIONS:
             return _of_location(settings, source)
@@ -90,9 +94,9 @@ def _contexts(settings: Settings) -> Iterable[str]:
         return contexts(settings.kubeconfig)
 
 
-def _of_location(settings: Settings, source: Source) -> Iterable[str]:
+def _of_location(settings: Settings, source: CompletionSource) -> Iterable[str]:
     async def listed(store: "BackupStore") -> list[str]:
-        return await (store.list_backups() if source is Source.BACKUPS else store.list_restores())
+        return await (store.list_backups() if source is CompletionSource.BACKUPS else store.list_restores())
 
     return _asked(settings, listed)
 
@@ -155,7 +159,9 @@ def _resource_list(settings: Settings, backup: str | None) -> Mapping[str, list[
         options = DownloadOptions(timeout_seconds=SECONDS)
         async with KubeClient(config) as client:
             backend = ServerBackend(client, settings.namespace)
-            name = backup or newest(await _listed(client, velero(Source.BACKUPS), settings.namespace))
+            name = backup or newest(
+                await _listed(client, velero(CompletionSource.BACKUPS), settings.namespace)
+            )
             if name is None:
                 return {}
             return await fetch_json(backend, DownloadTargetKind.BACKUP_RESOURCE_LIST, name, options)
@@ -165,7 +171,7 @@ def _resource_list(settings: Settings, backup: str | None) -> Mapping[str, list[
     return names_by_kind(found)
 
 
-def stored_names(resources: Mapping[str, list[str]], source: Source, line: Line) -> list[str]:
+def stored_names(resources: Mapping[str, list[str]], source: CompletionSource, line: Line) -> list[str]:
     """The completions of an object in a backup: its kind first, then its name. Pure.
 
     Args:
@@ -177,7 +183,7 @@ def stored_names(resources: Mapping[str, list[str]], source: Source, line: Line)
         end = "" if line.path == "backup ls" else "/"  # which lists all of a kind, too
         return [f"{each}{end}" for each in kinds]
     titles = kinds.get(kind, [])
-    if source is Source.STORED_WITH_NAMESPACE:
+    if source is CompletionSource.STORED_WITH_NAMESPACE:
         return [f"{kind}/{title}" for title in titles][:_LIMIT]
     namespace = line.flags.get("of_namespace")
     if namespace:
@@ -192,7 +198,7 @@ def _kind_of(key: str) -> str:
     return f"{kind}.{group}".lower().rstrip(".")
 
 
-def _of_cluster(settings: Settings, source: Source, *, asked: bool) -> Iterable[str]:
+def _of_cluster(settings: Settings, source: CompletionSource, *, asked: bool) -> Iterable[str]:
     import asyncio
 
     from pinnace.kube.client import KubeClient
@@ -203,7 +209,7 @@ def _of_cluster(settings: Settings, source: Source, *, asked: bool) -> Iterable[
         own = settings.namespace if asked else config.namespace or "default"
         namespace = own if source in _OF_TENANTS else settings.namespace
         async with KubeClient(config) as client:
-            if source is Source.KINDS:
+            if source is CompletionSource.KINDS:
                 return await _kinds(client)
             return await _objects(client, source, namespace)
 
@@ -212,10 +218,10 @@ def _of_cluster(settings: Settings, source: Source, *, asked: bool) -> Iterable[
         return asyncio.run(listed(config))
 
 
-async def _objects(client: "KubeClient", source: Source, namespace: str) -> list[str]:
+async def _objects(client: "KubeClient", source: CompletionSource, namespace: str) -> list[str]:
     from pinnace.kube.resources import NAMESPACES, velero
 
-    if source is Source.NAMESPACES:
+    if source is CompletionSource.NAMESPACES:
         return await _listed(client, NAMESPACES, None)
     if source in _OF_TENANTS:
         from pinnace.nonadmin import objects

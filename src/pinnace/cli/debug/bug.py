@@ -40,7 +40,7 @@ _TEMPLATE = """\
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Facts:
+class ClientFacts:
     """The facts about this client in the report."""
 
     version: str
@@ -50,14 +50,14 @@ class Facts:
     architecture: str
 
 
-def facts(features: Collection[str]) -> tuple[Facts, list[str]]:
+def facts(features: Collection[str]) -> tuple[ClientFacts, list[str]]:
     """The facts, and what could not be found out."""
     try:
         kubectl, warnings = _kubectl_version(), []
     except (OSError, subprocess.SubprocessError) as error:
         kubectl, warnings = "unknown", [f"can't get kubectl version: {error_text(error)}"]
     host = os.uname()
-    found = Facts(
+    found = ClientFacts(
         version=__version__,
         features=", ".join(sorted(features)) or "none",
         kubectl=kubectl,
@@ -82,6 +82,6 @@ def _kubectl_version() -> str:
     return ", ".join(line.strip() for line in ran.stdout.splitlines() if line.strip())
 
 
-def report(found: Facts) -> str:
+def report(found: ClientFacts) -> str:
     """The text to fill in."""
     return _TEMPLATE.format(facts=found, program=program_name())

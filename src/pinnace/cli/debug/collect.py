@@ -17,7 +17,7 @@ from pinnace.api.objects import JSONObject
 from pinnace.api.velero.download_request import DownloadTargetKind
 from pinnace.cli.backend.interface import DownloadOptions, fetch, fetch_json
 from pinnace.cli.backend.server import ServerBackend
-from pinnace.cli.backup.describe import BackupFacts, describe_backup
+from pinnace.cli.backup.describe import DescribedBackup, describe_backup
 from pinnace.cli.client.server_status import answered, ask_server
 from pinnace.cli.common.describing import DOWNLOAD_TIMEOUT_SECONDS, View
 from pinnace.cli.connect import program_name
@@ -25,7 +25,7 @@ from pinnace.cli.debug.bundle import Bundle
 from pinnace.cli.debug.redaction import redact_object
 from pinnace.cli.errors import CommandError
 from pinnace.cli.output.cells import status
-from pinnace.cli.restore.describe import RestoreFacts, describe_restore
+from pinnace.cli.restore.describe import DescribedRestore, describe_restore
 from pinnace.cli.settings import Settings
 from pinnace.kube.errors import KubeError
 from pinnace.kube.resources import BACKUP_STORAGE_LOCATIONS, DAEMON_SETS, DEPLOYMENTS, EVENTS, PODS, velero
@@ -149,7 +149,7 @@ class Collector:
         snapshots: Any = []
         if status(backup).get("volumeSnapshotsAttempted"):
             snapshots = await self._stored(kinds.BACKUP_VOLUME_SNAPSHOTS, name)
-        facts = BackupFacts(resource_list=resource_list, snapshots=snapshots)
+        facts = DescribedBackup(resource_list=resource_list, snapshots=snapshots)
         # The object is redacted before it is described: in the text, the command of a hook is not recognised.
         self._bundle.add_text(
             f"backup_describe_{name}.txt", f"{describe_backup(redact_object(backup), facts, self._view)}\n"
@@ -162,7 +162,7 @@ class Collector:
         results: Any = None
         if status(restore).get("warnings") or status(restore).get("errors"):
             results = await self._stored(DownloadTargetKind.RESTORE_RESULTS, name)
-        facts = RestoreFacts(results=results)
+        facts = DescribedRestore(results=results)
         self._bundle.add_text(
             f"restore_describe_{name}.txt", f"{describe_restore(redact_object(restore), facts, self._view)}\n"
         )

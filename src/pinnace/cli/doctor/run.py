@@ -196,7 +196,7 @@ async def _examine_cluster(
 
     async def of_user() -> list[Finding]:
         discovery = await Discovery.load(client)
-        answers = await rights.read_rights(client, rights.Account(), namespaces, discovery.resources)
+        answers = await rights.read_rights(client, rights.Subject(), namespaces, discovery.resources)
         return rights.judge(answers, namespaces)
 
     async def of_namespaces() -> list[Finding]:
@@ -299,7 +299,7 @@ async def _examine_server(client: "KubeClient", settings: Settings, examination:
             findings += definitions.judge_for_velero(await definitions.read_definitions(client), facts.image)
         if facts.account:
             discovery = await Discovery.load(client)
-            account = rights.Account.of_service_account(namespace, facts.account)
+            account = rights.Subject.of_service_account(namespace, facts.account)
             findings += rights.judge(await rights.read_rights(client, account, (), discovery.resources), ())
         return findings
 

@@ -23,7 +23,7 @@ _DISTINCT = 10_000
 """How many distinct texts are kept at most, so that a hostile file does not fill the memory."""
 
 
-class Finding(msgspec.Struct, frozen=True, kw_only=True):
+class Message(msgspec.Struct, frozen=True, kw_only=True):
     """One error or warning: its text, and the object that it is about, if that is known.
 
     Attributes:
@@ -35,7 +35,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     is_of_cluster: bool = False
 
 
-class Group(msgspec.Struct, kw_only=True):
+class MessageGroup(msgspec.Struct, kw_only=True):
     """Findings whose texts differ only in the name of their object; `text` is that of the first."""
 
     text: str
@@ -63,16 +63,16 @@ class Group(msgspec.Struct, kw_only=True):
         return f"{shown} and {more} more" if more > 0 else shown
 
 
-def grouped(findings: Iterable[Finding]) -> list[Group]:
+def grouped(findings: Iterable[Message]) -> list[MessageGroup]:
     """The findings in groups of the same text, in the order of the first of each group."""
-    groups: dict[str, Group] = {}
+    groups: dict[str, MessageGroup] = {}
     for finding in findings:
         key = _without_names(finding)
         group = groups.get(key)
         if group is None:
             if len(groups) >= _DISTINCT:
                 continue
-            group = groups[key] = Group(text=finding.text, is_of_cluster=finding.is_of_cluster)
+            group = groups[key] = MessageGroup(text=finding.text, is_of_cluster=finding.is_of_cluster)
         group.count += 1
         if len(group.texts) < 2:
             group.texts.add(finding.text)
@@ -92,7 +92,7 @@ def grouped_texts(texts: Iterable[object], *, exact: bool = False) -> list[str]:
         for text in map(str, texts):
             counts[text] = counts.get(text, 0) + 1
         return [text if count == 1 else f"{text} ({count} times)" for text, count in counts.items()]
-    return [group.line for group in grouped(Finding(text=str(text)) for text in texts)]
+    return [group.line for group in grouped(Message(text=str(text)) for text in texts)]
 
 
 _OBJECT: Final = r"\b([a-z][a-z0-9-]*(?:\.[a-z0-9-]+)*)/((?:[^\s/\"':;,()]+/)?[^\s/\"':;,()]+)"
@@ -108,7 +108,7 @@ _NAMES: Final = r" \(\d+ to \d+: [^()]*\)"
 """` (101 to 200: a, b)`: how an error for many objects names a part of them."""
 
 
-def _without_names(finding: Finding) -> str:
+def _without_names(finding: Message) -> str:
     """The text with the names of its objects replaced by `*`, so that it is the same for each object."""
     text, names = re.sub(_NAMES, " (*)", finding.text), set()
     if finding.subject:
@@ -124,7 +124,7 @@ def _without_names(finding: Finding) -> str:
     return text
 
 
-def log_findings(lines: Iterable[str], level: str) -> Iterator[Finding]:
+def log_findings(lines: Iterable[str], level: str) -> Iterator[Message]:
     """The entries of one level (`error` or `warning`) in a log, which is logfmt or JSON."""
     plain, quoted = f"level={level} ", f'"level":"{level}"'
     for line in lines:
@@ -138,14 +138,14 @@ def log_findings(lines: Iterable[str], level: str) -> Iterator[Finding]:
             yield _finding(message, fields)
 
 
-def _finding(message: str, fields: dict[str, str]) -> Finding:
+def _finding(message: str, fields: dict[str, str]) -> Message:
     cause = fields.get("error.message") or fields.get("error") or ""
     text = cause if message in _WITHOUT_INFORMATION else f"{message}: {cause}" if cause else message
     resource, name = fields.get("resource", ""), fields.get("name", "")
     if not name:
-        return Finding(text=_cut(text), subject="")
+        return Message(text=_cut(text), subject="")
     place = f"{fields['namespace']}/{name}" if fields.get("namespace") else name
-    return Finding(text=_cut(text), subject=f"{resource} {place}".strip())
+    return Message(text=_cut(text), subject=f"{resource} {place}".strip())
 
 
 _WITHOUT_INFORMATION: Final = frozenset({"Error backing up item"})
@@ -184,7 +184,7 @@ def _json(line: str) -> dict[str, str]:
     return {key: value for key, value in entry.items() if isinstance(value, str)}
 
 
-def result_findings(result: object) -> Iterator[Finding]:
+def result_findings(result: object) -> Iterator[Message]:
     """The messages of one half (`errors` or `warnings`) of the results of a restore."""
     if not isinstance(result, dict):
         return
@@ -193,7 +193,7 @@ def result_findings(result: object) -> Iterator[Finding]:
     lists += [(each, False) for each in namespaces.values()] if isinstance(namespaces, dict) else []
     for messages, is_of_cluster in lists:
         for message in messages if isinstance(messages, list) else ():
-            yield Finding(text=_cut(str(message)), is_of_cluster=is_of_cluster)
+            yield Message(text=_cut(str(message)), is_of_cluster=is_of_cluster)
 
 
 def _cut(text: str) -> str:
@@ -316,7 +316,7 @@ def remedy(text: str, noun: str, *, is_of_cluster: bool = False) -> str:
     return ""
 
 
-def report(findings: Iterable[Finding], noun: str) -> list[str]:
+def report(findings: Iterable[Message], noun: str) -> list[str]:
     """Lines for the first distinct errors: text and number, the objects, and advice."""
     groups = grouped(findings)
     lines: list[str] = []

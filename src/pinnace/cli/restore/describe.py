@@ -16,7 +16,7 @@ from pinnace.cli.restore.objects import RestoredObjects, resource_list
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RestoreFacts:
+class DescribedRestore:
     """What a description shows beside the Restore. A str is the error of reading the file.
 
     Attributes:
@@ -32,7 +32,7 @@ class RestoreFacts:
     waits_for: str = ""
 
 
-def describe_restore(restore: JSONObject, facts: RestoreFacts, view: View) -> str:
+def describe_restore(restore: JSONObject, facts: DescribedRestore, view: View) -> str:
     """The description as aligned text, without a newline at its end."""
     sheet = Sheet(colour=view.colour)
     spec, status = cells.spec(restore), cells.status(restore)
@@ -89,7 +89,7 @@ def _spec(sheet: Sheet, spec: JSONObject) -> None:
     sheet.field("Restore PVs", cells.tristate(spec.get("restorePVs")))
 
 
-def _results(sheet: Sheet, status: JSONObject, facts: RestoreFacts, *, exact: bool) -> None:
+def _results(sheet: Sheet, status: JSONObject, facts: DescribedRestore, *, exact: bool) -> None:
     warnings, errors = status.get("warnings") or 0, status.get("errors") or 0
     if not warnings and not errors:
         return

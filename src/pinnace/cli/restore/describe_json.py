@@ -4,12 +4,12 @@ from typing import Final
 
 from pinnace.api.objects import JSONObject, listed, mapping, objects, text
 from pinnace.cli.output import cells, described
-from pinnace.cli.restore.describe import RestoreFacts
+from pinnace.cli.restore.describe import DescribedRestore
 
 _LATER: Final = ("restoreStatus", "resourceModifier", "uploaderConfig", "namespaceMapping")
 
 
-def restore_as_json(restore: JSONObject, facts: RestoreFacts) -> JSONObject:
+def restore_as_json(restore: JSONObject, facts: DescribedRestore) -> JSONObject:
     """The description of a restore."""
     spec, status = cells.spec(restore), cells.status(restore)
     kept = facts.results if isinstance(facts.results, dict) else None
@@ -56,7 +56,7 @@ def _spec(spec: JSONObject) -> JSONObject:
     return made
 
 
-def _status(restore: JSONObject, status: JSONObject, facts: RestoreFacts) -> JSONObject:
+def _status(restore: JSONObject, status: JSONObject, facts: DescribedRestore) -> JSONObject:
     volumes = facts.pod_volume_restores
     made: JSONObject = {
         **described.times(status),

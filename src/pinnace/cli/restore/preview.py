@@ -34,7 +34,7 @@ from pinnace.cli.common.reading import check_free
 from pinnace.cli.connect import open_cluster
 from pinnace.cli.errors import CommandError, ExitCode, InvalidInput
 from pinnace.cli.kinds import RESTORE
-from pinnace.cli.output.findings import Finding, grouped
+from pinnace.cli.output.findings import Message, grouped
 from pinnace.cli.output.layout import Sheet, echo_laid_out
 from pinnace.cli.output.printing import encode
 from pinnace.cli.output.summary import counted
@@ -238,7 +238,7 @@ def _text(restore: Restore, found: Preview) -> str:
             sheet.line(f"  {hook.pod}, container {hook.container or '<first>'}: {' '.join(hook.command)}")
     _objects(sheet, found)
     for what, result in (("Warnings", found.results.warnings), ("Errors", found.results.errors)):
-        lines = grouped(Finding(text=message) for _, message in result.messages())
+        lines = grouped(Message(text=message) for _, message in result.messages())
         if lines:
             sheet.line()
             sheet.line(f"{what} that the restore would end with:")

@@ -9,7 +9,7 @@ from pinnace.cli.common.stored_lists import stored_objects, stored_operations
 from pinnace.cli.common.waiting import waits_for
 from pinnace.cli.errors import CommandError
 from pinnace.cli.guard import complain
-from pinnace.cli.restore.describe import RestoreFacts, describe_restore
+from pinnace.cli.restore.describe import DescribedRestore, describe_restore
 from pinnace.cli.restore.describe_json import restore_as_json
 from pinnace.cli.restore.objects import RestoredObjects, restored_objects
 from pinnace.kube.errors import KubeError
@@ -22,7 +22,7 @@ async def describe_stored_restore(backend: Backend, restore: JSONObject, view: V
     return restore_as_json(restore, facts) if view.json else describe_restore(restore, facts, view)
 
 
-async def gather(backend: Backend, restore: JSONObject, view: View) -> RestoreFacts:
+async def gather(backend: Backend, restore: JSONObject, view: View) -> DescribedRestore:
     """The objects and files that belong to a restore."""
     name, status = restore["metadata"]["name"], restore.get("status") or {}
     results: JSONObject | str | None = None
@@ -40,7 +40,7 @@ async def gather(backend: Backend, restore: JSONObject, view: View) -> RestoreFa
     except (KubeError, StorageError) as error:
         complain(f"error getting PodVolumeRestores for restore {name}: {error}")
         volumes = []
-    return RestoreFacts(
+    return DescribedRestore(
         results=results,
         undecodable_results=undecodable,
         pod_volume_restores=volumes,

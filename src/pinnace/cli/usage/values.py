@@ -12,7 +12,7 @@ from typing import Final
 import click
 
 
-class Source(StrEnum):
+class CompletionSource(StrEnum):
     """Where completion finds the values that it offers."""
 
     FILES = "files"
@@ -46,7 +46,7 @@ class Value:
     """
 
     word: str
-    source: Source | None = None
+    source: CompletionSource | None = None
     words: tuple[str, ...] = ()
     like: str = ""
 
@@ -63,15 +63,15 @@ _BROWSE_FORMATS: Final = {
     "plugin get": ("table", "json", "yaml", "name", "jsonpath=", "custom-columns="),
 }
 
-_NAMESPACES: Final = Value("NAMESPACE,...", Source.NAMESPACES)
-_RESOURCES: Final = Value("RESOURCE,...", Source.KINDS)
+_NAMESPACES: Final = Value("NAMESPACE,...", CompletionSource.NAMESPACES)
+_RESOURCES: Final = Value("RESOURCE,...", CompletionSource.KINDS)
 _NUMBER: Final = Value("NUMBER")
-_FILE: Final = Value("FILE", Source.FILES)
+_FILE: Final = Value("FILE", CompletionSource.FILES)
 _ADDRESS: Final = Value("ADDRESS", like=":8085")
 _CPU: Final = Value("CPU", like="500m, 2")
 _MEMORY: Final = Value("MEMORY", like="512Mi, 2Gi")
 _PRIORITY_CLASS: Final = Value("PRIORITY_CLASS")
-_FOLDER: Final = Value("FOLDER", Source.FOLDERS)
+_FOLDER: Final = Value("FOLDER", CompletionSource.FOLDERS)
 _DESCRIBED: Final = Value("FORMAT", words=("plaintext", "json"))
 
 VALUES: Final[dict[str, Value]] = {
@@ -93,24 +93,24 @@ VALUES: Final[dict[str, Value]] = {
     "restore describe output": _DESCRIBED,
     "output": _FILE,
     "global_kubeconfig": _FILE,
-    "global_kubecontext": Value("CONTEXT", Source.CONTEXTS),
-    "global_namespace": Value("NAMESPACE", Source.NAMESPACES),
-    "global_location": Value("FOLDER|URL", Source.FOLDERS),
+    "global_kubecontext": Value("CONTEXT", CompletionSource.CONTEXTS),
+    "global_namespace": Value("NAMESPACE", CompletionSource.NAMESPACES),
+    "global_location": Value("FOLDER|URL", CompletionSource.FOLDERS),
     "global_features": Value("FEATURE,...", words=("EnableCSI", "EnableAPIGroupVersions", "NonAdmin")),
     "features": Value("FEATURE,...", words=("EnableCSI", "EnableAPIGroupVersions", "NonAdmin")),
-    "of_namespace": Value("NAMESPACE", Source.NAMESPACES),
-    "from_backup": Value("BACKUP", Source.BACKUPS),
-    "nonadmin restore create from_backup": Value("BACKUP", Source.TENANT_BACKUPS),
-    "from_schedule": Value("SCHEDULE", Source.SCHEDULES),
-    "debug backup": Value("BACKUP", Source.BACKUPS),
-    "debug restore": Value("RESTORE", Source.RESTORES),
-    "storage_location": Value("LOCATION", Source.LOCATIONS),
-    "nonadmin backup create storage_location": Value("LOCATION", Source.TENANT_LOCATIONS),
-    "default_backup_storage_location": Value("LOCATION", Source.LOCATIONS),
-    "volume_snapshot_locations": Value("LOCATION,...", Source.SNAPSHOT_LOCATIONS),
+    "of_namespace": Value("NAMESPACE", CompletionSource.NAMESPACES),
+    "from_backup": Value("BACKUP", CompletionSource.BACKUPS),
+    "nonadmin restore create from_backup": Value("BACKUP", CompletionSource.TENANT_BACKUPS),
+    "from_schedule": Value("SCHEDULE", CompletionSource.SCHEDULES),
+    "debug backup": Value("BACKUP", CompletionSource.BACKUPS),
+    "debug restore": Value("RESTORE", CompletionSource.RESTORES),
+    "storage_location": Value("LOCATION", CompletionSource.LOCATIONS),
+    "nonadmin backup create storage_location": Value("LOCATION", CompletionSource.TENANT_LOCATIONS),
+    "default_backup_storage_location": Value("LOCATION", CompletionSource.LOCATIONS),
+    "volume_snapshot_locations": Value("LOCATION,...", CompletionSource.SNAPSHOT_LOCATIONS),
     "default_volume_snapshot_locations": Value("PROVIDER:LOCATION,..."),
-    "namespace_mappings": Value("OLD:NEW,...", Source.NAMESPACES),
-    "objects": Value("KIND/NAMESPACE/NAME", Source.STORED_WITH_NAMESPACE),
+    "namespace_mappings": Value("OLD:NEW,...", CompletionSource.NAMESPACES),
+    "objects": Value("KIND/NAMESPACE/NAME", CompletionSource.STORED_WITH_NAMESPACE),
     "ordered_resources": Value("ORDER"),
     "schedule": Value("CRON", words=("@hourly", "@daily", "@weekly", "@monthly", "@yearly", "@every"),
                       like="'0 3 * * *', @daily, '@every 6h'"),
@@ -171,28 +171,28 @@ _TYPES: Final[dict[str, Value]] = {
 """Keyed by the name of the parameter's type."""
 
 _NAMES: Final = {
-    "backup": Source.BACKUPS,
-    "restore": Source.RESTORES,
-    "schedule": Source.SCHEDULES,
-    "backup-location": Source.LOCATIONS,
-    "snapshot-location": Source.SNAPSHOT_LOCATIONS,
-    "repo": Source.REPOSITORIES,
-    "restic repo": Source.REPOSITORIES,
-    "nonadmin backup": Source.TENANT_BACKUPS,
-    "nonadmin restore": Source.TENANT_RESTORES,
-    "nonadmin storage-location": Source.TENANT_LOCATIONS,
+    "backup": CompletionSource.BACKUPS,
+    "restore": CompletionSource.RESTORES,
+    "schedule": CompletionSource.SCHEDULES,
+    "backup-location": CompletionSource.LOCATIONS,
+    "snapshot-location": CompletionSource.SNAPSHOT_LOCATIONS,
+    "repo": CompletionSource.REPOSITORIES,
+    "restic repo": CompletionSource.REPOSITORIES,
+    "nonadmin backup": CompletionSource.TENANT_BACKUPS,
+    "nonadmin restore": CompletionSource.TENANT_RESTORES,
+    "nonadmin storage-location": CompletionSource.TENANT_LOCATIONS,
 }
 SETTINGS: Final = ("namespace", "features", "cacert", "colorized", "exit-code")
 """The keys of the client's config file."""
 ARGUMENTS: Final[dict[str, tuple[Value, ...]]] = {
-    "backup ls": (Value("NAME", Source.BACKUPS), Value("KIND", Source.STORED)),
-    "backup show": (Value("NAME", Source.BACKUPS), Value("KIND/NAME", Source.STORED)),
-    "history": (Value("KIND/NAME", Source.STORED),),
+    "backup ls": (Value("NAME", CompletionSource.BACKUPS), Value("KIND", CompletionSource.STORED)),
+    "backup show": (Value("NAME", CompletionSource.BACKUPS), Value("KIND/NAME", CompletionSource.STORED)),
+    "history": (Value("KIND/NAME", CompletionSource.STORED),),
     "completion": (Value("SHELL", words=("bash", "zsh", "fish")),),
     "client config get": (Value("KEY", words=SETTINGS),),
     "client config set": (Value("KEY", words=tuple(f"{key}=" for key in SETTINGS)),),
-    "help": (Value("COMMAND", Source.COMMANDS),),
-    "man": (Value("COMMAND", Source.COMMANDS),),
+    "help": (Value("COMMAND", CompletionSource.COMMANDS),),
+    "man": (Value("COMMAND", CompletionSource.COMMANDS),),
 }
 """The value at each position; the last one is also for all that follow."""
 

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from pinnace.aio.blocking import in_thread
-from pinnace.clouds.aws.credentials import REFRESH_BEFORE, Credentials
+from pinnace.clouds.aws.credentials import REFRESH_BEFORE, AccessKey
 from pinnace.http.errors import StorageError, StoreConfigError, StoreUnavailable
 
 if TYPE_CHECKING:
-    from botocore.credentials import Credentials as BotocoreCredentials
+    from botocore.credentials import AccessKey as BotocoreCredentials
 
 _FILE_VARIABLE: Final = "AWS_SHARED_CREDENTIALS_FILE"
 _METADATA_PROVIDERS: Final = ("container-role", "iam-role")
@@ -36,9 +36,9 @@ class CredentialChain:
         self._file = file
         self._region = region
         self._found: BotocoreCredentials | None = None
-        self._current: Credentials | None = None
+        self._current: AccessKey | None = None
 
-    async def get(self) -> Credentials:
+    async def get(self) -> AccessKey:
         """The credentials to sign with now.
 
         Raises:
@@ -58,7 +58,7 @@ class CredentialChain:
             refresh_in=int(REFRESH_BEFORE.total_seconds())
         )
 
-    def _load(self) -> Credentials:
+    def _load(self) -> AccessKey:
         from botocore import exceptions
 
         try:
@@ -85,7 +85,7 @@ class CredentialChain:
             raise StorageError("cannot get AWS credentials: the answer of the service holds none") from error
         except (OSError, ValueError) as error:
             raise StoreConfigError(f"cannot get AWS credentials: {_one_line(error)}") from error
-        return Credentials(
+        return AccessKey(
             access_key_id=frozen.access_key,
             secret_access_key=frozen.secret_key,
             session_token=frozen.token or None,

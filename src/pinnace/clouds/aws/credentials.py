@@ -11,7 +11,7 @@ REFRESH_BEFORE = timedelta(minutes=5)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Credentials:
+class AccessKey:
     """Credentials to sign a request with. The secrets are kept out of the representation."""
 
     access_key_id: str
@@ -22,7 +22,7 @@ class Credentials:
 class CredentialSource(Protocol):
     """A source of the credentials for each request."""
 
-    async def get(self) -> Credentials:
+    async def get(self) -> AccessKey:
         """The credentials to sign with now. Raises StorageError."""
         ...
 
@@ -30,8 +30,8 @@ class CredentialSource(Protocol):
 class FixedCredentials(msgspec.Struct, frozen=True):
     """Credentials that never change."""
 
-    credentials: Credentials
+    credentials: AccessKey
 
-    async def get(self) -> Credentials:
+    async def get(self) -> AccessKey:
         """Always the same."""
         return self.credentials

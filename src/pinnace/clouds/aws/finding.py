@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from pinnace.clouds.aws.chain import CredentialChain
-from pinnace.clouds.aws.credentials import Credentials, CredentialSource, FixedCredentials
+from pinnace.clouds.aws.credentials import AccessKey, CredentialSource, FixedCredentials
 from pinnace.http.errors import StoreConfigError
 
 _SHARED: Final = '; its role is taken with enableSharedConfig: "true" in the config of the location'
@@ -50,13 +50,13 @@ def find_credentials(
     return CredentialChain(profile, region)
 
 
-def _from_environment(environ: Mapping[str, str]) -> Credentials | None:
+def _from_environment(environ: Mapping[str, str]) -> AccessKey | None:
     key_id = environ.get("AWS_ACCESS_KEY_ID")
     secret = environ.get("AWS_SECRET_ACCESS_KEY")
     if not key_id or not secret:
         return None
     token = environ.get("AWS_SESSION_TOKEN") or None
-    return Credentials(access_key_id=key_id, secret_access_key=secret, session_token=token)
+    return AccessKey(access_key_id=key_id, secret_access_key=secret, session_token=token)
 
 
 def _parse(path: Path) -> configparser.RawConfigParser:
@@ -77,7 +77,7 @@ def _has_keys(path: Path, profile: str) -> bool:
     return parser.has_option(profile, "aws_access_key_id") and not parser.has_option(profile, "role_arn")
 
 
-def _from_file(path: Path, profile: str) -> Credentials:
+def _from_file(path: Path, profile: str) -> AccessKey:
     parser = _parse(path)
     if not parser.has_section(profile):
         raise StoreConfigError(f"no AWS credentials found: the credentials file has no profile {profile!r}")
@@ -88,7 +88,7 @@ def _from_file(path: Path, profile: str) -> Credentials:
             f"no AWS credentials found: profile {profile!r} lacks aws_access_key_id or aws_secret_access_key"
             f"{_SHARED if values.get('role_arn') else ''}"
         )
-    return Credentials(
+    return AccessKey(
         access_key_id=key_id,
         secret_access_key=secret,
         session_token=values.get("aws_session_token") or values.get("aws_security_token") or None,

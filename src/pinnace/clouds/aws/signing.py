@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from urllib.parse import quote, urlsplit
 
-from pinnace.clouds.aws.credentials import Credentials
+from pinnace.clouds.aws.credentials import AccessKey
 
 _UNRESERVED = "-_.~"
 EMPTY_HASH = hashlib.sha256(b"").hexdigest()
@@ -30,7 +30,7 @@ class Signer:
     """What all signatures of one service have in common; `service` is its name in host names."""
 
     region: str
-    credentials: Credentials
+    credentials: AccessKey
     service: str = "s3"
 
 
@@ -74,7 +74,7 @@ def signed_headers(
     return signed
 
 
-def signed_url_v4(url: str, *, region: str, credentials: Credentials, now: datetime, ttl: timedelta) -> str:
+def signed_url_v4(url: str, *, region: str, credentials: AccessKey, now: datetime, ttl: timedelta) -> str:
     """A URL that reads an object of S3 without credentials until `ttl` has passed.
 
     Args:
@@ -98,7 +98,7 @@ def signed_url_v4(url: str, *, region: str, credentials: Credentials, now: datet
     return f"{url}?{query}&X-Amz-Signature={_signature(request, credentials, timestamp, scope)}"
 
 
-def _signature(request: str, credentials: Credentials, timestamp: str, scope: str) -> str:
+def _signature(request: str, credentials: AccessKey, timestamp: str, scope: str) -> str:
     """The signature of a request in canonical form. `scope` is `<date>/<region>/<service>/aws4_request`."""
     _, region, service, _ = scope.split("/")
     digest = hashlib.sha256(request.encode()).hexdigest()

@@ -41,7 +41,7 @@ from pinnace.operations.deletion import DeleteOperation, Snapshots, summary
 from pinnace.operations.finalizing_restores import OperationsChanged
 from pinnace.operations.waiting import UNFINISHED, WAITING, Following
 from pinnace.plugins.errors import PluginError
-from pinnace.plugins.operation import Operation
+from pinnace.plugins.session import PluginSession
 from pinnace.runtime.controller import DONE, Controller, Result, Resync
 from pinnace.runtime.informer import Informer
 from pinnace.runtime.keys import Key
@@ -219,7 +219,7 @@ class BackupDeletionReconciler:
             errors += await self._delete_files(store, backup)
         return errors
 
-    async def _cancel_operations(self, store: BackupStore, plugins: Operation, backup: Backup) -> None:
+    async def _cancel_operations(self, store: BackupStore, plugins: PluginSession, backup: Backup) -> None:
         """Cancel the item operations that a backup still waits for; a failure does not stop the deletion."""
         if backup.status.phase not in WAITING:
             return
@@ -229,7 +229,7 @@ class BackupDeletionReconciler:
         except (StorageError, OperationsChanged) as error:
             log.warning("Item operations of a deleted backup may still be running", error=error)
 
-    async def _context(self, store: BackupStore, plugins: Operation) -> RunContext:
+    async def _context(self, store: BackupStore, plugins: PluginSession) -> RunContext:
         """The context of one deletion. Only CSI snapshots need to know what the cluster serves."""
         scope = self._scope
         with_csi = FEATURE in scope.features
@@ -392,7 +392,7 @@ class _Opened:
     """
 
     store: BackupStore
-    plugins: Operation
+    plugins: PluginSession
     location: JSONObject
 
 

@@ -82,7 +82,7 @@ def _volume_of(pod_volume: PodVolumeBackup | PodVolumeRestore | DataUpload | Dat
     return pod_volume.spec.volume
 
 
-class Work(Protocol[AnyPodVolumeT]):
+class PodVolumeSteps(Protocol[AnyPodVolumeT]):
     """The steps that differ between the kinds. They may raise `PASSING_ERRORS`, which are tried again."""
 
     async def is_due(self, pod_volume: AnyPodVolumeT) -> bool:
@@ -148,7 +148,7 @@ class PodVolumeReconciler(Generic[PodVolumeT]):
         scope: NodeScope,
         resource: APIResource,
         struct: type[PodVolumeT],
-        work: Work[PodVolumeT],
+        work: PodVolumeSteps[PodVolumeT],
         *,
         startable: frozenset[str] = NEW_PHASES,
         slots: asyncio.Semaphore | None = None,
@@ -159,7 +159,7 @@ class PodVolumeReconciler(Generic[PodVolumeT]):
         self._startable = startable
         self._resource = resource
         self._struct: type[PodVolumeT] = struct
-        self._work: Work[PodVolumeT] = work
+        self._work: PodVolumeSteps[PodVolumeT] = work
         self._in_flight: dict[str, _InFlight] = {}
         self._claimed: set[str] = set()
         self._unstored: dict[Key, tuple[str, JSONObject, str]] = {}

@@ -61,7 +61,7 @@ def is_new(obj: JSONObject) -> bool:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan(Generic[RunT]):
+class RunDecision(Generic[RunT]):
     """The decision about a new object.
 
     Attributes:
@@ -88,10 +88,10 @@ BACKUP_RUNS: Final = RunKind(BACKUPS, Backup)
 RESTORE_RUNS: Final = RunKind(RESTORES, Restore)
 
 
-class Work(Protocol[RunT]):
+class RunSteps(Protocol[RunT]):
     """The steps that differ between backups and restores."""
 
-    async def plan(self, run: RunT, caveats: Sequence[str] = ()) -> Plan[RunT]:
+    async def plan(self, run: RunT, caveats: Sequence[str] = ()) -> RunDecision[RunT]:
         """Validate and complete a new object. After any error the key is tried again.
 
         Args:
@@ -121,7 +121,7 @@ class RunReconciler(Generic[RunT]):
         self,
         scope: Scope,
         kind: RunKind[RunT],
-        work: Work[RunT],
+        work: RunSteps[RunT],
         settler: Settler,
         *,
         in_flight: set[Key] | None = None,
@@ -130,13 +130,13 @@ class RunReconciler(Generic[RunT]):
         self._scope = scope
         self._resource = kind.resource
         self._struct: type[RunT] = kind.struct
-        self._work: Work[RunT] = work
+        self._work: RunSteps[RunT] = work
         self._settler = settler
         self._in_flight = set() if in_flight is None else in_flight
         self._queue: RunQueue[RunT] = queue if queue is not None else NoQueue()
         self._cached: Callable[[Key], JSONObject | None] = lambda _: None
         self._is_stopping: Callable[[], bool] = lambda: False
-        self._unanswered: dict[Key, list[Plan[RunT]]] = {}
+        self._unanswered: dict[Key, list[RunDecision[RunT]]] = {}
         self._held: dict[Key, JSONObject] = {}
         self._unstored: dict[Key, _Ended[RunT]] = {}
         self._refusals: FailureBackoff[Key] = FailureBackoff(
@@ -236,7 +236,7 @@ class RunReconciler(Generic[RunT]):
         if self._scope.leads and is_in_progress(obj):
             await self._settler.settle_late(self._resource, obj)
 
-    def _plan_behind(self, key: Key, obj: JSONObject) -> Plan[RunT] | None:
+    def _plan_behind(self, key: Key, obj: JSONObject) -> RunDecision[RunT] | None:
         """The plan whose claim got no answer, but was stored; None if there is none."""
         return next((plan for plan in self._unanswered.get(key, ()) if _is_made_by(obj, plan)), None)
 
@@ -248,7 +248,7 @@ class RunReconciler(Generic[RunT]):
             self._unstored.pop(key, None)
             return None
 
-    async def _claim(self, key: Key, run: RunT, plan: Plan[RunT]) -> JSONObject | None:
+    async def _claim(self, key: Key, run: RunT, plan: RunDecision[RunT]) -> JSONObject | None:
         """The object as stored; None if another server took it, or it was edited or deleted.
 
         Raises:
@@ -280,7 +280,7 @@ class RunReconciler(Generic[RunT]):
         patch = {"metadata": metadata, "status": status}
         await self._scope.client.patch(self._resource, key.name, patch, key.namespace)
 
-    async def _carry_out(self, key: Key, obj: JSONObject, plan: Plan[RunT]) -> None:
+    async def _carry_out(self, key: Key, obj: JSONObject, plan: RunDecision[RunT]) -> None:
         run = decode(self._struct, obj)
         self._work.taken(run)
         if plan.execute is None:
@@ -327,7 +327,7 @@ def _without_results(run: RunT) -> RunT:
     return msgspec.structs.replace(run, status=type(run.status)())
 
 
-def _begun(plan: Plan[RunT]) -> Plan[RunT]:
+def _begun(plan: RunDecision[RunT]) -> RunDecision[RunT]:
     """The plan without what the object showed while it waited."""
     metadata = plan.begun.metadata
     if WAITS_FOR not in metadata.annotations:
@@ -337,7 +337,7 @@ def _begun(plan: Plan[RunT]) -> Plan[RunT]:
     return replace(plan, begun=msgspec.structs.replace(plan.begun, metadata=metadata))
 
 
-def refused(plan: Plan[RunT], problems: Sequence[str]) -> Plan[RunT]:
+def refused(plan: RunDecision[RunT], problems: Sequence[str]) -> RunDecision[RunT]:
     """The plan with these problems added to what is wrong with the object; the same without any."""
     if not problems:
         return plan
@@ -347,7 +347,7 @@ def refused(plan: Plan[RunT], problems: Sequence[str]) -> Plan[RunT]:
         validation_errors=[*plan.begun.status.validation_errors, *problems],
         start_timestamp=None,
     )
-    return Plan(begun=msgspec.structs.replace(plan.begun, status=status))
+    return RunDecision(begun=msgspec.structs.replace(plan.begun, status=status))
 
 
 def failed(run: RunT, reason: str, scope: Scope) -> RunT:
@@ -361,7 +361,7 @@ def failed(run: RunT, reason: str, scope: Scope) -> RunT:
     return msgspec.structs.replace(run, status=status)
 
 
-def _is_made_by(obj: JSONObject, plan: Plan[RunT]) -> bool:
+def _is_made_by(obj: JSONObject, plan: RunDecision[RunT]) -> bool:
     """Whether an object is what the plan's first patch makes of it."""
     status, begun = obj.get("status") or {}, plan.begun.status
     started = format_time(begun.start_timestamp) if begun.start_timestamp is not None else None

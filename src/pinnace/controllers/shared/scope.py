@@ -12,7 +12,7 @@ from pinnace.kube.client import KubeClient
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.resources import APIResource
 from pinnace.plugins.installed import NO_PLUGINS, InstalledPlugins
-from pinnace.plugins.operation import Operation
+from pinnace.plugins.session import PluginSession
 from pinnace.runtime.logfields import get_logger
 from pinnace.runtime.worker_slots import WorkerSlot
 from pinnace.storage.backup_store import BackupStore
@@ -94,7 +94,7 @@ class RunParticulars(TypedDict, total=False):
 
     discovery: Required[Discovery]
     store: Required[BackupStore]
-    plugins: Required[Operation]
+    plugins: Required[PluginSession]
     reopen_store: StoreSource
     log: LogOptions
     progress: ProgressSink

@@ -13,8 +13,8 @@ from pinnace.kube.kubeconfig import (
     EXEC_EXTENSION,
     AuthProviderEntry,
     ClusterEntry,
-    Entry,
     ExecEntry,
+    KubeconfigEntry,
     UserEntry,
 )
 from pinnace.kube.transport.credentials import (
@@ -32,7 +32,7 @@ from pinnace.kube.transport.tls import TLSSettings
 _INTERACTIVE_MODES = ("Never", "IfAvailable", "Always")
 
 
-def cluster_ca(cluster: Entry[ClusterEntry]) -> bytes | None:
+def cluster_ca(cluster: KubeconfigEntry[ClusterEntry]) -> bytes | None:
     """The certificates a cluster entry trusts, if it names any.
 
     Raises:
@@ -44,7 +44,7 @@ def cluster_ca(cluster: Entry[ClusterEntry]) -> bytes | None:
     )
 
 
-def client_certificate(user: Entry[UserEntry]) -> ClientCertificate | None:
+def client_certificate(user: KubeconfigEntry[UserEntry]) -> ClientCertificate | None:
     """The client certificate of a user entry, if it has one.
 
     Raises:
@@ -61,7 +61,7 @@ def client_certificate(user: Entry[UserEntry]) -> ClientCertificate | None:
     return ClientCertificate(certificate, key)
 
 
-def impersonation(user: Entry[UserEntry]) -> Impersonation | None:
+def impersonation(user: KubeconfigEntry[UserEntry]) -> Impersonation | None:
     """The user to impersonate, if the user entry names one.
 
     Raises:
@@ -81,7 +81,7 @@ def impersonation(user: Entry[UserEntry]) -> Impersonation | None:
 
 
 def authenticator(
-    cluster: Entry[ClusterEntry], user: Entry[UserEntry], environ: Mapping[str, str]
+    cluster: KubeconfigEntry[ClusterEntry], user: KubeconfigEntry[UserEntry], environ: Mapping[str, str]
 ) -> Authenticator:
     """The authenticator of a user entry.
 
@@ -114,7 +114,9 @@ def authenticator(
     return StaticAuth()
 
 
-def _exec_plugin(cluster: Entry[ClusterEntry], user: Entry[UserEntry], entry: ExecEntry) -> ExecPlugin:
+def _exec_plugin(
+    cluster: KubeconfigEntry[ClusterEntry], user: KubeconfigEntry[UserEntry], entry: ExecEntry
+) -> ExecPlugin:
     command = entry.command or ""
     if not command:
         raise ConfigError(f"{user.origin('exec.command')}: is not set")
@@ -142,7 +144,7 @@ def _exec_plugin(cluster: Entry[ClusterEntry], user: Entry[UserEntry], entry: Ex
     )
 
 
-def _cluster_info(cluster: Entry[ClusterEntry]) -> ClusterInfo:
+def _cluster_info(cluster: KubeconfigEntry[ClusterEntry]) -> ClusterInfo:
     entry = cluster.value
     extensions = {extension.name: extension.extension for extension in entry.extensions or ()}
     return ClusterInfo(
@@ -156,7 +158,9 @@ def _cluster_info(cluster: Entry[ClusterEntry]) -> ClusterInfo:
     )
 
 
-def _oidc(user: Entry[UserEntry], provider: AuthProviderEntry, environ: Mapping[str, str]) -> Authenticator:
+def _oidc(
+    user: KubeconfigEntry[UserEntry], provider: AuthProviderEntry, environ: Mapping[str, str]
+) -> Authenticator:
     # Few users need it, and its HTTP library takes longer to import than all the rest of this package.
     from pinnace.kube.auth.oidc import OIDCAuth, OIDCSettings
 

@@ -3,7 +3,7 @@
 import functools
 
 from pinnace.nonadmin import collector, synchronizer
-from pinnace.nonadmin.collector import Collector
+from pinnace.nonadmin.collector import OrphanSweeper
 from pinnace.nonadmin.controllers.parts import Parts
 from pinnace.nonadmin.synchronizer import Synchronizer
 from pinnace.runtime.controller import Controller, Reconcile
@@ -25,7 +25,7 @@ def synchronizer_controller(parts: Parts) -> Controller:
 
 def collector_controller(parts: Parts) -> Controller:
     """The controller that deletes objects whose requests are gone."""
-    collect = Collector(parts.client, parts.options.namespace, parts.informers, parts.settings)
+    collect = OrphanSweeper(parts.client, parts.options.namespace, parts.informers, parts.settings)
     return _controller(parts, collector.NAME, collector.KEY, collect.reconcile)
 
 

@@ -13,7 +13,7 @@ from pinnace.kube.errors import KubeError, NotFound, UnknownResource
 from pinnace.plugins.asynchronous import RestoreItemActionV2
 from pinnace.plugins.logs import plugin_lines_to
 from pinnace.plugins.protocols import ResourceIdentifier, RestoreItemAction, RestoreItemOutput
-from pinnace.restore.ports import Target
+from pinnace.restore.ports import TargetCluster
 from pinnace.restore.selection.collect import RestoreFilter
 
 
@@ -38,7 +38,7 @@ class AdditionalItems(msgspec.Struct, frozen=True, kw_only=True):
         timeout_seconds: how long an item waits if its action sets no timeout.
     """
 
-    target: Target
+    target: TargetCluster
     restore: Restore
     timeout_seconds: float
 

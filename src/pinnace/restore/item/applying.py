@@ -26,7 +26,7 @@ from pinnace.restore.item.existing import ExistingObjects
 from pinnace.restore.item.managed_fields import OF_THE_RESTORE, Ownership
 from pinnace.restore.item.services import SERVICES, advice, without_lacking_families
 from pinnace.restore.item.writing import ClusterWriter
-from pinnace.restore.ports import Target
+from pinnace.restore.ports import TargetCluster
 from pinnace.restore.results import Results
 from pinnace.restore.selection.reading import ItemRef, decode
 
@@ -110,7 +110,7 @@ class Applied(msgspec.Struct, frozen=True, kw_only=True):
 class Applier:
     """Applies prepared items, many at the same time."""
 
-    def __init__(self, target: Target, writer: ClusterWriter, rules: ApplyRules) -> None:
+    def __init__(self, target: TargetCluster, writer: ClusterWriter, rules: ApplyRules) -> None:
         self._client = target.client
         self._log = target.log
         self._writer = writer

@@ -14,7 +14,7 @@ from pinnace.api.objects import JSONObject, mapping, objects, text
 from pinnace.kube.errors import KubeError, NotFound
 from pinnace.kube.resources import PERSISTENT_VOLUME_CLAIMS
 from pinnace.restore.item.writing import ClusterWriter
-from pinnace.restore.ports import Cluster
+from pinnace.restore.ports import ClusterClient
 from pinnace.restore.results import Results
 from pinnace.restore.selection.reading import ItemRef
 from pinnace.volumes.pods.pod_claims import claim_name
@@ -27,7 +27,7 @@ class EphemeralClaims(msgspec.Struct, frozen=True, kw_only=True):
         labels: those that the restore puts on every object it creates.
     """
 
-    client: Cluster
+    client: ClusterClient
     writer: ClusterWriter
     labels: Mapping[str, str]
 

@@ -22,7 +22,7 @@ from pinnace.restore.item.conflicts import comparable, is_same, only_leaves_out
 from pinnace.restore.item.deciding import Existing, LostClaim
 from pinnace.restore.item.normal_form import normal_forms
 from pinnace.restore.item.volume_ties import Tie, claim_title, freeing, freeing_command, tie_of
-from pinnace.restore.ports import Cluster
+from pinnace.restore.ports import ClusterClient
 from pinnace.restore.selection.reading import ItemRef
 
 _OWN_SUFFIX: Final = ".k8s.io"
@@ -49,7 +49,7 @@ class ExistingObjects:
 
     def __init__(
         self,
-        client: Cluster,
+        client: ClusterClient,
         restore_labels: Mapping[str, str],
         log: EventLog,
         *,

@@ -44,7 +44,7 @@ from pinnace.restore.item.statuses import StatusFilter
 from pinnace.restore.item.tenant_rights import VOLUMES, TenantRights, is_old_storage
 from pinnace.restore.metadata import drop_empty_leftovers, put_labels, reset_metadata
 from pinnace.restore.outcomes import Outcomes
-from pinnace.restore.ports import Target
+from pinnace.restore.ports import TargetCluster
 from pinnace.restore.results import Results
 from pinnace.restore.selection.collect import RestoreFilter
 from pinnace.restore.selection.reading import ItemReader, ItemRef, decode, is_mirror_pod, why_finished
@@ -109,7 +109,7 @@ class ItemRestorer:
 
     def __init__(
         self,
-        target: Target,
+        target: TargetCluster,
         *,
         rules: ItemRules,
         kinds: KnownKinds,

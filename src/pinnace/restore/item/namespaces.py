@@ -21,7 +21,7 @@ from pinnace.restore.item.managed_fields import OF_THE_RESTORE, Ownership, owner
 from pinnace.restore.item.modifying import Modifying
 from pinnace.restore.item.writing import ClusterWriter
 from pinnace.restore.metadata import is_terminating
-from pinnace.restore.ports import Target
+from pinnace.restore.ports import TargetCluster
 from pinnace.restore.results import Results
 from pinnace.restore.selection.reading import ItemRef
 
@@ -39,7 +39,7 @@ class NamespaceKeeper:
 
     def __init__(
         self,
-        target: Target,
+        target: TargetCluster,
         *,
         writer: ClusterWriter,
         archive: ArchiveIndex,

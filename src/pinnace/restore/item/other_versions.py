@@ -18,7 +18,7 @@ from pinnace.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, APIResource
 from pinnace.restore.errors import ItemError
 from pinnace.restore.metadata import reset_metadata
 from pinnace.restore.modifiers.json_patch import merged
-from pinnace.restore.ports import Cluster
+from pinnace.restore.ports import ClusterClient
 from pinnace.restore.selection.reading import ItemReader, ItemRef, decode
 
 
@@ -37,7 +37,7 @@ class _Definition(msgspec.Struct, frozen=True):
 class OtherVersions:
     """Finds the versions of the objects of one restore. Definitions are read once, when they are needed."""
 
-    def __init__(self, client: Cluster, reader: ItemReader) -> None:
+    def __init__(self, client: ClusterClient, reader: ItemReader) -> None:
         self._client = client
         self._reader = reader
         self._definitions: dict[str, _Definition] = {}

@@ -16,7 +16,7 @@ from pinnace.api.values.quantities import parse_quantity
 from pinnace.kube.errors import KubeError
 from pinnace.kube.resources import APIResource
 from pinnace.restore.item.applying import Applied, Prepared
-from pinnace.restore.ports import Target
+from pinnace.restore.ports import TargetCluster
 from pinnace.restore.results import Results
 from pinnace.restore.selection.reading import ItemRef, decode
 
@@ -41,7 +41,7 @@ class Quotas:
         is_simulated: whether nothing is written, so that nothing counts.
     """
 
-    def __init__(self, target: Target, *, is_simulated: bool) -> None:
+    def __init__(self, target: TargetCluster, *, is_simulated: bool) -> None:
         self._target = target
         self._is_simulated = is_simulated
         self._written: list[_Quota] = []

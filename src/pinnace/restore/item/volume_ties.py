@@ -17,7 +17,7 @@ import orjson
 from pinnace.api.objects import JSONObject, mapping, text
 from pinnace.kube.errors import KubeError, NotFound
 from pinnace.kube.resources import PERSISTENT_VOLUME_CLAIMS
-from pinnace.restore.ports import Cluster
+from pinnace.restore.ports import ClusterClient
 
 _OF_OLD_CLAIM: Mapping[str, Any] = {"uid": None, "resourceVersion": None}
 
@@ -30,7 +30,7 @@ class Tie(Enum):
     LOST = "lost"
 
 
-async def tie_of(client: Cluster, volume: JSONObject) -> Tie:
+async def tie_of(client: ClusterClient, volume: JSONObject) -> Tie:
     """Whether the claim of a volume exists; one that cannot be read counts as live."""
     owner = mapping(volume, "spec", "claimRef")
     uid = text(owner, "uid")

@@ -21,7 +21,7 @@ from pinnace.kube.transport.retrying import is_open
 from pinnace.restore.errors import ItemError
 from pinnace.restore.item.managed_fields import Ownership, patch_of
 from pinnace.restore.metadata import reset_metadata
-from pinnace.restore.ports import Target
+from pinnace.restore.ports import TargetCluster
 
 LOOK_SECONDS: Final = 30.0
 """How long to look for the object of a create that failed: its attempts have waited for the server."""
@@ -33,7 +33,7 @@ _WITH_OWN_CLAIMS: Final = "statefulsets.apps"
 class ClusterWriter:
     """Writes to one cluster."""
 
-    def __init__(self, target: Target) -> None:
+    def __init__(self, target: TargetCluster) -> None:
         self._target = target
         self._client = target.client
 

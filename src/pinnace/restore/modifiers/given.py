@@ -10,10 +10,10 @@ from pinnace.api.meta import LabelSelector
 from pinnace.api.selection.globs import Glob, GlobError
 from pinnace.api.selection.names import IncludesExcludes
 from pinnace.api.selection.selectors import Selector
-from pinnace.restore.modifiers.json_patch import Kind, Operation, PatchError, pointer
+from pinnace.restore.modifiers.json_patch import Op, PatchError, PatchOperation, pointer
 from pinnace.restore.modifiers.rules import ModifierError, ResourceGlob, Rule, regex
 
-_WITH_VALUE = (Kind.ADD, Kind.REPLACE, Kind.TEST)
+_WITH_VALUE = (Op.ADD, Op.REPLACE, Op.TEST)
 _KEYS = {"op", "path", "from", "value"}
 
 
@@ -57,7 +57,7 @@ def rule_from(number: int, given: Given) -> Rule:
             name=regex(given.name_pattern),
             labels=Selector.from_label_selector(given.labels),
             matches=[
-                Operation(kind=Kind.TEST, path=_pointer(path), value=_json(value))
+                PatchOperation(kind=Op.TEST, path=_pointer(path), value=_json(value))
                 for path, value in given.matches.items()
             ],
             operations=[_operation(each) for each in given.json_patch],
@@ -68,21 +68,21 @@ def rule_from(number: int, given: Given) -> Rule:
         raise ModifierError(f"rule {number}: {error}") from error
 
 
-def _operation(given: Mapping[str, object]) -> Operation:
+def _operation(given: Mapping[str, object]) -> PatchOperation:
     unknown = sorted(set(given) - _KEYS)
     if unknown:
         raise ModifierError(f"a patch has the unknown key {unknown[0]!r}")
     try:
-        kind = Kind(str(given.get("op")))
+        kind = Op(str(given.get("op")))
     except ValueError:
-        raise ModifierError(f"op {given.get('op')!r} is not one of {', '.join(Kind)}") from None
+        raise ModifierError(f"op {given.get('op')!r} is not one of {', '.join(Op)}") from None
     path = _pointer(given.get("path"))
     if kind in _WITH_VALUE:
         if "value" not in given:
             raise ModifierError(f"op {kind} of {path} has no value")
-        return Operation(kind=kind, path=path, value=_json(given["value"]))
-    source = _pointer(given.get("from")) if kind in (Kind.MOVE, Kind.COPY) else ""
-    return Operation(kind=kind, path=path, source=source, value=None)
+        return PatchOperation(kind=kind, path=path, value=_json(given["value"]))
+    source = _pointer(given.get("from")) if kind in (Op.MOVE, Op.COPY) else ""
+    return PatchOperation(kind=kind, path=path, source=source, value=None)
 
 
 def _pointer(path: object) -> str:

@@ -24,7 +24,7 @@ class TestFailed(PatchError):
     __test__ = False
 
 
-class Kind(StrEnum):
+class Op(StrEnum):
     """The operations of a JSON patch."""
 
     ADD = "add"
@@ -35,7 +35,7 @@ class Kind(StrEnum):
     COPY = "copy"
 
 
-class Operation(msgspec.Struct, frozen=True, kw_only=True):
+class PatchOperation(msgspec.Struct, frozen=True, kw_only=True):
     """One operation.
 
     Attributes:
@@ -43,7 +43,7 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
         source: the `from` of move and copy.
     """
 
-    kind: Kind
+    kind: Op
     path: str
     source: str = ""
     value: Any = None
@@ -56,7 +56,7 @@ def pointer(path: str) -> list[str]:
     return [part.replace("~1", "/").replace("~0", "~") for part in path.split("/")[1:]]
 
 
-def apply(document: Any, operations: Sequence[Operation]) -> Any:
+def apply(document: Any, operations: Sequence[PatchOperation]) -> Any:
     """The document after all operations; the given one is not changed.
 
     Raises:
@@ -69,7 +69,7 @@ def apply(document: Any, operations: Sequence[Operation]) -> Any:
     return changed
 
 
-def matches(document: Any, operations: Sequence[Operation]) -> bool:
+def matches(document: Any, operations: Sequence[PatchOperation]) -> bool:
     """Whether all tests hold; a missing path does not match."""
     try:
         apply(document, operations)
@@ -78,27 +78,27 @@ def matches(document: Any, operations: Sequence[Operation]) -> bool:
     return True
 
 
-def _applied(document: Any, operation: Operation) -> Any:
+def _applied(document: Any, operation: PatchOperation) -> Any:
     keys = pointer(operation.path)
     match operation.kind:
-        case Kind.TEST:
+        case Op.TEST:
             found = _get(document, keys)
             if found is _MISSING or not same_json(found, operation.value):
                 raise TestFailed(f"test of {operation.path} failed")
             return document
-        case Kind.ADD:
+        case Op.ADD:
             return _put(document, keys, operation.value, operation, insert=True)
-        case Kind.REPLACE:
+        case Op.REPLACE:
             if _get(document, keys) is _MISSING:
                 raise PatchError(f"replace {operation.path}: there is no such path")
             return _put(document, keys, operation.value, operation, insert=False)
-        case Kind.REMOVE:
+        case Op.REMOVE:
             return _removed(document, keys, operation)
     source = pointer(operation.source)
     found = _get(document, source)
     if found is _MISSING:
         raise PatchError(f"{operation.kind} from {operation.source}: there is no such path")
-    if operation.kind is Kind.MOVE:
+    if operation.kind is Op.MOVE:
         if keys[: len(source)] == source and len(keys) > len(source):
             raise PatchError(f"move {operation.source} into itself")
         document = _removed(document, source, operation)
@@ -127,14 +127,14 @@ def _index(key: str, length: int) -> int | None:
     return index if index < length else None
 
 
-def _parent(document: Any, keys: Sequence[str], operation: Operation) -> Any:
+def _parent(document: Any, keys: Sequence[str], operation: PatchOperation) -> Any:
     found = _get(document, keys[:-1])
     if not isinstance(found, dict | list):
         raise PatchError(f"{operation.kind} {operation.path}: there is no such path")
     return found
 
 
-def _put(document: Any, keys: Sequence[str], value: Any, operation: Operation, *, insert: bool) -> Any:
+def _put(document: Any, keys: Sequence[str], value: Any, operation: PatchOperation, *, insert: bool) -> Any:
     if not keys:
         return value
     parent, key = _parent(document, keys, operation), keys[-1]
@@ -154,7 +154,7 @@ def _put(document: Any, keys: Sequence[str], value: Any, operation: Operation, *
     return document
 
 
-def _removed(document: Any, keys: Sequence[str], operation: Operation) -> Any:
+def _removed(document: Any, keys: Sequence[str], operation: PatchOperation) -> Any:
     if not keys or _get(document, keys) is _MISSING:
         raise PatchError(f"{operation.kind} {operation.path}: there is no such path")
     parent = _parent(document, keys, operation)

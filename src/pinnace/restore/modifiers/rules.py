@@ -13,7 +13,7 @@ from pinnace.api.selection.globs import Glob, GlobError
 from pinnace.api.selection.names import IncludesExcludes
 from pinnace.api.selection.selectors import Selector
 from pinnace.api.strict_yaml import only_document, read_yaml
-from pinnace.restore.modifiers.json_patch import Kind, Operation, PatchError, pointer
+from pinnace.restore.modifiers.json_patch import Op, PatchError, PatchOperation, pointer
 from pinnace.restore.modifiers.values import value_of
 
 VERSION: Final = "v1"
@@ -93,8 +93,8 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
     namespaces: IncludesExcludes
     name: re.Pattern[str] | None
     labels: Selector
-    matches: Sequence[Operation]
-    operations: Sequence[Operation] = ()
+    matches: Sequence[PatchOperation]
+    operations: Sequence[PatchOperation] = ()
     merge_patches: Sequence[Any] = ()
     strategic_patches: Sequence[Mapping[str, Any]] = ()
 
@@ -167,31 +167,31 @@ def regex(text: str) -> re.Pattern[str] | None:
         raise ModifierError(f'resourceNameRegex "{text}" is not a regular expression: {error}') from error
 
 
-def _test(match: _Match) -> Operation:
+def _test(match: _Match) -> PatchOperation:
     if not match.path:
         raise ModifierError("a condition in matches has no path")
     pointer(match.path)
-    return Operation(kind=Kind.TEST, path=match.path, value=value_of(match.value or ""))
+    return PatchOperation(kind=Op.TEST, path=match.path, value=value_of(match.value or ""))
 
 
-def _operation(patch: _JSONPatch) -> Operation:
+def _operation(patch: _JSONPatch) -> PatchOperation:
     try:
-        kind = Kind(patch.operation.lower())
+        kind = Op(patch.operation.lower())
     except ValueError:
-        known = ", ".join(Kind)
+        known = ", ".join(Op)
         raise ModifierError(f'operation "{patch.operation}" is not one of {known}') from None
     source = patch.source or ""
     if not patch.path:
         raise ModifierError(f"a patch with operation {kind} has no path")
-    if kind in (Kind.MOVE, Kind.COPY) and not source:
+    if kind in (Op.MOVE, Op.COPY) and not source:
         raise ModifierError(f"operation {kind} of {patch.path} has no from")
     try:
         pointer(patch.path)
         pointer(source)
     except PatchError as error:
         raise ModifierError(str(error)) from error
-    value = value_of(patch.value or "") if kind in (Kind.ADD, Kind.REPLACE, Kind.TEST) else None
-    return Operation(kind=kind, path=patch.path, source=source, value=value)
+    value = value_of(patch.value or "") if kind in (Op.ADD, Op.REPLACE, Op.TEST) else None
+    return PatchOperation(kind=kind, path=patch.path, source=source, value=value)
 
 
 def _data(patch: _PatchData) -> Any:

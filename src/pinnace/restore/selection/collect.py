@@ -112,7 +112,7 @@ class _Labelled(msgspec.Struct):
     metadata: _Metadata | None = None
 
 
-class Collector:
+class ItemSelector:
     """Selects the items of resources by name; each resource is selected only once."""
 
     def __init__(

@@ -7,7 +7,7 @@ from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import KubeError, NotFound
 from pinnace.kube.resources import CONFIGMAPS
 from pinnace.restore.errors import SetupError
-from pinnace.restore.ports import Cluster
+from pinnace.restore.ports import ClusterClient
 from pinnace.restore.selection.api_versions import (
     CONFIGMAP_KEY,
     CONFIGMAP_NAME,
@@ -22,7 +22,7 @@ _FALLBACK_NAMESPACE = "velero"
 
 
 async def chosen_directories(
-    client: Cluster,
+    client: ClusterClient,
     discovery: Discovery,
     archive: ArchiveIndex,
     *,
@@ -52,7 +52,7 @@ def _targets(discovery: Discovery) -> dict[str, Versions]:
     }
 
 
-async def _user_priorities(client: Cluster, namespace: str) -> dict[str, tuple[str, ...]]:
+async def _user_priorities(client: ClusterClient, namespace: str) -> dict[str, tuple[str, ...]]:
     for place in dict.fromkeys((namespace, _FALLBACK_NAMESPACE)):
         if not place:
             continue

@@ -21,7 +21,7 @@ from pinnace.api.volume_info import BackupMethod, PersistentVolumeInfo, VolumeIn
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import Conflict, ConnectionFailed, KubeError, NotFound, ServerFault, TooManyRequests
 from pinnace.kube.resources import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS, STORAGE_CLASSES
-from pinnace.restore.ports import Cluster
+from pinnace.restore.ports import ClusterClient
 from pinnace.restore.selection.reading import ItemRef
 from pinnace.volumes.pods.pod_claims import claim_name
 
@@ -88,7 +88,7 @@ class VolumePatches:
         infos: the records of the backup; empty if its location is not trusted, as volumes are cluster-scoped.
     """
 
-    def __init__(self, client: Cluster, infos: Iterable[VolumeInfo]) -> None:
+    def __init__(self, client: ClusterClient, infos: Iterable[VolumeInfo]) -> None:
         self._client = client
         self._infos = {
             info.claim: info.pv_info
@@ -112,7 +112,9 @@ class VolumePatches:
         return await look(self._client, self._wanted)
 
 
-async def look(client: Cluster, wanted: Iterable[WantedPatch], *, operations_ended: bool = False) -> Look:
+async def look(
+    client: ClusterClient, wanted: Iterable[WantedPatch], *, operations_ended: bool = False
+) -> Look:
     """Patch the volumes of claims that are bound; the others are left, unless nothing would change.
 
     Args:
@@ -151,7 +153,11 @@ def problem_of(wanted: WantedPatch, reason: str) -> str:
 
 
 async def _patch(
-    client: Cluster, wanted: WantedPatch, classes: dict[str, JSONObject | None], *, operations_ended: bool
+    client: ClusterClient,
+    wanted: WantedPatch,
+    classes: dict[str, JSONObject | None],
+    *,
+    operations_ended: bool,
 ) -> Unbound | None:
     """Patch one volume; None if there is nothing more to do. Raises KubeError."""
     claim = await _claim(client, wanted)
@@ -184,7 +190,7 @@ def _still_to_come(wanted: WantedPatch, claim: JSONObject, storage: JSONObject |
     return Unbound(wanted=wanted, for_first_pod=late, policy=policy)
 
 
-async def _claim(client: Cluster, wanted: WantedPatch) -> JSONObject | None:
+async def _claim(client: ClusterClient, wanted: WantedPatch) -> JSONObject | None:
     """The claim; None if it was deleted meanwhile."""
     try:
         claim = await client.get(PERSISTENT_VOLUME_CLAIMS, wanted.name, wanted.namespace)
@@ -194,7 +200,7 @@ async def _claim(client: Cluster, wanted: WantedPatch) -> JSONObject | None:
 
 
 async def _class_of(
-    client: Cluster, claim: JSONObject, classes: dict[str, JSONObject | None]
+    client: ClusterClient, claim: JSONObject, classes: dict[str, JSONObject | None]
 ) -> JSONObject | None:
     """The storage class of a claim; None if it has none, or it is gone."""
     name = text(claim, "spec", "storageClassName")

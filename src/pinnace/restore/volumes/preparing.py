@@ -27,8 +27,8 @@ from pinnace.kube.resources import (
 from pinnace.restore.errors import ItemError
 from pinnace.restore.metadata import clear_binding_info, is_terminating
 from pinnace.restore.ports import (
-    Cluster,
-    Target,
+    ClusterClient,
+    TargetCluster,
     VolumeRestorer,
 )
 from pinnace.restore.results import Results
@@ -113,7 +113,7 @@ class VolumePreparer:
 
     def __init__(
         self,
-        target: Target,
+        target: TargetCluster,
         *,
         restore: Restore,
         backup: Backup,
@@ -328,7 +328,7 @@ class _InCluster(Enum):
 
 
 async def _get_or_none(
-    client: Cluster, resource: APIResource, name: str, namespace: str = ""
+    client: ClusterClient, resource: APIResource, name: str, namespace: str = ""
 ) -> JSONObject | None:
     try:
         return await client.get(resource, name, namespace or None)

@@ -30,8 +30,8 @@ from pinnace.http.requests import (
     web_page,
 )
 from pinnace.storage.azure.account import SAS_VARIABLE, AccountKey, SharedAccess
-from pinnace.storage.azure.signing import Account, read_sas, shared_key_headers, with_version
-from pinnace.storage.downloads import Source
+from pinnace.storage.azure.signing import StorageAccount, read_sas, shared_key_headers, with_version
+from pinnace.storage.downloads import ObjectURL
 from pinnace.storage.errors import ObjectNotFound, StorageError, StoreConfigError, StoreUnavailable
 from pinnace.storage.interface import Body, ListPage
 from pinnace.storage.upload import upload
@@ -174,7 +174,7 @@ class ContainerRequests:
         if not _is_missing_blob(reply):
             _check(f"cannot delete {key!r}", reply)
 
-    def source(self, key: str) -> Source:
+    def source(self, key: str) -> ObjectURL:
         """See Requests.source."""
 
         async def refusal(reply: Reply) -> StorageError:
@@ -183,7 +183,9 @@ class ContainerRequests:
         async def headers(wanted: Mapping[str, str]) -> Mapping[str, str]:
             return await self._headers("GET", self._blob_url(key), 0, wanted)
 
-        return Source(key=key, url=self._blob_url(key), headers=headers, refusal=refusal, query=self._query)
+        return ObjectURL(
+            key=key, url=self._blob_url(key), headers=headers, refusal=refusal, query=self._query
+        )
 
     async def signed_url(self, key: str, ttl: timedelta) -> str:
         """See Requests.signed_url."""
@@ -194,7 +196,7 @@ class ContainerRequests:
                 f"and {SAS_VARIABLE} is none"
             )
         query = read_sas(
-            Account(name=self.account, key=access.key),
+            StorageAccount(name=self.account, key=access.key),
             self.container,
             key,
             now=self.clock(),
@@ -238,7 +240,7 @@ class ContainerRequests:
         return shared_key_headers(
             method,
             url,
-            Account(name=self.account, key=access.key),
+            StorageAccount(name=self.account, key=access.key),
             now=self.clock(),
             size_bytes=size_bytes,
             headers=complete,

@@ -29,7 +29,7 @@ _SIGNED_HEADERS = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Account:
+class StorageAccount:
     """A storage account; `key` is in base64."""
 
     name: str
@@ -39,7 +39,7 @@ class Account:
 def shared_key_headers(
     method: str,
     url: str,
-    account: Account,
+    account: StorageAccount,
     *,
     now: datetime,
     size_bytes: int,
@@ -74,7 +74,7 @@ def with_version(headers: Mapping[str, str], now: datetime) -> dict[str, str]:
 
 
 def read_sas(
-    account: Account, container: str, blob: str, *, now: datetime, ttl: timedelta, https: bool
+    account: StorageAccount, container: str, blob: str, *, now: datetime, ttl: timedelta, https: bool
 ) -> str:
     """The query of a URL that reads one blob until `ttl` has passed. Raises StoreConfigError."""
     expiry = (now + ttl).strftime("%Y-%m-%dT%H:%M:%SZ")

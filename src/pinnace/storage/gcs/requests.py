@@ -25,7 +25,7 @@ from pinnace.http.requests import (
     send_request,
     web_page,
 )
-from pinnace.storage.downloads import Source
+from pinnace.storage.downloads import ObjectURL
 from pinnace.storage.errors import ObjectNotFound, StorageError, StoreConfigError
 from pinnace.storage.gcs.upload import Stored, no_object, resource_of, upload
 from pinnace.storage.http_store import SignURL
@@ -140,7 +140,7 @@ class GCSRequests:
             f"{what}: the store answered with HTTP status {reply.status}, and it is still there"
         )
 
-    def source(self, key: str) -> Source:
+    def source(self, key: str) -> ObjectURL:
         """See Requests.source."""
 
         async def refusal(reply: Reply) -> StorageError:
@@ -153,7 +153,7 @@ class GCSRequests:
             return ObjectNotFound(key)
 
         url = f"{self._object_url(key)}?alt=media"
-        return Source(key=key, url=url, headers=self._headers, refusal=refusal)
+        return ObjectURL(key=key, url=url, headers=self._headers, refusal=refusal)
 
     async def signed_url(self, key: str, ttl: timedelta) -> str:
         """See Requests.signed_url."""

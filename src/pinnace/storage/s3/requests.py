@@ -20,7 +20,7 @@ import aiohttp
 from pinnace.aio.blocking import in_thread
 from pinnace.api.values.digits import is_digits
 from pinnace.api.values.times import known_time
-from pinnace.clouds.aws.credentials import Credentials
+from pinnace.clouds.aws.credentials import AccessKey
 from pinnace.clouds.aws.signing import EMPTY_HASH, Signer, quote_key, quote_query, signed_headers
 from pinnace.http.requests import (
     Reply,
@@ -38,7 +38,7 @@ from pinnace.http.requests import (
     send_request,
     web_page,
 )
-from pinnace.storage.downloads import Source
+from pinnace.storage.downloads import ObjectURL
 from pinnace.storage.errors import ObjectNotFound, StorageError, StoreConfigError, StoreUnavailable
 from pinnace.storage.http_store import SignURL
 from pinnace.storage.interface import DELETE_ATTEMPTS, Body, ListPage
@@ -98,7 +98,7 @@ class BucketRequests:
     bucket: str
     url: str
     region: str
-    credentials: Callable[[], Awaitable[Credentials]]
+    credentials: Callable[[], Awaitable[AccessKey]]
     policy: RetryPolicy
     clock: Callable[[], datetime]
     object_headers: Mapping[str, str]
@@ -197,7 +197,7 @@ class BucketRequests:
             return StoreConfigError(f"{what}: there is no bucket {self.bucket!r}")
         return error_for(what, reply.status, reply.body)
 
-    def source(self, key: str) -> Source:
+    def source(self, key: str) -> ObjectURL:
         """Where an object is read from."""
         url = self._object_url(key)
 
@@ -218,7 +218,7 @@ class BucketRequests:
             except StorageError as unknown:
                 return unknown
 
-        return Source(key=key, url=url, headers=headers, refusal=refusal)
+        return ObjectURL(key=key, url=url, headers=headers, refusal=refusal)
 
     async def put(self, key: str, data: bytes) -> None:
         """PUT a whole object."""

@@ -10,10 +10,10 @@ import hmac
 from datetime import timedelta
 from urllib.parse import urlencode, urlsplit
 
-from pinnace.clouds.aws.credentials import Credentials
+from pinnace.clouds.aws.credentials import AccessKey
 
 
-def signed_url_v1(object_url: str, *, credentials: Credentials, ttl: timedelta) -> str:
+def signed_url_v1(object_url: str, *, credentials: AccessKey, ttl: timedelta) -> str:
     """Sign a GET of an object.
 
     Args:

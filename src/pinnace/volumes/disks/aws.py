@@ -17,11 +17,17 @@ from pinnace.http.requests import RetryPolicy, child_text
 from pinnace.storage.errors import StoreUnavailable
 from pinnace.storage.settings import parse_bool
 from pinnace.volumes.disks.aws_requests import EC2, EC2Error, items, numbered, tag_specification, tags_of
-from pinnace.volumes.disks.volumes import CREDENTIALS_FILE, DiskInfo, Kind, check_keys, credentials_file
+from pinnace.volumes.disks.volumes import (
+    CREDENTIALS_FILE,
+    DiskInfo,
+    DiskReference,
+    check_keys,
+    credentials_file,
+)
 from pinnace.volumes.disks.waiting import Pause, wait_until
 from pinnace.volumes.native.snapshotters import SnapshotError
 
-EBS = Kind(source="awsElasticBlockStore", id_field="volumeID", driver="ebs.csi.aws.com")
+EBS = DiskReference(source="awsElasticBlockStore", id_field="volumeID", driver="ebs.csi.aws.com")
 
 _WITH_IOPS = frozenset({"io1", "io2", "gp3"})
 """Types whose speed is chosen. Velero 1.6 knows io1 only, and makes gp3 volumes of the least speed."""

@@ -27,7 +27,7 @@ from pinnace.volumes.disks.json_requests import JSONService, NotFoundError
 from pinnace.volumes.disks.volumes import (
     CREDENTIALS_FILE,
     DiskInfo,
-    Kind,
+    DiskReference,
     check_keys,
     credentials_file,
     restored_name,
@@ -36,7 +36,7 @@ from pinnace.volumes.disks.volumes import (
 from pinnace.volumes.disks.waiting import Pause
 from pinnace.volumes.native.snapshotters import SnapshotError
 
-DISK = Kind(source="azureDisk", id_field="diskName", driver="disk.csi.azure.com")
+DISK = DiskReference(source="azureDisk", id_field="diskName", driver="disk.csi.azure.com")
 
 _LONGEST_NAME = 80
 _DEFAULT_TIMEOUT = "2m0s"
@@ -47,7 +47,7 @@ _SNAPSHOT_ID = re.compile(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Group:
+class ResourceGroup:
     """A resource group of a subscription."""
 
     subscription: str
@@ -97,7 +97,7 @@ class AzureDiskSnapshotter:
         self._clock = clock
         self._pause = pause
         self._incremental = False
-        self._disks = self._snapshots = Group(subscription="", name="")
+        self._disks = self._snapshots = ResourceGroup(subscription="", name="")
         self._cloud: AzureCloud | None = None
         self._origin: AzureOrigin | None = None
         self._manager: ResourceManager | None = None
@@ -125,7 +125,7 @@ class AzureDiskSnapshotter:
                 "resourceGroup not specified, but is a requirement when backing up to a "
                 "different subscription"
             )
-        self._snapshots = Group(
+        self._snapshots = ResourceGroup(
             subscription=subscription or self._disks.subscription, name=group or self._disks.name
         )
         self._cloud = cloud_of(variables)
@@ -240,7 +240,7 @@ class AzureDiskSnapshotter:
         return await self._resources.get(self._disks.id_of("disks", name), f"cannot look at disk {name}")
 
 
-def _group_of(variables: Mapping[str, str]) -> Group:
+def _group_of(variables: Mapping[str, str]) -> ResourceGroup:
     """Where the disks are. Raises SnapshotError."""
     names = ("AZURE_SUBSCRIPTION_ID", "AZURE_RESOURCE_GROUP")
     if missing := [name for name in names if not variables.get(name)]:
@@ -248,7 +248,7 @@ def _group_of(variables: Mapping[str, str]) -> Group:
             "unable to get all required environment variables: "
             f"the following keys do not have values: {', '.join(missing)}"
         )
-    return Group(subscription=variables[names[0]], name=variables[names[1]])
+    return ResourceGroup(subscription=variables[names[0]], name=variables[names[1]])
 
 
 def _truth(config: Mapping[str, str], key: str) -> bool:

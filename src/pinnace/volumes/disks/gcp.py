@@ -24,7 +24,7 @@ from pinnace.volumes.disks.json_requests import JSONService, NotFoundError
 from pinnace.volumes.disks.volumes import (
     CREDENTIALS_FILE,
     DiskInfo,
-    Kind,
+    DiskReference,
     check_keys,
     credentials_file,
     restored_name,
@@ -33,7 +33,7 @@ from pinnace.volumes.disks.volumes import (
 from pinnace.volumes.disks.waiting import Pause
 from pinnace.volumes.native.snapshotters import SnapshotError
 
-PD = Kind(source="gcePersistentDisk", id_field="pdName", driver="pd.csi.storage.gke.io")
+PD = DiskReference(source="gcePersistentDisk", id_field="pdName", driver="pd.csi.storage.gke.io")
 ENDPOINT = "https://compute.googleapis.com"
 
 _LONGEST_NAME = 63
@@ -43,7 +43,7 @@ _HANDLE = re.compile(r"projects/[^/]+/((?:zones|regions)/[^/]+)/disks/([^/]+)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class DiskLocation:
     """Where a disk is: a zone, or a region with the zones that have its copies."""
 
     path: str
@@ -65,13 +65,13 @@ def region_of(zones: str) -> str:
     return region
 
 
-def place_of(zones: str) -> Place:
+def place_of(zones: str) -> DiskLocation:
     """The place that the zone text of a volume means. (docs/spec: STO 14.2) Raises SnapshotError."""
     if not zones:
         raise SnapshotError("the persistent volume does not say in which zone its disk is")
     if _ZONES_SEPARATOR in zones:
-        return Place(path=f"regions/{region_of(zones)}", zones=tuple(zones.split(_ZONES_SEPARATOR)))
-    return Place(path=f"zones/{quote(zones, safe='')}", zones=(zones,))
+        return DiskLocation(path=f"regions/{region_of(zones)}", zones=tuple(zones.split(_ZONES_SEPARATOR)))
+    return DiskLocation(path=f"zones/{quote(zones, safe='')}", zones=(zones,))
 
 
 class GCESnapshotter:

@@ -19,7 +19,7 @@ class DiskInfo:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kind:
+class DiskReference:
     """How persistent volumes refer to the disks of a cloud.
 
     Attributes:

@@ -12,7 +12,7 @@ import msgspec
 
 from pinnace.aio.blocking import in_thread
 from pinnace.api.values.error_texts import error_text
-from pinnace.clouds.aws.credentials import Credentials, FixedCredentials
+from pinnace.clouds.aws.credentials import AccessKey, FixedCredentials
 from pinnace.clouds.aws.finding import find_credentials
 from pinnace.storage.errors import InvalidLocation, StorageError
 from pinnace.storage.open import AWS_PROVIDER, AZURE_PROVIDER, GCP_PROVIDER, qualified_provider, store_config
@@ -169,8 +169,8 @@ class _AWSCredentials(msgspec.Struct, frozen=True):
         now: those that are valid now.
     """
 
-    fixed: Credentials | None = None
-    now: Credentials | None = None
+    fixed: AccessKey | None = None
+    now: AccessKey | None = None
 
 
 async def _aws(opened: Opened) -> _AWSCredentials:
@@ -190,7 +190,7 @@ async def _aws(opened: Opened) -> _AWSCredentials:
     return _AWSCredentials(fixed=now if is_fixed else None, now=now)
 
 
-def _aws_config(found: Credentials | None) -> Mapping[str, str]:
+def _aws_config(found: AccessKey | None) -> Mapping[str, str]:
     if found is None:
         return {}
     return {
@@ -200,7 +200,7 @@ def _aws_config(found: Credentials | None) -> Mapping[str, str]:
     }
 
 
-def _creation(aws: Credentials | None, secrets: Secrets) -> dict[str, str]:
+def _creation(aws: AccessKey | None, secrets: Secrets) -> dict[str, str]:
     made = {}
     if aws is not None:
         made["AWS_ACCESS_KEY_ID"] = aws.access_key_id

@@ -173,7 +173,7 @@ def parse_unique_id(output: bytes) -> bytes:
         raise UnexpectedOutput("kopia did not print the unique id of the repository") from error
 
 
-class Entry(msgspec.Struct, frozen=True):
+class DirectoryEntry(msgspec.Struct, frozen=True):
     """An entry of a directory in a snapshot."""
 
     name: str
@@ -181,13 +181,13 @@ class Entry(msgspec.Struct, frozen=True):
     is_file: bool
 
 
-def parse_listing(output: bytes) -> list[Entry]:
+def parse_listing(output: bytes) -> list[DirectoryEntry]:
     """The entries that `ls -l` lists: mode, size, date, time, zone, object, name."""
     entries = []
     for line in output.decode("utf-8", "replace").splitlines():
         columns = line.split(None, 6)
         if len(columns) == 7:
-            entries.append(Entry(columns[6].rstrip("/"), columns[5], columns[0].startswith("-")))
+            entries.append(DirectoryEntry(columns[6].rstrip("/"), columns[5], columns[0].startswith("-")))
     return entries
 
 

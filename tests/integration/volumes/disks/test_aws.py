@@ -13,7 +13,7 @@ from hack.cluster.faults import ActAndRespond, CutBeforeRequest, DropResponse, R
 from hack.cluster.processes import ManagedProcess, free_port
 from hack.cluster.proxy import FaultProxy, Upstream
 from pinnace.api.values.times import utcnow
-from pinnace.clouds.aws.credentials import Credentials, FixedCredentials
+from pinnace.clouds.aws.credentials import AccessKey, FixedCredentials
 from pinnace.http.requests import RetryPolicy, child_text
 from pinnace.storage.errors import StorageError, StoreUnavailable
 from pinnace.volumes.disks.aws import EBSSnapshotter
@@ -60,7 +60,7 @@ def moto(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 @pytest.fixture
 def ec2(moto: str) -> EC2:
     """A client of EC2, for the preparations and checks of tests."""
-    credentials = FixedCredentials(Credentials(access_key_id="id", secret_access_key="secret"))
+    credentials = FixedCredentials(AccessKey(access_key_id="id", secret_access_key="secret"))
     return EC2(REGION, credentials, endpoint=moto, policy=QUICK, clock=utcnow)
 
 

@@ -12,7 +12,7 @@ import pytest
 from pinnace.api.objects import JSONObject
 from pinnace.cli.common.describing import View
 from pinnace.cli.main import run
-from pinnace.cli.restore.describe import RestoreFacts, describe_restore
+from pinnace.cli.restore.describe import DescribedRestore, describe_restore
 
 Printed = pytest.CaptureFixture[str]
 
@@ -390,7 +390,7 @@ def test_a_restore_of_a_later_version_is_described() -> None:
             "hookStatus": {"hooksAttempted": 1},
         },
     }
-    text = describe_restore(restore, RestoreFacts(), View())
+    text = describe_restore(restore, DescribedRestore(), View())
 
     hint = "(run 'pinnace restore logs r1' for more information)"
     assert f"Phase:  FinalizingPartiallyFailed ({FOREIGN}) {hint}" in text

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from pinnace.api.objects import JSONObject
-from pinnace.cli.backup.describe import BackupFacts
+from pinnace.cli.backup.describe import DescribedBackup
 from pinnace.cli.backup.describe_json import backup_as_json
 from pinnace.cli.common.describing import View
-from pinnace.cli.restore.describe import RestoreFacts
+from pinnace.cli.restore.describe import DescribedRestore
 from pinnace.cli.restore.describe_json import restore_as_json
 from pinnace.cli.restore.objects import restored_objects
 
@@ -54,7 +54,7 @@ CSI = {
 
 
 def described(view: View, **facts: Any) -> JSONObject:
-    found: JSONObject = json.loads(json.dumps(backup_as_json(BACKUP, BackupFacts(**facts), view)))
+    found: JSONObject = json.loads(json.dumps(backup_as_json(BACKUP, DescribedBackup(**facts), view)))
     return found
 
 
@@ -114,7 +114,7 @@ def test_both_results_are_there_if_one_is(errors: int, warnings: int, expected: 
     backup = {**BACKUP, "status": {**BACKUP["status"], "errors": errors, "warnings": warnings}}
     results: JSONObject = {"errors": {}, "warnings": {}}
 
-    found = backup_as_json(backup, BackupFacts(results=results), View())
+    found = backup_as_json(backup, DescribedBackup(results=results), View())
 
     assert {key: found[key] for key in ("errors", "warnings") if key in found} == expected
 
@@ -123,7 +123,7 @@ def test_both_results_are_there_if_one_is(errors: int, warnings: int, expected: 
 def test_hooks_that_were_not_there_are_counted_as_none() -> None:
     """`hookStatus: {}` is what Velero writes into each Backup without hooks."""
     for status in (BACKUP["status"], {**BACKUP["status"], "hookStatus": {}}):
-        found = backup_as_json({**BACKUP, "status": status}, BackupFacts(), View())["status"]
+        found = backup_as_json({**BACKUP, "status": status}, DescribedBackup(), View())["status"]
         assert (found["hooksAttempted"], found["hooksFailed"]) == (0, 0)
 
 
@@ -163,7 +163,7 @@ FAILED = {
 @pytest.mark.parametrize("details", [True, False])
 def test_errors_of_pod_volumes_are_shown_with_and_without_details(details: bool) -> None:
     saved = described(View(details=details), pod_volume_backups=[POD_VOLUME, FAILED])
-    restored = restore_as_json({}, RestoreFacts(pod_volume_restores=[FAILED, POD_VOLUME]))
+    restored = restore_as_json({}, DescribedRestore(pod_volume_restores=[FAILED, POD_VOLUME]))
 
     assert saved["status"]["backupVolumes"]["podVolumeBackups"]["messages"] == {
         "a/p/logs": "the disk is full"
@@ -175,7 +175,7 @@ def test_errors_of_moved_data_are_shown_with_its_volume() -> None:
     moved = {**CSI, "snapshotDataMoved": True, "snapshotDataMovementInfo": {"operationID": "du-1"}}
     operation = {"spec": {"operationID": "du-1"}, "status": {"phase": "Failed", "error": "no node agent"}}
     found = described(View(details=True), volume_infos=[moved], operations=[operation])
-    restored = restore_as_json({}, RestoreFacts(operations=[operation]))
+    restored = restore_as_json({}, DescribedRestore(operations=[operation]))
 
     movement = found["status"]["backupVolumes"]["csiSnapshots"]["a/c"]["dataMovement"]
     assert movement["message"] == "no node agent"
@@ -192,7 +192,7 @@ def test_a_restore_has_its_objects_with_their_outcomes() -> None:
         "spec": {"backupName": "b", "existingResourcePolicy": "update"},
         "status": {"phase": "PartiallyFailed", "errors": 1},
     }
-    facts = RestoreFacts(
+    facts = DescribedRestore(
         results={"errors": {"namespaces": {"ns": ["no"]}}},
         objects=restored_objects({"v1/Secret": ["ns/s(failed)"]}, details),
     )
@@ -209,8 +209,8 @@ def test_a_restore_has_its_objects_with_their_outcomes() -> None:
 def test_the_activity_of_the_server_is_shown_while_the_backup_runs(phase: str, shown: bool) -> None:
     activity = {"hooks": ["shop/db freeze"], "uploadBytes": 5}
     status = {**BACKUP["status"], "phase": phase, "activity": activity}
-    backup = backup_as_json({**BACKUP, "status": status}, BackupFacts(), View(program="pinnace"))
-    restore = restore_as_json({"metadata": BACKUP["metadata"], "status": status}, RestoreFacts())
+    backup = backup_as_json({**BACKUP, "status": status}, DescribedBackup(), View(program="pinnace"))
+    restore = restore_as_json({"metadata": BACKUP["metadata"], "status": status}, DescribedRestore())
 
     for made in (backup, restore):
         assert made["status"].get("activity") == (activity if shown else None)

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from pinnace.api.objects import JSONObject
-from pinnace.cli.backup.describe import BackupFacts, describe_backup
+from pinnace.cli.backup.describe import DescribedBackup, describe_backup
 from pinnace.cli.common.describing import View
 from pinnace.cli.main import run
-from pinnace.cli.restore.describe import RestoreFacts, describe_restore
+from pinnace.cli.restore.describe import DescribedRestore, describe_restore
 from pinnace.cli.restore.describe_json import restore_as_json
 from tests.support.stores import golden
 
@@ -67,7 +67,7 @@ def lines(text: str, title: str) -> list[str]:
 def test_filters_by_scope_stand_in_place_of_those_for_all_kinds() -> None:
     spec = {"includedNamespaceScopedResources": ["pods"], "excludedClusterScopedResources": ["nodes"]}
 
-    text = describe_backup(a_backup(**spec), BackupFacts(), View())
+    text = describe_backup(a_backup(**spec), DescribedBackup(), View())
 
     assert lines(text, "Resources:") == [
         "Included cluster-scoped: <none>",
@@ -89,7 +89,7 @@ def test_a_backup_of_1_17_without_filters_says_which_cluster_scoped_objects_it_l
         "excludedClusterScopedResources": ["volumesnapshotcontents.snapshot.storage.k8s.io"],
     }
 
-    text = describe_backup(a_backup(**spec), BackupFacts(), View())
+    text = describe_backup(a_backup(**spec), DescribedBackup(), View())
 
     (line,) = [line for line in text.splitlines() if line.strip().startswith("Cluster-scoped:")]
     assert said in line
@@ -100,7 +100,7 @@ def test_a_backup_of_1_17_without_filters_says_which_cluster_scoped_objects_it_l
 def test_csi_snapshots_are_told_from_moved_data_and_volumes_without_data_are_named() -> None:
     skipped = {"pvName": "pv", "skipped": True, "skippedReason": "volumeSnapshot: no snapshotter;"}
 
-    text = describe_backup(a_backup(), BackupFacts(volume_infos=[SNAPSHOT, MOVED, skipped]), DETAILED)
+    text = describe_backup(a_backup(), DescribedBackup(volume_infos=[SNAPSHOT, MOVED, skipped]), DETAILED)
 
     assert lines(text, "CSI Snapshots:") == [
         "shop/data:",
@@ -129,7 +129,7 @@ def test_a_restore_shows_its_volumes_and_the_error_of_each_operation() -> None:
         "pvcName": "disk",
         "nativeSnapshotInfo": {"snapshotHandle": "snap-1", "volumeType": "gp2", "iops": "0"},
     }
-    facts = RestoreFacts(volume_infos=[MOVED, native], operations=[OPERATION])
+    facts = DescribedRestore(volume_infos=[MOVED, native], operations=[OPERATION])
 
     text = describe_restore(restore, facts, DETAILED)
 
@@ -151,7 +151,9 @@ def test_a_restore_shows_its_volumes_and_the_error_of_each_operation() -> None:
     "hostile", [{}, {"skipped": True}, {**SNAPSHOT, "csiSnapshotInfo": [1]}, {"pvcName": 5}]
 )
 def test_a_hostile_record_of_a_volume_is_shown_without_a_crash(hostile: JSONObject) -> None:
-    text = describe_backup(a_backup(), BackupFacts(volume_infos=[hostile], operations=[hostile]), DETAILED)
+    text = describe_backup(
+        a_backup(), DescribedBackup(volume_infos=[hostile], operations=[hostile]), DETAILED
+    )
     assert text.startswith("Name:")
 
 

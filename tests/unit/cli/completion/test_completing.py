@@ -15,10 +15,10 @@ from pinnace.cli.completion.names import newest, stored_names
 from pinnace.cli.completion.scripts import SHELLS, script
 from pinnace.cli.program import cli, run
 from pinnace.cli.usage.topics import TOPICS
-from pinnace.cli.usage.values import Source
+from pinnace.cli.usage.values import CompletionSource
 
 NAMES = {
-    Source.BACKUPS: [
+    CompletionSource.BACKUPS: [
         "one",
         "two",
         "$(reboot)",
@@ -30,16 +30,16 @@ NAMES = {
         "\x1b[31mred",
         "a\nb",
     ],
-    Source.RESTORES: ["one-restored"],
-    Source.SCHEDULES: ["daily"],
-    Source.LOCATIONS: ["default", "second"],
-    Source.SNAPSHOT_LOCATIONS: ["aws-1"],
-    Source.NAMESPACES: ["blog", "shop", "shop-copy"],
-    Source.KINDS: ["pods", "secrets", "deployments.apps"],
-    Source.CONTEXTS: ["admin@prod", "arn:aws:eks:eu-1:1:cluster/main"],
-    Source.TENANT_BACKUPS: ["mine"],
-    Source.TENANT_LOCATIONS: ["my-bucket"],
-    Source.REPOSITORIES: ["shop-default-kopia"],
+    CompletionSource.RESTORES: ["one-restored"],
+    CompletionSource.SCHEDULES: ["daily"],
+    CompletionSource.LOCATIONS: ["default", "second"],
+    CompletionSource.SNAPSHOT_LOCATIONS: ["aws-1"],
+    CompletionSource.NAMESPACES: ["blog", "shop", "shop-copy"],
+    CompletionSource.KINDS: ["pods", "secrets", "deployments.apps"],
+    CompletionSource.CONTEXTS: ["admin@prod", "arn:aws:eks:eu-1:1:cluster/main"],
+    CompletionSource.TENANT_BACKUPS: ["mine"],
+    CompletionSource.TENANT_LOCATIONS: ["my-bucket"],
+    CompletionSource.REPOSITORIES: ["shop-default-kopia"],
 }
 
 
@@ -50,8 +50,8 @@ RESOURCES = {
 }
 
 
-def names_of(source: Source, line: Line) -> Iterable[str]:
-    if source in (Source.STORED, Source.STORED_WITH_NAMESPACE):
+def names_of(source: CompletionSource, line: Line) -> Iterable[str]:
+    if source in (CompletionSource.STORED, CompletionSource.STORED_WITH_NAMESPACE):
         return stored_names(RESOURCES, source, line)
     return NAMES[source]
 
@@ -139,14 +139,14 @@ def test_the_words_that_fit_are_offered(line: str, words: list[str]) -> None:
 @pytest.mark.parametrize(
     ("line", "paths"),
     [
-        ("pinnace --kubeconfig ", Source.FILES),
-        ("pinnace backup describe --cacert=", Source.FILES),
-        ("pinnace backup download one -o ", Source.FILES),
-        ("pinnace install --secret-file ", Source.FILES),
-        ("pinnace --location ", Source.FOLDERS),
+        ("pinnace --kubeconfig ", CompletionSource.FILES),
+        ("pinnace backup describe --cacert=", CompletionSource.FILES),
+        ("pinnace backup download one -o ", CompletionSource.FILES),
+        ("pinnace install --secret-file ", CompletionSource.FILES),
+        ("pinnace --location ", CompletionSource.FOLDERS),
     ],
 )
-def test_paths_are_left_to_the_shell(line: str, paths: Source) -> None:
+def test_paths_are_left_to_the_shell(line: str, paths: CompletionSource) -> None:
     assert found(line).paths is paths
 
 
@@ -170,17 +170,17 @@ def test_names_that_could_mean_something_to_a_shell_or_terminal_are_not_offered(
 
 
 def test_the_names_are_asked_from_where_the_line_says() -> None:
-    asked: list[tuple[Source, dict[str, str]]] = []
+    asked: list[tuple[CompletionSource, dict[str, str]]] = []
 
-    def names(source: Source, line: Line) -> list[str]:
+    def names(source: CompletionSource, line: Line) -> list[str]:
         asked.append((source, line.flags))
         return []
 
     candidates(read_line(cli, ["--location", "/b", "-n=x", "get", "backups", ""]), names)
     candidates(read_line(cli, ["get", "restores", "--kubecontext", "c", ""]), names)
     assert asked == [
-        (Source.BACKUPS, {"global_location": "/b", "global_namespace": "x"}),
-        (Source.RESTORES, {"global_kubecontext": "c"}),
+        (CompletionSource.BACKUPS, {"global_location": "/b", "global_namespace": "x"}),
+        (CompletionSource.RESTORES, {"global_kubecontext": "c"}),
     ]
 
 
@@ -212,7 +212,7 @@ def test_bash_gets_the_part_of_a_word_that_it_replaces() -> None:
 
 def test_nothing_is_answered_where_nothing_fits_and_paths_are_one_word() -> None:
     assert answer(Candidates(), "") == []
-    assert answer(Candidates(paths=Source.FILES), "") == ["files"]
+    assert answer(Candidates(paths=CompletionSource.FILES), "") == ["files"]
     assert answer(found("pinnace schedule de"), "") == [
         "words",
         "delete\tDelete schedules; their backups stay.",

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from pinnace.cli.backup.describe import BackupFacts, describe_backup
+from pinnace.cli.backup.describe import DescribedBackup, describe_backup
 from pinnace.cli.common.describing import View
 from pinnace.cli.main import run
 from pinnace.cli.output.layout import align
-from pinnace.cli.restore.describe import RestoreFacts, describe_restore
+from pinnace.cli.restore.describe import DescribedRestore, describe_restore
 from pinnace.kube.resources import VOLUME_SNAPSHOT_CONTENTS, velero
 from tests.unit.cli.fake_cluster import connected
 
@@ -126,19 +126,21 @@ BACKUP_SAMPLE = sample("""
 
 @pytest.mark.spec("CLI-019")
 def test_a_description_has_the_size_of_the_tarball_if_it_is_known() -> None:
-    with_size = describe_backup(nginx_backup(), BackupFacts(tarball_bytes=3 << 20), PLAIN)
+    with_size = describe_backup(nginx_backup(), DescribedBackup(tarball_bytes=3 << 20), PLAIN)
     assert "Size of the tarball:" in with_size
     assert with_size.split("Size of the tarball:")[1].split("\n")[0].strip() == "3.0 MiB"
-    assert "Size of the tarball" not in describe_backup(nginx_backup(), BackupFacts(), PLAIN)
+    assert "Size of the tarball" not in describe_backup(nginx_backup(), DescribedBackup(), PLAIN)
 
 
 def test_a_backup_is_described_as_in_the_specification() -> None:
     volumes = [pod_volume("Completed"), pod_volume("Completed", "b"), pod_volume("InProgress", "c")]
-    assert describe_backup(nginx_backup(), BackupFacts(pod_volume_backups=volumes), PLAIN) == BACKUP_SAMPLE
+    assert (
+        describe_backup(nginx_backup(), DescribedBackup(pod_volume_backups=volumes), PLAIN) == BACKUP_SAMPLE
+    )
 
 
 def test_details_of_a_backup_are_described_as_in_the_specification() -> None:
-    facts = BackupFacts(
+    facts = DescribedBackup(
         resource_list={"v1/Pod": ["nginx/a", "nginx/b"], "apps/v1/Deployment": ["nginx/nginx"]},
         snapshots=[
             {
@@ -204,7 +206,7 @@ def test_details_have_the_reasons_of_volumes_that_wait_or_failed() -> None:
     waiting, failed = pod_volume("New"), pod_volume("Failed", "b")
     waiting["status"]["message"] = "no node agent runs on the node n1"
     failed["status"]["message"] = "disk full"
-    facts = BackupFacts(pod_volume_backups=[waiting, failed, pod_volume("Completed", "c")])
+    facts = DescribedBackup(pod_volume_backups=[waiting, failed, pod_volume("Completed", "c")])
 
     text = describe_backup(nginx_backup(), facts, DETAILED)
 
@@ -264,7 +266,7 @@ def test_hooks_show_their_own_lists() -> None:
                 On Error:   Fail
                 Timeout:    30s
         """)
-    assert expected in describe_backup(backup, BackupFacts(), PLAIN)
+    assert expected in describe_backup(backup, DescribedBackup(), PLAIN)
 
 
 @pytest.mark.spec("CLI-020", "CLI-047")
@@ -276,7 +278,7 @@ def test_progress_without_numbers_is_that_of_no_items(status: dict[str, Any], sh
     del backup["status"]["progress"]
     backup["status"].update(status)
 
-    text = describe_backup(backup, BackupFacts(), View())
+    text = describe_backup(backup, DescribedBackup(), View())
 
     assert ("Total items to be backed up:  0\nItems backed up:              0\n" in text) == shown
     assert ("Items backed up" in text) == shown
@@ -295,8 +297,8 @@ NOW = ["Now:", "  secrets: 3 of at least 500", "  hook: shop/db freeze", "  uplo
 def test_the_activity_of_a_server_is_shown_only_while_the_run_is_in_progress(phase: str, shown: bool) -> None:
     status = {"phase": phase, "activity": ACTIVITY}
     described = (
-        describe_backup(nginx_backup(**status), BackupFacts(), PLAIN),
-        describe_restore(restore_object(**status), RestoreFacts(), PLAIN),
+        describe_backup(nginx_backup(**status), DescribedBackup(), PLAIN),
+        describe_restore(restore_object(**status), DescribedRestore(), PLAIN),
     )
     for text in described:
         lines = text.splitlines()
@@ -304,7 +306,7 @@ def test_the_activity_of_a_server_is_shown_only_while_the_run_is_in_progress(pha
 
 
 def test_a_new_backup_has_placeholders() -> None:
-    text = describe_backup({"metadata": {"name": "b", "namespace": "velero"}}, BackupFacts(), PLAIN)
+    text = describe_backup({"metadata": {"name": "b", "namespace": "velero"}}, DescribedBackup(), PLAIN)
     lines = text.splitlines()
     assert "Phase:  New" in lines
     assert "Storage Location:  " in lines
@@ -325,14 +327,14 @@ def test_a_new_backup_has_placeholders() -> None:
     ],
 )
 def test_a_running_pod_volume_has_a_percentage(volume: dict[str, Any], shown: str) -> None:
-    text = describe_backup(nginx_backup(), BackupFacts(pod_volume_backups=[volume]), DETAILED)
+    text = describe_backup(nginx_backup(), DescribedBackup(pod_volume_backups=[volume]), DETAILED)
     assert text.endswith(shown)
 
 
 @pytest.mark.spec("CLI-022")
 def test_snapshots_of_the_cluster_are_shown_only_with_the_feature() -> None:
-    assert "CSI" not in describe_backup(nginx_backup(), BackupFacts(), PLAIN)
-    assert describe_backup(nginx_backup(), BackupFacts(), View(csi=True)).endswith(
+    assert "CSI" not in describe_backup(nginx_backup(), DescribedBackup(), PLAIN)
+    assert describe_backup(nginx_backup(), DescribedBackup(), View(csi=True)).endswith(
         "CSI Volume Snapshots: <none included>"
     )
 
@@ -417,7 +419,7 @@ RESTORE_SAMPLE = sample("""
 
 @pytest.mark.spec("CLI-019", "CLI-051")
 def test_a_restore_is_described_as_in_the_specification() -> None:
-    facts = RestoreFacts(
+    facts = DescribedRestore(
         results={
             "warnings": {"cluster": ["w0"], "namespaces": {"ns1": ["w1", "w2"]}},
             "errors": {"velero": ["e1"]},
@@ -429,7 +431,7 @@ def test_a_restore_is_described_as_in_the_specification() -> None:
 
 @pytest.mark.spec("CLI-023", "CLI-051")
 def test_unreadable_results_are_shown_as_an_error() -> None:
-    text = describe_restore(restore_object(errors=0), RestoreFacts(results="file not found"), PLAIN)
+    text = describe_restore(restore_object(errors=0), DescribedRestore(results="file not found"), PLAIN)
     lines = text.splitlines()
     completed = next(i for i, line in enumerate(lines) if line.startswith("Completed:"))
     assert lines[completed + 1] == "Warnings:   <error getting warnings: file not found>"
@@ -444,7 +446,7 @@ def test_messages_are_indented_by_two_columns(errors: int, warnings: int) -> Non
     backup["status"] |= {"errors": errors, "warnings": warnings}
     result = {"velero": ["m"], "cluster": [], "namespaces": {}}
     kept = {"errors": result if errors else {}, "warnings": result if warnings else {}}
-    lines = describe_backup(backup, BackupFacts(results=kept), PLAIN).splitlines()
+    lines = describe_backup(backup, DescribedBackup(results=kept), PLAIN).splitlines()
     assert [line for line in lines if line.strip() == "Velero:   m"] == ["  Velero:   m"] * (
         errors + warnings
     )
@@ -453,7 +455,7 @@ def test_messages_are_indented_by_two_columns(errors: int, warnings: int) -> Non
 
 
 def test_colour_is_used_for_name_and_phase() -> None:
-    text = describe_backup(nginx_backup(), BackupFacts(), View(colour=True))
+    text = describe_backup(nginx_backup(), DescribedBackup(), View(colour=True))
     assert "\x1b[1mnginx-backup\x1b[0m" in text
     assert "\x1b[31mPartiallyFailed\x1b[0m" in text
 
@@ -491,7 +493,7 @@ def test_the_answer_to_a_verification_is_not_shown_but_its_result_is() -> None:
         "pinnace.io/verification-answer": '{"checks":[]}',
     }
 
-    shown = describe_backup(backup, BackupFacts(), PLAIN)
+    shown = describe_backup(backup, DescribedBackup(), PLAIN)
 
     assert "pinnace.io/verified=2021-08-12T00:00:00Z sound" in shown
     assert "verification-answer" not in shown

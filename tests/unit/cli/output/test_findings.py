@@ -6,7 +6,7 @@ import pytest
 
 from pinnace.archive.logfmt import JSONFormatter, LineFormatter, TextFormatter
 from pinnace.cli.output.findings import (
-    Finding,
+    Message,
     grouped,
     grouped_texts,
     log_findings,
@@ -52,8 +52,8 @@ def test_the_errors_of_a_log_are_found_with_their_objects(formatter: LineFormatt
         formatter.format(TIME, "warning", "odd", {}),
     ]
     assert list(log_findings(lines, "error")) == [
-        Finding(text='refused by "x"', subject="secrets shop/key"),
-        Finding(text="Error listing items: forbidden"),
+        Message(text='refused by "x"', subject="secrets shop/key"),
+        Message(text="Error listing items: forbidden"),
     ]
     assert [found.text for found in log_findings(lines, "warning")] == ["odd"]
 
@@ -72,10 +72,10 @@ def test_results_of_another_shape_have_no_findings(result: object) -> None:
 
 def test_the_report_names_objects_and_what_to_do_and_counts_what_it_leaves_out() -> None:
     forbidden = 'secrets is forbidden: User "ann" cannot list resource "secrets"'
-    found = [Finding(text=forbidden)] + [
-        Finding(text="no answer", subject=f"pods shop/web-{n}") for n in range(5)
+    found = [Message(text=forbidden)] + [
+        Message(text="no answer", subject=f"pods shop/web-{n}") for n in range(5)
     ]
-    found += [Finding(text=f"another {n}") for n in range(4)]
+    found += [Message(text=f"another {n}") for n in range(4)]
     assert report(found, "backup") == [
         f"  {forbidden}",
         '    Give "ann" the right to list secrets, or leave them out with --exclude-resources secrets.',
@@ -182,7 +182,7 @@ def test_each_way_in_which_a_hook_of_a_restore_fails_has_advice(text: str) -> No
 
 def test_the_same_advice_is_printed_once() -> None:
     texts = ["Error executing hook: exit 1", "pre hook freeze failed: exit 1"]
-    lines = report([Finding(text=text) for text in texts], "backup")
+    lines = report([Message(text=text) for text in texts], "backup")
     assert len(lines) == 3
 
 
@@ -191,5 +191,5 @@ def test_braces_in_an_error_do_not_break_the_advice() -> None:
 
 
 def test_a_subject_that_the_text_names_is_not_repeated() -> None:
-    (group,) = grouped([Finding(text='pod "shop/web" is gone', subject="pods shop/web")])
+    (group,) = grouped([Message(text='pod "shop/web" is gone', subject="pods shop/web")])
     assert group.about == ""

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pinnace.cli.backup.describe import BackupFacts, describe_backup
+from pinnace.cli.backup.describe import DescribedBackup, describe_backup
 from pinnace.cli.common.describing import View
 from pinnace.cli.doctor import schedules
 from pinnace.cli.output import cells
@@ -17,7 +17,7 @@ from pinnace.cli.output.server_tables import (
     schedule_table,
 )
 from pinnace.cli.output.tables import backup_table, restore_table
-from pinnace.cli.restore.describe import RestoreFacts, describe_restore
+from pinnace.cli.restore.describe import DescribedRestore, describe_restore
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 ODD = (
@@ -71,8 +71,8 @@ def test_every_object_is_listed(table: Any, zone: str, monkeypatch: pytest.Monke
 @pytest.mark.parametrize("date", ODD)
 def test_an_odd_date_is_described_and_judged(date: str) -> None:
     backup = obj("odd", date)
-    assert "odd" in describe_backup(backup, BackupFacts(), View(program="velero"))
-    assert "odd" in describe_restore(obj("odd", date), RestoreFacts(), View(program="velero"))
+    assert "odd" in describe_backup(backup, DescribedBackup(), View(program="velero"))
+    assert "odd" in describe_restore(obj("odd", date), DescribedRestore(), View(program="velero"))
     assert all(finding.text for finding in schedules.judge([obj("odd", date)], [], NOW))
     assert cells.expires({**backup, "status": {}}, NOW) == "292y"
     assert cells.run_time(backup, NOW) in ("0s", "")

@@ -13,7 +13,7 @@ from urllib.parse import parse_qs
 import pytest
 
 from pinnace.clouds.aws.chain import CredentialChain
-from pinnace.clouds.aws.credentials import Credentials
+from pinnace.clouds.aws.credentials import AccessKey
 from pinnace.http.errors import StorageError, StoreConfigError, StoreUnavailable
 from pinnace.plugins.guest.logging import configure_logging as configure_guest_logging
 from pinnace.server.monitoring.logging import configure_logging
@@ -55,7 +55,7 @@ def write(folder: Path, name: str, text: str) -> None:
     (folder / ".aws" / name).write_text(text)
 
 
-def keys(found: Credentials) -> tuple[str, str, str | None]:
+def keys(found: AccessKey) -> tuple[str, str, str | None]:
     return found.access_key_id, found.secret_access_key, found.session_token
 
 

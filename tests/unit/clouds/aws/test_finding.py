@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from pinnace.clouds.aws.chain import CredentialChain
-from pinnace.clouds.aws.credentials import Credentials, FixedCredentials
+from pinnace.clouds.aws.credentials import AccessKey, FixedCredentials
 from pinnace.clouds.aws.finding import find_credentials
 from pinnace.http.errors import StoreConfigError
 
@@ -33,7 +33,7 @@ def path(tmp_path: Path) -> Path:
     return path
 
 
-def fixed(environ: dict[str, str], *, profile: str = "", credentials_file: Path | None = None) -> Credentials:
+def fixed(environ: dict[str, str], *, profile: str = "", credentials_file: Path | None = None) -> AccessKey:
     """Credentials that are known without asking anything."""
     found = find_credentials(environ, profile=profile, credentials_file=credentials_file)
     assert isinstance(found, FixedCredentials)
@@ -43,7 +43,7 @@ def fixed(environ: dict[str, str], *, profile: str = "", credentials_file: Path 
 def test_the_locations_file_goes_before_everything(path: Path) -> None:
     everything = ENVIRONMENT | {"AWS_SHARED_CREDENTIALS_FILE": "/other", "AWS_ROLE_ARN": "arn"}
 
-    assert fixed(everything, credentials_file=path) == Credentials(
+    assert fixed(everything, credentials_file=path) == AccessKey(
         access_key_id="file-id", secret_access_key="file=secret%with;odd#characters"
     )
 
@@ -51,7 +51,7 @@ def test_the_locations_file_goes_before_everything(path: Path) -> None:
 def test_profiles_of_the_locations_file(path: Path) -> None:
     found = fixed({}, profile="other", credentials_file=path)
 
-    assert found == Credentials(
+    assert found == AccessKey(
         access_key_id="other-id", secret_access_key="other-secret", session_token="other-token"
     )
     assert fixed({"AWS_PROFILE": "other"}, credentials_file=path).access_key_id == "other-id"
@@ -62,7 +62,7 @@ def test_profiles_of_the_locations_file(path: Path) -> None:
 async def test_the_environment_needs_no_library() -> None:
     found = find_credentials(ENVIRONMENT | {"AWS_SESSION_TOKEN": "t"})
 
-    assert await found.get() == Credentials(
+    assert await found.get() == AccessKey(
         access_key_id="env-id", secret_access_key="env-secret", session_token="t"
     )
 

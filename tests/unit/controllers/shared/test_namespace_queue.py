@@ -14,7 +14,7 @@ from pinnace.api.meta import ObjectMeta
 from pinnace.api.objects import JSONObject
 from pinnace.api.velero.restore import Restore, RestorePhase, RestoreSpec
 from pinnace.controllers.shared.namespace_queue import NamespaceQueue, Targets, targets_of
-from pinnace.controllers.shared.runs import RESTORE_RUNS, Plan, RunReconciler
+from pinnace.controllers.shared.runs import RESTORE_RUNS, RunDecision, RunReconciler
 from pinnace.controllers.shared.settling import Settler
 from pinnace.kube.errors import Forbidden, KubeError
 from pinnace.runtime.keys import Key
@@ -263,14 +263,14 @@ class Restores:
         self.world.cluster.add("restores", name, spec={"includedNamespaces": list(included)})
         self.queue.add(key(name))
 
-    async def plan(self, run: Restore, caveats: Sequence[str] = ()) -> Plan[Restore]:
+    async def plan(self, run: Restore, caveats: Sequence[str] = ()) -> RunDecision[Restore]:
         status = msgspec.structs.replace(
             run.status, phase=RestorePhase.IN_PROGRESS, start_timestamp=self.world.clock()
         )
         if run.spec.included_namespaces == ["invalid"]:
             status.phase = RestorePhase.FAILED_VALIDATION
-            return Plan(begun=msgspec.structs.replace(run, status=status))
-        return Plan(
+            return RunDecision(begun=msgspec.structs.replace(run, status=status))
+        return RunDecision(
             begun=msgspec.structs.replace(run, status=status),
             execute=self._execute,
             targets=targets_of(run.spec),

@@ -14,7 +14,14 @@ from pinnace.api.objects import JSONObject
 from pinnace.api.velero.backup import Backup, BackupPhase
 from pinnace.api.velero.restore import Restore
 from pinnace.controllers.shared.namespace_queue import NO_NAMESPACE, NamespaceQueue, Targets
-from pinnace.controllers.shared.runs import BACKUP_RUNS, RESTORE_RUNS, Plan, RunReconciler, Work, is_new
+from pinnace.controllers.shared.runs import (
+    BACKUP_RUNS,
+    RESTORE_RUNS,
+    RunDecision,
+    RunReconciler,
+    RunSteps,
+    is_new,
+)
 from pinnace.controllers.shared.settling import Settler
 from pinnace.kube.errors import Conflict, Forbidden, Invalid, KubeError, ServerFault
 from pinnace.runtime.controller import DONE, Controller
@@ -37,7 +44,7 @@ class ScriptedWork:
         self.counted: list[tuple[str, str]] = []
         self._clock = world.clock
 
-    async def plan(self, run: Backup, caveats: Sequence[str] = ()) -> Plan[Backup]:
+    async def plan(self, run: Backup, caveats: Sequence[str] = ()) -> RunDecision[Backup]:
         self.planned.append(run)
         self.caveats.extend(caveats)
         if not self.valid:
@@ -45,12 +52,12 @@ class ScriptedWork:
             status = msgspec.structs.replace(
                 run.status, phase=BackupPhase.FAILED_VALIDATION, validation_errors=errors
             )
-            return Plan(begun=msgspec.structs.replace(run, status=status))
+            return RunDecision(begun=msgspec.structs.replace(run, status=status))
         status = msgspec.structs.replace(
             run.status, phase=BackupPhase.IN_PROGRESS, start_timestamp=self._clock()
         )
         begun = msgspec.structs.replace(run, status=status)
-        return Plan(begun=begun, execute=self._execute, targets=self.targets)
+        return RunDecision(begun=begun, execute=self._execute, targets=self.targets)
 
     async def _execute(self, run: Backup, read: JSONObject) -> Backup:
         self.executed.append(run)
@@ -195,7 +202,7 @@ async def test_a_malformed_key_is_dropped(world: World) -> None:
     reconciler = RunReconciler(
         world.scope,
         RESTORE_RUNS,
-        cast("Work[Restore]", ScriptedWork(world)),
+        cast("RunSteps[Restore]", ScriptedWork(world)),
         Settler(world.scope, world.locations),
         in_flight=set(),
     )

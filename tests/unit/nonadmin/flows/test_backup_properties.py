@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from pinnace.api.objects import JSONObject
-from pinnace.nonadmin.collector import KEY, Collector
+from pinnace.nonadmin.collector import KEY, OrphanSweeper
 from pinnace.nonadmin.objects import NON_ADMIN_BACKUPS, NON_ADMIN_RESTORES
 from pinnace.nonadmin.queue_position import is_served
 from pinnace.nonadmin.settings.admin import AdminSettings
@@ -273,7 +273,7 @@ class Lives(RuleBasedStateMachine):
             self.serve_deletions_now()
         asyncio.run(self.service.settle())
         # An object that was served when its request lost its finalizer waits for the sweep.
-        sweep = Collector(self.cluster.client, SERVER, self.service.views, lambda: self.service.settings)
+        sweep = OrphanSweeper(self.cluster.client, SERVER, self.service.views, lambda: self.service.settings)
         asyncio.run(sweep.reconcile(KEY))
         assert self.cluster.of(NON_ADMIN_BACKUPS) == []
         assert self.cluster.of(NON_ADMIN_RESTORES) == []

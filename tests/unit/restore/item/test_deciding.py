@@ -16,7 +16,7 @@ from pinnace.kube.resources import APIResource
 from pinnace.restore.item.deciding import Existing, Step, decide, decide_after_refused_patch
 from pinnace.restore.item.tenant_rights import TenantRights
 from pinnace.restore.item.writing import ClusterWriter
-from pinnace.restore.ports import Target
+from pinnace.restore.ports import TargetCluster
 from tests.unit.restore.world import (
     Harness,
     PatientTimer,
@@ -129,7 +129,7 @@ async def test_a_stateful_set_is_deleted_without_its_pods_and_claims() -> None:
     )
     world = World()
     found = world.put_as("statefulsets.apps", obj("StatefulSet", "s", "ns-1", api_version="apps/v1"))
-    target = Target(
+    target = TargetCluster(
         client=world, log=RunLog(None, fields={}), timer=PatientTimer(), terminating_timeout_seconds=60
     )
     body = orjson.dumps(obj("StatefulSet", "s", "ns-1", api_version="apps/v1", spec={}))

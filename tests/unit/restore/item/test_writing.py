@@ -11,7 +11,7 @@ from pinnace.archive.runlog import RunLog
 from pinnace.kube.errors import AlreadyExists, ConnectionFailed, Forbidden, KubeError, NotSent
 from pinnace.kube.resources import CONFIGMAPS, APIResource
 from pinnace.restore.item.writing import ClusterWriter
-from pinnace.restore.ports import Target
+from pinnace.restore.ports import TargetCluster
 from tests.unit.restore.world import Harness, PatientTimer, World, configmap, obj, pod
 
 
@@ -44,7 +44,7 @@ def always(answer: bool) -> Callable[[JSONObject], bool]:
 
 async def create(world: World, *, ours: bool = True) -> JSONObject:
     body = orjson.dumps(configmap("one", data={"from": "us"}))
-    target = Target(
+    target = TargetCluster(
         client=world, log=RunLog(None, fields={}), timer=PatientTimer(), terminating_timeout_seconds=60
     )
     writer = ClusterWriter(target)

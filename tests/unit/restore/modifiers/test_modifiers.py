@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pinnace.api.objects import JSONObject
-from pinnace.restore.modifiers.json_patch import Kind, Operation, PatchError, apply, merged
+from pinnace.restore.modifiers.json_patch import Op, PatchError, PatchOperation, apply, merged
 from pinnace.restore.modifiers.modifier import Modified, ResourceModifiers
 from pinnace.restore.modifiers.rules import ModifierError, ResourceGlob, read_rules
 from pinnace.restore.modifiers.values import value_of
@@ -243,10 +243,10 @@ PATHS = st.lists(st.sampled_from(["a", "b", "0", "1", "-", "~1", "~0"]), max_siz
 @given(
     JSON,
     st.lists(
-        st.builds(Operation, kind=st.sampled_from(Kind), path=PATHS, source=PATHS, value=JSON), max_size=4
+        st.builds(PatchOperation, kind=st.sampled_from(Op), path=PATHS, source=PATHS, value=JSON), max_size=4
     ),
 )
-def test_a_json_patch_changes_a_copy_or_is_refused(document: Any, operations: list[Operation]) -> None:
+def test_a_json_patch_changes_a_copy_or_is_refused(document: Any, operations: list[PatchOperation]) -> None:
     before = orjson.dumps(document)
     try:
         after = apply(document, operations)

@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 
 from pinnace.http.requests import RetryPolicy
 from pinnace.storage.errors import StorageError, StoreConfigError
-from pinnace.volumes.disks.gcp import GCESnapshotter, Place, place_of, region_of
+from pinnace.volumes.disks.gcp import DiskLocation, GCESnapshotter, place_of, region_of
 from pinnace.volumes.native.snapshotters import SnapshotError
 from tests.support.stores.scripted_cloud import Cloud, no_pause
 from tests.unit.volumes.disks.gce_answers import disk, failed, operation, refusal, snapshot
@@ -363,10 +363,10 @@ class TestVolumes:
 def test_the_region_of_zones() -> None:
     assert region_of("us-central1-a__us-central1-b") == "us-central1"
     assert region_of("us-central1") == "us-central1"
-    assert place_of("us-central1-a__us-central1-b") == Place(
+    assert place_of("us-central1-a__us-central1-b") == DiskLocation(
         path="regions/us-central1", zones=("us-central1-a", "us-central1-b")
     )
-    assert place_of("us-central1-a") == Place(path="zones/us-central1-a", zones=("us-central1-a",))
+    assert place_of("us-central1-a") == DiskLocation(path="zones/us-central1-a", zones=("us-central1-a",))
     with pytest.raises(SnapshotError, match="failed to parse region from zone 'nonsense'"):
         region_of("nonsense")
 

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from pinnace.plugins.host.supervisor import Supervisor
 
 
-class Operation:
+class PluginSession:
     """The plugins of one operation: use it as an async context manager, or call `close`.
 
     Actions are in the order in which they run after the built-in ones: Python plugins, then those of
