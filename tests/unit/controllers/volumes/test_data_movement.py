@@ -2,244 +2,30 @@
 
 import json
 from datetime import timedelta
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
 from pinnace.api import labels
-from pinnace.api.objects import JSONObject, mapping, text
-from pinnace.api.values.quantities import size_quantity
-from pinnace.api.values.times import format_time
-from pinnace.controllers.data_movement import SETTLE_SECONDS, Downloads, MovementReconciler, Uploads
-from pinnace.controllers.shared.scope import Scope
-from pinnace.csi.movement.exposing import POD_GONE, Exposer
+from pinnace.api.objects import JSONObject, mapping
+from pinnace.controllers.data_movement import SETTLE_SECONDS
+from pinnace.csi.movement.exposing import POD_GONE
 from pinnace.csi.movement.objects import FINALIZER, TIMEOUT_SECONDS, why_pod_ended
 from pinnace.csi.movement.preparing import PrepareQueue
 from pinnace.csi.movement.rebinding import FILLED_BY, FORMER_POLICY
-from pinnace.csi.movement.snapshots import MovedSnapshots
-from pinnace.csi.movement.uploads import CONTENT, SOURCE, VOLUME_MODE, VOLUME_SIZE, SourceVolume
+from pinnace.csi.movement.uploads import SOURCE, VOLUME_MODE, VOLUME_SIZE, SourceVolume
 from pinnace.kube.errors import Forbidden
 from pinnace.kube.resources import (
     CONFIGMAPS,
-    DAEMON_SETS,
     DATA_DOWNLOADS,
     DATA_UPLOADS,
-    DEPLOYMENTS,
     PERSISTENT_VOLUME_CLAIMS,
     PERSISTENT_VOLUMES,
     PODS,
     STORAGE_CLASSES,
     VOLUME_ATTACHMENTS,
 )
-from pinnace.runtime.keys import Key
-from pinnace.volumes.repositories import Repositories
-from tests.support.clock import FrozenClock
-from tests.support.cluster.scripted_api import ScriptedAPI
-from tests.support.cluster.snapshot_crds import kinds
-from tests.unit.controllers.fakes import RecordingMetrics
-
-OURS, SHOP, NODE = "velero", "shop", "node-1"
-AGENT = {"name": "node-agent"}
-AWAITED = {labels.DYNAMIC_PV_RESTORE: "shop.data.1"}
-KINDS = kinds()
-
-
-class Killed(BaseException):
-    """The server died."""
-
-
-class NoRepositories:
-    """Every repository is ready."""
-
-    async def ensure(self, *_names: str, **_options: Any) -> None:
-        return None
-
-
-class Stage:
-    """A cluster with a claim that waits, and what its own controllers and a node agent would do."""
-
-    def __init__(self, tmp_path: Any) -> None:
-        self.clock = FrozenClock()
-        self.api: ScriptedAPI[Any] = ScriptedAPI(self.clock)
-        self.scope = Scope(
-            client=self.api.client,
-            namespace=OURS,
-            metrics=cast(Any, RecordingMetrics()),
-            workdir=tmp_path,
-            clock=self.clock,
-        )
-        self.class_of: JSONObject = {"metadata": {"name": "fast"}}
-        self.api.add_new(STORAGE_CLASSES, "", self.class_of)
-        image = {"spec": {"template": {"spec": {"containers": [{"image": "r/pinnace:1"}]}}}}
-        self.api.add_new(DEPLOYMENTS, OURS, {"metadata": {"name": "velero"}, **image})
-        spec = {
-            "accessModes": ["ReadWriteOnce"],
-            "resources": {"requests": {"storage": "1Gi"}},
-            "storageClassName": "fast",
-        }
-        self.claim = self.api.add_new(
-            PERSISTENT_VOLUME_CLAIMS,
-            SHOP,
-            {"metadata": {"name": "data"}, "spec": {**spec, "selector": {"matchLabels": AWAITED}}},
-        )
-        self.agent_arguments: list[str] = []
-        self.policy = "Delete"
-        self.reported = {"restoreSize": 1 << 30}
-        self.binds = True
-        self.resource = DATA_DOWNLOADS
-        exposer = Exposer(self.scope.client, OURS)
-        self.exposer, self.repositories = exposer, cast(Repositories, NoRepositories())
-        self.kind: Downloads | Uploads = Downloads(self.scope, exposer, self.repositories)
-
-    def add_agents(self) -> None:
-        """The DaemonSet, with a pod on the only node."""
-        containers = [{"image": "r/agent:1", "args": ["node-agent", "server", *self.agent_arguments]}]
-        template = {"spec": {"containers": containers}}
-        spec = {"selector": {"matchLabels": AGENT}, "template": template}
-        self.api.add_new(DAEMON_SETS, OURS, {"metadata": {"name": "node-agent"}, "spec": spec})
-        pod = {"metadata": {"name": "agent", "labels": AGENT}, "spec": {"nodeName": NODE}}
-        self.api.add_new(PODS, OURS, pod)
-        self.set_agent(ready=True)
-
-    def set_agent(self, *, ready: bool) -> None:
-        pod = self.api.peek(PODS, OURS, "agent")
-        assert pod is not None
-        pod["status"] = {"conditions": [{"type": "Ready", "status": str(ready)}]}
-        self.api.store(PODS, OURS, pod)
-
-    def add_download(self, **spec: Any) -> None:
-        target = {"namespace": SHOP, "pvc": "data", "pv": ""}
-        given = {"targetVolume": target, "sourceNamespace": SHOP, "backupStorageLocation": "default", **spec}
-        body = {"kind": "DataDownload", "metadata": {"name": "d"}, "spec": given, "status": {}}
-        self.api.add_new(DATA_DOWNLOADS, OURS, body)
-
-    def add_upload(self) -> None:
-        self.resource = DATA_UPLOADS
-        moved = MovedSnapshots(self.scope.client, KINDS, OURS)
-        self.kind = Uploads(self.scope, self.exposer, self.repositories, moved)
-        content = {
-            "metadata": {"name": "content"},
-            "spec": {
-                "driver": "d",
-                "deletionPolicy": "Retain",
-                "volumeSnapshotRef": {"namespace": SHOP, "name": "snap"},
-            },
-            "status": {"snapshotHandle": "h", "readyToUse": True, **self.reported},
-        }
-        self.api.add_new(KINDS.contents, "", content)
-        snapshot = {"metadata": {"name": "snap"}, "status": {"boundVolumeSnapshotContentName": "content"}}
-        self.api.add_new(KINDS.snapshots, SHOP, snapshot)
-        spec = {
-            "csiSnapshot": {"volumeSnapshot": "snap", "storageClass": "fast"},
-            "sourceNamespace": SHOP,
-            "sourcePVC": "data",
-            "backupStorageLocation": "default",
-        }
-        metadata = {"name": "d", "annotations": {CONTENT: "content"}}
-        body = {"kind": "DataUpload", "metadata": metadata, "spec": spec, "status": {}}
-        self.api.add_new(DATA_UPLOADS, OURS, body)
-
-    @property
-    def obj(self) -> JSONObject:
-        found = self.api.peek(self.resource, OURS, "d")
-        assert found is not None
-        return found
-
-    @property
-    def phase(self) -> str:
-        return text(self.obj, "status", "phase")
-
-    def change(self, **status: Any) -> None:
-        obj = self.obj
-        obj["status"] = {**obj["status"], **status}
-        self.api.store(self.resource, OURS, obj)
-
-    async def step(self) -> None:
-        """One pass of a server that knows nothing of those before, and what the cluster does then."""
-        queue = PrepareQueue(self.movements, self.exposer.prepare_queue_length)
-        await MovementReconciler(self.scope, self.exposer, self.kind, queue).reconcile(Key(OURS, "d"))
-        self.cluster_acts()
-
-    def movements(self) -> list[JSONObject]:
-        """As an informer shows them."""
-        return [*self.api.of(DATA_UPLOADS), *self.api.of(DATA_DOWNLOADS)]
-
-    async def until(self, phase: str) -> None:
-        for _ in range(20):
-            if self.phase == phase:
-                return
-            await self.step()
-        raise AssertionError(self.obj)
-
-    async def until_over(self) -> None:
-        """Until nothing is left to do."""
-        for _ in range(40):
-            await self.step()
-            if self.phase in ("Completed", "Failed", "Canceled") and not self.obj["metadata"]["finalizers"]:
-                return
-        raise AssertionError(self.obj)
-
-    def transfer(self, phase: str = "Completed") -> None:
-        self.change(phase=phase, completionTimestamp=format_time(self.clock()))
-
-    def cluster_acts(self) -> None:
-        """Bind claims, start pods, make snapshots ready, delete released volumes."""
-        claim = self.api.peek(PERSISTENT_VOLUME_CLAIMS, OURS, "d")
-        if claim is not None and "volumeName" not in claim["spec"]:
-            claim["spec"]["volumeName"], claim["status"] = "pv", {"phase": "Bound"}
-            self.api.store(PERSISTENT_VOLUME_CLAIMS, OURS, claim)
-            reference = {"namespace": OURS, "name": "d", "uid": claim["metadata"]["uid"]}
-            spec = {"persistentVolumeReclaimPolicy": self.policy, "claimRef": reference}
-            body = {"metadata": {"name": "pv"}, "spec": spec, "status": {"phase": "Bound"}}
-            self.api.add_new(PERSISTENT_VOLUMES, "", body)
-        pod = self.api.peek(PODS, OURS, "d")
-        if pod is not None and "status" not in pod:
-            pod["spec"]["nodeName"], pod["status"] = NODE, {"phase": "Running"}
-            self.api.store(PODS, OURS, pod)
-        self.provisioner_acts()
-        self.volume_is_bound_or_released()
-        self.provisioner_acts()
-        made = self.api.peek(KINDS.snapshots, OURS, "d")
-        if made is not None and "status" not in made:
-            made["status"] = {
-                "readyToUse": True,
-                **{key: size_quantity(self.reported[key]) for key in self.reported},
-            }
-            self.api.store(KINDS.snapshots, OURS, made)
-
-    def provisioner_acts(self) -> None:
-        """Delete a volume that is seen Released with the policy Delete, as all external provisioners do."""
-        volume = self.api.peek(PERSISTENT_VOLUMES, "", "pv")
-        if volume is None or text(volume, "spec", "persistentVolumeReclaimPolicy") != "Delete":
-            return
-        if text(volume, "status", "phase") == "Released":
-            self.api.remove(PERSISTENT_VOLUMES, "", "pv")
-
-    def volume_is_bound_or_released(self) -> None:
-        """Take one step of the controller of volumes: the volume is Bound before its claim is."""
-        volume = self.api.peek(PERSISTENT_VOLUMES, "", "pv")
-        if volume is None:
-            return
-        owner = volume["spec"]["claimRef"]
-        claim = self.api.peek(PERSISTENT_VOLUME_CLAIMS, owner["namespace"], owner["name"])
-        if claim is None or claim["metadata"]["uid"] != owner["uid"]:
-            self.set_phase(volume, "Released")
-        elif text(volume, "status", "phase") != "Bound":
-            if self.binds:
-                self.set_phase(volume, "Bound")
-        elif text(claim, "status", "phase") != "Bound":
-            claim["spec"]["volumeName"], claim["status"] = "pv", {"phase": "Bound"}
-            self.api.store(PERSISTENT_VOLUME_CLAIMS, owner["namespace"], claim)
-
-    def set_phase(self, volume: JSONObject, phase: str) -> None:
-        if text(volume, "status", "phase") != phase:
-            self.api.store(PERSISTENT_VOLUMES, "", {**volume, "status": {"phase": phase}})
-
-    def temporary(self) -> list[str]:
-        """What was made in the server's namespace, and the contents of snapshots."""
-        made = (PERSISTENT_VOLUME_CLAIMS, PODS, KINDS.snapshots)
-        found = [kind.kind for kind in made if self.api.peek(kind, OURS, "d") is not None]
-        return found + [obj["metadata"]["name"] for obj in self.api.of(KINDS.contents)]
+from tests.unit.controllers.volumes.stage import AGENT, AWAITED, KINDS, NODE, OURS, SHOP, Stage
 
 
 @pytest.fixture
@@ -358,50 +144,6 @@ async def test_a_claim_in_the_namespace_of_the_server_keeps_its_volume_too(stage
     stage.cluster_acts()
 
     assert stage.api.peek(PERSISTENT_VOLUMES, "", "pv") is not None
-
-
-@pytest.mark.found("V15")
-@pytest.mark.parametrize("outcome", ["Completed", "Failed"])
-@pytest.mark.parametrize("what", ["download", "upload"])
-@pytest.mark.parametrize("order", ["before", "after"])
-async def test_a_server_that_dies_at_any_write_is_followed_by_one_that_ends_the_work(
-    tmp_path: Any, outcome: str, what: str, order: str
-) -> None:
-    for number in range(1, 60):
-        stage = Stage(tmp_path)
-        (stage.add_download if what == "download" else stage.add_upload)()
-        left = [number]
-
-        def die(verb: str, *_names: str, left: list[int] = left) -> None:
-            left[0] -= verb in ("create", "patch", "delete")
-            if left[0] == 0:
-                left[0] = -1
-                raise Killed
-
-        setattr(stage.api, order, die)
-        for _ in range(60):
-            try:
-                await stage.step()
-            except Killed:
-                stage.cluster_acts()
-            if stage.phase == "Prepared":
-                stage.transfer(outcome)
-            if stage.phase == outcome and not stage.obj["metadata"]["finalizers"]:
-                break
-        else:
-            raise AssertionError((number, stage.obj))
-        assert stage.temporary() == [], number
-        claim = stage.api.peek(PERSISTENT_VOLUME_CLAIMS, SHOP, "data")
-        assert claim is not None
-        assert ("volumeName" in claim["spec"]) == (outcome == "Completed" and what == "download"), number
-        volume = stage.api.peek(PERSISTENT_VOLUMES, "", "pv")
-        assert (volume is None) == ("volumeName" not in claim["spec"]), number
-        if volume is not None:
-            assert volume["spec"]["persistentVolumeReclaimPolicy"] == "Delete", number
-            assert FORMER_POLICY not in volume["metadata"]["annotations"], number
-        if left[0] > 0:
-            return
-    raise AssertionError("there are more writes than were tried")
 
 
 async def test_an_upload_removes_its_snapshot_in_the_end(stage: Stage) -> None:

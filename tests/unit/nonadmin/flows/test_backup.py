@@ -1,7 +1,5 @@
 """The life of a NonAdminBackup, path by path. (docs/spec: NAC 9)"""
 
-import contextlib
-
 import pytest
 
 from pinnace.api.objects import JSONObject
@@ -13,7 +11,6 @@ from tests.unit.nonadmin.memory import (
     BACKUPS,
     DELETE_REQUESTS,
     SERVER,
-    Crash,
     Service,
     conditions,
     finished,
@@ -117,31 +114,6 @@ async def test_a_second_pass_writes_nothing(service: Service) -> None:
     assert await service.look(NON_ADMIN_BACKUPS, "shop", "nightly") == DONE
 
     assert service.cluster.writes() == before
-
-
-@pytest.mark.spec("NAC-023")
-@pytest.mark.parametrize("steps", range(1, 7))
-async def test_a_crash_anywhere_makes_no_second_backup(service: Service, steps: int) -> None:
-    service.cluster.add(NON_ADMIN_BACKUPS, "shop", "nightly", spec={"backupSpec": {}})
-    left = [None] * steps
-
-    def crash(*_: str) -> None:
-        if not left:
-            raise Crash
-        left.pop()
-
-    service.cluster.before_write = crash
-    with contextlib.suppress(Crash):
-        await service.look(NON_ADMIN_BACKUPS, "shop", "nightly")
-    stored = non_admin_backup(service).get("status", {}).get("veleroBackup", {}).get("nacuuid")
-    service.cluster.before_write = lambda *_: None
-    await service.settle()
-
-    assert non_admin_backup(service)["status"]["phase"] == "Created"
-    assert [backup["metadata"]["name"] for backup in service.cluster.of(BACKUPS)] == [
-        non_admin_backup(service)["status"]["veleroBackup"]["nacuuid"]
-    ]
-    assert stored in (None, non_admin_backup(service)["status"]["veleroBackup"]["nacuuid"])
 
 
 @pytest.mark.spec("NAC-023")

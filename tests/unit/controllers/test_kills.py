@@ -1,0 +1,404 @@
+"""Every kind of work is broken off at each of its writes, and comes to its end all the same.
+
+A process dies before or after a write, and another one begins; or the write, or the answer to it, is lost,
+and the same process goes on. Each kind says how its processes begin and work, and what must hold in the end.
+(docs/spec: CTL 15)
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final, Protocol, cast
+
+import pytest
+from msgspec.structs import replace as replaced
+
+from pinnace.api import labels
+from pinnace.api.objects import mapping, text
+from pinnace.api.values.durations import Duration
+from pinnace.api.velero.backup import BackupPhase
+from pinnace.api.velero.data_movement import DataDownload, DataUpload
+from pinnace.controllers.node import pod_volume_backup, pod_volume_restore
+from pinnace.controllers.node.data_download import DataDownloadWork
+from pinnace.controllers.node.data_upload import DataUploadWork
+from pinnace.controllers.node.holding import ATTEMPTS_ANNOTATION
+from pinnace.controllers.node.moving import STARTABLE, Moving
+from pinnace.controllers.node.presence import held
+from pinnace.controllers.node.reconciler import PodVolumeReconciler
+from pinnace.controllers.node.scope import AgentName
+from pinnace.controllers.node.volumes import VolumeContent
+from pinnace.controllers.restic_repository import RepositoryReconciler
+from pinnace.controllers.shared.repository_presence import RepositoryPresence
+from pinnace.controllers.shared.runs import BACKUP_RUNS, RESTORE_RUNS, RunDecision, RunReconciler
+from pinnace.controllers.shared.settling import ORPHAN_REASON, Settler
+from pinnace.csi.movement.rebinding import FORMER_POLICY
+from pinnace.kube.errors import KubeError
+from pinnace.kube.resources import DATA_DOWNLOADS, DATA_UPLOADS, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES
+from pinnace.nonadmin.objects import NON_ADMIN_BACKUPS
+from pinnace.runtime.backoff import RetryDelay
+from pinnace.runtime.keys import Key
+from pinnace.volumes.restic.errors import command_failed
+from pinnace.volumes.uploader.access import Repository
+from pinnace.volumes.uploader.locks import RepositoryLocks
+from tests.support.cluster.scripted_api import ScriptedAPI
+from tests.unit.controllers.fakes import BROKEN, World, key
+from tests.unit.controllers.node.world import NODE, NodeWorld, waiting
+from tests.unit.controllers.volumes.stage import SHOP, Stage
+from tests.unit.nonadmin.memory import BACKUPS, MemoryCluster, Service
+
+MOST_WRITES: Final = 60
+MOST_PASSES: Final = 60
+
+
+class Killed(BaseException):
+    """The process died."""
+
+
+class Life(Protocol):
+    """The work on one object."""
+
+    @property
+    def api(self) -> ScriptedAPI[Any]:
+        """The cluster; writes to it are counted."""
+        ...
+
+    def begin(self) -> Callable[[], Awaitable[object]]:
+        """A new process, which knows nothing of those before; the result is one pass of it."""
+        ...
+
+    def is_over(self) -> bool:
+        """Whether nothing is left to do."""
+        ...
+
+    def check(self, *, died: bool) -> None:
+        """Assert what holds in the end.
+
+        Args:
+            died: whether a process has died on the way.
+        """
+        ...
+
+
+class RunLife:
+    """A Backup or Restore: carried out once, and never resumed."""
+
+    def __init__(self, folder: Path, plural: str) -> None:
+        self.world = World(folder)
+        self.world.add_location()
+        self.api = self.world.cluster
+        self.plural = plural
+        self.executed = 0
+        self.world.cluster.add(plural, "run", spec={"storageLocation": "default"})
+
+    async def plan(self, run: Any, _caveats: Sequence[str] = ()) -> RunDecision[Any]:
+        started = replaced(run.status, phase=BackupPhase.IN_PROGRESS, start_timestamp=self.world.clock())
+        return RunDecision(begun=replaced(run, status=started), execute=self.execute)
+
+    async def execute(self, run: Any, _read: object) -> Any:
+        self.executed += 1
+        return replaced(run, status=replaced(run.status, phase=BackupPhase.COMPLETED))
+
+    def taken(self, _run: object) -> None:
+        pass
+
+    def ended(self, _run: object) -> None:
+        pass
+
+    def begin(self) -> Callable[[], Awaitable[object]]:
+        scope = replace(self.world.scope, leads=True)
+        settler = Settler(scope, self.world.locations)
+        kind: Any = BACKUP_RUNS if self.plural == "backups" else RESTORE_RUNS
+        reconciler = RunReconciler(scope, kind, cast(Any, self), settler)
+        preparations = [settler.settle_orphans]
+
+        async def one_pass() -> None:
+            while preparations:
+                await preparations[-1]()
+                preparations.pop()
+            if queued or reconciler.concerns(self.api.objects[self.plural, "run"]):
+                queued.add(key("run"))  # until a pass ends without an error
+                if (await reconciler.reconcile(key("run"))).requeue_after_seconds is None:
+                    queued.clear()
+
+        queued: set[Key] = set()
+        return one_pass
+
+    @property
+    def status(self) -> dict[str, Any]:
+        return self.api.status(self.plural, "run")
+
+    def is_over(self) -> bool:
+        return self.status.get("phase") in ("Completed", "Failed")
+
+    def check(self, *, died: bool) -> None:
+        assert self.executed <= 1
+        if self.status["phase"] == "Failed":
+            assert died
+            assert self.status["failureReason"] == ORPHAN_REASON.format(kind=self.plural.removesuffix("s"))
+        else:
+            assert self.executed == 1
+
+
+class NodeLife:
+    """A volume that an agent saves or fills: begun again by the next agent of the node."""
+
+    def __init__(self, folder: Path, plural: str) -> None:
+        self.world = NodeWorld(folder)
+        self.world.add_pod(**waiting("restic-wait"))
+        self.mount = self.world.volume()
+        self.api = self.world.cluster
+        self.plural = plural
+        self.agents = 0
+        getattr(self, f"add_{plural}")()
+
+    def add_podvolumebackups(self) -> None:
+        tags = {"backup": "b1", "backup-uid": "u1", "ns": "shop", "pod": "p", "pod-uid": "uid-p"}
+        self.world.add_backup("it")["spec"]["tags"] = {**tags, "volume": "data"}
+
+    def add_podvolumerestores(self) -> None:
+        self.world.add_restore("it")
+
+    def add_datauploads(self) -> None:
+        own_labels = {labels.BACKUP_NAME: "b1", labels.BACKUP_UID: "u1", labels.PVC_UID: "u3"}
+        spec = {"sourceNamespace": "shop", "sourcePVC": "data", "backupStorageLocation": "default"}
+        self.api.add(self.plural, "it", labels=own_labels, spec=spec, status=self.prepared)
+        self.api.objects[self.plural, "it"]["apiVersion"] = DATA_UPLOADS.api_version
+
+    def add_datadownloads(self) -> None:
+        spec = {"sourceNamespace": "shop", "snapshotID": "a", "backupStorageLocation": "default"}
+        target = {"namespace": "shop", "pvc": "data", "pv": ""}
+        self.api.add(self.plural, "it", spec={**spec, "targetVolume": target}, status=self.prepared)
+        self.api.objects[self.plural, "it"]["apiVersion"] = DATA_DOWNLOADS.api_version
+
+    prepared: Final = {"phase": "Prepared", "node": NODE}
+
+    def begin(self) -> Callable[[], Awaitable[object]]:
+        self.agents += 1
+        agent = AgentName("node-agent-now", str(self.agents))
+        scope = replace(self.world.scope, agent=agent)
+        reconciler: Any
+        if self.plural == "podvolumebackups":
+            reconciler = pod_volume_backup.new_reconciler(scope, self.world.backups)
+        elif self.plural == "podvolumerestores":
+            reconciler = pod_volume_restore.new_reconciler(scope, self.world.restores)
+        else:
+            moving = cast(Moving, Mounted(self.mount))
+            uploads = self.plural == "datauploads"
+            resource = DATA_UPLOADS if uploads else DATA_DOWNLOADS
+            make: Any = DataUploadWork if uploads else DataDownloadWork
+            work = make(moving, self.world.restic, self.world.metrics)
+            struct: Any = DataUpload if uploads else DataDownload
+            reconciler = PodVolumeReconciler(scope, resource, struct, work, startable=STARTABLE)
+
+        async def one_pass() -> None:
+            await reconciler.reconcile(key("it"))
+
+        return one_pass
+
+    @property
+    def status(self) -> dict[str, Any]:
+        return self.api.status(self.plural, "it")
+
+    def is_over(self) -> bool:
+        return self.status.get("phase") == "Completed"
+
+    def check(self, *, died: bool) -> None:
+        attempts = mapping(self.api.objects[self.plural, "it"], "metadata", "annotations")
+        assert 1 <= int(attempts[ATTEMPTS_ANNOTATION]) <= self.agents
+        assert (self.agents > 1) == died
+        saved = [call for call in self.world.restic.calls if call[0] in ("backup", "restore")]
+        if self.plural in ("podvolumebackups", "datauploads"):
+            # What a dead agent saved is removed before it is saved again: just one snapshot is left.
+            assert len(saved) - len(self.world.restic.forgotten) <= 1
+            assert self.status["snapshotID"] not in self.world.restic.forgotten
+        assert 1 <= len(saved) <= self.agents
+
+
+class Mounted:
+    """Says where the volume of a snapshot is mounted."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def is_due(self, _movement: object) -> bool:
+        return True
+
+    async def content(self, _movement: object) -> VolumeContent:
+        return VolumeContent(path=self.path)
+
+    def held(self, content: VolumeContent) -> AbstractAsyncContextManager[None]:
+        return held(content.path)
+
+
+class MovementLife:
+    """The server's part of moving data: any server goes on where another one ended."""
+
+    def __init__(self, folder: Path, plural: str, outcome: str) -> None:
+        self.stage = Stage(folder)
+        self.api = self.stage.api
+        self.plural, self.outcome = plural, outcome
+        (self.stage.add_download if plural == "datadownloads" else self.stage.add_upload)()
+
+    def begin(self) -> Callable[[], Awaitable[object]]:
+        async def one_pass() -> None:
+            try:
+                await self.stage.step()
+            finally:
+                self.stage.cluster_acts()
+                if self.stage.phase == "Prepared":
+                    self.stage.transfer(self.outcome)
+
+        return one_pass
+
+    def is_over(self) -> bool:
+        return self.stage.phase == self.outcome and not self.stage.obj["metadata"]["finalizers"]
+
+    def check(self, *, died: bool) -> None:
+        assert self.stage.temporary() == []
+        claim = self.api.peek(PERSISTENT_VOLUME_CLAIMS, SHOP, "data")
+        assert claim is not None
+        filled = self.outcome == "Completed" and self.plural == "datadownloads"
+        assert ("volumeName" in claim["spec"]) == filled
+        volume = self.api.peek(PERSISTENT_VOLUMES, "", "pv")
+        assert (volume is not None) == filled
+        if volume is not None:
+            assert volume["spec"]["persistentVolumeReclaimPolicy"] == "Delete"
+            assert FORMER_POLICY not in volume["metadata"]["annotations"]
+
+
+class RepositoryLife:
+    """A repository that a backup asked for: made once, and then Ready."""
+
+    def __init__(self, folder: Path) -> None:
+        self.world = World(folder)
+        self.world.add_location()
+        self.api = self.world.cluster
+        self.made = 0
+        marks = {labels.VOLUME_NAMESPACE: "shop", labels.STORAGE_LOCATION: "default"}
+        spec = {"volumeNamespace": "shop", "backupStorageLocation": "default", "maintenanceFrequency": "0s"}
+        self.api.add("backuprepositories", "repo", labels=marks, spec=spec, status={})
+        metadata = self.api.objects["backuprepositories", "repo"]["metadata"]
+        metadata["annotations"] = {labels.INITIALIZE_REPOSITORY: "true"}
+
+    async def connect(self, _repository: Repository) -> None:
+        if not self.made:
+            stderr = "Fatal: x\nIs there a repository at the following location?\ny"
+            raise command_failed("restic x", exit_code=1, stdout="", stderr=stderr)
+
+    async def init(self, _repository: Repository) -> None:
+        self.made += 1
+
+    async def unlock(self, _repository: Repository) -> None:
+        pass
+
+    async def maintain(self, _repository: Repository) -> None:
+        pass
+
+    def begin(self) -> Callable[[], Awaitable[object]]:
+        presence = RepositoryPresence(self.world.locations)
+        reconciler = RepositoryReconciler(
+            self.world.scope, presence, self, RepositoryLocks(), frequency=Duration()
+        )
+        return lambda: reconciler.reconcile(key("repo"))
+
+    def is_over(self) -> bool:
+        return self.api.status("backuprepositories", "repo").get("phase") == "Ready"
+
+    def check(self, *, died: bool) -> None:
+        assert self.made == 1
+
+
+class RequestLife:
+    """A tenant's request for a backup: one Backup comes of it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.api = MemoryCluster()
+        self.request = self.api.add(NON_ADMIN_BACKUPS, "shop", "nightly", spec={"backupSpec": {}})
+
+    def begin(self) -> Callable[[], Awaitable[object]]:
+        reconciler = Service(self.api).reconcilers[NON_ADMIN_BACKUPS]
+        return lambda: reconciler.reconcile(Key("shop", "nightly"))
+
+    @property
+    def phase(self) -> str:
+        found = self.api.peek(NON_ADMIN_BACKUPS, "shop", "nightly")
+        return text(found, "status", "phase")
+
+    def is_over(self) -> bool:
+        return self.phase == "Created"
+
+    def check(self, *, died: bool) -> None:
+        found = self.api.peek(NON_ADMIN_BACKUPS, "shop", "nightly")
+        (backup,) = self.api.of(BACKUPS)
+        assert backup["metadata"]["name"] == text(found, "status", "veleroBackup", "nacuuid")
+
+
+LIVES: Final[dict[str, Callable[[Path], Life]]] = {
+    "Backup": lambda folder: RunLife(folder, "backups"),
+    "Restore": lambda folder: RunLife(folder, "restores"),
+    "PodVolumeBackup": lambda folder: NodeLife(folder, "podvolumebackups"),
+    "PodVolumeRestore": lambda folder: NodeLife(folder, "podvolumerestores"),
+    "DataUpload on a node": lambda folder: NodeLife(folder, "datauploads"),
+    "DataDownload on a node": lambda folder: NodeLife(folder, "datadownloads"),
+    "DataUpload of a server": lambda folder: MovementLife(folder, "datauploads", "Completed"),
+    "DataUpload that fails": lambda folder: MovementLife(folder, "datauploads", "Failed"),
+    "DataDownload of a server": lambda folder: MovementLife(folder, "datadownloads", "Completed"),
+    "DataDownload that fails": lambda folder: MovementLife(folder, "datadownloads", "Failed"),
+    "BackupRepository": RepositoryLife,
+    "NonAdminBackup": RequestLife,
+}
+
+FAULTS: Final[dict[str, tuple[str, BaseException]]] = {
+    "killed before": ("before", Killed()),
+    "killed after": ("after", Killed()),
+    "request lost": ("before", BROKEN),
+    "answer lost": ("after", BROKEN),
+}
+
+
+async def brought_to_its_end(life: Life) -> bool:
+    """Let processes work until nothing is left to do; return whether one has died."""
+    one_pass, died = life.begin(), False
+    for _ in range(MOST_PASSES):
+        try:
+            await one_pass()
+        except Killed:
+            one_pass, died = life.begin(), True
+        except KubeError:
+            pass  # a controller tries the key again
+        if life.is_over():
+            return died
+    raise AssertionError(life.api.objects)
+
+
+@pytest.mark.found("V15")
+@pytest.mark.spec("NAC-023")
+@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("kind", LIVES)
+async def test_work_that_breaks_off_at_any_write_comes_to_its_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, fault: str
+) -> None:
+    monkeypatch.setattr(RetryDelay, "next_delay", lambda _self: 0.0)
+    order, error = FAULTS[fault]
+    for number in range(1, MOST_WRITES):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        life, writes = LIVES[kind](folder), [number]
+
+        def strike(verb: str, *_names: str, left: list[int] = writes) -> None:
+            if verb in ("create", "patch", "delete"):
+                left[0] -= 1
+                if left[0] == 0:
+                    raise error
+
+        setattr(life.api, order, strike)
+        try:
+            life.check(died=await brought_to_its_end(life))
+        except AssertionError as failure:
+            failure.add_note(f"{fault} at write {number}: {life.api.writes()}")
+            raise
+        if writes[0] > 0:
+            assert number > 2, "the work writes its claim and its end"
+            return
+    raise AssertionError("there are more writes than were tried")
