@@ -1,0 +1,266 @@
+"""Every way of saving volume data, by every writer, before every consumer: all must find the same data."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, cast
+
+import msgspec
+import orjson
+import pytest
+
+import pinnace.cli.backup.deletion as by_command
+import pinnace.operations.deletion as by_server
+import pinnace.operations.verification.volumes as verification
+from pinnace.api.codec import decode
+from pinnace.api.meta import ObjectMeta
+from pinnace.api.pod_volume_catalogue import PodVolumeCatalogue, with_uploaders
+from pinnace.api.velero.backup import Backup, BackupSpec
+from pinnace.api.velero.backup_repository import BackupRepository
+from pinnace.api.velero.pod_volume import PodVolumeBackup
+from pinnace.api.velero.restore import Restore, RestoreSpec
+from pinnace.api.velero.storage_location import BackupStorageLocation, BackupStorageLocationSpec
+from pinnace.archive.reader import ArchiveIndex
+from pinnace.cli.backend.location import LocationBackend
+from pinnace.cli.common.options import DeleteOptions
+from pinnace.cli.settings import Settings
+from pinnace.controllers.deletion.scope import RecordedPodVolumes
+from pinnace.controllers.shared.pod_volumes import PodVolumes
+from pinnace.csi.restore import claims_with_snapshots
+from pinnace.csi.snapshots import FEATURE, SnapshotKinds
+from pinnace.kube.errors import ConfigError
+from pinnace.operations.deletion import DeleteOperation, Snapshots
+from pinnace.restore.volumes.saved_data import Abilities, SavedData, VolumeDataKeeper
+from pinnace.storage.backup_store import BackupStore
+from pinnace.volumes.uploader.access import Repository
+from pinnace.volumes.uploader.locks import RepositoryLocks
+from pinnace.volumes.uploaders import Uploaders
+from tests.unit.catalogue.cases import WAYS
+from tests.unit.catalogue.ways import InRepository, Way
+from tests.unit.controllers.fakes import World
+
+LOCATION = BackupStorageLocation(
+    metadata=ObjectMeta(name="default"), spec=BackupStorageLocationSpec(provider="aws")
+)
+LOCATION.spec.config = {"region": "r", "s3Url": "https://store"}
+SETTINGS = Settings(
+    namespace="velero",
+    kubeconfig=None,
+    kubecontext=None,
+    location=None,
+    features=frozenset(),
+    colour=False,
+    ca_cert="",
+)
+pytestmark = pytest.mark.parametrize("way", WAYS, ids=lambda way: way.title)
+
+
+@pytest.fixture(scope="module")
+def unpacked(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the buckets of real servers are, which no consumer here writes to."""
+    return tmp_path_factory.mktemp("golden")
+
+
+@pytest.fixture
+async def store(way: Way, tmp_path: Path, unpacked: Path) -> BackupStore:
+    return await way.store(tmp_path, unpacked)
+
+
+class Seen:
+    """What a consumer did."""
+
+    def __init__(self) -> None:
+        self.repository: list[InRepository] = []
+        self.csi: list[tuple[str, str, tuple[str, str] | None]] = []
+        self.native: list[str] = []
+
+    def keep_csi(self, snapshots: Any) -> None:
+        self.csi += [(each.driver, each.handle, each.deletion_secret) for each in snapshots]
+
+    def keep_native(self, records: Any) -> None:
+        self.native += [each.status.provider_snapshot_id for each in records]
+
+    def check(self, way: Way, *, live: bool = False) -> None:
+        assert sorted(self.repository) == sorted(way.repository | (way.only_live if live else set()))
+        assert sorted(self.csi, key=str) == sorted(way.csi, key=str)
+        assert sorted(self.native) == sorted(way.native)
+
+
+async def test_deletion_by_a_command(way: Way, store: BackupStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen, warned = Seen(), list[str]()
+
+    def no_cluster(_settings: Settings) -> None:
+        raise ConfigError("none")
+
+    async def forget(_self: Uploaders, place: Repository, snapshot: str) -> None:
+        seen.repository.append((place.uploader, place.namespace, snapshot))
+
+    monkeypatch.setattr(by_command, "open_cluster", no_cluster)
+    monkeypatch.setattr(by_command, "say", lambda text, **_: warned.append(text))
+    monkeypatch.setattr(Uploaders, "forget", forget)
+    monkeypatch.setenv("RESTIC_PASSWORD", "x")
+    options = DeleteOptions(names=[way.backup], confirm=True, all=False, selector=None, force=True)
+
+    await by_command.delete_volume_data(SETTINGS, LocationBackend(store, LOCATION), way.backup, options)
+
+    told = [text.partition("is left behind: ")[2] for text in warned]
+    in_clusters = [
+        *(f"CSI snapshot {handle} of {driver}" for driver, handle, _ in way.csi),
+        *(f"volume snapshot {each}" for each in way.native),
+    ]
+    seen.check(Way(title="", repository=way.repository))
+    (by_cluster,) = [text for text in told if "only through a cluster" in text] or [""]
+    assert sorted(filter(None, by_cluster.partition(" can be")[0].split(", "))) == sorted(in_clusters)
+    (left,) = [text for text in told if "this version cannot" in text] or [""]
+    assert sorted(filter(None, left.removeprefix("this version cannot delete ").split(", "))) == sorted(
+        way.left
+    )
+    assert len(told) == bool(by_cluster) + bool(left)
+
+
+class Ready:
+    """Every repository and every snapshot location is there."""
+
+    def __init__(self, seen: Seen) -> None:
+        self._seen = seen
+
+    async def ensure(self, namespace: str, _location: str, *, uploader: str) -> BackupRepository:
+        found = BackupRepository(metadata=ObjectMeta(name=f"{namespace}-{uploader}"))
+        found.spec.volume_namespace, found.spec.repository_type = namespace, uploader
+        return found
+
+    async def forget(self, place: Repository, snapshot: str) -> None:
+        self._seen.repository.append((place.uploader, place.namespace, snapshot))
+
+    async def of(self, _location: str) -> "Ready":
+        return self
+
+    async def has_snapshot(self, snapshot: str) -> bool:
+        self._seen.native.append(snapshot)
+        return True
+
+
+async def test_deletion_by_a_server(
+    way: Way, store: BackupStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen, world = Seen(), World(tmp_path)
+    for plural, objects in way.live.items():
+        for each in objects:
+            marks = {"velero.io/backup-name": way.backup}
+            world.cluster.add(
+                plural, each["metadata"]["name"], labels=marks, spec=each["spec"], status=each["status"]
+            )
+
+    async def delete_csi(_client: object, _kinds: object, snapshots: Any, **_: str) -> list[str]:
+        seen.keep_csi(snapshots)
+        return []
+
+    async def delete_native(records: Any, _snapshotters: object) -> list[str]:
+        seen.keep_native(records)
+        return []
+
+    monkeypatch.setattr(by_server, "delete_csi_snapshots", delete_csi)
+    monkeypatch.setattr(by_server, "delete_snapshots", delete_native)
+    monkeypatch.setattr(by_server, "snapshotters_of", lambda _context: Ready(seen))
+    monkeypatch.setattr(SnapshotKinds, "served", lambda _discovery: "kinds")
+    backup = Backup(metadata=ObjectMeta(name=way.backup), spec=BackupSpec(storage_location="default"))
+    context = world.scope.run_context(discovery=cast(Any, None), store=store, plugins=cast(Any, None))
+    context = msgspec.structs.replace(context, features=frozenset({FEATURE}))
+    volumes = PodVolumes(world.scope, cast(Any, Ready(seen)), cast(Any, Ready(seen)), RepositoryLocks())
+    operation = DeleteOperation(
+        Snapshots(context, way.backup), RecordedPodVolumes(world.scope, store, backup, volumes)
+    )
+
+    assert sorted(await operation.obstacles()) == sorted(way.left)
+    assert await operation.delete() == []
+    seen.check(way, live=True)
+
+
+async def test_verification(way: Way, store: BackupStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = Seen()
+
+    async def look_up(_location: object, wanted: Any, *_: object) -> object:
+        seen.repository += [(each.uploader, each.namespace, each.snapshot) for each in wanted]
+        return verification_of_nothing()
+
+    async def look_up_csi(_client: object, _kinds: object, snapshots: Any, **_: str) -> object:
+        seen.keep_csi(snapshots)
+        return verification_of_nothing()
+
+    def verification_of_nothing() -> object:
+        return type("Found", (), {"missing": [], "unknown": [], "read": 0})
+
+    async def cluster() -> Any:
+        return verification.ClusterView(
+            client=cast(Any, None), discovery=cast(Any, None), snapshotters=cast(Any, Ready(seen))
+        )
+
+    monkeypatch.setattr(verification, "look_up_snapshots", look_up)
+    monkeypatch.setattr(verification, "look_up_csi", look_up_csi)
+    monkeypatch.setattr(verification, "SnapshotLookup", Ready)
+    monkeypatch.setattr(SnapshotKinds, "served", lambda _discovery: "kinds")
+    lookup = verification.VolumeLookup(
+        location=LOCATION, store=store, access=cast(Any, None), cluster=cluster
+    )
+
+    found = await lookup.findings(way.backup)
+
+    seen.check(way)
+    (others,) = [each.detail for each in found if each.check == "other volume data"] or [""]
+    assert sorted(filter(None, others.partition(": ")[2].split(", "))) == sorted(way.left)
+    kinds = {
+        *(f"{uploader} snapshots" for uploader, _, _ in way.repository),
+        *(["native snapshots"] if way.native else []),
+        *(["CSI snapshots in storage"] if way.csi else []),
+        *(["other volume data"] if way.left else []),
+    }
+    assert {each.check for each in found} == kinds
+
+
+async def keeper_of(way: Way, store: BackupStore, archive: ArchiveIndex, *, able: bool) -> VolumeDataKeeper:
+    name = way.backup
+    infos, stored = await store.read_volume_infos(name), await store.read_pod_volume_backups(name)
+    objects = (
+        way.live.get("podvolumebackups", stored) if able else stored
+    )  # a server has those of its cluster
+    backups = with_uploaders([decode(PodVolumeBackup, each) for each in objects], stored, infos)
+    saved = SavedData(
+        pod_volumes=PodVolumeCatalogue(backups),
+        infos=infos,
+        operations=await store.read_item_operations(name),
+    )
+    can = Abilities(
+        pod_volumes=able,
+        csi=able,
+        csi_is_on=able,
+        csi_claims=claims_with_snapshots(archive, name),
+        moved_data=able,
+    )
+    return VolumeDataKeeper.of(saved, archive, Restore(spec=RestoreSpec(backup_name=name)), can)
+
+
+@pytest.mark.parametrize("able", [True, False], ids=["able", "unable"])
+async def test_restore(way: Way, store: BackupStore, tmp_path: Path, able: bool) -> None:
+    contents = tmp_path / "contents.tar.gz"
+    await store.download_contents(way.backup, contents)
+    with await ArchiveIndex.open(contents, tmp_path) as archive:
+        keeper = await keeper_of(way, store, archive, able=able)
+        pods = pods_of(archive)
+
+    reasons = {claim: loss.reason for claim, loss in keeper.lost.items()}
+    assert reasons == dict(way.lost if able else way.lost_without)
+    assert {claim: volume.snapshot for claim, volume in keeper.moved.items()} == (way.moved if able else {})
+    assert keeper.snapshotted == way.snapshotted
+    found = {name: keeper.pod_volumes.snapshots(pod, namespace) for (namespace, name), pod in pods.items()}
+    assert {
+        name: {volume: (each.uploader, each.id, each.size_bytes) for volume, each in snapshots.items()}
+        for name, snapshots in found.items()
+        if snapshots
+    } == way.pods
+
+
+def pods_of(archive: ArchiveIndex) -> Mapping[tuple[str, str], Any]:
+    return {
+        (namespace, name): orjson.loads(archive.read("pods", namespace, name))
+        for namespace in archive.namespaces("pods")
+        for name in archive.names("pods", namespace)
+    }
