@@ -24,7 +24,6 @@ from pinnace.api.values.times import format_time, known_time
 from pinnace.api.velero.transfers import TransferPhase
 from pinnace.controllers.shared.parts import Parts
 from pinnace.controllers.shared.scope import Scope
-from pinnace.controllers.shared.writes import PASSING_ERRORS
 from pinnace.csi.movement.errors import MovementError
 from pinnace.csi.movement.exposing import Exposer, selected_node
 from pinnace.csi.movement.objects import (
@@ -43,7 +42,7 @@ from pinnace.csi.movement.uploads import is_for_us
 from pinnace.csi.objects import served_kinds
 from pinnace.csi.snapshots import SnapshotKinds
 from pinnace.kube.client import KubeClient
-from pinnace.kube.errors import Conflict, KubeError, NotFound
+from pinnace.kube.errors import PASSING_ERRORS, Conflict, KubeError, NotFound
 from pinnace.kube.resources import DATA_DOWNLOADS, DATA_UPLOADS, APIResource
 from pinnace.runtime.controller import DONE, Controller, Result
 from pinnace.runtime.keys import Key

@@ -29,10 +29,9 @@ from pinnace.controllers.shared.parts import Parts
 from pinnace.controllers.shared.pod_volumes import PodVolumes
 from pinnace.controllers.shared.runs import RESTORE_RUNS, RunDecision, RunReconciler, failed
 from pinnace.controllers.shared.scope import Scope
-from pinnace.controllers.shared.writes import PASSING_ERRORS
 from pinnace.csi.movement.downloads import RestoreMovedData
 from pinnace.kube.discovery import Discovery
-from pinnace.kube.errors import Forbidden, KubeError, NotFound
+from pinnace.kube.errors import PASSING_ERRORS, Forbidden, KubeError, NotFound
 from pinnace.kube.resources import (
     BACKUP_STORAGE_LOCATIONS,
     BACKUPS,

@@ -33,8 +33,7 @@ from pinnace.backup.request import movement_errors, ttl_errors
 from pinnace.controllers.shared.clocks import CLOCK_DIFFERENCE, is_ahead
 from pinnace.controllers.shared.parts import Parts
 from pinnace.controllers.shared.scope import MAIN_WORKERS, Scope
-from pinnace.controllers.shared.writes import PASSING_ERRORS
-from pinnace.kube.errors import AlreadyExists, Conflict, KubeError, NotFound
+from pinnace.kube.errors import PASSING_ERRORS, AlreadyExists, Conflict, KubeError, NotFound
 from pinnace.kube.resources import BACKUPS, SCHEDULES
 from pinnace.runtime.controller import DONE, Controller, Result, Resync
 from pinnace.runtime.informer import Informer

@@ -24,7 +24,7 @@ short, as it can be anything, a Secret included.
 """
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 import orjson
 
@@ -167,6 +167,9 @@ class TooManyRequests(APIStatusError):
 class ServerFault(APIStatusError):
     """500 and above: the server, or a server behind it, failed."""
 
+
+PASSING_ERRORS: Final = (ConnectionFailed, ServerFault, TooManyRequests)
+"""Errors that may not come again at the next try: never a reason to fail a Backup or Restore for good."""
 
 _BY_CODE: dict[int, type[APIStatusError]] = {
     400: BadRequest,

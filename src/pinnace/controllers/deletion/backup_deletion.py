@@ -32,10 +32,10 @@ from pinnace.controllers.shared.locations import LocationStores, moved
 from pinnace.controllers.shared.parts import Parts
 from pinnace.controllers.shared.pod_volumes import PodVolumes
 from pinnace.controllers.shared.scope import Scope
-from pinnace.controllers.shared.writes import PASSING_ERRORS, delete_if_there
+from pinnace.controllers.shared.writes import delete_if_there
 from pinnace.csi.snapshots import FEATURE
 from pinnace.kube.discovery import Discovery
-from pinnace.kube.errors import Conflict, KubeError, NotFound
+from pinnace.kube.errors import PASSING_ERRORS, Conflict, KubeError, NotFound
 from pinnace.kube.resources import BACKUPS, DELETE_BACKUP_REQUESTS, RESTORES
 from pinnace.operations.deletion import DeleteOperation, Snapshots, summary
 from pinnace.operations.finalizing_restores import OperationsChanged

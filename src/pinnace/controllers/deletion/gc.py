@@ -19,8 +19,7 @@ from pinnace.controllers.deletion.scope import request_labels
 from pinnace.controllers.shared.clocks import clock_doubt
 from pinnace.controllers.shared.parts import Parts
 from pinnace.controllers.shared.scope import MAIN_WORKERS, Scope
-from pinnace.controllers.shared.writes import PASSING_ERRORS
-from pinnace.kube.errors import KubeError, NotFound
+from pinnace.kube.errors import PASSING_ERRORS, KubeError, NotFound
 from pinnace.kube.resources import BACKUP_STORAGE_LOCATIONS, BACKUPS, DELETE_BACKUP_REQUESTS
 from pinnace.runtime.controller import DONE, Controller, Result, Resync
 from pinnace.runtime.informer import Informer

@@ -16,8 +16,7 @@ from pinnace.api.pod_hooks import is_ended
 from pinnace.api.values.digits import is_digits
 from pinnace.api.velero.transfers import TransferPhase
 from pinnace.controllers.node.scope import NodeScope
-from pinnace.controllers.shared.writes import PASSING_ERRORS
-from pinnace.kube.errors import Conflict, KubeError, NotFound
+from pinnace.kube.errors import PASSING_ERRORS, Conflict, KubeError, NotFound
 from pinnace.kube.resources import PODS, APIResource
 from pinnace.runtime.backoff import RetryDelay
 from pinnace.runtime.keys import Key

@@ -12,9 +12,8 @@ from pinnace.api.velero.transfers import TransferPhase
 from pinnace.controllers.node.reconciler import PodVolumeFailed, PodVolumeReconciler
 from pinnace.controllers.node.scope import NodeScope
 from pinnace.controllers.node.volumes import NodeVolumes, VolumeContent
-from pinnace.controllers.shared.writes import PASSING_ERRORS
 from pinnace.csi.movement.objects import VOLUME
-from pinnace.kube.errors import KubeError
+from pinnace.kube.errors import PASSING_ERRORS, KubeError
 from pinnace.kube.resources import PODS
 from pinnace.runtime.informer import Informer
 from pinnace.volumes.outcomes import phase_of

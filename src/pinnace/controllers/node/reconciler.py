@@ -33,8 +33,8 @@ from pinnace.controllers.node.holding import (
     pod_of_holder,
 )
 from pinnace.controllers.node.scope import NodeScope
-from pinnace.controllers.shared.writes import LONGEST_REFUSED_SECONDS, PASSING_ERRORS, REFUSED_SECONDS
-from pinnace.kube.errors import Conflict, KubeError, NotFound
+from pinnace.controllers.shared.writes import LONGEST_REFUSED_SECONDS, REFUSED_SECONDS
+from pinnace.kube.errors import PASSING_ERRORS, Conflict, KubeError, NotFound
 from pinnace.kube.resources import APIResource
 from pinnace.runtime.backoff import FailureBackoff
 from pinnace.runtime.controller import DONE, Result

@@ -12,7 +12,7 @@ from typing import Any
 from pinnace.aio.blocking import finish
 from pinnace.api.objects import JSONObject
 from pinnace.controllers.node.reconciler import PodVolumeFailed
-from pinnace.controllers.shared.writes import PASSING_ERRORS
+from pinnace.kube.errors import PASSING_ERRORS
 from pinnace.runtime.logfields import get_logger
 from pinnace.volumes.uploader.access import Repository
 from pinnace.volumes.uploader.errors import UploaderError

@@ -15,9 +15,8 @@ from pinnace.api.objects import JSONObject, text
 from pinnace.controllers.node.presence import held
 from pinnace.controllers.node.reconciler import PodVolumeFailed
 from pinnace.controllers.node.scope import NodeScope
-from pinnace.controllers.shared.writes import PASSING_ERRORS
 from pinnace.csi.movement.objects import BLOCK
-from pinnace.kube.errors import KubeError, NotFound
+from pinnace.kube.errors import PASSING_ERRORS, KubeError, NotFound
 from pinnace.kube.resources import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS
 from pinnace.volumes.pods.host_paths import (
     HostPathError,

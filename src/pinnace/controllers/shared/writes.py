@@ -14,7 +14,7 @@ from pinnace.api.velero.backup import Backup
 from pinnace.api.velero.restore import Restore
 from pinnace.controllers.shared.scope import Scope
 from pinnace.kube.client import KubeClient
-from pinnace.kube.errors import ConnectionFailed, KubeError, NotFound, ServerFault, TooManyRequests
+from pinnace.kube.errors import PASSING_ERRORS, KubeError, NotFound
 from pinnace.kube.resources import APIResource
 from pinnace.runtime.backoff import RetryDelay
 from pinnace.runtime.keys import Key
@@ -22,9 +22,6 @@ from pinnace.runtime.logfields import get_logger
 
 log = get_logger(__name__)
 
-
-PASSING_ERRORS: Final = (ConnectionFailed, ServerFault, TooManyRequests)
-"""Errors that may not come again at the next try: never a reason to fail a Backup or Restore for good."""
 
 REFUSED_SECONDS: Final = 5.0
 LONGEST_REFUSED_SECONDS: Final = 300.0

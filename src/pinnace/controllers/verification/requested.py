@@ -15,9 +15,8 @@ from pinnace.api.objects import JSONObject, mapping, text
 from pinnace.api.velero.backup import Backup, BackupPhase
 from pinnace.api.verification_answer import VerificationAnswer
 from pinnace.controllers.shared.parts import Parts
-from pinnace.controllers.shared.writes import PASSING_ERRORS
 from pinnace.controllers.verification.verifier import FINISHED, WORKERS, BackupVerifier
-from pinnace.kube.errors import KubeError, NotFound
+from pinnace.kube.errors import PASSING_ERRORS, KubeError, NotFound
 from pinnace.kube.resources import BACKUPS
 from pinnace.runtime.controller import DONE, Controller, Result
 from pinnace.runtime.keys import Key

@@ -21,10 +21,9 @@ from pinnace.controllers.shared.availability import Availability
 from pinnace.controllers.shared.locations import LocationStores, location_of
 from pinnace.controllers.shared.parts import Parts
 from pinnace.controllers.shared.scope import Scope
-from pinnace.controllers.shared.writes import PASSING_ERRORS
 from pinnace.csi.snapshots import FEATURE
 from pinnace.kube.discovery import Discovery
-from pinnace.kube.errors import AlreadyExists, KubeError, NotFound
+from pinnace.kube.errors import PASSING_ERRORS, AlreadyExists, KubeError, NotFound
 from pinnace.kube.resources import BACKUP_REPOSITORIES, BACKUPS, EVENTS
 from pinnace.operations.snapshots import snapshotters_of
 from pinnace.operations.verification.volumes import ClusterView, NoCluster, VolumeLookup
