@@ -4,7 +4,8 @@
     +-- FatalBackupError   the backup as a whole cannot continue; its phase becomes Failed
     +-- ItemFailed         one item is not in the backup; the others continue
 
-An item that fails is data: it is logged, counted, and leaves the backup PartiallyFailed. (docs/spec: BKP 3.3)
+An item that fails is data: it is logged and counted, and `phases.ended` decides by the count. (docs/spec: BKP
+3.3)
 """
 
 from collections.abc import Sequence

@@ -20,18 +20,13 @@ from pinnace.api.labels import (
     label_value,
 )
 from pinnace.api.nonadmin.names import Origin
+from pinnace.api.phases import BackupPhase
 from pinnace.api.selection.label_choice import label_choice_errors
 from pinnace.api.selection.resource_filters import filter_errors
 from pinnace.api.selection.validation import namespace_list_errors
 from pinnace.api.values.durations import Duration
 from pinnace.api.values.times import later
-from pinnace.api.velero.backup import (
-    CSI_SNAPSHOT_TIMEOUT,
-    ITEM_OPERATION_TIMEOUT,
-    Backup,
-    BackupPhase,
-    BackupSpec,
-)
+from pinnace.api.velero.backup import CSI_SNAPSHOT_TIMEOUT, ITEM_OPERATION_TIMEOUT, Backup, BackupSpec
 from pinnace.api.velero.data_movement import BUILT_IN_MOVERS
 from pinnace.api.velero.snapshot_location import VolumeSnapshotLocation
 from pinnace.api.velero.storage_location import (

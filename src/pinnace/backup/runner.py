@@ -13,9 +13,11 @@ import msgspec
 
 from pinnace.aio.blocking import finish
 from pinnace.aio.temporary import problem_text, temporary_folder
+from pinnace.api import phases
 from pinnace.api.labels import ITEM_OPERATIONS, SIZE_BYTES
+from pinnace.api.phases import BackupPhase
 from pinnace.api.values.error_texts import error_text
-from pinnace.api.velero.backup import Backup, BackupPhase
+from pinnace.api.velero.backup import Backup
 from pinnace.api.velero.snapshots import VolumeSnapshot, VolumeSnapshotPhase
 from pinnace.api.volume_info import VolumeInfo
 from pinnace.archive.errors import ArchiveWriteError
@@ -54,9 +56,8 @@ async def execute_backup(
         on_tarball: called with the size of the tarball in bytes.
 
     Returns:
-        The Backup with its terminal phase, counts and times; patch the difference. If actions have started
-        operations, it is stored too, and its phase is WaitingForPluginOperations, or that with
-        PartiallyFailed. (docs/adr/054)
+        The Backup with its counts, times and the phase of `phases.ended`; patch the difference. If actions
+        have started operations, it waits for them, and is stored too. (docs/adr/054)
     """
     run = _Run(
         backup=copy.deepcopy(backup),
@@ -259,17 +260,12 @@ class _Run(msgspec.Struct, kw_only=True):
         status.warnings, status.errors = log.warnings, log.errors
         if fatal is not None:
             self.failed(error_text(fatal))
-        elif self.engine.operations:
+            return snapshots
+        status.phase = phases.ended(log.errors, operations=len(self.engine.operations))
+        if self.engine.operations:
             status.backup_item_operations_attempted = len(self.engine.operations)
             status.completion_timestamp = None
             self._note(ITEM_OPERATIONS, digest_of(self.engine.operations))
-            status.phase = BackupPhase.WAITING_FOR_PLUGIN_OPERATIONS
-            if log.errors:
-                status.phase = BackupPhase.WAITING_FOR_PLUGIN_OPERATIONS_PARTIALLY_FAILED
-        elif log.errors:
-            status.phase = BackupPhase.PARTIALLY_FAILED
-        else:
-            status.phase = BackupPhase.COMPLETED
         return snapshots
 
     def _pod_volume_backups(self) -> Sequence[dict[str, object]]:

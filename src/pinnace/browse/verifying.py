@@ -15,8 +15,9 @@ import msgspec
 import orjson
 
 from pinnace.aio.blocking import in_thread
+from pinnace.api import phases
 from pinnace.api.objects import JSONObject, names_by_kind, objects, text
-from pinnace.api.velero.backup import BackupPhase
+from pinnace.api.phases import BackupPhase
 from pinnace.api.velero.download_request import DownloadTargetKind
 from pinnace.archive.content import check_decodable, facts_of_foreign
 from pinnace.archive.errors import ArchiveError
@@ -35,8 +36,6 @@ from pinnace.storage.errors import UnreadableObject
 
 Place = tuple[str, str, str]
 """Group-resource, namespace and name of an item."""
-
-_FINISHED: Final = frozenset({"Completed", "PartiallyFailed"})
 
 
 class Result(StrEnum):
@@ -113,7 +112,7 @@ def check_metadata(name: str, metadata: JSONObject) -> Finding:
     problems = []
     if (stored := (metadata.get("metadata") or {}).get("name")) != name:
         problems.append(f"it is of a backup named {stored!r}")
-    if (phase := status.get("phase")) not in _FINISHED:
+    if (phase := status.get("phase")) not in phases.FINISHED:
         problems.append(f"the phase is {phase or 'New'}")
     started, completed = status.get("startTimestamp"), status.get("completionTimestamp")
     if not started or not completed:

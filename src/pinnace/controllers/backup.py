@@ -10,16 +10,18 @@ from typing import Final, TypeVar
 from msgspec.structs import replace
 
 from pinnace.aio.timing import SystemTimer, Timer
+from pinnace.api import phases
 from pinnace.api.codec import DecodeError, decode
 from pinnace.api.labels import SCHEDULE_NAME, SIZE_BYTES, label_value
 from pinnace.api.nonadmin.hiding import hiding_for
 from pinnace.api.nonadmin.names import Origin
 from pinnace.api.objects import JSONObject, member, text
+from pinnace.api.phases import BackupPhase
 from pinnace.api.resource_policies import PolicyError, ResourcePolicies
 from pinnace.api.selection.names import IncludesExcludes
 from pinnace.api.values.digits import is_digits
 from pinnace.api.values.times import known_time, parse_time
-from pinnace.api.velero.backup import Backup, BackupPhase, BackupSpec
+from pinnace.api.velero.backup import Backup, BackupSpec
 from pinnace.api.velero.snapshot_location import VolumeSnapshotLocation
 from pinnace.api.velero.storage_location import BackupStorageLocation
 from pinnace.backup.request import ServerDefaults, Unreadable, note_source, prepare_backup
@@ -48,7 +50,6 @@ from pinnace.kube.resources import (
 )
 from pinnace.operations.backup import BackupOperation
 from pinnace.operations.policies import policies_of
-from pinnace.operations.waiting import UNFINISHED
 from pinnace.runtime.controller import Controller, Resync
 from pinnace.runtime.informer import Informer
 from pinnace.runtime.keys import Key
@@ -65,16 +66,6 @@ VERSION_SECONDS: Final = 60.0
 """How long the version of the cluster is kept, which each Backup records."""
 FRESH_SECONDS: Final = 10.0
 """How long a location that was read to validate a Backup need not be read again to open its store."""
-
-ENDED: Final = frozenset(
-    {
-        BackupPhase.COMPLETED,
-        BackupPhase.PARTIALLY_FAILED,
-        BackupPhase.FAILED,
-        BackupPhase.FAILED_VALIDATION,
-    }
-)
-"""Phases in which a Backup stays."""
 
 LocationT = TypeVar("LocationT", BackupStorageLocation, VolumeSnapshotLocation)
 
@@ -245,7 +236,7 @@ class BackupWork:
     def ended(self, run: Backup) -> None:
         """Count the outcome. (docs/spec: SRV 8.1)"""
         metrics, status, schedule = self._scope.metrics, run.status, _schedule_of(run)
-        if status.phase in UNFINISHED:
+        if status.phase in phases.UNFINISHED:
             return  # counted when its item operations have ended
         metrics.backup_finished(schedule, status.phase)
         if status.start_timestamp is None or status.completion_timestamp is None:
@@ -442,7 +433,7 @@ def newest_ended(backups: list[JSONObject]) -> dict[str, JSONObject]:
     newest: dict[str, tuple[datetime, JSONObject]] = {}
     for backup in backups:
         moment = _begin_of(backup)
-        if text(backup, "status", "phase") not in ENDED or moment is None:
+        if text(backup, "status", "phase") not in phases.FINAL or moment is None:
             continue
         schedule = _schedule_label(backup)
         if schedule not in newest or newest[schedule][0] <= moment:

@@ -18,16 +18,15 @@ from itertools import chain
 from math import inf
 from typing import Final, Protocol
 
-from pinnace.api import labels
+from pinnace.api import labels, phases
 from pinnace.api.objects import JSONObject, listed, mapping, text
+from pinnace.api.phases import TransferPhase
 from pinnace.api.values.times import format_time, known_time
-from pinnace.api.velero.transfers import TransferPhase
 from pinnace.controllers.shared.parts import Parts
 from pinnace.controllers.shared.scope import Scope
 from pinnace.csi.movement.errors import MovementError
 from pinnace.csi.movement.exposing import Exposer, selected_node
 from pinnace.csi.movement.objects import (
-    ENDED,
     FINALIZER,
     TIMEOUT_SECONDS,
     claim_like,
@@ -219,7 +218,7 @@ class MovementReconciler:
 
     async def _step(self, obj: JSONObject) -> Result:
         now = phase(obj)
-        if now in ENDED:
+        if now in phases.TRANSFER_ENDED:
             return await self._end(obj, now)
         if "deletionTimestamp" in obj["metadata"]:
             return await self._give_up(obj, TransferPhase.CANCELED, DELETED)
@@ -358,7 +357,8 @@ def concerns(obj: JSONObject) -> bool:
     """Whether something is to be done about an object."""
     if not is_built_in(obj):
         return False
-    return phase(obj) not in ENDED or FINALIZER in (mapping(obj, "metadata").get("finalizers") or [])
+    has_ended = phase(obj) in phases.TRANSFER_ENDED
+    return not has_ended or FINALIZER in (mapping(obj, "metadata").get("finalizers") or [])
 
 
 def uploads_controller(parts: Parts) -> Controller:

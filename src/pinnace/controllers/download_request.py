@@ -4,17 +4,19 @@ import asyncio
 from datetime import datetime, timedelta
 from typing import Final
 
+from pinnace.api import phases
 from pinnace.api.codec import DecodeError, decode
 from pinnace.api.objects import JSONObject
+from pinnace.api.phases import BackupPhase
 from pinnace.api.values.times import format_time
-from pinnace.api.velero.backup import Backup, BackupPhase
+from pinnace.api.velero.backup import Backup
 from pinnace.api.velero.download_request import (
     OF_RESTORES,
     DownloadRequest,
     DownloadRequestPhase,
     DownloadTargetKind,
 )
-from pinnace.api.velero.restore import Restore, RestorePhase
+from pinnace.api.velero.restore import Restore
 from pinnace.controllers.shared.locations import LocationStores, location_of
 from pinnace.controllers.shared.parts import Parts
 from pinnace.controllers.shared.scope import Scope
@@ -40,19 +42,6 @@ URL_SECONDS: Final = 30.0
 RETRY_SECONDS: Final = 1.0
 LONGEST_RETRY_SECONDS: Final = 60.0
 """A request that cannot be answered is looked at some 15 times before it expires, and not 80 times."""
-
-NOTHING_STORED: Final = frozenset(
-    {
-        "",
-        BackupPhase.NEW,
-        BackupPhase.QUEUED,
-        BackupPhase.READY_TO_START,
-        BackupPhase.FAILED_VALIDATION,
-        RestorePhase.NEW,
-        RestorePhase.FAILED_VALIDATION,
-    }
-)
-"""Phases of Backups and Restores that have no file in their location. (docs/spec: AFT 1.4)"""
 
 
 class NoSuchFile(Exception):
@@ -150,7 +139,7 @@ class DownloadRequestReconciler:
 
 
 def _check_stored(noun: str, name: str, phase: str) -> None:
-    if phase in NOTHING_STORED:
+    if phase in phases.NOTHING_STORED:
         shown = phase or BackupPhase.NEW
         raise NoSuchFile(f'{noun} "{name}" is in phase "{shown}" and has not written any artifacts')
 

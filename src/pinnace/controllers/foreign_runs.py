@@ -12,11 +12,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from pinnace.aio.clock import Clock, LoopClock
+from pinnace.api import phases
 from pinnace.api.objects import JSONObject, listed, mapping, text
 from pinnace.api.pod_hooks import is_ended
 from pinnace.api.values.times import format_time
-from pinnace.api.velero.backup import BackupPhase
-from pinnace.api.velero.foreign_phases import is_foreign
 from pinnace.controllers.shared.lanes import Cache
 from pinnace.controllers.shared.parts import Parts
 from pinnace.controllers.shared.scope import Scope
@@ -83,7 +82,7 @@ class ForeignRuns:
     def _foreign(self) -> Iterable[tuple[APIResource, JSONObject]]:
         for resource, cache in self._caches:
             for obj in cache.objects():
-                if is_foreign(obj):
+                if phases.is_foreign(obj):
                     yield resource, obj
 
     def _tell(self, resource: APIResource, obj: JSONObject) -> None:
@@ -107,7 +106,7 @@ class ForeignRuns:
         for resource, obj in due:
             key, phase = Key.of(obj), text(obj, "status", "phase")
             status = {
-                "phase": str(BackupPhase.PARTIALLY_FAILED),
+                "phase": str(phases.CUT_SHORT),
                 "failureReason": REASON.format(
                     phase=phase, minutes=GRACE_SECONDS / 60, kind=resource.kind.lower()
                 ),

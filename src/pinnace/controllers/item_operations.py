@@ -1,7 +1,7 @@
 """Waits for the operations that actions of a Backup or Restore have started, and finalizes it after that.
 
     WaitingForPluginOperations ──every few seconds: ask for progress──> Finalizing ──> Completed
-                     └──its location is gone or read-only, or its list was changed──> PartiallyFailed
+                     └──its location is gone or read-only, or its list was changed──> CUT_SHORT
 
 A pass begins with the object and the list in the location, so that it does not matter which server took the
 pass before. Only objects with the annotation of this project are touched: those of a running Velero
@@ -15,12 +15,13 @@ from typing import Final, Generic, Protocol, TypeVar
 
 import msgspec
 
+from pinnace.api import phases
 from pinnace.api.codec import DecodeError, decode
 from pinnace.api.labels import ITEM_OPERATIONS
 from pinnace.api.nonadmin.names import tenant_of
 from pinnace.api.objects import JSONObject, text
 from pinnace.api.values.durations import Duration
-from pinnace.api.velero.backup import Backup, BackupPhase
+from pinnace.api.velero.backup import Backup
 from pinnace.api.velero.restore import Restore
 from pinnace.api.velero.storage_location import BackupStorageLocation
 from pinnace.controllers.backup import BackupWork
@@ -40,7 +41,7 @@ from pinnace.operations.backup import BackupOperation
 from pinnace.operations.finalizing_restores import POLL_SECONDS as FINALIZE_POLL_SECONDS
 from pinnace.operations.finalizing_restores import OperationsChanged, finalize_restore
 from pinnace.operations.outcome_log import log_outcomes
-from pinnace.operations.waiting import UNFINISHED, WAITING, Following
+from pinnace.operations.waiting import Following
 from pinnace.plugins.session import PluginSession
 from pinnace.runtime.controller import DONE, Controller, Reconcile, Result
 from pinnace.runtime.keys import Key
@@ -140,9 +141,9 @@ class OperationsReconciler(Generic[RunT]):
             except (Conflict, NotFound):
                 return Result.after(0)
             after = decode(self._struct, stored)
-        if after.status.phase in WAITING:
+        if after.status.phase in phases.WAITING:
             return Result.after(self._settings.poll_seconds)
-        if after.status.phase in UNFINISHED:
+        if after.status.phase in phases.UNFINISHED:
             return Result.after(0 if changed else FINALIZE_POLL_SECONDS)
         log.info(f"{self._resource.kind} ended", phase=after.status.phase)
         self._steps.ended(after)
@@ -150,7 +151,7 @@ class OperationsReconciler(Generic[RunT]):
 
     async def _step(self, run: RunT) -> RunT:
         async with self._opened(await self._steps.location(run)) as (store, plugins):
-            if run.status.phase not in WAITING:
+            if run.status.phase not in phases.WAITING:
                 return await self._steps.finalize(store, plugins, run)
             following = Following(
                 store=store,
@@ -236,7 +237,7 @@ class RestoreSteps:
         ended = await finalize_restore(
             scope.client, store, run, scope.clock(), timeout_seconds=timeout_seconds
         )
-        if ended.status.phase not in UNFINISHED:
+        if ended.status.phase not in phases.UNFINISHED:
             options = self.work.log_options(run, await self._owner(run))
             context = scope.run_context(discovery=Discovery(()), store=store, plugins=plugins, log=options)
             await log_outcomes(context, run)
@@ -265,7 +266,7 @@ class OperationSettings:
 def is_followed(obj: JSONObject) -> bool:
     """Whether a Backup or Restore waits for operations that a server of this project has stored."""
     annotated = text(obj, "metadata", "annotations", ITEM_OPERATIONS)
-    return bool(annotated) and text(obj, "status", "phase") in UNFINISHED
+    return bool(annotated) and text(obj, "status", "phase") in phases.UNFINISHED
 
 
 def backups_controller(parts: Parts) -> Controller:
@@ -314,7 +315,7 @@ def _given_up(run: RunT, reason: str, scope: Scope) -> RunT:
     log.error("Item operations cannot be waited for any more", reason=reason)
     status = msgspec.structs.replace(
         run.status,
-        phase=BackupPhase.PARTIALLY_FAILED,
+        phase=phases.CUT_SHORT,
         failure_reason=f"item operations could not be waited for: {reason}",
         errors=run.status.errors + 1,
         completion_timestamp=scope.clock(),

@@ -8,15 +8,16 @@ from typing import Final
 
 import msgspec
 
-from pinnace.api import labels
+from pinnace.api import labels, phases
 from pinnace.api.codec import DecodeError, decode
 from pinnace.api.nonadmin.hiding import hiding_for, results_without
 from pinnace.api.nonadmin.names import Origin, tenant_of
 from pinnace.api.objects import JSONObject
+from pinnace.api.phases import BackupPhase, RestorePhase
 from pinnace.api.pod_volume_catalogue import with_uploaders
-from pinnace.api.velero.backup import Backup, BackupPhase
+from pinnace.api.velero.backup import Backup
 from pinnace.api.velero.pod_volume import PodVolumeBackup
-from pinnace.api.velero.restore import Restore, RestorePhase
+from pinnace.api.velero.restore import Restore
 from pinnace.api.velero.storage_location import BackupStorageLocation
 from pinnace.context import LogOptions
 from pinnace.controllers.run_progress import RunProgress
@@ -41,7 +42,6 @@ from pinnace.kube.resources import (
 )
 from pinnace.operations.modifiers import modifiers_of
 from pinnace.operations.restore import RestoreOperation
-from pinnace.operations.waiting import UNFINISHED
 from pinnace.restore.errors import BackupLookupError, RestoreFailed
 from pinnace.restore.item.tenant_rights import ROLE
 from pinnace.restore.modifiers.modifier import ResourceModifiers
@@ -220,7 +220,7 @@ class RestoreWork:
 
     def ended(self, run: Restore) -> None:
         """Count the outcome."""
-        if run.status.phase in UNFINISHED:
+        if run.status.phase in phases.UNFINISHED:
             return  # counted when its item operations have ended
         self._scope.metrics.restore_finished(run.spec.schedule_name, run.status.phase)
 

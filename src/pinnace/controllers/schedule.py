@@ -21,13 +21,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Final, Protocol
 
-from pinnace.api import API_VERSION, labels
+from pinnace.api import API_VERSION, labels, phases
 from pinnace.api.codec import DecodeError, decode
 from pinnace.api.definitions.spec_fields import check_spec
 from pinnace.api.objects import JSONObject, text
 from pinnace.api.values.cron import Cron, CronError, read_schedule
 from pinnace.api.values.times import format_time, known_time, parse_time
-from pinnace.api.velero.backup import BackupPhase
 from pinnace.api.velero.schedule import Schedule, SchedulePhase
 from pinnace.backup.request import movement_errors, ttl_errors
 from pinnace.controllers.shared.clocks import CLOCK_DIFFERENCE, is_ahead
@@ -56,11 +55,6 @@ _AGAIN_SECONDS: Final = 60.0
 
 _WEBHOOK: Final = "webhook"
 """In the API server's error when an admission webhook does not answer, which can last."""
-
-_UNFINISHED: Final = frozenset(
-    {"", BackupPhase.NEW, BackupPhase.QUEUED, BackupPhase.READY_TO_START, BackupPhase.IN_PROGRESS}
-)
-"""Phases of a Backup that keeps the next one of its schedule waiting. (docs/spec: BEY 4.2, 7.1)"""
 
 _OF_VERIFICATION: Final = frozenset({labels.VERIFY, labels.VERIFY_READ_DATA, labels.LAST_VERIFICATION})
 """Annotations that are about the Schedule, and which its Backups do not get."""
@@ -363,7 +357,7 @@ def judge(obj: JSONObject) -> Verdict:
 
 def is_unfinished(backup: JSONObject) -> bool:
     """Whether a Backup has not read the cluster yet."""
-    return ((backup.get("status") or {}).get("phase") or "") in _UNFINISHED
+    return ((backup.get("status") or {}).get("phase") or "") in phases.COLLECTING
 
 
 def _refusal(error: KubeError) -> str:

@@ -17,8 +17,8 @@ from typing import Final
 from pinnace.api.labels import WAITS_FOR
 from pinnace.api.nonadmin.names import Origin
 from pinnace.api.objects import JSONObject, mapping, text
+from pinnace.api.phases import BackupPhase
 from pinnace.api.values.queue_positions import NEAR, is_much_lower, is_worth_showing
-from pinnace.api.velero.backup import BackupPhase
 from pinnace.controllers.shared.lanes import Cache
 from pinnace.controllers.shared.namespace_queue import NamespaceQueue
 from pinnace.controllers.shared.parts import Parts

@@ -6,8 +6,8 @@ from typing import Final
 from pinnace.api.nonadmin.hiding import hidden_in, hiding_for
 from pinnace.api.nonadmin.names import Origin
 from pinnace.api.objects import JSONObject, mapping, text
+from pinnace.api.phases import BackupPhase
 from pinnace.api.values.queue_positions import is_worth_showing
-from pinnace.api.velero.backup import BackupPhase
 
 _COUNTED: Final = {
     "New": "new",

@@ -6,18 +6,16 @@ which a refused or orphaned one never gets. (docs/spec: NAC 7, 18)
 
 from bisect import bisect_left, insort
 from collections.abc import Iterator
-from typing import Final
 
+from pinnace.api import phases
 from pinnace.api.objects import JSONObject, text
-from pinnace.api.velero.backup import BackupPhase
+from pinnace.api.phases import BackupPhase
 from pinnace.runtime.keys import Key
-
-SERVED_PHASES: Final = frozenset({"FailedValidation", "Completed", "PartiallyFailed", "Failed", "Deleting"})
 
 
 def is_served(obj: JSONObject) -> bool:
     """Whether the server has nothing more to do for an object."""
-    return bool(text(obj, "status", "completionTimestamp")) or text(obj, "status", "phase") in SERVED_PHASES
+    return bool(text(obj, "status", "completionTimestamp")) or text(obj, "status", "phase") in phases.SERVED
 
 
 class WaitingQueue:

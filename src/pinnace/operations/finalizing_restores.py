@@ -1,7 +1,7 @@
 """Ends a restore whose item operations have ended: late volumes get their settings, and failures are noted.
 
     Finalizing ──look at the volumes: some are still to come──> Finalizing
-        └── none is left, or they took too long ──> results stored ──> Completed, PartiallyFailed
+        └── none is left, or they took too long ──> results stored ──> the phase of `phases.ended`
 
 A look starts from the object and the files in the location, so that a server goes on where another one was
 killed. (docs/spec: BEY 5.6, 5.7; docs/adr/054, 073)
@@ -13,13 +13,14 @@ from typing import Final
 
 import msgspec
 
+from pinnace.api import phases
 from pinnace.api.codec import DecodeError
 from pinnace.api.labels import FINALIZING_SINCE, ITEM_OPERATIONS, VOLUME_PATCHES
 from pinnace.api.nonadmin.names import Origin
 from pinnace.api.objects import JSONObject
 from pinnace.api.values.times import format_time, parse_time
 from pinnace.api.velero.backup import Backup
-from pinnace.api.velero.restore import Restore, RestorePhase
+from pinnace.api.velero.restore import Restore
 from pinnace.kube.client import KubeClient
 from pinnace.plugins.item_operations import ItemOperation, decode_operations, digest_of
 from pinnace.restore.volumes.patches import (
@@ -90,7 +91,7 @@ async def finalize_restore(
     counted = restore.status.errors + len(errors)
     status = msgspec.structs.replace(
         restore.status,
-        phase=RestorePhase.PARTIALLY_FAILED if counted else RestorePhase.COMPLETED,
+        phase=phases.ended(counted),
         errors=counted,
         warnings=restore.status.warnings + len(warnings),
         completion_timestamp=now,

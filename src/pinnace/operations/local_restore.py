@@ -13,13 +13,14 @@ import msgspec
 from pinnace.aio.gc_thresholds import raised_gc_thresholds
 from pinnace.api import labels
 from pinnace.api.codec import DecodeError, decode
+from pinnace.api.phases import RestorePhase
 from pinnace.api.pod_volume_catalogue import with_uploaders
 from pinnace.api.values.near import did_you_mean, near_names
 from pinnace.api.values.shell_words import argument
 from pinnace.api.values.times import utcnow
 from pinnace.api.velero.backup import Backup
 from pinnace.api.velero.pod_volume import PodVolumeBackup
-from pinnace.api.velero.restore import Restore, RestorePhase
+from pinnace.api.velero.restore import Restore
 from pinnace.operations.local import InvalidRun, LocalRun, NameTaken, check_metadata
 from pinnace.operations.modifiers import modifiers_of
 from pinnace.operations.restore import RestoreOperation

@@ -10,8 +10,8 @@ from msgspec.structs import replace
 
 from pinnace.api.codec import DecodeError, decode
 from pinnace.api.objects import JSONObject, text
+from pinnace.api.phases import TransferPhase
 from pinnace.api.velero.data_movement import DataUpload, DataUploadStatus
-from pinnace.api.velero.transfers import TransferPhase
 from pinnace.api.volume_info import VolumeInfo
 from pinnace.csi.movement.objects import is_built_in
 from pinnace.kube.resources import DATA_UPLOADS

@@ -1,7 +1,7 @@
 """Waits for the operations that actions of a backup or restore have started, and finalizes it.
 
     WaitingForPluginOperations ──follow──> … ──all have ended──> Finalizing ──finalize──> Completed
-              └── an operation or an item failed: the same phases with PartiallyFailed
+              └── an operation or an item failed: the same phases, partially (`api.phases.ended`)
 
 Each step starts from the object and the file of operations in the location, and leaves both as they are to
 be stored, so that a server goes on where another one was killed. A controller takes one step at a time; a
@@ -20,11 +20,12 @@ import msgspec
 from pinnace.aio.blocking import finish
 from pinnace.aio.temporary import problem_text, temporary_folder
 from pinnace.aio.timing import SystemTimer, Timer
+from pinnace.api import phases
 from pinnace.api.objects import JSONObject
 from pinnace.api.values.durations import Duration
 from pinnace.api.values.error_texts import error_text
 from pinnace.api.values.times import utcnow
-from pinnace.api.velero.backup import ITEM_OPERATION_TIMEOUT, Backup, BackupPhase
+from pinnace.api.velero.backup import ITEM_OPERATION_TIMEOUT, Backup
 from pinnace.api.velero.restore import Restore
 from pinnace.archive.errors import ArchiveError
 from pinnace.archive.rewriting import rewrite_archive
@@ -65,16 +66,6 @@ _AboutT = TypeVar("_AboutT", Backup, Restore)
 
 _CANCEL_SECONDS: Final = 60.0
 _INDEX: Final = "index.json.gz"
-
-WAITING: Final = frozenset(
-    {
-        BackupPhase.WAITING_FOR_PLUGIN_OPERATIONS,
-        BackupPhase.WAITING_FOR_PLUGIN_OPERATIONS_PARTIALLY_FAILED,
-    }
-)
-FINALIZING: Final = frozenset({BackupPhase.FINALIZING, BackupPhase.FINALIZING_PARTIALLY_FAILED})
-UNFINISHED: Final = WAITING | FINALIZING
-"""Phases of Backups and Restores alike, which have the same names in both."""
 
 
 class Following(msgspec.Struct, frozen=True, kw_only=True):
@@ -119,7 +110,7 @@ class Following(msgspec.Struct, frozen=True, kw_only=True):
             backup,
             status=msgspec.structs.replace(
                 status,
-                phase=_next_phase(counts, partially=errors > 0),
+                phase=phases.ended(errors, operations=counts.pending, finalizing=True),
                 errors=errors,
                 backup_item_operations_attempted=counts.attempted,
                 backup_item_operations_completed=counts.completed,
@@ -143,7 +134,7 @@ class Following(msgspec.Struct, frozen=True, kw_only=True):
             restore,
             status=msgspec.structs.replace(
                 status,
-                phase=_next_phase(counts, partially=errors > 0),
+                phase=phases.ended(errors, operations=counts.pending, finalizing=True),
                 errors=errors,
                 restore_item_operations_attempted=counts.attempted,
                 restore_item_operations_completed=counts.completed,
@@ -235,17 +226,17 @@ async def wait_for_backup(
         await finalize_backup(context, cancelled, actions=actions)
 
     try:
-        while backup.status.phase in WAITING:
+        while backup.status.phase in phases.WAITING:
             backup = await following.backup(backup)
-            if backup.status.phase in WAITING:
+            if backup.status.phase in phases.WAITING:
                 status = backup.status
                 ended = status.backup_item_operations_completed + status.backup_item_operations_failed
                 with _shown(context, _operations(ended, status.backup_item_operations_attempted)):
                     await timer.sleep(POLL_SECONDS)
-        if backup.status.phase in FINALIZING:
+        if backup.status.phase in phases.FINALIZING:
             backup = await finalize_backup(context, backup, actions=actions)
     except BaseException:  # cancellation: what plugins have started must not be left behind; passed on
-        if backup.status.phase in UNFINISHED:
+        if backup.status.phase in phases.UNFINISHED:
             await finish(give_up(), limit_seconds=_CANCEL_SECONDS)
         raise
     return backup
@@ -256,9 +247,9 @@ async def wait_for_restore(context: RunContext, restore: Restore, *, timer: Time
     timer = timer or SystemTimer()
     following = Following(store=context.store, plugins=context.plugins, clock=context.clock)
     try:
-        while restore.status.phase in WAITING:
+        while restore.status.phase in phases.WAITING:
             restore = await following.restore(restore)
-            if restore.status.phase in WAITING:
+            if restore.status.phase in phases.WAITING:
                 status = restore.status
                 ended = status.restore_item_operations_completed + status.restore_item_operations_failed
                 with _shown(context, _operations(ended, status.restore_item_operations_attempted)):
@@ -267,9 +258,9 @@ async def wait_for_restore(context: RunContext, restore: Restore, *, timer: Time
         stopping = following.restore(restore, cancel="the command was interrupted")
         await finish(stopping, limit_seconds=_CANCEL_SECONDS)
         raise
-    while restore.status.phase in FINALIZING:
+    while restore.status.phase in phases.FINALIZING:
         finalized = await finalize_restore(context.client, context.store, restore, context.clock())
-        if finalized.status.phase in FINALIZING:
+        if finalized.status.phase in phases.FINALIZING:
             with _shown(context, "restored volumes to be bound"):
                 await timer.sleep(FINALIZE_POLL_SECONDS)
         else:
@@ -300,23 +291,11 @@ def _limit(asked: Duration | None, default: Duration) -> timedelta:
     return (asked or default).to_timedelta()
 
 
-def _next_phase(counts: OperationCounts, *, partially: bool) -> str:
-    phases = BackupPhase
-    if counts.pending:
-        whole, part = (
-            phases.WAITING_FOR_PLUGIN_OPERATIONS,
-            phases.WAITING_FOR_PLUGIN_OPERATIONS_PARTIALLY_FAILED,
-        )
-    else:
-        whole, part = phases.FINALIZING, phases.FINALIZING_PARTIALLY_FAILED
-    return part if partially else whole
-
-
 def _ended(backup: Backup, more_errors: int, more_warnings: int, now: datetime) -> Backup:
     errors = backup.status.errors + more_errors
     status = msgspec.structs.replace(
         backup.status,
-        phase=BackupPhase.PARTIALLY_FAILED if errors else BackupPhase.COMPLETED,
+        phase=phases.ended(errors),
         errors=errors,
         warnings=backup.status.warnings + more_warnings,
         completion_timestamp=now,

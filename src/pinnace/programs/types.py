@@ -15,6 +15,7 @@ class Phase(StrEnum):
     IN_PROGRESS = "InProgress"
     COMPLETED = "Completed"
     PARTIALLY_FAILED = "PartiallyFailed"
+    """Something was not saved or restored; the log of the backup or the results of the restore say what."""
     FAILED = "Failed"
     DELETING = "Deleting"
     UNKNOWN = "Unknown"
@@ -192,7 +193,7 @@ class BackupResult:
 
     Attributes:
         name: the name of the backup.
-        phase: COMPLETED, or PARTIALLY_FAILED when something was not saved; the log in the location says what.
+        phase: how it ended.
         items: how many objects were saved.
         errors, warnings: their numbers in the log.
         failure_reason: why the backup failed as a whole.
@@ -217,8 +218,7 @@ class RestoreResult:
 
     Attributes:
         name, backup: the names of the restore and of its backup.
-        phase: COMPLETED, or PARTIALLY_FAILED when something was not restored; the results in the location
-            say what.
+        phase: how it ended.
         items: how many objects were worked on, those that existed already included.
         errors, warnings: their numbers in the results.
         failure_reason: why the restore failed as a whole.
@@ -244,7 +244,7 @@ class BackupSummary:
 
     Attributes:
         name: the name of the backup.
-        phase: COMPLETED, PARTIALLY_FAILED and so on.
+        phase: how far it is, or how it ended.
         items: how many objects it has; None if its metadata does not say.
         errors, warnings: their numbers in its log.
         started, completed, expires: when it began, ended and expires.

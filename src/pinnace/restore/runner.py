@@ -1,7 +1,7 @@
 """Runs one valid restore from download to results, for a controller or for a command without server.
 
-Failures of items are in the results and make the restore PartiallyFailed; it is Failed only if it could not
-run, or its results could not be stored. (docs/spec: RST 4, CTL 8.3)
+Failures of items are in the results, and `phases.ended` decides by their count; the restore is Failed only
+if it could not run, or its results could not be stored. (docs/spec: RST 4, CTL 8.3)
 """
 
 import asyncio
@@ -14,11 +14,13 @@ import msgspec
 from pinnace.aio.blocking import finish
 from pinnace.aio.gc_thresholds import raised_gc_thresholds
 from pinnace.aio.temporary import problem_text, temporary_folder
+from pinnace.api import phases
 from pinnace.api.labels import ITEM_OPERATIONS, VOLUME_PATCHES
+from pinnace.api.phases import RestorePhase
 from pinnace.api.values.error_texts import error_text
 from pinnace.api.velero.backup import Backup
 from pinnace.api.velero.pod_volume import PodVolumeBackup
-from pinnace.api.velero.restore import Restore, RestorePhase, RestoreProgress, RestoreStatus
+from pinnace.api.velero.restore import Restore, RestoreProgress, RestoreStatus
 from pinnace.archive.errors import ArchiveError
 from pinnace.archive.reader import ArchiveIndex, ArchiveLimits
 from pinnace.archive.runlog import RunLog
@@ -89,10 +91,10 @@ async def execute_restore(
         backup: the backup to restore from.
 
     Returns:
-        A copy of the restore with its terminal phase, counts, times and progress. If actions have started
-        operations, its phase is WaitingForPluginOperations, if only volumes are still to get settings, it is
-        Finalizing; or that with PartiallyFailed. Cancellation is raised and leaves no file behind; created
-        objects stay in the cluster, and the restore can be run again.
+        A copy of the restore with its counts, times, progress and the phase of `phases.ended`: it waits for
+        operations that actions have started, and is Finalizing while only volumes are still to get settings.
+        Cancellation is raised and leaves no file behind; created objects stay in the cluster, and the restore
+        can be run again.
     """
     recorder = _ProgressRecorder(context)
     try:
@@ -107,11 +109,10 @@ async def execute_restore(
         return _finished(restore, RestorePhase.FAILED, context, recorder, reason=reason)
     except Exception as error:  # noqa: BLE001 - a defect: the restore must not look as if it still ran
         return _finished(restore, RestorePhase.FAILED, context, recorder, reason=_defect(error))
-    if run.started.operations or run.outcomes.unpatched:
-        restored = _finished(restore, RestorePhase.COMPLETED, context, recorder, results=results)
-        return _waiting(restored, run.started.operations, run.outcomes.unpatched)
-    phase = RestorePhase.PARTIALLY_FAILED if results.errors.count else RestorePhase.COMPLETED
-    return _finished(restore, phase, context, recorder, results=results)
+    operations, unpatched = run.started.operations, run.outcomes.unpatched
+    phase = phases.ended(results.errors.count, operations=len(operations), finalizing=bool(unpatched))
+    restored = _finished(restore, phase, context, recorder, results=results)
+    return _waiting(restored, operations, unpatched) if phase in phases.UNFINISHED else restored
 
 
 class _Run(msgspec.Struct, frozen=True):
@@ -399,7 +400,7 @@ class _ProgressRecorder:
 
 def _finished(
     restore: Restore,
-    phase: RestorePhase,
+    phase: str,
     context: RunContext,
     recorder: _ProgressRecorder,
     *,
@@ -422,16 +423,8 @@ def _waiting(
     restore: Restore, operations: Sequence[ItemOperation], unpatched: Sequence[WantedPatch]
 ) -> Restore:
     """The Restore while something is left to do: without a completion timestamp. (BEY 5.6, 5.7)"""
-    phases = RestorePhase
-    whole, part = phases.FINALIZING, phases.FINALIZING_PARTIALLY_FAILED
-    if operations:
-        whole, part = (
-            phases.WAITING_FOR_PLUGIN_OPERATIONS,
-            phases.WAITING_FOR_PLUGIN_OPERATIONS_PARTIALLY_FAILED,
-        )
     status = msgspec.structs.replace(
         restore.status,
-        phase=part if restore.status.errors else whole,
         completion_timestamp=None,
         restore_item_operations_attempted=len(operations),
     )

@@ -7,19 +7,11 @@ Objects are identified by name, so that repeated events and events of other obje
 import asyncio
 from collections.abc import Awaitable, Callable, Collection
 
+from pinnace.api import phases
 from pinnace.api.objects import JSONObject
-from pinnace.api.velero.transfers import TransferPhase
 
 CANCELED = "it was canceled"
 """The messages of all canceled objects begin with it."""
-
-NEW_PHASES = frozenset({"", TransferPhase.NEW})
-"""Phases in which no node agent has claimed an object yet."""
-BEGUN_PHASES = frozenset({TransferPhase.ACCEPTED, TransferPhase.PREPARED, TransferPhase.IN_PROGRESS})
-"""Phases in which a node agent has claimed an object; the agents here know only the last one."""
-ENDED_PHASES = frozenset({TransferPhase.COMPLETED, TransferPhase.FAILED, TransferPhase.CANCELED})
-NOT_DONE = frozenset({TransferPhase.FAILED, TransferPhase.CANCELED})
-"""Phases that have ended without the volume being saved or restored."""
 
 
 class Outcomes:
@@ -108,7 +100,7 @@ def message_of(obj: JSONObject | None) -> str:
 
 def is_new(obj: JSONObject) -> bool:
     """Whether no agent has claimed the object yet."""
-    return phase_of(obj) in NEW_PHASES
+    return phase_of(obj) in phases.TRANSFER_NEW
 
 
 def is_cancel_wanted(obj: JSONObject) -> bool:
@@ -123,4 +115,4 @@ def canceled_message(obj: JSONObject) -> str:
 
 
 def _is_final(obj: JSONObject | None) -> bool:
-    return phase_of(obj) in ENDED_PHASES
+    return phase_of(obj) in phases.TRANSFER_ENDED

@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 from msgspec import Struct
 
 from pinnace.api.meta import LabelSelector, LabelSelectorRequirement, ObjectMeta, ObjectReference
+from pinnace.api.phases import BackupPhase, RestorePhase
 from pinnace.api.values.durations import Duration
 from pinnace.api.velero import backup as b
 from pinnace.api.velero import backup_repository as br
@@ -93,7 +94,7 @@ def _backup() -> b.Backup:
         version=1,
         format_version="1.1.0",
         expiration=MOMENT,
-        phase=b.BackupPhase.COMPLETED,
+        phase=BackupPhase.COMPLETED,
         validation_errors=["x"],
         failure_reason="why",
         start_timestamp=MOMENT,
@@ -134,7 +135,7 @@ def _restore() -> r.Restore:
         hooks=r.RestoreHooks(resources=[group]),
     )
     status = r.RestoreStatus(
-        phase=r.RestorePhase.FAILED,
+        phase=RestorePhase.FAILED,
         failure_reason="why",
         start_timestamp=MOMENT,
         progress=r.RestoreProgress(total_items=2, items_restored=1),

@@ -15,8 +15,9 @@ from msgspec.structs import replace
 
 from pinnace.api.meta import LabelSelector, ObjectMeta
 from pinnace.api.objects import JSONObject
+from pinnace.api.phases import BackupPhase
 from pinnace.api.values.times import utcnow
-from pinnace.api.velero.backup import Backup, BackupPhase, BackupSpec
+from pinnace.api.velero.backup import Backup, BackupSpec
 from pinnace.api.velero.storage_location import BackupStorageLocation
 from pinnace.archive.reader import ArchiveIndex
 from pinnace.backup.request import ServerDefaults, prepare_backup

@@ -21,7 +21,8 @@ from hack.cluster.faults import (
     too_many_requests,
 )
 from hack.cluster.proxy import FaultProxy
-from pinnace.api.velero.backup import BackupPhase, BackupProgress
+from pinnace.api.phases import BackupPhase
+from pinnace.api.velero.backup import BackupProgress
 from pinnace.archive.reader import ArchiveIndex
 from pinnace.kube.resources import CONFIGMAPS
 from pinnace.storage.backup_store import BackupStore

@@ -23,7 +23,8 @@ from hack.cluster.proxy import FaultProxy
 from hack.cluster.stores.s3 import Bucket, S3Server
 from pinnace.api.labels import SIZE_BYTES
 from pinnace.api.objects import JSONObject
-from pinnace.api.velero.backup import Backup, BackupPhase
+from pinnace.api.phases import BackupPhase
+from pinnace.api.velero.backup import Backup
 from pinnace.context import ReopenedStore
 from pinnace.http.requests import RetryPolicy
 from pinnace.plugins.protocols import ResourceIdentifier, ResourceSelector

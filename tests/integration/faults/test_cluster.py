@@ -12,8 +12,8 @@ from hack.cluster.pki import KeyPair
 from hack.cluster.proxy import FaultProxy
 from pinnace.api.codec import decode, encode
 from pinnace.api.objects import JSONObject
-from pinnace.api.velero.backup import Backup, BackupPhase, BackupProgress
-from pinnace.api.velero.restore import RestorePhase
+from pinnace.api.phases import BackupPhase, RestorePhase
+from pinnace.api.velero.backup import Backup, BackupProgress
 from pinnace.controllers.shared.writes import finish, patch_progress
 from pinnace.kube.client import KubeClient
 from pinnace.kube.discovery import Discovery

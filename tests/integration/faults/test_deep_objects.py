@@ -5,8 +5,8 @@ from collections.abc import AsyncIterator
 import orjson
 import pytest
 
+from pinnace.api.phases import RestorePhase
 from pinnace.api.velero.download_request import DownloadTargetKind
-from pinnace.api.velero.restore import RestorePhase
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import NotFound
 from pinnace.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, APIResource

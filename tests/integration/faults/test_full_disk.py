@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pinnace.api.velero.backup import BackupPhase
-from pinnace.api.velero.restore import RestorePhase
+from pinnace.api.phases import BackupPhase, RestorePhase
 from pinnace.kube.errors import NotFound
 from pinnace.kube.resources import NAMESPACES
 from pinnace.storage.backup_store import BackupStore

@@ -14,7 +14,7 @@ from hack.cluster.control_plane import ControlPlane
 from hack.cluster.faults import DropResponse, Rule, Stall
 from hack.cluster.proxy import FaultProxy
 from hack.cluster.stores.s3 import Bucket, S3Server
-from pinnace.api.velero.backup import BackupPhase
+from pinnace.api.phases import BackupPhase
 from pinnace.storage.backup_store import BackupStore
 from pinnace.storage.filesystem.store import FilesystemStore
 from pinnace.storage.layout import Layout

@@ -13,9 +13,8 @@ import pytest
 from hack.cluster.control_plane import ControlPlane
 from hack.cluster.faults import ActAndRespond, Fault, Respond, Rewrite
 from hack.cluster.proxy import FaultProxy
-from pinnace.api.velero.backup import BackupPhase
+from pinnace.api.phases import BackupPhase, RestorePhase
 from pinnace.api.velero.download_request import DownloadTargetKind
-from pinnace.api.velero.restore import RestorePhase
 from pinnace.kube.client import PAGE_LIMIT, KubeClient
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.resources import CONFIGMAPS

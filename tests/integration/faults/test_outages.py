@@ -13,8 +13,7 @@ from typing import Any
 import pytest
 
 from hack.cluster.control_plane import ControlPlane
-from pinnace.api.velero.backup import BackupPhase
-from pinnace.api.velero.restore import RestorePhase
+from pinnace.api.phases import BackupPhase, RestorePhase
 from pinnace.kube.client import KubeClient
 from pinnace.kube.config import load_config
 from pinnace.kube.lists.pages import Page

@@ -16,7 +16,7 @@ from hack.cluster.faults import (
     too_many_requests,
 )
 from hack.cluster.proxy import FaultProxy
-from pinnace.api.velero.restore import RestorePhase
+from pinnace.api.phases import RestorePhase
 from pinnace.storage.backup_store import BackupStore
 from tests.integration.faults.world import MAPS, Lab, no_longer_than, results_of
 from tests.support.faulty_parts import Reach

@@ -9,7 +9,8 @@ import pytest
 from hack.cluster.faults import CutBeforeRequest, CutBody, DropResponse, Fault, Stall, s3_error
 from hack.cluster.proxy import FaultProxy
 from hack.cluster.stores.s3 import Bucket, S3Server
-from pinnace.api.velero.restore import Restore, RestorePhase
+from pinnace.api.phases import RestorePhase
+from pinnace.api.velero.restore import Restore
 from pinnace.context import ReopenedStore
 from pinnace.kube.errors import NotFound
 from pinnace.kube.resources import NAMESPACES

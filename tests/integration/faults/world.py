@@ -14,10 +14,11 @@ from typing import Any
 
 from pinnace.api.meta import ObjectMeta
 from pinnace.api.objects import JSONObject
+from pinnace.api.phases import BackupPhase, RestorePhase
 from pinnace.api.values.times import utcnow
-from pinnace.api.velero.backup import Backup, BackupPhase, BackupSpec
+from pinnace.api.velero.backup import Backup, BackupSpec
 from pinnace.api.velero.pod_volume import PodVolumeBackup
-from pinnace.api.velero.restore import Restore, RestorePhase, RestoreSpec
+from pinnace.api.velero.restore import Restore, RestoreSpec
 from pinnace.api.velero.storage_location import BackupStorageLocation
 from pinnace.backup.request import ServerDefaults, prepare_backup
 from pinnace.backup.runner import execute_backup

@@ -9,7 +9,8 @@ import pytest
 
 from hack.cluster.control_plane import ControlPlane
 from pinnace.api.meta import ObjectMeta
-from pinnace.api.velero.backup import Backup, BackupPhase, BackupSpec, BackupStatus
+from pinnace.api.phases import BackupPhase
+from pinnace.api.velero.backup import Backup, BackupSpec, BackupStatus
 from pinnace.backup.runner import execute_backup
 from pinnace.kube.client import KubeClient
 from pinnace.kube.discovery import Discovery

@@ -7,11 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from pinnace.api.objects import JSONObject
-from pinnace.api.velero.backup import (
-    Backup,
-    BackupPhase,
-    BackupStatus,
-)
+from pinnace.api.phases import BackupPhase
+from pinnace.api.velero.backup import Backup, BackupStatus
 from pinnace.api.velero.snapshots import VolumeSnapshot
 from pinnace.archive.runlog import RunLog
 from pinnace.kube.resources import (

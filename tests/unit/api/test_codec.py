@@ -14,11 +14,11 @@ from pinnace.api.codec import DecodeError, decode, encode, encode_over, merge_pa
 from pinnace.api.kinds import KINDS, Kind
 from pinnace.api.meta import LabelSelector, ObjectMeta, OwnerReference
 from pinnace.api.objects import dump_json
+from pinnace.api.phases import BackupPhase
 from pinnace.api.values.durations import Duration
 from pinnace.api.velero.backup import (
     Backup,
     BackupHooks,
-    BackupPhase,
     BackupProgress,
     BackupResourceHook,
     BackupResourceHookSpec,

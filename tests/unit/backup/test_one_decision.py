@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from pinnace.aio.temporary import problem_text, temporary_folder
-from pinnace.api.velero.backup import Backup, BackupPhase
+from pinnace.api.phases import BackupPhase
+from pinnace.api.velero.backup import Backup
 from pinnace.archive.runlog import RunLog
 from pinnace.archive.writer import ArchiveWriter
 from pinnace.backup import runner

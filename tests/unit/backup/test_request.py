@@ -8,8 +8,9 @@ import pytest
 from pinnace.api.codec import encode, merge_patch
 from pinnace.api.meta import LabelSelector, ObjectMeta
 from pinnace.api.nonadmin.names import Origin
+from pinnace.api.phases import BackupPhase
 from pinnace.api.values.durations import Duration
-from pinnace.api.velero.backup import Backup, BackupPhase, BackupSpec
+from pinnace.api.velero.backup import Backup, BackupSpec
 from pinnace.api.velero.snapshot_location import VolumeSnapshotLocation, VolumeSnapshotLocationSpec
 from pinnace.api.velero.storage_location import BackupStorageLocation, BackupStorageLocationSpec
 from pinnace.backup.request import (

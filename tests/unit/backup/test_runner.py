@@ -11,7 +11,8 @@ import pytest
 
 from pinnace.api.labels import SIZE_BYTES
 from pinnace.api.objects import JSONObject
-from pinnace.api.velero.backup import Backup, BackupPhase
+from pinnace.api.phases import BackupPhase
+from pinnace.api.velero.backup import Backup
 from pinnace.api.velero.download_request import DownloadTargetKind
 from pinnace.api.velero.snapshots import VolumeSnapshot, VolumeSnapshotSpec, VolumeSnapshotStatus
 from pinnace.archive.errors import ArchiveWriteError

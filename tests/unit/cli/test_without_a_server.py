@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 
 from pinnace.api.meta import ObjectMeta
+from pinnace.api.phases import BackupPhase
 from pinnace.api.values.times import utcnow
-from pinnace.api.velero.backup import Backup, BackupPhase, BackupStatus
+from pinnace.api.velero.backup import Backup, BackupStatus
 from pinnace.cli.backend import lease
 from pinnace.cli.local import say_outcome
 from pinnace.cli.main import run

@@ -16,8 +16,8 @@ from msgspec.structs import replace as replaced
 
 from pinnace.api import labels
 from pinnace.api.objects import mapping, text
+from pinnace.api.phases import BackupPhase
 from pinnace.api.values.durations import Duration
-from pinnace.api.velero.backup import BackupPhase
 from pinnace.api.velero.data_movement import DataDownload, DataUpload
 from pinnace.controllers.node import pod_volume_backup, pod_volume_restore
 from pinnace.controllers.node.data_download import DataDownloadWork

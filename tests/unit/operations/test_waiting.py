@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from pinnace.api.phases import BackupPhase
 from pinnace.api.values.durations import Duration
-from pinnace.api.velero.backup import Backup, BackupPhase
+from pinnace.api.velero.backup import Backup
 from pinnace.backup.runner import execute_backup
 from pinnace.kube.resources import CONFIGMAPS, DATA_UPLOADS, PODS
 from pinnace.operations import outcome_log

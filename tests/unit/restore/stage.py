@@ -9,10 +9,11 @@ from typing import Any
 import orjson
 
 from pinnace.api.meta import ObjectMeta
+from pinnace.api.phases import RestorePhase
 from pinnace.api.velero.backup import Backup, BackupStatus
 from pinnace.api.velero.download_request import DownloadTargetKind
 from pinnace.api.velero.pod_volume import PodVolumeBackup
-from pinnace.api.velero.restore import Restore, RestorePhase, RestoreSpec, RestoreStatus
+from pinnace.api.velero.restore import Restore, RestoreSpec, RestoreStatus
 from pinnace.archive.paths import item_path
 from pinnace.archive.writer import ArchiveWriter
 from pinnace.context import ReopenedStore

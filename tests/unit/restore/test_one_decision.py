@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from pinnace.api.phases import RestorePhase
 from pinnace.api.values.error_texts import NO_MORE_THREADS
-from pinnace.api.velero.restore import RestorePhase
 from pinnace.archive.reader import ArchiveIndex
 from pinnace.archive.runlog import RunLog
 from pinnace.restore.engine import RestoreEngine

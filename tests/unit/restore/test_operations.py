@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from pinnace.api.meta import ObjectMeta
-from pinnace.api.velero.restore import Restore, RestorePhase
+from pinnace.api.phases import RestorePhase
+from pinnace.api.velero.restore import Restore
 from pinnace.archive.runlog import RunLog
 from pinnace.kube.discovery import Discovery
 from pinnace.operations.finalizing_restores import finalize_restore

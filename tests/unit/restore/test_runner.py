@@ -12,8 +12,8 @@ from typing import Any
 import orjson
 import pytest
 
+from pinnace.api.phases import RestorePhase
 from pinnace.api.velero.download_request import DownloadTargetKind
-from pinnace.api.velero.restore import RestorePhase
 from pinnace.kube.errors import Forbidden
 from pinnace.kube.resources import APIResource
 from pinnace.storage.backup_store import BackupStore

@@ -8,30 +8,13 @@ from msgspec import Meta, Struct, field
 from pinnace.api import API_VERSION
 from pinnace.api.fields import ENUM_KEY, MIN_ITEMS_KEY, NULLABLE, REQUIRED, NullableTime
 from pinnace.api.meta import ConfigReference, LabelSelector, ObjectMeta
+from pinnace.api.phases import BackupPhase
 from pinnace.api.values.durations import Duration
 
 CSI_SNAPSHOT_TIMEOUT: Final = Duration.minutes(10)
 """The timeout of a Backup that does not set `csiSnapshotTimeout`. (docs/spec: BEY 1.1)"""
 ITEM_OPERATION_TIMEOUT: Final = Duration.hours(4)
 """The timeout of a Backup or Restore that does not set `itemOperationTimeout`. (docs/spec: BEY 1.1)"""
-
-
-class BackupPhase(StrEnum):
-    """The phase of a Backup. Empty counts as New. (docs/spec: API 2.3)"""
-
-    NEW = "New"
-    QUEUED = "Queued"
-    READY_TO_START = "ReadyToStart"
-    FAILED_VALIDATION = "FailedValidation"
-    IN_PROGRESS = "InProgress"
-    WAITING_FOR_PLUGIN_OPERATIONS = "WaitingForPluginOperations"
-    WAITING_FOR_PLUGIN_OPERATIONS_PARTIALLY_FAILED = "WaitingForPluginOperationsPartiallyFailed"
-    FINALIZING = "Finalizing"
-    FINALIZING_PARTIALLY_FAILED = "FinalizingPartiallyFailed"
-    COMPLETED = "Completed"
-    PARTIALLY_FAILED = "PartiallyFailed"
-    FAILED = "Failed"
-    DELETING = "Deleting"
 
 
 class HookErrorMode(StrEnum):

@@ -16,23 +16,9 @@ from pinnace.api.fields import (
     NullableTime,
 )
 from pinnace.api.meta import ConfigReference, LabelSelector, ObjectMeta
+from pinnace.api.phases import RestorePhase
 from pinnace.api.values.durations import Duration
 from pinnace.api.velero.backup import HookErrorMode, HookStatus, RunActivity
-
-
-class RestorePhase(StrEnum):
-    """The phase of a Restore. Empty counts as New. (docs/spec: API 3.3)"""
-
-    NEW = "New"
-    FAILED_VALIDATION = "FailedValidation"
-    IN_PROGRESS = "InProgress"
-    WAITING_FOR_PLUGIN_OPERATIONS = "WaitingForPluginOperations"
-    WAITING_FOR_PLUGIN_OPERATIONS_PARTIALLY_FAILED = "WaitingForPluginOperationsPartiallyFailed"
-    FINALIZING = "Finalizing"
-    FINALIZING_PARTIALLY_FAILED = "FinalizingPartiallyFailed"
-    COMPLETED = "Completed"
-    PARTIALLY_FAILED = "PartiallyFailed"
-    FAILED = "Failed"
 
 
 class ExistingResourcePolicy(StrEnum):

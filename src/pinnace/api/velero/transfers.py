@@ -3,26 +3,13 @@
 (docs/spec: BEY 2.2)
 """
 
-from enum import StrEnum
 from typing import Annotated
 
 from msgspec import Meta, Struct, field
 
 from pinnace.api.fields import ENUM_KEY, NULLABLE, REQUIRED, Int64, NullableTime
+from pinnace.api.phases import TransferPhase
 from pinnace.api.values.durations import Duration
-
-
-class TransferPhase(StrEnum):
-    """The phase of the work. Empty counts as New."""
-
-    NEW = "New"
-    ACCEPTED = "Accepted"
-    PREPARED = "Prepared"
-    IN_PROGRESS = "InProgress"
-    CANCELING = "Canceling"
-    CANCELED = "Canceled"
-    COMPLETED = "Completed"
-    FAILED = "Failed"
 
 
 class TransferProgress(Struct, rename="camel", kw_only=True):

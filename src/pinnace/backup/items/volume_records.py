@@ -10,10 +10,10 @@ import msgspec
 
 from pinnace.api import labels
 from pinnace.api.objects import JSONObject, mapping, member, text
+from pinnace.api.phases import TransferPhase
 from pinnace.api.values.times import known_time
 from pinnace.api.velero.pod_volume import RESTIC
 from pinnace.api.velero.snapshots import VolumeSnapshot, VolumeSnapshotPhase
-from pinnace.api.velero.transfers import TransferPhase
 from pinnace.api.volume_info import (
     BackupMethod,
     NativeSnapshotInfo,

@@ -9,6 +9,7 @@ from functools import partial
 import click
 from msgspec.structs import replace
 
+from pinnace.api import phases
 from pinnace.api.objects import JSONObject
 from pinnace.api.values.shell_words import argument
 from pinnace.cli.backend.lease import telling_of_absence
@@ -25,23 +26,6 @@ from pinnace.cli.progress.volumes import VolumeWatch
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import ConnectionFailed, Gone, KubeError, NotFound
 from pinnace.kube.resources import APIResource
-
-RUNNING = frozenset(
-    {
-        "New",
-        "InProgress",
-        # Of servers of later versions. (docs/spec: BEY 2.2)
-        "Queued",
-        "ReadyToStart",
-        "WaitingForPluginOperations",
-        "WaitingForPluginOperationsPartiallyFailed",
-        "Finalizing",
-        "FinalizingPartiallyFailed",
-    }
-)
-
-_COLLECTING = frozenset({"New", "Queued", "ReadyToStart", "InProgress"})
-"""The phases in which the number of items is not final."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,8 +114,8 @@ def _state(watched: "_Watched", volumes: VolumeWatch, client: KubeClient, done: 
         now,
         done=done,
         total=total,
-        at_least=phase in _COLLECTING and now.at_least,
-        is_estimate=phase in _COLLECTING and now.is_estimate,
+        at_least=phase in phases.COLLECTING and now.at_least,
+        is_estimate=phase in phases.COLLECTING and now.is_estimate,
         phase=_explained(watched.current, phase),
         volumes=volumes.moving,
         volumes_done=volumes.done,
@@ -175,7 +159,7 @@ async def _end(client: KubeClient, watched: _Watched, view: ProgressView) -> JSO
         try:
             async with aclosing(_states(client, resource, current)) as states:
                 async for state in states:
-                    if state is None or _seen(state, watched, view) not in RUNNING:
+                    if state is None or _seen(state, watched, view) not in phases.RUNNING:
                         return state
                     current = state
         except (Gone, ConnectionFailed) as error:

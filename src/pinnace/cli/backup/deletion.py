@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from typing import Final
 
-from pinnace.api.velero.backup import BackupPhase
+from pinnace.api.phases import BackupPhase
 from pinnace.archive.errors import ArchiveError
 from pinnace.cli.backend.location import LocationBackend
 from pinnace.cli.common.options import DeleteOptions

@@ -6,6 +6,7 @@ from typing import Final
 import click
 from msgspec.structs import replace
 
+from pinnace.api import phases
 from pinnace.api.objects import JSONObject, text
 from pinnace.api.values.shell_words import argument
 from pinnace.api.velero.download_request import DownloadTargetKind
@@ -24,19 +25,6 @@ from pinnace.cli.output.layout import echo_laid_out
 from pinnace.cli.output.printing import json_pieces
 from pinnace.cli.settings import Settings
 
-_WITH_LOG: Final = frozenset(
-    {
-        "Completed",
-        "PartiallyFailed",
-        "Failed",
-        # Of later versions, when all but the waiting is done and the log is stored. (docs/spec: BEY 11.4)
-        "WaitingForPluginOperations",
-        "WaitingForPluginOperationsPartiallyFailed",
-        "Finalizing",
-        "FinalizingPartiallyFailed",
-    }
-)
-_WITHOUT_CONTENTS: Final = frozenset({"New", "Queued", "ReadyToStart", "InProgress", "FailedValidation"})
 _OUTPUTS: Final = ("plaintext", "json")
 _LOGS: Final = {BACKUP.noun: DownloadTargetKind.BACKUP_LOG, RESTORE.noun: DownloadTargetKind.RESTORE_LOG}
 
@@ -136,7 +124,7 @@ def logs(ctx: click.Context, noun: str, options: LogsOptions) -> None:
                 more = str(error).partition(" not found; ")[2]
                 said = f'{noun.capitalize()} "{name}" does not exist.'
                 raise PlainError(f"{said} {sentence(more)}" if more else said) from error
-            if phase(obj) not in _WITH_LOG:
+            if phase(obj) not in phases.WITH_LOG:
                 raise await _unfinished(backend, noun, obj, what="log", plural="Logs")
             await _print_log(backend, noun, name, download)
 
@@ -145,7 +133,7 @@ def logs(ctx: click.Context, noun: str, options: LogsOptions) -> None:
 
 async def refuse_unfinished(backend: Backend, backup: JSONObject) -> None:
     """Say that a backup has no contents yet, or never will, instead of asking for them. Raises PlainError."""
-    if text(backup, "status", "phase") in _WITHOUT_CONTENTS:
+    if text(backup, "status", "phase") in phases.WITHOUT_CONTENTS:
         raise await _unfinished(backend, BACKUP.noun, backup, what="contents", plural="The contents")
 
 

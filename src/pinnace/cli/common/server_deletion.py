@@ -1,9 +1,8 @@
 """Deletes objects of a server; a backup by a DeleteBackupRequest. (docs/spec: CLI 4.4, API 9.1)"""
 
 from contextlib import suppress
-from typing import Final
 
-from pinnace.api import labels
+from pinnace.api import labels, phases
 from pinnace.api.objects import JSONObject, text
 from pinnace.api.values.shell_words import argument
 from pinnace.api.velero.storage_location import BackupStorageLocationAccessMode
@@ -22,9 +21,6 @@ from pinnace.kube.resources import (
     DELETE_BACKUP_REQUESTS,
     velero,
 )
-
-_STORED: Final = frozenset({"Completed", "PartiallyFailed"})
-"""Phases of Backups whose files are in their location, from where another server can sync them."""
 
 
 class ServerDeleter:
@@ -113,7 +109,7 @@ class ServerDeleter:
         backups = [
             obj
             for obj in await self._backend.objects("backups")
-            if text(obj, "spec", "storageLocation") == location and cells.phase(obj) in _STORED
+            if text(obj, "spec", "storageLocation") == location and cells.phase(obj) in phases.FINISHED
         ]
         repositories: list[JSONObject] = []
         with suppress(NotFound):  # the definitions of Velero before 1.10 lack the kind

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
+from pinnace.api import phases
 from pinnace.api.labels import WAITS_FOR
 from pinnace.api.objects import JSONObject, text
 from pinnace.api.values.times import utcnow
@@ -11,13 +12,12 @@ from pinnace.cli.guard import complain
 from pinnace.cli.kinds import Kind
 from pinnace.cli.output import cells
 
-NOT_BEGUN: Final = frozenset({"New", "Queued", "ReadyToStart"})
 _MOST_NOTES: Final = 5
 
 
 async def waits_for(backend: Backend, obj: JSONObject) -> str:
     """The reason why an object has not begun; empty if it is unknown, or if the object has begun."""
-    if cells.phase(obj) not in NOT_BEGUN:
+    if cells.phase(obj) not in phases.NOT_BEGUN:
         return ""
     # A reason that a server noted is out of date once that server is gone.
     return await backend.absence() or text(obj, "metadata", "annotations", WAITS_FOR)
@@ -45,7 +45,7 @@ async def notes_of_idle(backend: Backend, kind: Kind, objects: Sequence[JSONObje
 
 async def notes(backend: Backend, kind: str, objects: Sequence[JSONObject]) -> list[str]:
     """A line for each of the first objects that wait, or one line for all if there is no server."""
-    waiting = [obj for obj in objects if cells.phase(obj) in NOT_BEGUN]
+    waiting = [obj for obj in objects if cells.phase(obj) in phases.NOT_BEGUN]
     if not waiting:
         return []
     if missing := await backend.absence():

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Final
 
-from pinnace.api import labels
+from pinnace.api import labels, phases
 from pinnace.api.objects import JSONObject, text
 from pinnace.api.values.shell_words import argument
 from pinnace.cli.doctor.findings import Code, Finding, ok, problem, skipped, warning
@@ -14,8 +14,6 @@ from pinnace.cli.output.summary import counted
 
 CHECK: Final = "backups"
 _WITHOUT_LOG: Final = "FailedValidation"
-_FAILED: Final = frozenset({"Failed", _WITHOUT_LOG})
-_ENDED: Final = _FAILED | {"Completed", "PartiallyFailed"}
 
 
 def judge(backups: Sequence[JSONObject], now: datetime) -> list[Finding]:
@@ -25,7 +23,7 @@ def judge(backups: Sequence[JSONObject], now: datetime) -> list[Finding]:
     """
     groups = defaultdict[str, list[JSONObject]](list)
     for backup in sorted(backups, key=_begun):
-        if cells.phase(backup) in _ENDED:
+        if cells.phase(backup) in phases.FINAL:
             groups[text(backup, "metadata", "labels", labels.SCHEDULE_NAME)].append(backup)
     if not groups:
         return [skipped(CHECK, "none has ended yet", "`backup create NAME` makes one")]
@@ -60,6 +58,6 @@ def _judge(schedule: str, made: Sequence[JSONObject], now: datetime) -> list[Fin
     said = f"{which} did not complete: {_titled(newest, now)} is {phase}{f' ({why})' if why else ''}; {last}"
     verb = "describe" if phase == _WITHOUT_LOG else "logs"
     remedy = f"`backup {verb} {argument(name)}` says why; make a new one when that is mended"
-    if phase in _FAILED:
+    if phase in phases.FAILURES:
         return [problem(CHECK, said, remedy, code=Code.BACKUPS_FAILED)]
     return [warning(CHECK, said, remedy, code=Code.BACKUPS_PARTIALLY_FAILED)]

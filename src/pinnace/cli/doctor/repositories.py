@@ -1,5 +1,6 @@
 """Checks repositories of volume data, and locks that dead programs left in them."""
 
+from pinnace.api import phases
 from pinnace.api.objects import JSONObject, mapping
 from pinnace.cli.doctor.findings import Code, Finding, listed, ok, problem, skipped, warning
 from pinnace.kube.client import KubeClient
@@ -13,7 +14,6 @@ from pinnace.kube.resources import (
 )
 
 CHECK = "repositories"
-_ENDED = ("Completed", "Failed", "Canceled")
 
 
 async def read_repositories(client: KubeClient, namespace: str) -> list[JSONObject]:
@@ -29,7 +29,7 @@ async def is_in_use(client: KubeClient, namespace: str) -> bool:
     """Whether volumes are being saved or restored now. Raises KubeError."""
     for resource in (POD_VOLUME_BACKUPS, POD_VOLUME_RESTORES):
         for obj in await _list(client, resource, namespace):
-            if mapping(obj, "status").get("phase") not in _ENDED:
+            if mapping(obj, "status").get("phase") not in phases.TRANSFER_ENDED:
                 return True
     return False
 

@@ -4,7 +4,7 @@ from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
-from pinnace.api import labels
+from pinnace.api import labels, phases
 from pinnace.api.objects import JSONObject, mapping, text
 from pinnace.api.values.cron import CronError, read_schedule
 from pinnace.api.values.shell_words import argument
@@ -16,7 +16,6 @@ CHECK: Final = "schedules"
 LATE: Final = timedelta(hours=1)
 AHEAD: Final = timedelta(minutes=5)
 """A last run that is ahead by more was not written by a clock that is right."""
-_UNFINISHED: Final = frozenset({"", "New", "Queued", "ReadyToStart", "InProgress"})
 
 
 def running(backups: Sequence[JSONObject]) -> set[str]:
@@ -24,7 +23,7 @@ def running(backups: Sequence[JSONObject]) -> set[str]:
     return {
         text(backup, "metadata", "labels", labels.SCHEDULE_NAME)
         for backup in backups
-        if text(backup, "status", "phase") in _UNFINISHED
+        if text(backup, "status", "phase") in phases.COLLECTING
     }
 
 

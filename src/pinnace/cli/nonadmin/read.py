@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import click
 
+from pinnace.api import phases
 from pinnace.api.objects import JSONObject, listed, mapping, member, text
 from pinnace.api.velero.download_request import OF_RESTORES, DownloadTargetKind
 from pinnace.cli.backend.interface import DownloadOptions, fetch
@@ -30,7 +31,6 @@ from pinnace.nonadmin.objects import (
     NOT_USED,
 )
 
-FINISHED = frozenset({"Completed", "PartiallyFailed", "Failed"})
 LOGS = {"backup": DownloadTargetKind.BACKUP_LOG, "restore": DownloadTargetKind.RESTORE_LOG}
 
 
@@ -164,7 +164,7 @@ def logs(ctx: click.Context, noun: str, options: LogsOptions) -> None:
             if phase == "FailedValidation":
                 describe_it = command_line(settings_of(ctx), "nonadmin", noun, "describe", name)
                 raise PlainError(f'The {noun} "{name}" was refused and has no log: `{describe_it}` says why.')
-            if phase not in FINISHED:
+            if phase not in phases.ENDED:
                 raise PlainError(f'The log of {noun} "{name}" is not available until it has finished.')
             backend = TenantBackend(home.client, home.namespace)
             sink = PrintableBytes(sys.stdout.buffer)

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
+from pinnace.api import phases
 from pinnace.api.codec import DecodeError, decode
 from pinnace.api.labels import SIZE_BYTES
 from pinnace.api.meta import LabelSelector
@@ -11,7 +12,6 @@ from pinnace.api.selection.selectors import Selector
 from pinnace.api.values.digits import is_digits
 from pinnace.api.values.durations import Duration
 from pinnace.api.values.times import in_zone, known_time, later
-from pinnace.api.velero.foreign_phases import is_foreign
 
 _MOST_DIGITS = 20
 
@@ -126,7 +126,7 @@ def phase(obj: JSONObject) -> str:
 
 def foreign_phase(obj: JSONObject) -> str:
     """A note about a phase that Pinnace does not set; "" for other phases."""
-    if not is_foreign(obj):
+    if not phases.is_foreign(obj):
         return ""
     return "a phase of a later version of Velero; only a server of that version can continue"
 
@@ -143,7 +143,7 @@ def empty_warning(what: str, ended: str, items: int) -> str:
 
     Filters that select nothing leave it Completed; in a PartiallyFailed one, errors may be the reason too.
     """
-    if items or ended not in ("Completed", "PartiallyFailed"):
+    if items or ended not in phases.FINISHED:
         return ""
     where = "cluster" if what == "backup" else "backup"
     if ended == "Completed":

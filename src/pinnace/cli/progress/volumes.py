@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import aclosing
 from typing import Final
 
-from pinnace.api import labels
+from pinnace.api import labels, phases
 from pinnace.api.objects import JSONObject, mapping, text
 from pinnace.cli.progress.state import Amount, Volume, number_in
 from pinnace.kube.client import KubeClient
@@ -22,7 +22,6 @@ _RESOURCES: Final = {
     "backup": (labels.BACKUP_NAME, (POD_VOLUME_BACKUPS, DATA_UPLOADS)),
     "restore": (labels.RESTORE_NAME, (POD_VOLUME_RESTORES, DATA_DOWNLOADS)),
 }
-_ENDED: Final = frozenset({"Completed", "Failed", "Canceled"})
 NEXT_SECONDS: Final = 1.0
 """The pause after a watch that the server ended."""
 PAUSE_SECONDS: Final = 5.0
@@ -97,7 +96,7 @@ class VolumeWatch:
 
 
 def _has_ended(obj: JSONObject) -> bool:
-    return text(mapping(obj, "status"), "phase") in _ENDED
+    return text(mapping(obj, "status"), "phase") in phases.TRANSFER_ENDED
 
 
 def _volume(key: tuple[str, str], obj: JSONObject) -> Volume:

@@ -1,5 +1,7 @@
 """Makes Restores from the options of a command. Pure. (docs/spec: CLI 5.1)"""
 
+from collections.abc import Collection
+
 from pinnace.api import labels
 from pinnace.api.chosen_objects import ChosenObjects, encode_chosen, parse_object
 from pinnace.api.meta import ConfigReference, ObjectMeta
@@ -98,7 +100,7 @@ def _restored_status(options: RestoreCreateOptions) -> RestoreStatusSpec | None:
     return RestoreStatusSpec(included_resources=list(included) or ["*"], excluded_resources=list(excluded))
 
 
-def newest(backups: list[JSONObject], phases: tuple[str, ...]) -> JSONObject | None:
+def newest(backups: list[JSONObject], phases: Collection[str]) -> JSONObject | None:
     """The backup in one of the phases that started last, or None."""
     matching = [b for b in backups if (b.get("status") or {}).get("phase") in phases]
     return max(matching, key=lambda b: b["status"].get("startTimestamp") or "", default=None)

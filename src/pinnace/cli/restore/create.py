@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 import click
 
-from pinnace.api import labels
+from pinnace.api import labels, phases
 from pinnace.api.chosen_objects import parse_object
 from pinnace.api.codec import encode
 from pinnace.api.objects import JSONObject
@@ -167,7 +167,7 @@ async def _resolved(
         await ServerBackend(client, namespace).object(SCHEDULES.name, schedule)
         raise CommandError(f"No backups found for the schedule {schedule}")
     if options.allow_partially_failed:
-        chosen = newest(backups, ("Completed", "PartiallyFailed"))
+        chosen = newest(backups, phases.FINISHED)
         if chosen is not None:
             return replace(options, from_backup=chosen["metadata"]["name"], from_schedule=""), chosen
     return options, newest(backups, ("Completed",))

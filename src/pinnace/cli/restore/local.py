@@ -6,11 +6,11 @@ from contextlib import suppress
 
 import msgspec
 
-from pinnace.api import labels
+from pinnace.api import labels, phases
 from pinnace.api.codec import encode
 from pinnace.api.objects import JSONObject
+from pinnace.api.phases import BackupPhase
 from pinnace.api.values.near import did_you_mean, near_names
-from pinnace.api.velero.backup import BackupPhase
 from pinnace.api.velero.restore import Restore
 from pinnace.cli.backend.location import LocationBackend
 from pinnace.cli.common.cluster import say_cluster, say_source
@@ -80,7 +80,7 @@ async def _of_schedule(restore: Restore, location: LocationBackend) -> list[JSON
 
 def _choose_backup(restore: Restore, backups: list[JSONObject]) -> Restore:
     """Name the newest backup of the schedule, Completed or PartiallyFailed, as source. (CLI 5.1)"""
-    chosen = newest(backups, (BackupPhase.COMPLETED, BackupPhase.PARTIALLY_FAILED))
+    chosen = newest(backups, phases.FINISHED)
     if chosen is None:
         return restore
     spec = msgspec.structs.replace(restore.spec, backup_name=chosen["metadata"]["name"], schedule_name="")

@@ -16,12 +16,13 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
 
-from pinnace.api import labels
+from pinnace.api import labels, phases
 from pinnace.api.codec import DecodeError, decode
 from pinnace.api.nonadmin.names import tenant_of
 from pinnace.api.objects import JSONObject
+from pinnace.api.phases import BackupPhase
 from pinnace.api.values.times import later
-from pinnace.api.velero.backup import Backup, BackupPhase
+from pinnace.api.velero.backup import Backup
 from pinnace.api.velero.delete_request import DeleteBackupRequest, DeleteBackupRequestPhase
 from pinnace.api.velero.storage_location import BackupStorageLocation, BackupStorageLocationAccessMode
 from pinnace.archive.errors import ArchiveError
@@ -39,7 +40,7 @@ from pinnace.kube.errors import PASSING_ERRORS, Conflict, KubeError, NotFound
 from pinnace.kube.resources import BACKUPS, DELETE_BACKUP_REQUESTS, RESTORES
 from pinnace.operations.deletion import DeleteOperation, Snapshots, summary
 from pinnace.operations.finalizing_restores import OperationsChanged
-from pinnace.operations.waiting import UNFINISHED, WAITING, Following
+from pinnace.operations.waiting import Following
 from pinnace.plugins.errors import PluginError
 from pinnace.plugins.session import PluginSession
 from pinnace.runtime.controller import DONE, Controller, Result, Resync
@@ -142,7 +143,7 @@ class BackupDeletionReconciler:
         await self._delete_other_requests(request)
         if Key(request.metadata.namespace, request.spec.backup_name) in self._running:
             running = await self._backup(request)
-            if running is not None and running.status.phase in UNFINISHED:
+            if running is not None and running.status.phase in phases.UNFINISHED:
                 raise NotMarked("the progress of its item operations is being read")  # for a moment only
             raise Refusal("backup is still in progress")
         backup = await self._backup(request)
@@ -221,7 +222,7 @@ class BackupDeletionReconciler:
 
     async def _cancel_operations(self, store: BackupStore, plugins: PluginSession, backup: Backup) -> None:
         """Cancel the item operations that a backup still waits for; a failure does not stop the deletion."""
-        if backup.status.phase not in WAITING:
+        if backup.status.phase not in phases.WAITING:
             return
         following = Following(store=store, plugins=plugins, clock=self._scope.clock)
         try:

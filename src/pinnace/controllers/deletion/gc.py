@@ -12,7 +12,8 @@ from typing import Final
 from pinnace.api import API_VERSION, labels
 from pinnace.api.codec import DecodeError, decode
 from pinnace.api.objects import JSONObject
-from pinnace.api.velero.backup import Backup, BackupPhase
+from pinnace.api.phases import BackupPhase
+from pinnace.api.velero.backup import Backup
 from pinnace.api.velero.delete_request import DeleteBackupRequestPhase
 from pinnace.api.velero.storage_location import BackupStorageLocationAccessMode
 from pinnace.controllers.deletion.scope import request_labels

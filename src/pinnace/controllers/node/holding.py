@@ -11,17 +11,18 @@ from collections.abc import Mapping
 from enum import Enum, auto
 from typing import Final
 
+from pinnace.api import phases
 from pinnace.api.objects import JSONObject, mapping
+from pinnace.api.phases import TransferPhase
 from pinnace.api.pod_hooks import is_ended
 from pinnace.api.values.digits import is_digits
-from pinnace.api.velero.transfers import TransferPhase
 from pinnace.controllers.node.scope import NodeScope
 from pinnace.kube.errors import PASSING_ERRORS, Conflict, KubeError, NotFound
 from pinnace.kube.resources import PODS, APIResource
 from pinnace.runtime.backoff import RetryDelay
 from pinnace.runtime.keys import Key
 from pinnace.runtime.logfields import get_logger
-from pinnace.volumes.outcomes import ENDED_PHASES, phase_of
+from pinnace.volumes.outcomes import phase_of
 
 log = get_logger(__name__)
 
@@ -119,7 +120,9 @@ class Holding:
 def may_change(obj: JSONObject, uid: str, holder: str) -> bool:
     """Whether an object has not ended, and this agent or none holds it. Pure."""
     return (
-        obj["metadata"]["uid"] == uid and phase_of(obj) not in ENDED_PHASES and holder_of(obj) in ("", holder)
+        obj["metadata"]["uid"] == uid
+        and phase_of(obj) not in phases.TRANSFER_ENDED
+        and holder_of(obj) in ("", holder)
     )
 
 

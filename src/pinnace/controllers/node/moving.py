@@ -7,8 +7,8 @@ from contextlib import AbstractAsyncContextManager
 from typing import Final
 
 from pinnace.api.objects import JSONObject, text
+from pinnace.api.phases import TransferPhase
 from pinnace.api.velero.data_movement import BUILT_IN_MOVERS, DataDownload, DataUpload
-from pinnace.api.velero.transfers import TransferPhase
 from pinnace.controllers.node.reconciler import PodVolumeFailed, PodVolumeReconciler
 from pinnace.controllers.node.scope import NodeScope
 from pinnace.controllers.node.volumes import NodeVolumes, VolumeContent

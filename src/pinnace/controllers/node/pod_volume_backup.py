@@ -8,14 +8,14 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from pinnace.api import labels
+from pinnace.api import labels, phases
 from pinnace.api.codec import DecodeError, decode
 from pinnace.api.objects import JSONObject
+from pinnace.api.phases import TransferPhase
 from pinnace.api.pod_hooks import is_ended
 from pinnace.api.values.digits import is_digits
 from pinnace.api.values.times import known_time
 from pinnace.api.velero.pod_volume import RESTIC, PodVolumeBackup
-from pinnace.api.velero.transfers import TransferPhase
 from pinnace.controllers.node.holding import was_begun_before
 from pinnace.controllers.node.parts import NodeController, NodeParts
 from pinnace.controllers.node.reconciler import PodVolumeFailed, PodVolumeReconciler, Report
@@ -30,7 +30,7 @@ from pinnace.runtime.controller import Controller
 from pinnace.runtime.informer import Informer
 from pinnace.runtime.keys import Key
 from pinnace.runtime.logfields import get_logger
-from pinnace.volumes.outcomes import BEGUN_PHASES, is_new, phase_of
+from pinnace.volumes.outcomes import is_new, phase_of
 from pinnace.volumes.pods.host_paths import HostPathError
 from pinnace.volumes.pods.parents import parent_snapshot
 from pinnace.volumes.uploader.access import Repository
@@ -143,7 +143,7 @@ class PodVolumeBackupWork:
     async def fail_orphans(self, reconciler: PodVolumeReconciler[PodVolumeBackup]) -> None:
         """Fail what an agent of another version has begun and left on this node. (docs/spec: CTL-062)"""
         for obj in self._backups.objects():
-            if is_of_node(obj, self._scope.node) and phase_of(obj) in BEGUN_PHASES:
+            if is_of_node(obj, self._scope.node) and phase_of(obj) in phases.TRANSFER_BEGUN:
                 await reconciler.fail_orphan(obj)
 
     async def _save(self, pod_volume: PodVolumeBackup, path: Path, report: Report) -> Saved:

@@ -13,9 +13,10 @@ from typing import Final
 from msgspec.structs import replace
 
 from pinnace.aio.blocking import in_thread
+from pinnace.api import phases
 from pinnace.api.objects import JSONObject
+from pinnace.api.phases import TransferPhase
 from pinnace.api.velero.pod_volume import KOPIA, RESTIC, PodVolumeRestore
-from pinnace.api.velero.transfers import TransferPhase
 from pinnace.controllers.node.holding import NODE_ANNOTATION, Holding, was_begun_before
 from pinnace.controllers.node.parts import NodeController, NodeParts
 from pinnace.controllers.node.pod_volume_backup import SNAPSHOT_INDEX, refuse_other_uploaders, whole_number
@@ -43,7 +44,7 @@ from pinnace.runtime.controller import Controller
 from pinnace.runtime.informer import Informer
 from pinnace.runtime.keys import Key
 from pinnace.runtime.logfields import get_logger
-from pinnace.volumes.outcomes import BEGUN_PHASES, is_cancel_wanted, is_new, phase_of
+from pinnace.volumes.outcomes import is_cancel_wanted, is_new, phase_of
 from pinnace.volumes.pods.done_file import DoneFileError, is_done, remove_done_files, write_done_file
 from pinnace.volumes.pods.host_paths import CSI_MOUNT, CSI_NOTES, HostPathError, is_migrated
 from pinnace.volumes.uploader.access import Repository
@@ -140,7 +141,7 @@ class PodVolumeRestoreWork:
     async def fail_orphans(self, reconciler: PodVolumeReconciler[PodVolumeRestore]) -> None:
         """Fail what an agent of another version has begun and left on this node. (docs/spec: CTL-062)"""
         for obj in self._restores.objects():
-            if phase_of(obj) in BEGUN_PHASES and self._was_ours(obj):
+            if phase_of(obj) in phases.TRANSFER_BEGUN and self._was_ours(obj):
                 await reconciler.fail_orphan(obj)
 
     async def _fill(

@@ -18,12 +18,14 @@ from dataclasses import dataclass, field
 from typing import Final, Generic, Protocol, TypeVar
 
 from pinnace.aio.racing import unless_stopped
+from pinnace.api import phases
 from pinnace.api.codec import DecodeError, decode, encode
 from pinnace.api.objects import JSONObject, text
+from pinnace.api.phases import TransferPhase
 from pinnace.api.values.times import format_time
 from pinnace.api.velero.data_movement import DataDownload, DataUpload
 from pinnace.api.velero.pod_volume import PodVolumeBackup, PodVolumeRestore
-from pinnace.api.velero.transfers import TransferPhase, TransferProgress
+from pinnace.api.velero.transfers import TransferProgress
 from pinnace.controllers.node.holding import (
     MAX_ATTEMPTS,
     Holding,
@@ -40,7 +42,7 @@ from pinnace.runtime.backoff import FailureBackoff
 from pinnace.runtime.controller import DONE, Result
 from pinnace.runtime.keys import Key
 from pinnace.runtime.logfields import bound_fields, get_logger
-from pinnace.volumes.outcomes import ENDED_PHASES, NEW_PHASES, canceled_message, is_cancel_wanted, phase_of
+from pinnace.volumes.outcomes import canceled_message, is_cancel_wanted, phase_of
 from pinnace.volumes.uploader.output import Progress
 
 log = get_logger(__name__)
@@ -150,7 +152,7 @@ class PodVolumeReconciler(Generic[PodVolumeT]):
         struct: type[PodVolumeT],
         work: PodVolumeSteps[PodVolumeT],
         *,
-        startable: frozenset[str] = NEW_PHASES,
+        startable: frozenset[str] = phases.TRANSFER_NEW,
         slots: asyncio.Semaphore | None = None,
     ) -> None:
         self._slots = slots or asyncio.Semaphore(1)
@@ -194,7 +196,7 @@ class PodVolumeReconciler(Generic[PodVolumeT]):
             return
         is_taken = work.is_seen and self._holding.is_left(obj)
         work.is_seen = work.is_seen or holder_of(obj) == str(self._scope.agent)
-        if is_taken or phase_of(obj) in ENDED_PHASES:
+        if is_taken or phase_of(obj) in phases.TRANSFER_ENDED:
             work.is_lost = True
             self.give_up(uid, f"it is {phase_of(obj)}, and held by {holder_of(obj) or 'no agent'}")
         elif is_cancel_wanted(obj):
@@ -222,7 +224,7 @@ class PodVolumeReconciler(Generic[PodVolumeT]):
     async def _take(self, key: Key) -> None:
         while (obj := await self._read(key)) is not None:
             uid, end, holder = self._unstored.pop(key, ("", {}, ""))
-            if obj["metadata"]["uid"] == uid and phase_of(obj) not in ENDED_PHASES:
+            if obj["metadata"]["uid"] == uid and phase_of(obj) not in phases.TRANSFER_ENDED:
                 await self._store(uid, key, end, holder=holder)
                 return
             left = self._holding.is_left(obj)

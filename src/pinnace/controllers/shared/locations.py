@@ -10,7 +10,8 @@ from pinnace.api.codec import DecodeError, decode
 from pinnace.api.definitions.spec_fields import check_spec
 from pinnace.api.nonadmin.names import tenant_of
 from pinnace.api.objects import JSONObject, text
-from pinnace.api.velero.backup import Backup, BackupPhase
+from pinnace.api.phases import BackupPhase
+from pinnace.api.velero.backup import Backup
 from pinnace.api.velero.storage_location import BackupStorageLocation
 from pinnace.context import ReopenedStore
 from pinnace.kube.client import KubeClient

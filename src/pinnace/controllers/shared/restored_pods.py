@@ -14,11 +14,12 @@ from dataclasses import dataclass
 from typing import Final
 
 from pinnace.aio.timing import SystemTimer, Timer, poll, wait_for
+from pinnace.api import phases
 from pinnace.api.objects import JSONObject, text
+from pinnace.api.phases import TransferPhase
 from pinnace.api.pod_hooks import is_ended
 from pinnace.api.pod_volume_catalogue import SavedSnapshot
 from pinnace.api.values.times import format_time
-from pinnace.api.velero.transfers import TransferPhase
 from pinnace.controllers.shared.scope import Scope
 from pinnace.controllers.shared.unattended import Unattended
 from pinnace.controllers.shared.waiting_pods import (
@@ -36,14 +37,7 @@ from pinnace.kube.resources import POD_VOLUME_RESTORES
 from pinnace.restore.ports import PodVolumeRestorer
 from pinnace.runtime.informer import Informer
 from pinnace.runtime.logfields import get_logger
-from pinnace.volumes.outcomes import (
-    ENDED_PHASES,
-    canceled_message,
-    is_cancel_wanted,
-    is_new,
-    message_of,
-    phase_of,
-)
+from pinnace.volumes.outcomes import canceled_message, is_cancel_wanted, is_new, message_of, phase_of
 from pinnace.volumes.pods.pod_volume_restores import TIMED_OUT
 
 log = get_logger(__name__)
@@ -224,7 +218,7 @@ class _PodWatch:
         waits = ", ".join(
             f"{pod_volume['spec']['volume']} ({phase_of(pod_volume) or TransferPhase.NEW})"
             for pod_volume in self._pod_volume_restores()
-            if phase_of(pod_volume) not in ENDED_PHASES
+            if phase_of(pod_volume) not in phases.TRANSFER_ENDED
         )
         waits_for = f"the pod {metadata['namespace']}/{metadata['name']} waits on node {node!r} for"
         told = next(
@@ -293,7 +287,7 @@ class _PodWatch:
         for pod_volume in self._pod_volume_restores():
             phase = phase_of(pod_volume)
             left_to_agent = phase == TransferPhase.IN_PROGRESS and now - self._lost_at < AGENT_SECONDS
-            if phase not in ENDED_PHASES and not left_to_agent:
+            if phase not in phases.TRANSFER_ENDED and not left_to_agent:
                 await self._end(pod_volume, TransferPhase.FAILED, message)
 
     async def _end_canceled(self) -> None:

@@ -1,6 +1,6 @@
 """The life of one Backup or Restore under its controller, from New to its terminal phase.
 
-    New ──plan──> claim ──> InProgress ──execute──> Completed, PartiallyFailed, Failed
+    New ──plan──> claim ──> InProgress ──execute──> the phase of `phases.ended`, or Failed
            │        └─────> FailedValidation
            └─ must wait in the queue: stays New, or is shown as Queued, until it may start
 
@@ -20,12 +20,14 @@ from typing import Final, Generic, Protocol, TypeVar
 import msgspec
 
 from pinnace.aio.cancelling import is_cancelled
+from pinnace.api import phases
 from pinnace.api.codec import DecodeError, decode
 from pinnace.api.definitions.spec_fields import check_spec
 from pinnace.api.labels import WAITS_FOR
 from pinnace.api.objects import JSONObject, mapping, text
+from pinnace.api.phases import BackupPhase
 from pinnace.api.values.times import format_time
-from pinnace.api.velero.backup import Backup, BackupPhase
+from pinnace.api.velero.backup import Backup
 from pinnace.api.velero.restore import Restore
 from pinnace.controllers.shared.namespace_queue import NO_NAMESPACE, NoQueue, RunQueue, Targets
 from pinnace.controllers.shared.scope import Scope
@@ -51,13 +53,12 @@ log = get_logger(__name__)
 
 RunT = TypeVar("RunT", Backup, Restore)
 
-NEW: Final = frozenset({"", BackupPhase.NEW, BackupPhase.QUEUED, BackupPhase.READY_TO_START})
 """Nothing has been done in any of these phases, so that any server can begin. (docs/adr/046)"""
 
 
 def is_new(obj: JSONObject) -> bool:
     """Whether no server has taken the Backup or Restore yet."""
-    return ((obj.get("status") or {}).get("phase") or "") in NEW
+    return ((obj.get("status") or {}).get("phase") or "") in phases.NOT_BEGUN
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,14 +11,15 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Any, Final
 
-from pinnace.api import labels
+from pinnace.api import labels, phases
 from pinnace.api.codec import DecodeError, decode, encode
 from pinnace.api.labels import ITEM_OPERATIONS, SIZE_BYTES
 from pinnace.api.nonadmin.names import tenant_of
 from pinnace.api.objects import JSONObject, text
+from pinnace.api.phases import BackupPhase
 from pinnace.api.values.digits import is_digits
 from pinnace.api.values.times import format_time, known_time
-from pinnace.api.velero.backup import Backup, BackupPhase
+from pinnace.api.velero.backup import Backup
 from pinnace.controllers.shared.locations import LocationStores
 from pinnace.controllers.shared.scope import Scope
 from pinnace.controllers.shared.writes import NO_ACTIVITY, Run
@@ -36,11 +37,10 @@ from pinnace.kube.resources import (
     RESTORES,
     APIResource,
 )
-from pinnace.operations.waiting import WAITING
 from pinnace.runtime.keys import Key
 from pinnace.runtime.logfields import bound_fields, get_logger
 from pinnace.storage.errors import StorageError, StoreUnavailable
-from pinnace.volumes.outcomes import ENDED_PHASES, is_cancel_wanted, phase_of
+from pinnace.volumes.outcomes import is_cancel_wanted, phase_of
 
 log = get_logger(__name__)
 
@@ -58,8 +58,6 @@ INTERRUPTED_SECONDS: Final = 4.0
 that a server that lost the lease is done before another one begins."""
 
 _UNKNOWN_END: Final = "Cannot tell whether the backup was stored"
-
-TERMINAL: Final = frozenset({BackupPhase.COMPLETED, BackupPhase.PARTIALLY_FAILED, BackupPhase.FAILED})
 
 
 CANCEL_MESSAGE: Final = "it was canceled, as its {kind} {name} failed: {reason}"
@@ -218,7 +216,7 @@ class Settler:
             except NotFound:
                 continue  # the cluster has no such kind
             for transfer in found:
-                if phase_of(transfer) in ENDED_PHASES or is_cancel_wanted(transfer):
+                if phase_of(transfer) in phases.TRANSFER_ENDED or is_cancel_wanted(transfer):
                     continue
                 key = Key.of(transfer)
                 patch = {"spec": {"cancel": True}, "status": {"message": message}}
@@ -282,11 +280,11 @@ class Settler:
             return None
         notes = stored.metadata.annotations
         known = {SIZE_BYTES: size} if is_digits(size := notes.get(SIZE_BYTES, "")) else {}
-        if stored.status.phase in TERMINAL:
+        if stored.status.phase in phases.ENDED:
             metadata = {"metadata": {"annotations": known}} if known else {}
             return {**metadata, "status": encode(stored.status)}
         digest = notes.get(ITEM_OPERATIONS)
-        if stored.status.phase in WAITING and digest and not tenant:
+        if stored.status.phase in phases.WAITING and digest and not tenant:
             # What a tenant's location says of operations is not believed. (docs/adr/054)
             annotations = {**known, ITEM_OPERATIONS: digest}
             return {"metadata": {"annotations": annotations}, "status": encode(stored.status)}

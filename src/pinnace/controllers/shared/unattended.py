@@ -9,16 +9,17 @@ from collections.abc import Iterable
 from typing import Final
 
 from pinnace.aio.timing import SystemTimer, Timer
+from pinnace.api import phases
 from pinnace.api.objects import JSONObject, text
+from pinnace.api.phases import TransferPhase
 from pinnace.api.values.times import format_time
-from pinnace.api.velero.transfers import TransferPhase
 from pinnace.controllers.shared.scope import Scope
 from pinnace.kube.errors import Conflict, KubeError, NotFound
 from pinnace.kube.resources import APIResource
 from pinnace.runtime.informer import Informer
 from pinnace.runtime.logfields import get_logger
 from pinnace.volumes.node_agents import NodeAgents
-from pinnace.volumes.outcomes import ENDED_PHASES, is_new, phase_of
+from pinnace.volumes.outcomes import is_new, phase_of
 
 log = get_logger(__name__)
 
@@ -57,7 +58,7 @@ class Unattended:
             pod_volumes: each with the node whose agent should take it up.
         """
         for pod_volume, node in pod_volumes:
-            if not node or phase_of(pod_volume) in ENDED_PHASES:
+            if not node or phase_of(pod_volume) in phases.TRANSFER_ENDED:
                 continue
             has_begun = not is_new(pod_volume)
             try:

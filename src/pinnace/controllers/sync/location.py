@@ -16,12 +16,12 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final
 
-from pinnace.api import labels
+from pinnace.api import labels, phases
 from pinnace.api.codec import DecodeError, decode
 from pinnace.api.nonadmin.names import tenant_of
 from pinnace.api.objects import JSONObject
 from pinnace.api.values.times import format_time
-from pinnace.api.velero.backup import Backup, BackupPhase
+from pinnace.api.velero.backup import Backup
 from pinnace.api.velero.storage_location import BackupStorageLocation
 from pinnace.controllers.shared.scope import Scope
 from pinnace.controllers.shared.writes import delete_if_there, patch_status
@@ -64,9 +64,6 @@ LONGEST_REASON: Final = 500
 
 LONGEST_NAME: Final = 253
 LEFT_OUT: Final = "Backup is not, or not wholly, made known"
-
-_STORED: Final = frozenset({BackupPhase.COMPLETED, BackupPhase.PARTIALLY_FAILED})
-"""Phases of Backups that have been in their location. (docs/spec: BEY 7.5)"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,7 +138,7 @@ class LocationSync:
         owed = sorted(self._owed & known.keys())
         await self._create_missing(listed, len(known))
         await self._pay(owed, known)
-        completed = [name for name, backup in known.items() if backup.status.phase in _STORED]
+        completed = [name for name, backup in known.items() if backup.status.phase in phases.FINISHED]
         await self._delete_orphans(await self._orphans(completed, set(listed)))
         self._memory.told = self._left_out
         status = {"lastSyncedTime": format_time(self._scope.clock())}
@@ -330,7 +327,7 @@ class LocationSync:
         except NotFound:
             return
         status = obj.get("status") or {}
-        if status.get("phase") in _STORED and _is_of_location(obj, self._location):
+        if status.get("phase") in phases.FINISHED and _is_of_location(obj, self._location):
             await delete_if_there(self._scope.client, BACKUPS, key, uid=obj["metadata"]["uid"])
             log.info("Deleted a Backup that is no longer in the location", backup=key.name)
 

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import orjson
 
-from pinnace.api import API_VERSION, GROUP, labels
+from pinnace.api import API_VERSION, GROUP, labels, phases
 from pinnace.api.codec import DecodeError, decode, encode
 from pinnace.api.labels import SIZE_BYTES
 from pinnace.api.meta import ObjectMeta, OwnerReference
@@ -22,25 +22,10 @@ from pinnace.api.nonadmin.names import COMMON_LABELS, Origin, is_object_name, is
 from pinnace.api.objects import JSONObject
 from pinnace.api.values.digits import is_digits
 from pinnace.api.values.durations import Duration
-from pinnace.api.velero.backup import Backup, BackupPhase, BackupStatus
+from pinnace.api.velero.backup import Backup, BackupStatus
 from pinnace.api.velero.pod_volume import PodVolumeBackup
 from pinnace.api.velero.storage_location import BackupStorageLocation
-from pinnace.api.velero.transfers import TransferPhase
 from pinnace.controllers.shared.clocks import is_ahead
-
-FINAL_PHASES: Final = frozenset({BackupPhase.COMPLETED, BackupPhase.PARTIALLY_FAILED, BackupPhase.FAILED})
-
-UNFINISHED_PHASES: Final = frozenset(
-    {
-        "WaitingForPluginOperations",
-        "WaitingForPluginOperationsPartiallyFailed",
-        "Finalizing",
-        "FinalizingPartiallyFailed",
-    }
-)
-"""Phases of later Velero between upload and end; expired backups in them can only be deleted. (BEY 7.5)"""
-
-_FINAL_POD_VOLUME_PHASES: Final = frozenset({TransferPhase.COMPLETED, TransferPhase.FAILED})
 
 _SOURCE_CLUSTER: Final = "velero.io/source-cluster-"
 """Annotations with the version of the cluster that was backed up."""
@@ -92,7 +77,7 @@ def in_order(locations: Iterable[BackupStorageLocation], default: str) -> Sequen
 def is_found_in_location(backup: Backup) -> bool:
     """Whether a Backup was made known from a location: its object is younger than its end."""
     created, completed = backup.metadata.creation_timestamp, backup.status.completion_timestamp
-    if backup.status.phase not in FINAL_PHASES or created is None:
+    if backup.status.phase not in phases.ENDED or created is None:
         return False
     return completed is None or created > completed
 
@@ -169,7 +154,7 @@ def pod_volume_backup_object(
         stored = decode(PodVolumeBackup, raw)
     except DecodeError as error:
         raise Refused(str(error)) from error
-    if stored.status.phase not in _FINAL_POD_VOLUME_PHASES:
+    if stored.status.phase not in phases.TRANSFER_STORED:
         raise Refused("the pod volume backup has not ended")
     if not (name := stored.metadata.name):
         raise Refused("the pod volume backup has no name")
@@ -222,11 +207,11 @@ def _without_hooks(spec: JSONObject) -> JSONObject:
 
 
 def _synced_phase(status: BackupStatus, now: datetime) -> str:
-    if status.phase in FINAL_PHASES:
+    if status.phase in phases.ENDED:
         return str(status.phase)
     expired = status.expiration is not None and status.expiration <= now
-    if status.phase in UNFINISHED_PHASES and expired:
-        return BackupPhase.PARTIALLY_FAILED.value
+    if status.phase in phases.UNFINISHED and expired:
+        return phases.CUT_SHORT.value
     raise Unfinished("the backup has not ended")
 
 

@@ -9,13 +9,13 @@ a command waits for it.
 from dataclasses import dataclass
 from typing import Final
 
-from pinnace.api import labels
+from pinnace.api import labels, phases
 from pinnace.api.codec import DecodeError, decode
 from pinnace.api.objects import JSONObject, mapping, text
-from pinnace.api.velero.backup import Backup, BackupPhase
+from pinnace.api.velero.backup import Backup
 from pinnace.api.verification_answer import VerificationAnswer
 from pinnace.controllers.shared.parts import Parts
-from pinnace.controllers.verification.verifier import FINISHED, WORKERS, BackupVerifier
+from pinnace.controllers.verification.verifier import WORKERS, BackupVerifier
 from pinnace.kube.errors import PASSING_ERRORS, KubeError, NotFound
 from pinnace.kube.resources import BACKUPS
 from pinnace.runtime.controller import DONE, Controller, Result
@@ -25,8 +25,6 @@ from pinnace.storage.errors import StorageError
 from pinnace.volumes.uploader.share import ReadShare
 
 NAME: Final = "verification-request"
-
-_HOLD_NOTHING: Final = frozenset({BackupPhase.FAILED, BackupPhase.FAILED_VALIDATION, BackupPhase.DELETING})
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +58,9 @@ class RequestReconciler:
 
     async def _answer(self, backup: Backup, found: JSONObject, notes: JSONObject) -> None:
         request, share = text(notes, labels.VERIFY_REQUESTED), text(notes, labels.VERIFY_READ_DATA)
-        if backup.status.phase in _HOLD_NOTHING:
+        if backup.status.phase in phases.NOTHING_TO_VERIFY:
             problem = f"its phase is {backup.status.phase}"
-        elif backup.status.phase not in FINISHED:
+        elif backup.status.phase not in phases.FINISHED:
             return
         else:
             try:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
 from typing import Final
 
-from pinnace.api import labels
+from pinnace.api import labels, phases
 from pinnace.api.codec import DecodeError, decode
 from pinnace.api.objects import JSONObject, mapping, text
 from pinnace.api.values.cron import Cron, CronError, read_schedule
@@ -20,7 +20,7 @@ from pinnace.api.values.times import format_time, parse_time
 from pinnace.api.velero.backup import Backup
 from pinnace.controllers.shared.clocks import is_ahead
 from pinnace.controllers.shared.parts import Parts
-from pinnace.controllers.verification.verifier import FINISHED, WORKERS, BackupVerifier, Soundness
+from pinnace.controllers.verification.verifier import WORKERS, BackupVerifier, Soundness
 from pinnace.kube.errors import NotFound
 from pinnace.kube.resources import BACKUPS, SCHEDULES
 from pinnace.runtime.controller import DONE, Controller, Result
@@ -146,7 +146,7 @@ def newest_finished(listed: Sequence[JSONObject]) -> Backup | None:
             backup = decode(Backup, obj)
         except DecodeError:
             continue
-        if backup.status.phase in FINISHED and not obj["metadata"].get("deletionTimestamp"):
+        if backup.status.phase in phases.FINISHED and not obj["metadata"].get("deletionTimestamp"):
             found.append(backup)
     return max(found, key=lambda each: each.status.start_timestamp or _LONG_AGO, default=None)
 

@@ -13,7 +13,7 @@ from pinnace.api import labels
 from pinnace.api.nonadmin.names import tenant_of
 from pinnace.api.objects import JSONObject, text
 from pinnace.api.values.times import format_time
-from pinnace.api.velero.backup import Backup, BackupPhase
+from pinnace.api.velero.backup import Backup
 from pinnace.browse.errors import NoRoom
 from pinnace.browse.verifying import Finding
 from pinnace.browse.verifying import Result as Outcome
@@ -39,9 +39,6 @@ log = get_logger(__name__)
 
 WORKERS: Final = 3
 """Backups verified at once, one of each location: a location that hangs must not delay the others."""
-
-FINISHED: Final = frozenset({BackupPhase.COMPLETED, BackupPhase.PARTIALLY_FAILED})
-"""Phases of Backups that hold something."""
 
 _LONGEST_FINDINGS: Final = 4096
 _LONGEST_MESSAGE: Final = 1000

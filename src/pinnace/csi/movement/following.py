@@ -2,10 +2,10 @@
 
 import msgspec
 
-from pinnace.api import labels
+from pinnace.api import labels, phases
 from pinnace.api.objects import JSONObject, mapping, text
-from pinnace.api.velero.transfers import TransferPhase
-from pinnace.csi.movement.objects import ENDED, has_finalizer, phase
+from pinnace.api.phases import TransferPhase
+from pinnace.csi.movement.objects import has_finalizer, phase
 from pinnace.kube.client import KubeClient
 from pinnace.kube.resources import APIResource
 from pinnace.plugins.asynchronous import OperationProgress
@@ -32,7 +32,7 @@ class Movements(msgspec.Struct, frozen=True, kw_only=True):
         if found is None:
             return OperationProgress(completed=True, error=self.gone)
         now, done = phase(found), mapping(found, "status", "progress")
-        is_over = now in ENDED and not has_finalizer(found)
+        is_over = now in phases.TRANSFER_ENDED and not has_finalizer(found)
         error = ""
         if is_over and now != TransferPhase.COMPLETED:
             error = text(found, "status", "message") or f"its {self.resource.kind} is {now}"
@@ -48,7 +48,7 @@ class Movements(msgspec.Struct, frozen=True, kw_only=True):
     async def cancel(self, operation: str, owner_uid: str) -> None:
         """Ask for the cancellation of the operation, unless it has ended."""
         found = await self._find(operation, owner_uid)
-        if found is not None and phase(found) not in ENDED:
+        if found is not None and phase(found) not in phases.TRANSFER_ENDED:
             patch = {"spec": {"cancel": True}}
             await self.client.patch(self.resource, found["metadata"]["name"], patch, self.namespace)
 

@@ -9,9 +9,9 @@ import msgspec
 from pinnace.api import ALPHA_API_VERSION, API_VERSION, labels
 from pinnace.api.meta import LabelSelector
 from pinnace.api.objects import JSONObject, listed, mapping, objects, text
+from pinnace.api.phases import TransferPhase
 from pinnace.api.velero.data_movement import BUILT_IN_MOVERS, DataUpload, written_mover
 from pinnace.api.velero.restore import Restore
-from pinnace.api.velero.transfers import TransferPhase
 from pinnace.kube.resources import DATA_DOWNLOADS, DATA_UPLOADS
 
 BLOCK: Final = "Block"
@@ -39,8 +39,6 @@ _PERMANENT: Final = frozenset(
 )
 """Reasons for which a container waits that do not pass while its pod is as it is."""
 _ENDED_PODS: Final = frozenset({"Failed", "Succeeded", "Unknown"})
-
-ENDED: Final = frozenset({TransferPhase.COMPLETED, TransferPhase.FAILED, TransferPhase.CANCELED})
 
 
 class MovedVolume(msgspec.Struct, frozen=True, kw_only=True):

@@ -9,11 +9,11 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Final
 
+from pinnace.api import phases
 from pinnace.api.objects import JSONObject
-from pinnace.api.velero.transfers import TransferPhase
+from pinnace.api.phases import TransferPhase
 from pinnace.csi.movement.objects import is_built_in, phase
 
-_PREPARED: Final = frozenset({TransferPhase.ACCEPTED, TransferPhase.PREPARED})
 _FRESH_SECONDS: Final = 10.0
 """How long the setting is reused: many objects ask for it at the same time."""
 
@@ -53,7 +53,7 @@ class PrepareQueue:
         ours = [obj for obj in self._objects() if is_built_in(obj)]
         unseen = {obj["metadata"]["uid"] for obj in ours if phase(obj) == TransferPhase.NEW}
         self._accepted &= unseen
-        return len(self._accepted) + sum(phase(obj) in _PREPARED for obj in ours)
+        return len(self._accepted) + sum(phase(obj) in phases.TRANSFER_PREPARING for obj in ours)
 
     async def _limit(self) -> int:
         now = asyncio.get_running_loop().time()

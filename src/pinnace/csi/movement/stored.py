@@ -11,8 +11,8 @@ import msgspec
 
 from pinnace.api.codec import DecodeError, decode
 from pinnace.api.objects import JSONObject, mapping, objects, text
+from pinnace.api.phases import TransferPhase
 from pinnace.api.velero.data_movement import BLOCK_MOVER, BUILT_IN_MOVERS, DataUpload
-from pinnace.api.velero.transfers import TransferPhase
 from pinnace.csi.movement.objects import MovedVolume
 
 Claim = tuple[str, str]

@@ -6,10 +6,12 @@ from contextlib import suppress
 import msgspec
 
 from pinnace.aio.timing import SystemTimer, Timer, poll
+from pinnace.api import phases
 from pinnace.api.codec import encode
 from pinnace.api.meta import ConfigReference
 from pinnace.api.objects import JSONObject, listed, member, text
-from pinnace.api.velero.restore import Restore, RestorePhase
+from pinnace.api.phases import RestorePhase
+from pinnace.api.velero.restore import Restore
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import KubeError, NotFound
 from pinnace.kube.resources import CONFIGMAPS, RESTORES
@@ -20,14 +22,6 @@ from pinnace.restore.modifiers.modifier import ResourceModifiers
 from pinnace.restore.modifiers.rules import read_rules
 from pinnace.storage.errors import ObjectNotFound, StorageError
 
-_ENDED = frozenset(
-    {
-        RestorePhase.COMPLETED,
-        RestorePhase.PARTIALLY_FAILED,
-        RestorePhase.FAILED,
-        RestorePhase.FAILED_VALIDATION,
-    }
-)
 _POLL_SECONDS = 2.0
 _STOP_SECONDS = 60.0
 """How long a removal waits for a restore that still runs: it would make its objects again."""
@@ -123,7 +117,7 @@ class ServerRestorer(msgspec.Struct, frozen=True, kw_only=True):
                 found = await self.client.get(RESTORES, name, self.namespace)
             except NotFound:
                 return True
-            return text(found, "status", "phase") in _ENDED
+            return text(found, "status", "phase") in phases.FINAL
 
         return await poll(
             has_ended, timer=self.timer, timeout_seconds=seconds, longest_pause_seconds=_POLL_SECONDS

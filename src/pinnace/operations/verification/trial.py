@@ -19,11 +19,12 @@ import msgspec
 import orjson
 
 from pinnace.aio.timing import SystemTimer, Timer, poll
-from pinnace.api import labels
+from pinnace.api import labels, phases
 from pinnace.api.meta import LabelSelector, LabelSelectorRequirement, ObjectMeta
 from pinnace.api.objects import JSONObject, mapping, text
+from pinnace.api.phases import RestorePhase
 from pinnace.api.values.times import parse_time
-from pinnace.api.velero.restore import Restore, RestorePhase, RestoreSpec
+from pinnace.api.velero.restore import Restore, RestoreSpec
 from pinnace.browse.verifying import Finding, Result
 from pinnace.csi.snapshots import SNAPSHOTS, SnapshotKinds
 from pinnace.kube.client import KubeClient
@@ -152,7 +153,7 @@ class Trial:
         async with self._scratch():
             restored = await self.restorer.restore(self._restore(), modifier_rules())
             found = [_finding_of(restored)]
-            if restored.phase in (RestorePhase.COMPLETED, RestorePhase.PARTIALLY_FAILED):
+            if restored.phase in phases.FINISHED:
                 found += await self._came_up()
         return found
 

@@ -10,12 +10,13 @@ from typing import Final, Protocol
 
 import msgspec
 
-from pinnace.api import labels
+from pinnace.api import labels, phases
 from pinnace.api.chosen_objects import decode_chosen
+from pinnace.api.phases import BackupPhase
 from pinnace.api.selection.label_choice import label_choice_errors
 from pinnace.api.selection.validation import namespace_list_errors, resource_list_errors
 from pinnace.api.values.durations import Duration
-from pinnace.api.velero.backup import ITEM_OPERATION_TIMEOUT, Backup, BackupPhase
+from pinnace.api.velero.backup import ITEM_OPERATION_TIMEOUT, Backup
 from pinnace.api.velero.restore import ExistingResourcePolicy, Restore, RestoreSpec
 from pinnace.restore.errors import BackupLookupError
 
@@ -187,7 +188,7 @@ async def _find_source(
 def _phase_findings(backup: Backup, *, allows_failed: bool) -> tuple[list[str], list[str]]:
     """The errors and warnings about the phase of a backup as a source. (docs/spec: AFT 7.3)"""
     name, phase = backup.metadata.name, backup.status.phase or BackupPhase.NEW
-    if phase in (BackupPhase.COMPLETED, BackupPhase.PARTIALLY_FAILED):
+    if phase in phases.FINISHED:
         return [], []
     if phase == BackupPhase.DELETING:
         return [], [f'backup "{name}" is being deleted, or its deletion failed: what it has is restored']

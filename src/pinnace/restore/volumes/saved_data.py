@@ -15,10 +15,10 @@ import orjson
 
 from pinnace.api import labels
 from pinnace.api.objects import JSONObject, mapping, text
+from pinnace.api.phases import TransferPhase
 from pinnace.api.pod_volume_catalogue import UPLOADERS, PodVolumeCatalogue, uploader_of
 from pinnace.api.velero.pod_volume import RESTIC, PodVolumeBackup
 from pinnace.api.velero.restore import Restore
-from pinnace.api.velero.transfers import TransferPhase
 from pinnace.api.volume_info import BackupMethod, VolumeInfo, moved_claims
 from pinnace.archive.errors import ArchiveError
 from pinnace.archive.reader import ArchiveIndex

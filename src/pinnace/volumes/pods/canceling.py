@@ -4,13 +4,14 @@ import logging
 from collections.abc import Iterable
 from typing import Final
 
+from pinnace.api import phases
 from pinnace.api.objects import JSONObject
+from pinnace.api.phases import TransferPhase
 from pinnace.api.values.times import format_time, utcnow
-from pinnace.api.velero.transfers import TransferPhase
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import Conflict, KubeError, NotFound
 from pinnace.kube.resources import APIResource
-from pinnace.volumes.outcomes import ENDED_PHASES, is_cancel_wanted, is_new, phase_of
+from pinnace.volumes.outcomes import is_cancel_wanted, is_new, phase_of
 
 log = logging.getLogger(__name__)
 
@@ -37,7 +38,7 @@ async def _cancel(client: KubeClient, resource: APIResource, namespace: str, nam
     for attempt in range(1, _ATTEMPTS + 1):
         try:
             obj = await client.get(resource, name, namespace)
-            if phase_of(obj) in ENDED_PHASES or is_cancel_wanted(obj):
+            if phase_of(obj) in phases.TRANSFER_ENDED or is_cancel_wanted(obj):
                 return
             await client.patch(resource, name, _patch(obj, message), namespace)
         except NotFound:

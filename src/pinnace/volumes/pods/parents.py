@@ -4,8 +4,8 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 
 from pinnace.api import labels
+from pinnace.api.phases import TransferPhase
 from pinnace.api.velero.pod_volume import RESTIC, PodVolumeBackup
-from pinnace.api.velero.transfers import TransferPhase
 
 _EARLIEST = datetime.min.replace(tzinfo=UTC)
 

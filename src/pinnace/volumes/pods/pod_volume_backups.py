@@ -9,20 +9,20 @@ from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 
-from pinnace.api import API_VERSION, labels
+from pinnace.api import API_VERSION, labels, phases
 from pinnace.api.objects import JSONObject
+from pinnace.api.phases import TransferPhase
 from pinnace.api.pod_volume_catalogue import out_of_reach
 from pinnace.api.velero.backup import Backup
 from pinnace.api.velero.backup_repository import RESTIC_REPOSITORY, BackupRepository
 from pinnace.api.velero.pod_volume import RESTIC
-from pinnace.api.velero.transfers import TransferPhase
 from pinnace.archive.runlog import RunLog
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import KubeError
 from pinnace.kube.resources import POD_VOLUME_BACKUPS
 from pinnace.volumes.creating import create_generated
 from pinnace.volumes.errors import PodVolumeBackupFailed, PodVolumeError
-from pinnace.volumes.outcomes import CANCELED, NOT_DONE, message_of, phase_of
+from pinnace.volumes.outcomes import CANCELED, message_of, phase_of
 from pinnace.volumes.pods.canceling import cancel_all
 from pinnace.volumes.pods.in_flight import VolumesInFlight
 from pinnace.volumes.pods.pod_claims import PodVolume, VolumeError, find_volume, read_pod_volume
@@ -235,7 +235,7 @@ class PodVolumeBackups:
                 self._ended.append(_failed(obj, "it did not end in time"))
             elif obj is not None:
                 self._ended.append(obj)
-                if phase_of(obj) in NOT_DONE:
+                if phase_of(obj) in phases.TRANSFER_NOT_DONE:
                     errors.append(PodVolumeBackupFailed(f"pod volume backup failed: {message_of(obj)}"))
                 elif obj["status"].get("snapshotID") and (message := obj["status"].get("message")):
                     log.warning(f"Volume {obj['spec']['volume']}: {message}", podVolumeBackup=name)

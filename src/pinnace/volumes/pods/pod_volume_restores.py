@@ -9,7 +9,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from pinnace.api import API_VERSION, labels
+from pinnace.api import API_VERSION, labels, phases
 from pinnace.api.objects import JSONObject
 from pinnace.api.pod_volume_catalogue import SavedSnapshot, out_of_reach
 from pinnace.api.velero.backup_repository import RESTIC_REPOSITORY, BackupRepository
@@ -18,7 +18,7 @@ from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import KubeError
 from pinnace.kube.resources import POD_VOLUME_RESTORES
 from pinnace.volumes.creating import create_generated
-from pinnace.volumes.outcomes import NOT_DONE, message_of, phase_of
+from pinnace.volumes.outcomes import message_of, phase_of
 from pinnace.volumes.pods.pod_volume_backups import pod_reference, uploader_of
 from pinnace.volumes.pods.pod_volume_run import PodVolumeRun
 from pinnace.volumes.repositories import RepositoryUnavailable, not_ready
@@ -142,7 +142,7 @@ class PodVolumeRestores:
             obj = self._outcomes.last_seen(name)
             if self._outcomes.is_deleted(name):
                 failures.append(f"pod volume restore failed: {name} was deleted")
-            elif phase_of(obj) in NOT_DONE:
+            elif phase_of(obj) in phases.TRANSFER_NOT_DONE:
                 failures.append(f"pod volume restore failed: {message_of(obj)}")
         return failures
 

@@ -8,8 +8,9 @@ from typing import Any, cast
 import pytest
 
 from pinnace.api.meta import ObjectMeta
-from pinnace.api.velero.backup import Backup, BackupPhase, BackupStatus
-from pinnace.api.velero.restore import Restore, RestorePhase, RestoreStatus
+from pinnace.api.phases import BackupPhase, RestorePhase
+from pinnace.api.velero.backup import Backup, BackupStatus
+from pinnace.api.velero.restore import Restore, RestoreStatus
 from pinnace.cli.backend import lease, wait
 from pinnace.cli.backend.wait import WaitedRun, wait_for_end
 from pinnace.cli.local import say_outcome

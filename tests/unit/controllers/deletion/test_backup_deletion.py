@@ -14,7 +14,8 @@ from pinnace.api import labels
 from pinnace.api.codec import decode
 from pinnace.api.nonadmin.names import Origin
 from pinnace.api.objects import JSONObject
-from pinnace.api.velero.backup import Backup, BackupPhase
+from pinnace.api.phases import BackupPhase
+from pinnace.api.velero.backup import Backup
 from pinnace.api.velero.snapshots import VolumeSnapshot, VolumeSnapshotSpec, VolumeSnapshotStatus
 from pinnace.api.volume_info import VolumeInfo
 from pinnace.controllers.deletion.backup_deletion import BackupDeletionReconciler, NotMarked

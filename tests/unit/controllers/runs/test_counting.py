@@ -9,9 +9,10 @@ from prometheus_client.parser import text_string_to_metric_families
 from pinnace.api.labels import SCHEDULE_NAME, SIZE_BYTES
 from pinnace.api.meta import ObjectMeta
 from pinnace.api.objects import JSONObject
+from pinnace.api.phases import BackupPhase, RestorePhase
 from pinnace.api.values.times import format_time
-from pinnace.api.velero.backup import Backup, BackupPhase, BackupStatus
-from pinnace.api.velero.restore import Restore, RestorePhase, RestoreSpec, RestoreStatus
+from pinnace.api.velero.backup import Backup, BackupStatus
+from pinnace.api.velero.restore import Restore, RestoreSpec, RestoreStatus
 from pinnace.backup.request import ServerDefaults
 from pinnace.controllers.backup import BackupCensus, BackupWork, last_successes
 from pinnace.controllers.restore import RestoreCensus, RestoreWork

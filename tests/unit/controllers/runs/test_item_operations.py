@@ -8,8 +8,9 @@ import pytest
 from pinnace.api.codec import encode
 from pinnace.api.labels import ITEM_OPERATIONS
 from pinnace.api.objects import JSONObject
+from pinnace.api.phases import BackupPhase
 from pinnace.api.values.durations import Duration
-from pinnace.api.velero.backup import Backup, BackupPhase
+from pinnace.api.velero.backup import Backup
 from pinnace.backup.request import ServerDefaults
 from pinnace.backup.runner import execute_backup
 from pinnace.controllers.backup import BackupWork

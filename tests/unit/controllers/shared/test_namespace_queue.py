@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from pinnace.api.meta import ObjectMeta
 from pinnace.api.objects import JSONObject
-from pinnace.api.velero.restore import Restore, RestorePhase, RestoreSpec
+from pinnace.api.phases import RestorePhase
+from pinnace.api.velero.restore import Restore, RestoreSpec
 from pinnace.controllers.shared.namespace_queue import NamespaceQueue, Targets, targets_of
 from pinnace.controllers.shared.runs import RESTORE_RUNS, RunDecision, RunReconciler
 from pinnace.controllers.shared.settling import Settler

@@ -11,7 +11,8 @@ import pytest
 
 from pinnace.api.labels import WAITS_FOR
 from pinnace.api.objects import JSONObject
-from pinnace.api.velero.backup import Backup, BackupPhase
+from pinnace.api.phases import BackupPhase
+from pinnace.api.velero.backup import Backup
 from pinnace.api.velero.restore import Restore
 from pinnace.controllers.shared.namespace_queue import NO_NAMESPACE, NamespaceQueue, Targets
 from pinnace.controllers.shared.runs import (

@@ -8,7 +8,8 @@ import pytest
 
 from pinnace.api.codec import decode
 from pinnace.api.labels import SCHEDULE_NAME
-from pinnace.api.velero.backup import Backup, BackupPhase
+from pinnace.api.phases import BackupPhase
+from pinnace.api.velero.backup import Backup
 from pinnace.controllers.shared import settling
 from pinnace.controllers.shared.settling import Settler
 from pinnace.csi.movement.uploads import CONTENT

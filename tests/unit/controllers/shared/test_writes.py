@@ -3,7 +3,8 @@
 import pytest
 
 from pinnace.api.codec import decode
-from pinnace.api.velero.backup import Backup, BackupPhase
+from pinnace.api.phases import BackupPhase
+from pinnace.api.velero.backup import Backup
 from pinnace.controllers.shared.writes import claim, delete_if_there, finish, patch_progress, patch_status
 from pinnace.kube.errors import Conflict, Forbidden, Invalid, NotFound, ServerFault, TooManyRequests
 from pinnace.kube.resources import BACKUPS

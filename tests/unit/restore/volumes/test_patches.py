@@ -10,7 +10,8 @@ from msgspec.structs import replace
 
 from pinnace.api import labels
 from pinnace.api.objects import JSONObject
-from pinnace.api.velero.restore import Restore, RestorePhase
+from pinnace.api.phases import RestorePhase
+from pinnace.api.velero.restore import Restore
 from pinnace.api.volume_info import PersistentVolumeInfo, VolumeInfo
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import ConnectionFailed, Forbidden
