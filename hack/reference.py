@@ -140,9 +140,11 @@ DOCTOR = {
     Code.SCHEDULE_PAUSED: "the schedule is paused",
     Code.SCHEDULE_AHEAD: "the last run of the schedule is in the future",
     Code.SCHEDULE_LATE: "the schedule was due more than an hour ago",
+    Code.SCHEDULE_NOT_VERIFIED: "the annotations by which the schedule asks for verification are refused",
     Code.SCHEDULES_WITHOUT_SERVER: "there are schedules, and no server answers",
     Code.BACKUPS_FAILED: "the last backup of a schedule, or made by hand, failed",
     Code.BACKUPS_PARTIALLY_FAILED: "the last backup of a schedule, or made by hand, is PartiallyFailed",
+    Code.BACKUPS_UNSOUND: "the last verification of a backup found damage",
 }
 
 

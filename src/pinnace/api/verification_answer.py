@@ -1,6 +1,7 @@
-"""A server's answer to a request for a verification, as an annotation of the Backup. Pure. (docs/adr/067)"""
+"""A server's result of a verification, and its answer to a request for one, in annotations. Pure. (docs/adr/067)"""
 
 from collections.abc import Sequence
+from enum import StrEnum
 from typing import Final
 
 import msgspec
@@ -8,6 +9,15 @@ import msgspec
 _LONGEST_DETAIL: Final = 1000
 _MOST_CHECKS: Final = 100
 """All annotations of an object have 256 KiB."""
+
+
+class Soundness(StrEnum):
+    """The result of a verification, as it is written into annotations."""
+
+    SOUND = "sound"
+    UNSOUND = "unsound"
+    NO_BACKUP = "no-backup"
+    INVALID = "invalid"
 
 
 class _Written(msgspec.Struct):

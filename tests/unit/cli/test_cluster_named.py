@@ -80,6 +80,44 @@ def test_a_restore_names_the_cluster_and_that_of_the_backup(
 
 
 @pytest.mark.found("op-66")
+@pytest.mark.parametrize(
+    ("words", "doing"),
+    [
+        (["backup", "delete", "b", "--confirm"], "Deleting from"),
+        (["schedule", "delete", "--all", "--confirm"], "Deleting from"),
+        (["backup", "delete", "b"], "Deleting from"),
+        (["uninstall", "--force"], "Uninstalling from"),
+        (["uninstall"], "Uninstalling from"),
+        (["install", "--crds-only"], "Installing into"),
+        (["nonadmin", "backup", "delete", "b", "--confirm", "-n", "shop"], "Deleting from"),
+        (["nonadmin", "backup", "delete", "b", "-n", "shop"], "Deleting from"),
+        (["nonadmin", "backup", "create", "b", "-n", "shop"], "Sending the request to"),
+    ],
+    ids=str,
+)
+def test_what_changes_a_cluster_names_it_before_anything_else(
+    cluster: FakeCluster, capsys: pytest.CaptureFixture[str], words: list[str], doing: str
+) -> None:
+    cluster.add(BACKUPS, "b", status={"phase": "Completed"})
+
+    run(words)
+
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0] == f"{doing} {TITLE}."
+    assert sum(TITLE in line for line in lines) == 1
+
+
+def test_a_deletion_without_a_server_names_the_location(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PINNACE_LOCATION", str(tmp_path))
+
+    assert run(["backup", "delete", "--all"]) == 0
+
+    assert capsys.readouterr().err == f"Deleting from {tmp_path}.\n"
+
+
+@pytest.mark.found("op-66")
 async def test_nothing_is_said_about_a_cluster_whose_uid_may_not_be_read(cluster: FakeCluster) -> None:
     backup = {"metadata": {"name": "b", "annotations": {SOURCE_CLUSTER_UID: "there"}}}
 

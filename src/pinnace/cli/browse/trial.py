@@ -15,6 +15,7 @@ from pinnace.cli.browse.opening import Library
 from pinnace.cli.browse.options import VerifyOptions
 from pinnace.cli.browse.requested import STATUS_SECONDS
 from pinnace.cli.client.server_status import ask_server, is_ours
+from pinnace.cli.common.cluster import say_cluster
 from pinnace.cli.connect import open_cluster
 from pinnace.cli.errors import CommandError
 from pinnace.cli.guard import complain
@@ -35,6 +36,7 @@ async def trial_findings(library: Library, name: str, options: VerifyOptions) ->
     settings = library.settings
     seconds = options.ready_timeout.total_seconds()
     async with open_cluster(settings) as client:
+        say_cluster(client, "Restoring on trial into")
         trial = Trial(
             client=client,
             discovery=await Discovery.load(client),

@@ -81,14 +81,14 @@ def delete(
 
 
 async def _choose_and_delete(request: _Request) -> list[str]:
-    async with _open_deleter(request) as deleter:
+    async with _open_deleter(request, names_place=True) as deleter:
         chosen, errors = await _chosen(deleter, request)
         return errors + await _delete_each(deleter, chosen)
 
 
 async def _listed(request: _Request) -> tuple[list[JSONObject], list[str]]:
     """Print what would be deleted. Returns the objects, and the errors of names that were not found."""
-    async with _open_deleter(request) as deleter:
+    async with _open_deleter(request, names_place=True) as deleter:
         chosen, errors = await _chosen(deleter, request)
         lines = [await deleter.summary(obj) for obj in chosen[:_MOST_LISTED]]
     if chosen:
@@ -161,8 +161,13 @@ class Deleter(Protocol):
 
 
 @asynccontextmanager
-async def _open_deleter(request: _Request) -> AsyncIterator[Deleter]:
-    """The deleter of a kind: of files in the location, or of objects of the server in the cluster."""
+async def _open_deleter(request: _Request, *, names_place: bool = False) -> AsyncIterator[Deleter]:
+    """The deleter of a kind: of files in the location, or of objects of the server in the cluster.
+
+    Args:
+        names_place: print from where things are deleted: `PINNACE_LOCATION` or the context may be of
+            yesterday. (docs/adr/104)
+    """
     settings, kind, options = request.settings, request.kind, request.options
     if settings.location is not None:
         from pinnace.cli.backend.location import LocationBackend
@@ -173,11 +178,16 @@ async def _open_deleter(request: _Request) -> AsyncIterator[Deleter]:
                 await request.volume_data()(settings, location, backup, options)
 
         async with LocationBackend.open(settings.location) as local:
+            if names_place:
+                complain(f"Deleting from {local.title}.")
             yield LocationDeleter(local, kind, delete_volume_data=delete_volume_data)
     else:
         from pinnace.cli.backend.server import ServerBackend
+        from pinnace.cli.common.cluster import say_cluster
         from pinnace.cli.common.server_deletion import ServerDeleter
         from pinnace.cli.connect import open_cluster
 
         async with open_cluster(settings) as client:
+            if names_place:
+                say_cluster(client, "Deleting from")
             yield ServerDeleter(ServerBackend(client, settings.namespace), kind, force=options.force)

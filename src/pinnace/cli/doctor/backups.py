@@ -1,4 +1,5 @@
-"""Checks how the last backups ended: a server that is well may have made none that can be restored. Pure."""
+"""Checks how the last backups ended and what their verification found: a server that is well may have made
+none that can be restored. Pure."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -8,7 +9,8 @@ from typing import Final
 from pinnace.api import labels, phases
 from pinnace.api.objects import JSONObject, text
 from pinnace.api.values.shell_words import argument
-from pinnace.cli.doctor.findings import Code, Finding, ok, problem, skipped, warning
+from pinnace.api.verification_answer import Soundness
+from pinnace.cli.doctor.findings import Code, Finding, listed, ok, problem, skipped, warning
 from pinnace.cli.output import cells
 from pinnace.cli.output.summary import counted
 
@@ -19,15 +21,17 @@ _WITHOUT_LOG: Final = "FailedValidation"
 def judge(backups: Sequence[JSONObject], now: datetime) -> list[Finding]:
     """A finding for each schedule whose last backup did not complete, and for those that no schedule made.
 
-    Backups that have not ended, or are being deleted, say nothing.
+    One more names the backups whose last verification found damage, whatever their age: each is kept to be
+    restored. Backups that have not ended, or are being deleted, say nothing.
     """
+    ended = [backup for backup in sorted(backups, key=_begun) if cells.phase(backup) in phases.FINAL]
     groups = defaultdict[str, list[JSONObject]](list)
-    for backup in sorted(backups, key=_begun):
-        if cells.phase(backup) in phases.FINAL:
-            groups[text(backup, "metadata", "labels", labels.SCHEDULE_NAME)].append(backup)
+    for backup in ended:
+        groups[text(backup, "metadata", "labels", labels.SCHEDULE_NAME)].append(backup)
     if not groups:
         return [skipped(CHECK, "none has ended yet", "`backup create NAME` makes one")]
     findings = [found for schedule, made in sorted(groups.items()) for found in _judge(schedule, made, now)]
+    findings += _judge_soundness(ended, now)
     if findings:
         return findings
     newest = max((made[-1] for made in groups.values()), key=_begun)
@@ -61,3 +65,29 @@ def _judge(schedule: str, made: Sequence[JSONObject], now: datetime) -> list[Fin
     if phase in phases.FAILURES:
         return [problem(CHECK, said, remedy, code=Code.BACKUPS_FAILED)]
     return [warning(CHECK, said, remedy, code=Code.BACKUPS_PARTIALLY_FAILED)]
+
+
+def _judge_soundness(ended: Sequence[JSONObject], now: datetime) -> list[Finding]:
+    """A problem if a verification found backups unsound, with what it found in the newest of them."""
+    unsound = [backup for backup in reversed(ended) if _verified(backup)[1] == Soundness.UNSOUND]
+    if not unsound:
+        return []
+    names = [str(backup["metadata"]["name"]) for backup in unsound]
+    when = cells.relative(_verified(unsound[0])[0], now)
+    found = text(unsound[0], "metadata", "annotations", labels.VERIFICATION_FINDINGS)
+    many = f"the verification of {counted(len(names), 'backup')} found damage: {listed(names)}; "
+    said = f"{many if len(names) > 1 else ''}backup {names[0]} is unsound, verified {when}"
+    return [
+        problem(
+            CHECK,
+            f"{said}: {found}" if found else said,
+            f"`backup verify {argument(names[0])}` checks it again; make a new backup, and delete this one then",
+            code=Code.BACKUPS_UNSOUND,
+        )
+    ]
+
+
+def _verified(backup: JSONObject) -> tuple[str, str]:
+    """When the backup was last verified, and the result; empty if it never was. (docs/adr/067)"""
+    when, _, result = text(backup, "metadata", "annotations", labels.VERIFIED).partition(" ")
+    return when, result

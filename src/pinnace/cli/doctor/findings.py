@@ -62,9 +62,11 @@ class Code(enum.StrEnum):
     SCHEDULE_PAUSED = "schedule-paused"
     SCHEDULE_AHEAD = "schedule-ahead"
     SCHEDULE_LATE = "schedule-late"
+    SCHEDULE_NOT_VERIFIED = "schedule-not-verified"
     SCHEDULES_WITHOUT_SERVER = "schedules-without-server"
     BACKUPS_FAILED = "backups-failed"
     BACKUPS_PARTIALLY_FAILED = "backups-partially-failed"
+    BACKUPS_UNSOUND = "backups-unsound"
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from pinnace.api.objects import JSONObject, mapping, text
 from pinnace.api.values.cron import CronError, read_schedule
 from pinnace.api.values.shell_words import argument
 from pinnace.api.values.times import known_time
+from pinnace.api.verification_answer import Soundness
 from pinnace.cli.doctor.findings import Code, Finding, ok, problem, skipped, warning
 from pinnace.cli.output import cells
 
@@ -47,16 +48,33 @@ def judge(
     findings = [
         found
         for schedule in schedules
-        for found in _judge(schedule, locations, now, is_running=text(schedule, *_NAME) in in_progress)
+        for found in (
+            *_judge(schedule, locations, now, is_running=text(schedule, *_NAME) in in_progress),
+            *_judge_verification(schedule),
+        )
     ]
+    only = f"schedule {text(schedules[0], *_NAME)} will" if len(schedules) == 1 else ""
     if without_server:
-        said = f"none of {len(schedules)} will run, as no server answers in {without_server}"
+        none = f"{only} not run" if only else f"none of {len(schedules)} will run"
+        said = f"{none}, as no server answers in {without_server}"
         remedy = "start the server: it makes up for the last run that was missed"
         findings.append(problem(CHECK, said, remedy, code=Code.SCHEDULES_WITHOUT_SERVER))
-    return findings or [ok(CHECK, f"all {len(schedules)} will run")]
+    return findings or [ok(CHECK, f"{only or f'all {len(schedules)} will'} run")]
 
 
 _NAME: Final = ("metadata", "name")
+
+
+def _judge_verification(schedule: JSONObject) -> list[Finding]:
+    """A warning if the server refused what the schedule says about verification. (docs/adr/067)"""
+    notes = mapping(schedule, "metadata", "annotations")
+    _, _, last = text(notes, labels.LAST_VERIFICATION).partition(" ")
+    result, _, why = last.partition(" ")
+    if result != Soundness.INVALID or labels.VERIFY not in notes:
+        return []
+    said = f"backups of schedule {text(schedule, *_NAME)} are not verified: {why}"
+    remedy = "correct this annotation of the schedule"
+    return [warning(CHECK, said, remedy, code=Code.SCHEDULE_NOT_VERIFIED)]
 
 
 def _judge(

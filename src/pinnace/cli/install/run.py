@@ -11,6 +11,7 @@ from pinnace.api.definitions.crd_merge import fields_beyond, superset
 from pinnace.api.objects import JSONObject
 from pinnace.api.values.quantities import resource_requirements
 from pinnace.api.velero.pod_volume import KOPIA
+from pinnace.cli.common.cluster import say_cluster
 from pinnace.cli.common.providers import FILESYSTEM, location_of
 from pinnace.cli.connect import command_line, need_no_location, open_cluster, run_async, settings_of
 from pinnace.cli.errors import CommandError, InvalidInput
@@ -299,6 +300,7 @@ async def _send(
     sent = []
     report = Report(len(crds) + len(others))
     async with open_cluster(settings) as client:
+        say_cluster(client, "Installing into")
         try:
             for crd in crds:
                 report.begin(crd)

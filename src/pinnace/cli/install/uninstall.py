@@ -10,6 +10,7 @@ from pinnace.api import labels
 from pinnace.api.kinds import KINDS
 from pinnace.api.objects import JSONObject
 from pinnace.cli.backend.interface import first_names
+from pinnace.cli.common.cluster import say_cluster
 from pinnace.cli.common.get import server_settings
 from pinnace.cli.connect import open_cluster, run_async
 from pinnace.cli.errors import CommandError, aggregate
@@ -38,6 +39,7 @@ _NOT_AWAITED = (
     "Pinnace is being uninstalled: namespace {} and the custom resource definitions may be there for some "
     "seconds more, and nothing can be installed before they are gone."
 )
+_DOING = "Uninstalling from"
 POLL_SECONDS = 1.0
 LOOKS_BEFORE_HINT = 30
 _NAMESPACES_SHOWN = 5
@@ -57,16 +59,17 @@ def uninstall(ctx: click.Context, *, wait: bool, force: bool) -> None:
     """Ask, remove everything that can be removed, and report the rest."""
     settings = server_settings(ctx, "uninstall")
     if not force:
+        losses = run_async(_losses(settings))
         click.echo(
             f"You are about to uninstall Pinnace: namespace {settings.namespace} with all that is in it, its "
             "access rights, and the custom resource definitions with all Backup, Restore and Schedule "
             "objects of the cluster, those of a Velero server too. What the backup locations hold stays."
         )
-        if losses := run_async(_losses(settings)):
+        if losses:
             click.echo(f"To be deleted with them: {losses}.")
         if not confirmed("--force"):
             return
-    errors = run_async(_uninstall(settings, wait))
+    errors = run_async(_uninstall(settings, wait=wait, names_cluster=force))
     if errors:
         text = aggregate(errors)
         click.echo(f'Errors while attempting to uninstall Pinnace: "{text}"', nl=False)
@@ -80,6 +83,7 @@ async def _losses(settings: Settings) -> str:
     unknown: list[str] = []
     namespaces: set[str] = set()
     async with open_cluster(settings) as client:
+        say_cluster(client, _DOING)
         for plural in ("backups", "restores", "schedules"):
             try:
                 found = await client.list_all(velero(plural))
@@ -94,10 +98,12 @@ async def _losses(settings: Settings) -> str:
     return "; ".join(filter(None, (", ".join(counts) + where, *unknown)))
 
 
-async def _uninstall(settings: Settings, wait: bool) -> list[str]:
+async def _uninstall(settings: Settings, *, wait: bool, names_cluster: bool) -> list[str]:
     """Do all steps, even after one has failed. Returns the errors."""
     namespace, errors = settings.namespace, []
     async with open_cluster(settings) as client:
+        if names_cluster:
+            say_cluster(client, _DOING)
         try:
             await _delete_namespace(client, namespace)
             await _end_pods(client, namespace)

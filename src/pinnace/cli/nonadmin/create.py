@@ -14,6 +14,7 @@ from pinnace.api.velero.storage_location import (
     SecretKeySelector,
 )
 from pinnace.cli.build import backup_spec, check_metadata, check_not_negative
+from pinnace.cli.common.cluster import say_cluster
 from pinnace.cli.common.options import ObjectFilterOptions
 from pinnace.cli.connect import pasteable, run_async
 from pinnace.cli.errors import InvalidInput
@@ -97,6 +98,7 @@ def _submit(ctx: click.Context, noun: str, spec: JSONObject, options: RequestOpt
             if not output.sends:
                 print_unsent(body, kind.table(), output)
                 return
+            say_cluster(home.client, "Sending the request to")
             await home.client.create(kind.resource, body, home.namespace)
             click.echo(f'Request "{name}" submitted in namespace {home.namespace}.')
             look = pasteable(f"`nonadmin {noun} describe {argument(name)}`")

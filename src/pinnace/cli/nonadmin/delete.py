@@ -1,10 +1,12 @@
 """The work of `nonadmin ... delete`."""
 
 from collections.abc import Sequence
+from typing import Final
 
 import click
 
 from pinnace.cli.backend.server import ServerBackend
+from pinnace.cli.common.cluster import say_cluster
 from pinnace.cli.connect import run_async
 from pinnace.cli.errors import CommandError, InvalidInput, aggregate
 from pinnace.cli.guard import printable
@@ -12,6 +14,8 @@ from pinnace.cli.nonadmin.kinds import KINDS, Home, TenantKind, open_home
 from pinnace.cli.nonadmin.options import TenantDeleteOptions
 from pinnace.cli.output.prompt import confirmed
 from pinnace.kube.errors import KubeError, NotFound
+
+_DOING: Final = "Deleting from"
 
 
 def delete(ctx: click.Context, noun: str, options: TenantDeleteOptions) -> None:
@@ -32,6 +36,8 @@ def delete(ctx: click.Context, noun: str, options: TenantDeleteOptions) -> None:
 
     async def work() -> list[str]:
         async with open_home(ctx) as home:
+            if options.confirm:
+                say_cluster(home.client, _DOING)
             return [
                 error for name in names if (error := await _delete(home, kind, noun, name, for_good=for_good))
             ]
@@ -46,6 +52,7 @@ async def _found(ctx: click.Context, kind: TenantKind, names: Sequence[str]) -> 
     """The names that exist, and the errors of the others."""
     found, errors = list[str](), list[str]()
     async with open_home(ctx) as home:
+        say_cluster(home.client, _DOING)
         for name in names:
             try:
                 await home.client.get(kind.resource, name, home.namespace)

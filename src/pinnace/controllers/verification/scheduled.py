@@ -18,9 +18,10 @@ from pinnace.api.objects import JSONObject, mapping, text
 from pinnace.api.values.cron import Cron, CronError, read_schedule
 from pinnace.api.values.times import format_time, parse_time
 from pinnace.api.velero.backup import Backup
+from pinnace.api.verification_answer import Soundness
 from pinnace.controllers.shared.clocks import is_ahead
 from pinnace.controllers.shared.parts import Parts
-from pinnace.controllers.verification.verifier import WORKERS, BackupVerifier, Soundness
+from pinnace.controllers.verification.verifier import WORKERS, BackupVerifier
 from pinnace.kube.errors import NotFound
 from pinnace.kube.resources import BACKUPS, SCHEDULES
 from pinnace.runtime.controller import DONE, Controller, Result

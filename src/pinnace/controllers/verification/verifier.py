@@ -3,7 +3,6 @@
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from enum import StrEnum
 from hashlib import sha256
 from pathlib import Path
 from typing import Final
@@ -14,6 +13,7 @@ from pinnace.api.nonadmin.names import tenant_of
 from pinnace.api.objects import JSONObject, text
 from pinnace.api.values.times import format_time
 from pinnace.api.velero.backup import Backup
+from pinnace.api.verification_answer import Soundness
 from pinnace.browse.errors import NoRoom
 from pinnace.browse.verifying import Finding
 from pinnace.browse.verifying import Result as Outcome
@@ -42,15 +42,6 @@ WORKERS: Final = 3
 
 _LONGEST_FINDINGS: Final = 4096
 _LONGEST_MESSAGE: Final = 1000
-
-
-class Soundness(StrEnum):
-    """The result of a verification, as it is written into annotations."""
-
-    SOUND = "sound"
-    UNSOUND = "unsound"
-    NO_BACKUP = "no-backup"
-    INVALID = "invalid"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -201,7 +201,7 @@ def test_a_healthy_server_has_no_problems(
     assert (code, [finding["level"] for finding in found["server"]][:2]) == (0, ["OK", "OK"])
     assert found["definitions"][0]["level"] == "OK"
     assert "a folder of the server's machine" in found["locations"][0]["message"]
-    assert found["schedules"][0]["message"] == "all 1 will run"
+    assert found["schedules"][0]["message"] == "schedule nightly will run"
     assert {spec.get("user") for spec in cluster.reviewed} == {"system:serviceaccount:velero:velero"}
     assert [call[:2] for call in cluster.writes()] == [
         ("create", "serverstatusrequests"),

@@ -418,6 +418,47 @@ def test_last_backups_that_did_not_complete_are_reported(
     assert text in said
 
 
+def verified(backup: dict[str, Any], result: str, findings: str = "") -> dict[str, Any]:
+    notes = {"pinnace.io/verified": f"2026-03-01T11:00:00Z {result}"}
+    if findings:
+        notes["pinnace.io/verification-findings"] = findings
+    return {**backup, "metadata": {**backup["metadata"], "annotations": notes}}
+
+
+@pytest.mark.parametrize(
+    ("made", "level", "text"),
+    [
+        ([verified(ended("a", "Completed", 1), "sound")], Level.OK, "the newest is a"),
+        (
+            [
+                verified(ended("a", "Completed", 1), "unsound", "contents: the tarball is cut off"),
+                ended("b", "Completed", 2),
+            ],
+            Level.PROBLEM,
+            "backup a is unsound, verified 1h ago: contents: the tarball is cut off",
+        ),
+        (
+            [
+                verified(ended("a", "Completed", 1, "nightly"), "unsound"),
+                verified(ended("b", "PartiallyFailed", 2), "unsound"),
+                ended("c", "Completed", 3),
+            ],
+            Level.PROBLEM,
+            "the verification of 2 backups found damage: b, a; backup b is unsound, verified 1h ago",
+        ),
+        ([verified(ended("a", "Deleting", 1), "unsound")], Level.SKIPPED, "none has ended yet"),
+    ],
+    ids=["sound", "one, not the newest", "two", "deleted"],
+)
+def test_backups_that_a_verification_found_unsound_are_a_problem(
+    made: list[dict[str, Any]], level: Level, text: str
+) -> None:
+    ((found, said),) = seen(backups.judge(made, NOW))
+
+    assert found is level
+    assert text in said
+
+
 # --- Clocks, repositories, snapshots, schedules ---------------------------------------------------------
 
 
@@ -523,7 +564,7 @@ def test_a_schedule_that_does_not_run_is_reported(
     ((found, text),) = seen(schedules.judge([schedule], ["main"], NOW))
 
     assert found is (level or Level.OK)
-    assert (part or "all 1 will run") in text
+    assert (part or "schedule nightly will run") in text
 
 
 def scheduled(name: str, created: str = "", last: str = "") -> dict[str, Any]:
@@ -539,8 +580,25 @@ def test_no_schedule_is_fine_while_no_server_answers() -> None:
     fine = scheduled("s", last="2026-03-01T00:00:00Z")
 
     assert seen(schedules.judge([fine], [], NOW, without_server="namespace velero")) == [
-        (Level.PROBLEM, "none of 1 will run, as no server answers in namespace velero")
+        (Level.PROBLEM, "schedule s will not run, as no server answers in namespace velero")
     ]
+
+
+@pytest.mark.parametrize(
+    ("note", "said"),
+    [
+        ("2026-03-01T01:00:00Z invalid annotation pinnace.io/verify: 2 fields", "annotation pinnace.io/verify: 2"),
+        ("2026-03-01T01:00:00Z unsound b-1", ""),
+    ],
+)
+def test_annotations_that_ask_for_verification_in_vain_are_reported(note: str, said: str) -> None:
+    fine = scheduled("s", last="2026-03-01T00:00:00Z")
+    fine["metadata"]["annotations"] = {"pinnace.io/verify": "daily", "pinnace.io/last-verification": note}
+
+    ((level, text),) = seen(schedules.judge([fine], [], NOW))
+
+    assert level is (Level.WARNING if said else Level.OK)
+    assert said in text
 
 
 @pytest.mark.found("op-71")

@@ -547,6 +547,7 @@ class NeverReady:
 
     def __init__(self, error: KubeError | None = None) -> None:
         self.error = error
+        self.server, self.context = "https://c", "test"
 
     async def create(self, *_what: object, **_how: object) -> dict[str, Any]:
         return {}
@@ -576,5 +577,6 @@ def test_definitions_that_are_never_established_are_an_error(
     assert run(["install", "-n", "foo", *NOTHING]) == 1
 
     assert capsys.readouterr().err == (
+        "Installing into cluster https://c (context test).\n"
         f"An error occurred: Error installing Pinnace: Error polling for CRDs: {text}\n"
     )

@@ -25,6 +25,7 @@ from tests.unit.cli.fake_cluster import FakeCluster, connected
 
 RESTORES = velero("restores")
 DEFINITIONS = ("backups.velero.io", "restores.velero.io")
+DOING = "Uninstalling from cluster https://127.0.0.1:6443 (context test).\n"
 SUCCESS = "Pinnace is uninstalled.\n"
 WAITING = (
     "Waiting until all is gone. You may safely press ctrl-c to stop waiting - "
@@ -283,7 +284,7 @@ def test_a_long_wait_prints_what_holds_the_namespace(
 
     assert run(["uninstall", "--force", "--wait"]) == 0
 
-    assert capsys.readouterr().err == f"\nStill there: Namespace velero: {message}\n"
+    assert capsys.readouterr().err == f"{DOING}\nStill there: Namespace velero: {message}\n"
 
 
 def test_every_step_runs_and_errors_are_reported_at_the_end(
@@ -300,7 +301,7 @@ def test_every_step_runs_and_errors_are_reported_at_the_end(
     errors = "[you may not delete namespaces, you may not delete clusterrolebindings]"
     assert capsys.readouterr() == (
         f'Errors while attempting to uninstall Pinnace: "{errors}"',
-        f"An error occurred: {errors}\n",
+        f"{DOING}An error occurred: {errors}\n",
     )
     assert set(DEFINITIONS).isdisjoint(left(cluster))
 
@@ -314,7 +315,7 @@ def test_definitions_that_cannot_be_deleted_are_an_error_that_is_named_once(
     cluster.failures[key] = Forbidden(403, reason="Forbidden", message="you may not")
 
     assert run(["uninstall", "--force"]) == 1
-    assert capsys.readouterr().err == "An error occurred: you may not\n"
+    assert capsys.readouterr().err == f"{DOING}An error occurred: you may not\n"
 
 
 def test_an_unreachable_cluster_is_one_error_and_nothing_is_written(
@@ -325,7 +326,7 @@ def test_an_unreachable_cluster_is_one_error_and_nothing_is_written(
 
     monkeypatch.setattr(cluster, "get", refused)
     assert run(["uninstall", "--force"]) == 1
-    assert capsys.readouterr() == ("", "An error occurred: connection refused\n")
+    assert capsys.readouterr() == ("", f"{DOING}An error occurred: connection refused\n")
     assert cluster.writes() == []
 
 

@@ -327,7 +327,7 @@ def test_delete_reports_a_refusal_and_deletes_named_and_all_locations(
     message = "you are not allowed to"
     cluster.failures["delete", "backupstoragelocations"] = Forbidden(403, reason="Forbidden", message=message)
     assert run(["backup-location", "delete", "a", "--confirm"]) == 1
-    assert capsys.readouterr().err == f"An error occurred: {message}\n"
+    assert capsys.readouterr().err.endswith(f".\nAn error occurred: {message}\n")
     cluster.failures.clear()
 
     assert run(["delete", "backup-locations", "a", "--confirm"]) == 0

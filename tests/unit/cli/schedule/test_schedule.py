@@ -455,6 +455,7 @@ def test_delete_removes_the_chosen_schedules(
     shown = capsys.readouterr()
     assert shown.out == "Schedule deleted: a\n"
     assert shown.err == (
+        "Deleting from cluster https://127.0.0.1:6443 (context test).\n"
         'An error occurred: [schedules.velero.io "nope" not found; namespace velero has a, b, c, '
         'schedules.velero.io "nada" not found; namespace velero has a, b, c]\n'
     )
