@@ -44,7 +44,7 @@ async def installed(
     home = Home(client, f"velero-{secrets.token_hex(4)}", tmp_path)
     words = ("install", "-n", home.namespace, *WITHOUT_LOCATION, "--minimal-rbac", "--features=NonAdmin")
     made = await command(*words)
-    assert (made.code, made.err) == (0, ""), made
+    assert (made.code, made.told) == (0, ""), made
     await home.furnish()
     yield home
     with suppress(NotFound):
@@ -128,7 +128,7 @@ async def test_a_tenant_backs_up_restores_and_deletes(
 
     outcome = await command("uninstall", "-n", namespace, "--force", "--wait")
 
-    assert (outcome.code, outcome.err) == (0, ""), outcome
+    assert (outcome.code, outcome.told) == (0, ""), outcome
     for obj in manifests.resources(namespace):
         for resource in (CLUSTER_ROLES, CLUSTER_ROLE_BINDINGS):
             if obj["kind"] == resource.kind:

@@ -295,7 +295,7 @@ async def test_deleting_asks_first(home: Home, command: Pinnace) -> None:
 
     for answer, code, error in (("n\n", 0, ""), ("", 2, "An error occurred: error reading user input: EOF")):
         outcome = await command("backup", "delete", "b1", stdin=answer)
-        assert (outcome.code, outcome.err.startswith(error)) == (code, True)
+        assert (outcome.code, outcome.told.startswith(error)) == (code, True)
     assert await requests() == 0
     persistent = await command("backup", "delete", "b1", stdin="x\nyes\nY\n")
     assert persistent.out.count("Are you sure you want to continue (Y/N)? ") == 3
@@ -304,7 +304,7 @@ async def test_deleting_asks_first(home: Home, command: Pinnace) -> None:
     partly = await command("backup", "delete", "b1", "nope", "--confirm")
     assert partly.code == 1
     waits = f"WARNING: the deletion waits for a server: there is none in namespace {home.namespace}.\n"
-    assert partly.err == (
+    assert partly.told == (
         f'{waits}An error occurred: backups.velero.io "nope" not found; namespace {home.namespace} has b1\n'
     )
     assert await requests() == 2
@@ -315,7 +315,7 @@ async def test_deleting_asks_first(home: Home, command: Pinnace) -> None:
         await home.client.patch(velero(plural), name, {"spec": spec}, home.namespace)
     vain = await command("backup", "delete", "b1", "--confirm")
     assert (vain.code, await requests()) == (0, 3)
-    assert vain.err.removeprefix(waits).startswith(
+    assert vain.told.removeprefix(waits).startswith(
         "WARNING: backup b1 will stay: its storage location default is read-only"
     )
     nothing = await command("restore", "delete", "--all", "--confirm")
@@ -343,7 +343,7 @@ async def test_installing_twice_changes_nothing(
     words += ["--secret-file", str(credentials)]
     try:
         first = await command(*words, "--bucket", "b")
-        assert (first.code, first.err) == (0, "")
+        assert (first.code, first.told) == (0, "")
         assert f"Namespace/{namespace}, " in first.out
         assert first.lines[-1].endswith(f"start one with `pinnace server -n {namespace}`.")
         location = await client.get(velero("backupstoragelocations"), "default", namespace)

@@ -73,7 +73,7 @@ async def test_the_api_server_knows_every_member(
     words += ["--plugins", "example.com/plugins/one:v1,two", "--features", "EnableCSI", "--minimal-rbac"]
     words += ["--pod-annotations", "a=b", "--default-restic-prune-frequency", "24h"]
     made = await command(*words)
-    assert (made.code, made.err) == (0, "")
+    assert (made.code, made.told) == (0, "")
 
     listing = yaml.safe_load((await command(*words, "--dry-run", "-o", "yaml")).out)
     sent = {item["kind"]: item for item in listing["items"]}
@@ -150,7 +150,7 @@ async def test_it_waits_until_the_server_is_ready(client: KubeClient, command: P
         made = await command("install", "-n", place, *AWS, "--no-secret", *SERVER, "--wait")
         nodes.cancel()
 
-    assert (made.code, made.err) == (0, "")
+    assert (made.code, made.told) == (0, "")
     assert [line for line in made.lines if line.startswith("Waiting for")] == [
         "Waiting for Pinnace deployment to be ready.",
         "Waiting for Pinnace node agent daemonset to be ready.",

@@ -1,4 +1,4 @@
-"""A server's result of a verification, and its answer to a request for one, in annotations. Pure. (docs/adr/067)"""
+"""A server's result of a verification and its answer to a request for one, in annotations. (ADR 067)"""
 
 from collections.abc import Sequence
 from enum import StrEnum

@@ -94,7 +94,7 @@ async def test_apply_changes_what_the_flags_say_and_keeps_the_rest(
     location = ["--backup-location-config", "region=two"]
     done = await here("install", *FLAGS, "--image", NEW, "--use-restic", *location, "--apply")
 
-    assert (done.code, done.err) == (0, "")
+    assert (done.code, done.told) == (0, "")
     assert "Deployment/velero" in next(line for line in done.lines if line.startswith("Applied"))
     found = await client.get(DEPLOYMENTS, "velero", place)
     pod = found["spec"]["template"]
@@ -124,14 +124,14 @@ async def test_it_names_what_another_program_had_changed(
     done = await here("install", *FLAGS, "--image", OLD, "--apply")
 
     assert done.code == 0
-    assert done.err == (
+    assert done.told == (
         "Deployment/velero: set again "
         '.spec.template.spec.containers[name="velero"].resources.requests.cpu, which kubectl-edit had set\n'
     )
     found = await client.get(DEPLOYMENTS, "velero", place)
     assert server_of(found)["resources"]["requests"]["cpu"] == "500m"
     again = await here("install", *FLAGS, "--image", OLD, "--apply")
-    assert (again.code, again.err) == (0, "")
+    assert (again.code, again.told) == (0, "")
 
 
 @pytest.mark.parametrize(
@@ -153,13 +153,13 @@ async def test_a_binding_keeps_its_role(
     assert server_of(await client.get(DEPLOYMENTS, "velero", place))["image"] == NEW
     assert f"kubectl delete clusterrolebinding velero-{place}" in done.err
     await client.delete(CLUSTER_ROLE_BINDINGS, f"velero-{place}")
-    assert (await here("install", *FLAGS, "--image", NEW, *after, "--apply")).err == ""
+    assert (await here("install", *FLAGS, "--image", NEW, *after, "--apply")).told == ""
 
 
 async def test_definitions_are_applied_alone(here: Pinnace) -> None:
     done = await here("install", "--crds-only", "--apply")
 
-    assert (done.code, done.err) == (0, "")
+    assert (done.code, done.told) == (0, "")
     assert "Applied: 14 custom resource definitions" in done.lines
 
 

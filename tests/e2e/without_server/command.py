@@ -16,7 +16,7 @@ SECONDS = 180.0
 """How long a command may take. On an idle machine none needs two seconds; a busy one can be much slower."""
 
 
-_NAMES_CLUSTER = re.compile(r"(Asking|Backing|Looking|Restoring) .* cluster http\S+ \(context \S+\)\.$")
+_NAMES_PLACE = re.compile(r"(\w+ing\b.* cluster http\S+ \(context \S+\)|Deleting from .*)\.$")
 _PROGRESS = re.compile(r"[\w ]+: [\d,]+( of (at least |about )?[\d,]+)? items?\b.*, \d+:\d\d\b")
 
 
@@ -35,11 +35,11 @@ class Outcome:
 
     @property
     def told(self) -> str:
-        """Standard error without the line that names the cluster, and those of the progress of a slow run."""
+        """Standard error without the line that names the cluster or location, and those of slow progress."""
         return "".join(
             line
             for line in self.err.splitlines(True)
-            if not _NAMES_CLUSTER.match(line) and not _PROGRESS.match(line)
+            if not _NAMES_PLACE.match(line) and not _PROGRESS.match(line)
         )
 
 

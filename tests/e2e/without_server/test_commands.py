@@ -221,7 +221,7 @@ async def test_backups_are_deleted_by_name_by_selector_and_all(
     agreed = await pinnace("backup", "delete", "b1", "nope", stdin="Y\n")
     assert agreed.code == 1
     assert agreed.out.endswith('Backup "b1" deleted\n')
-    assert agreed.err.startswith('An error occurred: backups.velero.io "nope" not found; ')
+    assert agreed.told.startswith('An error occurred: backups.velero.io "nope" not found; ')
     left = {path.name for folder in ("backups", "restores") for path in (location / folder).iterdir()}
     assert left == {"b10", "b2", "r2"}
 

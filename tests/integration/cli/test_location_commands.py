@@ -127,7 +127,7 @@ async def test_backup_locations_are_listed_and_deleted(
     assert partly.code == 1
     assert partly.lines == ['Backup storage location "a" deleted successfully.']
     missing = f'backupstoragelocations.velero.io "nope" not found; namespace {namespace} has a, b'
-    assert partly.err == f"An error occurred: {missing}\n"
+    assert partly.told == f"An error occurred: {missing}\n"
     asked = await command("delete", "backup-locations", "--all", stdin="y\n")
     assert asked.lines[-1].endswith('Backup storage location "b" deleted successfully.')
     assert only_line(await command("backup-location", "delete", "--all", "--confirm")) == (

@@ -207,7 +207,7 @@ async def test_uninstall_waits_until_all_is_gone(
 
     outcome = await command("uninstall", "-n", installed, "--force")
 
-    assert (outcome.code, outcome.err) == (0, ""), outcome
+    assert (outcome.code, outcome.told) == (0, ""), outcome
     assert outcome.lines[0].startswith("Waiting until all is gone.")
     assert set(outcome.lines[1]) == {"."}
     assert outcome.lines[2] == "Pinnace is uninstalled."

@@ -82,7 +82,7 @@ async def test_install_keeps_the_fields_that_objects_of_velero_have(
     outcome = await command("install", "--crds-only")
 
     assert outcome.code == 0, outcome
-    assert outcome.err == ""
+    assert outcome.told == ""
     assert "Widened by the fields of this version: 13 custom resource definitions\n" in outcome.out
     assert "Created: 1 custom resource definition\n" in outcome.out
     await site.client.get(CUSTOM_RESOURCE_DEFINITIONS, "resticrepositories.velero.io")

@@ -81,7 +81,7 @@ def _judge_soundness(ended: Sequence[JSONObject], now: datetime) -> list[Finding
         problem(
             CHECK,
             f"{said}: {found}" if found else said,
-            f"`backup verify {argument(names[0])}` checks it again; make a new backup, and delete this one then",
+            f"`backup verify {argument(names[0])}` checks it again; make a new backup, then delete it",
             code=Code.BACKUPS_UNSOUND,
         )
     ]

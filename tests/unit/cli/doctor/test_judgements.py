@@ -587,7 +587,7 @@ def test_no_schedule_is_fine_while_no_server_answers() -> None:
 @pytest.mark.parametrize(
     ("note", "said"),
     [
-        ("2026-03-01T01:00:00Z invalid annotation pinnace.io/verify: 2 fields", "annotation pinnace.io/verify: 2"),
+        ("2026-03-01T01:00:00Z invalid annotation pinnace.io/verify: 2 fields", "pinnace.io/verify: 2"),
         ("2026-03-01T01:00:00Z unsound b-1", ""),
     ],
 )
