@@ -223,8 +223,8 @@ async def _as_a_restore(found: BackupStore, _folder: Path) -> object:
 
 
 async def _as_a_dry_run(found: BackupStore, folder: Path) -> object:
-    from pinnace.cli.backend.location import LocationBackend
     from pinnace.cli.restore.preview import _contents
+    from pinnace.client.location import LocationBackend
     from pinnace.context import Activity
     from pinnace.storage.location_url import location_from_url
 

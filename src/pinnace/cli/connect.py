@@ -17,11 +17,13 @@ from pinnace.api.values.shell_words import joined
 from pinnace.cli.errors import CommandError, InvalidInput
 from pinnace.cli.guard import complain, silence_loggers, traced_requests
 from pinnace.cli.settings import GlobalFlags, Settings, given_words, resolve_settings
+from pinnace.client.errors import ClientError, InvalidArgument
 from pinnace.http.user_agent import user_agent
 from pinnace.kube.errors import AlreadyExists, Forbidden, KubeError, NotFound
 from pinnace.storage.errors import StorageError
 
 if TYPE_CHECKING:
+    from pinnace.client.caller import Caller
     from pinnace.kube.client import KubeClient
 
 T = TypeVar("T")
@@ -66,6 +68,34 @@ def pasteable(text: str) -> str:
     return re.sub(
         _OWN_COMMAND, lambda found: f"`{joined(program_name(), shlex.split(found[1]), [*given])}`", text
     )
+
+
+def caller() -> "Caller":
+    """The running command, as messages of `pinnace.client` name it."""
+    from pinnace.client.caller import Caller
+
+    return Caller(
+        program=program_name(), pasteable=pasteable, warn=complain, longer=_longer(), namespaces=_namespaces()
+    )
+
+
+def _longer() -> str:
+    """The advice to wait longer, if the running command has a flag for that."""
+    return " (--timeout gives it longer)" if _has_flag("--timeout") else ""
+
+
+def _namespaces() -> str:
+    """What -n means, where the running command has another flag for the namespaces of its objects."""
+    context = click.get_current_context(silent=True)
+    flags = context.find_object(GlobalFlags) if context is not None else None
+    if flags is None or not flags.namespace or not _has_flag("--include-namespaces"):
+        return ""
+    return "-n is the server's namespace; --include-namespaces chooses those of the objects"
+
+
+def _has_flag(flag: str) -> bool:
+    context = click.get_current_context(silent=True)
+    return context is not None and any(flag in each.opts for each in context.command.params)
 
 
 _ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -143,6 +173,9 @@ def run_async(work: Coroutine[Any, Any, T], *, interrupted: str = "") -> T:
             raise KeyboardInterrupt from None
         if isinstance(cause, NotFound) and not cause.reason:
             raise CommandError(f"{no_kinds()} ({cause})") from error
+        if isinstance(cause, ClientError):
+            wrong = isinstance(cause, InvalidArgument)
+            raise (InvalidInput if wrong else CommandError)(str(cause)) from error
         if isinstance(cause, KubeError | StorageError):
             raise CommandError(f"{cause}{_advice(cause)}") from error
         if cause is error:

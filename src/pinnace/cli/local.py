@@ -7,17 +7,17 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 
 from pinnace.api.restore_outcomes import Outcome
+from pinnace.api.values.counts import counted
 from pinnace.api.velero.backup import Backup
 from pinnace.api.velero.restore import Restore
-from pinnace.cli.backend.location import LocationBackend
 from pinnace.cli.common.outcome import say
-from pinnace.cli.connect import open_cluster
+from pinnace.cli.connect import caller, open_cluster
 from pinnace.cli.errors import InvalidInput
 from pinnace.cli.output.cells import empty_warning
-from pinnace.cli.output.summary import counted
 from pinnace.cli.progress.showing import showing
 from pinnace.cli.progress.view import ProgressView
 from pinnace.cli.settings import Settings
+from pinnace.client.location import LocationBackend
 from pinnace.context import Activity
 from pinnace.operations.local import InvalidRun, LocalRun, Observer
 
@@ -38,7 +38,9 @@ async def open_run(
     """
     assert settings.location is not None
     async with (
-        LocationBackend.open(settings.location, namespace=settings.namespace, create=create) as location,
+        LocationBackend.open(
+            settings.location, caller(), namespace=settings.namespace, create=create
+        ) as location,
         open_cluster(settings) as client,
     ):
         activity = Activity()

@@ -20,9 +20,9 @@ from pinnace.api.velero.pod_volume import PodVolumeBackup
 from pinnace.api.velero.restore import Restore, RestoreSpec
 from pinnace.api.velero.storage_location import BackupStorageLocation, BackupStorageLocationSpec
 from pinnace.archive.reader import ArchiveIndex
-from pinnace.cli.backend.location import LocationBackend
 from pinnace.cli.common.options import DeleteOptions
 from pinnace.cli.settings import Settings
+from pinnace.client.location import LocationBackend
 from pinnace.controllers.deletion.scope import RecordedPodVolumes
 from pinnace.controllers.shared.pod_volumes import PodVolumes
 from pinnace.csi.restore import claims_with_snapshots

@@ -113,7 +113,7 @@ class FakeCluster(ScriptedAPI[Key]):
 
 def connected(monkeypatch: pytest.MonkeyPatch, home: Path) -> FakeCluster:
     """The cluster that the commands of this test find, with nothing of the user's own around it."""
-    from pinnace.cli.client import server_status
+    from pinnace.client import server_status
 
     cluster = FakeCluster()
     monkeypatch.setenv("HOME", str(home))

@@ -82,7 +82,7 @@ def test_every_command_that_asks_a_server_loads_what_it_runs(tmp_path: Path) -> 
     lines = [*examples.values(), "pinnace restore create r --from-backup b"]
     code = """
 import json, os, sys
-import pinnace.cli.backend.server, pinnace.cli.program
+import pinnace.client.server, pinnace.cli.program
 from pinnace.cli.main import run
 lines, unused, most = json.loads(sys.argv[1])
 for line, words in lines.items():
@@ -120,7 +120,7 @@ NO_CLUSTER = {
 
 @pytest.mark.parametrize(
     "modules",
-    [("pinnace.cli.backup.create", "pinnace.cli.backup.local"), ("pinnace.cli.backend.server",)],
+    [("pinnace.cli.backup.create", "pinnace.cli.backup.local"), ("pinnace.client.server",)],
     ids=["a backup into a folder", "objects of a server"],
 )
 def test_commands_that_send_no_http_requests_of_their_own_load_no_library_for_it(

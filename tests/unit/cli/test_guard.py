@@ -17,10 +17,11 @@ import yaml
 from pinnace.api.values.error_texts import error_text
 from pinnace.cli import program
 from pinnace.cli.connect import run_async
-from pinnace.cli.errors import CommandError
+from pinnace.cli.errors import CommandError, InvalidInput
 from pinnace.cli.guard import GuardedStream, PrintableBytes, complain, guarded_terminal, printable
 from pinnace.cli.output.layout import Sheet, echo_laid_out
 from pinnace.cli.output.printing import OutputFlags, Table, encode, render_table
+from pinnace.client.errors import ClientError, InvalidArgument
 from pinnace.kube.errors import ConnectionFailed
 
 HOSTILE = "\x1b]0;title\x07\x1b[2J\x9b31m\r\x08\x7f"
@@ -289,3 +290,18 @@ def test_a_log_in_a_pipe_has_no_control_characters(size: int) -> None:
     sink.end()
 
     assert pipe.getvalue().decode() == f"ü {SHOWN}\n\\xff\\xc3"
+
+
+@pytest.mark.parametrize("kind", [ClientError, *ClientError.__subclasses__()])
+def test_errors_of_the_ways_to_objects_end_a_command_with_their_text(kind: type[ClientError]) -> None:
+    async def work() -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(failing())
+
+    async def failing() -> None:
+        raise kind("why, and what to do")
+
+    with pytest.raises(CommandError, match=r"^why, and what to do$") as caught:
+        run_async(work())
+
+    assert isinstance(caught.value, InvalidInput) == (kind is InvalidArgument)

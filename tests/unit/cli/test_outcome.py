@@ -11,11 +11,12 @@ import orjson
 import pytest
 
 from pinnace.api.velero.download_request import DownloadTargetKind
-from pinnace.cli.backend.interface import Backend, DownloadOptions, FileMissing, NotFound
 from pinnace.cli.common.outcome import exit_code, say_findings
 from pinnace.cli.kinds import BACKUP, RESTORE
 from pinnace.cli.main import run
 from pinnace.cli.settings import GlobalFlags, resolve_settings
+from pinnace.client.errors import FileMissing, NoSuchObject
+from pinnace.client.interface import Backend, DownloadOptions
 from tests.unit.cli.fake_cluster import connected
 
 STARTED = "2026-11-22T18:00:00Z"
@@ -34,7 +35,7 @@ class Stored:
 
     async def object(self, _plural: str, name: str) -> dict[str, Any]:
         if self._obj is None:
-            raise NotFound(name)
+            raise NoSuchObject(name)
         return self._obj
 
     @asynccontextmanager
@@ -156,7 +157,7 @@ def test_with_exit_code_the_phase_decides(
     async def wait(_client: object, _resource: object, created: dict[str, Any], *_: object) -> Any:
         return {**created, "status": {"phase": phase}}
 
-    monkeypatch.setattr("pinnace.cli.backend.wait.wait_for_end", wait)
+    monkeypatch.setattr("pinnace.cli.common.run_end.wait_for_end", wait)
     flags = ["--exit-code"] if by == "flag" else []
     if by == "config":
         assert run(["client", "config", "set", "exit-code=true"]) == 0

@@ -8,9 +8,9 @@ from pinnace.api.meta import ObjectMeta
 from pinnace.api.phases import BackupPhase
 from pinnace.api.values.times import utcnow
 from pinnace.api.velero.backup import Backup, BackupStatus
-from pinnace.cli.backend import lease
 from pinnace.cli.local import say_outcome
 from pinnace.cli.main import run
+from pinnace.client import lease
 from pinnace.kube.errors import Forbidden
 from pinnace.kube.resources import BACKUP_STORAGE_LOCATIONS, BACKUPS, LEASES, NAMESPACES, velero
 from pinnace.runtime.lease import SERVER_LEASE, micro_time

@@ -10,12 +10,12 @@ from typing import Final
 
 from pinnace.api.phases import BackupPhase
 from pinnace.archive.errors import ArchiveError
-from pinnace.cli.backend.location import LocationBackend
 from pinnace.cli.common.options import DeleteOptions
 from pinnace.cli.common.outcome import say
 from pinnace.cli.connect import open_cluster
 from pinnace.cli.errors import CommandError, InvalidInput
 from pinnace.cli.settings import Settings
+from pinnace.client.location import LocationBackend
 from pinnace.csi.objects import delete_objects
 from pinnace.csi.snapshots import FEATURE, SnapshotKinds, backup_selector
 from pinnace.csi.stored_data import StoredVolumeData, read_volume_data

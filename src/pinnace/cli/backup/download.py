@@ -10,13 +10,13 @@ import click
 
 from pinnace.api.values.shell_words import argument
 from pinnace.api.velero.download_request import DownloadTargetKind
-from pinnace.cli.backend.interface import Backend, DownloadOptions, fetch
-from pinnace.cli.backend.open import open_backend
+from pinnace.cli.backends import open_backend
 from pinnace.cli.backup.options import BackupDownloadOptions
 from pinnace.cli.common.reading import downloads, refuse_unfinished
 from pinnace.cli.connect import pasteable, run_async, settings_of
 from pinnace.cli.errors import CommandError
 from pinnace.cli.kinds import BACKUP
+from pinnace.client.interface import Backend, DownloadOptions, fetch
 
 
 def download(ctx: click.Context, options: BackupDownloadOptions) -> None:

@@ -2,12 +2,13 @@
 
 from pinnace.api.codec import encode
 from pinnace.api.velero.backup import Backup
-from pinnace.cli.backend.location import LocationBackend
 from pinnace.cli.common.cluster import say_cluster
 from pinnace.cli.common.outcome import EXIT_CODES, say_findings
+from pinnace.cli.connect import caller
 from pinnace.cli.kinds import BACKUP
 from pinnace.cli.local import open_run, say_outcome
 from pinnace.cli.settings import Settings
+from pinnace.client.location import LocationBackend
 from pinnace.operations import local
 
 
@@ -20,5 +21,7 @@ async def make_backup(settings: Settings, backup: Backup, *, progress: str = "au
         items = counts.items_backed_up if counts else 0
         view.finish(items)
         say_outcome("Backup", finished, items)
-        await say_findings(LocationBackend(run.store, run.location), settings, BACKUP, encode(finished))
+        await say_findings(
+            LocationBackend(run.store, run.location, caller()), settings, BACKUP, encode(finished)
+        )
     return EXIT_CODES[finished.status.phase]

@@ -9,6 +9,7 @@ from msgspec import Struct
 from pinnace.api.codec import DecodeError, decode
 from pinnace.api.objects import JSONObject
 from pinnace.api.resource_policies import PolicyError
+from pinnace.api.values.counts import counted
 from pinnace.api.values.times import utcnow
 from pinnace.api.velero.backup import Backup
 from pinnace.api.velero.snapshot_location import VolumeSnapshotLocation
@@ -19,13 +20,12 @@ from pinnace.cli.browse.rows import size_text
 from pinnace.cli.client.plugin_actions import plugin_actions
 from pinnace.cli.common.cluster import described, say_cluster
 from pinnace.cli.common.reading import check_free
-from pinnace.cli.connect import open_cluster
+from pinnace.cli.connect import caller, open_cluster
 from pinnace.cli.errors import CommandError, ExitCode, InvalidInput
 from pinnace.cli.kinds import BACKUP
 from pinnace.cli.output.findings import grouped, log_findings
 from pinnace.cli.output.layout import Sheet, echo_laid_out
 from pinnace.cli.output.printing import encode
-from pinnace.cli.output.summary import counted
 from pinnace.cli.progress.showing import showing
 from pinnace.cli.settings import Settings
 from pinnace.context import Activity
@@ -81,9 +81,9 @@ async def preview(settings: Settings, backup: Backup, *, form: str | None, progr
 async def _prepared(settings: Settings, client: KubeClient, backup: Backup, discovery: Discovery) -> Backup:
     """The Backup completed as a server does. Raises InvalidInput with all problems."""
     if settings.location is not None:
-        from pinnace.cli.backend.location import LocationBackend
+        from pinnace.client.location import LocationBackend
 
-        async with LocationBackend.open(settings.location, namespace=settings.namespace) as opened:
+        async with LocationBackend.open(settings.location, caller(), namespace=settings.namespace) as opened:
             locations = [opened.location]
         snapshot_locations: Sequence[VolumeSnapshotLocation] = []
     else:

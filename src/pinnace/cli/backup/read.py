@@ -5,15 +5,15 @@ from collections.abc import Awaitable, Sequence
 from pinnace.api import labels
 from pinnace.api.objects import JSONObject, names_by_kind
 from pinnace.api.velero.download_request import DownloadTargetKind
-from pinnace.cli.backend.interface import Backend, DownloadOptions, FileMissing, fetch_json
 from pinnace.cli.backup.describe import DescribedBackup, describe_backup
 from pinnace.cli.backup.describe_json import backup_as_json
 from pinnace.cli.common.describing import Description, View
 from pinnace.cli.common.stored_lists import stored_objects, stored_operations
 from pinnace.cli.common.waiting import waits_for
-from pinnace.cli.errors import CommandError
 from pinnace.cli.guard import complain
 from pinnace.cli.output import cells
+from pinnace.client.errors import ClientError, FileMissing
+from pinnace.client.interface import Backend, DownloadOptions, fetch_json
 from pinnace.kube.errors import KubeError
 from pinnace.storage.errors import StorageError
 
@@ -86,7 +86,7 @@ async def _results(backend: Backend, backup: JSONObject, options: DownloadOption
         found = await fetch_json(backend, DownloadTargetKind.BACKUP_RESULTS, name, options)
     except FileMissing:
         return None
-    except (CommandError, KubeError, StorageError, ValueError) as error:
+    except (ClientError, KubeError, StorageError, ValueError) as error:
         complain(f"the errors and warnings of backup {name} cannot be shown: {error}")
         return None
     return found if isinstance(found, dict) else None
@@ -106,7 +106,7 @@ async def _csi_contents(backend: Backend, name: str, options: DownloadOptions) -
         )
     except FileMissing:
         return []
-    except (CommandError, ValueError) as error:
+    except (ClientError, ValueError) as error:
         raise StorageError(str(error)) from error
     if not all(map(_is_content, found)):
         raise StorageError("not an array of VolumeSnapshotContents")
@@ -123,7 +123,7 @@ async def _resource_list(backend: Backend, name: str, options: DownloadOptions) 
         return dict(names_by_kind(found))
     except FileMissing:
         return "<backup resource list not found>"
-    except (CommandError, KubeError, StorageError) as error:
+    except (ClientError, KubeError, StorageError) as error:
         return f"<error getting backup resource list: {error}>"
     except ValueError as error:
         return f"<error reading backup resource list: {error}>"
@@ -139,7 +139,7 @@ async def _snapshots(
         found: Sequence[JSONObject] = await fetch_json(
             backend, DownloadTargetKind.BACKUP_VOLUME_SNAPSHOTS, name, options
         )
-    except (CommandError, KubeError, StorageError) as error:
+    except (ClientError, KubeError, StorageError) as error:
         return f"<error getting snapshot info: {error}>"
     except ValueError as error:
         return f"<error reading snapshot info: {error}>"

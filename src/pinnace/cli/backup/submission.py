@@ -14,7 +14,6 @@ from pinnace.api.values.default_names import other_names
 from pinnace.api.values.times import utcnow
 from pinnace.api.velero.backup import Backup
 from pinnace.cli import build
-from pinnace.cli.backend.server import ServerBackend, created_under
 from pinnace.cli.backup.options import BackupCreateOptions
 from pinnace.cli.common import outcome
 from pinnace.cli.common.chosen_locations import check_locations, warn_of_unavailable
@@ -22,13 +21,14 @@ from pinnace.cli.common.cluster import say_cluster, with_source
 from pinnace.cli.common.known_fields import warn_of_lost_fields, with_known_fields
 from pinnace.cli.common.served import check_kinds
 from pinnace.cli.common.waiting import warn_of_absence
-from pinnace.cli.connect import open_cluster
+from pinnace.cli.connect import caller, open_cluster
 from pinnace.cli.errors import ExitCode
 from pinnace.cli.guard import complain
 from pinnace.cli.kinds import BACKUP
 from pinnace.cli.output.printing import OutputFlags, print_unsent
 from pinnace.cli.output.tables import backup_table
 from pinnace.cli.settings import Settings
+from pinnace.client.server import ServerBackend, created_under
 from pinnace.kube.client import KubeClient
 from pinnace.kube.resources import BACKUPS, SCHEDULES
 
@@ -47,7 +47,7 @@ async def submit(
         named: told the name of the Backup that was sent.
     """
     async with open_cluster(settings) as client:
-        backend = ServerBackend(client, settings.namespace)
+        backend = ServerBackend(client, settings.namespace, caller())
         await check_locations(backend, options.storage_location, options.volume_snapshot_locations)
         if requested is None:
             backup = await of_schedule(client, settings.namespace, options)
@@ -82,5 +82,5 @@ async def submit(
 
 async def of_schedule(client: KubeClient, namespace: str, options: BackupCreateOptions) -> JSONObject:
     """The Backup that a schedule's template describes, to be sent or printed."""
-    schedule = await ServerBackend(client, namespace).object(SCHEDULES.name, options.from_schedule)
+    schedule = await ServerBackend(client, namespace, caller()).object(SCHEDULES.name, options.from_schedule)
     return build.backup_from_schedule(options.name, namespace, schedule, options, utcnow())

@@ -5,11 +5,11 @@ import click
 from pinnace.aio.blocking import in_thread
 from pinnace.archive.errors import ArchiveError
 from pinnace.browse.scanning import write_index
-from pinnace.cli.backend.location import LocationBackend
 from pinnace.cli.browse.opening import Library, browse
 from pinnace.cli.browse.options import IndexOptions
 from pinnace.cli.errors import CommandError, InvalidInput
 from pinnace.cli.guard import printable
+from pinnace.client.location import LocationBackend
 
 
 def write(ctx: click.Context, options: IndexOptions) -> None:

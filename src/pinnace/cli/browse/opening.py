@@ -22,14 +22,7 @@ from pinnace.browse.choosing import Choice, is_type, parse_target
 from pinnace.browse.errors import BrowseError, FileWithheld, IndexUnusable, MissingFile, NoParts
 from pinnace.browse.joining import Identity
 from pinnace.browse.stored import StoredBackup
-from pinnace.cli.backend.interface import (
-    Backend,
-    DownloadOptions,
-    FileMissing,
-    FileNotOffered,
-    PartsUnsupported,
-)
-from pinnace.cli.backend.open import open_backend
+from pinnace.cli.backends import open_backend
 from pinnace.cli.browse.options import BrowseOptions
 from pinnace.cli.browse.rows import in_one_line
 from pinnace.cli.common.options import FilterOptions
@@ -38,6 +31,8 @@ from pinnace.cli.connect import pasteable, run_async, settings_of
 from pinnace.cli.errors import CommandError, InvalidInput
 from pinnace.cli.guard import complain
 from pinnace.cli.kinds import BACKUP
+from pinnace.client.errors import ClientError, FileMissing, FileNotOffered, PartsUnsupported
+from pinnace.client.interface import Backend, DownloadOptions
 from pinnace.operations.workdir import work_directory
 from pinnace.storage.errors import ObjectNotFound, StorageError, StoreUnavailable
 
@@ -87,7 +82,7 @@ class BackendFiles(msgspec.Struct, frozen=True):
             raise NoParts(str(error)) from error
         except StoreUnavailable:
             raise
-        except (StorageError, CommandError) as error:
+        except (StorageError, ClientError) as error:
             # Most likely the index names a part that does not exist. Otherwise reading the whole fails too.
             raise IndexUnusable(self.name, f"a part of the tarball cannot be read: {error}") from error
 

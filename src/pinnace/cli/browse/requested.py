@@ -14,11 +14,11 @@ from pinnace.api.objects import mapping, text
 from pinnace.api.values.times import format_time, utcnow
 from pinnace.api.verification_answer import VerificationAnswer
 from pinnace.browse.verifying import Finding, Result
-from pinnace.cli.client.server_status import ask_server, is_ours
 from pinnace.cli.connect import open_cluster
 from pinnace.cli.errors import CommandError
 from pinnace.cli.guard import complain
 from pinnace.cli.settings import Settings
+from pinnace.client.server_status import ask_server, is_ours
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import KubeError
 from pinnace.kube.resources import BACKUPS

@@ -9,16 +9,17 @@ from pinnace.api.objects import JSONObject, text
 from pinnace.api.velero.download_request import DownloadTargetKind
 from pinnace.archive.item_index import IndexedItem
 from pinnace.browse.verifying import Finding, Result
-from pinnace.cli.backend.interface import FileMissing, fetch_json
-from pinnace.cli.backend.location import LocationBackend
 from pinnace.cli.browse.opening import Library
 from pinnace.cli.browse.options import VerifyOptions
 from pinnace.cli.browse.requested import STATUS_SECONDS
-from pinnace.cli.client.server_status import ask_server, is_ours
 from pinnace.cli.common.cluster import say_cluster
 from pinnace.cli.connect import open_cluster
 from pinnace.cli.errors import CommandError
 from pinnace.cli.guard import complain
+from pinnace.client.errors import FileMissing
+from pinnace.client.interface import fetch_json
+from pinnace.client.location import LocationBackend
+from pinnace.client.server_status import ask_server, is_ours
 from pinnace.kube.client import KubeClient
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.resources import PERSISTENT_VOLUME_CLAIMS as CLAIMS

@@ -7,7 +7,6 @@ import click
 from pinnace.api.objects import JSONObject, member
 from pinnace.browse.errors import NoRoom
 from pinnace.browse.verifying import Finding, Result, verify
-from pinnace.cli.backend.location import LocationBackend, UnreadableMetadata
 from pinnace.cli.browse.opening import Library, browse
 from pinnace.cli.browse.options import VerifyOptions
 from pinnace.cli.browse.requested import VerifyingServer, verifying_server
@@ -18,6 +17,7 @@ from pinnace.cli.common.get import nothing_found
 from pinnace.cli.errors import CommandError, InvalidInput, aggregate
 from pinnace.cli.guard import complain
 from pinnace.cli.kinds import BACKUP
+from pinnace.client.location import LocationBackend, UnreadableMetadata
 
 SOUND, UNSOUND = 0, 1
 

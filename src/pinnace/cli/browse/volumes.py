@@ -6,11 +6,11 @@ from pathlib import Path
 
 import click
 
-from pinnace.cli.backend.location import LocationBackend
 from pinnace.cli.browse.options import VerifyOptions
 from pinnace.cli.connect import open_cluster, settings_of
 from pinnace.cli.errors import InvalidInput
 from pinnace.cli.settings import Settings
+from pinnace.client.location import LocationBackend
 from pinnace.csi.snapshots import FEATURE
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import ConfigError

@@ -1,10 +1,10 @@
 """The item actions of plugins, which a dry run names because it does not run them."""
 
 from pinnace.api.objects import objects, text
-from pinnace.cli.client.server_status import answered, ask_server
 from pinnace.cli.errors import InvalidInput
 from pinnace.cli.guard import complain
 from pinnace.cli.settings import Settings
+from pinnace.client.server_status import answered, ask_server
 from pinnace.kube.client import KubeClient
 from pinnace.plugins.errors import PluginError
 

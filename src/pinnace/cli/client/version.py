@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 
 from pinnace import __version__
-from pinnace.api.values.digits import is_digits
 from pinnace.cli.flags import Command, WaitFlag, boolean
 from pinnace.cli.output.printing import data_format, encode
 
@@ -53,7 +52,7 @@ def _lines(client: str, server: ServerVersion | None) -> list[str]:
         return [*lines, f"<error getting server version: {server.error}>"]
     lines.append(f"Server:\n\tVersion: {server.version}")
     # The versions of two programs have nothing to do with each other.
-    return [*lines, *mismatch(client, server.version)] if server.is_ours else lines
+    return [*lines, *_mismatch(client, server.version)] if server.is_ours else lines
 
 
 def _data(client: str, server: ServerVersion | None, form: str) -> str:
@@ -66,8 +65,8 @@ def _data(client: str, server: ServerVersion | None, form: str) -> str:
 
 async def _server_version(settings: "Settings", timeout_seconds: float) -> ServerVersion:
     """Ask the server. Raises KubeError when there is no cluster to ask."""
-    from pinnace.cli.client.server_status import answered, ask_server, is_ours
     from pinnace.cli.connect import no_kinds, open_cluster
+    from pinnace.client.server_status import answered, ask_server, is_ours
     from pinnace.kube.errors import APIStatusError
 
     async with open_cluster(settings) as client:
@@ -81,14 +80,10 @@ async def _server_version(settings: "Settings", timeout_seconds: float) -> Serve
     return ServerVersion(str(answer["status"].get("serverVersion") or ""), is_ours=is_ours(answer))
 
 
-def mismatch(client: str, server: str) -> list[str]:
-    """The warning when major.minor differ: the older side is to be updated. (docs/spec: CLI 8.2)"""
-    client_version, server_version = _major_minor(client), _major_minor(server)
-    if client_version == server_version:
+def _mismatch(client: str, server: str) -> list[str]:
+    """The warning when major.minor differ. (docs/spec: CLI 8.2)"""
+    from pinnace.client.server_status import older_side
+
+    if not (older := older_side(client, server)):
         return []
-    older = "server" if client_version > server_version else "client"
     return [f"# WARNING: the client version does not match the server version. Please update {older}"]
-
-
-def _major_minor(version: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in version.lstrip("v").split(".")[:2] if is_digits(part))

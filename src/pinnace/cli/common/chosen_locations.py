@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from pinnace.api.objects import mapping, text
 from pinnace.api.velero.storage_location import DEFAULT_LOCATION, BackupStorageLocationPhase
-from pinnace.cli.backend.server import ServerBackend
 from pinnace.cli.guard import complain
+from pinnace.client.server import ServerBackend
 from pinnace.kube.errors import KubeError
 from pinnace.kube.resources import BACKUP_STORAGE_LOCATIONS, VOLUME_SNAPSHOT_LOCATIONS
 

@@ -9,20 +9,20 @@ import click
 
 from pinnace.api.objects import JSONObject
 from pinnace.api.selection.selectors import Selector
-from pinnace.cli.backend.interface import NotFound
 from pinnace.cli.common.get import settings_for
 from pinnace.cli.common.options import DeleteOptions
-from pinnace.cli.connect import run_async
+from pinnace.cli.connect import caller, run_async
 from pinnace.cli.errors import CommandError, InvalidInput, aggregate
 from pinnace.cli.guard import complain, printable
 from pinnace.cli.kinds import KINDS, Kind
 from pinnace.cli.output.prompt import confirmed, exactly_one
 from pinnace.cli.settings import Settings
+from pinnace.client.errors import ClientError, NoSuchObject
 from pinnace.kube.errors import KubeError
 from pinnace.storage.errors import StorageError
 
 if TYPE_CHECKING:
-    from pinnace.cli.backend.location import LocationBackend
+    from pinnace.client.location import LocationBackend
 
 
 VolumeDataDeletion = Callable[[Settings, "LocationBackend", str, DeleteOptions], Awaitable[None]]
@@ -108,7 +108,7 @@ async def _chosen(deleter: "Deleter", request: _Request) -> tuple[list[JSONObjec
     for name in names:
         try:
             chosen.append(await deleter.named(name))
-        except NotFound as error:
+        except NoSuchObject as error:
             errors.append(str(error))
     if not chosen and not errors:
         click.echo(f"No {request.kind.noun}s found")
@@ -126,7 +126,7 @@ async def _delete_each(deleter: "Deleter", chosen: Sequence[JSONObject]) -> list
     for obj in chosen:
         try:
             text = await deleter.delete(obj)
-        except (KubeError, StorageError, CommandError) as error:
+        except (KubeError, StorageError, ClientError, CommandError) as error:
             errors.append(str(error))
         else:
             click.echo(text.format(obj["metadata"]["name"]))
@@ -140,7 +140,7 @@ class Deleter(Protocol):
     """Deletes the objects of one kind, for `delete`."""
 
     async def named(self, name: str) -> JSONObject:
-        """The object of that name. Raises NotFound."""
+        """The object of that name. Raises NoSuchObject."""
         ...
 
     async def matching(self, selector: str) -> list[JSONObject]:
@@ -155,7 +155,7 @@ class Deleter(Protocol):
         """Delete the object. Returns the message to print, with `{}` for its name.
 
         Raises:
-            CommandError, KubeError, StorageError: it was not deleted, or not completely.
+            CommandError, ClientError, KubeError, StorageError: it was not deleted, or not completely.
         """
         ...
 
@@ -170,24 +170,25 @@ async def _open_deleter(request: _Request, *, names_place: bool = False) -> Asyn
     """
     settings, kind, options = request.settings, request.kind, request.options
     if settings.location is not None:
-        from pinnace.cli.backend.location import LocationBackend
         from pinnace.cli.common.location_deletion import LocationDeleter
+        from pinnace.client.location import LocationBackend
 
         async def delete_volume_data(location: LocationBackend, backup: str) -> None:
             if request.volume_data is not None:
                 await request.volume_data()(settings, location, backup, options)
 
-        async with LocationBackend.open(settings.location) as local:
+        async with LocationBackend.open(settings.location, caller()) as local:
             if names_place:
                 complain(f"Deleting from {local.title}.")
             yield LocationDeleter(local, kind, delete_volume_data=delete_volume_data)
     else:
-        from pinnace.cli.backend.server import ServerBackend
         from pinnace.cli.common.cluster import say_cluster
         from pinnace.cli.common.server_deletion import ServerDeleter
         from pinnace.cli.connect import open_cluster
+        from pinnace.client.server import ServerBackend
 
         async with open_cluster(settings) as client:
             if names_place:
                 say_cluster(client, "Deleting from")
-            yield ServerDeleter(ServerBackend(client, settings.namespace), kind, force=options.force)
+            server = ServerBackend(client, settings.namespace, caller())
+            yield ServerDeleter(server, kind, force=options.force)

@@ -6,7 +6,7 @@ import msgspec
 
 from pinnace.api.objects import JSONObject
 from pinnace.api.values.shell_words import joined
-from pinnace.cli.backend.interface import Backend, DownloadOptions
+from pinnace.client.interface import Backend, DownloadOptions
 
 DOWNLOAD_TIMEOUT_SECONDS = 30.0
 

@@ -5,17 +5,17 @@ from collections.abc import Callable, Sequence
 import click
 
 from pinnace.api.objects import JSONObject
-from pinnace.cli.backend.interface import Backend
-from pinnace.cli.backend.open import open_backend
+from pinnace.cli.backends import open_backend
 from pinnace.cli.common.options import GetOptions
 from pinnace.cli.common.waiting import notes, notes_of_idle
-from pinnace.cli.connect import command_line, need_no_location, open_cluster, run_async, settings_of
+from pinnace.cli.connect import caller, command_line, need_no_location, open_cluster, run_async, settings_of
 from pinnace.cli.errors import InvalidInput
 from pinnace.cli.guard import complain
 from pinnace.cli.kinds import IN_LOCATIONS, KINDS, Kind
 from pinnace.cli.output.printing import OutputFlags, encode, in_order, object_list, print_objects
 from pinnace.cli.settings import Settings
 from pinnace.cli.structs import replace
+from pinnace.client.interface import Backend
 from pinnace.kube import errors as kube_errors
 
 RUNS = frozenset({"backups", "restores"})
@@ -118,8 +118,8 @@ def watch(
     Args:
         wanted: whether an object is shown.
     """
-    from pinnace.cli.backend.server import ServerBackend
     from pinnace.cli.common.following import Followed, follow
+    from pinnace.client.server import ServerBackend
     from pinnace.kube.resources import velero
 
     if settings.location is not None:
@@ -130,7 +130,7 @@ def watch(
 
     async def work() -> None:
         async with open_cluster(settings) as client:
-            backend = ServerBackend(client, settings.namespace)
+            backend = ServerBackend(client, settings.namespace, caller())
             # What is refused or not there is an error at once; the watch itself is tried again for ever.
             if not await find(backend, kind, options.names, options.selector):
                 complain(await nothing_found(backend, kind, options.selector))

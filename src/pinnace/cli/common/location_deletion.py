@@ -3,10 +3,12 @@
 from collections.abc import Awaitable, Callable
 
 from pinnace.api.objects import JSONObject
-from pinnace.cli.backend.location import LocationBackend, backup_of_restore
+from pinnace.api.values.counts import counted
 from pinnace.cli.errors import CommandError
 from pinnace.cli.kinds import BACKUP, Kind
-from pinnace.cli.output.summary import counted, summary_of
+from pinnace.cli.output.summary import summary_of
+from pinnace.client.errors import ClientError
+from pinnace.client.location import LocationBackend, backup_of_restore
 from pinnace.storage.errors import BackupBeingWritten, StorageError
 
 DeleteVolumeData = Callable[[LocationBackend, str], Awaitable[None]]
@@ -38,7 +40,7 @@ class LocationDeleter:
         name = obj["metadata"]["name"]
         try:
             stored = await self._backend.object(self._kind.plural, name)
-        except (CommandError, StorageError):
+        except (ClientError, StorageError):
             return f"{self._kind.noun} {name} (damaged or unfinished: its metadata cannot be read)"
         more = []
         if self._kind == BACKUP:

@@ -8,18 +8,19 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from pinnace.api.objects import JSONObject
+from pinnace.api.values.counts import counted
 from pinnace.api.values.shell_words import as_name
 from pinnace.api.velero.download_request import DownloadTargetKind
-from pinnace.cli.backend.interface import Backend, DownloadOptions, FileMissing, NotFound, fetch, fetch_json
 from pinnace.cli.common.options import WaitOptions
-from pinnace.cli.connect import command_line
-from pinnace.cli.errors import CommandError, ExitCode, InvalidInput
+from pinnace.cli.connect import caller, command_line
+from pinnace.cli.errors import ExitCode, InvalidInput
 from pinnace.cli.guard import discard, printable
 from pinnace.cli.kinds import BACKUP, Kind
 from pinnace.cli.output.cells import phase, status
 from pinnace.cli.output.findings import Message, log_findings, report, result_findings
-from pinnace.cli.output.summary import counted
 from pinnace.cli.settings import Settings
+from pinnace.client.errors import ClientError, FileMissing, NoSuchObject
+from pinnace.client.interface import Backend, DownloadOptions, fetch, fetch_json
 from pinnace.kube.errors import KubeError
 from pinnace.kube.resources import velero
 from pinnace.storage.errors import StorageError
@@ -55,8 +56,8 @@ async def wait(
     Returns:
         The exit code.
     """
-    from pinnace.cli.backend.server import ServerBackend
-    from pinnace.cli.backend.wait import WaitedRun, wait_for_end
+    from pinnace.cli.common.run_end import WaitedRun, wait_for_end
+    from pinnace.client.server import ServerBackend
 
     resource = velero(kind.plural)
     try:
@@ -67,7 +68,7 @@ async def wait(
         say(f"Stopped waiting; the {kind.noun} continues on the server. See how it goes: {look}", err=True)
         raise
     if ended is not None:
-        await say_findings(ServerBackend(client, settings.namespace), settings, kind, ended)
+        await say_findings(ServerBackend(client, settings.namespace, caller()), settings, kind, ended)
     exactly = settings.exit_code if options.exit_code is None else options.exit_code
     return exit_code(ended) if exactly else ExitCode.OK
 
@@ -101,9 +102,9 @@ async def say_findings(backend: Backend, settings: Settings, kind: Kind, ended: 
         return
     try:
         findings = await _read(backend, kind, name, what)
-    except (FileMissing, NotFound):
+    except (FileMissing, NoSuchObject):
         return
-    except (CommandError, KubeError, StorageError, ValueError) as error:
+    except (ClientError, KubeError, StorageError, ValueError) as error:
         say(f"The {what}s could not be read: {error}", err=True)
         findings = []
     # That nothing was selected has been printed already, for backups of every server.
@@ -123,7 +124,7 @@ async def _is_stored(backend: Backend, kind: Kind, ended: JSONObject) -> bool:
     """Whether the backend has this run, and not another of the same name."""
     try:
         stored = await backend.object(kind.plural, ended["metadata"]["name"])
-    except (CommandError, KubeError, StorageError):
+    except (ClientError, KubeError, StorageError):
         return False
     return bool(status(stored).get("startTimestamp") == status(ended).get("startTimestamp"))
 

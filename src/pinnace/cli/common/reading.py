@@ -10,8 +10,7 @@ from pinnace.api import phases
 from pinnace.api.objects import JSONObject, text
 from pinnace.api.values.shell_words import argument
 from pinnace.api.velero.download_request import DownloadTargetKind
-from pinnace.cli.backend.interface import Backend, DownloadOptions, FileMissing, NotFound, Unrecorded, fetch
-from pinnace.cli.backend.open import open_backend
+from pinnace.cli.backends import open_backend
 from pinnace.cli.common.describing import DOWNLOAD_TIMEOUT_SECONDS, Describer, Description, View
 from pinnace.cli.common.get import check_one_way, find, nothing_found, settings_for
 from pinnace.cli.common.options import DescribeOptions, LogsOptions, TLSOptions
@@ -24,6 +23,8 @@ from pinnace.cli.output.cells import phase, reasons
 from pinnace.cli.output.layout import echo_laid_out
 from pinnace.cli.output.printing import json_pieces
 from pinnace.cli.settings import Settings
+from pinnace.client.errors import FileMissing, NoSuchObject, Unrecorded
+from pinnace.client.interface import Backend, DownloadOptions, fetch
 
 _OUTPUTS: Final = ("plaintext", "json")
 _LOGS: Final = {BACKUP.noun: DownloadTargetKind.BACKUP_LOG, RESTORE.noun: DownloadTargetKind.RESTORE_LOG}
@@ -94,7 +95,7 @@ async def check_free(settings: Settings, kind: Kind, name: str) -> None:
     async with open_backend(settings) as backend:
         try:
             await backend.object(kind.plural, name)
-        except NotFound:
+        except NoSuchObject:
             return
         title = backend.title
     raise InvalidInput(f"a {kind.noun} named {name} exists in {title}: choose another name")
@@ -120,7 +121,7 @@ def logs(ctx: click.Context, noun: str, options: LogsOptions) -> None:
                 except FileMissing:
                     raise PlainError(f"{error}, but it has no log") from error
                 return
-            except NotFound as error:
+            except NoSuchObject as error:
                 more = str(error).partition(" not found; ")[2]
                 said = f'{noun.capitalize()} "{name}" does not exist.'
                 raise PlainError(f"{said} {sentence(more)}" if more else said) from error

@@ -4,15 +4,16 @@ from contextlib import suppress
 
 from pinnace.api import labels, phases
 from pinnace.api.objects import JSONObject, text
+from pinnace.api.values.counts import counted
 from pinnace.api.values.shell_words import argument
 from pinnace.api.velero.storage_location import BackupStorageLocationAccessMode
-from pinnace.cli.backend.server import ServerBackend
 from pinnace.cli.connect import pasteable
 from pinnace.cli.errors import CommandError
 from pinnace.cli.guard import complain
 from pinnace.cli.kinds import BACKUP, BACKUP_LOCATION, Kind
 from pinnace.cli.output import cells
-from pinnace.cli.output.summary import counted, summary_of
+from pinnace.cli.output.summary import summary_of
+from pinnace.client.server import ServerBackend
 from pinnace.kube.errors import KubeError, NotFound
 from pinnace.kube.resources import (
     BACKUP_REPOSITORIES,

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 from pinnace.api.objects import JSONObject
 from pinnace.api.velero.download_request import DownloadTargetKind
-from pinnace.cli.backend.interface import Backend, DownloadOptions, FileMissing, fetch_json
-from pinnace.cli.errors import CommandError
 from pinnace.cli.guard import complain
+from pinnace.client.errors import ClientError, FileMissing
+from pinnace.client.interface import Backend, DownloadOptions, fetch_json
 from pinnace.kube.errors import KubeError
 from pinnace.storage.errors import StorageError
 
@@ -26,7 +26,7 @@ async def stored_objects(
         found: Sequence[JSONObject] = await fetch_json(backend, kind, name, options)
     except FileMissing:
         return None  # of a version that does not write it
-    except (CommandError, KubeError, StorageError, ValueError) as error:
+    except (ClientError, KubeError, StorageError, ValueError) as error:
         complain(f"the {_TITLES[kind]} {name} cannot be shown: {error}")
         return []
     return found

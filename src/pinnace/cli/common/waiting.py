@@ -7,10 +7,10 @@ from pinnace.api import phases
 from pinnace.api.labels import WAITS_FOR
 from pinnace.api.objects import JSONObject, text
 from pinnace.api.values.times import utcnow
-from pinnace.cli.backend.interface import Backend
 from pinnace.cli.guard import complain
 from pinnace.cli.kinds import Kind
 from pinnace.cli.output import cells
+from pinnace.client.interface import Backend
 
 _MOST_NOTES: Final = 5
 

@@ -145,11 +145,11 @@ def _resource_list(settings: Settings, backup: str | None) -> Mapping[str, list[
     import asyncio
 
     # Loaded when it is needed, but not in the time that the server has.
-    import pinnace.cli.backend.signed_files  # noqa: F401
+    import pinnace.client.signed_files  # noqa: F401
     from pinnace.api.objects import names_by_kind
     from pinnace.api.velero.download_request import DownloadTargetKind
-    from pinnace.cli.backend.interface import DownloadOptions, fetch_json
-    from pinnace.cli.backend.server import ServerBackend
+    from pinnace.client.interface import DownloadOptions, fetch_json
+    from pinnace.client.server import ServerBackend
     from pinnace.kube.client import KubeClient
     from pinnace.kube.config import load_config
     from pinnace.kube.resources import velero

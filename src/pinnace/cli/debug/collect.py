@@ -15,18 +15,19 @@ from pinnace.api import labels
 from pinnace.api.kinds import KINDS
 from pinnace.api.objects import JSONObject
 from pinnace.api.velero.download_request import DownloadTargetKind
-from pinnace.cli.backend.interface import DownloadOptions, fetch, fetch_json
-from pinnace.cli.backend.server import ServerBackend
 from pinnace.cli.backup.describe import DescribedBackup, describe_backup
-from pinnace.cli.client.server_status import answered, ask_server
 from pinnace.cli.common.describing import DOWNLOAD_TIMEOUT_SECONDS, View
-from pinnace.cli.connect import program_name
+from pinnace.cli.connect import caller, program_name
 from pinnace.cli.debug.bundle import Bundle
 from pinnace.cli.debug.redaction import redact_object
 from pinnace.cli.errors import CommandError
 from pinnace.cli.output.cells import status
 from pinnace.cli.restore.describe import DescribedRestore, describe_restore
 from pinnace.cli.settings import Settings
+from pinnace.client.errors import ClientError
+from pinnace.client.interface import DownloadOptions, fetch, fetch_json
+from pinnace.client.server import ServerBackend
+from pinnace.client.server_status import answered, ask_server
 from pinnace.kube.errors import KubeError
 from pinnace.kube.resources import BACKUP_STORAGE_LOCATIONS, DAEMON_SETS, DEPLOYMENTS, EVENTS, PODS, velero
 
@@ -39,7 +40,7 @@ LOG_LINES = 100_000
 LOG_BYTES = 16 << 20
 """How much of the end of a container's log is taken: a bundle must be small enough to be sent."""
 
-MISSING = (KubeError, CommandError, ValueError)
+MISSING = (KubeError, ClientError, CommandError, ValueError)
 """The errors that leave a part out of the bundle: it cannot be read or decoded."""
 
 SERVER_LABEL = f"{labels.COMPONENT}={labels.COMPONENT_VALUE}"
@@ -56,7 +57,7 @@ class Collector:
         self._features = settings.features
         self._bundle = bundle
         self._on_part = on_part
-        self._backend = ServerBackend(client, settings.namespace)
+        self._backend = ServerBackend(client, settings.namespace, caller())
         self._options = DownloadOptions(timeout_seconds=DOWNLOAD_TIMEOUT_SECONDS, ca_cert=settings.ca_cert)
         self._view = View(program=program_name(), details=True)
 
@@ -81,7 +82,7 @@ class Collector:
 
     async def named(self, plural: str, name: str) -> JSONObject:
         """The object of that name. Raises NotFound with similar names, and KubeError."""
-        return await ServerBackend(self._client, self._namespace).object(plural, name)
+        return await ServerBackend(self._client, self._namespace, caller()).object(plural, name)
 
     async def versions(self) -> None:
         """The versions of client, server and cluster."""

@@ -8,11 +8,11 @@ from typing import Final
 
 from pinnace.api import labels, phases
 from pinnace.api.objects import JSONObject, text
+from pinnace.api.values.counts import counted
 from pinnace.api.values.shell_words import argument
 from pinnace.api.verification_answer import Soundness
 from pinnace.cli.doctor.findings import Code, Finding, listed, ok, problem, skipped, warning
 from pinnace.cli.output import cells
-from pinnace.cli.output.summary import counted
 
 CHECK: Final = "backups"
 _WITHOUT_LOG: Final = "FailedValidation"

@@ -13,10 +13,9 @@ from pinnace import __version__
 from pinnace.api.objects import JSONObject
 from pinnace.api.selection.names import EVERYTHING
 from pinnace.api.selection.validation import namespace_problem
+from pinnace.api.values.counts import counted
 from pinnace.api.values.times import utcnow
-from pinnace.cli.backend.location import LocationBackend
-from pinnace.cli.backend.server import ServerBackend
-from pinnace.cli.connect import command_line, pasteable, program_name, run_async, settings_of
+from pinnace.cli.connect import caller, command_line, pasteable, program_name, run_async, settings_of
 from pinnace.cli.doctor import (
     backups,
     clocks,
@@ -31,13 +30,15 @@ from pinnace.cli.doctor import (
 )
 from pinnace.cli.doctor.findings import Code, Finding, Level, judge_refusals, ok, problem, refused, skipped
 from pinnace.cli.doctor.looking import Look, look_by_server
-from pinnace.cli.errors import CommandError, ExitCode, InvalidInput
+from pinnace.cli.errors import ExitCode, InvalidInput
 from pinnace.cli.guard import printable
 from pinnace.cli.output.layout import echo_laid_out
 from pinnace.cli.output.narrow import terminal_columns, wrapped
 from pinnace.cli.output.printing import encode
-from pinnace.cli.output.summary import counted
 from pinnace.cli.settings import Settings
+from pinnace.client.errors import ClientError
+from pinnace.client.location import LocationBackend
+from pinnace.client.server import ServerBackend
 from pinnace.http.user_agent import user_agent
 from pinnace.kube import config as kube_config
 from pinnace.kube.discovery import Discovery
@@ -205,7 +206,7 @@ async def _examine_cluster(
             try:
                 await client.get(NAMESPACES, name)
             except NotFound:
-                why = await ServerBackend(client, name).why_empty("backups")
+                why = await ServerBackend(client, name, caller()).why_empty("backups")
                 findings.append(
                     problem(rights.CHECK, why, "correct --include-namespaces", code=Code.NAMESPACE_MISSING)
                 )
@@ -230,11 +231,11 @@ async def _examine_cluster(
 async def _examine_location(url: str) -> list[Finding]:
     """Check the location of commands without a server."""
     try:
-        async with LocationBackend.open(url) as location:
+        async with LocationBackend.open(url, caller()) as location:
             title = location_title(location.location)
             probe = await locations.probe_store(location.store)
             ended = [] if probe.problem else await _last_backups(location)
-    except CommandError as error:
+    except ClientError as error:
         remedy = "correct --location; a folder that does not exist is made by the first backup"
         return [problem(locations.CHECK, str(error), remedy, code=Code.LOCATION_UNUSABLE)]
     return [
@@ -274,7 +275,7 @@ _OF_SERVER = (
 
 async def _missing_namespace(client: "KubeClient", namespace: str) -> Finding | None:
     """The finding about a namespace that does not exist: all about its server follows from that."""
-    why = await ServerBackend(client, namespace).why_empty("backups")
+    why = await ServerBackend(client, namespace, caller()).why_empty("backups")
     if not why:
         return None
     remedy = "name the server's namespace with -n, or install a server"

@@ -3,9 +3,8 @@
 from dataclasses import dataclass, field
 
 from pinnace.api.objects import JSONObject, mapping, objects, text
-from pinnace.cli.client.server_status import answered, ask_server, is_ours
-from pinnace.cli.client.version import mismatch
 from pinnace.cli.doctor.findings import Code, Finding, listed, ok, problem, skipped, warning
+from pinnace.client.server_status import answered, ask_server, is_ours, older_side
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import NotFound
 from pinnace.kube.resources import DAEMON_SETS, DEPLOYMENTS, LEASES, NODES, PODS, APIResource
@@ -98,7 +97,7 @@ def judge_server(facts: ServerFacts, client_version: str) -> list[Finding]:
                     code=Code.SERVER_NOT_LEADING,
                 )
             )
-        if facts.lease is not None and mismatch(client_version, version):
+        if facts.lease is not None and older_side(client_version, version):
             findings.append(
                 warning(
                     CHECK,

@@ -9,7 +9,7 @@ import click
 from pinnace.api import labels
 from pinnace.api.kinds import KINDS
 from pinnace.api.objects import JSONObject
-from pinnace.cli.backend.interface import first_names
+from pinnace.api.values.counts import counted, first_names
 from pinnace.cli.common.cluster import say_cluster
 from pinnace.cli.common.get import server_settings
 from pinnace.cli.connect import open_cluster, run_async
@@ -17,7 +17,6 @@ from pinnace.cli.errors import CommandError, aggregate
 from pinnace.cli.guard import complain
 from pinnace.cli.install.finalizers import defined_by, held_by, release_objects
 from pinnace.cli.output.prompt import confirmed
-from pinnace.cli.output.summary import counted
 from pinnace.cli.settings import DEFAULT_NAMESPACE, Settings
 from pinnace.kube.errors import APIStatusError, KubeError, NotFound
 from pinnace.kube.resources import (

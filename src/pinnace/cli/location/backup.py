@@ -21,14 +21,11 @@ from pinnace.api.velero.storage_location import (
     ObjectStorageLocation,
     SecretKeySelector,
 )
-from pinnace.cli.backend.interface import Backend
-from pinnace.cli.backend.lease import telling_of_absence
-from pinnace.cli.backend.open import open_backend
-from pinnace.cli.backend.server import ServerBackend
+from pinnace.cli.backends import open_backend
 from pinnace.cli.build import check_not_negative
 from pinnace.cli.common.get import get as get_objects
 from pinnace.cli.common.get import print_list, server_settings, watch
-from pinnace.cli.connect import command_line, open_cluster, run_async
+from pinnace.cli.connect import caller, command_line, open_cluster, run_async
 from pinnace.cli.errors import CommandError, InvalidInput
 from pinnace.cli.guard import complain
 from pinnace.cli.kinds import BACKUP_LOCATION
@@ -39,6 +36,9 @@ from pinnace.cli.location.options import (
 )
 from pinnace.cli.output.printing import print_unsent
 from pinnace.cli.settings import Settings
+from pinnace.client.interface import Backend
+from pinnace.client.lease import telling_of_absence
+from pinnace.client.server import ServerBackend
 from pinnace.kube.errors import KubeError
 from pinnace.kube.resources import velero
 
@@ -76,7 +76,10 @@ _GET = BACKUP_LOCATION.noun
 async def _validated(settings: Settings, name: str) -> None:
     """Wait until the server has checked the location. Raises CommandError if it is unusable."""
     status: JSONObject = {}
-    async with open_cluster(settings) as client, telling_of_absence(client, settings.namespace, "the check"):
+    async with (
+        open_cluster(settings) as client,
+        telling_of_absence(client, settings.namespace, "the check", complain),
+    ):
         try:
             async with asyncio.timeout(VALIDATION_SECONDS):
                 while True:
@@ -253,7 +256,7 @@ def change(ctx: click.Context, options: BackupLocationSetOptions) -> None:
 async def _change(settings: Settings, name: str, spec: JSONObject) -> None:
     async with open_cluster(settings) as client:
         # Read first: a wrong name must not unset the default of the others.
-        await ServerBackend(client, settings.namespace).object(RESOURCE.name, name)
+        await ServerBackend(client, settings.namespace, caller()).object(RESOURCE.name, name)
         if spec.get("default"):
             async with _others_not_default(client, settings.namespace, name):
                 await client.patch(RESOURCE, name, {"spec": spec}, settings.namespace)

@@ -1,10 +1,10 @@
 """`backup-location describe` and `snapshot-location describe`."""
 
 from pinnace.api.objects import JSONObject, mapping
-from pinnace.cli.backend.interface import Backend
 from pinnace.cli.common.describing import View
 from pinnace.cli.output import cells, parts
 from pinnace.cli.output.layout import Sheet
+from pinnace.client.interface import Backend
 
 
 async def describe_stored_location(_backend: Backend, location: JSONObject, view: View) -> str:

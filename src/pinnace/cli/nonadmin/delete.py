@@ -5,14 +5,14 @@ from typing import Final
 
 import click
 
-from pinnace.cli.backend.server import ServerBackend
 from pinnace.cli.common.cluster import say_cluster
-from pinnace.cli.connect import run_async
+from pinnace.cli.connect import caller, run_async
 from pinnace.cli.errors import CommandError, InvalidInput, aggregate
 from pinnace.cli.guard import printable
 from pinnace.cli.nonadmin.kinds import KINDS, Home, TenantKind, open_home
 from pinnace.cli.nonadmin.options import TenantDeleteOptions
 from pinnace.cli.output.prompt import confirmed
+from pinnace.client.server import ServerBackend
 from pinnace.kube.errors import KubeError, NotFound
 
 _DOING: Final = "Deleting from"
@@ -67,7 +67,7 @@ async def _not_found(home: Home, kind: TenantKind, name: str, error: NotFound) -
     """The message with similar names. Raises the error if the cluster does not serve the kind."""
     if not error.reason:
         raise error
-    backend = ServerBackend(home.client, home.namespace)
+    backend = ServerBackend(home.client, home.namespace, caller())
     return f"{error}{await backend.instead_of(kind.resource, name)}"
 
 

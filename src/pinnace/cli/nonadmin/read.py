@@ -10,18 +10,19 @@ import click
 from pinnace.api import phases
 from pinnace.api.objects import JSONObject, listed, mapping, member, text
 from pinnace.api.velero.download_request import OF_RESTORES, DownloadTargetKind
-from pinnace.cli.backend.interface import DownloadOptions, fetch
-from pinnace.cli.backend.server import POLL_SECONDS, ServerBackend
 from pinnace.cli.common.get import check_one_way
 from pinnace.cli.common.options import GetOptions, LogsOptions
-from pinnace.cli.connect import command_line, pasteable, run_async, settings_of
-from pinnace.cli.errors import CommandError, PlainError
+from pinnace.cli.connect import caller, command_line, pasteable, run_async, settings_of
+from pinnace.cli.errors import PlainError
 from pinnace.cli.guard import PrintableBytes, complain, printable
 from pinnace.cli.nonadmin.kinds import KINDS, Home, TenantKind, open_home
 from pinnace.cli.output import cells
 from pinnace.cli.output.layout import Sheet
 from pinnace.cli.output.printing import OutputFlags, encode, in_order, object_list, print_objects
 from pinnace.cli.structs import replace
+from pinnace.client.errors import ClientError
+from pinnace.client.interface import DownloadOptions, fetch
+from pinnace.client.server import POLL_SECONDS, ServerBackend
 from pinnace.kube.errors import NotFound
 from pinnace.nonadmin.objects import (
     NON_ADMIN_BACKUPS,
@@ -37,7 +38,7 @@ LOGS = {"backup": DownloadTargetKind.BACKUP_LOG, "restore": DownloadTargetKind.R
 async def _found(home: Home, kind: TenantKind, names: Sequence[str], selector: str = "") -> list[JSONObject]:
     """The named requests, or without names all that match. Raises the error of the first that fails."""
     if names:
-        backend = TenantBackend(home.client, home.namespace)
+        backend = TenantBackend(home.client, home.namespace, caller())
         return [await backend.named(kind.resource, name) for name in names]
     return await home.client.list_all(kind.resource, home.namespace, label_selector=selector)
 
@@ -166,7 +167,7 @@ def logs(ctx: click.Context, noun: str, options: LogsOptions) -> None:
                 raise PlainError(f'The {noun} "{name}" was refused and has no log: `{describe_it}` says why.')
             if phase not in phases.ENDED:
                 raise PlainError(f'The log of {noun} "{name}" is not available until it has finished.')
-            backend = TenantBackend(home.client, home.namespace)
+            backend = TenantBackend(home.client, home.namespace, caller())
             sink = PrintableBytes(sys.stdout.buffer)
             await fetch(backend, LOGS[noun], name, download, sink)
             sink.end()
@@ -232,7 +233,7 @@ class TenantBackend(ServerBackend):
         try:
             while not (url := text(seen, "status", "velero", "status", "downloadURL")):
                 if text(seen, "status", "phase") == "BackingOff":
-                    raise CommandError(f"the log of {name} cannot be downloaded: {_refusal(seen)}")
+                    raise ClientError(f"the log of {name} cannot be downloaded: {_refusal(seen)}")
                 await asyncio.sleep(POLL_SECONDS)
                 seen = await self.client.get(NON_ADMIN_DOWNLOADS, own, self.namespace)
             return url

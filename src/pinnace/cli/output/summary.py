@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import Protocol
 
 from pinnace.api.objects import JSONObject
+from pinnace.api.values.counts import counted
 from pinnace.api.values.times import utcnow
 from pinnace.cli.output import cells
 
@@ -16,11 +17,6 @@ class Named(Protocol):
     def noun(self) -> str:
         """The word for an object of the kind."""
         ...
-
-
-def counted(number: int, what: str) -> str:
-    """`1 error`, `2,000 errors`."""
-    return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
 
 
 def numbers_of(run: JSONObject, items: int) -> str:

@@ -8,7 +8,6 @@ import click
 from pinnace.api import labels
 from pinnace.api.codec import merge_patch
 from pinnace.api.objects import JSONObject
-from pinnace.cli.client.server_status import answered, ask_server
 from pinnace.cli.common.get import server_settings
 from pinnace.cli.connect import no_kinds, open_cluster, run_async
 from pinnace.cli.errors import CommandError
@@ -19,6 +18,7 @@ from pinnace.cli.output.server_tables import plugin_table
 from pinnace.cli.plugin.images import with_plugin, without_plugin
 from pinnace.cli.settings import Settings
 from pinnace.cli.structs import replace
+from pinnace.client.server_status import answered, ask_server
 from pinnace.kube.errors import APIStatusError, Conflict
 from pinnace.kube.resources import DEPLOYMENTS
 

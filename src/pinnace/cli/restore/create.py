@@ -11,14 +11,12 @@ from pinnace.api.objects import JSONObject
 from pinnace.api.values.default_names import other_names, stamped_name
 from pinnace.api.values.times import utcnow
 from pinnace.api.velero.restore import ExistingResourcePolicy, Restore
-from pinnace.cli.backend.server import ServerBackend, created_under
-from pinnace.cli.client.server_status import answered, ask_server, is_ours
 from pinnace.cli.common import outcome
 from pinnace.cli.common.cluster import say_cluster, say_source
 from pinnace.cli.common.known_fields import warn_of_lost_fields, with_known_fields
 from pinnace.cli.common.served import check_namespaces_of
 from pinnace.cli.common.waiting import warn_of_absence
-from pinnace.cli.connect import command_line, open_cluster, run_async, settings_of
+from pinnace.cli.connect import caller, command_line, open_cluster, run_async, settings_of
 from pinnace.cli.errors import CommandError, ExitCode, InvalidInput
 from pinnace.cli.kinds import RESTORE
 from pinnace.cli.output.printing import OutputFlags, print_unsent
@@ -28,6 +26,8 @@ from pinnace.cli.restore.build import newest, requested_restore
 from pinnace.cli.restore.options import RestoreCreateOptions
 from pinnace.cli.settings import Settings
 from pinnace.cli.structs import replace
+from pinnace.client.server import ServerBackend, created_under
+from pinnace.client.server_status import answered, ask_server, is_ours
 from pinnace.kube.client import KubeClient
 from pinnace.kube.resources import BACKUPS, RESTORES, SCHEDULES
 
@@ -134,7 +134,7 @@ async def _submit(
         if options.wait:
             return await outcome.wait(client, settings, RESTORE, created, options)
         outcome.say_where_to_look(settings, RESTORE, name)
-        await warn_of_absence(ServerBackend(client, settings.namespace), RESTORE.noun)
+        await warn_of_absence(ServerBackend(client, settings.namespace, caller()), RESTORE.noun)
         return ExitCode.OK
 
 
@@ -158,13 +158,15 @@ async def _resolved(
         The options, and the backup that is restored or, of a schedule, its newest one that can be.
     """
     if options.from_backup:
-        return options, await ServerBackend(client, namespace).object(BACKUPS.name, options.from_backup)
+        return options, await ServerBackend(client, namespace, caller()).object(
+            BACKUPS.name, options.from_backup
+        )
     schedule = options.from_schedule
     selector = f"{labels.SCHEDULE_NAME}={labels.label_value(schedule)}"
     backups = await client.list_all(BACKUPS, namespace, label_selector=selector)
     if not backups:
         # Backups outlive their schedule, so only a schedule without backups must exist.
-        await ServerBackend(client, namespace).object(SCHEDULES.name, schedule)
+        await ServerBackend(client, namespace, caller()).object(SCHEDULES.name, schedule)
         raise CommandError(f"No backups found for the schedule {schedule}")
     if options.allow_partially_failed:
         chosen = newest(backups, phases.FINISHED)

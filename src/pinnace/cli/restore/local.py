@@ -12,14 +12,16 @@ from pinnace.api.objects import JSONObject
 from pinnace.api.phases import BackupPhase
 from pinnace.api.values.near import did_you_mean, near_names
 from pinnace.api.velero.restore import Restore
-from pinnace.cli.backend.location import LocationBackend
 from pinnace.cli.common.cluster import say_cluster, say_source
 from pinnace.cli.common.outcome import EXIT_CODES, say_findings
-from pinnace.cli.errors import CommandError, ExitCode, InvalidInput
+from pinnace.cli.connect import caller
+from pinnace.cli.errors import ExitCode, InvalidInput
 from pinnace.cli.kinds import RESTORE
 from pinnace.cli.local import open_run, say_outcome
 from pinnace.cli.restore.build import newest
 from pinnace.cli.settings import Settings
+from pinnace.client.errors import ClientError
+from pinnace.client.location import LocationBackend
 from pinnace.operations import local_restore
 from pinnace.storage.errors import StorageError
 
@@ -41,7 +43,7 @@ async def make_restore(
     """
     async with open_run(settings, "restore", progress=progress) as (run, view):
         say_cluster(run.client, "Restoring into")
-        location = LocationBackend(run.store, run.location)
+        location = LocationBackend(run.store, run.location, caller())
         if restore.spec.schedule_name:
             backups = await _of_schedule(restore, location)
             if allow_partially_failed:
@@ -50,7 +52,7 @@ async def make_restore(
         else:
             source = None
         if restore.spec.backup_name:
-            with suppress(CommandError, StorageError):  # the restore says what is wrong
+            with suppress(ClientError, StorageError):  # the restore says what is wrong
                 source = await location.object("backups", restore.spec.backup_name)
         if source is not None:
             await say_source(run.client, source)
@@ -61,7 +63,9 @@ async def make_restore(
         items = counts.items_restored if counts else 0
         view.finish(items)
         say_outcome("Restore", finished, items, run.activity.outcomes)
-        await say_findings(LocationBackend(run.store, run.location), settings, RESTORE, encode(finished))
+        await say_findings(
+            LocationBackend(run.store, run.location, caller()), settings, RESTORE, encode(finished)
+        )
     code = EXIT_CODES[finished.status.phase]
     return code if recorded else max(code, ExitCode.PARTIALLY_FAILED)
 

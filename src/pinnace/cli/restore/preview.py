@@ -12,6 +12,7 @@ from pinnace.api.codec import encode as encode_object
 from pinnace.api.objects import JSONObject, objects, text
 from pinnace.api.pod_volume_catalogue import with_uploaders
 from pinnace.api.restore_outcomes import MEANINGS, Outcome
+from pinnace.api.values.counts import counted
 from pinnace.api.velero.backup import Backup
 from pinnace.api.velero.download_request import DownloadTargetKind
 from pinnace.api.velero.pod_volume import PodVolumeBackup
@@ -19,15 +20,7 @@ from pinnace.api.velero.restore import Restore
 from pinnace.api.velero.snapshots import decode_snapshots
 from pinnace.api.volume_info import VolumeInfo
 from pinnace.archive.runlog import RunLog
-from pinnace.cli.backend.interface import (
-    Backend,
-    DownloadOptions,
-    FileMissing,
-    NotFound,
-    fetch,
-    fetch_json,
-)
-from pinnace.cli.backend.open import open_backend
+from pinnace.cli.backends import open_backend
 from pinnace.cli.client.plugin_actions import plugin_actions
 from pinnace.cli.common.cluster import described, foreign_source, say_cluster, say_source
 from pinnace.cli.common.reading import check_free
@@ -37,10 +30,11 @@ from pinnace.cli.kinds import RESTORE
 from pinnace.cli.output.findings import Message, grouped
 from pinnace.cli.output.layout import Sheet, echo_laid_out
 from pinnace.cli.output.printing import encode
-from pinnace.cli.output.summary import counted
 from pinnace.cli.progress.showing import showing
 from pinnace.cli.restore.objects import outcome_title
 from pinnace.cli.settings import Settings
+from pinnace.client.errors import ClientError, FileMissing, NoSuchObject
+from pinnace.client.interface import Backend, DownloadOptions, fetch, fetch_json
 from pinnace.context import Activity
 from pinnace.kube.errors import KubeError
 from pinnace.operations.modifiers import modifiers_of
@@ -134,9 +128,9 @@ class _Lookups:
 async def _looked_up(read: Callable[[], Awaitable[T]]) -> T:
     try:
         return await read()
-    except NotFound:
+    except NoSuchObject:
         raise
-    except (CommandError, KubeError, StorageError) as error:
+    except (ClientError, KubeError, StorageError) as error:
         raise BackupLookupError(str(error)) from error
 
 

@@ -3,15 +3,15 @@
 from pinnace.api import labels
 from pinnace.api.objects import JSONObject
 from pinnace.api.velero.download_request import DownloadTargetKind
-from pinnace.cli.backend.interface import Backend, FileMissing, fetch_json
 from pinnace.cli.common.describing import Description, View
 from pinnace.cli.common.stored_lists import stored_objects, stored_operations
 from pinnace.cli.common.waiting import waits_for
-from pinnace.cli.errors import CommandError
 from pinnace.cli.guard import complain
 from pinnace.cli.restore.describe import DescribedRestore, describe_restore
 from pinnace.cli.restore.describe_json import restore_as_json
 from pinnace.cli.restore.objects import RestoredObjects, restored_objects
+from pinnace.client.errors import ClientError, FileMissing
+from pinnace.client.interface import Backend, fetch_json
 from pinnace.kube.errors import KubeError
 from pinnace.storage.errors import StorageError
 
@@ -30,7 +30,7 @@ async def gather(backend: Backend, restore: JSONObject, view: View) -> Described
     if status.get("warnings") or status.get("errors"):
         try:
             results = await fetch_json(backend, DownloadTargetKind.RESTORE_RESULTS, name, view.downloads)
-        except (CommandError, KubeError, StorageError) as error:
+        except (ClientError, KubeError, StorageError) as error:
             results = str(error)
         except ValueError as error:
             results, undecodable = str(error), True
@@ -66,7 +66,7 @@ async def _objects(backend: Backend, name: str, view: View) -> RestoredObjects |
         found = await fetch_json(backend, DownloadTargetKind.RESTORE_RESOURCE_LIST, name, options)
     except FileMissing:
         return "<restore resource list not found>"
-    except (CommandError, KubeError, StorageError) as error:
+    except (ClientError, KubeError, StorageError) as error:
         return f"<error getting restore resource list: {error}>"
     except ValueError as error:
         return f"<error reading restore resource list: {error}>"
@@ -75,7 +75,7 @@ async def _objects(backend: Backend, name: str, view: View) -> RestoredObjects |
         details = await fetch_json(backend, DownloadTargetKind.RESTORE_OUTCOMES, name, options)
     except FileMissing:
         pass  # a restore of Velero, or of an older version
-    except (CommandError, KubeError, StorageError, ValueError) as error:
+    except (ClientError, KubeError, StorageError, ValueError) as error:
         complain(f"the reasons of the outcomes of restore {name} cannot be shown: {error}")
     try:
         return restored_objects(found if isinstance(found, dict) else None, details)

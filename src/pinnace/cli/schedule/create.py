@@ -7,17 +7,17 @@ from pinnace.api.codec import encode
 from pinnace.api.meta import ObjectMeta
 from pinnace.api.velero.schedule import Schedule, ScheduleSpec
 from pinnace.cli import build
-from pinnace.cli.backend.server import ServerBackend
 from pinnace.cli.common.chosen_locations import check_locations, warn_of_unavailable
 from pinnace.cli.common.get import server_settings
 from pinnace.cli.common.known_fields import warn_of_lost_fields, with_known_fields
 from pinnace.cli.common.served import check_kinds
-from pinnace.cli.connect import open_cluster, run_async
+from pinnace.cli.connect import caller, open_cluster, run_async
 from pinnace.cli.errors import InvalidInput
 from pinnace.cli.kinds import SCHEDULE
 from pinnace.cli.output.printing import print_unsent
 from pinnace.cli.schedule.options import ScheduleCreateOptions
 from pinnace.cli.settings import Settings
+from pinnace.client.server import ServerBackend
 from pinnace.kube.resources import SCHEDULES
 
 
@@ -91,7 +91,7 @@ def _verification(options: ScheduleCreateOptions) -> dict[str, str]:
 async def _submit(settings: Settings, schedule: Schedule) -> None:
     """Create it if its locations exist."""
     async with open_cluster(settings) as client:
-        template, backend = schedule.spec.template, ServerBackend(client, settings.namespace)
+        template, backend = schedule.spec.template, ServerBackend(client, settings.namespace, caller())
         await check_locations(backend, template.storage_location, template.volume_snapshot_locations)
         await warn_of_unavailable(backend, template.storage_location)
         await check_kinds(client, template, later=True)

@@ -1,11 +1,11 @@
 """`schedule describe`. (docs/spec: CLI 6)"""
 
 from pinnace.api.objects import JSONObject
-from pinnace.cli.backend.interface import Backend
 from pinnace.cli.backup import describe as describe_backup
 from pinnace.cli.common.describing import View
 from pinnace.cli.output import cells, parts
 from pinnace.cli.output.layout import Sheet
+from pinnace.client.interface import Backend
 
 
 class _Indented(Sheet):

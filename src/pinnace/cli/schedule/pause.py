@@ -4,7 +4,7 @@ import click
 
 from pinnace.api.objects import JSONObject
 from pinnace.api.selection.selectors import Selector
-from pinnace.cli.backend.open import open_backend
+from pinnace.cli.backends import open_backend
 from pinnace.cli.common.get import find, server_settings
 from pinnace.cli.connect import open_cluster, run_async
 from pinnace.cli.errors import CommandError, InvalidInput

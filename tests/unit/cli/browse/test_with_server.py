@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from pinnace.api.velero.download_request import DownloadTargetKind
-from pinnace.cli.backend.server import ServerBackend
 from pinnace.cli.main import run
+from pinnace.client.server import ServerBackend
 from pinnace.kube.errors import Invalid
 from pinnace.kube.resources import BACKUPS
 from tests.support.stores.indexed_backups import config_map, store

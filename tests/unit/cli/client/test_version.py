@@ -2,8 +2,8 @@
 
 import pytest
 
-from pinnace.cli.client.server_status import is_ours
 from pinnace.cli.client.version import ServerVersion, _lines
+from pinnace.client.server_status import is_ours
 from pinnace.controllers.server_status import shown_plugins
 
 

@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 
 from pinnace.api.velero.download_request import DownloadTargetKind
-from pinnace.cli.backend.interface import DownloadOptions, FileMissing
-from pinnace.cli.backend.server import ServerBackend
 from pinnace.cli.main import run
+from pinnace.client.errors import FileMissing
+from pinnace.client.interface import DownloadOptions
+from pinnace.client.server import ServerBackend
 from pinnace.kube.errors import Forbidden
 from pinnace.kube.resources import DEPLOYMENTS, PODS, SECRETS, velero
 from tests.unit.cli.fake_cluster import BACKUP_LOCATIONS, FakeCluster, connected

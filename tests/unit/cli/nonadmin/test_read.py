@@ -6,10 +6,10 @@ from typing import Any, cast
 import pytest
 
 from pinnace.api.velero.download_request import DownloadTargetKind
-from pinnace.cli.backend import lease
-from pinnace.cli.backend.interface import DownloadOptions, fetch
-from pinnace.cli.errors import CommandError
 from pinnace.cli.nonadmin.read import TenantBackend
+from pinnace.client import lease
+from pinnace.client.errors import ClientError
+from pinnace.client.interface import DownloadOptions, fetch
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import NotFound
 from pinnace.kube.resources import APIResource
@@ -44,7 +44,7 @@ async def test_a_tenant_is_not_told_to_look_for_a_server_in_its_own_namespace(
     backend = TenantBackend(cast("KubeClient", SilentCluster()), "shop")
     options = DownloadOptions(timeout_seconds=0.05)
 
-    with pytest.raises(CommandError) as caught:
+    with pytest.raises(ClientError) as caught:
         await fetch(backend, DownloadTargetKind.BACKUP_LOG, "b", options, BytesIO())
 
     assert capsys.readouterr().err == ""
@@ -70,7 +70,7 @@ async def test_a_refused_download_says_why_and_what_to_do(condition: dict[str, s
     cluster = SilentCluster({"phase": "BackingOff", "conditions": [condition]})
     backend = TenantBackend(cast("KubeClient", cluster), "shop")
 
-    with pytest.raises(CommandError) as caught:
+    with pytest.raises(ClientError) as caught:
         await fetch(
             backend, DownloadTargetKind.BACKUP_LOG, "b", DownloadOptions(timeout_seconds=5.0), BytesIO()
         )

@@ -6,7 +6,7 @@ renewed longer ago than any two clocks differ. (docs/spec: CLI 4.1, SRV 14)
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import Any, Final, TypeVar
@@ -14,8 +14,7 @@ from typing import Any, Final, TypeVar
 from pinnace.api.labels import COMPONENT, COMPONENT_VALUE
 from pinnace.api.objects import JSONObject, mapping, text
 from pinnace.api.values.times import known_time, parse_time, utcnow
-from pinnace.cli.errors import CommandError
-from pinnace.cli.guard import complain
+from pinnace.client.errors import ServerAbsent
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import KubeError, NotFound
 from pinnace.kube.resources import BACKUP_STORAGE_LOCATIONS, DEPLOYMENTS, LEASES
@@ -74,10 +73,6 @@ async def _validates(client: KubeClient, namespace: str) -> bool:
     return any(look is not None and utcnow() - look < LONG_AGO for look in looks)
 
 
-class ServerAbsent(CommandError):
-    """No server runs that could answer; the text is the reason."""
-
-
 async def unless_absent(client: KubeClient, namespace: str, work: Coroutine[Any, Any, T]) -> T:
     """Return the result of work that a server has to answer; without a server it is cancelled within seconds.
 
@@ -115,18 +110,21 @@ async def _missing(client: KubeClient, namespace: str) -> str:
 
 
 @asynccontextmanager
-async def telling_of_absence(client: KubeClient, namespace: str, what: str) -> AsyncIterator[asyncio.Event]:
-    """Print a line to stderr if no server holds the lease after ten seconds; the caller goes on waiting.
+async def telling_of_absence(
+    client: KubeClient, namespace: str, what: str, warn: Callable[[str], object]
+) -> AsyncIterator[asyncio.Event]:
+    """Warn if no server holds the lease after ten seconds; the caller goes on waiting.
 
     Args:
         what: what the caller waits for, for example `the backup`.
+        warn: takes each warning.
 
     Yields:
         An event to set as soon as a server has begun.
     """
     begun = asyncio.Event()
     # Not in a task group, which would wrap the errors of the caller's own code.
-    task = asyncio.create_task(_tell(client, namespace, what, begun))
+    task = asyncio.create_task(_tell(client, namespace, what, begun, warn))
     try:
         yield begun
     finally:
@@ -134,9 +132,11 @@ async def telling_of_absence(client: KubeClient, namespace: str, what: str) -> A
         await asyncio.wait([task])
 
 
-async def _tell(client: KubeClient, namespace: str, what: str, begun: asyncio.Event) -> None:
+async def _tell(
+    client: KubeClient, namespace: str, what: str, begun: asyncio.Event, warn: Callable[[str], object]
+) -> None:
     def say(message: str) -> None:
-        complain(f"{message} Still waiting.")
+        warn(f"{message} Still waiting.")
 
     try:
         if await _is_absent(client, namespace, begun):

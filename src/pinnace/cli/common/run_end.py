@@ -12,7 +12,6 @@ from msgspec.structs import replace
 from pinnace.api import phases
 from pinnace.api.objects import JSONObject
 from pinnace.api.values.shell_words import argument
-from pinnace.cli.backend.lease import telling_of_absence
 from pinnace.cli.connect import pasteable
 from pinnace.cli.guard import complain, printable
 from pinnace.cli.output.cells import empty_warning, reasons, status
@@ -23,6 +22,7 @@ from pinnace.cli.progress.away import away
 from pinnace.cli.progress.state import State
 from pinnace.cli.progress.view import ProgressView
 from pinnace.cli.progress.volumes import VolumeWatch
+from pinnace.client.lease import telling_of_absence
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import ConnectionFailed, Gone, KubeError, NotFound
 from pinnace.kube.resources import APIResource
@@ -57,7 +57,7 @@ async def wait_for_end(
     watched = _Watched(resource, created, done_field, current=created)
     view = ProgressView(what, form=run.progress, details=partial(_state, watched, volumes, client))
     client.silence.is_shown = run.progress != "none"
-    telling = telling_of_absence(client, namespace, f"the {what}")
+    telling = telling_of_absence(client, namespace, f"the {what}", complain)
     async with asyncio.TaskGroup() as group, telling as begun:
         watched.begun = begun
         helpers = [group.create_task(view.tick())]

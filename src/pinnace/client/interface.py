@@ -10,29 +10,10 @@ from typing import Any, Protocol
 import msgspec
 
 from pinnace.api.objects import JSONObject
+from pinnace.api.values.counts import first_names
 from pinnace.api.values.near import did_you_mean, near_names
 from pinnace.api.velero.download_request import DownloadTargetKind
-from pinnace.cli.errors import CommandError
-
-
-class NotFound(CommandError):
-    """No object of that name; the text is the API server's."""
-
-
-class Unrecorded(NotFound):
-    """There are files of that name without the record that makes them a backup or restore."""
-
-
-class FileMissing(CommandError):
-    """The object exists, but not the requested file of it."""
-
-
-class FileNotOffered(FileMissing):
-    """The cluster's definition of DownloadRequests does not know the kind of file; it may be in the store."""
-
-
-class PartsUnsupported(CommandError):
-    """The file can only be read as a whole."""
+from pinnace.client.errors import ClientError
 
 
 class Backend(Protocol):
@@ -56,7 +37,7 @@ class Backend(Protocol):
         ...
 
     async def object(self, plural: str, name: str) -> JSONObject:
-        """One object of a velero.io kind. Raises NotFound. A location has backups and restores."""
+        """One object of a velero.io kind. Raises NoSuchObject. A location has backups and restores."""
         ...
 
     async def objects(self, plural: str, selector: str = "") -> list[JSONObject]:
@@ -124,7 +105,7 @@ async def fetch_json(backend: Backend, kind: DownloadTargetKind, name: str, opti
     """A stored JSON file: StoredObjects for a list of objects, the decoded value for any other.
 
     Raises:
-        CommandError: the file cannot be read, or is damaged.
+        ClientError: the file cannot be read, or is damaged.
         ValueError: it is not the JSON that it should be, or exceeds a limit.
     """
     from pinnace.storage.documents import document_of
@@ -138,8 +119,8 @@ async def fetch_json(backend: Backend, kind: DownloadTargetKind, name: str, opti
             raise _damaged(kind, name, error.reason) from error
 
 
-def _damaged(kind: DownloadTargetKind, name: str, reason: str) -> CommandError:
-    return CommandError(f"the {kind.words} of {name} cannot be read, the stored file is damaged: {reason}")
+def _damaged(kind: DownloadTargetKind, name: str, reason: str) -> ClientError:
+    return ClientError(f"the {kind.words} of {name} cannot be read, the stored file is damaged: {reason}")
 
 
 _NAMES_SHOWN = 5
@@ -162,9 +143,3 @@ def instead_of(name: str, names: Iterable[str], things: str, place: str) -> str:
     if not known:
         return f"; there are no {things} in {place}"
     return f"; {place} has {first_names(known, _NAMES_SHOWN)}"
-
-
-def first_names(names: Sequence[str], most: int) -> str:
-    """`a, b and 3 more`: the first names, and the number of the others."""
-    more = len(names) - most
-    return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")

@@ -4,6 +4,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from pinnace.api.objects import JSONObject, objects, text
+from pinnace.api.values.digits import is_digits
 from pinnace.kube.resources import SERVER_STATUS_REQUESTS
 
 if TYPE_CHECKING:
@@ -49,3 +50,15 @@ def answered(request: JSONObject) -> bool:
 def is_ours(request: JSONObject) -> bool:
     """Whether a Pinnace server answered: it names a provider that no other server has built in."""
     return any(text(plugin, "name") == _PROVIDER for plugin in objects(request, "status", "plugins"))
+
+
+def older_side(client: str, server: str) -> str:
+    """`client` or `server`: whose major.minor is the older; empty if they are equal. (docs/spec: CLI 8.2)"""
+    client_version, server_version = _major_minor(client), _major_minor(server)
+    if client_version == server_version:
+        return ""
+    return "server" if client_version > server_version else "client"
+
+
+def _major_minor(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.lstrip("v").split(".")[:2] if is_digits(part))

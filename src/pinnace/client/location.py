@@ -15,25 +15,23 @@ import orjson
 from pinnace.api.codec import DecodeError, decode
 from pinnace.api.objects import JSONObject
 from pinnace.api.selection.selectors import Selector
+from pinnace.api.values.counts import counted, first_names
 from pinnace.api.values.shell_words import argument
 from pinnace.api.velero.backup import Backup
 from pinnace.api.velero.download_request import DownloadTargetKind
 from pinnace.api.velero.pod_volume import PodVolumeBackup
 from pinnace.api.velero.restore import Restore
 from pinnace.api.velero.storage_location import BackupStorageLocation
-from pinnace.cli.backend.interface import (
-    DownloadOptions,
+from pinnace.client.caller import Caller
+from pinnace.client.errors import (
+    ClientError,
     FileMissing,
-    NotFound,
+    InvalidArgument,
+    NoSuchObject,
     PartsUnsupported,
     Unrecorded,
-    first_names,
-    instead_of,
 )
-from pinnace.cli.connect import pasteable, program_name
-from pinnace.cli.errors import CommandError, InvalidInput
-from pinnace.cli.guard import complain
-from pinnace.cli.output.summary import counted
+from pinnace.client.interface import DownloadOptions, instead_of
 from pinnace.storage.backup_store import BackupStore
 from pinnace.storage.errors import (
     InvalidLocation,
@@ -65,41 +63,46 @@ class LocationBackend:
         store: its backups and restores.
     """
 
-    def __init__(self, store: BackupStore, location: BackupStorageLocation) -> None:
+    def __init__(
+        self, store: BackupStore, location: BackupStorageLocation, caller: Caller | None = None
+    ) -> None:
         self.location = location
         self.store = store
+        self._caller = caller or Caller()
         self._recorded: dict[str, set[str]] = {}
 
     @classmethod
     @asynccontextmanager
     async def open(
-        cls, url: str, *, namespace: str = "velero", create: bool = False
+        cls, url: str, caller: Caller | None = None, *, namespace: str = "velero", create: bool = False
     ) -> AsyncIterator["LocationBackend"]:
         """Open the location.
 
         Args:
             url: a path or URL.
+            caller: how messages name the program that calls.
             namespace: where its objects would be, had they a cluster.
             create: a folder that is not there is made by the first write; else it is an error, so that a
                 mistyped one does not pass for one without backups. (docs/adr/007)
 
         Raises:
-            InvalidInput: the URL names no usable location. The text does not repeat the URL, which
+            InvalidArgument: the URL names no usable location. The text does not repeat the URL, which
                 may contain credentials.
         """
+        caller = caller or Caller()
         try:
             location = location_from_url(url, namespace=namespace)
             store = open_backup_store(location, create=create)
         except StorageError as error:
             # Texts about a setting that is missing speak of the config of an object, which no URL has.
             lacks_setting = "://" in url and " config" in str(error)
-            more = f"; in a URL, as ?NAME=VALUE: see `{program_name()} help locations`"
+            more = f"; in a URL, as ?NAME=VALUE: see `{caller.program} help locations`"
             if isinstance(error, StoreUnavailable) and _BUCKET_LIKE.fullmatch(url):
-                more = f"a bucket is written as s3://{url}, see `{program_name()} help locations`"
-                raise InvalidInput(f"--location: {error}; {more}") from error
-            raise InvalidInput(f"--location: {error}{more if lacks_setting else ''}") from error
+                more = f"a bucket is written as s3://{url}, see `{caller.program} help locations`"
+                raise InvalidArgument(f"--location: {error}; {more}") from error
+            raise InvalidArgument(f"--location: {error}{more if lacks_setting else ''}") from error
         async with store:
-            yield cls(store, location)
+            yield cls(store, location, caller)
 
     @property
     def title(self) -> str:
@@ -173,7 +176,7 @@ class LocationBackend:
     def _is_bucket(self) -> bool:
         return "://" in self.title
 
-    async def not_found(self, plural: str, name: str) -> NotFound:
+    async def not_found(self, plural: str, name: str) -> NoSuchObject:
         """The error for a name that no object has, with the names that there are."""
         noun = plural.removesuffix("s")
         try:
@@ -185,12 +188,12 @@ class LocationBackend:
             return Unrecorded(
                 f'{plural}.velero.io "{name}" not found; {self.title} has files of that {noun} without its'
                 f" record, {_UNRECORDED[plural]}: "
-                + pasteable(
+                + self._caller.pasteable(
                     f"`{noun} logs {argument(name)}` shows its log if there is one,"
                     f" and `{noun} delete {argument(name)}` deletes them"
                 )
             )
-        return NotFound(f'{plural}.velero.io "{name}" not found{more}')
+        return NoSuchObject(f'{plural}.velero.io "{name}" not found{more}')
 
     async def names(self, plural: str) -> list[str]:
         """The names of the directories, whether or not their files can be read."""
@@ -206,7 +209,7 @@ class LocationBackend:
                     await self.object(plural, name)
                 except UnreadableMetadata:
                     found.append(name)
-                except NotFound:
+                except NoSuchObject:
                     pass  # unfinished: it has no metadata yet
         return found
 
@@ -235,17 +238,17 @@ class LocationBackend:
         try:
             chosen = Selector.parse(selector)
         except ValueError as error:
-            raise InvalidInput(f'couldn\'t parse the selector string "{selector}": {error}') from error
+            raise InvalidArgument(f'couldn\'t parse the selector string "{selector}": {error}') from error
         limit = asyncio.Semaphore(PARALLEL_READS)
 
         async def read_one(name: str) -> JSONObject | None:
             async with limit:
                 try:
                     return await self.object(plural, name)
-                except NotFound:
+                except NoSuchObject:
                     return None
                 except StorageError as error:
-                    complain(f"WARNING: {error}")
+                    self._caller.warn(f"WARNING: {error}")
                     return None
 
         names = await self.names(plural)
@@ -279,7 +282,7 @@ class LocationBackend:
             except RangesUnsupported as error:
                 raise PartsUnsupported(str(error)) from error
             except TimeoutError as error:
-                raise CommandError(
+                raise ClientError(
                     f"{self.title} did not answer within {options.timeout_seconds:g} seconds"
                 ) from error
             yield chunks

@@ -6,7 +6,7 @@ import pytest
 
 from pinnace.api.objects import JSONObject
 from pinnace.api.values.default_names import other_names
-from pinnace.cli.backend.server import created_under
+from pinnace.client.server import created_under
 from pinnace.kube.errors import AlreadyExists
 from pinnace.kube.resources import RESTORES
 

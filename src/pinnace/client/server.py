@@ -8,7 +8,6 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from urllib.parse import urlsplit
 
-import click
 from msgspec.structs import replace
 
 from pinnace.api import labels
@@ -22,11 +21,10 @@ from pinnace.api.velero.download_request import (
     DownloadTargetKind,
 )
 from pinnace.api.velero.storage_location import BackupStorageLocationPhase
-from pinnace.cli.backend.interface import DownloadOptions, FileNotOffered, NotFound, instead_of
-from pinnace.cli.backend.lease import ServerAbsent, absence, unless_absent
-from pinnace.cli.connect import pasteable
-from pinnace.cli.errors import CommandError
-from pinnace.cli.settings import GlobalFlags
+from pinnace.client.caller import Caller
+from pinnace.client.errors import ClientError, FileNotOffered, NoSuchObject, ServerAbsent
+from pinnace.client.interface import DownloadOptions, instead_of
+from pinnace.client.lease import absence, unless_absent
 from pinnace.kube import errors as kube_errors
 from pinnace.kube.client import KubeClient
 from pinnace.kube.resources import (
@@ -46,27 +44,6 @@ URL_KEPT_SECONDS = 300.0
 """How long parts of a file are read by one signed URL, which is valid for twice as long."""
 
 
-def _longer() -> str:
-    """The advice to wait longer, if the running command has a flag for that."""
-    context = click.get_current_context(silent=True)
-    params = context.command.params if context is not None else []
-    return " (--timeout gives it longer)" if any("--timeout" in each.opts for each in params) else ""
-
-
-def _about_namespaces() -> str:
-    """What -n means, where the running command has another flag for the namespaces of its objects."""
-    context = click.get_current_context(silent=True)
-    flags = context.find_object(GlobalFlags) if context is not None else None
-    params = context.command.params if context is not None else []
-    if (
-        flags is None
-        or not flags.namespace
-        or not any("--include-namespaces" in each.opts for each in params)
-    ):
-        return ""
-    return "-n is the server's namespace; --include-namespaces chooses those of the objects"
-
-
 async def created_under(
     client: KubeClient, resource: APIResource, obj: JSONObject, names: Sequence[str]
 ) -> JSONObject:
@@ -84,9 +61,10 @@ async def created_under(
 class ServerBackend:
     """Reads the objects of one server's namespace."""
 
-    def __init__(self, client: KubeClient, namespace: str) -> None:
+    def __init__(self, client: KubeClient, namespace: str, caller: Caller | None = None) -> None:
         self.client = client
         self.namespace = namespace
+        self._caller = caller or Caller()
         self._urls: dict[tuple[str, str], tuple[float, str]] = {}
         self._bundles: dict[str, str] = {}
         self._unanswered: dict[str, str] = {}
@@ -95,13 +73,13 @@ class ServerBackend:
         return await self.named(velero(plural), name)
 
     async def named(self, resource: APIResource, name: str) -> JSONObject:
-        """The object of that name, of any kind. Raises KubeError, and NotFound with similar names."""
+        """The object of that name, of any kind. Raises KubeError, and NoSuchObject with similar names."""
         try:
             return await self.client.get(resource, name, self.namespace)
         except kube_errors.NotFound as error:
             if not error.reason:
                 raise  # the cluster does not serve the kind
-            raise NotFound(f"{error}{await self.instead_of(resource, name)}") from error
+            raise NoSuchObject(f"{error}{await self.instead_of(resource, name)}") from error
 
     @property
     def title(self) -> str:
@@ -115,7 +93,7 @@ class ServerBackend:
         except kube_errors.KubeError:
             return ""
         names = [obj["metadata"]["name"] for obj in found]
-        reason = "" if names else await self.why_empty(resource.name) or _about_namespaces()
+        reason = "" if names else await self.why_empty(resource.name) or self._caller.namespaces
         return instead_of(name, names, resource.name, self.title) + (f": {reason}" if reason else "")
 
     async def remark(self) -> str:
@@ -191,7 +169,7 @@ class ServerBackend:
         span: tuple[int, int] | None = None,
     ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
         # Loaded here: most commands read no file, and the HTTP library takes longer to load than they do.
-        from pinnace.cli.backend.signed_files import Trusted, signed_file
+        from pinnace.client.signed_files import Trusted, signed_file
 
         # Trusted is --cacert, else also the CA bundle of the location. (docs/spec: BEY 7.3)
         given = options.ca_cert or options.insecure or urlsplit(url).scheme != "https"
@@ -206,7 +184,7 @@ class ServerBackend:
             key = text(location, "metadata", "name")
             if key not in self._bundles:
                 self._bundles[key] = await self._read_bundle(storage)
-        except (NotFound, kube_errors.KubeError, ValueError):
+        except (NoSuchObject, kube_errors.KubeError, ValueError):
             return ""  # then the system's certificates have to do, as for any other address
         return self._bundles[key]
 
@@ -220,7 +198,7 @@ class ServerBackend:
     async def _url(self, kind: DownloadTargetKind, name: str, options: DownloadOptions) -> str:
         if name in self._unanswered:
             # A description needs several files of an object; none of the others would be answered either.
-            raise CommandError(self._unanswered[name])
+            raise ClientError(self._unanswered[name])
         try:
             async with asyncio.timeout(options.timeout_seconds):
                 return await self._answer(kind, name)
@@ -229,7 +207,7 @@ class ServerBackend:
                 f"no server can give out the {kind.words} of {name}: {error}. Start the server, or read"
                 f" without one: {await self._without_server(kind, name)}"
             )
-            raise CommandError(self._unanswered[name]) from error
+            raise ClientError(self._unanswered[name]) from error
         except kube_errors.Invalid as error:
             if kind in OF_VELERO_1_6:
                 raise
@@ -237,9 +215,9 @@ class ServerBackend:
         except TimeoutError as error:
             self._unanswered[name] = (
                 f"timed out after {options.timeout_seconds:g}s waiting for the {kind.words} of {name}; "
-                f"{self._causes_of_silence}{_longer()}"
+                f"{self._causes_of_silence}{self._caller.longer}"
             )
-            raise CommandError(self._unanswered[name]) from error
+            raise ClientError(self._unanswered[name]) from error
 
     async def _answer(self, kind: DownloadTargetKind, name: str) -> str:
         """The signed URL of a file. Raises ServerAbsent soon if there is no server that could sign one."""
@@ -251,7 +229,7 @@ class ServerBackend:
 
         try:
             url = url_of(await self._location_of(kind, name))
-        except (CommandError, kube_errors.KubeError):
+        except (ClientError, kube_errors.KubeError):
             url = ""
         return f"--location {shlex.quote(url)}" if url else "--location URL"
 
@@ -260,7 +238,7 @@ class ServerBackend:
         """What may be wrong if a download is not answered."""
         return (
             f"is the server in namespace {self.namespace} running? Can it open the storage location "
-            f"({pasteable('`backup-location get`')})?"
+            f"({self._caller.pasteable('`backup-location get`')})?"
         )
 
     async def _signed_url(self, kind: DownloadTargetKind, name: str) -> str:
@@ -280,7 +258,7 @@ class ServerBackend:
         while not (url := text(created, "status", "downloadURL")):
             if text(created, "status", "phase") == DownloadRequestPhase.FAILED:
                 reason = text(created, "status", "message") or "it says why in its log"
-                raise CommandError(f"the server has no {kind.words} of {name}: {reason}")
+                raise ClientError(f"the server has no {kind.words} of {name}: {reason}")
             polls += 1
             if polls > LATE_POLLS:
                 await self._fail_on_obstacle(kind, name)
@@ -289,24 +267,24 @@ class ServerBackend:
         return url
 
     async def _fail_on_obstacle(self, kind: DownloadTargetKind, name: str) -> None:
-        """Raise CommandError for a problem that the server retries without reporting it anywhere."""
+        """Raise ClientError for a problem that the server retries without reporting it anywhere."""
         try:
             location = await self._location_of(kind, name)
-        except NotFound as error:
-            raise CommandError(f"the server cannot find the {kind.words} of {name}: {error}") from error
+        except NoSuchObject as error:
+            raise ClientError(f"the server cannot find the {kind.words} of {name}: {error}") from error
         except kube_errors.Forbidden:
             return  # without the right to look, only the server can answer
         status = location.get("status") or {}
         if status.get("phase") == BackupStorageLocationPhase.UNAVAILABLE:
             reason = status.get("message") or "its reason is in the server's log"
             where = text(location, "metadata", "name")
-            raise CommandError(
+            raise ClientError(
                 f'the {kind.words} of {name} lies in backup storage location "{where}", '
                 f"which is Unavailable: {reason}"
             )
 
     async def _location_of(self, kind: DownloadTargetKind, name: str) -> JSONObject:
-        """The location that holds a file. Raises NotFound and KubeErrors."""
+        """The location that holds a file. Raises NoSuchObject and KubeErrors."""
         backup_name = name
         if kind in OF_RESTORES:
             backup_name = text(await self.object("restores", name), "spec", "backupName")

@@ -16,12 +16,14 @@ from aiohttp import web
 
 from hack.cluster.pki import CertificateAuthority
 from pinnace.api.velero.download_request import OF_VELERO_1_6, DownloadTargetKind
-from pinnace.cli.backend import server as server_backend
-from pinnace.cli.backend import signed_files
-from pinnace.cli.backend.interface import DownloadOptions, FileMissing, fetch
-from pinnace.cli.backend.server import ServerBackend
 from pinnace.cli.backup.download import write_file
+from pinnace.cli.connect import caller
 from pinnace.cli.errors import CommandError
+from pinnace.client import server as server_backend
+from pinnace.client import signed_files
+from pinnace.client.errors import ClientError, FileMissing
+from pinnace.client.interface import DownloadOptions, fetch
+from pinnace.client.server import ServerBackend
 from pinnace.kube import errors as kube_errors
 from pinnace.kube.client import KubeClient
 from pinnace.kube.resources import APIResource
@@ -63,7 +65,7 @@ class Cluster:
 
 
 def backend(cluster: Cluster) -> ServerBackend:
-    return ServerBackend(cast("KubeClient", cluster), "velero")
+    return ServerBackend(cast("KubeClient", cluster), "velero", caller())
 
 
 async def fetched(
@@ -123,7 +125,7 @@ async def test_requests_name_target_and_namespace_and_have_distinct_names() -> N
 
 @pytest.mark.spec("CLI-028")
 async def test_a_server_that_never_answers_is_a_timeout_with_advice() -> None:
-    with pytest.raises(CommandError) as caught:
+    with pytest.raises(ClientError) as caught:
         await fetched("", options=DownloadOptions(timeout_seconds=0.05))
 
     assert str(caught.value) == (
@@ -138,11 +140,11 @@ async def test_further_files_of_an_object_are_not_waited_for_after_a_timeout() -
     cluster = Cluster("")
     silent = backend(cluster)
     for _ in range(2):
-        with pytest.raises(CommandError, match="timed out after"):
+        with pytest.raises(ClientError, match="timed out after"):
             await fetch(silent, LOG, "b", DownloadOptions(timeout_seconds=0.05), BytesIO())
     assert len(cluster.requests) == 1
 
-    with pytest.raises(CommandError, match="timed out after"):
+    with pytest.raises(ClientError, match="timed out after"):
         await fetch(silent, LOG, "another", DownloadOptions(timeout_seconds=0.05), BytesIO())
     assert len(cluster.requests) == 2
 
@@ -171,7 +173,7 @@ async def test_a_location_that_cannot_be_used_is_named_at_once(
     target: tuple[DownloadTargetKind, str],
 ) -> None:
     cluster = with_location({"phase": "Unavailable", "message": "gone"})
-    with pytest.raises(CommandError) as caught:
+    with pytest.raises(ClientError) as caught:
         await fetch(backend(cluster), *target, OPTIONS, BytesIO())
 
     assert str(caught.value) == (
@@ -193,7 +195,7 @@ async def test_a_location_that_cannot_be_used_is_named_at_once(
 async def test_a_request_that_a_later_server_failed_ends_at_once(message: str, told: str) -> None:
     cluster = Cluster("")
     cluster.answer = {"phase": "Failed", "message": message}
-    with pytest.raises(CommandError) as caught:
+    with pytest.raises(ClientError) as caught:
         await fetch(backend(cluster), LOG, "b", OPTIONS, BytesIO())
 
     assert str(caught.value) == told
@@ -203,7 +205,7 @@ async def test_a_request_that_a_later_server_failed_ends_at_once(message: str, t
 async def test_the_file_of_a_deleted_backup_is_an_error() -> None:
     cluster = with_location({})
     del cluster.objects["backups", "b"]
-    with pytest.raises(CommandError, match=r'^the server cannot find the log of r: .*backups "b" not found'):
+    with pytest.raises(ClientError, match=r'^the server cannot find the log of r: .*backups "b" not found'):
         await fetch(backend(cluster), DownloadTargetKind.RESTORE_LOG, "r", OPTIONS, BytesIO())
 
 
@@ -213,22 +215,22 @@ async def test_a_late_answer_is_waited_for_if_no_obstacle_is_known(available: bo
     cluster = with_location({"phase": "Available"})
     if not available:
         cluster.objects["backups", "b"] = kube_errors.Forbidden(403)
-    with pytest.raises(CommandError, match="timed out after"):
+    with pytest.raises(ClientError, match="timed out after"):
         await fetch(backend(cluster), LOG, "b", DownloadOptions(timeout_seconds=0.2), BytesIO())
 
 
 @pytest.mark.spec("CLI-027")
 async def test_refusals_of_the_store_are_errors() -> None:
     async with serving(answer(b"x", 500)) as url:
-        with pytest.raises(CommandError, match=r"^request failed: x$"):
+        with pytest.raises(ClientError, match=r"^request failed: x$"):
             await fetched(url)
     async with serving(answer(b"", 403)) as url:
-        with pytest.raises(CommandError, match=r"^request failed: HTTP status 403$"):
+        with pytest.raises(ClientError, match=r"^request failed: HTTP status 403$"):
             await fetched(url)
     async with serving(answer(b"", 404)) as url:
         with pytest.raises(FileMissing, match="file not found"):
             await fetched(url)
-    with pytest.raises(CommandError, match=r"failed: Connection refused"):
+    with pytest.raises(ClientError, match=r"failed: Connection refused"):
         await fetched(url)
 
 
@@ -243,7 +245,7 @@ async def test_a_connection_that_breaks_does_not_show_the_signed_url(cut: bytes)
         return response
 
     async with serving(handler) as url:
-        with pytest.raises(CommandError) as caught:
+        with pytest.raises(ClientError) as caught:
             await fetched(url)
 
     assert "secret" not in str(caught.value)
@@ -261,7 +263,7 @@ async def test_silence_ends_a_download_but_slowness_does_not() -> None:
         return response
 
     async with serving(handler) as url:
-        with pytest.raises(CommandError, match=r"download from 127\.0\.0\.1:"):
+        with pytest.raises(ClientError, match=r"download from 127\.0\.0\.1:"):
             await fetched(url, CONTENTS, options=DownloadOptions(timeout_seconds=0.5))
         steps[1].set()
     assert steps[0].is_set()
@@ -281,7 +283,7 @@ async def test_a_store_that_hardly_sends_anything_does_not_hold_the_command(
 
     async with serving(handler) as url:
         with pytest.raises(
-            CommandError, match=r"download from 127\.0\.0\.1:\d+ failed: it sent only \d+ bytes in"
+            ClientError, match=r"download from 127\.0\.0\.1:\d+ failed: it sent only \d+ bytes in"
         ):
             await fetched(url, CONTENTS)
 
@@ -303,7 +305,7 @@ async def test_headers_that_hardly_come_do_not_hold_the_command(monkeypatch: pyt
     hung_up = asyncio.Event()
     async with await asyncio.start_server(drip, "127.0.0.1", 0) as server:
         host = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
-        with pytest.raises(CommandError, match=rf"^download from {host} failed: no answer in time$"):
+        with pytest.raises(ClientError, match=rf"^download from {host} failed: no answer in time$"):
             await asyncio.wait_for(fetched(f"http://{host}/file?signature=secret"), 20)
         await asyncio.wait_for(hung_up.wait(), 20)
 
@@ -320,7 +322,7 @@ async def test_a_redirect_of_a_store_is_not_followed(status: int) -> None:
 
         async with serving(handler) as url:
             refused = rf"^download from \S+ failed: it redirects to {urlsplit(forbidden).netloc}, which"
-            with pytest.raises(CommandError, match=refused):
+            with pytest.raises(ClientError, match=refused):
                 await fetched(url)
 
 
@@ -332,7 +334,7 @@ async def test_a_redirect_is_not_followed_to_another_host(location: str) -> None
         return web.Response(status=302, headers={"Location": location})
 
     async with serving(handler) as url:
-        with pytest.raises(CommandError, match="which is not followed"):
+        with pytest.raises(ClientError, match="which is not followed"):
             await fetched(url)
 
 
@@ -348,17 +350,17 @@ async def test_a_redirect_within_a_store_is_followed_but_not_in_circles() -> Non
     async with serving(handler) as url:
         assert await fetched(url) == b"whole"
         ways["second"] = "/file?signature=secret"
-        with pytest.raises(CommandError, match="it redirects in circles"):
+        with pytest.raises(ClientError, match="it redirects in circles"):
             await fetched(url)
 
 
 async def test_a_damaged_file_is_an_error() -> None:
     whole = gzip.compress(b"line\n" * 1000)
     async with serving(answer(whole[:-9])) as url:
-        with pytest.raises(CommandError, match="the stored file is damaged: the gzip data is cut off"):
+        with pytest.raises(ClientError, match="the stored file is damaged: the gzip data is cut off"):
             await fetched(url)
     async with serving(answer(whole[:20] + b"\xff" * 20)) as url:
-        with pytest.raises(CommandError, match="is damaged"):
+        with pytest.raises(ClientError, match="is damaged"):
             await fetched(url)
 
 
@@ -376,7 +378,7 @@ async def test_a_web_page_in_place_of_a_file_is_an_error(kind: DownloadTargetKin
         return web.Response(body=LOGIN, content_type="text/html")
 
     async with serving(login) as url:
-        with pytest.raises(CommandError, match="is there a proxy or a login page in the way") as caught:
+        with pytest.raises(ClientError, match="is there a proxy or a login page in the way") as caught:
             await fetched(url, kind)
     assert "secret" not in str(caught.value)
 
@@ -399,7 +401,7 @@ async def test_certificates_are_verified_unless_asked_otherwise(tmp_path: Path) 
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     tls.load_cert_chain(pair.certificate, pair.key)
     async with serving(answer(b"x"), tls=tls) as url:
-        with pytest.raises(CommandError) as caught:
+        with pytest.raises(ClientError) as caught:
             await fetched(url)
         assert "The --insecure-skip-tls-verify flag can also be used" in str(caught.value)
         assert "secret" not in str(caught.value)
@@ -407,7 +409,7 @@ async def test_certificates_are_verified_unless_asked_otherwise(tmp_path: Path) 
         assert await fetched(url, options=trusting) == b"x"
         assert await fetched(url, options=DownloadOptions(timeout_seconds=10, insecure=True)) == b"x"
         missing = DownloadOptions(timeout_seconds=10, ca_cert=str(tmp_path / "missing"))
-        with pytest.raises(CommandError, match="couldn't open cacert"):
+        with pytest.raises(ClientError, match="couldn't open cacert"):
             await fetched(url, options=missing)
 
 
@@ -442,13 +444,13 @@ async def test_the_ca_bundle_of_the_location_is_trusted_too(
 
         # An unreadable bundle leaves the system's certificates; one without a certificate is an error.
         del cluster.objects["backupstoragelocations", "main"]
-        with pytest.raises(CommandError, match="certificate"):
+        with pytest.raises(ClientError, match="certificate"):
             await fetch(backend(cluster), kind, "b", OPTIONS, BytesIO())
         cluster.objects["backupstoragelocations", "main"] = {
             "metadata": {"name": "main"},
             "spec": {"objectStorage": {"caCert": base64.b64encode(b"none").decode()}},
         }
-        with pytest.raises(CommandError, match="the CA bundle of the backup storage location holds no"):
+        with pytest.raises(ClientError, match="the CA bundle of the backup storage location holds no"):
             await fetch(backend(cluster), kind, "b", OPTIONS, BytesIO())
 
 
@@ -459,7 +461,7 @@ async def test_a_location_in_a_folder_is_read_directly(tmp_path: Path) -> None:
     assert await fetched(path.as_uri()) == b"line"
     with pytest.raises(FileMissing, match="the location is a folder of the server's machine"):
         await fetched((tmp_path / "missing").as_uri())
-    with pytest.raises(CommandError, match=r"cannot read .*: Is a directory"):
+    with pytest.raises(ClientError, match=r"cannot read .*: Is a directory"):
         await fetched(tmp_path.as_uri())
 
 

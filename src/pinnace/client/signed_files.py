@@ -17,8 +17,8 @@ from yarl import URL
 
 from pinnace.aio.small_files import read_small_file
 from pinnace.api.values.error_texts import error_text
-from pinnace.cli.backend.interface import DownloadOptions, FileMissing, PartsUnsupported
-from pinnace.cli.errors import CommandError
+from pinnace.client.errors import ClientError, FileMissing, PartsUnsupported
+from pinnace.client.interface import DownloadOptions
 from pinnace.http import tracing
 from pinnace.http.requests import Reply, RetryPolicy, reason_of, status_text, web_page
 
@@ -45,7 +45,7 @@ def signed_file(
     Raises:
         FileMissing: on entering, if there is no such file.
         PartsUnsupported: on entering, if the store sends whole files only.
-        CommandError: all else.
+        ClientError: all else.
     """
     return _local_file(url, span) if urlsplit(url).scheme == "file" else _http_file(url, trusted, span)
 
@@ -54,7 +54,7 @@ def signed_file(
 async def _http_file(
     url: str, trusted: Trusted, span: tuple[int, int] | None = None
 ) -> AsyncIterator[AsyncIterator[bytes]]:
-    """GET a signed URL. Raises FileMissing on 404, CommandError otherwise."""
+    """GET a signed URL. Raises FileMissing on 404, ClientError otherwise."""
     options = trusted.options
     headers = {"Range": f"bytes={span[0]}-{span[0] + span[1] - 1}"} if span is not None else {}
     seconds = options.timeout_seconds
@@ -75,14 +75,14 @@ async def _http_file(
                 raise PartsUnsupported("the store sends whole files only")
             if response.status != (200 if span is None else 206):
                 body = (await response.content.read(2000)).decode(errors="replace")
-                raise CommandError(f"request failed: {body or status_text(response.status)}")
+                raise ClientError(f"request failed: {body or status_text(response.status)}")
             if complaint := web_page(Reply(status=response.status, headers=response.headers, body=b"")):
-                raise CommandError(
+                raise ClientError(
                     f"download from {urlsplit(url).netloc} failed: it answered with {complaint}"
                 )
             yield _blocks(response)
     except aiohttp.ClientConnectorCertificateError as error:
-        raise CommandError(
+        raise ClientError(
             f"{error.certificate_error}\n\nThe --insecure-skip-tls-verify flag can also be used to accept "
             "any TLS certificate for the download, but it is susceptible to man-in-the-middle attacks."
         ) from error
@@ -90,7 +90,7 @@ async def _http_file(
         # The signed URL gives access to the file, so it stays out of the message; other errors quote it.
         is_of_system = isinstance(error, aiohttp.ClientOSError | TimeoutError)
         reason = reason_of(error) if is_of_system else type(error).__name__
-        raise CommandError(f"download from {urlsplit(url).netloc} failed: {reason}") from error
+        raise ClientError(f"download from {urlsplit(url).netloc} failed: {reason}") from error
 
 
 async def _answer(
@@ -109,7 +109,7 @@ async def _answer(
                     address, ssl=_tls(trusted), headers=headers, allow_redirects=False
                 )
         except TimeoutError as error:
-            raise CommandError(f"download from {address.authority} failed: no answer in time") from error
+            raise ClientError(f"download from {address.authority} failed: no answer in time") from error
         location = response.headers.get("Location")
         if response.status not in (301, 302, 303, 307, 308) or location is None:
             return response
@@ -117,23 +117,23 @@ async def _answer(
         try:
             target = address.join(URL(location))
         except ValueError:
-            raise CommandError(f"download from {address.authority} failed: it redirects to no URL") from None
+            raise ClientError(f"download from {address.authority} failed: it redirects to no URL") from None
         is_upgrade = (address.scheme, target.scheme) == ("http", "https")
         if target.host != address.host or not (is_upgrade or target.origin() == address.origin()):
-            raise CommandError(
+            raise ClientError(
                 f"download from {address.authority} failed: it redirects to"
                 f" {target.authority or target.scheme}, which is not followed;"
                 " are s3Url and publicUrl of the location right?"
             )
         address = target
-    raise CommandError(f"download from {address.authority} failed: it redirects in circles")
+    raise ClientError(f"download from {address.authority} failed: it redirects in circles")
 
 
 async def _blocks(response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
     """The body. Only the time in which it is waited for counts.
 
     Raises:
-        CommandError: hardly anything came. Each byte ends a silence, so a store could otherwise hold the
+        ClientError: hardly anything came. Each byte ends a silence, so a store could otherwise hold the
             command for ever.
     """
     loop = asyncio.get_running_loop()
@@ -148,7 +148,7 @@ async def _blocks(response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
         if slow_bytes >= PROGRESS_BYTES:
             slow_bytes, slow_seconds = 0, 0.0
         elif slow_seconds > SLOW_SECONDS:
-            raise CommandError(
+            raise ClientError(
                 f"download from {response.url.authority} failed: it sent only {slow_bytes} bytes in"
                 f" {slow_seconds:.0f} seconds"
             )
@@ -170,9 +170,9 @@ def _tls(trusted: Trusted) -> ssl.SSLContext | bool:
             context.load_verify_locations(cadata=trusted.bundle)
     except ssl.SSLError as error:
         source = "--cacert" if options.ca_cert else "the backup storage location"
-        raise CommandError(f"the CA bundle of {source} holds no certificate: {error.reason}") from error
+        raise ClientError(f"the CA bundle of {source} holds no certificate: {error.reason}") from error
     except OSError as error:
-        raise CommandError(f"couldn't open cacert: {error_text(error)}") from error
+        raise ClientError(f"couldn't open cacert: {error_text(error)}") from error
     return context
 
 
@@ -187,7 +187,7 @@ async def _local_file(url: str, span: tuple[int, int] | None = None) -> AsyncIte
             f"file not found: {path} (the location is a folder of the server's machine)"
         ) from error
     except OSError as error:
-        raise CommandError(f"cannot read {path}: {error.strerror}") from error
+        raise ClientError(f"cannot read {path}: {error.strerror}") from error
 
     async def chunks() -> AsyncIterator[bytes]:
         if span is not None:

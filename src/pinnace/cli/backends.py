@@ -3,8 +3,8 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from pinnace.cli.backend.interface import Backend
 from pinnace.cli.settings import Settings
+from pinnace.client.interface import Backend
 
 
 @asynccontextmanager
@@ -12,13 +12,14 @@ async def open_backend(settings: Settings) -> AsyncIterator[Backend]:
     """The location of the settings, read directly; without one the server in the cluster."""
     # Each is loaded only where it is needed: a location needs no HTTP client for API servers.
     if settings.location is not None:
-        from pinnace.cli.backend.location import LocationBackend
+        from pinnace.cli.connect import caller
+        from pinnace.client.location import LocationBackend
 
-        async with LocationBackend.open(settings.location) as local:
+        async with LocationBackend.open(settings.location, caller()) as local:
             yield local
     else:
-        from pinnace.cli.backend.server import ServerBackend
-        from pinnace.cli.connect import open_cluster
+        from pinnace.cli.connect import caller, open_cluster
+        from pinnace.client.server import ServerBackend
 
         async with open_cluster(settings) as client:
-            yield ServerBackend(client, settings.namespace)
+            yield ServerBackend(client, settings.namespace, caller())

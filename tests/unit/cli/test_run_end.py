@@ -11,8 +11,8 @@ from pinnace.api.meta import ObjectMeta
 from pinnace.api.phases import BackupPhase, RestorePhase
 from pinnace.api.velero.backup import Backup, BackupStatus
 from pinnace.api.velero.restore import Restore, RestoreStatus
-from pinnace.cli.backend import lease, wait
-from pinnace.cli.backend.wait import WaitedRun, wait_for_end
+from pinnace.cli.common import run_end
+from pinnace.cli.common.run_end import WaitedRun, wait_for_end
 from pinnace.cli.local import say_outcome
 from pinnace.cli.main import run
 from pinnace.cli.output.cells import empty_warning
@@ -21,6 +21,7 @@ from pinnace.cli.progress.activity import activity_of
 from pinnace.cli.progress.lines import detail_lines, numbers
 from pinnace.cli.progress.state import State
 from pinnace.cli.progress.view import ProgressView
+from pinnace.client import lease
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import ConnectionFailed, Forbidden, Gone, KubeError, NotFound
 from pinnace.kube.resources import velero
@@ -110,7 +111,7 @@ def test_without_exit_code_the_command_succeeds_in_every_final_phase(
         waited_for.append(created["metadata"]["name"])
         return {**created, "status": {"phase": phase}}
 
-    monkeypatch.setattr("pinnace.cli.backend.wait.wait_for_end", wait)
+    monkeypatch.setattr("pinnace.cli.common.run_end.wait_for_end", wait)
 
     assert run(["backup", "create", "b", "--wait"]) == 0
 
@@ -182,12 +183,12 @@ async def test_a_watch_that_breaks_starts_anew_from_a_read(
     async def pause(seconds: float) -> None:
         pauses.append(seconds)
 
-    monkeypatch.setattr(wait, "_pause", pause)
+    monkeypatch.setattr(run_end, "_pause", pause)
     script = Script([error], [modified("Completed")], gets=[state("InProgress", "20")])
 
     assert await waited(script) == "Completed"
     assert script.versions == ["10", "20"]
-    assert pauses == ([] if isinstance(error, Gone) else [wait.PAUSE_SECONDS])
+    assert pauses == ([] if isinstance(error, Gone) else [run_end.PAUSE_SECONDS])
 
 
 @pytest.mark.parametrize(
@@ -425,7 +426,7 @@ async def test_waiting_shows_the_activity_of_the_server(capsys: pytest.CaptureFi
             shown.append(self._state())
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(wait, "ProgressView", View)
+        patch.setattr(run_end, "ProgressView", View)
         await wait_for_end(client, velero("backups"), CREATED, run)
 
     before, during, _ = shown
@@ -448,7 +449,7 @@ async def test_waiting_shows_the_activity_of_the_server(capsys: pytest.CaptureFi
     ],
 )
 async def test_waiting_shows_the_phase_and_activity_of_the_server(phase: str, shown: list[str]) -> None:
-    assert detail_lines(State(done=0, total=0, phase=wait._explained(state(phase), phase)), 80) == shown
+    assert detail_lines(State(done=0, total=0, phase=run_end._explained(state(phase), phase)), 80) == shown
 
 
 @pytest.mark.parametrize(
