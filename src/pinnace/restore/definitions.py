@@ -132,17 +132,19 @@ class Definitions:
         return [f"{name}: {awaited.problem}" for name, awaited in late.items()]
 
     async def last_look(self, needed: Iterable[str]) -> list[str]:
-        """Wait for the late definitions that items need, for the rest of their time.
+        """Look at each late definition once more, then wait for those that items need.
+
+        Names that another definition held may be free by now, so hopeless ones are read too.
 
         Args:
-            needed: group-resources with items to restore. Without any, each is checked once more.
+            needed: group-resources with items to restore; these have the rest of their time.
 
         Returns:
             The errors for the definitions that are still not ready.
         """
+        await self._look(self._late)
         wanted = {name: self._late.pop(name) for name in needed if name in self._late}
         await self._wait(wanted, lambda: self._end)
-        await self._look(self._late)
         failed, self._late = {**self._late, **wanted}, {}
         waited = self._timer.monotonic() - self._last_created
         return [

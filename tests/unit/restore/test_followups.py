@@ -44,6 +44,7 @@ def definition(name: str = "ships.sea.io") -> dict[str, Any]:
     return obj("CustomResourceDefinition", name, api_version="apiextensions.k8s.io/v1", spec=spec)
 
 
+SHIPS = ("sea.io", "v1", "ships", "Ship", True)
 KEY = ("customresourcedefinitions.apiextensions.k8s.io", "", "ships.sea.io")
 
 
@@ -260,6 +261,28 @@ async def test_a_definition_whose_names_are_taken_is_not_waited_for(harness: Har
         "error restoring ships.sea.io/ns-1/one: the cluster does not serve ships.sea.io"
     ]
     assert harness.timer.now < 60
+
+
+async def test_names_that_become_free_during_the_restore_let_the_objects_come_back(harness: Harness) -> None:
+    taken = {"type": "NamesAccepted", "status": "False", "message": '"ships" is already in use'}
+
+    def judge_names(key: tuple[str, str, str]) -> None:
+        if key == KEY:
+            free = harness.world.created_of("pods")
+            harness.world.objects[key]["status"] = ready_status() if free else {"conditions": [taken]}
+
+    harness.world.on_get = judge_names
+    harness.load_discovery = lambda: _answer(  # type: ignore[method-assign]
+        discovery(SHIPS) if harness.world.created_of("pods") else discovery()
+    )
+    custom = orjson.dumps(obj("Ship", "one", "ns-1", api_version="sea.io/v1"))
+
+    results = await harness.restore(
+        definition(), pod("p"), files={"resources/ships.sea.io/namespaces/ns-1/one.json": custom}
+    )
+
+    assert results.empty
+    assert harness.world.created_of("ships.sea.io") == ["ns-1/one"]
 
 
 async def _answer(found: Discovery) -> Discovery:
