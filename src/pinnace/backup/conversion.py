@@ -1,4 +1,4 @@
-"""Lists a kind whose conversion webhook does not answer, in the versions in which its objects are stored.
+"""Reads objects whose conversion webhook does not answer, in the versions in which they are stored.
 
 The API server stores each object in one version and converts it to the one that is asked for. If the server
 of a conversion webhook is gone, a page can be listed only in the version in which all of its objects are
@@ -6,16 +6,19 @@ stored. Objects may be left from the time when another version was stored. (docs
 """
 
 from collections.abc import AsyncGenerator, Sequence
+from contextlib import suppress
 from typing import Final
 
-from pinnace.api.objects import mapping, objects, text
+from pinnace.api.objects import JSONObject, mapping, objects, text
 from pinnace.backup.cluster import ClusterReader
 from pinnace.kube.discovery import Discovery
-from pinnace.kube.errors import ConnectionFailed, KubeError, ServerFault
+from pinnace.kube.errors import ConnectionFailed, KubeError, ServerFault, TooManyRequests
 from pinnace.kube.lists.pages import Page
 from pinnace.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, KUBERNETES_GROUPS, APIResource
 
 LARGEST_PAGE: Final = 500
+CANNOT_ANSWER: Final = (ServerFault, TooManyRequests)
+"""The errors of a list whose webhook is away: 500, or 429 while the watch cache cannot be filled for it."""
 
 
 def may_be_custom(group_resource: str) -> bool:
@@ -43,7 +46,7 @@ async def versions_by_storage(
         for version in discovery.group_versions(resource.group)
         if version != resource.version and (other := discovery.served(name, version)) is not None
     ]
-    if not isinstance(error, ServerFault) or not others or not may_be_custom(name):
+    if not isinstance(error, CANNOT_ANSWER) or not others or not may_be_custom(name):
         return []
     try:
         definition = await client.get(CUSTOM_RESOURCE_DEFINITIONS, name)
@@ -53,6 +56,23 @@ async def versions_by_storage(
         return []
     stored = {text(each, "name") for each in objects(definition, "spec", "versions") if each.get("storage")}
     return [*sorted(others, key=lambda other: other.version not in stored), resource]
+
+
+async def get_in_any_version(
+    client: ClusterReader, discovery: Discovery, resource: APIResource, name: str, namespace: str | None
+) -> JSONObject:
+    """Get an object; where its conversion webhook does not answer, in the version in which it is stored.
+
+    Raises:
+        KubeError: the object can be read in no version. The error is that of the version of `resource`.
+    """
+    try:
+        return await client.get(resource, name, namespace)
+    except KubeError as error:
+        for version in (await versions_by_storage(client, discovery, resource, error))[:-1]:
+            with suppress(*CANNOT_ANSWER, ConnectionFailed):
+                return await client.get(version, name, namespace)
+        raise
 
 
 class MixedLists:
@@ -108,7 +128,7 @@ class MixedLists:
                 page = await self._client.list_page(
                     version, namespace, limit=limit, token=token, label_selector=label_selector, once=once
                 )
-            except (ServerFault, ConnectionFailed) as error:
+            except (*CANNOT_ANSWER, ConnectionFailed) as error:
                 failure = error
                 continue
             self._versions.remove(version)

@@ -18,7 +18,7 @@ from pinnace.archive.runlog import RunLog
 from pinnace.backup.breadth import is_wide
 from pinnace.backup.cluster import ClusterReader
 from pinnace.backup.collaborators import Collaborators
-from pinnace.backup.conversion import MixedLists, versions_by_storage
+from pinnace.backup.conversion import CANNOT_ANSWER, MixedLists, versions_by_storage
 from pinnace.backup.counting import COUNT_AFTER_SECONDS, count_resources, countable
 from pinnace.backup.errors import BackupError, FatalBackupError, ItemFailed
 from pinnace.backup.filters import NOTHING_SELECTED, warn_of_cluster_scoped_objects, warn_of_unserved_names
@@ -41,7 +41,7 @@ from pinnace.backup.request import is_of_tenant
 from pinnace.context import Activity, ProgressSink
 from pinnace.hooks.backup_selection import HookChoice
 from pinnace.kube.discovery import Discovery
-from pinnace.kube.errors import KubeError, NotFound, ServerFault
+from pinnace.kube.errors import KubeError, NotFound
 from pinnace.kube.lists.pages import Item, Page
 from pinnace.kube.resources import NAMESPACES, APIResource
 from pinnace.plugins.asynchronous import AnyBackupItemAction
@@ -280,7 +280,6 @@ class _Collection:
         finally:
             self._to_come.pop(name, None)
             self._mixed.pop(name, None)
-            self._run.mixed.discard(name)
             activity.end(name)
 
     async def _collect_items(self, planned: PlannedResource) -> None:
@@ -325,7 +324,7 @@ class _Collection:
         error = await self._read_list(resource, namespace, query, raw)
         if error is None:
             return
-        if name not in run.mixed:
+        if name not in self._mixed:
             versions = await versions_by_storage(run.client, run.discovery, resource, error)
             if versions and run.discovery.preferred(name) is not resource and name not in self._failed:
                 self._unlistable.add(resource)
@@ -337,14 +336,13 @@ class _Collection:
                 return
             if versions and run.discovery.preferred(name) is resource:
                 lists = MixedLists(run.client, versions)
-                run.mixed.add(name)
                 self._mixed[name] = CompleteLists(lists, run.log)
                 if await self._read_list(resource, namespace, query, raw) is None:
                     self._note_versions(resource, lists.used, error)
                     return
         self._failed.add(name)
         run.log.error("Error listing items", error=error, resource=name, namespace=namespace)
-        if isinstance(error, ServerFault):
+        if isinstance(error, CANNOT_ANSWER):
             self._taken.add(name)  # its objects may be there: at least their definition is in the backup
 
     def _note_versions(self, resource: APIResource, used: list[str], error: KubeError) -> None:
@@ -378,7 +376,7 @@ class _Collection:
                     items = page.items
                     if not namespace and resource.namespaced:
                         items = [item for item in items if run.scope.takes_from(item.namespace)]
-                    if resource.group_resource in run.mixed:
+                    if resource.group_resource in self._mixed:
                         items = [item for item in items if not self._is_in_another_version(item, resource)]
                     if is_chosen_here:
                         items = [item for item in items if self._is_selected(item.name, item.labels)]

@@ -17,6 +17,7 @@ from pinnace.api.velero.backup import Backup
 from pinnace.archive.errors import ArchiveError
 from pinnace.archive.paths import item_file, item_scope
 from pinnace.backup.cluster import ClusterReader
+from pinnace.backup.conversion import get_in_any_version
 from pinnace.backup.items.actions import ActionTable
 from pinnace.backup.items.context import item_heads
 from pinnace.backup.items.item import is_to_be_skipped, must_include
@@ -80,7 +81,9 @@ class Finalizer(msgspec.Struct, frozen=True, kw_only=True):
         """Read one item; returns the items that actions name for it. Raises _NotUpdated."""
         try:
             resource = self.discovery.resolve(identifier.group_resource)
-            item = await self.client.get(resource, identifier.name, identifier.namespace or None)
+            item = await get_in_any_version(
+                self.client, self.discovery, resource, identifier.name, identifier.namespace or None
+            )
         except NotFound:
             # An action may name an item that its operation removes.
             self.log.log(
@@ -101,7 +104,7 @@ class Finalizer(msgspec.Struct, frozen=True, kw_only=True):
             file = item_scope(namespace) + item_file(name)
         except (ArchiveError, orjson.JSONEncodeError) as error:
             raise _NotUpdated(str(error)) from error
-        for head in item_heads(self.discovery, resource.group_resource, item.get("apiVersion", "")):
+        for head in item_heads(self.discovery, resource, item.get("apiVersion", "")):
             found.files[head + file] = data
         kind = kind_key(item.get("apiVersion", ""), item.get("kind", ""))
         found.objects[identifier] = item

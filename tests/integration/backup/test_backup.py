@@ -37,6 +37,7 @@ from pinnace.kube.resources import (
     APIResource,
 )
 from pinnace.plugins.builtin.backup.actions import backup_actions
+from pinnace.plugins.protocols import BackupItemAction, ResourceIdentifier, ResourceSelector
 from pinnace.storage.backup_store import BackupStore
 from pinnace.storage.filesystem.store import FilesystemStore
 from pinnace.storage.layout import Layout
@@ -83,7 +84,13 @@ class Stored:
 
 
 async def back_up(
-    client: KubeClient, tmp_path: Path, *, name: str = "b1", all_versions: bool = False, **spec: Any
+    client: KubeClient,
+    tmp_path: Path,
+    *,
+    name: str = "b1",
+    all_versions: bool = False,
+    actions: Sequence[BackupItemAction] = (),
+    **spec: Any,
 ) -> Stored:
     discovery = await Discovery.load(client, all_versions=all_versions)
     assert discovery.server_version is not None
@@ -102,7 +109,7 @@ async def back_up(
         done = await execute_backup(
             backup,
             run_context(store, client, discovery, workdir),
-            actions=backup_actions(client, discovery),
+            actions=[*backup_actions(client, discovery), *actions],
         )
     assert list(workdir.iterdir()) == []
     return Stored(tmp_path / "store", done)
@@ -396,6 +403,41 @@ async def test_a_kind_whose_conversion_webhook_is_gone_is_saved_as_it_is_stored(
     assert stored.backup.status.phase == BackupPhase.COMPLETED
     assert stored.backup.status.warnings == 1
     assert "Listed in version v1, as version v2 cannot be listed" in stored.log
+
+
+class Names:
+    """An action that names one more object for each ConfigMap."""
+
+    name = "example.com/names"
+
+    def __init__(self, wanted: ResourceIdentifier) -> None:
+        self._wanted = wanted
+
+    async def applies_to(self) -> ResourceSelector:
+        return ResourceSelector(included_resources=("configmaps",))
+
+    async def execute(
+        self, item: JSONObject, backup: Backup
+    ) -> tuple[JSONObject, Sequence[ResourceIdentifier]]:
+        return item, [self._wanted]
+
+
+@pytest.mark.found("R11")
+async def test_an_object_that_an_action_names_is_saved_as_it_is_stored(
+    client: KubeClient, namespace: str, tmp_path: Path
+) -> None:
+    await client.create(CONFIGMAPS, config_map("chosen", labels={"app": "a"}), namespace)
+    async with dead_webhook(client, namespace, "old") as name:
+        resource, _, group = name.partition(".")
+        action = Names(ResourceIdentifier(group=group, resource=resource, namespace=namespace, name="old"))
+        chosen = LabelSelector(match_labels={"app": "a"})
+        stored = await back_up(
+            client, tmp_path, included_namespaces=[namespace], label_selector=chosen, actions=[action]
+        )
+    saved = json.loads(stored.members[f"resources/{name}/namespaces/{namespace}/old.json"])
+    assert (saved["apiVersion"], saved["size"]) == ("lab.example.com/v1", 3)
+    assert stored.names(CONFIGMAPS, namespace) == {"chosen"}
+    assert stored.backup.status.errors == 0
 
 
 @pytest.mark.found("R11")

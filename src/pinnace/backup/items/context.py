@@ -24,6 +24,7 @@ from pinnace.context import Activity
 from pinnace.hooks.backup_selection import HookChoice
 from pinnace.hooks.counts import HookCounts
 from pinnace.kube.discovery import Discovery
+from pinnace.kube.resources import APIResource
 from pinnace.plugins.item_operations import ItemOperation
 from pinnace.volumes.selection import HandledClaims
 
@@ -49,8 +50,6 @@ class RunContext(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         operations: those that actions have started so far.
-        mixed: kinds that cannot be listed in the preferred version alone: their objects are in the plain
-            directory in whichever version they came.
     """
 
     backup: Backup
@@ -70,19 +69,7 @@ class RunContext(msgspec.Struct, frozen=True, kw_only=True):
     volumes: VolumeRecords = msgspec.field(default_factory=VolumeRecords)
     hook_counts: HookCounts = msgspec.field(default_factory=HookCounts)
     operations: list[ItemOperation] = msgspec.field(default_factory=list)
-    mixed: set[str] = msgspec.field(default_factory=set)
     clock: Callable[[], datetime] = utcnow
-
-    def heads(self, group_resource: str, api_version: str) -> tuple[str, ...]:
-        """The directories in which an item is stored: versioned, and plain for the preferred version.
-
-        (docs/spec: BKP 14)
-        """
-        heads, plain = (
-            item_heads(self.discovery, group_resource, api_version),
-            item_head(group_resource, None),
-        )
-        return (*heads, plain) if group_resource in self.mixed and plain not in heads else heads
 
     def report(self, failure: ItemFailed, group_resource: str, namespace: str, name: str) -> None:
         """Log every error of an item that is not in the backup; each line counts. (docs/spec: BKP 3.4)"""
@@ -96,10 +83,15 @@ class RunContext(msgspec.Struct, frozen=True, kw_only=True):
             )
 
 
-def item_heads(discovery: Discovery, group_resource: str, api_version: str) -> tuple[str, ...]:
-    """The directories of an item in the archive; see `RunContext.heads`."""
-    version = api_version.rpartition("/")[2]
-    preferred = discovery.preferred(group_resource)
-    is_preferred = preferred is not None and preferred.version == version
-    versioned = item_head(group_resource, version_dir(version, is_preferred))
-    return (versioned, item_head(group_resource, None)) if is_preferred else (versioned,)
+def item_heads(discovery: Discovery, asked: APIResource, api_version: str) -> tuple[str, ...]:
+    """The directories of an item in the archive: versioned, and plain for the preferred version.
+
+    An item that came in another version than the preferred one that was asked for is stored plainly too:
+    its conversion webhook does not answer. (docs/spec: BKP 5.3, 14)
+    """
+    name, version = asked.group_resource, api_version.rpartition("/")[2]
+    preferred = discovery.preferred(name)
+    preferred_version = preferred.version if preferred is not None else ""
+    versioned = item_head(name, version_dir(version, version == preferred_version))
+    is_plain = preferred_version in (version, asked.version)
+    return (versioned, item_head(name, None)) if is_plain else (versioned,)

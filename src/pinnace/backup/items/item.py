@@ -23,8 +23,9 @@ from pinnace.api.resource_policies import VolumeAction
 from pinnace.archive.errors import ArchiveError
 from pinnace.archive.paths import item_file, item_scope
 from pinnace.archive.tarformat import MemberDirectory
+from pinnace.backup.conversion import get_in_any_version
 from pinnace.backup.errors import BackupError, ItemFailed
-from pinnace.backup.items.context import RunContext
+from pinnace.backup.items.context import RunContext, item_heads
 from pinnace.backup.items.pod_work import PodWork
 from pinnace.backup.items.tracking import item_key, kind_key
 from pinnace.backup.progress import trace_item
@@ -288,7 +289,9 @@ class ItemBackupper:
             run.excluded.add(wanted.group_resource, item_key(wanted.namespace, wanted.name))
             return
         try:
-            item = await run.client.get(resource, wanted.name, wanted.namespace or None)
+            item = await get_in_any_version(
+                run.client, run.discovery, resource, wanted.name, wanted.namespace or None
+            )
         except NotFound as error:
             run.log.warning(
                 "Additional item was not found in Kubernetes API, can't back it up",
@@ -365,7 +368,7 @@ class ItemBackupper:
             data = dump_json(item, sort_keys=True)
         except (ArchiveError, orjson.JSONEncodeError) as error:
             raise ItemFailed([error]) from error
-        heads = run.heads(resource.group_resource, api_version)
+        heads = item_heads(run.discovery, resource, api_version)
         if identity != original:
             is_known = run.tracker.has(kind_of(item), item_key(*identity))
             self._rename(

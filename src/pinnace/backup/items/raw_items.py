@@ -12,7 +12,7 @@ from pinnace.archive.errors import ArchiveError
 from pinnace.archive.paths import item_file, item_scope
 from pinnace.archive.tarformat import MemberDirectory
 from pinnace.backup.errors import ItemFailed
-from pinnace.backup.items.context import RunContext
+from pinnace.backup.items.context import RunContext, item_heads
 from pinnace.backup.items.tracking import kind_key
 from pinnace.backup.progress import PROGRESS_MESSAGE, trace_item
 from pinnace.kube.lists.pages import Item
@@ -24,6 +24,7 @@ class RawItems:
 
     def __init__(self, run: RunContext, resource: APIResource) -> None:
         self._run = run
+        self._resource = resource
         self._group_resource = resource.group_resource
         self._is_namespaces = resource.group_resource == NAMESPACES
         self._type: tuple[str, str] | None = None
@@ -94,7 +95,7 @@ class RawItems:
     def _take_type(self, api_version: str, kind: str) -> None:
         self._type = (api_version, kind)
         self._seen = self._run.tracker.keys_of(kind_key(api_version, kind))
-        self._heads = self._run.heads(self._group_resource, api_version)
+        self._heads = item_heads(self._run.discovery, self._resource, api_version)
         self._namespace = None
 
     def _take_namespace(self, namespace: str) -> None:
