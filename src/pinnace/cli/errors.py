@@ -3,7 +3,7 @@
     CommandError            exit 1, `An error occurred: ...` (docs/spec: CLI 1.7)
     |- PlainError           the text stands alone, without that prefix
     |- LeaseLost            a server lost its lease: exit 5, the text stands alone
-    |- Refused              a question was not answered: exit 2, nothing was done
+    |- NotConfirmed         a question was not answered: exit 2, nothing was done
     `- InvalidInput         what the user gave is wrong: exit 1, with --location 2
 
 Exit codes of a command that works without a server (`--location`): see `ExitCode`.

@@ -4,7 +4,7 @@ import sys
 
 
 def confirmed(flag: str = "--confirm") -> bool:
-    """Ask until the answer is y or n. Raises Refused at the end of the input, where there is no answer.
+    """Ask until the answer is y or n. Raises NotConfirmed at the end of the input, where there is no answer.
 
     Args:
         flag: the one of the command that answers yes.

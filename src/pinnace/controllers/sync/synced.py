@@ -107,7 +107,7 @@ def backup_object(data: bytes, *, name: str, found_in: SyncedLocation, now: date
         name: of its directory.
 
     Raises:
-        Refused: it is no Backup, has not ended, is too large, or is not of that tenant.
+        NotSynced: it is no Backup, has not ended, is too large, or is not of that tenant.
     """
     tenant = found_in.tenant
     if not is_object_name(name):
@@ -148,7 +148,8 @@ def pod_volume_backup_object(
         tenant: the namespace that the location belongs to, empty for the administrator's.
 
     Raises:
-        Refused: it is no PodVolumeBackup, has not ended, has no name, is too large, or is not of that tenant.
+        NotSynced: it is no PodVolumeBackup, has not ended, has no name, is too large, or belongs to another
+            tenant.
     """
     try:
         stored = decode(PodVolumeBackup, raw)
