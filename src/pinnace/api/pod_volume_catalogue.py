@@ -11,7 +11,7 @@ import msgspec
 from pinnace.api import labels
 from pinnace.api.objects import JSONObject, mapping, text
 from pinnace.api.velero.pod_volume import KOPIA, RESTIC, PodVolumeBackup
-from pinnace.api.volume_info import VolumeInfo
+from pinnace.api.volume_info import BackupVolumeInfo
 
 UPLOADERS: Final = (RESTIC, KOPIA)
 """The programs whose snapshots are restored."""
@@ -110,7 +110,7 @@ def uploader_of(backup: PodVolumeBackup) -> str:
 
 
 def with_uploaders(
-    backups: Iterable[PodVolumeBackup], stored: Iterable[Mapping[str, Any]], infos: Iterable[VolumeInfo]
+    backups: Iterable[PodVolumeBackup], stored: Iterable[Mapping[str, Any]], infos: Iterable[BackupVolumeInfo]
 ) -> list[PodVolumeBackup]:
     """The backups, with the uploader taken from the location's files where the object itself names none.
 

@@ -69,7 +69,7 @@ class PersistentVolumeInfo(Struct, rename="camel", kw_only=True):
     labels: dict[str, str] = {}
 
 
-class VolumeInfo(Struct, rename="camel", kw_only=True):
+class BackupVolumeInfo(Struct, rename="camel", kw_only=True):
     """One volume of a backup.
 
     Attributes:
@@ -128,7 +128,7 @@ _DATA_UPLOAD_OPERATION = "du-"
 
 
 def moved_claims(
-    infos: Iterable[VolumeInfo], operations: Iterable[dict[str, Any]]
+    infos: Iterable[BackupVolumeInfo], operations: Iterable[dict[str, Any]]
 ) -> Iterator[tuple[str, str]]:
     """Namespace and name of the claims whose data a data mover saved to the location. (docs/spec: BEY 6.7)
 

@@ -11,7 +11,7 @@ import msgspec
 
 from pinnace.api.objects import JSONObject
 from pinnace.api.velero.snapshots import VolumeSnapshot
-from pinnace.api.volume_info import VolumeInfo
+from pinnace.api.volume_info import BackupVolumeInfo
 from pinnace.archive.runlog import RunLog
 from pinnace.hooks.backup_selection import PodHook
 from pinnace.plugins.asynchronous import ItemBlockAction
@@ -44,7 +44,7 @@ class PodVolumeBackupper(Protocol):
         ...
 
 
-class VolumeSnapshotter(Protocol):
+class SnapshotTaker(Protocol):
     """Takes snapshots of persistent volumes."""
 
     @property
@@ -74,7 +74,7 @@ class CSIObjects(Protocol):
         ...
 
     @property
-    def volume_infos(self) -> Sequence[VolumeInfo]:
+    def volume_infos(self) -> Sequence[BackupVolumeInfo]:
         """The records of the volumes that were saved."""
         ...
 
@@ -96,7 +96,7 @@ class Collaborators(msgspec.Struct, frozen=True, kw_only=True):
 
     hooks: HookRunner | None = None
     pod_volumes: PodVolumeBackupper | None = None
-    snapshots: VolumeSnapshotter | None = None
+    snapshots: SnapshotTaker | None = None
     csi: CSIObjects | None = None
     blocks: Sequence[ItemBlockAction] = ()
     policies: VolumePolicies | None = None

@@ -23,7 +23,7 @@ from pinnace.backup.counting import COUNT_AFTER_SECONDS, count_resources, counta
 from pinnace.backup.errors import BackupError, FatalBackupError, ItemFailed
 from pinnace.backup.filters import NOTHING_SELECTED, warn_of_cluster_scoped_objects, warn_of_unserved_names
 from pinnace.backup.items.actions import resolve_actions
-from pinnace.backup.items.context import ItemWriter, RunContext
+from pinnace.backup.items.context import BackupRun, ItemWriter
 from pinnace.backup.items.crds import back_up_definitions
 from pinnace.backup.items.item import PERSISTENT_VOLUMES, PODS, ItemBackupper, identity_of
 from pinnace.backup.items.raw_items import RawItems
@@ -32,8 +32,8 @@ from pinnace.backup.items.volume_records import VolumeRecords
 from pinnace.backup.listing import CompleteLists
 from pinnace.backup.namespaces import look_up_namespaces
 from pinnace.backup.plan import (
+    BackupFilter,
     PlannedResource,
-    Scope,
     plan_collection,
 )
 from pinnace.backup.progress import PROGRESS_MESSAGE, ProgressReporter
@@ -121,7 +121,7 @@ class BackupEngine:
                 log.warning(warning)
             activity = self._activity
             async with ProgressReporter(progress, activity, log=log, clock=self._clock) as reporter:
-                run = RunContext(
+                run = BackupRun(
                     backup=backup,
                     scope=scope,
                     client=self._client,
@@ -155,7 +155,7 @@ class BackupEngine:
         except ValueError as error:
             raise FatalBackupError(f"invalid label selector of a hook: {error}") from error
 
-    async def _scope(self, backup: Backup, log: RunLog) -> Scope:
+    async def _scope(self, backup: Backup, log: RunLog) -> BackupFilter:
         facts = await look_up_namespaces(self._client, backup.spec, log)
         try:
             chosen = filter_of(
@@ -164,7 +164,7 @@ class BackupEngine:
                 is_namespaced=self._discovery.is_namespaced,
                 policy=policies.lists if (policies := self._collaborators.policies) is not None else NO_LISTS,
             )
-            scope = Scope.of(backup.spec, resources=chosen.filter, facts=facts)
+            scope = BackupFilter.of(backup.spec, resources=chosen.filter, facts=facts)
         except ValueError as error:
             raise FatalBackupError(f"invalid label selector: {error}") from error
         log.info(f"Including namespaces: {scope.namespaces.include_list}")
@@ -181,7 +181,7 @@ class BackupEngine:
 class _Collection:
     """The pass over all planned resources, and the definitions at its end."""
 
-    def __init__(self, run: RunContext) -> None:
+    def __init__(self, run: BackupRun) -> None:
         self._run = run
         self._items = ItemBackupper(run)
         self._lists = CompleteLists(run.client, run.log)

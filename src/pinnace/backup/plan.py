@@ -24,7 +24,7 @@ _COHABITATING: Mapping[str, frozenset[str]] = {
 _ALL_NAMESPACES = ("",)
 
 
-class Scope(msgspec.Struct, frozen=True, kw_only=True):
+class BackupFilter(msgspec.Struct, frozen=True, kw_only=True):
     """The filters of a backup, with names resolved.
 
     Attributes:
@@ -122,7 +122,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def plan_collection(
-    resources: Iterable[APIResource], scope: Scope, preferred: Callable[[str], APIResource | None]
+    resources: Iterable[APIResource], scope: BackupFilter, preferred: Callable[[str], APIResource | None]
 ) -> Plan:
     """Decide what to collect. (docs/spec: BKP 5.1, 5.2)
 
@@ -142,7 +142,7 @@ def plan_collection(
     return Plan(resources=tuple(planned), unresolved=tuple(unresolved))
 
 
-def _is_wanted(resource: APIResource, scope: Scope) -> bool:
+def _is_wanted(resource: APIResource, scope: BackupFilter) -> bool:
     return scope.resources.collects(
         resource.group_resource,
         namespaced=resource.namespaced,
@@ -157,7 +157,7 @@ def _is_first_of_cohabitants(resource: APIResource, met: dict[str, str]) -> bool
     return met.setdefault(resource.name, resource.group) == resource.group
 
 
-def _planned(resource: APIResource, scope: Scope) -> PlannedResource:
+def _planned(resource: APIResource, scope: BackupFilter) -> PlannedResource:
     if resource.group_resource == NAMESPACES and scope.listed_namespaces is not None:
         names = tuple(name for name in scope.listed_namespaces if name not in scope.missing_namespaces)
         return PlannedResource(resource=resource, names=names)

@@ -19,7 +19,7 @@ from pinnace.api.phases import BackupPhase
 from pinnace.api.values.error_texts import error_text
 from pinnace.api.velero.backup import Backup
 from pinnace.api.velero.snapshots import VolumeSnapshot, VolumeSnapshotPhase
-from pinnace.api.volume_info import VolumeInfo
+from pinnace.api.volume_info import BackupVolumeInfo
 from pinnace.archive.errors import ArchiveWriteError
 from pinnace.archive.runlog import RunLog
 from pinnace.archive.writer import ArchiveWriter
@@ -275,7 +275,7 @@ class _Run(msgspec.Struct, kw_only=True):
 
     def _volume_infos(
         self, result: EngineResult | None, snapshots: Sequence[VolumeSnapshot]
-    ) -> Sequence[VolumeInfo]:
+    ) -> Sequence[BackupVolumeInfo]:
         records = result.volumes if result is not None else VolumeRecords()
         return records.infos(
             snapshots=snapshots,

@@ -48,7 +48,7 @@ class LeaseLost(PlainError):
     exit_code = ExitCode.LEASE_LOST
 
 
-class Refused(CommandError):
+class NotConfirmed(CommandError):
     """Nothing was done, because a question was not answered with yes or no."""
 
     exit_code = ExitCode.INVALID_INPUT

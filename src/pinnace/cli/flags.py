@@ -195,7 +195,7 @@ def _not_of_this_form(entry: str, separator: str) -> str:
     return f"{text}: write KEY{separator}VALUE" if entry else text
 
 
-class ObjectName(FlagType):
+class NameArgument(FlagType):
     """The name of an object that the command needs, without blanks around it; also as TYPE/NAME.
 
     An empty name comes from an unset variable of a script; taking it for "not given" would do something else.

@@ -46,7 +46,7 @@ from pinnace.restore.errors import BackupLookupError, RestoreFailed
 from pinnace.restore.item.tenant_rights import ROLE
 from pinnace.restore.modifiers.modifier import ResourceModifiers
 from pinnace.restore.modifiers.rules import ModifierError
-from pinnace.restore.request import RestoreOptions
+from pinnace.restore.request import RestoreSettings
 from pinnace.restore.selection.validation import validate_and_complete
 from pinnace.runtime.controller import Controller, Resync
 from pinnace.runtime.informer import Informer
@@ -135,7 +135,7 @@ class RestoreWork:
         scope: Scope,
         locations: LocationStores,
         *,
-        options: RestoreOptions,
+        options: RestoreSettings,
         pod_volumes: PodVolumes | None = None,
         availability: Availability | None = None,
         slot_of: Callable[[Key], WorkerSlot] = lambda _: WorkerSlot(),

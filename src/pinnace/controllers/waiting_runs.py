@@ -43,7 +43,7 @@ _FOR_WORKER: Final = "a free worker of the server"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Queue:
+class QueuedRuns:
     """The objects of one kind, and what the new ones wait for.
 
     Attributes:
@@ -65,7 +65,7 @@ class Queue:
 class WaitingRuns:
     """Keeps status and annotation of the waiting objects of one kind up to date."""
 
-    def __init__(self, scope: Scope, queue: Queue) -> None:
+    def __init__(self, scope: Scope, queue: QueuedRuns) -> None:
         self._scope = scope
         self._queue = queue
         self._kind = queue.resource.kind.lower()
@@ -159,7 +159,7 @@ def controller(parts: Parts) -> Controller:
     """The controller that shows what waits. Make it after the controllers of Backups and Restores."""
     in_flight = {BACKUPS: parts.backups_in_flight, RESTORES: parts.restores_in_flight}
     queues = [
-        Queue(
+        QueuedRuns(
             resource=resource,
             cache=parts.informers.of(resource),
             in_flight=in_flight[resource],

@@ -13,7 +13,7 @@ from pinnace.api import labels
 from pinnace.api.objects import JSONObject
 from pinnace.api.values.durations import Duration
 from pinnace.api.velero.backup import CSI_SNAPSHOT_TIMEOUT, Backup
-from pinnace.api.volume_info import DataMovementInfo, VolumeInfo
+from pinnace.api.volume_info import BackupVolumeInfo, DataMovementInfo
 from pinnace.archive.runlog import RunLog
 from pinnace.csi.deletion import StoredSnapshot, content_to_delete
 from pinnace.csi.snapshots import (
@@ -186,7 +186,7 @@ class TakenSnapshots:
         return len(staying), sum(taken.is_ready for taken in staying)
 
     @property
-    def volume_infos(self) -> Sequence[VolumeInfo]:
+    def volume_infos(self) -> Sequence[BackupVolumeInfo]:
         """The records of the volumes for the backup's files. (docs/spec: BEY 3.6)"""
         return [taken.info for taken in self._made.values() if taken.info is not None]
 
@@ -266,7 +266,7 @@ class _Taken(msgspec.Struct):
     content: str = ""
     is_ready: bool = False
     is_moved: bool = False
-    info: VolumeInfo | None = None
+    info: BackupVolumeInfo | None = None
 
 
 async def wait_for_content(

@@ -16,7 +16,7 @@ from pinnace.api.objects import JSONObject, mapping, text
 from pinnace.api.values.quantities import parse_quantity, size_quantity
 from pinnace.api.values.times import known_time
 from pinnace.api.velero.backup import Backup
-from pinnace.api.volume_info import BackupMethod, CSISnapshotInfo, PersistentVolumeInfo, VolumeInfo
+from pinnace.api.volume_info import BackupMethod, BackupVolumeInfo, CSISnapshotInfo, PersistentVolumeInfo
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.resources import APIResource
 
@@ -430,11 +430,13 @@ KEEP_WITHOUT_OBJECT: Final[JSONObject] = {"spec": {"deletionPolicy": _RETAIN}}
 """The patch of a content whose snapshot is kept when the content, or its namespace, is deleted. (ADR 022)"""
 
 
-def csi_volume_info(snapshot: JSONObject, content: JSONObject, claim: str, volume: JSONObject) -> VolumeInfo:
+def csi_volume_info(
+    snapshot: JSONObject, content: JSONObject, claim: str, volume: JSONObject
+) -> BackupVolumeInfo:
     """The record of a volume with a CSI snapshot, for the backup's files. (docs/spec: BEY 3.6)"""
     spec, status = content.get("spec") or {}, content.get("status") or {}
     of_volume, metadata = volume.get("spec") or {}, volume.get("metadata") or {}
-    return VolumeInfo(
+    return BackupVolumeInfo(
         pvc_name=claim,
         pvc_namespace=snapshot["metadata"]["namespace"],
         pv_name=metadata.get("name") or "",

@@ -16,7 +16,7 @@ from pinnace.api import labels
 from pinnace.api.objects import JSONObject
 from pinnace.api.velero.pod_volume import KOPIA, RESTIC
 from pinnace.api.velero.snapshots import VolumeSnapshot
-from pinnace.api.volume_info import BackupMethod, VolumeInfo, moved_claims
+from pinnace.api.volume_info import BackupMethod, BackupVolumeInfo, moved_claims
 from pinnace.archive.errors import ArchiveError
 from pinnace.archive.reader import ArchiveIndex
 from pinnace.csi import snapshots as csi
@@ -146,7 +146,7 @@ def read_item(archive: ArchiveIndex, group_resource: str, namespace: str, name: 
 
 
 def saved_pod_volumes(
-    objects: Iterable[JSONObject], infos: Iterable[VolumeInfo] = ()
+    objects: Iterable[JSONObject], infos: Iterable[BackupVolumeInfo] = ()
 ) -> list[SavedPodVolume]:
     """The snapshots that PodVolumeBackups name, each once.
 
@@ -197,7 +197,7 @@ def _of_content(content: JSONObject) -> StoredSnapshot | None:
     return StoredSnapshot(driver=driver, handle=handle, deletion_secret=secret, manager_label=manager)
 
 
-def _of_infos(infos: Iterable[VolumeInfo]) -> Iterator[StoredSnapshot]:
+def _of_infos(infos: Iterable[BackupVolumeInfo]) -> Iterator[StoredSnapshot]:
     for info in infos:
         of_snapshot = info.csi_snapshot_info
         if info.backup_method != BackupMethod.CSI_SNAPSHOT or info.snapshot_data_moved or of_snapshot is None:

@@ -38,7 +38,7 @@ def traces(verbosity: int = REQUESTS) -> bool:
     return log.isEnabledFor(level(verbosity))
 
 
-class Request:
+class TracedRequest:
     """One request that is traced from now on.
 
     Args:
@@ -99,7 +99,7 @@ def of_store() -> list[Any]:
     config = aiohttp.TraceConfig()
 
     async def started(_session: Any, context: Any, params: Any) -> None:
-        context.request = Request(params.method, str(params.url.with_user(None).with_query(None)))
+        context.request = TracedRequest(params.method, str(params.url.with_user(None).with_query(None)))
 
     async def ended(_session: Any, context: Any, params: Any) -> None:
         context.request.answered(params.response.status, ())

@@ -42,8 +42,8 @@ from pinnace.kube.transport.limiting import InFlightLimit, RateCap
 from pinnace.kube.transport.requests import (
     JSON,
     MERGE_PATCH,
+    APIRequest,
     Output,
-    Request,
     with_query,
 )
 from pinnace.kube.transport.retrying import RetryPolicy, Sender
@@ -176,7 +176,7 @@ class KubeClient:
             APIStatusError: the server refused.
             ConnectionFailed: no answer; a write may have been carried out nevertheless.
         """
-        request = Request(
+        request = APIRequest(
             method=method,
             path=with_query(path, params),
             body=body,
@@ -188,7 +188,7 @@ class KubeClient:
 
     async def read(self, path: str, read: Reading[T], *, accept: str = JSON) -> T:
         """Return the result of `read` on the answer to a GET, which is repeated if `read` refuses it."""
-        request = Request(method="GET", path=path, accept=accept, timeout_seconds=self._timeout_seconds)
+        request = APIRequest(method="GET", path=path, accept=accept, timeout_seconds=self._timeout_seconds)
         return await self._sender.fetch(request, read)
 
     async def get(
@@ -254,9 +254,9 @@ class KubeClient:
         params: Mapping[str, str],
         *,
         repeatable: bool,
-    ) -> Request:
+    ) -> APIRequest:
         # Where the server generates the name, a second attempt would create a second object.
-        return Request(
+        return APIRequest(
             method="POST",
             path=with_query(resource.path(namespace), params),
             body=body,
@@ -268,7 +268,7 @@ class KubeClient:
         self, resource: APIResource, name: str, body: JSONObject | bytes, namespace: str | None = None
     ) -> JSONObject:
         """Replace an object as a whole (PUT). Not repeated when the outcome of an attempt is unknown."""
-        request = Request(
+        request = APIRequest(
             method="PUT",
             path=resource.path(namespace, name),
             body=_encoded(body),
@@ -294,7 +294,7 @@ class KubeClient:
         """
         metadata = patch.get("metadata")
         is_versioned = isinstance(metadata, dict) and "resourceVersion" in metadata
-        request = Request(
+        request = APIRequest(
             method="PATCH",
             path=resource.path(namespace, name, subresource),
             body=dump_json(patch),
@@ -311,7 +311,7 @@ class KubeClient:
 
         An API server that is not Kubernetes' own may not know `dryRun`, and would store the change.
         """
-        request = Request(
+        request = APIRequest(
             method="PATCH",
             path=with_query(resource.path(namespace, name), {"dryRun": "All"}),
             body=dump_json(patch),
@@ -341,7 +341,7 @@ class KubeClient:
             options["preconditions"] = {"uid": uid}
         if propagation:
             options["propagationPolicy"] = propagation
-        request = Request(
+        request = APIRequest(
             method="DELETE",
             path=resource.path(namespace, name),
             body=dump_json(options),
@@ -391,7 +391,7 @@ class KubeClient:
                 "labelSelector": label_selector,
                 "fieldSelector": field_selector,
             }
-            request = Request(
+            request = APIRequest(
                 method="GET",
                 path=with_query(path, params),
                 timeout_seconds=max(LIST_TIMEOUT_SECONDS, self._timeout_seconds),
@@ -462,7 +462,7 @@ class KubeClient:
     async def _page(
         self, resource: APIResource, namespace: str | None, params: dict[str, str], *, once: bool = False
     ) -> Page:
-        request = Request(
+        request = APIRequest(
             method="GET",
             path=with_query(resource.path(namespace), params),
             timeout_seconds=self._timeout_seconds,
@@ -547,7 +547,7 @@ class KubeClient:
             "labelSelector": label_selector,
             "fieldSelector": field_selector,
         }
-        request = Request(
+        request = APIRequest(
             method="GET",
             path=with_query(resource.path(namespace), params),
             timeout_seconds=timeout_seconds + grace_seconds,

@@ -30,7 +30,7 @@ from pinnace.kube.errors import (
     status_error,
 )
 from pinnace.kube.resources import PODS
-from pinnace.kube.transport.requests import Output, Request
+from pinnace.kube.transport.requests import APIRequest, Output
 from pinnace.kube.transport.retrying import Sender
 
 PROTOCOLS = ("v5.channel.k8s.io", "v4.channel.k8s.io")
@@ -44,7 +44,7 @@ _STDOUT, _STDERR, _STATUS = 1, 2, 3
 _EXIT_CODE = "NonZeroExitCode"
 
 
-def exec_request(namespace: str, pod: str, container: str, command: Sequence[str]) -> Request:
+def exec_request(namespace: str, pod: str, container: str, command: Sequence[str]) -> APIRequest:
     """The request that starts a command, without standard input and without a terminal.
 
     Raises:
@@ -52,7 +52,7 @@ def exec_request(namespace: str, pod: str, container: str, command: Sequence[str
     """
     query = [("container", container), ("stdout", "true"), ("stderr", "true")]
     query += [("command", word) for word in command]
-    return Request(
+    return APIRequest(
         method="GET",
         path=f"{PODS.path(namespace, pod, 'exec')}?{urlencode(query)}",
         accept="*/*",
@@ -62,7 +62,7 @@ def exec_request(namespace: str, pod: str, container: str, command: Sequence[str
 
 
 async def run_command(
-    sender: Sender, request: Request, *, stdout: Output, stderr: Output, timeout_seconds: float | None
+    sender: Sender, request: APIRequest, *, stdout: Output, stderr: Output, timeout_seconds: float | None
 ) -> int:
     """Run a command until it ends, and return its exit code.
 
@@ -152,7 +152,7 @@ def exit_code(status: Mapping[str, Any]) -> int:
 
 
 @asynccontextmanager
-async def _connected(sender: Sender, request: Request) -> AsyncIterator[aiohttp.ClientWebSocketResponse]:
+async def _connected(sender: Sender, request: APIRequest) -> AsyncIterator[aiohttp.ClientWebSocketResponse]:
     try:
         socket = await sender.upgrade(request, PROTOCOLS)
     except APIStatusError as error:

@@ -11,7 +11,7 @@ from pinnace.kube.answers import Expected
 from pinnace.kube.errors import SUSPECTS, ConnectionFailed, InvalidResponse, status_error
 from pinnace.kube.lists.deep import pruned
 from pinnace.kube.transport.connection import Transport
-from pinnace.kube.transport.requests import Request
+from pinnace.kube.transport.requests import APIRequest
 
 MAXIMUM_LINE_BYTES = 64 * 2**20
 """Above the largest object of etcd (1.5 MiB by default), below what would need too much memory."""
@@ -67,7 +67,7 @@ class LineSplitter:
 
 
 async def read_events(
-    transport: Transport, request: Request, expected: Expected
+    transport: Transport, request: APIRequest, expected: Expected
 ) -> AsyncGenerator[WatchEvent, None]:
     """Open one watch and yield its events until the server ends it.
 

@@ -8,13 +8,13 @@ from pinnace.kube.resources import (
     CONFIGMAPS,
 )
 from pinnace.nonadmin.controllers import backup, download, location, periodic, positions, restore
-from pinnace.nonadmin.controllers.parts import NonAdminOptions, Parts
+from pinnace.nonadmin.controllers.parts import NonAdminOptions, Wiring
 from pinnace.runtime.controller import Controller
 from pinnace.runtime.informer import Informer, Selectors
 from pinnace.runtime.keys import Key
 from pinnace.runtime.manager import Manager
 
-CONTROLLERS: Final[Sequence[Callable[[Parts], Controller]]] = (
+CONTROLLERS: Final[Sequence[Callable[[Wiring], Controller]]] = (
     backup.controller,
     restore.controller,
     location.controller,
@@ -29,7 +29,7 @@ CONTROLLERS: Final[Sequence[Callable[[Parts], Controller]]] = (
 
 def add_nonadmin(manager: Manager, client: KubeClient, options: NonAdminOptions) -> None:
     """Add caches, settings and controllers. Bad settings end the start of the manager with SettingsError."""
-    parts = Parts.of(client, options)
+    parts = Wiring.of(client, options)
     for informer in parts.informers.values():
         manager.add_informer(informer)
     _watch_settings(parts, manager)
@@ -37,7 +37,7 @@ def add_nonadmin(manager: Manager, client: KubeClient, options: NonAdminOptions)
         manager.add_controller(make(parts))
 
 
-def _watch_settings(parts: Parts, manager: Manager) -> None:
+def _watch_settings(parts: Wiring, manager: Manager) -> None:
     name = parts.options.settings.config_map
     informer = manager.add_informer(
         Informer(

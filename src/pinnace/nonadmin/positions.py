@@ -41,7 +41,7 @@ AT_ONCE: Final = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Queue:
+class QueuedRequests:
     """One kind of request, and the queue of the objects made for it.
 
     Attributes:
@@ -61,7 +61,7 @@ class Positions:
     """Keeps the positions that the requests of one kind show."""
 
     def __init__(
-        self, client: KubeClient, queue: Queue, *, monotonic: Callable[[], float] = time.monotonic
+        self, client: KubeClient, queue: QueuedRequests, *, monotonic: Callable[[], float] = time.monotonic
     ) -> None:
         self._client = client
         self._queue = queue

@@ -30,7 +30,7 @@ from pinnace.plugins.registry import ActionRegistry
 from pinnace.restore.errors import BackupLookupError
 from pinnace.restore.modifiers.modifier import ResourceModifiers
 from pinnace.restore.modifiers.rules import ModifierError
-from pinnace.restore.request import RestoreOptions
+from pinnace.restore.request import RestoreSettings
 from pinnace.restore.selection.validation import validate_and_complete
 from pinnace.storage.backup_files import encode_metadata
 from pinnace.storage.backup_store import BackupStore
@@ -120,7 +120,7 @@ async def _make_restore(
             operation = RestoreOperation(
                 context=msgspec.structs.replace(context, caveats=completed.warnings),
                 pod_volume_backups=partial(_pod_volume_backups, run.store, backup),
-                options=RestoreOptions(features=run.features),
+                options=RestoreSettings(features=run.features),
                 modifiers=modifiers,
             )
             finished = await operation.run(begun, backup)

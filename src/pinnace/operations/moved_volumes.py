@@ -12,7 +12,7 @@ from pinnace.api.codec import DecodeError, decode
 from pinnace.api.objects import JSONObject, text
 from pinnace.api.phases import TransferPhase
 from pinnace.api.velero.data_movement import DataUpload, DataUploadStatus
-from pinnace.api.volume_info import VolumeInfo
+from pinnace.api.volume_info import BackupVolumeInfo
 from pinnace.csi.movement.objects import is_built_in
 from pinnace.kube.resources import DATA_UPLOADS
 from pinnace.plugins.item_operations import ItemOperation
@@ -23,10 +23,10 @@ _MOST_CHARACTERS: Final = 4096
 
 
 def with_outcomes(
-    infos: Sequence[VolumeInfo],
+    infos: Sequence[BackupVolumeInfo],
     operations: Sequence[ItemOperation],
     objects: Mapping[ResourceIdentifier, JSONObject],
-) -> list[VolumeInfo]:
+) -> list[BackupVolumeInfo]:
     """The records, in which those of moved data say what the operations came to.
 
     Args:
@@ -57,10 +57,10 @@ def lacking(objects: Mapping[ResourceIdentifier, JSONObject]) -> list[str]:
 
 
 def _with_outcome(
-    info: VolumeInfo,
+    info: BackupVolumeInfo,
     operations: Mapping[str, ItemOperation],
     objects: Mapping[ResourceIdentifier, JSONObject],
-) -> VolumeInfo:
+) -> BackupVolumeInfo:
     moved = info.snapshot_data_movement_info
     operation = operations.get(moved.operation_id) if moved is not None else None
     if moved is None or operation is None:

@@ -17,7 +17,7 @@ from pinnace.api.velero.backup import Backup
 from pinnace.api.velero.pod_volume import PodVolumeBackup
 from pinnace.api.velero.restore import Restore
 from pinnace.api.velero.snapshots import VolumeSnapshot
-from pinnace.api.volume_info import VolumeInfo
+from pinnace.api.volume_info import BackupVolumeInfo
 from pinnace.archive.errors import ArchiveError
 from pinnace.archive.eventlog import EventLog
 from pinnace.archive.reader import ArchiveIndex
@@ -33,11 +33,11 @@ from pinnace.plugins.registry import ActionRegistry
 from pinnace.restore.engine import RestoreEngine
 from pinnace.restore.errors import RestoreFailed
 from pinnace.restore.modifiers.modifier import ResourceModifiers
-from pinnace.restore.outcomes import Outcomes
+from pinnace.restore.outcomes import ItemOutcomes
 from pinnace.restore.preview.cluster import SimulatedCluster
 from pinnace.restore.preview.kept import KeptObjects
 from pinnace.restore.preview.notes import NotedHooks, NotedMovedData, NotedPodVolumes, NotedVolumes, Notes
-from pinnace.restore.request import ClusterAccess, Helpers, RestoreOptions, RestoreRequest
+from pinnace.restore.request import ClusterAccess, Helpers, RestoreRequest, RestoreSettings
 from pinnace.restore.results import Results
 from pinnace.restore.selection.api_versions import FEATURE as ALL_VERSIONS
 
@@ -53,7 +53,7 @@ class BackupContents(msgspec.Struct, frozen=True, kw_only=True):
     tarball: Path
     snapshots: Sequence[VolumeSnapshot] = ()
     pod_volume_backups: Sequence[PodVolumeBackup] = ()
-    volume_infos: Sequence[VolumeInfo] = ()
+    volume_infos: Sequence[BackupVolumeInfo] = ()
     item_operations: Sequence[JSONObject] = ()
 
 
@@ -96,7 +96,7 @@ class Preview(msgspec.Struct, frozen=True, kw_only=True):
             not exist yet.
     """
 
-    outcomes: Outcomes
+    outcomes: ItemOutcomes
     results: Results
     namespaces: Sequence[str] = ()
     definitions: Sequence[str] = ()
@@ -143,8 +143,8 @@ async def _preview(
         # A restore does not fail as a whole either: it ends with this error.
         unread = Results()
         unread.errors.add_velero(f"error reading backup contents: {error}")
-        return Preview(outcomes=Outcomes(), results=unread)
-    notes, outcomes = Notes(), Outcomes()
+        return Preview(outcomes=ItemOutcomes(), results=unread)
+    notes, outcomes = Notes(), ItemOutcomes()
     engine = RestoreEngine(
         ClusterAccess(
             client=cluster,
@@ -156,7 +156,7 @@ async def _preview(
         log=settings.log,
         progress=_NoProgress(),
         # Objects that are being deleted or not yet established are taken as they are: nothing waits for them.
-        options=RestoreOptions(
+        options=RestoreSettings(
             features=settings.features, terminating_timeout_seconds=0.0, resource_timeout_seconds=0.0
         ),
         helpers=Helpers(

@@ -19,7 +19,7 @@ from pinnace.restore.errors import RestoreFailed
 from pinnace.restore.item.tenant_rights import TenantRights
 from pinnace.restore.modifiers.modifier import ResourceModifiers
 from pinnace.restore.ports import MovedDataRestorer, PodVolumeRestorer
-from pinnace.restore.request import Helpers, RestoreOptions
+from pinnace.restore.request import Helpers, RestoreSettings
 from pinnace.restore.runner import PodVolumeBackupSource, RestoreInputs, execute_restore
 from pinnace.storage.errors import StorageError
 from pinnace.volumes.native.snapshots_restore import SnapshotVolumes
@@ -37,7 +37,7 @@ class RestoreOperation(msgspec.Struct, frozen=True, kw_only=True):
 
     context: RunContext
     pod_volume_backups: PodVolumeBackupSource
-    options: RestoreOptions = msgspec.field(default_factory=RestoreOptions)
+    options: RestoreSettings = msgspec.field(default_factory=RestoreSettings)
     pod_volumes: PodVolumeRestorer | None = None
     moved_data: MovedDataRestorer | None = None
     trusted: bool = True

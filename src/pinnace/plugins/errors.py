@@ -60,7 +60,7 @@ class PluginPanic(PluginError):
     """A plugin's code cancelled itself, or raised what is no Exception: SystemExit, KeyboardInterrupt."""
 
 
-class Origin(msgspec.Struct, frozen=True, kw_only=True):
+class CodePosition(msgspec.Struct, frozen=True, kw_only=True):
     """Where in a plugin an error came from. (docs/spec: PLG 8)"""
 
     file: str
@@ -77,7 +77,7 @@ class PluginCallError(PluginError):
         origin: the place in the plugin's code, if it told.
     """
 
-    def __init__(self, plugin: str, reason: str, *, origin: Origin | None = None) -> None:
+    def __init__(self, plugin: str, reason: str, *, origin: CodePosition | None = None) -> None:
         super().__init__(f"plugin {plugin}: {reason}")
         self.plugin = plugin
         self.reason = reason

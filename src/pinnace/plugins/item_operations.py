@@ -125,7 +125,7 @@ AboutT = TypeVar("AboutT", Backup, Restore)
 AboutT_contra = TypeVar("AboutT_contra", Backup, Restore, contravariant=True)
 
 
-class Operator(Protocol[AboutT_contra]):
+class AsynchronousAction(Protocol[AboutT_contra]):
     """An action of version 2 for backups or for restores."""
 
     @property
@@ -151,9 +151,11 @@ class Operators(Generic[AboutT]):
         log: receives the errors that actions raise.
     """
 
-    def __init__(self, about: AboutT, actions: Mapping[str, Operator[AboutT]], log: LogSink) -> None:
+    def __init__(
+        self, about: AboutT, actions: Mapping[str, AsynchronousAction[AboutT]], log: LogSink
+    ) -> None:
         self._about: AboutT = about
-        self._actions: Mapping[str, Operator[AboutT]] = actions
+        self._actions: Mapping[str, AsynchronousAction[AboutT]] = actions
         self._log = log
         self._turns = asyncio.Semaphore(_AT_ONCE)
 

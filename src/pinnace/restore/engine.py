@@ -36,7 +36,7 @@ from pinnace.plugins.protocols import RestoreItemAction
 from pinnace.restore.actions import ActionTable
 from pinnace.restore.definitions import Definitions
 from pinnace.restore.errors import ItemError, SetupError
-from pinnace.restore.followups import FollowUps, PodWork
+from pinnace.restore.followups import FollowUps, PodCollaborators
 from pinnace.restore.item.additional import AdditionalItems
 from pinnace.restore.item.applying import Applier, ApplyRules
 from pinnace.restore.item.claims import Claims
@@ -49,13 +49,13 @@ from pinnace.restore.item.quotas import Quotas
 from pinnace.restore.item.statuses import StatusFilter
 from pinnace.restore.item.writing import ClusterWriter
 from pinnace.restore.modifiers.idle import BackedUp
-from pinnace.restore.outcomes import Outcomes
+from pinnace.restore.outcomes import ItemOutcomes
 from pinnace.restore.ports import (
     ProgressSink,
     TargetCluster,
 )
 from pinnace.restore.progress import Progress, ProgressReporter
-from pinnace.restore.request import ClusterAccess, Helpers, RestoreOptions, RestoreRequest
+from pinnace.restore.request import ClusterAccess, Helpers, RestoreRequest, RestoreSettings
 from pinnace.restore.results import Results, log_results
 from pinnace.restore.selection.chosen import choose, meant_instead
 from pinnace.restore.selection.collect import (
@@ -78,7 +78,7 @@ from pinnace.restore.selection.versions import chosen_directories
 from pinnace.restore.volumes.moved_data import MovedData
 from pinnace.restore.volumes.patches import VolumePatches
 from pinnace.restore.volumes.preparing import SavedVolumes, VolumePreparer
-from pinnace.restore.volumes.records import VolumeRecords
+from pinnace.restore.volumes.records import RestoredVolumes
 from pinnace.restore.volumes.saved_data import Abilities, SavedData, VolumeDataKeeper
 
 DEFINITIONS: Final = CUSTOM_RESOURCE_DEFINITIONS.group_resource
@@ -101,7 +101,7 @@ class _Run(msgspec.Struct, kw_only=True):
     follow_ups: FollowUps
     claims: Claims
     volume_patches: VolumePatches
-    outcomes: Outcomes
+    outcomes: ItemOutcomes
     progress: Progress = msgspec.field(default_factory=Progress)
     results: Results = msgspec.field(default_factory=Results)
     handled: set[str] = msgspec.field(default_factory=set)
@@ -126,7 +126,7 @@ class RestoreEngine:
         actions: Sequence[RestoreItemAction],
         log: EventLog,
         progress: ProgressSink,
-        options: RestoreOptions | None = None,
+        options: RestoreSettings | None = None,
         helpers: Helpers | None = None,
     ) -> None:
         self._client = cluster.client
@@ -135,7 +135,7 @@ class RestoreEngine:
         self._actions = actions
         self._log = log
         self._progress_sink = progress
-        self._options = options or RestoreOptions()
+        self._options = options or RestoreSettings()
         self._helpers = helpers or Helpers()
         self._timer = cluster.timer
         self._target = TargetCluster(
@@ -148,7 +148,7 @@ class RestoreEngine:
         self._is_simulated = cluster.is_simulated
 
     async def run(
-        self, request: RestoreRequest, archive: ArchiveIndex, outcomes: Outcomes | None = None
+        self, request: RestoreRequest, archive: ArchiveIndex, outcomes: ItemOutcomes | None = None
     ) -> Results:
         """Restore the selected items, wait for all follow-ups, and return the warnings and errors.
 
@@ -166,7 +166,7 @@ class RestoreEngine:
             log_results(self._log, results)
             return results
         async with asyncio.TaskGroup() as background:
-            run = self._new_run(request, archive, begun, background, outcomes or Outcomes())
+            run = self._new_run(request, archive, begun, background, outcomes or ItemOutcomes())
             caveats = Results()
             for caveat in request.caveats:
                 caveats.warnings.add_velero(caveat)
@@ -231,7 +231,7 @@ class RestoreEngine:
         archive: ArchiveIndex,
         begun: "_Begun",
         background: asyncio.TaskGroup,
-        outcomes: Outcomes,
+        outcomes: ItemOutcomes,
     ) -> _Run:
         claims, kinds, reader = Claims(), begun.kinds, begun.reader
         pod_volumes = PodVolumeCatalogue(request.pod_volume_backups)
@@ -250,7 +250,7 @@ class RestoreEngine:
             tasks=background,
             log=self._log,
             volume_patches=volume_patches,
-            pods=PodWork(
+            pods=PodCollaborators(
                 volumes=pod_volumes,
                 volume_restorer=self._helpers.pod_volume_restorer,
                 hook_finder=begun.hook_finder,
@@ -276,7 +276,7 @@ class RestoreEngine:
             namespaces=mapping,
         )
         volumes = self._new_volumes(request, pod_volumes, volume_data)
-        records = VolumeRecords(
+        records = RestoredVolumes(
             made=volumes.made,
             pod_volumes=pod_volumes if self._helpers.pod_volume_restorer is not None else None,
             infos=request.volume_infos,

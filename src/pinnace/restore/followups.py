@@ -29,7 +29,7 @@ from pinnace.volumes.selection import claims_of
 CRDS_GROUP_RESOURCE = "customresourcedefinitions.apiextensions.k8s.io"
 
 
-class PodWork(msgspec.Struct, frozen=True, kw_only=True):
+class PodCollaborators(msgspec.Struct, frozen=True, kw_only=True):
     """The work that is done for restored pods.
 
     Attributes:
@@ -62,7 +62,7 @@ class FollowUps:
         tasks: asyncio.TaskGroup,
         log: EventLog,
         volume_patches: VolumePatches,
-        pods: PodWork,
+        pods: PodCollaborators,
     ) -> None:
         self.definitions = definitions
         self._tasks = tasks

@@ -18,7 +18,7 @@ _Entry = tuple[Outcome, str]
 _LATER_WINS = frozenset({Outcome.SKIPPED, Outcome.REFUSED})
 
 
-class Outcomes:
+class ItemOutcomes:
     """Collects the outcomes; the reason of most objects is empty, and equal entries are shared."""
 
     def __init__(self) -> None:

@@ -13,7 +13,7 @@ from pinnace.api.velero.backup import ITEM_OPERATION_TIMEOUT, Backup
 from pinnace.api.velero.pod_volume import PodVolumeBackup
 from pinnace.api.velero.restore import Restore
 from pinnace.api.velero.snapshots import VolumeSnapshot
-from pinnace.api.volume_info import VolumeInfo
+from pinnace.api.volume_info import BackupVolumeInfo
 from pinnace.context import Activity
 from pinnace.kube.discovery import Discovery
 from pinnace.plugins.item_operations import StartedOperations
@@ -54,7 +54,7 @@ class RestoreRequest(msgspec.Struct, frozen=True, kw_only=True):
     backup: Backup
     snapshots: Sequence[VolumeSnapshot] = ()
     pod_volume_backups: Sequence[PodVolumeBackup] = ()
-    volume_infos: Sequence[VolumeInfo] = ()
+    volume_infos: Sequence[BackupVolumeInfo] = ()
     item_operations: Sequence[JSONObject] = ()
     trusted: bool = True
     rights: TenantRights | None = None
@@ -72,7 +72,7 @@ class RestoreRequest(msgspec.Struct, frozen=True, kw_only=True):
         }
 
 
-class RestoreOptions(msgspec.Struct, frozen=True, kw_only=True):
+class RestoreSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Settings of the server, or of the command that runs the engine itself.
 
     Attributes:

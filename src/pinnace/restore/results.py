@@ -11,7 +11,7 @@ import msgspec
 from pinnace.archive.eventlog import EventLog
 
 
-class Result(msgspec.Struct):
+class ResultMessages(msgspec.Struct):
     """Messages of one severity: those of the restore itself, of cluster-scoped items, and of each namespace.
 
     `namespaces` is keyed by the target namespace.
@@ -32,7 +32,7 @@ class Result(msgspec.Struct):
         """Add messages that concern the restore itself."""
         self.velero.extend(messages)
 
-    def merge(self, other: "Result") -> None:
+    def merge(self, other: "ResultMessages") -> None:
         """Append the messages of the other."""
         self.velero.extend(other.velero)
         self.cluster.extend(other.cluster)
@@ -67,8 +67,8 @@ class Result(msgspec.Struct):
 class Results(msgspec.Struct):
     """Both severities of one restore, or of one item of it."""
 
-    warnings: Result = msgspec.field(default_factory=Result)
-    errors: Result = msgspec.field(default_factory=Result)
+    warnings: ResultMessages = msgspec.field(default_factory=ResultMessages)
+    errors: ResultMessages = msgspec.field(default_factory=ResultMessages)
 
     def merge(self, other: "Results") -> None:
         """Append the messages of the other."""

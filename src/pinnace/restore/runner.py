@@ -41,9 +41,9 @@ from pinnace.restore.engine import RestoreEngine
 from pinnace.restore.errors import RestoreFailed
 from pinnace.restore.item.tenant_rights import TenantRights
 from pinnace.restore.modifiers.modifier import ResourceModifiers
-from pinnace.restore.outcomes import Outcomes
+from pinnace.restore.outcomes import ItemOutcomes
 from pinnace.restore.ports import ProgressSink
-from pinnace.restore.request import ClusterAccess, Helpers, RestoreOptions, RestoreRequest
+from pinnace.restore.request import ClusterAccess, Helpers, RestoreRequest, RestoreSettings
 from pinnace.restore.results import Results
 from pinnace.restore.selection.api_versions import FEATURE
 from pinnace.restore.volumes.patches import WantedPatch, digest_of_patches, encode_patches, problem_of
@@ -67,7 +67,7 @@ class RestoreInputs(msgspec.Struct, frozen=True, kw_only=True):
 
     actions: ActionSource
     pod_volume_backups: PodVolumeBackupSource
-    options: RestoreOptions = msgspec.field(default_factory=RestoreOptions)
+    options: RestoreSettings = msgspec.field(default_factory=RestoreSettings)
     helpers: Helpers = msgspec.field(default_factory=Helpers)
     trusted: bool = True
     rights: TenantRights | None = None
@@ -124,7 +124,7 @@ class _Run(msgspec.Struct, frozen=True):
     inputs: RestoreInputs
     progress: ProgressSink
     directory: Path
-    outcomes: Outcomes = msgspec.field(default_factory=Outcomes)
+    outcomes: ItemOutcomes = msgspec.field(default_factory=ItemOutcomes)
     started: StartedOperations = msgspec.field(default_factory=StartedOperations)
 
     async def run_cancelling(self) -> Results:

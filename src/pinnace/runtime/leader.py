@@ -30,7 +30,7 @@ from pinnace.kube.resources import LEASES
 from pinnace.runtime.errors import LeadershipLost
 from pinnace.runtime.fence import NOT_LEADING, LastDate, LeaseFence
 from pinnace.runtime.keys import Key
-from pinnace.runtime.lease import LeaseRecord, Observation, held_spec, is_long_expired, released_spec
+from pinnace.runtime.lease import LeaseRecord, ObservedLease, held_spec, is_long_expired, released_spec
 from pinnace.runtime.logfields import get_logger
 
 log = get_logger(__name__)
@@ -130,7 +130,7 @@ class LeaderElector:
         self._sleeper = Sleeper(self._clock)
         self.fence = LeaseFence(self._clock, self._sleeper.wake)
         self._leading = asyncio.Event()
-        self._observed: Observation | None = None
+        self._observed: ObservedLease | None = None
         self._written: JSONObject | None = None
         self._renewed_at = 0.0
 
@@ -245,7 +245,7 @@ class LeaderElector:
         await self._hold(lease)
         return True
 
-    def _was_left(self, lease: JSONObject, observed: Observation) -> bool:
+    def _was_left(self, lease: JSONObject, observed: ObservedLease) -> bool:
         """Whether the holder is long gone, so that the lease's duration need not be waited for again.
 
         A holder that lives is seen to renew the lease meanwhile, whatever the clocks say. (docs/adr/091)
@@ -280,10 +280,10 @@ class LeaderElector:
             log.warning("Could not release the lease, it expires by itself", lease=self.name, error=error)
         self.state = LeaderState.RELEASED
 
-    def _observe(self, lease: JSONObject) -> Observation:
+    def _observe(self, lease: JSONObject) -> ObservedLease:
         record = LeaseRecord.of(lease, default_duration_seconds=self._times.duration)
         now = self._clock.monotonic()
-        self._observed = self._observed.after(record, now) if self._observed else Observation(record, now)
+        self._observed = self._observed.after(record, now) if self._observed else ObservedLease(record, now)
         return self._observed
 
     async def _replace(self, lease: JSONObject, spec: JSONObject) -> JSONObject:

@@ -46,15 +46,15 @@ class LeaseRecord(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-class Observation(msgspec.Struct, frozen=True):
+class ObservedLease(msgspec.Struct, frozen=True):
     """A record and when, by the monotonic clock of this process, it was first seen."""
 
     record: LeaseRecord
     seen_at: float
 
-    def after(self, record: LeaseRecord, now: float) -> "Observation":
+    def after(self, record: LeaseRecord, now: float) -> "ObservedLease":
         """The observation after reading the lease again: its time changes only if the record did."""
-        return self if record == self.record else Observation(record, now)
+        return self if record == self.record else ObservedLease(record, now)
 
     def is_held(self, now: float) -> bool:
         """Whether the lease has not expired."""

@@ -37,7 +37,7 @@ from pinnace.server.monitoring.node_metrics import NodeAgentMetrics
 from pinnace.server.monitoring.pages import StatusServer
 from pinnace.server.signals import stop_on_signals
 from pinnace.server.watchdog import Watchdog
-from pinnace.volumes.agent_settings import SettingsError, node_agent_settings
+from pinnace.volumes.agent_settings import AgentConfigError, node_agent_settings
 from pinnace.volumes.uploader.access import AccessProvider
 from pinnace.volumes.uploader.memory import VARIABLE, container_limit, with_memory_limit
 from pinnace.volumes.uploaders import Uploaders
@@ -117,7 +117,7 @@ async def with_config_map(client: KubeClient, options: NodeAgentOptions) -> Node
     """The options, with the settings that the ConfigMap has for this node. Raises StartupError, KubeError."""
     try:
         config, warnings = await node_agent_settings(client, options.namespace, options.config_map)
-    except SettingsError as error:
+    except AgentConfigError as error:
         raise StartupError(str(error)) from error
     for warning in warnings:
         log.warning(f"ConfigMap {options.config_map}: {warning}")

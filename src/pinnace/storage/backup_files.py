@@ -12,7 +12,7 @@ from pinnace.api.velero.backup import Backup
 from pinnace.api.velero.download_request import DownloadTargetKind
 from pinnace.api.velero.restore import Restore
 from pinnace.api.velero.snapshots import VolumeSnapshot, encode_snapshots
-from pinnace.api.volume_info import VolumeInfo
+from pinnace.api.volume_info import BackupVolumeInfo
 from pinnace.storage.encoding import compress, encode_list, encode_object
 from pinnace.storage.errors import StorageError
 from pinnace.storage.interface import stream_file
@@ -49,7 +49,7 @@ class BackupFiles(msgspec.Struct, frozen=True, kw_only=True):
     resource_list: Mapping[str, Sequence[str]] = msgspec.field(default_factory=dict)
     csi_volume_snapshots: Sequence[Mapping[str, Any]] | None = ()
     csi_volume_snapshot_contents: Sequence[Mapping[str, Any]] | None = ()
-    volume_infos: Sequence[VolumeInfo] = ()
+    volume_infos: Sequence[BackupVolumeInfo] = ()
     results: Mapping[str, Any] | None = None
     item_operations: Sequence[Mapping[str, Any]] = ()
 

@@ -28,7 +28,7 @@ from pinnace.api.velero.backup import Backup
 from pinnace.api.velero.download_request import DownloadTargetKind
 from pinnace.api.velero.restore import Restore
 from pinnace.api.velero.snapshots import VolumeSnapshot, decode_snapshots
-from pinnace.api.volume_info import RestoredVolumeInfo, VolumeInfo
+from pinnace.api.volume_info import BackupVolumeInfo, RestoredVolumeInfo
 from pinnace.storage.backup_files import BackupFiles, CountedFile
 from pinnace.storage.documents import (
     MOST_LIST_BYTES,
@@ -543,7 +543,7 @@ class BackupStore:
         """The CSI VolumeSnapshotContents; none if the file is missing."""
         return await self._read_list(self._layout.target("CSIBackupVolumeSnapshotContents", backup))
 
-    async def read_volume_infos(self, backup: str) -> list[VolumeInfo]:
+    async def read_volume_infos(self, backup: str) -> list[BackupVolumeInfo]:
         """The records of volumes by Velero 1.13 and later; none if the file is missing. (BEY 3.6)"""
         key = self._layout.target("BackupVolumeInfos", backup)
         found = await self._read_list(key)
@@ -552,7 +552,7 @@ class BackupStore:
         except DecodeError as error:
             raise UnreadableObject(key, str(error)) from error
 
-    async def put_volume_infos(self, backup: str, infos: Sequence[VolumeInfo]) -> None:
+    async def put_volume_infos(self, backup: str, infos: Sequence[BackupVolumeInfo]) -> None:
         """Store what became of the volumes of a backup, which is finished only after them."""
         self._check_writable(f"write backup {backup}")
         body = await in_thread(encode_list, [encode(info) for info in infos])
@@ -782,8 +782,8 @@ class _NotConfirmed(StoreUnavailable):
     """A file was stored, but the store did not answer when it was asked for its size."""
 
 
-def _volume_infos(found: StoredObjects) -> list[VolumeInfo]:
-    return [decode(VolumeInfo, each) for each in found]
+def _volume_infos(found: StoredObjects) -> list[BackupVolumeInfo]:
+    return [decode(BackupVolumeInfo, each) for each in found]
 
 
 def _is_name(name: str) -> bool:

@@ -12,7 +12,7 @@ from pinnace.kube.resources import CONFIGMAPS
 FLAG: Final = "--node-agent-configmap"
 
 
-class SettingsError(Exception):
+class AgentConfigError(Exception):
     """The settings cannot be used; the text names the ConfigMap and the flag."""
 
 
@@ -31,9 +31,9 @@ async def node_agent_settings(
     try:
         return read_node_agent_config(only_document(await client.get(CONFIGMAPS, name, namespace)))
     except (NotFound, Forbidden) as error:
-        raise SettingsError(f"{where} cannot be read: {error}") from error
+        raise AgentConfigError(f"{where} cannot be read: {error}") from error
     except ValueError as error:
-        raise SettingsError(f"{where} cannot be used: {error}") from error
+        raise AgentConfigError(f"{where} cannot be used: {error}") from error
 
 
 def named_in(arguments: Sequence[str]) -> str:

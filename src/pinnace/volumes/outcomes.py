@@ -14,7 +14,7 @@ CANCELED = "it was canceled"
 """The messages of all canceled objects begin with it."""
 
 
-class Outcomes:
+class SeenTransfers:
     """The objects of one backup or restore as last seen.
 
     Args:

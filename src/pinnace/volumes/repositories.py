@@ -45,7 +45,7 @@ class RepositoryUnavailable(Exception):
     """There is no usable repository; the text is Velero's."""
 
 
-class Look(msgspec.Struct, frozen=True, kw_only=True):
+class Inspection(msgspec.Struct, frozen=True, kw_only=True):
     """The result of a look into a location for a repository.
 
     Attributes:
@@ -57,7 +57,7 @@ class Look(msgspec.Struct, frozen=True, kw_only=True):
     is_missing: bool
 
 
-LookFor = Callable[[Repository], Awaitable[Look | None]]
+LookFor = Callable[[Repository], Awaitable[Inspection | None]]
 """Looks for a repository where its location is now; None if that is not known."""
 
 

@@ -31,7 +31,7 @@ from pinnace.kube.resources import (
     APIResource,
 )
 from pinnace.restore import definitions
-from pinnace.restore.request import RestoreOptions
+from pinnace.restore.request import RestoreSettings
 from tests.support.cluster.connect import Connect
 from tests.support.runs.real_restores import RealRestore
 from tests.support.waiting import eventually
@@ -334,7 +334,7 @@ async def test_a_namespace_that_does_not_go_away_is_waited_for_once(
     results = await restore(
         obj("ConfigMap", "a", target),
         obj("ConfigMap", "b", target),
-        options=RestoreOptions(terminating_timeout_seconds=1),
+        options=RestoreSettings(terminating_timeout_seconds=1),
     )
 
     text = f"error getting namespace {target}: timed out waiting for the condition"

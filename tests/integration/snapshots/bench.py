@@ -24,7 +24,7 @@ from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import NotFound
 from pinnace.kube.resources import BACKUPS, DELETE_BACKUP_REQUESTS, RESTORES, APIResource, velero
 from pinnace.plugins.installed import PluginOptions, find_plugins
-from pinnace.restore.request import RestoreOptions
+from pinnace.restore.request import RestoreSettings
 from pinnace.runtime.controller import DONE
 from pinnace.runtime.informer import Informer
 from pinnace.runtime.keys import Key
@@ -70,7 +70,7 @@ class Bench:
     async def restore(self, name: str, backup: str, **spec: Any) -> JSONObject:
         """Make a restore; its status."""
         await self.create("restores", name, {"backupName": backup, **spec})
-        options = RestoreOptions(features=self.scope.features, terminating_timeout_seconds=30)
+        options = RestoreSettings(features=self.scope.features, terminating_timeout_seconds=30)
         work = RestoreWork(self.scope, self.locations, options=options)
         await RunReconciler(self.scope, RESTORE_RUNS, work, self._settler).reconcile(self._key(name))
         finishing = OperationsReconciler(

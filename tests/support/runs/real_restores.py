@@ -21,10 +21,10 @@ from pinnace.kube.discovery import Discovery
 from pinnace.plugins.builtin.restore.actions import restore_actions
 from pinnace.restore.engine import RestoreEngine
 from pinnace.restore.modifiers.modifier import ResourceModifiers
-from pinnace.restore.outcomes import Outcomes
+from pinnace.restore.outcomes import ItemOutcomes
 from pinnace.restore.preview.cluster import SimulatedCluster
 from pinnace.restore.preview.kept import KeptObjects
-from pinnace.restore.request import ClusterAccess, RestoreOptions, RestoreRequest
+from pinnace.restore.request import ClusterAccess, RestoreRequest, RestoreSettings
 from pinnace.restore.results import Results
 from tests.support.clock import FrozenClock
 
@@ -45,14 +45,14 @@ class RealRestore:
     def __init__(self, client: KubeClient, directory: Path) -> None:
         self.client = client
         self.progress = Numbers()
-        self.outcomes = Outcomes()
+        self.outcomes = ItemOutcomes()
         self.name = f"restore-{secrets.token_hex(3)}"
         self._directory = directory
 
     async def __call__(
         self,
         *items: JSONObject,
-        options: RestoreOptions | None = None,
+        options: RestoreSettings | None = None,
         modifiers: ResourceModifiers | None = None,
         is_dry_run: bool = False,
         **spec: Any,
@@ -72,7 +72,7 @@ class RealRestore:
         client: KubeClient,
         load_discovery: Callable[[], Awaitable[Discovery]],
         items: tuple[JSONObject, ...],
-        options: RestoreOptions | None,
+        options: RestoreSettings | None,
         modifiers: ResourceModifiers | None,
         spec: dict[str, Any],
     ) -> Results:
@@ -93,7 +93,7 @@ class RealRestore:
         metadata = ObjectMeta(name=self.name, namespace="default")
         restore = Restore(metadata=metadata, spec=RestoreSpec(backup_name="backup-1", **spec))
         with archive:
-            self.outcomes = Outcomes()
+            self.outcomes = ItemOutcomes()
             request = RestoreRequest(restore=restore, backup=Backup(), modifiers=modifiers)
             return await engine.run(request, archive, self.outcomes)
 

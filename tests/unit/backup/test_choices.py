@@ -17,7 +17,7 @@ from pinnace.api.velero.backup import (
     ExecHook,
 )
 from pinnace.backup.namespaces import NamespaceFacts
-from pinnace.backup.plan import Scope, plan_collection
+from pinnace.backup.plan import BackupFilter, plan_collection
 from pinnace.hooks.backup_selection import HookChoice, HookPhase, hook_of_annotations
 from pinnace.kube.resources import NAMESPACES, PERSISTENT_VOLUMES, PODS
 from pinnace.volumes.selection import HandledClaims, wanted_volumes
@@ -145,12 +145,12 @@ EVERY_KIND = CommonFilter(resources=IncludesExcludes(), include_cluster=None)
 )
 def test_which_namespaces_are_listed(spec: dict[str, Any], listed: tuple[str, ...] | None) -> None:
     facts = NamespaceFacts(existing=frozenset({"app-1", "app-2", "other"}), labelled=frozenset({"hidden"}))
-    scope = Scope.of(BackupSpec(**spec), resources=EVERY_KIND, facts=facts)
+    scope = BackupFilter.of(BackupSpec(**spec), resources=EVERY_KIND, facts=facts)
     assert scope.listed_namespaces == listed
 
 
 def test_unresolvable_versions_are_reported_not_planned() -> None:
-    scope = Scope.of(BackupSpec(), resources=EVERY_KIND, facts=NamespaceFacts())
+    scope = BackupFilter.of(BackupSpec(), resources=EVERY_KIND, facts=NamespaceFacts())
     plan = plan_collection([PODS, NAMESPACES, PERSISTENT_VOLUMES], scope, lambda name: None)
     assert plan.resources == ()
     assert plan.unresolved == (PODS, NAMESPACES, PERSISTENT_VOLUMES)

@@ -12,7 +12,7 @@ from pinnace.api.meta import ObjectMeta
 from pinnace.api.objects import JSONObject
 from pinnace.api.velero.backup import Backup
 from pinnace.api.velero.snapshots import VolumeSnapshot, VolumeSnapshotSpec, VolumeSnapshotStatus
-from pinnace.api.volume_info import CSISnapshotInfo, DataMovementInfo, PodVolumeInfo, VolumeInfo
+from pinnace.api.volume_info import BackupVolumeInfo, CSISnapshotInfo, DataMovementInfo, PodVolumeInfo
 from pinnace.storage.backup_files import BackupFiles, encode_metadata
 from pinnace.storage.backup_store import BackupStore
 from pinnace.storage.filesystem.store import FilesystemStore
@@ -104,11 +104,11 @@ def mounting(name: str, **annotations: str) -> JSONObject:
     return pod(name, "shop", spec={"volumes": [volume]}, annotations=annotations)
 
 
-def record(name: str, **fields: Any) -> VolumeInfo:
-    return VolumeInfo(pvc_namespace="shop", pvc_name=name, pv_name=f"pv-{name}", **fields)
+def record(name: str, **fields: Any) -> BackupVolumeInfo:
+    return BackupVolumeInfo(pvc_namespace="shop", pvc_name=name, pv_name=f"pv-{name}", **fields)
 
 
-def by_pod(name: str, snapshot: str, uploader: str) -> VolumeInfo:
+def by_pod(name: str, snapshot: str, uploader: str) -> BackupVolumeInfo:
     info = PodVolumeInfo(
         snapshot_handle=snapshot,
         uploader_type=uploader,
@@ -119,12 +119,12 @@ def by_pod(name: str, snapshot: str, uploader: str) -> VolumeInfo:
     return record(name, backup_method="PodVolumeBackup", pvb_info=info)
 
 
-def by_csi(name: str, handle: str, driver: str = "d") -> VolumeInfo:
+def by_csi(name: str, handle: str, driver: str = "d") -> BackupVolumeInfo:
     info = CSISnapshotInfo(snapshot_handle=handle, driver=driver)
     return record(name, backup_method="CSISnapshot", csi_snapshot_info=info)
 
 
-def by_mover(name: str) -> VolumeInfo:
+def by_mover(name: str) -> BackupVolumeInfo:
     return record(
         name,
         backup_method="CSISnapshot",

@@ -10,7 +10,7 @@ import click
 import pytest
 
 from pinnace.cli.common import refused
-from pinnace.cli.common.refused import Refused
+from pinnace.cli.common.refused import RefusedFlag
 from pinnace.cli.main import run
 from pinnace.cli.program import cli
 
@@ -96,17 +96,17 @@ REFUSED = [(words, flag) for words, flags in CREATION.items() for flag in flags]
 
 
 def named(case: Any) -> str:
-    return case.name if isinstance(case, Refused) else " ".join(w for w in case.split() if w.isalpha())
+    return case.name if isinstance(case, RefusedFlag) else " ".join(w for w in case.split() if w.isalpha())
 
 
-def given(flag: Refused, value: object) -> str:
+def given(flag: RefusedFlag, value: object) -> str:
     return flag.name if flag.switch else f"{flag.name}={value}"
 
 
 @pytest.mark.found("X11")
 @pytest.mark.parametrize(("words", "flag"), REFUSED, ids=named)
 def test_a_flag_without_an_effect_is_refused_with_the_reason_unless_it_asks_for_what_happens(
-    words: str, flag: Refused, capsys: pytest.CaptureFixture[str]
+    words: str, flag: RefusedFlag, capsys: pytest.CaptureFixture[str]
 ) -> None:
     output = [] if words.startswith("install") else ["-o", "json"]
     if True not in flag.same:

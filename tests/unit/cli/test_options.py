@@ -9,7 +9,7 @@ from click.testing import CliRunner
 from pinnace.cli.flags import (
     Command,
     KeyValueMap,
-    ObjectName,
+    NameArgument,
     boolean,
     comma_list,
     key_values,
@@ -136,7 +136,7 @@ def test_a_quote_that_does_not_end_is_refused(text: str) -> None:
 @pytest.mark.found("S9", "S12")
 def test_the_name_of_a_schedule_is_trimmed_and_not_empty(capsys: pytest.CaptureFixture[str]) -> None:
     """An unset variable of a script must not back up the whole cluster."""
-    assert ObjectName("schedule").parse(" daily ") == "daily"
+    assert NameArgument("schedule").parse(" daily ") == "daily"
     for words in (["--from-schedule", ""], ["--from-schedule", " "], ["--from-schedule="]):
         assert run(["backup", "create", "b", *words]) == 1
         assert "leave the flag out (is a variable unset?)" in capsys.readouterr().err

@@ -13,7 +13,7 @@ from pinnace.csi.restore import BindSnapshot
 from pinnace.csi.snapshots import manager_label, synced_content
 from pinnace.csi.stored_data import _of_content
 from pinnace.kube.client import KubeClient
-from pinnace.restore.request import RestoreOptions
+from pinnace.restore.request import RestoreSettings
 from tests.support.cluster.snapshot_crds import kinds
 from tests.unit.restore.world import Harness, obj
 
@@ -77,7 +77,7 @@ def test_a_further_content_of_a_snapshot_is_managed_by_the_same_node(
 async def test_the_content_of_a_restore_is_managed_by_the_node_that_the_backup_shows(
     harness: Harness, marks: dict[str, str], notes: dict[str, str], managed: dict[str, str]
 ) -> None:
-    harness.options = RestoreOptions(features={"EnableCSI"})
+    harness.options = RestoreSettings(features={"EnableCSI"})
     harness.actions = [BindSnapshot(cast(KubeClient, harness.world), kinds())]
     snapshot = obj(
         "VolumeSnapshot",

@@ -9,7 +9,7 @@ from pinnace.api import labels
 from pinnace.api.objects import JSONObject
 from pinnace.csi.restore import LeaveContent
 from pinnace.plugins.protocols import ResourceSelector, RestoreItemInput, RestoreItemOutput
-from pinnace.restore.request import RestoreOptions
+from pinnace.restore.request import RestoreSettings
 from tests.support.cluster.snapshot_crds import kinds
 from tests.unit.restore.world import (
     Harness,
@@ -59,7 +59,7 @@ def snapshot(*, backup: str = "backup-1", handle: str = "snap-1", of: str = "dat
 async def test_a_volume_whose_claim_has_a_snapshot_is_not_restored_beside_it(
     harness: Harness, features: set[str], restore_pvs: bool | None, item: JSONObject, restored: bool
 ) -> None:
-    harness.options = RestoreOptions(features=features)
+    harness.options = RestoreSettings(features=features)
     volume_of_claim = volume("pv-1", spec={"claimRef": {"namespace": "ns-1", "name": "data"}})
     bound = claim("data", spec={"volumeName": "pv-1"})
 
@@ -76,7 +76,7 @@ async def test_a_volume_whose_claim_has_a_snapshot_is_not_restored_beside_it(
     ids=["no JSON", "no object", "empty", "labels of another shape", "spec of another shape"],
 )
 async def test_snapshots_of_any_form_do_not_stop_the_restore_of_volumes(harness: Harness, raw: bytes) -> None:
-    harness.options = RestoreOptions(features={"EnableCSI"})
+    harness.options = RestoreSettings(features={"EnableCSI"})
     path = f"resources/{SNAPSHOTS}/namespaces/ns-1/x.json"
 
     await harness.restore(volume("pv-1"), files={path: raw})

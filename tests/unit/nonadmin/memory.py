@@ -13,7 +13,7 @@ from pinnace.kube.errors import KubeError
 from pinnace.kube.resources import APIResource, velero
 from pinnace.nonadmin.caches import CACHED, Cached
 from pinnace.nonadmin.collector import Leftovers
-from pinnace.nonadmin.flows.driver import RequestReconciler, StepFailed
+from pinnace.nonadmin.flows.driver import FlowDriver, StepFailed
 from pinnace.nonadmin.flows.limits import Slots
 from pinnace.nonadmin.loading import BackupFlow, DownloadFlow, FlowContext, LocationFlow, RestoreFlow
 from pinnace.nonadmin.lookups import Lookups
@@ -185,7 +185,7 @@ class Service:
         for flow in flows:
             made = makes.get(flow.resource)
             leftovers = Leftovers(self.cluster.client, self.views[made], made) if made else None
-            self.reconcilers[flow.resource] = RequestReconciler(
+            self.reconcilers[flow.resource] = FlowDriver(
                 self.cluster.client,
                 flow,
                 gone=leftovers.remove if leftovers else None,

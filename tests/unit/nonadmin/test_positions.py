@@ -15,7 +15,7 @@ from pinnace.kube.errors import Conflict
 from pinnace.kube.resources import APIResource
 from pinnace.nonadmin.events import origin_keys
 from pinnace.nonadmin.objects import NON_ADMIN_BACKUPS
-from pinnace.nonadmin.positions import AT_ONCE, FAR_EVERY, FAR_SECONDS, Positions, Queue
+from pinnace.nonadmin.positions import AT_ONCE, FAR_EVERY, FAR_SECONDS, Positions, QueuedRequests
 from pinnace.nonadmin.queue_position import WaitingQueue
 from pinnace.runtime.cache import ObjectCache
 from pinnace.runtime.keys import Key
@@ -35,7 +35,7 @@ class Scene:
         self.shown: dict[str, list[int]] = {}
         for number in range(count):
             self._add(number, shown=number + 1)
-        queue = Queue(
+        queue = QueuedRequests(
             resource=NON_ADMIN_BACKUPS,
             requests=self.requests,
             made=self.made,

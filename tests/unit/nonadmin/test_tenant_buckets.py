@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pinnace.api.labels import label_value
 from pinnace.api.nonadmin.names import Origin
 from pinnace.api.objects import JSONObject
-from pinnace.controllers.sync.synced import Refused, SyncedLocation, backup_object, pod_volume_backup_object
+from pinnace.controllers.sync.synced import NotSynced, SyncedLocation, backup_object, pod_volume_backup_object
 from pinnace.nonadmin.identity import new_id, owner_metadata
 from pinnace.runtime.keys import Key
 from tests.support.servers.tenants import unique_id
@@ -61,7 +61,7 @@ def test_an_honest_backup_of_the_tenant_passes() -> None:
     ids=["origin", "id", "all", "two", "none", "unmarked", "new", "empty"],
 )
 def test_a_forged_backup_is_refused(data: bytes) -> None:
-    with pytest.raises(Refused):
+    with pytest.raises(NotSynced):
         synced(data)
 
 
@@ -86,7 +86,7 @@ def test_the_administrators_location_holds_any_backup() -> None:
 )
 def test_a_backup_under_a_name_that_self_service_does_not_give_is_refused(name: str) -> None:
     """Otherwise it could take the name of the next backup of the administrator's Schedule."""
-    with pytest.raises(Refused, match="name"):
+    with pytest.raises(NotSynced, match="name"):
         synced(stored(identity=name), name=name)
 
 
@@ -100,7 +100,7 @@ def test_a_long_namespace_has_names_of_its_own() -> None:
 @pytest.mark.parametrize("origin", ["a/b", "../x", "UPPER", "a" * 254, "", "\x1b[31m"])
 def test_a_backup_of_an_impossible_request_is_refused(origin: str) -> None:
     marked = owner_metadata(Origin.BACKUP, OWN, Key("evil", origin))
-    with pytest.raises(Refused):
+    with pytest.raises(NotSynced):
         synced(stored(metadata={"name": OWN, **marked}))
 
 
@@ -148,9 +148,9 @@ def made(raw: JSONObject) -> JSONObject:
 
 @pytest.mark.spec("NAC-061")
 def test_a_forged_pod_volume_backup_is_refused() -> None:
-    with pytest.raises(Refused):
+    with pytest.raises(NotSynced):
         made(volume("evil", "New"))
-    with pytest.raises(Refused):
+    with pytest.raises(NotSynced):
         made(volume("victim"))
     own = made(volume("evil"))
     assert own["metadata"]["labels"]["velero.io/backup-name"] == OWN
@@ -213,7 +213,7 @@ def test_a_backup_with_any_content_is_refused_or_the_tenants(
 ) -> None:
     try:
         made = synced(forged(changes))
-    except Refused:
+    except NotSynced:
         return
     assert made["metadata"]["name"] == OWN
     assert made["metadata"].keys() <= {"name", "namespace", "labels", "annotations"}
@@ -228,7 +228,7 @@ def test_a_backup_with_any_content_is_refused_or_the_tenants(
 )
 @settings(deadline=None)
 def test_bytes_that_are_not_a_backup_are_refused(data: bytes) -> None:
-    with pytest.raises(Refused):
+    with pytest.raises(NotSynced):
         synced(data)
 
 
@@ -251,7 +251,7 @@ def test_bytes_that_are_not_a_backup_are_refused(data: bytes) -> None:
 def test_absurd_files_are_refused_or_harmless(data: bytes) -> None:
     try:
         made = synced(data)
-    except Refused:
+    except NotSynced:
         return
     assert len(orjson.dumps(made)) < (2 << 20)
 
@@ -273,7 +273,7 @@ def test_a_pod_volume_backup_with_any_content_is_refused_or_the_tenants(
             inner[place[-1]] = value
     try:
         found = made(raw)
-    except Refused:
+    except NotSynced:
         return
     assert found["spec"]["pod"]["namespace"] == "evil"
     assert found["metadata"]["labels"]["velero.io/backup-name"] == label_value(OWN)

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 import pytest
 
 from pinnace.api.objects import JSONObject
-from pinnace.api.volume_info import DataMovementInfo, VolumeInfo
+from pinnace.api.volume_info import BackupVolumeInfo, DataMovementInfo
 from pinnace.operations.moved_volumes import lacking, with_outcomes
 from pinnace.plugins.item_operations import ItemOperation, OperationPhase
 from pinnace.plugins.protocols import ResourceIdentifier
@@ -16,8 +16,8 @@ CLAIM = ResourceIdentifier(group="", resource="persistentvolumeclaims", namespac
 UPLOAD = ResourceIdentifier(group="velero.io", resource="datauploads", namespace="velero", name="b-1")
 
 
-def info(operation: str = "du-1") -> VolumeInfo:
-    return VolumeInfo(
+def info(operation: str = "du-1") -> BackupVolumeInfo:
+    return BackupVolumeInfo(
         pvc_namespace="ns",
         pvc_name="data",
         snapshot_data_moved=True,
@@ -92,6 +92,6 @@ def test_files_that_were_not_moved_as_they_are_are_warnings() -> None:
 
 
 def test_other_records_stay_as_they_are() -> None:
-    plain = VolumeInfo(pvc_namespace="ns", pvc_name="plain", result="succeeded")
+    plain = BackupVolumeInfo(pvc_namespace="ns", pvc_name="plain", result="succeeded")
 
     assert with_outcomes([plain, info("du-2")], [operation()], {}) == [plain, info("du-2")]

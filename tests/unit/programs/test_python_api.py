@@ -14,7 +14,7 @@ import pytest
 import pinnace
 import pinnace.plugins
 from pinnace.kube.errors import ConnectionFailed
-from pinnace.plugins.errors import Origin, PluginCallError, PluginCrashed
+from pinnace.plugins.errors import CodePosition, PluginCallError, PluginCrashed
 from pinnace.plugins.host.calls import PluginTimeout
 from pinnace.programs._running import (
     Reports,
@@ -147,7 +147,7 @@ def _examples(kind: type[BaseException]) -> list[BaseException]:
     if issubclass(kind, PluginCrashed):
         return [kind("example.io/p", "exit code 3", was_killed=True)]
     if issubclass(kind, PluginCallError):
-        origin = Origin(file="a.py", line=3, function="f")
+        origin = CodePosition(file="a.py", line=3, function="f")
         return [kind("example.io/p", "it broke", origin=origin)]
     return [kind("a text")]
 

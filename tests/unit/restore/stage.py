@@ -21,7 +21,7 @@ from pinnace.kube.errors import Forbidden
 from pinnace.plugins.installed import NO_PLUGINS
 from pinnace.plugins.protocols import RestoreItemAction
 from pinnace.restore.errors import RestoreFailed
-from pinnace.restore.request import RestoreOptions
+from pinnace.restore.request import RestoreSettings
 from pinnace.restore.runner import RestoreInputs, execute_restore
 from pinnace.storage.backup_files import BackupFiles
 from pinnace.storage.backup_store import BackupStore
@@ -77,7 +77,7 @@ class Stage:
         self.fail_backups = False
         self.fail_reopening = False
         self.patience: Patience | None = None
-        self.options = RestoreOptions()
+        self.options = RestoreSettings()
         self.spec = RestoreSpec(backup_name="backup-1")
         self.slot = RecordedSlot()
         self.reopened: BackupStore | None = None

@@ -148,9 +148,9 @@ async def test_an_additional_item_is_restored_once_and_before_the_items_that_nam
 
 
 def _order(*priorities: str, workers: int = 8) -> Any:
-    from pinnace.restore.request import RestoreOptions
+    from pinnace.restore.request import RestoreSettings
 
-    return RestoreOptions(priorities=priorities, workers=workers)
+    return RestoreSettings(priorities=priorities, workers=workers)
 
 
 @pytest.mark.spec("RST-055")

@@ -17,7 +17,7 @@ from pinnace.api.velero.restore import (
     RestoreResourceHook,
     RestoreResourceHookSpec,
 )
-from pinnace.api.volume_info import PersistentVolumeInfo, VolumeInfo
+from pinnace.api.volume_info import BackupVolumeInfo, PersistentVolumeInfo
 from pinnace.archive.eventlog import EventLog
 from pinnace.context import Activity
 from pinnace.hooks.restore_selection import PodExecHook
@@ -26,7 +26,7 @@ from pinnace.kube.errors import Forbidden, Gone, NotFound, ServerFault
 from pinnace.kube.resources import CUSTOM_RESOURCE_DEFINITIONS
 from pinnace.kube.watching import WatchEvent
 from pinnace.restore.definitions import is_ready
-from pinnace.restore.request import Helpers, RestoreOptions
+from pinnace.restore.request import Helpers, RestoreSettings
 from tests.unit.restore.world import (
     Harness,
     claim,
@@ -209,7 +209,7 @@ async def test_objects_of_a_late_definition_are_restored_at_the_end(harness: Har
 async def test_what_comes_last_comes_after_the_objects_of_late_definitions(harness: Harness) -> None:
     """Webhooks are such kinds: their servers do not run yet, so that they refuse what comes after them."""
     harness.load_discovery = SlowServer(harness, 300.0).load  # type: ignore[method-assign]
-    harness.options = RestoreOptions(last=("deploy", "kind000.sea.io"))
+    harness.options = RestoreSettings(last=("deploy", "kind000.sea.io"))
     definitions, files = fleet(1)
 
     results = await harness.restore(*definitions, pod("p"), deployment("last"), files=files)
@@ -461,7 +461,7 @@ async def test_the_claims_of_a_pod_that_never_gets_its_data_are_not_waited_for(h
     }
     old = PersistentVolumeInfo(reclaim_policy="Retain")
     infos = [
-        VolumeInfo(pvc_namespace="ns-1", pvc_name=name, backup_method="PodVolumeBackup", pv_info=old)
+        BackupVolumeInfo(pvc_namespace="ns-1", pvc_name=name, backup_method="PodVolumeBackup", pv_info=old)
         for name in ("one", "p-e", "two")
     ]
     harness.helpers = Helpers(pod_volume_restorer=Failing())

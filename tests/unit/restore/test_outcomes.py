@@ -6,14 +6,14 @@ from hypothesis import strategies as st
 
 from pinnace.api.restore_outcomes import ACTIONS, Outcome
 from pinnace.kube.errors import Forbidden
-from pinnace.restore.outcomes import Outcomes
+from pinnace.restore.outcomes import ItemOutcomes
 from pinnace.restore.selection.reading import ItemKey
 from tests.unit.restore.world import Harness, configmap, deployment, obj, pod
 
 
 @pytest.mark.spec("BEY-011")
 def test_the_resource_list_is_veleros() -> None:
-    outcomes = Outcomes()
+    outcomes = ItemOutcomes()
     outcomes.record("apps/v1/Deployment", ItemKey("deployments.apps", "ns1", "web"), Outcome.CREATED)
     outcomes.record("v1/Namespace", ItemKey("namespaces", "", "ns1"), Outcome.SKIPPED)
     outcomes.record("v1/Secret", ItemKey("secrets", "ns1", "s"), Outcome.FAILED, "quota")
@@ -65,7 +65,7 @@ async def test_kinds_that_are_not_served_are_listed_as_failed(harness: Harness) 
 
 
 def test_a_reason_that_many_objects_share_is_kept_once() -> None:
-    outcomes = Outcomes()
+    outcomes = ItemOutcomes()
     for number in range(700):
         outcomes.record("v1/Pod", ItemKey("pods", "ns", f"p{number}"), Outcome.FAILED, "over quota")
     (group,) = outcomes.details()["groups"]
@@ -86,7 +86,7 @@ def test_a_reason_that_many_objects_share_is_kept_once() -> None:
 def test_each_object_is_in_the_list_once_and_only_being_left_out_is_not_final(
     events: list[tuple[str, str, str, Outcome, str]],
 ) -> None:
-    outcomes = Outcomes()
+    outcomes = ItemOutcomes()
     wanted: dict[tuple[str, str, str], Outcome] = {}
     for kind, namespace, name, outcome, reason in events:
         outcomes.record(kind, ItemKey("", namespace, name), outcome, reason)

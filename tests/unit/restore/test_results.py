@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pinnace.archive.runlog import RunLog
-from pinnace.restore.results import Result, Results, log_results
+from pinnace.restore.results import ResultMessages, Results, log_results
 
 
 def test_messages_go_to_their_part() -> None:
-    result = Result()
+    result = ResultMessages()
     result.add("", "of the cluster")
     result.add("ns-1", "of a namespace")
     result.add_velero("one", "two")
@@ -31,8 +31,8 @@ def test_empty_parts_are_left_out() -> None:
 messages = st.lists(st.tuples(st.sampled_from(["velero", "", "a", "b"]), st.text(max_size=5)), max_size=8)
 
 
-def filled(entries: list[tuple[str, str]]) -> Result:
-    result = Result()
+def filled(entries: list[tuple[str, str]]) -> ResultMessages:
+    result = ResultMessages()
     for part, text in entries:
         if part == "velero":
             result.add_velero(text)

@@ -28,8 +28,8 @@ from pinnace.kube.watching import WatchEvent
 from pinnace.plugins.builtin.restore.actions import restore_actions
 from pinnace.plugins.protocols import RestoreItemAction
 from pinnace.restore.engine import RestoreEngine
-from pinnace.restore.outcomes import Outcomes
-from pinnace.restore.request import ClusterAccess, Helpers, RestoreOptions, RestoreRequest
+from pinnace.restore.outcomes import ItemOutcomes
+from pinnace.restore.request import ClusterAccess, Helpers, RestoreRequest, RestoreSettings
 from pinnace.restore.results import Results
 from tests.support.clock import FrozenClock
 from tests.support.cluster.discovered import documented_discovery
@@ -373,7 +373,7 @@ async def tarball_of(
     return path
 
 
-def outcome_of(outcomes: Outcomes, kind: str, key: str) -> str:
+def outcome_of(outcomes: ItemOutcomes, kind: str, key: str) -> str:
     """The outcome of the object `namespace/name`, or `name`, of a restore."""
     groups = outcomes.details(with_created=True)["groups"]
     (outcome,) = [group["outcome"] for group in groups if key in group["objects"].get(kind, ())]
@@ -391,14 +391,14 @@ class Harness:
         self.numbers = Numbers()
         self.timer = QuietTimer()
         self.actions: list[RestoreItemAction] | None = None
-        self.options = RestoreOptions()
+        self.options = RestoreSettings()
         self.helpers = Helpers()
         self.backup = Backup(metadata=ObjectMeta(name="backup-1"), spec=BackupSpec(), status=BackupStatus())
         self.request_fields: JSONObject = {}
         self.annotations: dict[str, str] = {}
         self.restore_labels: dict[str, str] = {}
         self.loads = 0
-        self.outcomes = Outcomes()
+        self.outcomes = ItemOutcomes()
 
     async def load_discovery(self) -> Discovery:
         self.loads += 1
@@ -441,7 +441,7 @@ class Harness:
             helpers=self.helpers,
         )
         request = RestoreRequest(restore=restore, backup=self.backup, **self.request_fields)
-        self.outcomes = Outcomes()
+        self.outcomes = ItemOutcomes()
         return await engine.run(request, archive, self.outcomes)
 
 

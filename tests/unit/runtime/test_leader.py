@@ -11,7 +11,7 @@ from pinnace.api.values.times import format_time
 from pinnace.kube.errors import ConnectionFailed
 from pinnace.runtime.errors import LeadershipLost
 from pinnace.runtime.leader import LeaderElector, LeaderState, LeaseTimes
-from pinnace.runtime.lease import LeaseRecord, Observation, held_spec, micro_time, released_spec
+from pinnace.runtime.lease import LeaseRecord, ObservedLease, held_spec, micro_time, released_spec
 from tests.unit.runtime.fakes import (
     LEASE,
     NOW,
@@ -54,12 +54,12 @@ def test_record_of_an_empty_lease() -> None:
 
 
 def test_a_lease_counts_as_held_from_when_it_was_seen_to_change() -> None:
-    seen = Observation(record("other"), 100.0)
+    seen = ObservedLease(record("other"), 100.0)
     assert seen.is_held(114.9)
     assert not seen.is_held(115.0)
     assert seen.after(record("other"), 110.0) == seen
     assert seen.after(record("other", renewed="r2"), 110.0).is_held(124.9)
-    assert not Observation(record(""), 100.0).is_held(100.0)
+    assert not ObservedLease(record(""), 100.0).is_held(100.0)
 
 
 def test_renewing_keeps_the_time_of_acquiring_and_taking_counts_a_transition() -> None:

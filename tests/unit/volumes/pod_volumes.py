@@ -11,7 +11,7 @@ from pinnace.api import labels
 from pinnace.api.objects import JSONObject
 from pinnace.api.values.durations import Duration
 from pinnace.archive.runlog import RunLog
-from pinnace.volumes.outcomes import Outcomes
+from pinnace.volumes.outcomes import SeenTransfers
 from pinnace.volumes.pods.pod_volume_run import PodVolumeRun
 from pinnace.volumes.pods.timeouts import Timeout
 from pinnace.volumes.repositories import Repositories
@@ -38,7 +38,7 @@ class PodVolumeScene:
         self.cluster = VolumeCluster()
         self.cluster.on_create = self._answer
         self.locks = RepositoryLocks()
-        self.outcomes = Outcomes(self._synced)
+        self.outcomes = SeenTransfers(self._synced)
         self.answer: Answer = completed
         self.log = RunLog(folder / "log.gz", fields={})
         marks = {labels.VOLUME_NAMESPACE: "shop", labels.STORAGE_LOCATION: "default"}

@@ -11,7 +11,7 @@ from pinnace.kube.errors import ConnectionFailed
 from pinnace.volumes import repositories
 from pinnace.volumes.repositories import (
     DEFAULT_FREQUENCY,
-    Look,
+    Inspection,
     LookFor,
     Repositories,
     RepositoryUnavailable,
@@ -210,16 +210,16 @@ class Looking:
     looks: how often was looked.
     """
 
-    def __init__(self, *found: Look | None) -> None:
+    def __init__(self, *found: Inspection | None) -> None:
         self.found = list(found)
         self.looks = 0
 
-    async def __call__(self, _repository: Repository) -> Look | None:
+    async def __call__(self, _repository: Repository) -> Inspection | None:
         self.looks += 1
         return self.found.pop(0) if len(self.found) > 1 else self.found[0]
 
 
-HERE = Look(place="here", is_missing=False)
+HERE = Inspection(place="here", is_missing=False)
 
 
 @pytest.mark.found("E-F2", "V28")
@@ -228,13 +228,13 @@ HERE = Look(place="here", is_missing=False)
     [
         (HERE, False),
         (None, False),
-        (Look(place="here", is_missing=True), True),
-        (Look(place="there", is_missing=False), True),
+        (Inspection(place="here", is_missing=True), True),
+        (Inspection(place="there", is_missing=False), True),
     ],
     ids=["there", "unknown", "missing", "moved"],
 )
 async def test_a_backup_does_not_believe_that_a_repository_is_still_where_it_was(
-    scene: Scene, look: Look | None, asks: bool
+    scene: Scene, look: Inspection | None, asks: bool
 ) -> None:
     scene.add("mine", phase="Ready")
     [obj] = scene.cluster.all_of(PLURAL)

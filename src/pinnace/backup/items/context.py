@@ -18,7 +18,7 @@ from pinnace.backup.filters import ExcludedItems
 from pinnace.backup.items.actions import ActionTable
 from pinnace.backup.items.tracking import Tracker
 from pinnace.backup.items.volume_records import VolumeRecords
-from pinnace.backup.plan import Scope
+from pinnace.backup.plan import BackupFilter
 from pinnace.backup.progress import ProgressReporter
 from pinnace.context import Activity
 from pinnace.hooks.backup_selection import HookChoice
@@ -45,7 +45,7 @@ class ItemWriter(Protocol):
         """Write the items that were taken, if they fill a batch. Raises ArchiveWriteError."""
 
 
-class RunContext(msgspec.Struct, frozen=True, kw_only=True):
+class BackupRun(msgspec.Struct, frozen=True, kw_only=True):
     """One run of the engine. Made once, passed to each step.
 
     Attributes:
@@ -53,7 +53,7 @@ class RunContext(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     backup: Backup
-    scope: Scope
+    scope: BackupFilter
     client: ClusterReader
     discovery: Discovery
     writer: ItemWriter

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from pinnace.backup.conversion import may_be_custom
 from pinnace.backup.errors import ItemFailed
-from pinnace.backup.items.context import RunContext
+from pinnace.backup.items.context import BackupRun
 from pinnace.backup.items.item import ItemBackupper
 from pinnace.backup.items.tracking import kind_key
 from pinnace.kube.errors import KubeError, NotFound
@@ -16,7 +16,7 @@ from pinnace.kube.resources import APIResource
 CUSTOM_RESOURCE_DEFINITIONS = "customresourcedefinitions.apiextensions.k8s.io"
 
 
-async def back_up_definitions(run: RunContext, items: ItemBackupper, group_resources: Iterable[str]) -> None:
+async def back_up_definitions(run: BackupRun, items: ItemBackupper, group_resources: Iterable[str]) -> None:
     """Back up the CRD of every group-resource that has one, unless the filters say otherwise."""
     resource = run.discovery.preferred(CUSTOM_RESOURCE_DEFINITIONS)
     if resource is None or not run.scope.resources.adds_definitions:
@@ -27,9 +27,7 @@ async def back_up_definitions(run: RunContext, items: ItemBackupper, group_resou
             await _back_up_definition(run, items, resource, name)
 
 
-async def _back_up_definition(
-    run: RunContext, items: ItemBackupper, resource: APIResource, name: str
-) -> None:
+async def _back_up_definition(run: BackupRun, items: ItemBackupper, resource: APIResource, name: str) -> None:
     try:
         definition = await run.client.get(resource, name)
     except NotFound:

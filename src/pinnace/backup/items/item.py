@@ -25,7 +25,7 @@ from pinnace.archive.paths import item_file, item_scope
 from pinnace.archive.tarformat import MemberDirectory
 from pinnace.backup.conversion import get_in_any_version
 from pinnace.backup.errors import BackupError, ItemFailed
-from pinnace.backup.items.context import RunContext, item_heads
+from pinnace.backup.items.context import BackupRun, item_heads
 from pinnace.backup.items.pod_work import PodWork
 from pinnace.backup.items.tracking import item_key, kind_key
 from pinnace.backup.progress import trace_item
@@ -48,7 +48,7 @@ PERSISTENT_VOLUMES = "persistentvolumes"
 class ItemBackupper:
     """Backs up single items that are known as dicts."""
 
-    def __init__(self, run: RunContext) -> None:
+    def __init__(self, run: BackupRun) -> None:
         self._run = run
         self._pods = PodWork(run)
         self._hooked = asyncio.Lock()

@@ -11,7 +11,7 @@ from pinnace.api.resource_policies import VolumeAction
 from pinnace.api.velero.backup import HookErrorMode
 from pinnace.backup.collaborators import HookRunner
 from pinnace.backup.errors import BackupError, ItemFailed
-from pinnace.backup.items.context import RunContext
+from pinnace.backup.items.context import BackupRun
 from pinnace.hooks.backup_selection import HookPhase, PodHook
 from pinnace.hooks.errors import HookFailed
 from pinnace.kube.errors import KubeError
@@ -32,7 +32,7 @@ _OUR_ANNOTATIONS = b"backup.velero.io/"
 class PodWork:
     """Decides what a pod needs and calls the collaborators that do it."""
 
-    def __init__(self, run: RunContext) -> None:
+    def __init__(self, run: BackupRun) -> None:
         self._run = run
 
     def warn_of_undone_work(self, pod: JSONObject) -> None:

@@ -12,7 +12,7 @@ from pinnace.archive.errors import ArchiveError
 from pinnace.archive.paths import item_file, item_scope
 from pinnace.archive.tarformat import MemberDirectory
 from pinnace.backup.errors import ItemFailed
-from pinnace.backup.items.context import RunContext, item_heads
+from pinnace.backup.items.context import BackupRun, item_heads
 from pinnace.backup.items.tracking import kind_key
 from pinnace.backup.progress import PROGRESS_MESSAGE, trace_item
 from pinnace.kube.lists.pages import Item
@@ -22,7 +22,7 @@ from pinnace.kube.resources import APIResource
 class RawItems:
     """Writes pages of one resource to the archive unchanged."""
 
-    def __init__(self, run: RunContext, resource: APIResource) -> None:
+    def __init__(self, run: BackupRun, resource: APIResource) -> None:
         self._run = run
         self._resource = resource
         self._group_resource = resource.group_resource

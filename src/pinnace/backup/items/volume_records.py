@@ -16,10 +16,10 @@ from pinnace.api.velero.pod_volume import RESTIC
 from pinnace.api.velero.snapshots import VolumeSnapshot, VolumeSnapshotPhase
 from pinnace.api.volume_info import (
     BackupMethod,
+    BackupVolumeInfo,
     NativeSnapshotInfo,
     PersistentVolumeInfo,
     PodVolumeInfo,
-    VolumeInfo,
 )
 
 NO_SNAPSHOTTER = "volumeSnapshot: no applicable volumesnapshotter found"
@@ -55,9 +55,9 @@ class VolumeRecords:
         self,
         *,
         snapshots: Sequence[VolumeSnapshot],
-        csi: Sequence[VolumeInfo],
+        csi: Sequence[BackupVolumeInfo],
         pod_volume_backups: Iterable[JSONObject],
-    ) -> list[VolumeInfo]:
+    ) -> list[BackupVolumeInfo]:
         """The elements: skipped volumes, native snapshots, CSI snapshots, pod volumes."""
         names = {record.claim: name for name, record in self._seen.items() if record.claim[1]}
         native = [self._native(snapshot) for snapshot in snapshots]
@@ -65,10 +65,10 @@ class VolumeRecords:
         saved = {info.pv_name for info in (*native, *csi, *from_pods)}
         return [*self._skipped(saved), *native, *csi, *from_pods]
 
-    def _skipped(self, saved: set[str]) -> Iterator[VolumeInfo]:
+    def _skipped(self, saved: set[str]) -> Iterator[BackupVolumeInfo]:
         for name, record in self._seen.items():
             if name not in saved:
-                yield VolumeInfo(
+                yield BackupVolumeInfo(
                     pvc_namespace=record.claim[0],
                     pvc_name=record.claim[1],
                     pv_name=name,
@@ -77,11 +77,11 @@ class VolumeRecords:
                     pv_info=record.info,
                 )
 
-    def _native(self, snapshot: VolumeSnapshot) -> VolumeInfo:
+    def _native(self, snapshot: VolumeSnapshot) -> BackupVolumeInfo:
         spec, status = snapshot.spec, snapshot.status
         record = self._seen.get(spec.persistent_volume_name)
         namespace, claim = record.claim if record is not None else ("", "")
-        return VolumeInfo(
+        return BackupVolumeInfo(
             pvc_namespace=namespace,
             pvc_name=claim,
             pv_name=spec.persistent_volume_name,
@@ -97,14 +97,14 @@ class VolumeRecords:
             pv_info=record.info if record is not None else None,
         )
 
-    def _from_pod(self, obj: JSONObject, names: dict[tuple[str, str], str]) -> VolumeInfo:
+    def _from_pod(self, obj: JSONObject, names: dict[tuple[str, str], str]) -> BackupVolumeInfo:
         pod, status = mapping(obj, "spec", "pod"), mapping(obj, "status")
         claim = text(obj, "metadata", "annotations", labels.PVC_NAME)
         namespace = text(pod, "namespace")
         name = names.get((namespace, claim), "") if claim else ""
         began, ended = text(status, "startTimestamp"), text(status, "completionTimestamp")
         size = member(status, "progress", "totalBytes")
-        return VolumeInfo(
+        return BackupVolumeInfo(
             pvc_namespace=namespace if claim else "",
             pvc_name=claim,
             pv_name=name,

@@ -26,7 +26,7 @@ from pinnace.cli.common.refused import OF_BACKUPS, refusing
 from pinnace.cli.flags import (
     Command,
     DurationFlag,
-    ObjectName,
+    NameArgument,
     boolean,
     check_arguments,
     optional_boolean,
@@ -85,7 +85,7 @@ def _explain_zero(ctx: click.Context, param: click.Parameter, ttl: "Duration") -
 @movement_options
 @wait_options()
 @click.option(
-    "--from-schedule", type=ObjectName("schedule"), default=None,
+    "--from-schedule", type=NameArgument("schedule"), default=None,
     callback=lambda _ctx, _param, name: name or "",
     help="Use a schedule's template; the other filters are ignored.",
 )  # fmt: skip

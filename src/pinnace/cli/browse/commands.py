@@ -3,13 +3,13 @@
 import click
 
 from pinnace.cli.browse.options import (
+    BackupVerifyOptions,
     DiffOptions,
     HistoryOptions,
     IndexOptions,
     ListOptions,
     SearchOptions,
     ShowOptions,
-    VerifyOptions,
 )
 from pinnace.cli.common.commands import (
     Decorator,
@@ -183,8 +183,8 @@ def history(ctx: click.Context, options: HistoryOptions) -> None:
 )
 @_output("table, json or yaml")
 @download_options("a file of the backup")
-@takes(VerifyOptions)
-def verify(ctx: click.Context, options: VerifyOptions) -> int:
+@takes(BackupVerifyOptions)
+def verify(ctx: click.Context, options: BackupVerifyOptions) -> int:
     """Check that backups are whole: files, each item of the tarball, checksums, resource list, volume data.
 
     The data of volumes is looked for: snapshots of restic and kopia in their repositories, those of

@@ -21,7 +21,7 @@ _SHOWN_FIELDS = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class Revision:
     """A backup in which an object appeared, changed or disappeared."""
 
     backup: str
@@ -38,7 +38,7 @@ def history(ctx: click.Context, options: HistoryOptions) -> None:
         raise InvalidInput("give the object as KIND/NAME")
     rules = Rules(all_fields=options.all_fields, show_secrets=options.show_secrets)
 
-    async def work(library: Library) -> list[Step]:
+    async def work(library: Library) -> list[Revision]:
         steps = await _steps(library, choice, rules)
         if not steps:
             near = await _near_in_newest(library, choice)
@@ -57,13 +57,13 @@ def history(ctx: click.Context, options: HistoryOptions) -> None:
         print_table(("BACKUP", "STARTED", "CHANGE", "FIELDS"), rows)
 
 
-def _shown(step: Step, most: int | None) -> str:
+def _shown(step: Revision, most: int | None) -> str:
     shown = "; ".join(step.fields[:most])
     hidden = len(step.fields) - len(step.fields[:most])
     return f"{shown}; and {hidden} more" if hidden else shown
 
 
-def _as_data(step: Step) -> JSONObject:
+def _as_data(step: Revision) -> JSONObject:
     return {
         "backup": step.backup,
         "started": step.started,
@@ -80,9 +80,9 @@ async def _near_in_newest(library: Library, choice: Choice) -> str:
     return ""
 
 
-async def _steps(library: Library, choice: Choice, rules: Rules) -> list[Step]:
+async def _steps(library: Library, choice: Choice, rules: Rules) -> list[Revision]:
     """Read the index of each backup, and the object itself only where its checksum is another."""
-    steps: list[Step] = []
+    steps: list[Revision] = []
     before: tuple[StoredBackup, IndexedItem] | None = None
     for found in await library.all():
         name = found["metadata"]["name"]
@@ -94,7 +94,7 @@ async def _steps(library: Library, choice: Choice, rules: Rules) -> list[Step]:
                 # A backup whose filters leave the object out says nothing about it.
                 backup.close()  # there may be no room for all tarballs
                 if before is not None and _covers(found, before[1]):
-                    steps.append(Step(name, started, "removed"))
+                    steps.append(Revision(name, started, "removed"))
                     before[0].close()
                     before = None
                 continue
@@ -102,7 +102,7 @@ async def _steps(library: Library, choice: Choice, rules: Rules) -> list[Step]:
             step = await _step(before, after, rules)
             if step is not None:
                 what, fields = step
-                steps.append(Step(name, started, what, fields))
+                steps.append(Revision(name, started, what, fields))
             if before is not None:
                 before[0].close()
             before = after

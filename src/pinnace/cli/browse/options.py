@@ -54,7 +54,7 @@ class SearchOptions(BrowseOptions, FilterOptions):
     show_secrets: bool
 
 
-class VerifyOptions(BrowseOptions):
+class BackupVerifyOptions(BrowseOptions):
     """`backup verify`."""
 
     all: bool

@@ -10,7 +10,7 @@ from pinnace.api.velero.download_request import DownloadTargetKind
 from pinnace.archive.item_index import IndexedItem
 from pinnace.browse.verifying import Finding, Result
 from pinnace.cli.browse.opening import Library
-from pinnace.cli.browse.options import VerifyOptions
+from pinnace.cli.browse.options import BackupVerifyOptions
 from pinnace.cli.browse.requested import STATUS_SECONDS
 from pinnace.cli.common.cluster import say_cluster
 from pinnace.cli.connect import open_cluster
@@ -30,7 +30,7 @@ from pinnace.operations.verification.trial import NEVER_TRIED, Restorer, Trial, 
 from pinnace.operations.verification.volumes import counted_summary
 
 
-async def trial_findings(library: Library, name: str, options: VerifyOptions) -> list[Finding]:
+async def trial_findings(library: Library, name: str, options: BackupVerifyOptions) -> list[Finding]:
     """Restore a backup on trial. Returns findings about what became ready. Raises CommandError."""
     namespaces, findings = await _namespaces(library, name, options)
     findings += await _native_snapshots(library, name, namespaces)
@@ -54,7 +54,7 @@ async def trial_findings(library: Library, name: str, options: VerifyOptions) ->
             raise CommandError(f"backup {name} cannot be restored on trial: {error}") from error
 
 
-async def _restorer(library: Library, client: KubeClient, options: VerifyOptions) -> Restorer:
+async def _restorer(library: Library, client: KubeClient, options: BackupVerifyOptions) -> Restorer:
     """Raises CommandError, KubeError."""
     backend, settings = library.backend, library.settings
     if isinstance(backend, LocationBackend):
@@ -87,7 +87,9 @@ async def _restorer(library: Library, client: KubeClient, options: VerifyOptions
     )
 
 
-async def _namespaces(library: Library, name: str, options: VerifyOptions) -> tuple[list[str], list[Finding]]:
+async def _namespaces(
+    library: Library, name: str, options: BackupVerifyOptions
+) -> tuple[list[str], list[Finding]]:
     """The namespaces to restore; a finding for each named namespace without workloads in the backup."""
     backup, found = await library.open(name), set[str]()
     wanted = {resource.group_resource for resource in WORKLOADS}

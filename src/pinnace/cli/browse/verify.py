@@ -8,7 +8,7 @@ from pinnace.api.objects import JSONObject, member
 from pinnace.browse.errors import NoRoom
 from pinnace.browse.verifying import Finding, Result, verify
 from pinnace.cli.browse.opening import Library, browse
-from pinnace.cli.browse.options import VerifyOptions
+from pinnace.cli.browse.options import BackupVerifyOptions
 from pinnace.cli.browse.requested import VerifyingServer, verifying_server
 from pinnace.cli.browse.rows import check_format, print_data, print_table
 from pinnace.cli.browse.trial import trial_findings
@@ -22,7 +22,7 @@ from pinnace.client.location import LocationBackend, UnreadableMetadata
 SOUND, UNSOUND = 0, 1
 
 
-def verify_backups(ctx: click.Context, options: VerifyOptions) -> int:
+def verify_backups(ctx: click.Context, options: BackupVerifyOptions) -> int:
     """Check backups and print what was found. Returns 1 if one of them cannot be relied upon."""
     form = check_format(options.output_format, ("table", "json", "yaml"))
     if bool(options.names) == options.all:
@@ -96,7 +96,7 @@ async def _all_names(library: Library) -> list[str]:
 async def _verify_each(
     library: Library,
     names: Sequence[str],
-    options: VerifyOptions,
+    options: BackupVerifyOptions,
     found: dict[str, list[Finding]],
     server: VerifyingServer | str = "",
 ) -> list[str]:
@@ -112,7 +112,7 @@ async def _verify_each(
 
 
 async def _verified(
-    library: Library, name: str, options: VerifyOptions, server: VerifyingServer | str = ""
+    library: Library, name: str, options: BackupVerifyOptions, server: VerifyingServer | str = ""
 ) -> list[Finding]:
     """The findings about one backup.
 
@@ -142,7 +142,7 @@ async def _verified(
 
 
 async def _volumes(
-    library: Library, name: str, metadata: JSONObject, options: VerifyOptions, no_server: str
+    library: Library, name: str, metadata: JSONObject, options: BackupVerifyOptions, no_server: str
 ) -> list[Finding]:
     """Look for the data of volumes. Data that cannot be read from here is counted as not checked.
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from pinnace.cli.browse.options import VerifyOptions
+from pinnace.cli.browse.options import BackupVerifyOptions
 from pinnace.cli.connect import open_cluster, settings_of
 from pinnace.cli.errors import InvalidInput
 from pinnace.cli.settings import Settings
@@ -22,14 +22,14 @@ from pinnace.volumes.uploader.access import AccessProvider, LocationAccess
 from pinnace.volumes.uploader.share import ReadShare
 
 
-def check_volume_options(ctx: click.Context, options: VerifyOptions) -> None:
+def check_volume_options(ctx: click.Context, options: BackupVerifyOptions) -> None:
     """Refuse options that would do nothing. Raises InvalidInput."""
     share_of(options)
     if options.ask_drivers and settings_of(ctx).location is None:
         raise InvalidInput(f"--ask-drivers needs --location: a server with the feature {FEATURE} asks anyway")
 
 
-def share_of(options: VerifyOptions) -> ReadShare | None:
+def share_of(options: BackupVerifyOptions) -> ReadShare | None:
     """The share of the data that is read. Raises InvalidInput."""
     try:
         return ReadShare.parse(options.read_data) if options.read_data else None
@@ -39,7 +39,7 @@ def share_of(options: VerifyOptions) -> ReadShare | None:
 
 @asynccontextmanager
 async def volume_lookup(
-    settings: Settings, backend: LocationBackend, options: VerifyOptions
+    settings: Settings, backend: LocationBackend, options: BackupVerifyOptions
 ) -> AsyncIterator[VolumeLookup]:
     """A lookup of the volume data of the location's backups."""
     async with AsyncExitStack() as stack:
@@ -64,7 +64,11 @@ class _Cluster:
     """The cluster of the settings, opened on first use and closed with the stack."""
 
     def __init__(
-        self, settings: Settings, backend: LocationBackend, options: VerifyOptions, stack: AsyncExitStack
+        self,
+        settings: Settings,
+        backend: LocationBackend,
+        options: BackupVerifyOptions,
+        stack: AsyncExitStack,
     ) -> None:
         self._settings = settings
         self._backend = backend

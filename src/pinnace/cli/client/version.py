@@ -36,7 +36,7 @@ def command(ctx: click.Context, /, client_only: bool, timeout: "Duration", outpu
     )
 
 
-class ServerVersion(NamedTuple):
+class ReportedVersion(NamedTuple):
     """The version of the server, or why it is not known."""
 
     version: str = ""
@@ -44,7 +44,7 @@ class ServerVersion(NamedTuple):
     is_ours: bool = False
 
 
-def _lines(client: str, server: ServerVersion | None) -> list[str]:
+def _lines(client: str, server: ReportedVersion | None) -> list[str]:
     lines = [f"Client:\n\tVersion: {client}\n\tGit commit: -"]
     if server is None:
         return lines
@@ -55,7 +55,7 @@ def _lines(client: str, server: ServerVersion | None) -> list[str]:
     return [*lines, *_mismatch(client, server.version)] if server.is_ours else lines
 
 
-def _data(client: str, server: ServerVersion | None, form: str) -> str:
+def _data(client: str, server: ReportedVersion | None, form: str) -> str:
     """The versions as kubectl prints them; an unknown version of the server as the error."""
     found: JSONObject = {"clientVersion": {"version": client}}
     if server is not None:
@@ -63,7 +63,7 @@ def _data(client: str, server: ServerVersion | None, form: str) -> str:
     return encode(found, form).rstrip("\n")
 
 
-async def _server_version(settings: "Settings", timeout_seconds: float) -> ServerVersion:
+async def _server_version(settings: "Settings", timeout_seconds: float) -> ReportedVersion:
     """Ask the server. Raises KubeError when there is no cluster to ask."""
     from pinnace.cli.connect import no_kinds, open_cluster
     from pinnace.client.server_status import answered, ask_server, is_ours
@@ -74,10 +74,10 @@ async def _server_version(settings: "Settings", timeout_seconds: float) -> Serve
             answer = await ask_server(client, settings.namespace, timeout_seconds)
         except APIStatusError as error:
             # Without a reason the API server knows nothing of the kind. (docs/spec: CLI-033)
-            return ServerVersion(error=str(error) if error.reason else no_kinds())
+            return ReportedVersion(error=str(error) if error.reason else no_kinds())
     if not answered(answer):
-        return ServerVersion(error="timed out waiting for the server to answer")
-    return ServerVersion(str(answer["status"].get("serverVersion") or ""), is_ours=is_ours(answer))
+        return ReportedVersion(error="timed out waiting for the server to answer")
+    return ReportedVersion(str(answer["status"].get("serverVersion") or ""), is_ours=is_ours(answer))
 
 
 def _mismatch(client: str, server: str) -> list[str]:

@@ -14,7 +14,7 @@ from pinnace.cli.flags import Boolean
 from pinnace.cli.structs import Struct
 
 
-class Refused(Struct):
+class RefusedFlag(Struct):
     """A flag that is known and not supported.
 
     Attributes:
@@ -31,7 +31,7 @@ class Refused(Struct):
     switch: bool = False
 
 
-def refusing(flags: Iterable[Refused]) -> Callable[[Any], Any]:
+def refusing(flags: Iterable[RefusedFlag]) -> Callable[[Any], Any]:
     """Make a command know these flags, which no help shows, and refuse them."""
 
     def decorate(function: Any) -> Any:
@@ -42,12 +42,12 @@ def refusing(flags: Iterable[Refused]) -> Callable[[Any], Any]:
     return decorate
 
 
-def _parameters(flag: Refused) -> dict[str, Any]:
+def _parameters(flag: RefusedFlag) -> dict[str, Any]:
     switch: dict[str, Any] = {"type": Boolean(), "metavar": ""} if flag.switch else {}
     return {"hidden": True, "default": None, "expose_value": False, "callback": _refuse(flag), **switch}
 
 
-def _refuse(flag: Refused) -> Callable[[click.Context, click.Parameter, Any], None]:
+def _refuse(flag: RefusedFlag) -> Callable[[click.Context, click.Parameter, Any], None]:
     def callback(_ctx: click.Context, _param: click.Parameter, value: Any) -> None:
         if value not in (None, False, "") and value not in flag.same:
             raise InvalidInput(f"{flag.name} is not supported: {flag.why}; {flag.instead}")
@@ -61,7 +61,7 @@ _NAME_IT: Final = "name it by --repo-maintenance-job-configmap"
 _ONE_BY_ONE: Final = "volumes are snapshotted one by one"
 
 OF_BACKUPS: Final = (
-    Refused(
+    RefusedFlag(
         name="--volume-group-snapshot-label-key",
         same=("velero.io/volume-group",),
         why=_ONE_BY_ONE,
@@ -71,41 +71,41 @@ OF_BACKUPS: Final = (
 """Of `backup create` and `schedule create`."""
 
 OF_INSTALL: Final = (
-    Refused(
+    RefusedFlag(
         name="--use-node-agent-windows",
         switch=True,
         why="the node agent does not run on Windows",
         instead="leave it out: volumes of pods on Windows nodes are not saved from their files",
     ),
-    Refused(
+    RefusedFlag(
         name="--node-agent-disable-host-path",
         switch=True,
         why="the node agent reads pod volumes through the directory of the kubelet",
         instead="leave out --use-node-agent if nodes must not be read; CSI snapshots need no node agent",
     ),
-    Refused(
+    RefusedFlag(
         name="--disable-informer-cache",
         same=(True,),
         switch=True,
         why="restores keep no such cache",
         instead=_LEAVE_OUT,
     ),
-    Refused(
+    RefusedFlag(
         name="--csi-snapshot-early-frequent-polling",
         same=(True,),
         switch=True,
         why="a snapshot is looked at after a quarter of a second, and then less and less often",
         instead=_LEAVE_OUT,
     ),
-    Refused(
+    RefusedFlag(
         name="--item-block-worker-count",
         same=("1",),
         why="items are always backed up side by side",
         instead=_LEAVE_OUT,
     ),
-    Refused(name="--keep-latest-maintenance-jobs", same=("3",), why=_BY_CONFIG_MAP, instead=_NAME_IT),
+    RefusedFlag(name="--keep-latest-maintenance-jobs", same=("3",), why=_BY_CONFIG_MAP, instead=_NAME_IT),
     *(
-        Refused(
+        RefusedFlag(
             name=f"--maintenance-job-{each}",
             same=("0",),
             why=_BY_CONFIG_MAP,

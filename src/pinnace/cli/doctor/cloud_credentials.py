@@ -10,7 +10,7 @@ from typing import Final
 
 
 @dataclass(frozen=True, slots=True)
-class Trouble:
+class CredentialProblem:
     """A problem of credentials, and its remedy."""
 
     text: str
@@ -21,8 +21,8 @@ _RENEW_AWS = (
     "get new ones: `aws sso login` or new temporary keys; a server needs keys that do not expire, or a role"
     " of its service account"
 )
-_KNOWN: Final[Sequence[tuple[re.Pattern[str], Trouble]]] = tuple(
-    (re.compile(pattern, re.IGNORECASE), Trouble(text, remedy))
+_KNOWN: Final[Sequence[tuple[re.Pattern[str], CredentialProblem]]] = tuple(
+    (re.compile(pattern, re.IGNORECASE), CredentialProblem(text, remedy))
     for pattern, text, remedy in (
         (
             r"ExpiredToken|TokenRefreshRequired|security token included in the request is expired|"
@@ -74,6 +74,6 @@ _KNOWN: Final[Sequence[tuple[re.Pattern[str], Trouble]]] = tuple(
 )
 
 
-def trouble_of(message: str) -> Trouble | None:
+def trouble_of(message: str) -> CredentialProblem | None:
     """The problem of credentials that a store's message reports; None if it reports no such problem."""
     return next((trouble for pattern, trouble in _KNOWN if pattern.search(message)), None)

@@ -20,7 +20,7 @@ from pinnace.cli.common.providers import FILESYSTEM
 from pinnace.cli.doctor.clocks import read_store_time
 from pinnace.cli.doctor.cloud_credentials import trouble_of
 from pinnace.cli.doctor.findings import Code, Finding, ok, problem, skipped, warning
-from pinnace.cli.doctor.looking import Look, last_look
+from pinnace.cli.doctor.looking import SeenLocation, last_look
 from pinnace.cli.output import cells
 from pinnace.controllers.shared.locations import LocationStores
 from pinnace.kube.client import KubeClient
@@ -136,7 +136,9 @@ async def _with_servers_credentials(
     return replace(location, spec=replace(location.spec, credential=selector)), True
 
 
-def judge_servers(looks: Mapping[str, Look], probes: Mapping[str, Probe], now: datetime) -> list[Finding]:
+def judge_servers(
+    looks: Mapping[str, SeenLocation], probes: Mapping[str, Probe], now: datetime
+) -> list[Finding]:
     """A finding for each location of a server, and one if none is the default.
 
     Args:
@@ -162,7 +164,7 @@ def judge_servers(looks: Mapping[str, Look], probes: Mapping[str, Probe], now: d
     return findings
 
 
-def _of_server(look: Look, probe: Probe, now: datetime) -> Finding:
+def _of_server(look: SeenLocation, probe: Probe, now: datetime) -> Finding:
     name = look.location["metadata"]["name"]
     status = mapping(look.location, "status")
     phase, last = status.get("phase"), last_look(look.location)

@@ -30,7 +30,7 @@ _pause = asyncio.sleep
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Look:
+class SeenLocation:
     """A location as the server sees it.
 
     Attributes:
@@ -44,7 +44,7 @@ class Look:
 
 async def look_by_server(
     client: KubeClient, location: JSONObject, *, answers: bool, obeys: bool, now: datetime | None = None
-) -> Look:
+) -> SeenLocation:
     """Have the server look at a location now, or wait for the look that is due next. (docs/adr/103)
 
     Args:
@@ -52,21 +52,21 @@ async def look_by_server(
         obeys: whether it looks when it is asked, as Pinnace's does.
     """
     if not answers:
-        return Look(location=location, stale="no server answers")
+        return SeenLocation(location=location, stale="no server answers")
     if obeys:
         try:
             return await _asked(client, location)
         except Forbidden:
             pass  # this user may not ask, and waits as for any other server
         except KubeError as error:
-            return Look(location=location, stale=f"the server could not be asked to look: {error}")
+            return SeenLocation(location=location, stale=f"the server could not be asked to look: {error}")
     last, frequency = last_look(location), _frequency(location)
     if last is None or not frequency:
-        return Look(location=location, stale="the server does not look at it regularly")
+        return SeenLocation(location=location, stale="the server does not look at it regularly")
     wait = later(last, frequency) - (now or utcnow())
     seconds = wait.total_seconds() + LATE_SECONDS
     if wait > _LONGEST_WAIT or seconds <= 0:
-        return Look(location=location, stale=f"the server looks at it every {frequency} only")
+        return SeenLocation(location=location, stale=f"the server looks at it every {frequency} only")
     return await _looked(client, location, seconds, "the server did not look at it when that was due")
 
 
@@ -84,7 +84,7 @@ def _frequency(location: JSONObject) -> timedelta:
     return _USUAL_FREQUENCY if own < Duration() else own.to_timedelta()
 
 
-async def _asked(client: KubeClient, location: JSONObject) -> Look:
+async def _asked(client: KubeClient, location: JSONObject) -> SeenLocation:
     name, namespace = location["metadata"]["name"], location["metadata"]["namespace"]
 
     async def note(value: str | None) -> JSONObject:
@@ -93,7 +93,7 @@ async def _asked(client: KubeClient, location: JSONObject) -> Look:
 
     asked = await note(secrets.token_hex(8))
     late = f"the server was asked to look and did not within {LOOK_SECONDS:g} seconds"
-    look = Look(location=asked, stale=late)
+    look = SeenLocation(location=asked, stale=late)
     try:
         look = await _looked(client, asked, LOOK_SECONDS, late)
     finally:
@@ -103,7 +103,7 @@ async def _asked(client: KubeClient, location: JSONObject) -> Look:
     return look
 
 
-async def _looked(client: KubeClient, location: JSONObject, seconds: float, late: str) -> Look:
+async def _looked(client: KubeClient, location: JSONObject, seconds: float, late: str) -> SeenLocation:
     """Wait until the server has looked: it removes the request, or writes a new time."""
     name, namespace = location["metadata"]["name"], location["metadata"]["namespace"]
     before = (_request(location), last_look(location))
@@ -115,11 +115,11 @@ async def _looked(client: KubeClient, location: JSONObject, seconds: float, late
                 current = await client.get(BACKUP_STORAGE_LOCATIONS, name, namespace)
                 request = _request(current)
                 if before[0] and not request:
-                    return Look(location=current)
+                    return SeenLocation(location=current)
                 if not before[0] and last_look(current) != before[1]:
-                    return Look(location=current)
+                    return SeenLocation(location=current)
     except TimeoutError:
-        return Look(location=current, stale=late)
+        return SeenLocation(location=current, stale=late)
 
 
 def _request(location: JSONObject) -> str:

@@ -29,7 +29,7 @@ from pinnace.cli.doctor import (
     snapshots,
 )
 from pinnace.cli.doctor.findings import Code, Finding, Level, judge_refusals, ok, problem, refused, skipped
-from pinnace.cli.doctor.looking import Look, look_by_server
+from pinnace.cli.doctor.looking import SeenLocation, look_by_server
 from pinnace.cli.errors import ExitCode, InvalidInput
 from pinnace.cli.guard import printable
 from pinnace.cli.output.layout import echo_laid_out
@@ -356,7 +356,7 @@ async def _examine_server(client: "KubeClient", settings: Settings, examination:
 
 async def _examine_one(
     client: "KubeClient", facts: server.ServerFacts | None, location: JSONObject
-) -> tuple[Look, locations.Probe]:
+) -> tuple[SeenLocation, locations.Probe]:
     """Look at one location from here, and have the server look at it, both at the same time.
 
     Args:

@@ -13,10 +13,10 @@ def confirmed(flag: str = "--confirm") -> bool:
         print("Are you sure you want to continue (Y/N)? ", end="", flush=True)
         line = sys.stdin.readline() if sys.stdin is not None else ""
         if not line.endswith("\n"):
-            from pinnace.cli.errors import Refused
+            from pinnace.cli.errors import NotConfirmed
 
             print()
-            raise Refused(f"error reading user input: EOF; nothing was done. {flag} answers yes")
+            raise NotConfirmed(f"error reading user input: EOF; nothing was done. {flag} answers yes")
         answer = line.strip().lower()
         if answer in ("y", "n"):
             return answer == "y"

@@ -10,7 +10,7 @@ from pinnace.api.values.times import utcnow
 from pinnace.cli.output import cells
 
 
-class Named(Protocol):
+class HasNoun(Protocol):
     """A kind of objects that has a noun."""
 
     @property
@@ -29,7 +29,7 @@ def numbers_of(run: JSONObject, items: int) -> str:
     )
 
 
-def summary_of(obj: JSONObject, kind: Named, *more: str, clock: Callable[[], datetime] = utcnow) -> str:
+def summary_of(obj: JSONObject, kind: HasNoun, *more: str, clock: Callable[[], datetime] = utcnow) -> str:
     """`backup shop (Completed, 1,204 items, 1.5 MiB, 3h ago, 2 restores)`."""
     status, spec = cells.status(obj), cells.spec(obj)
     facts = [status.get("phase") or "New"]

@@ -24,7 +24,7 @@ from pinnace.csi.snapshots import FEATURE
 from pinnace.http.user_agent import user_agent
 from pinnace.kube.config import load_config
 from pinnace.operations.waiting import POLL_SECONDS
-from pinnace.restore.request import RestoreOptions
+from pinnace.restore.request import RestoreSettings
 from pinnace.restore.selection.order import read_priorities
 from pinnace.runtime.logfields import get_logger
 from pinnace.server.app import run_server
@@ -123,7 +123,7 @@ def server_options(settings: Settings, flags: ServerFlags) -> ServerOptions:
             snapshot_move_data=flags.default_snapshot_move_data and FEATURE in settings.features,
             item_operation_timeout=operation_timeout,
         ),
-        restore=RestoreOptions(
+        restore=RestoreSettings(
             priorities=first,
             last=last,
             terminating_timeout_seconds=flags.terminating_resource_timeout.total_seconds(),

@@ -21,7 +21,7 @@ from pinnace.cli.common.commands import (
 from pinnace.cli.flags import (
     Command,
     Enum,
-    ObjectName,
+    NameArgument,
     boolean,
     check_arguments,
     comma_list,
@@ -39,10 +39,10 @@ if TYPE_CHECKING:
 @click.command("create", cls=Command, short_help="Create a restore.")
 @names_argument("[RESTORE_NAME]")
 @click.option(
-    "--from-backup", type=ObjectName("backup", may_be_empty=True), default="", help="Backup to restore."
+    "--from-backup", type=NameArgument("backup", may_be_empty=True), default="", help="Backup to restore."
 )
 @click.option(
-    "--from-schedule", type=ObjectName("schedule", may_be_empty=True), default="",
+    "--from-schedule", type=NameArgument("schedule", may_be_empty=True), default="",
     help="Schedule whose newest successful backup is restored.",
 )  # fmt: skip
 @filter_options("restore", "Namespaces (as in the backup)")

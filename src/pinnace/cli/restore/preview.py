@@ -18,7 +18,7 @@ from pinnace.api.velero.download_request import DownloadTargetKind
 from pinnace.api.velero.pod_volume import PodVolumeBackup
 from pinnace.api.velero.restore import Restore
 from pinnace.api.velero.snapshots import decode_snapshots
-from pinnace.api.volume_info import VolumeInfo
+from pinnace.api.volume_info import BackupVolumeInfo
 from pinnace.archive.runlog import RunLog
 from pinnace.cli.backends import open_backend
 from pinnace.cli.client.plugin_actions import plugin_actions
@@ -156,7 +156,7 @@ async def _contents(backend: Backend, backup: Backup, folder: Path, activity: Ac
     operations = await _optional(backend, DownloadTargetKind.BACKUP_ITEM_OPERATIONS, name)
     stored = await backend.volumes_of(name)
     try:
-        volume_infos = [decode(VolumeInfo, each) for each in infos]
+        volume_infos = [decode(BackupVolumeInfo, each) for each in infos]
         volumes = [decode(PodVolumeBackup, each) for each in stored]
         return BackupContents(
             backup=backup,

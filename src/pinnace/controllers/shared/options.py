@@ -10,7 +10,7 @@ from pinnace.api.velero.pod_volume import RESTIC
 from pinnace.backup.request import ServerDefaults
 from pinnace.controllers.shared.scope import MAIN_WORKERS
 from pinnace.operations.waiting import POLL_SECONDS
-from pinnace.restore.request import RestoreOptions
+from pinnace.restore.request import RestoreSettings
 
 GC_FREQUENCY: Final = Duration.hours(1)
 RESTIC_TIMEOUT: Final = Duration.hours(4)
@@ -44,7 +44,7 @@ class ControllerOptions:
     """
 
     defaults: ServerDefaults = field(default_factory=ServerDefaults)
-    restore: RestoreOptions = field(default_factory=RestoreOptions)
+    restore: RestoreSettings = field(default_factory=RestoreSettings)
     store_validation_frequency: Duration = field(default_factory=lambda: Duration.minutes(1))
     backup_sync_period: Duration = field(default_factory=lambda: Duration.minutes(1))
     backup_workers: int = MAIN_WORKERS

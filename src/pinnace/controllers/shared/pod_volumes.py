@@ -12,7 +12,7 @@ from pinnace.api.velero.backup import Backup
 from pinnace.api.velero.backup_repository import BackupRepository
 from pinnace.api.velero.pod_volume import KOPIA, RESTIC
 from pinnace.api.velero.restore import Restore
-from pinnace.api.volume_info import VolumeInfo, moved_claims
+from pinnace.api.volume_info import BackupVolumeInfo, moved_claims
 from pinnace.controllers.shared.repository_presence import RepositoryPresence
 from pinnace.controllers.shared.restored_pods import RestoredPods
 from pinnace.controllers.shared.scope import Scope
@@ -31,7 +31,7 @@ from pinnace.restore.ports import PodVolumeRestorer
 from pinnace.runtime.informer import Informer, Selectors
 from pinnace.runtime.logfields import get_logger
 from pinnace.storage.backup_store import BackupStore
-from pinnace.volumes.outcomes import Outcomes
+from pinnace.volumes.outcomes import SeenTransfers
 from pinnace.volumes.pods.pod_volume_backups import PodVolumeBackups
 from pinnace.volumes.pods.pod_volume_restores import PodVolumeRestores
 from pinnace.volumes.pods.pod_volume_run import PodVolumeRun
@@ -143,7 +143,7 @@ class PodVolumes:
             informer.add_handlers(on_update=lambda _old, new: restored.changed(new))
             yield restored
 
-    def _run(self, outcomes: Outcomes, timeout: Timeout) -> PodVolumeRun:
+    def _run(self, outcomes: SeenTransfers, timeout: Timeout) -> PodVolumeRun:
         return PodVolumeRun(
             repositories=self._repositories,
             locks=self._locks,
@@ -199,7 +199,7 @@ class PodVolumes:
     @asynccontextmanager
     async def _watched(
         self, resource: APIResource, selector: str, unattended: Unattended | None = None
-    ) -> AsyncIterator[tuple[Informer, Outcomes]]:
+    ) -> AsyncIterator[tuple[Informer, SeenTransfers]]:
         """The informer of the objects, indexed by pod, and their outcomes.
 
         The watch begins when the first object is about to be made, as most runs make none, and ends with the
@@ -221,7 +221,7 @@ class PodVolumes:
                     watching.append(group.create_task(unattended.watch(informer)))
             await informer.wait_for_sync()
 
-        outcomes = Outcomes(watched)
+        outcomes = SeenTransfers(watched)
         informer.add_handlers(
             on_add=outcomes.seen, on_update=lambda _old, new: outcomes.seen(new), on_delete=outcomes.gone
         )
@@ -246,7 +246,7 @@ async def pod_volume_snapshots(scope: Scope, store: BackupStore, backup: str) ->
 
 
 async def _moved_snapshots(
-    scope: Scope, store: BackupStore, backup: str, infos: list[VolumeInfo], selector: str
+    scope: Scope, store: BackupStore, backup: str, infos: list[BackupVolumeInfo], selector: str
 ) -> list[SavedPodVolume]:
     """The snapshots of moved data: of live DataUploads, and of those in the location."""
     saved: dict[str, SavedPodVolume] = {}

@@ -12,7 +12,7 @@ from pinnace.controllers.shared.locations import LocationStores
 from pinnace.kube.errors import KubeError
 from pinnace.runtime.logfields import get_logger
 from pinnace.storage.errors import StorageError
-from pinnace.volumes.repositories import Look
+from pinnace.volumes.repositories import Inspection
 from pinnace.volumes.repository_places import place_of
 from pinnace.volumes.uploader.access import Repository
 from pinnace.volumes.uploader.interface import RESTIC
@@ -29,7 +29,7 @@ class RepositoryPresence:
     def __init__(self, locations: LocationStores) -> None:
         self._locations = locations
 
-    async def look(self, repository: Repository) -> Look | None:
+    async def look(self, repository: Repository) -> Inspection | None:
         """The place of a repository now, and whether it is missing there; None if that is not known."""
         try:
             async with asyncio.timeout(LOOK_SECONDS):
@@ -38,7 +38,7 @@ class RepositoryPresence:
                 if not _is_elsewhere(obj, repository.uploader):
                     async with await self._locations.acquire(repository.location, obj) as store:
                         is_missing = not await store.has_repository(repository.uploader, repository.namespace)
-                return Look(place=place_of(obj), is_missing=is_missing)
+                return Inspection(place=place_of(obj), is_missing=is_missing)
         except (StorageError, KubeError, TimeoutError) as error:
             # What needs the repository says what is wrong with it.
             log.warning("A repository could not be looked for", error=error, location=repository.location)

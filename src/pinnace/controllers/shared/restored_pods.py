@@ -57,14 +57,14 @@ _USUAL_WAITS: Final = frozenset({"PodInitializing", "ContainerCreating"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Trouble:
+class Obstacle:
     """What keeps a pod from its data; `lost` if that is permanent."""
 
     text: str
     lost: bool = False
 
 
-def trouble_of(pod: JSONObject | None, created: JSONObject) -> Trouble | None:
+def trouble_of(pod: JSONObject | None, created: JSONObject) -> Obstacle | None:
     """The trouble of a pod; None if there is none. Pure.
 
     Args:
@@ -74,17 +74,17 @@ def trouble_of(pod: JSONObject | None, created: JSONObject) -> Trouble | None:
     metadata = created["metadata"]
     name = f"{metadata['namespace']}/{metadata['name']}"
     if pod is None or pod["metadata"].get("uid") != metadata["uid"] or is_ending(pod):
-        return Trouble(text=pod_gone(metadata["namespace"], metadata["name"]), lost=True)
+        return Obstacle(text=pod_gone(metadata["namespace"], metadata["name"]), lost=True)
     status = pod.get("status") or {}
     if is_ended(pod):
         ended = f"the pod {name} ended before its volume was restored: {_reason(status, status['phase'])}"
-        return Trouble(text=ended, lost=True)
+        return Obstacle(text=ended, lost=True)
     for condition in status.get("conditions") or ():
         if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
-            return Trouble(text=f"the pod {name} is not scheduled: {_reason(condition)}")
+            return Obstacle(text=f"the pod {name} is not scheduled: {_reason(condition)}")
     waiting = wait_state(pod).get("waiting") or {}
     if waiting.get("reason", "PodInitializing") not in _USUAL_WAITS:
-        return Trouble(text=f"{WAIT_CONTAINER} of the pod {name} does not start: {_reason(waiting)}")
+        return Obstacle(text=f"{WAIT_CONTAINER} of the pod {name} does not start: {_reason(waiting)}")
     return None
 
 
@@ -187,7 +187,7 @@ class _PodWatch:
         self._created = pod
         self._state: JSONObject | None = pod
         self._news = asyncio.Event()
-        self._told: Trouble | None = None
+        self._told: Obstacle | None = None
         self._lost_at: float | None = None
 
     async def run(self) -> None:
@@ -253,7 +253,7 @@ class _PodWatch:
             " ConfigMap, delete the pod, and restore it again"
         )
 
-    def _tell(self) -> Trouble | None:
+    def _tell(self) -> Obstacle | None:
         trouble = trouble_of(self._state, self._created)
         if trouble is not None and trouble != self._told:
             log.warning("A restored pod waits for its volumes", reason=trouble.text)

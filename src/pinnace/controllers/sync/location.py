@@ -27,7 +27,7 @@ from pinnace.controllers.shared.scope import Scope
 from pinnace.controllers.shared.writes import delete_if_there, patch_status
 from pinnace.controllers.sync.synced import (
     MAX_POD_VOLUME_BACKUPS,
-    Refused,
+    NotSynced,
     SyncedLocation,
     Unfinished,
     backup_object,
@@ -202,8 +202,8 @@ class LocationSync:
         except AlreadyExists:
             self._owed.discard(name)
             return
-        except (Refused, UnreadableObject, Invalid, BadRequest, InvalidName) as error:
-            if isinstance(error, Refused | UnreadableObject) and not isinstance(error, Unfinished):
+        except (NotSynced, UnreadableObject, Invalid, BadRequest, InvalidName) as error:
+            if isinstance(error, NotSynced | UnreadableObject) and not isinstance(error, Unfinished):
                 self._memory.refused[name] = version, str(error)
             self._set_aside(name, str(error))
             return
@@ -283,7 +283,7 @@ class LocationSync:
                 await self._scope.client.create(POD_VOLUME_BACKUPS, body, namespace)
         except AlreadyExists:
             return False  # the next pass finds out to which Backup it belongs
-        except (Refused, Invalid, BadRequest) as error:
+        except (NotSynced, Invalid, BadRequest) as error:
             self._leave_out(backup, f"a pod volume backup: {error}")
             return True
         except KubeError as error:

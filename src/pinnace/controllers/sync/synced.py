@@ -41,11 +41,11 @@ ScheduleUID = Callable[[str], str | None]
 """The uid of the Schedule of that name in the cluster, None if there is none."""
 
 
-class Refused(Exception):
+class NotSynced(Exception):
     """An object of a location is not made known; the text says why and holds no value of it."""
 
 
-class Unfinished(Refused):
+class Unfinished(NotSynced):
     """A backup has not ended. Time may end it, without a change of its file."""
 
 
@@ -111,17 +111,17 @@ def backup_object(data: bytes, *, name: str, found_in: SyncedLocation, now: date
     """
     tenant = found_in.tenant
     if not is_object_name(name):
-        raise Refused("its directory has a name that no object can have")
+        raise NotSynced("its directory has a name that no object can have")
     if tenant and not is_unique_id(name, tenant):
         # Otherwise a tenant could take the name of a Schedule's next backup.
-        raise Refused("its name is none that self-service gives to backups of the location's namespace")
+        raise NotSynced("its name is none that self-service gives to backups of the location's namespace")
     raw = _parsed(data)
     try:
         backup = decode(Backup, raw, require_kind=True)
     except DecodeError as error:
-        raise Refused(str(error)) from error
+        raise NotSynced(str(error)) from error
     if tenant and not _is_of_tenant(backup, name, tenant):
-        raise Refused("it says that it is of another namespace than the one that owns the location")
+        raise NotSynced("it says that it is of another namespace than the one that owns the location")
     stored = _of_self_service(backup.metadata) if tenant else backup.metadata
     location_label = {labels.STORAGE_LOCATION: labels.label_value(found_in.name)}
     metadata = _metadata(stored, name, found_in.namespace, location_label)
@@ -154,13 +154,13 @@ def pod_volume_backup_object(
     try:
         stored = decode(PodVolumeBackup, raw)
     except DecodeError as error:
-        raise Refused(str(error)) from error
+        raise NotSynced(str(error)) from error
     if stored.status.phase not in phases.TRANSFER_STORED:
-        raise Refused("the pod volume backup has not ended")
+        raise NotSynced("the pod volume backup has not ended")
     if not (name := stored.metadata.name):
-        raise Refused("the pod volume backup has no name")
+        raise NotSynced("the pod volume backup has no name")
     if tenant and stored.spec.pod.namespace != tenant:
-        raise Refused("the pod volume backup is of a pod of another namespace")
+        raise NotSynced("the pod volume backup is of a pod of another namespace")
     backup_labels = {labels.BACKUP_NAME: labels.label_value(backup), labels.BACKUP_UID: backup_uid}
     metadata = _metadata(stored.metadata, name, namespace, backup_labels)
     owner = {"apiVersion": API_VERSION, "kind": "Backup", "name": backup, "uid": backup_uid}
@@ -232,9 +232,9 @@ def _parsed(data: bytes) -> JSONObject:
     try:
         raw = orjson.loads(data)
     except orjson.JSONDecodeError as error:
-        raise Refused(f"not valid JSON: {error.msg}") from None
+        raise NotSynced(f"not valid JSON: {error.msg}") from None
     if not isinstance(raw, dict):
-        raise Refused("not a JSON object")
+        raise NotSynced("not a JSON object")
     return raw
 
 
@@ -242,7 +242,7 @@ def _body(obj: JSONObject) -> bytes:
     try:
         body = orjson.dumps(obj)
     except orjson.JSONEncodeError as error:
-        raise Refused(f"cannot be written as JSON again: {error}") from None
+        raise NotSynced(f"cannot be written as JSON again: {error}") from None
     if len(body) > MAX_OBJECT_BYTES:
-        raise Refused(f"larger than {MAX_OBJECT_BYTES} bytes, which no cluster stores")
+        raise NotSynced(f"larger than {MAX_OBJECT_BYTES} bytes, which no cluster stores")
     return body

@@ -39,14 +39,14 @@ _LONGEST_MESSAGE: Final = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class VerificationSchedule:
     """What a Schedule's annotations ask for."""
 
     cron: Cron
     share: ReadShare | None = None
 
     @classmethod
-    def of(cls, schedule: JSONObject) -> "Wanted | None":
+    def of(cls, schedule: JSONObject) -> "VerificationSchedule | None":
         """None if no verification is asked for. Raises ValueError: the annotations cannot be read."""
         notes = mapping(schedule, "metadata", "annotations")
         expression = text(notes, labels.VERIFY)
@@ -78,7 +78,7 @@ class VerificationReconciler:
         metrics, label = self._scope.metrics, labels.label_value(key.name)
         try:
             schedule = await self._scope.client.get(SCHEDULES, key.name, key.namespace)
-            wanted = Wanted.of(schedule)
+            wanted = VerificationSchedule.of(schedule)
         except NotFound:
             metrics.verification_gone(label)
             return DONE
@@ -102,7 +102,7 @@ class VerificationReconciler:
             await self._verify_newest(key, schedule, wanted)
         return self._at(wanted.cron.next(now, self._zone), self._scope.clock())
 
-    async def _verify_newest(self, key: Key, schedule: JSONObject, wanted: Wanted) -> None:
+    async def _verify_newest(self, key: Key, schedule: JSONObject, wanted: VerificationSchedule) -> None:
         selector = f"{labels.SCHEDULE_NAME}={labels.label_value(key.name)}"
         listed = await self._scope.client.list_all(BACKUPS, key.namespace, label_selector=selector)
         backup = newest_finished(listed)

@@ -25,7 +25,7 @@ from pinnace.kube.resources import (
     APIResource,
 )
 from pinnace.runtime.logfields import get_logger
-from pinnace.volumes.agent_settings import SettingsError, named_in, node_agent_settings
+from pinnace.volumes.agent_settings import AgentConfigError, named_in, node_agent_settings
 from pinnace.volumes.node_agents import AgentSet, NodeAgents
 
 log = get_logger(__name__)
@@ -158,7 +158,7 @@ class Exposer:
         name = named_in(agents.arguments) if agents is not None else ""
         try:
             config, _warnings = await node_agent_settings(self._client, self._namespace, name)
-        except SettingsError as error:
+        except AgentConfigError as error:
             raise MovementError(str(error)) from error
         return config
 

@@ -42,7 +42,7 @@ from pinnace.kube.transport.credentials import (
 )
 from pinnace.kube.transport.curl import BUFFER_BYTES, ClientClosed, Transfer, TransferFailed, Transfers
 from pinnace.kube.transport.proxy import split_proxy
-from pinnace.kube.transport.requests import JSON, SUCCESS, Request, retry_after_seconds
+from pinnace.kube.transport.requests import JSON, SUCCESS, APIRequest, retry_after_seconds
 from pinnace.kube.transport.timeouts import CONNECT_SECONDS
 from pinnace.kube.transport.tls import build_ssl_context, pem_certificates
 
@@ -109,7 +109,7 @@ class Transport:
         if upgrades is not None:
             await upgrades.close()
 
-    async def fetch(self, request: Request) -> bytes:
+    async def fetch(self, request: APIRequest) -> bytes:
         """Return the body of a successful answer.
 
         Raises:
@@ -120,7 +120,7 @@ class Transport:
             return await answer.body()
 
     @asynccontextmanager
-    async def open(self, request: Request) -> AsyncIterator[AsyncIterator[bytes]]:
+    async def open(self, request: APIRequest) -> AsyncIterator[AsyncIterator[bytes]]:
         """Yield the parts of a successful answer as they arrive; unread parts are dropped at the end.
 
         Raises:
@@ -130,7 +130,7 @@ class Transport:
             yield answer.chunks()
 
     @asynccontextmanager
-    async def _open(self, request: Request, *, is_streamed: bool) -> AsyncIterator["_Answer"]:
+    async def _open(self, request: APIRequest, *, is_streamed: bool) -> AsyncIterator["_Answer"]:
         auth = self._config.auth
         credentials = await auth.credentials()
         transfer = await self._start(request, credentials, is_streamed)
@@ -148,7 +148,7 @@ class Transport:
         finally:
             transfer.close()
 
-    async def _answered(self, transfer: Transfer, request: Request, credentials: Credentials) -> "_Answer":
+    async def _answered(self, transfer: Transfer, request: APIRequest, credentials: Credentials) -> "_Answer":
         """The answer once its status and headers are there. Raises as `_Answer.check`."""
         answer = _Answer(
             transfer,
@@ -160,7 +160,7 @@ class Transport:
         if not tracing.traces():
             await answer.check(request)
             return answer
-        traced = tracing.Request(request.method, self.server + request.path)
+        traced = tracing.TracedRequest(request.method, self.server + request.path)
         traced.sent(self._headers(request, credentials))
         try:
             await answer.check(request)
@@ -173,7 +173,7 @@ class Transport:
                 traced.answered(transfer.status, transfer.headers.items())
         return answer
 
-    async def upgrade(self, request: Request, protocols: Sequence[str]) -> "ClientWebSocketResponse":
+    async def upgrade(self, request: APIRequest, protocols: Sequence[str]) -> "ClientWebSocketResponse":
         """A websocket that speaks one of the protocols, or none of them; the caller closes it.
 
         Args:
@@ -193,7 +193,7 @@ class Transport:
         return await self._upgrade(request, protocols, await auth.credentials())
 
     async def _upgrade(
-        self, request: Request, protocols: Sequence[str], credentials: Credentials
+        self, request: APIRequest, protocols: Sequence[str], credentials: Credentials
     ) -> "ClientWebSocketResponse":
         if self._transfers is None:
             raise RuntimeError("the client is not open; use it with 'async with'")
@@ -211,7 +211,7 @@ class Transport:
         request.check_fence()
         if not tracing.traces():
             return await self._upgrades.open(request, protocols, headers=headers, context=context)
-        traced = tracing.Request(request.method, self.server + request.path)
+        traced = tracing.TracedRequest(request.method, self.server + request.path)
         traced.sent(headers)
         try:
             opened = await self._upgrades.open(request, protocols, headers=headers, context=context)
@@ -221,7 +221,7 @@ class Transport:
         traced.answered(101, ())
         return opened
 
-    async def _start(self, request: Request, credentials: Credentials, is_streamed: bool) -> Transfer:
+    async def _start(self, request: APIRequest, credentials: Credentials, is_streamed: bool) -> Transfer:
         if self._transfers is None:
             raise RuntimeError("the client is not open; use it with 'async with'")
         await self._check_certificates(credentials.certificate)
@@ -283,7 +283,7 @@ class Transport:
             # The empty password keeps OpenSSL from asking for one on the terminal.
             setopt(pycurl.KEYPASSWD, "")
 
-    def _describe_request(self, handle: Any, request: Request, credentials: Credentials) -> None:
+    def _describe_request(self, handle: Any, request: APIRequest, credentials: Credentials) -> None:
         setopt = handle.setopt
         setopt(pycurl.URL, self._target.url + request.path)
         # A redirect could take the credentials elsewhere; API servers do not redirect.
@@ -305,7 +305,7 @@ class Transport:
             setopt(pycurl.CUSTOMREQUEST, request.method)
         setopt(pycurl.HTTPHEADER, lines)
 
-    def _headers(self, request: Request, credentials: Credentials) -> list[tuple[str, str]]:
+    def _headers(self, request: APIRequest, credentials: Credentials) -> list[tuple[str, str]]:
         headers = [*self._base_headers, ("Accept", request.accept)]
         if credentials.authorization:
             headers.append(("Authorization", credentials.authorization))
@@ -364,7 +364,7 @@ class _Answer:
         self._server = server
         self._is_proxied = is_proxied
 
-    async def check(self, request: Request) -> None:
+    async def check(self, request: APIRequest) -> None:
         """Wait for status and headers.
 
         Raises:
@@ -422,7 +422,7 @@ class _Answer:
             raise _connection_error(error, self._server, self._is_proxied) from error
 
 
-def _not_as_asked(request: Request, status: int, content_type: str) -> str:
+def _not_as_asked(request: APIRequest, status: int, content_type: str) -> str:
     """What is wrong with the status or content type of a success; "" if nothing is."""
     if status not in SUCCESS.get(request.method, SUCCESS["GET"]):
         return f"HTTP status {status} is not how a {request.method} succeeds"

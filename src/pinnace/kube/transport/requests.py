@@ -23,7 +23,7 @@ MERGE_PATCH = "application/merge-patch+json"
 JSON = "application/json"
 
 
-class Request(msgspec.Struct, frozen=True, kw_only=True):
+class APIRequest(msgspec.Struct, frozen=True, kw_only=True):
     """One request.
 
     Attributes:

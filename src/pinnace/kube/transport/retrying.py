@@ -47,7 +47,7 @@ from pinnace.kube.errors import (
 )
 from pinnace.kube.transport.connection import Transport
 from pinnace.kube.transport.limiting import InFlightLimit, RateCap
-from pinnace.kube.transport.requests import Request
+from pinnace.kube.transport.requests import APIRequest
 from pinnace.kube.transport.silence import Silence
 from pinnace.kube.transport.timeouts import DEFAULT_PATIENCE_SECONDS
 
@@ -70,7 +70,7 @@ RENEWAL_PAUSE_SECONDS = 1.0
 _DEFECTS = (LookupError, TypeError, ValueError, AttributeError)
 """What the code below here raises only by a defect; engines take these for content that is odd."""
 _PASSING_FAULTS = frozenset({500, 502, 503, 504})
-_READY = Request(method="GET", path="/readyz", accept="*/*", timeout_seconds=PROBE_SECONDS)
+_READY = APIRequest(method="GET", path="/readyz", accept="*/*", timeout_seconds=PROBE_SECONDS)
 
 
 class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True):
@@ -123,7 +123,7 @@ class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True):
         return wanted + self.base_seconds * jitter()
 
 
-def may_repeat(error: KubeError, request: Request) -> bool:
+def may_repeat(error: KubeError, request: APIRequest) -> bool:
     """Whether a request that failed with this error may be sent again, and may then succeed."""
     if isinstance(error, TooManyRequests | NotSent):
         return True
@@ -152,7 +152,7 @@ class _Attempts(msgspec.Struct):
     was_ready: bool = False
 
 
-async def _pass_fence(request: Request) -> None:
+async def _pass_fence(request: APIRequest) -> None:
     """Wait until a write may be sent. Raises NotLeading."""
     if request.fence is not None and request.writes:
         try:
@@ -195,7 +195,7 @@ class Sender:
         other._fence = fence
         return other
 
-    async def fetch(self, request: Request, read: Reading[T]) -> T:
+    async def fetch(self, request: APIRequest, read: Reading[T]) -> T:
         """Return the result of `read` on the body of a successful answer.
 
         Raises:
@@ -205,7 +205,7 @@ class Sender:
         request = self._behind_fence(request)
         return await self._repeated(request, partial(self._attempt, request, read))
 
-    async def upgrade(self, request: Request, protocols: Sequence[str]) -> "ClientWebSocketResponse":
+    async def upgrade(self, request: APIRequest, protocols: Sequence[str]) -> "ClientWebSocketResponse":
         """Return a websocket, which the caller closes. Like a watch, it takes no slot of the requests in
         flight.
 
@@ -215,10 +215,10 @@ class Sender:
         request = self._behind_fence(request)
         return await self._repeated(request, partial(self._transport.upgrade, request, protocols))
 
-    def _behind_fence(self, request: Request) -> Request:
+    def _behind_fence(self, request: APIRequest) -> APIRequest:
         return request if self._fence is None else replace(request, fence=self._fence)
 
-    async def _repeated(self, request: Request, send: Callable[[], Awaitable[T]]) -> T:
+    async def _repeated(self, request: APIRequest, send: Callable[[], Awaitable[T]]) -> T:
         attempts = _Attempts(self._monotonic())
         key = object()
         try:
@@ -227,7 +227,7 @@ class Sender:
             self.silence.ended(key)
 
     async def _until_settled(
-        self, request: Request, send: Callable[[], Awaitable[T]], attempts: _Attempts, key: object
+        self, request: APIRequest, send: Callable[[], Awaitable[T]], attempts: _Attempts, key: object
     ) -> T:
         while True:
             # Before a slot is taken: what waits here must not hold up the renewal that it waits for.
@@ -258,7 +258,9 @@ class Sender:
             # The slot is free while we wait.
             await self._sleep(delay)
 
-    async def _delay_seconds(self, error: KubeError, request: Request, attempts: _Attempts) -> float | None:
+    async def _delay_seconds(
+        self, error: KubeError, request: APIRequest, attempts: _Attempts
+    ) -> float | None:
         """How long to wait before the next attempt, or None to give up."""
         policy = self._policy
         if self._monotonic() - attempts.began >= policy.patience_seconds:
@@ -313,7 +315,7 @@ class Sender:
         except ConnectionFailed:
             return False
 
-    async def _attempt(self, request: Request, read: Reading[T]) -> T:
+    async def _attempt(self, request: APIRequest, read: Reading[T]) -> T:
         if self._rate is not None:
             await self._rate.wait()
         async with self._limit.slot() as started:

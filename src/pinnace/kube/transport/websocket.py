@@ -23,7 +23,7 @@ from pinnace.kube.errors import (
     error_from_body,
 )
 from pinnace.kube.transport.proxy import split_proxy
-from pinnace.kube.transport.requests import Request, retry_after_seconds
+from pinnace.kube.transport.requests import APIRequest, retry_after_seconds
 from pinnace.kube.transport.timeouts import CONNECT_SECONDS
 
 HEARTBEAT_SECONDS = 30.0
@@ -60,7 +60,7 @@ class Upgrades:
 
     async def open(
         self,
-        request: Request,
+        request: APIRequest,
         protocols: Sequence[str],
         *,
         headers: Sequence[tuple[str, str]],

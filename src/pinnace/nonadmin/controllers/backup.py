@@ -10,7 +10,7 @@ from pinnace.kube.resources import (
     DELETE_BACKUP_REQUESTS,
     POD_VOLUME_BACKUPS,
 )
-from pinnace.nonadmin.controllers.parts import Parts
+from pinnace.nonadmin.controllers.parts import Wiring
 from pinnace.nonadmin.events import origin_keys, owner_keys, waiting_for
 from pinnace.nonadmin.flows.backup import stored_id
 from pinnace.nonadmin.loading import BackupFlow
@@ -23,7 +23,7 @@ from pinnace.runtime.controller import Controller
 NAME: Final = "nonadmin-backup"
 
 
-def controller(parts: Parts) -> Controller:
+def controller(parts: Wiring) -> Controller:
     """The NonAdminBackup controller."""
     made = parts.controller(NAME, BackupFlow(parts.context), makes=BACKUPS)
     own = origin_keys(Origin.BACKUP)

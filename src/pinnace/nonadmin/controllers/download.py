@@ -11,7 +11,7 @@ from pinnace.kube.resources import (
     RESTORES,
 )
 from pinnace.nonadmin.caches import BY_TARGET, in_namespace
-from pinnace.nonadmin.controllers.parts import Parts, enqueue_keys
+from pinnace.nonadmin.controllers.parts import Wiring, enqueue_keys
 from pinnace.nonadmin.events import KeysOf, origin_keys
 from pinnace.nonadmin.loading import DownloadFlow
 from pinnace.nonadmin.objects import (
@@ -25,7 +25,7 @@ from pinnace.runtime.keys import Key
 NAME: Final = "nonadmin-download"
 
 
-def controller(parts: Parts) -> Controller:
+def controller(parts: Wiring) -> Controller:
     """The NonAdminDownloadRequest controller."""
     made = parts.controller(NAME, DownloadFlow(parts.context))
     own = origin_keys(Origin.DOWNLOAD)

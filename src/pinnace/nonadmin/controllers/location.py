@@ -6,7 +6,7 @@ from pinnace.api.nonadmin.names import Origin
 from pinnace.kube.resources import (
     BACKUP_STORAGE_LOCATIONS,
 )
-from pinnace.nonadmin.controllers.parts import Parts
+from pinnace.nonadmin.controllers.parts import Wiring
 from pinnace.nonadmin.events import is_edited, origin_keys
 from pinnace.nonadmin.loading import LocationFlow
 from pinnace.nonadmin.objects import (
@@ -18,7 +18,7 @@ from pinnace.runtime.controller import Controller
 NAME: Final = "nonadmin-location"
 
 
-def controller(parts: Parts) -> Controller:
+def controller(parts: Wiring) -> Controller:
     """The NonAdminBackupStorageLocation controller."""
     made = parts.controller(NAME, LocationFlow(parts.context))
     own = origin_keys(Origin.LOCATION)

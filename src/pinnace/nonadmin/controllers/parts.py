@@ -17,7 +17,7 @@ from pinnace.kube.resources import (
 from pinnace.nonadmin.caches import BY_WAITING, CACHED
 from pinnace.nonadmin.collector import Leftovers
 from pinnace.nonadmin.events import KeysOf, is_edited
-from pinnace.nonadmin.flows.driver import Flow, RequestReconciler
+from pinnace.nonadmin.flows.driver import Flow, FlowDriver
 from pinnace.nonadmin.flows.limits import Slots, first, is_waiting
 from pinnace.nonadmin.loading import FlowContext
 from pinnace.nonadmin.lookups import Lookups
@@ -58,7 +58,7 @@ class NonAdminOptions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Parts:
+class Wiring:
     """The parts that the controllers of self-service share.
 
     Attributes:
@@ -73,7 +73,7 @@ class Parts:
     context: FlowContext
 
     @classmethod
-    def of(cls, client: KubeClient, options: NonAdminOptions) -> "Parts":
+    def of(cls, client: KubeClient, options: NonAdminOptions) -> "Wiring":
         """The parts for one cluster; nothing runs yet."""
         informers = {
             cached.resource: Informer(
@@ -104,7 +104,7 @@ class Parts:
             makes: the kind that the flow creates; unserved objects of it are deleted with their request.
         """
         leftovers = Leftovers(self.client, self.informers[makes], makes) if makes is not None else None
-        reconciler = RequestReconciler(
+        reconciler = FlowDriver(
             self.client,
             flow,
             gone=leftovers.remove if leftovers is not None else None,

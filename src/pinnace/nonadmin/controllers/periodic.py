@@ -4,13 +4,13 @@ import functools
 
 from pinnace.nonadmin import collector, synchronizer
 from pinnace.nonadmin.collector import OrphanSweeper
-from pinnace.nonadmin.controllers.parts import Parts
+from pinnace.nonadmin.controllers.parts import Wiring
 from pinnace.nonadmin.synchronizer import Synchronizer
 from pinnace.runtime.controller import Controller, Reconcile
 from pinnace.runtime.keys import Key
 
 
-def synchronizer_controller(parts: Parts) -> Controller:
+def synchronizer_controller(parts: Wiring) -> Controller:
     """The controller that makes requests for backups that were found in storage."""
     synchronize = Synchronizer(
         parts.client,
@@ -23,13 +23,13 @@ def synchronizer_controller(parts: Parts) -> Controller:
     return _controller(parts, synchronizer.NAME, synchronizer.KEY, synchronize.reconcile)
 
 
-def collector_controller(parts: Parts) -> Controller:
+def collector_controller(parts: Wiring) -> Controller:
     """The controller that deletes objects whose requests are gone."""
     collect = OrphanSweeper(parts.client, parts.options.namespace, parts.informers, parts.settings)
     return _controller(parts, collector.NAME, collector.KEY, collect.reconcile)
 
 
-def _controller(parts: Parts, name: str, key: Key, reconcile: Reconcile) -> Controller:
+def _controller(parts: Wiring, name: str, key: Key, reconcile: Reconcile) -> Controller:
     made = Controller(name, reconcile)
     made.wait_for(*parts.informers.values())
     made.enqueue(key)

@@ -6,19 +6,19 @@ from pinnace.kube.resources import (
     RESTORES,
 )
 from pinnace.nonadmin.controllers import backup, restore
-from pinnace.nonadmin.controllers.parts import Parts
+from pinnace.nonadmin.controllers.parts import Wiring
 from pinnace.nonadmin.events import origin_keys
 from pinnace.nonadmin.objects import (
     NON_ADMIN_BACKUPS,
     NON_ADMIN_RESTORES,
 )
-from pinnace.nonadmin.positions import PERIOD_SECONDS, Positions, Queue
+from pinnace.nonadmin.positions import PERIOD_SECONDS, Positions, QueuedRequests
 from pinnace.runtime.controller import Controller, Resync
 
 
-def backup_positions(parts: Parts) -> Controller:
+def backup_positions(parts: Wiring) -> Controller:
     """The controller that shows the queue positions of NonAdminBackups."""
-    queue = Queue(
+    queue = QueuedRequests(
         resource=NON_ADMIN_BACKUPS,
         requests=parts.informers[NON_ADMIN_BACKUPS],
         made=parts.informers[BACKUPS],
@@ -28,9 +28,9 @@ def backup_positions(parts: Parts) -> Controller:
     return _controller(parts, backup.NAME, queue)
 
 
-def restore_positions(parts: Parts) -> Controller:
+def restore_positions(parts: Wiring) -> Controller:
     """The controller that shows the queue positions of NonAdminRestores."""
-    queue = Queue(
+    queue = QueuedRequests(
         resource=NON_ADMIN_RESTORES,
         requests=parts.informers[NON_ADMIN_RESTORES],
         made=parts.informers[RESTORES],
@@ -40,7 +40,7 @@ def restore_positions(parts: Parts) -> Controller:
     return _controller(parts, restore.NAME, queue)
 
 
-def _controller(parts: Parts, name: str, queue: Queue) -> Controller:
+def _controller(parts: Wiring, name: str, queue: QueuedRequests) -> Controller:
     made = Controller(
         f"{name}-positions", resync=Resync(Positions(parts.client, queue).refresh, PERIOD_SECONDS)
     )

@@ -9,7 +9,7 @@ from pinnace.kube.resources import (
     POD_VOLUME_RESTORES,
     RESTORES,
 )
-from pinnace.nonadmin.controllers.parts import Parts
+from pinnace.nonadmin.controllers.parts import Wiring
 from pinnace.nonadmin.events import origin_keys, owner_keys, waiting_for
 from pinnace.nonadmin.flows.restore import restore_id
 from pinnace.nonadmin.loading import RestoreFlow
@@ -22,7 +22,7 @@ from pinnace.runtime.controller import Controller
 NAME: Final = "nonadmin-restore"
 
 
-def controller(parts: Parts) -> Controller:
+def controller(parts: Wiring) -> Controller:
     """The NonAdminRestore controller."""
     made = parts.controller(NAME, RestoreFlow(parts.context), makes=RESTORES)
     own = origin_keys(Origin.RESTORE)

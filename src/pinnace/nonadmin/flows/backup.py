@@ -29,7 +29,7 @@ from pinnace.kube.resources import BACKUPS, DELETE_BACKUP_REQUESTS
 from pinnace.nonadmin import mirror
 from pinnace.nonadmin.flows import limits
 from pinnace.nonadmin.flows.conditions import (
-    Observation,
+    ConditionState,
     condition,
     holds,
     with_condition,
@@ -292,7 +292,7 @@ class _BackupFlow(RequestFlow):
         status = with_phase(self._status, NonAdminPhase.CREATED)
         if text(condition(status, "Accepted"), "reason") == "VeleroBackupNotFound":
             status = without_condition(status, "Accepted")
-        queued = Observation(
+        queued = ConditionState(
             type="Queued", holds=True, reason="BackupScheduled", message="Created Velero Backup object"
         )
         status = self._mirrored(with_condition(status, queued, self._facts.now))

@@ -17,7 +17,7 @@ _ORDER: Final = {"": 0, NonAdminPhase.NEW: 1, NonAdminPhase.BACKING_OFF: 2, NonA
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Observation:
+class ConditionState:
     """The new state of one type of condition.
 
     Attributes:
@@ -39,7 +39,7 @@ def with_phase(status: JSONObject, phase: NonAdminPhase) -> JSONObject:
     return {**status, "phase": str(phase)}
 
 
-def with_condition(status: JSONObject, observation: Observation, now: datetime) -> JSONObject:
+def with_condition(status: JSONObject, observation: ConditionState, now: datetime) -> JSONObject:
     """The status with one condition added, or changed in place; the rest keeps its order."""
     entry = _entry(observation, now)
     conditions: list[Any] = []
@@ -59,7 +59,7 @@ def with_condition(status: JSONObject, observation: Observation, now: datetime) 
     return {**status, "conditions": conditions}
 
 
-def with_renewed_condition(status: JSONObject, observation: Observation, now: datetime) -> JSONObject:
+def with_renewed_condition(status: JSONObject, observation: ConditionState, now: datetime) -> JSONObject:
     """The status with a condition removed and added again, so that its time is that of the last write."""
     return with_condition(without_condition(status, observation.type), observation, now)
 
@@ -80,7 +80,7 @@ def holds(status: JSONObject, kind: str) -> bool:
     return text(condition(status, kind), "status") == "True"
 
 
-def _entry(observation: Observation, now: datetime) -> JSONObject:
+def _entry(observation: ConditionState, now: datetime) -> JSONObject:
     entry: JSONObject = {
         "type": observation.type,
         "status": "True" if observation.holds else "False",

@@ -17,7 +17,7 @@ from pinnace.api.objects import JSONObject, mapping, text
 from pinnace.api.values.times import parse_time
 from pinnace.api.velero.download_request import OF_RESTORES, DownloadRequestPhase
 from pinnace.kube.resources import DOWNLOAD_REQUESTS
-from pinnace.nonadmin.flows.conditions import Observation, condition, with_condition
+from pinnace.nonadmin.flows.conditions import ConditionState, condition, with_condition
 from pinnace.nonadmin.flows.steps import (
     DONE,
     Create,
@@ -113,7 +113,7 @@ def _answered(non_admin_download: JSONObject, download: JSONObject, facts: Downl
         return DONE
     if expires is not None and expires < 0:
         return DONE
-    seen = Observation(
+    seen = ConditionState(
         type="Processed",
         holds=not failed,
         reason="Error" if failed else "Success",
@@ -187,7 +187,7 @@ def _refused(non_admin_download: JSONObject, kind: str, facts: DownloadFacts) ->
     status = mapping(non_admin_download, "status")
     former = condition(status, kind)
     only = {"conditions": [former]} if former else {}
-    seen = Observation(type=kind, holds=True, reason="Error", message=_MESSAGES[kind])
+    seen = ConditionState(type=kind, holds=True, reason="Error", message=_MESSAGES[kind])
     conditions = with_condition(only, seen, facts.now)["conditions"]
     return {**status, "phase": str(NonAdminPhase.BACKING_OFF), "conditions": conditions}
 

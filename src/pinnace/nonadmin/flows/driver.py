@@ -61,7 +61,7 @@ class Flow(Protocol):
         ...
 
 
-class RequestReconciler:
+class FlowDriver:
     """Passes over requests of one kind.
 
     Args:

@@ -24,7 +24,7 @@ from pinnace.api.velero.storage_location import BackupStorageLocationSpec
 from pinnace.kube.resources import BACKUP_STORAGE_LOCATIONS, SECRETS, APIResource
 from pinnace.nonadmin import mirror
 from pinnace.nonadmin.flows.conditions import (
-    Observation,
+    ConditionState,
     condition,
     with_phase,
     with_renewed_condition,
@@ -371,7 +371,7 @@ class _LocationFlow(RequestFlow):
         if text(condition(self._status, kind), "status") == "True" and not (was_created or was_patched):
             return None
         reason, message = updated if was_patched else created
-        seen = Observation(type=kind, holds=True, reason=reason, message=message)
+        seen = ConditionState(type=kind, holds=True, reason=reason, message=message)
         return WriteStatus(status=with_renewed_condition(self._status, seen, self._facts.now))
 
     def _mirrored(self) -> Step:

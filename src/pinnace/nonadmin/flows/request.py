@@ -7,7 +7,7 @@ from datetime import datetime
 
 from pinnace.api.nonadmin.common import NonAdminPhase
 from pinnace.api.objects import JSONObject, mapping, member, text
-from pinnace.nonadmin.flows.conditions import Observation, condition, with_condition, with_phase
+from pinnace.nonadmin.flows.conditions import ConditionState, condition, with_condition, with_phase
 from pinnace.nonadmin.flows.steps import DONE, Finish, PassMemory, SetFinalizer, Step, WriteStatus
 from pinnace.nonadmin.objects import (
     generation,
@@ -73,7 +73,7 @@ class RequestFlow:
     def _observe(self, kind: str, holds: bool, reason: str, message: str) -> JSONObject:
         """The status with that condition; Accepted states the generation of the spec that was judged."""
         judged = generation(self._request) if kind == "Accepted" else 0
-        seen = Observation(type=kind, holds=holds, reason=reason, message=message, generation=judged)
+        seen = ConditionState(type=kind, holds=holds, reason=reason, message=message, generation=judged)
         return with_condition(self._status, seen, self._now)
 
     def _not_yet_deleted(self, obj: JSONObject) -> bool:

@@ -20,7 +20,7 @@ from pinnace.api.objects import JSONObject, text
 from pinnace.kube.resources import RESTORES
 from pinnace.nonadmin import mirror
 from pinnace.nonadmin.flows import limits
-from pinnace.nonadmin.flows.conditions import Observation, holds, with_condition, with_phase
+from pinnace.nonadmin.flows.conditions import ConditionState, holds, with_condition, with_phase
 from pinnace.nonadmin.flows.request import RequestFlow
 from pinnace.nonadmin.flows.steps import (
     DONE,
@@ -185,7 +185,7 @@ class _RestoreFlow(RequestFlow):
 
     def _mirror(self, restore: JSONObject) -> Step:
         status = with_phase(self._status, NonAdminPhase.CREATED)
-        queued = Observation(
+        queued = ConditionState(
             type="Queued", holds=True, reason="RestoreScheduled", message="Created Velero Restore object"
         )
         status = with_condition(status, queued, self._facts.now)

@@ -8,7 +8,7 @@ import grpc
 import grpc.aio
 from google.protobuf.message import DecodeError
 
-from pinnace.plugins.errors import Origin, PluginCallError, PluginGone
+from pinnace.plugins.errors import CodePosition, PluginCallError, PluginGone
 from pinnace.plugins.host.uploads import upload
 from pinnace.plugins.protocol.methods import MAX_MESSAGE_BYTES, Method, RequestT, ResponseT
 from pinnace.plugins.protocol.support_pb2 import Status
@@ -119,7 +119,7 @@ def _code_name(code: grpc.StatusCode) -> str:
     return _GO_NAMES.get(code) or "".join(word.capitalize() for word in code.name.split("_"))
 
 
-def _origin(error: grpc.RpcError) -> Origin | None:
+def _origin(error: grpc.RpcError) -> CodePosition | None:
     """The innermost frame of the stack that the plugin sent along, if it did. (docs/spec: PLG 8)"""
     metadata: Any = error.trailing_metadata() or ()  # the stubs describe another library's class
     for key, value in metadata:
@@ -131,10 +131,10 @@ def _origin(error: grpc.RpcError) -> Origin | None:
     return None
 
 
-def _innermost(status: Status) -> Origin | None:
+def _innermost(status: Status) -> CodePosition | None:
     for detail in status.details:
         stack = Stack()
         if detail.Unpack(stack) and stack.frames:
             frame = stack.frames[0]
-            return Origin(file=frame.file, line=frame.line, function=frame.function)
+            return CodePosition(file=frame.file, line=frame.line, function=frame.function)
     return None

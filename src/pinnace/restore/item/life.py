@@ -43,14 +43,14 @@ from pinnace.restore.item.services import SERVICES, lost_address
 from pinnace.restore.item.statuses import StatusFilter
 from pinnace.restore.item.tenant_rights import VOLUMES, TenantRights, is_old_storage
 from pinnace.restore.metadata import drop_empty_leftovers, put_labels, reset_metadata
-from pinnace.restore.outcomes import Outcomes
+from pinnace.restore.outcomes import ItemOutcomes
 from pinnace.restore.ports import TargetCluster
 from pinnace.restore.results import Results
 from pinnace.restore.selection.collect import RestoreFilter
 from pinnace.restore.selection.reading import ItemReader, ItemRef, decode, is_mirror_pod, why_finished
 from pinnace.restore.volumes.moved_data import MovedData
 from pinnace.restore.volumes.preparing import VolumePreparer, adjust_claim
-from pinnace.restore.volumes.records import VolumeRecords
+from pinnace.restore.volumes.records import RestoredVolumes
 from pinnace.restore.volumes.saved_data import VolumeDataKeeper
 
 _VERSION = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", re.ASCII)
@@ -88,14 +88,14 @@ class ItemParts(msgspec.Struct, frozen=True, kw_only=True):
 
     reader: ItemReader
     claims: Claims
-    outcomes: Outcomes
+    outcomes: ItemOutcomes
     applier: Applier
     namespaces: NamespaceKeeper
     modifying: Modifying
     volumes: VolumePreparer
     volume_data: VolumeDataKeeper
     moved_data: MovedData
-    volume_records: VolumeRecords
+    volume_records: RestoredVolumes
     ephemeral_claims: EphemeralClaims
     follow_ups: FollowUps
     started: StartedOperations

@@ -16,7 +16,7 @@ from pinnace.plugins.protocols import ResourceIdentifier
 from pinnace.restore.ports import MovedDataRestorer
 from pinnace.restore.results import Results
 from pinnace.restore.selection.reading import ItemRef
-from pinnace.restore.volumes.records import VolumeRecords
+from pinnace.restore.volumes.records import RestoredVolumes
 
 Claim = tuple[str, str]
 """Namespace in the backup, and name."""
@@ -43,7 +43,7 @@ class MovedData(msgspec.Struct, frozen=True, kw_only=True):
     starter: MovedDataRestorer | None
     location: str
     started: StartedOperations
-    records: VolumeRecords
+    records: RestoredVolumes
 
     async def restore(self, restore: Restore, ref: ItemRef, created: bytes, results: Results) -> None:
         """Start the restore of the data of a claim that was just created, if it has moved data."""

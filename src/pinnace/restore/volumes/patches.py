@@ -17,7 +17,7 @@ import orjson
 from pinnace.api import labels
 from pinnace.api.codec import decode, encode
 from pinnace.api.objects import JSONObject, mapping, objects, text
-from pinnace.api.volume_info import BackupMethod, PersistentVolumeInfo, VolumeInfo
+from pinnace.api.volume_info import BackupMethod, BackupVolumeInfo, PersistentVolumeInfo
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import Conflict, ConnectionFailed, KubeError, NotFound, ServerFault, TooManyRequests
 from pinnace.kube.resources import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS, STORAGE_CLASSES
@@ -70,7 +70,7 @@ class Unbound(msgspec.Struct, frozen=True, kw_only=True):
     policy: str = ""
 
 
-class Look(msgspec.Struct, frozen=True, kw_only=True):
+class Remaining(msgspec.Struct, frozen=True, kw_only=True):
     """What one look has left.
 
     Attributes:
@@ -88,7 +88,7 @@ class VolumePatches:
         infos: the records of the backup; empty if its location is not trusted, as volumes are cluster-scoped.
     """
 
-    def __init__(self, client: ClusterClient, infos: Iterable[VolumeInfo]) -> None:
+    def __init__(self, client: ClusterClient, infos: Iterable[BackupVolumeInfo]) -> None:
         self._client = client
         self._infos = {
             info.claim: info.pv_info
@@ -107,14 +107,14 @@ class VolumePatches:
             )
             self._wanted.append(wanted)
 
-    async def look(self) -> Look:
+    async def look(self) -> Remaining:
         """Patch the volumes that exist already."""
         return await look(self._client, self._wanted)
 
 
 async def look(
     client: ClusterClient, wanted: Iterable[WantedPatch], *, operations_ended: bool = False
-) -> Look:
+) -> Remaining:
     """Patch the volumes of claims that are bound; the others are left, unless nothing would change.
 
     Args:
@@ -133,7 +133,7 @@ async def look(
             continue
         if left is not None:
             unbound.append(left)
-    return Look(unbound=unbound, problems=problems)
+    return Remaining(unbound=unbound, problems=problems)
 
 
 async def used_claims(client: KubeClient, namespaces: Iterable[str]) -> set[tuple[str, str]]:

@@ -14,12 +14,12 @@ from pinnace.api.pod_volume_catalogue import PodVolumeCatalogue
 from pinnace.api.velero.snapshots import VolumeSnapshot
 from pinnace.api.volume_info import (
     BackupMethod,
+    BackupVolumeInfo,
     CSISnapshotInfo,
     DataMovementInfo,
     NativeSnapshotInfo,
     PodVolumeInfo,
     RestoredVolumeInfo,
-    VolumeInfo,
 )
 from pinnace.csi.movement.objects import MovedVolume
 from pinnace.restore.selection.reading import ItemRef
@@ -29,7 +29,7 @@ POD_VOLUME_RESTORE = "PodVolumeRestore"
 _BUILT_IN_MOVER = "velero"
 
 
-class VolumeRecords(msgspec.Struct, frozen=True, kw_only=True):
+class RestoredVolumes(msgspec.Struct, frozen=True, kw_only=True):
     """Collects the records of one restore.
 
     Attributes:
@@ -40,7 +40,7 @@ class VolumeRecords(msgspec.Struct, frozen=True, kw_only=True):
 
     made: Mapping[str, VolumeSnapshot]
     pod_volumes: PodVolumeCatalogue | None
-    infos: Sequence[VolumeInfo] = ()
+    infos: Sequence[BackupVolumeInfo] = ()
     found: list[RestoredVolumeInfo] = msgspec.field(default_factory=list)
 
     def created(self, ref: ItemRef, answer: bytes) -> None:

@@ -19,7 +19,7 @@ from pinnace.api.phases import TransferPhase
 from pinnace.api.pod_volume_catalogue import UPLOADERS, PodVolumeCatalogue, uploader_of
 from pinnace.api.velero.pod_volume import RESTIC, PodVolumeBackup
 from pinnace.api.velero.restore import Restore
-from pinnace.api.volume_info import BackupMethod, VolumeInfo, moved_claims
+from pinnace.api.volume_info import BackupMethod, BackupVolumeInfo, moved_claims
 from pinnace.archive.errors import ArchiveError
 from pinnace.archive.reader import ArchiveIndex
 from pinnace.csi.movement.objects import MovedVolume
@@ -86,7 +86,7 @@ class SavedData(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     pod_volumes: PodVolumeCatalogue
-    infos: Sequence[VolumeInfo] = ()
+    infos: Sequence[BackupVolumeInfo] = ()
     operations: Sequence[JSONObject] = ()
 
 

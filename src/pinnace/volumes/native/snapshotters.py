@@ -23,7 +23,7 @@ class SnapshotError(Exception):
     """A location, its provider or the provider's work failed; the text says which."""
 
 
-class VolumeInfo(Protocol):
+class VolumeProperties(Protocol):
     """The properties that are needed to make a volume like another."""
 
     @property
@@ -42,7 +42,7 @@ class Snapshotter(Protocol):
         self, snapshot_id: str, volume_type: str, volume_az: str, iops: int | None
     ) -> str: ...
 
-    async def get_volume_info(self, volume_id: str, volume_az: str) -> VolumeInfo: ...
+    async def get_volume_info(self, volume_id: str, volume_az: str) -> VolumeProperties: ...
 
     async def create_snapshot(self, volume_id: str, volume_az: str, tags: Mapping[str, str]) -> str: ...
 

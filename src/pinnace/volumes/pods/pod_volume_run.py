@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from pinnace.volumes.outcomes import Outcomes
+from pinnace.volumes.outcomes import SeenTransfers
 from pinnace.volumes.pods.timeouts import Timeout
 from pinnace.volumes.repositories import Repositories
 from pinnace.volumes.uploader.interface import RESTIC
@@ -21,6 +21,6 @@ class PodVolumeRun:
 
     repositories: Repositories
     locks: RepositoryLocks
-    outcomes: Outcomes
+    outcomes: SeenTransfers
     timeout: Timeout
     uploader: str = RESTIC

@@ -44,8 +44,8 @@ from pinnace.volumes.uploader.processes import (
     STDERR_BYTES,
     TRANSFER_SECONDS,
     UNDO_SECONDS,
+    OutputConsumer,
     Outputs,
-    Sink,
     run,
 )
 from pinnace.volumes.uploader.progress import MeasuredProgress, OnProgress, PrintedProgress, reporting
@@ -332,7 +332,7 @@ class Restic:
         self,
         shown: str,
         line: list[str],
-        stdout: Sink,
+        stdout: OutputConsumer,
         environment: Mapping[str, str],
         deadline_seconds: float,
         directory: Path | None,

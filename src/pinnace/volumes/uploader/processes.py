@@ -44,7 +44,7 @@ _CHUNK_BYTES = 1 << 16
 _KILLED_SECONDS = 5.0
 
 
-class Sink(Protocol):
+class OutputConsumer(Protocol):
     """Takes an output as it comes; must be quick."""
 
     def feed(self, chunk: bytes) -> None: ...
@@ -58,8 +58,8 @@ class Outputs(msgspec.Struct, frozen=True):
         stdin: an open file; None for an empty input.
     """
 
-    stdout: Sink | IOBase
-    stderr: Sink
+    stdout: OutputConsumer | IOBase
+    stderr: OutputConsumer
     stdin: IOBase | None = None
 
 
@@ -116,11 +116,11 @@ async def _drain_both(process: asyncio.subprocess.Process, outputs: Outputs) -> 
         group.create_task(_drain(process.stderr, outputs.stderr))
 
 
-def _descriptor(stdout: Sink | IOBase) -> int:
+def _descriptor(stdout: OutputConsumer | IOBase) -> int:
     return stdout.fileno() if isinstance(stdout, IOBase) else asyncio.subprocess.PIPE
 
 
-async def _drain(stream: asyncio.StreamReader, sink: Sink) -> None:
+async def _drain(stream: asyncio.StreamReader, sink: OutputConsumer) -> None:
     while chunk := await stream.read(_CHUNK_BYTES):
         sink.feed(chunk)
 

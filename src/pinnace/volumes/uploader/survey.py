@@ -96,7 +96,7 @@ class Survey:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class SearchedFiles:
     """The kinds of files to look for.
 
     Attributes:
@@ -114,13 +114,13 @@ class Wanted:
     attributes: bool = False
 
 
-BY_RESTIC: Final = Wanted(types=_SOCKETS, targets=True)
+BY_RESTIC: Final = SearchedFiles(types=_SOCKETS, targets=True)
 """The files that restic does not save as they are."""
-BY_KOPIA: Final = Wanted(types=_SPECIAL, names=True, links=True, attributes=True)
+BY_KOPIA: Final = SearchedFiles(types=_SPECIAL, names=True, links=True, attributes=True)
 """The files that kopia does not save as they are."""
 
 
-async def survey(directory: Path, wanted: Wanted) -> Survey:
+async def survey(directory: Path, wanted: SearchedFiles) -> Survey:
     """Look through a volume for files that are not saved as they are.
 
     Files that disappear meanwhile are left out. A directory that cannot be read is only logged: the program
@@ -136,7 +136,7 @@ async def survey(directory: Path, wanted: Wanted) -> Survey:
     return looking.result()
 
 
-def _look(directory: Path, wanted: Wanted, stopped: threading.Event) -> Survey:
+def _look(directory: Path, wanted: SearchedFiles, stopped: threading.Event) -> Survey:
     found, unread, waiting = Survey(), Names(), [os.fspath(directory)]
     if wanted.attributes and not _look_at_attributes(waiting[0], directory, found):
         wanted = replace(wanted, attributes=False)
@@ -156,7 +156,7 @@ def _look(directory: Path, wanted: Wanted, stopped: threading.Event) -> Survey:
     return found
 
 
-def _look_into(folder: str, directory: Path, wanted: Wanted, found: Survey) -> list[str]:
+def _look_into(folder: str, directory: Path, wanted: SearchedFiles, found: Survey) -> list[str]:
     """Look through one directory of a volume, and return the directories in it. Raises OSError."""
     below, odd = list[str](), list[str]()
     with os.scandir(folder) as entries:
@@ -176,7 +176,7 @@ def _look_into(folder: str, directory: Path, wanted: Wanted, found: Survey) -> l
     return below
 
 
-def _look_at_file(entry: os.DirEntry[str], directory: Path, wanted: Wanted, found: Survey) -> None:
+def _look_at_file(entry: os.DirEntry[str], directory: Path, wanted: SearchedFiles, found: Survey) -> None:
     """Look at what is no directory. Files and links that are only looked at for their type need no call."""
     with suppress(OSError):  # it has gone meanwhile
         if entry.is_symlink():

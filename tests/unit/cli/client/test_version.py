@@ -2,7 +2,7 @@
 
 import pytest
 
-from pinnace.cli.client.version import ServerVersion, _lines
+from pinnace.cli.client.version import ReportedVersion, _lines
 from pinnace.client.server_status import is_ours
 from pinnace.controllers.server_status import shown_plugins
 
@@ -10,15 +10,15 @@ from pinnace.controllers.server_status import shown_plugins
 @pytest.mark.parametrize(
     ("server", "warning"),
     [
-        (ServerVersion("v0.1.7", is_ours=True), ""),
-        (ServerVersion("v0.2.0", is_ours=True), "Please update client"),
-        (ServerVersion("v0.0.9", is_ours=True), "Please update server"),
-        (ServerVersion("v1.18.0"), ""),
-        (ServerVersion("v1.6.3"), ""),
+        (ReportedVersion("v0.1.7", is_ours=True), ""),
+        (ReportedVersion("v0.2.0", is_ours=True), "Please update client"),
+        (ReportedVersion("v0.0.9", is_ours=True), "Please update server"),
+        (ReportedVersion("v1.18.0"), ""),
+        (ReportedVersion("v1.6.3"), ""),
     ],
 )
 @pytest.mark.spec("CLI-033")
-def test_only_versions_of_the_same_program_are_compared(server: ServerVersion, warning: str) -> None:
+def test_only_versions_of_the_same_program_are_compared(server: ReportedVersion, warning: str) -> None:
     lines = "\n".join(_lines("v0.1.0", server))
 
     assert server.version in lines

@@ -22,7 +22,7 @@ from pinnace.cli.doctor import (
 )
 from pinnace.cli.doctor.cloud_credentials import trouble_of
 from pinnace.cli.doctor.findings import Code, Finding, Level, listed
-from pinnace.cli.doctor.looking import Look
+from pinnace.cli.doctor.looking import SeenLocation
 from pinnace.kube.errors import KubeError, NotSent, Unauthorized
 from pinnace.kube.resources import CONFIGMAPS, EVENTS, NAMESPACES
 from pinnace.kube.transport.config import ClusterConfig
@@ -269,7 +269,7 @@ def test_nodes_without_an_agent_are_named() -> None:
 # --- Locations ------------------------------------------------------------------------------------------
 
 
-def look(phase: str, stale: str = "", **spec: Any) -> Look:
+def look(phase: str, stale: str = "", **spec: Any) -> SeenLocation:
     location = {
         "metadata": {"name": "main"},
         "spec": {"default": True, **spec},
@@ -279,7 +279,7 @@ def look(phase: str, stale: str = "", **spec: Any) -> Look:
             "lastValidationTime": "2026-03-01T11:58:00Z",
         },
     }
-    return Look(location=location, stale=stale)
+    return SeenLocation(location=location, stale=stale)
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from io import StringIO
 
 import pytest
 
-from pinnace.cli.errors import Refused
+from pinnace.cli.errors import NotConfirmed
 from pinnace.cli.output.prompt import confirmed
 
 QUESTION = "Are you sure you want to continue (Y/N)? "
@@ -30,7 +30,7 @@ def test_the_end_of_the_input_is_refused(
 ) -> None:
     monkeypatch.setattr("sys.stdin", StringIO(typed))
 
-    with pytest.raises(Refused, match="error reading user input: EOF; nothing was done") as refused:
+    with pytest.raises(NotConfirmed, match="error reading user input: EOF; nothing was done") as refused:
         confirmed()
 
     assert refused.value.exit_code == 2

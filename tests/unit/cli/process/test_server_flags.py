@@ -10,7 +10,7 @@ from pinnace.backup.request import ServerDefaults
 from pinnace.cli.main import run
 from pinnace.cli.process import server_run
 from pinnace.kube.errors import ConfigError
-from pinnace.restore.request import RestoreOptions
+from pinnace.restore.request import RestoreSettings
 from pinnace.server.options import ServerOptions
 
 ALL = (
@@ -59,7 +59,7 @@ def test_without_flags_the_options_have_their_defaults(started: list[ServerOptio
     assert (options.namespace, options.metrics_address, options.scratch) == ("velero", ":8085", None)
     assert (options.log_level, options.log_format, options.leader_election) == ("info", "text", True)
     assert options.defaults == ServerDefaults()
-    assert options.restore == RestoreOptions(features=frozenset())
+    assert options.restore == RestoreSettings(features=frozenset())
     assert options.store_validation_frequency == Duration.minutes(1)
     assert options.disabled_controllers == options.features == frozenset()
     assert (options.client_qps, options.profiler_address) == (None, "localhost:6060")
@@ -333,7 +333,7 @@ def test_a_frequency_of_the_garbage_collection_that_is_not_positive_is_refused(
     assert started == []
 
 
-FIRST, LAST = RestoreOptions().priorities, RestoreOptions().last
+FIRST, LAST = RestoreSettings().priorities, RestoreSettings().last
 
 
 @pytest.mark.spec("BEY-050")

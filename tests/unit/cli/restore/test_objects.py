@@ -7,7 +7,7 @@ import pytest
 from pinnace.api.restore_outcomes import Outcome
 from pinnace.cli.output.layout import Sheet
 from pinnace.cli.restore.objects import resource_list, restored_objects
-from pinnace.restore.outcomes import Outcomes
+from pinnace.restore.outcomes import ItemOutcomes
 from pinnace.restore.selection.reading import ItemKey
 
 
@@ -17,8 +17,8 @@ def shown(found: Any) -> list[str]:
     return [" ".join(line.split()) for line in sheet.render().splitlines() if line.strip()]
 
 
-def outcomes() -> Outcomes:
-    made = Outcomes()
+def outcomes() -> ItemOutcomes:
+    made = ItemOutcomes()
     made.record("v1/Secret", ItemKey("secrets", "ns", "b"), Outcome.FAILED, "over quota")
     made.record("v1/Secret", ItemKey("secrets", "ns", "a"), Outcome.UNCHANGED)
     made.record("v1/Pod", ItemKey("pods", "ns", "p"), Outcome.SKIPPED, "it is complete")
@@ -46,7 +46,7 @@ def test_each_object_is_listed_with_its_outcome_and_the_reason() -> None:
 
 
 def test_a_reason_of_several_lines_is_shown_as_one() -> None:
-    made = Outcomes()
+    made = ItemOutcomes()
     made.record(
         "v1/Pod", ItemKey("pods", "ns", "p"), Outcome.DIFFERENT, "is invalid:\n@@ -1 +1 @@\n-   a\n+   b\n"
     )

@@ -17,7 +17,7 @@ from pinnace.api.objects import JSONObject
 from pinnace.api.phases import BackupPhase
 from pinnace.api.velero.backup import Backup
 from pinnace.api.velero.snapshots import VolumeSnapshot, VolumeSnapshotSpec, VolumeSnapshotStatus
-from pinnace.api.volume_info import VolumeInfo
+from pinnace.api.volume_info import BackupVolumeInfo
 from pinnace.controllers.deletion.backup_deletion import BackupDeletionReconciler, NotMarked
 from pinnace.kube.errors import ConnectionFailed, Forbidden, KubeError
 from pinnace.kube.resources import DELETE_BACKUP_REQUESTS
@@ -401,7 +401,7 @@ CONTENT = {
     "spec": {"driver": "d.example.io", "source": {"volumeHandle": "vol"}},
     "status": {"snapshotHandle": "handle-1"},
 }
-MOVED = VolumeInfo(
+MOVED = BackupVolumeInfo(
     pvc_name="data", pvc_namespace="shop", backup_method="CSISnapshot", snapshot_data_moved=True
 )
 

@@ -18,7 +18,7 @@ from pinnace.controllers.backup import BackupCensus, BackupWork, last_successes
 from pinnace.controllers.restore import RestoreCensus, RestoreWork
 from pinnace.controllers.shared.scope import Scope
 from pinnace.kube.resources import BACKUPS, RESTORES, SCHEDULES, APIResource
-from pinnace.restore.request import RestoreOptions
+from pinnace.restore.request import RestoreSettings
 from pinnace.runtime.informer import Informer
 from pinnace.server.monitoring.metrics import ServerMetrics
 from tests.unit.controllers.fakes import World
@@ -117,7 +117,7 @@ def test_an_invalid_backup_is_no_attempt(work: tuple[BackupWork, ServerMetrics])
 )
 def test_every_restore_is_an_attempt_of_its_schedule(world: World, phase: RestorePhase, name: str) -> None:
     scope, metrics = counted_scope(world)
-    restores = RestoreWork(scope, world.locations, options=RestoreOptions())
+    restores = RestoreWork(scope, world.locations, options=RestoreSettings())
     ended = Restore(spec=RestoreSpec(schedule_name="s"), status=RestoreStatus(phase=phase))
     restores.taken(ended)
     restores.ended(ended)

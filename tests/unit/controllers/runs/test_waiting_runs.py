@@ -11,7 +11,7 @@ from pinnace.api.values.queue_positions import NEAR
 from pinnace.api.velero.backup import Backup
 from pinnace.controllers.shared.lanes import limit_text
 from pinnace.controllers.shared.namespace_queue import NamespaceQueue, Targets
-from pinnace.controllers.waiting_runs import MOST_SHOWN, Queue, WaitingRuns
+from pinnace.controllers.waiting_runs import MOST_SHOWN, QueuedRuns, WaitingRuns
 from pinnace.kube.errors import Conflict, Invalid, KubeError
 from pinnace.kube.resources import BACKUPS, RESTORES
 from pinnace.runtime.keys import Key
@@ -33,7 +33,7 @@ class Scene:
         resource = BACKUPS if self.plural == "backups" else RESTORES
         self.shown = WaitingRuns(
             self.world.scope,
-            Queue(
+            QueuedRuns(
                 resource=resource,
                 cache=Cached(self.world, resource),
                 in_flight=self.in_flight,

@@ -20,7 +20,7 @@ from pinnace.controllers.shared.availability import Availability
 from pinnace.controllers.shared.locations import LocationStores
 from pinnace.kube.client import ServerVersion
 from pinnace.kube.discovery import Discovery
-from pinnace.restore.request import RestoreOptions
+from pinnace.restore.request import RestoreSettings
 from pinnace.storage.errors import StoreUnavailable
 from tests.unit.controllers.fakes import World
 from tests.unit.runtime.fakes import FakeClock, settle
@@ -193,7 +193,7 @@ async def test_a_backup_to_an_unavailable_location_is_refused_with_the_reason(wo
 async def test_a_restore_from_an_unavailable_location_is_refused_with_the_reason(world: World) -> None:
     unavailable(world)
     world.cluster.add("backups", "b1", spec={"storageLocation": "default"}, status={"phase": "Completed"})
-    work = RestoreWork(world.scope, world.locations, options=RestoreOptions())
+    work = RestoreWork(world.scope, world.locations, options=RestoreSettings())
     plan = await work.plan(Restore(metadata=ObjectMeta(name="r1"), spec=RestoreSpec(backup_name="b1")))
     assert plan.execute is None
     assert plan.begun.status.phase == "FailedValidation"

@@ -12,7 +12,7 @@ from pinnace.api.codec import decode
 from pinnace.api.values.durations import Duration
 from pinnace.api.velero.backup import Backup
 from pinnace.controllers.sync.synced import (
-    Refused,
+    NotSynced,
     SyncedLocation,
     backup_object,
     effective_period,
@@ -103,7 +103,7 @@ def test_any_file_is_accepted_or_refused(value: Any, place: str | None) -> None:
             found_in=SyncedLocation(name="default", namespace=NAMESPACE, schedule_uid=lambda _: None),
             now=START,
         )
-    except Refused:
+    except NotSynced:
         return
     made = json.loads(body)
     assert (made["metadata"]["name"], made["metadata"]["namespace"]) == ("b1", NAMESPACE)
@@ -122,7 +122,7 @@ def test_any_pod_volume_backup_is_accepted_or_refused(value: Any, place: str) ->
             location="default",
             namespace=NAMESPACE,
         )
-    except Refused:
+    except NotSynced:
         return
     made = json.loads(body)
     assert (made["metadata"]["name"], made["metadata"]["namespace"]) == (name, NAMESPACE)
@@ -169,7 +169,7 @@ def test_only_an_ended_backup_is_made_known_and_without_its_hooks(
         return json.loads(backup_object(json.dumps(forged).encode(), name="b1", found_in=found_in, now=START))
 
     if made is None:
-        with pytest.raises(Refused):
+        with pytest.raises(NotSynced):
             body()
         return
     assert body()["status"]["phase"] == made

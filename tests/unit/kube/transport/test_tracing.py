@@ -98,7 +98,7 @@ def test_commands_in_a_query_are_not_printed() -> None:
     lines = Lines()
     with tracing.traced(6, lines):
         url = "https://c/api/v1/namespaces/n/pods/p/exec?command=psql&command=password%3Dhunter2&stdout=true"
-        tracing.Request("GET", url).answered(101, ())
+        tracing.TracedRequest("GET", url).answered(101, ())
     assert "hunter2" not in lines.text
     assert "command=[not shown]" in lines.text.replace("+", " ")
     assert "stdout=true 101 Switching Protocols" in lines.text
@@ -132,7 +132,7 @@ def test_a_server_with_a_debug_log_traces_nothing(monkeypatch: pytest.MonkeyPatc
 def test_a_password_in_an_address_and_a_signed_redirect_are_not_printed() -> None:
     lines = Lines()
     with tracing.traced(8, lines):
-        request = tracing.Request("GET", "https://jane:hunter2@api.example.com/api?limit=5")
+        request = tracing.TracedRequest("GET", "https://jane:hunter2@api.example.com/api?limit=5")
         request.answered(302, [("Location", "https://login.example.com/?state=hunter2")])
 
     assert "hunter2" not in lines.text

@@ -5,7 +5,12 @@ from datetime import timedelta
 import pytest
 
 from pinnace.api.nonadmin.common import NonAdminPhase
-from pinnace.nonadmin.flows.conditions import Observation, with_condition, with_phase, with_renewed_condition
+from pinnace.nonadmin.flows.conditions import (
+    ConditionState,
+    with_condition,
+    with_phase,
+    with_renewed_condition,
+)
 from tests.support.clock import START
 
 LATER = START + timedelta(minutes=1)
@@ -29,8 +34,8 @@ def test_phases_move_forward(former: str, wanted: str, phase: str) -> None:
     assert with_phase({"phase": former}, NonAdminPhase(wanted))["phase"] == phase
 
 
-def seen(holds: bool, message: str = "m", kind: str = "Accepted") -> Observation:
-    return Observation(type=kind, holds=holds, reason="R", message=message)
+def seen(holds: bool, message: str = "m", kind: str = "Accepted") -> ConditionState:
+    return ConditionState(type=kind, holds=holds, reason="R", message=message)
 
 
 def test_the_transition_time_changes_only_with_the_status() -> None:

@@ -12,7 +12,7 @@ from pinnace.archive.runlog import RunLog
 from pinnace.kube.errors import AlreadyExists, BadRequest, Forbidden, KubeError
 from pinnace.restore.item.modifying import Modifying
 from pinnace.restore.item.namespaces import NamespaceKeeper, namespace_manifest, under_name
-from pinnace.restore.request import RestoreOptions
+from pinnace.restore.request import RestoreSettings
 from pinnace.restore.results import Results
 from tests.unit.restore.world import (
     Harness,
@@ -27,7 +27,7 @@ TERMINATING = obj("Namespace", "ns-1", status={"phase": "Terminating"})
 
 @pytest.mark.spec("RST-049")
 async def test_a_namespace_that_stays_in_deletion_is_waited_for_once(harness: Harness) -> None:
-    harness.options = RestoreOptions(terminating_timeout_seconds=600, workers=1)
+    harness.options = RestoreSettings(terminating_timeout_seconds=600, workers=1)
     harness.world.put(TERMINATING)
 
     results = await harness.restore(configmap("a"), configmap("b"), configmap("c"), pod("p", "ns-2"))

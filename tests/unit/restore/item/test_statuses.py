@@ -10,7 +10,7 @@ from pinnace.api.objects import JSONObject
 from pinnace.api.velero.restore import RestoreStatusSpec
 from pinnace.kube.errors import Invalid, NotFound
 from pinnace.kube.resources import APIResource
-from pinnace.restore.request import RestoreOptions
+from pinnace.restore.request import RestoreSettings
 from tests.unit.restore.world import Harness, World, configmap, deployment, outcome_of
 
 STATUS = {"replicas": 3}
@@ -143,7 +143,7 @@ class WorldThatWantsStatus(World):
 @pytest.mark.found("O30")
 async def test_a_definition_that_requires_a_status_gets_that_of_the_backup(tmp_path: Path) -> None:
     harness = Harness(tmp_path, WorldThatWantsStatus())
-    harness.options = RestoreOptions(workers=1)
+    harness.options = RestoreSettings(workers=1)
     items = [configmap(name, status={"state": "valid"}) for name in ("a", "b")]
 
     for _ in range(2):

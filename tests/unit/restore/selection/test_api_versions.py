@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from pinnace.api.velero.backup import BackupStatus
 from pinnace.kube.errors import Forbidden
-from pinnace.restore.request import RestoreOptions
+from pinnace.restore.request import RestoreSettings
 from pinnace.restore.selection.api_versions import (
     FEATURE,
     Versions,
@@ -148,7 +148,7 @@ async def restored_from(harness: Harness, files: dict[str, bytes] = FILES) -> st
     )
 
     harness.discovery = discovery(("apps", "v2", "deployments", "Deployment", True))
-    harness.options = RestoreOptions(features=[FEATURE])
+    harness.options = RestoreSettings(features=[FEATURE])
     results = await harness.restore(LEGACY, files=files)
     assert results.empty
     found: str = harness.world.item("deployments.apps", "ns-1", "d")["metadata"]["annotations"]["from"]
@@ -184,7 +184,7 @@ async def test_an_old_backup_is_read_from_the_legacy_directories(harness: Harnes
 
 async def test_preferences_that_cannot_be_read_end_the_restore(harness: Harness) -> None:
     harness.backup.status = BackupStatus(format_version="1.1.0")
-    harness.options = RestoreOptions(features=[FEATURE])
+    harness.options = RestoreSettings(features=[FEATURE])
     key = ("configmaps", "velero", "enableapigroupversions")
     harness.world.refuse_get[key] = Forbidden(403, message="you may not")
 

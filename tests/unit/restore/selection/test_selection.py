@@ -10,7 +10,7 @@ from pinnace.api.meta import LabelSelector
 from pinnace.api.velero.restore import RestoreHooks, RestoreResourceHookSpec, RestoreStatusSpec
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.groups import APIGroup, GroupVersion
-from pinnace.restore.request import RestoreOptions
+from pinnace.restore.request import RestoreSettings
 from pinnace.restore.selection.order import DEFAULT_PRIORITIES, main_pass_order
 from pinnace.restore.selection.validation import NON_RESTORABLE
 from tests.unit.restore.world import (
@@ -168,7 +168,7 @@ async def test_of_two_namespaces_mapped_to_one_the_first_wins(harness: Harness) 
 
 @pytest.mark.spec("RST-030")
 async def test_kinds_are_restored_in_order_of_priority_then_of_name(harness: Harness) -> None:
-    harness.options = RestoreOptions(
+    harness.options = RestoreSettings(
         priorities=["pv", "serviceaccounts", "pods", "deployments.apps"], workers=4
     )
     namespaced = [make(f"{i}", "ns-1") for make in (pod, configmap, deployment) for i in range(5)]
@@ -227,7 +227,7 @@ def test_the_default_priorities_put_the_addresses_of_services_before_services() 
 
 
 async def test_kinds_to_restore_last_follow_all_others_under_any_name(harness: Harness) -> None:
-    harness.options = RestoreOptions(priorities=["secrets"], last=["cm", "secrets"], workers=1)
+    harness.options = RestoreSettings(priorities=["secrets"], last=["cm", "secrets"], workers=1)
     items = [configmap("c"), deployment("d"), obj("Secret", "s", "ns-1"), pod("p")]
 
     await harness.restore(*items)

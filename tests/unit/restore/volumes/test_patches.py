@@ -12,7 +12,7 @@ from pinnace.api import labels
 from pinnace.api.objects import JSONObject
 from pinnace.api.phases import RestorePhase
 from pinnace.api.velero.restore import Restore
-from pinnace.api.volume_info import PersistentVolumeInfo, VolumeInfo
+from pinnace.api.volume_info import BackupVolumeInfo, PersistentVolumeInfo
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import ConnectionFailed, Forbidden
 from pinnace.operations.finalizing_restores import (
@@ -21,7 +21,7 @@ from pinnace.operations.finalizing_restores import (
     OperationsChanged,
     finalize_restore,
 )
-from pinnace.restore.request import RestoreOptions
+from pinnace.restore.request import RestoreSettings
 from pinnace.restore.volumes.patches import volume_patch
 from tests.unit.restore.stage import Stage
 from tests.unit.restore.world import Harness, claim, obj, volume
@@ -30,8 +30,8 @@ OLD = PersistentVolumeInfo(reclaim_policy="Retain", labels={"tier": "gold"})
 CLAIMS, VOLUMES = "persistentvolumeclaims", "persistentvolumes"
 
 
-def info(method: str = "CSISnapshot", *, of_volume: PersistentVolumeInfo | None = OLD) -> VolumeInfo:
-    return VolumeInfo(pvc_namespace="ns-1", pvc_name="data", backup_method=method, pv_info=of_volume)
+def info(method: str = "CSISnapshot", *, of_volume: PersistentVolumeInfo | None = OLD) -> BackupVolumeInfo:
+    return BackupVolumeInfo(pvc_namespace="ns-1", pvc_name="data", backup_method=method, pv_info=of_volume)
 
 
 class Scene:
@@ -40,7 +40,7 @@ class Scene:
     def __init__(self, directory: Path) -> None:
         self.stage = Stage(directory)
         self.world = self.stage.world
-        self.stage.options = RestoreOptions(features={"EnableCSI"})
+        self.stage.options = RestoreSettings(features={"EnableCSI"})
         self.namespace = "ns-1"
         self.storage_class("Immediate")
 
@@ -48,7 +48,7 @@ class Scene:
         fields = {"volumeBindingMode": binding, "reclaimPolicy": policy}
         self.world.put(obj("StorageClass", "fast", api_version="storage.k8s.io/v1", **fields))
 
-    async def restore(self, of_backup: VolumeInfo | None = None) -> Restore:
+    async def restore(self, of_backup: BackupVolumeInfo | None = None) -> Restore:
         csi = obj(
             "VolumeSnapshot",
             "s",
@@ -140,7 +140,7 @@ async def test_a_volume_that_comes_late_gets_policy_and_labels_back_in_a_mapped_
     ids=["nothing known", "not provisioned anew", "the class gives the policy", "the default does"],
 )
 async def test_a_volume_that_needs_no_patch_is_not_waited_for(
-    scene: Scene, of_backup: VolumeInfo, binding: str, policy: str
+    scene: Scene, of_backup: BackupVolumeInfo, binding: str, policy: str
 ) -> None:
     scene.storage_class(binding, policy=policy)
 

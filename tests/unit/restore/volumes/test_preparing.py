@@ -13,7 +13,7 @@ from pinnace.api.velero.backup import BackupSpec
 from pinnace.api.velero.pod_volume import PodVolumeBackup, PodVolumeBackupSpec, PodVolumeBackupStatus
 from pinnace.api.velero.snapshots import VolumeSnapshot
 from pinnace.kube.errors import Forbidden
-from pinnace.restore.request import Helpers, RestoreOptions
+from pinnace.restore.request import Helpers, RestoreSettings
 from pinnace.restore.volumes.preparing import PreparedVolumes, VolumeSource, adjust_claim, decide
 from tests.support.volumes.snapshotters import Snapshotter, snapshot
 from tests.unit.restore.world import (
@@ -274,7 +274,7 @@ async def test_a_volume_that_is_being_deleted_is_waited_for(
 ) -> None:
     maker = Snapshotter()
     with_snapshot(harness, maker)
-    harness.options = RestoreOptions(terminating_timeout_seconds=5)
+    harness.options = RestoreSettings(terminating_timeout_seconds=5)
     for item in around:
         harness.world.put(item)
 

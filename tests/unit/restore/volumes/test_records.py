@@ -9,11 +9,11 @@ from pinnace.api.meta import ObjectReference
 from pinnace.api.objects import JSONObject
 from pinnace.api.pod_volume_catalogue import SavedSnapshot
 from pinnace.api.velero.pod_volume import PodVolumeBackup, PodVolumeBackupSpec, PodVolumeBackupStatus
-from pinnace.api.volume_info import CSISnapshotInfo, RestoredVolumeInfo, VolumeInfo
+from pinnace.api.volume_info import BackupVolumeInfo, CSISnapshotInfo, RestoredVolumeInfo
 from pinnace.csi.movement.objects import MovedVolume
 from pinnace.restore.request import Helpers
 from pinnace.restore.selection.reading import ItemRef
-from pinnace.restore.volumes.records import VolumeRecords
+from pinnace.restore.volumes.records import RestoredVolumes
 from tests.support.volumes.snapshotters import Snapshotter, snapshot
 from tests.unit.restore.world import Harness, claim, pod, volume
 
@@ -39,8 +39,8 @@ class Filler:
         return []
 
 
-def records(*infos: VolumeInfo) -> VolumeRecords:
-    return VolumeRecords(made={}, pod_volumes=None, infos=infos)
+def records(*infos: BackupVolumeInfo) -> RestoredVolumes:
+    return RestoredVolumes(made={}, pod_volumes=None, infos=infos)
 
 
 def written(found: list[RestoredVolumeInfo]) -> list[JSONObject]:
@@ -95,7 +95,7 @@ async def test_a_pod_volume_that_is_not_restored_here_is_not_recorded(harness: H
 
 def test_a_claim_provisioned_from_a_csi_snapshot_has_what_the_backup_says_of_it() -> None:
     info = CSISnapshotInfo(snapshot_handle="h", driver="d", size=5, vsc_name="c")
-    kept = records(VolumeInfo(pvc_namespace="ns-1", pvc_name="data", csi_snapshot_info=info))
+    kept = records(BackupVolumeInfo(pvc_namespace="ns-1", pvc_name="data", csi_snapshot_info=info))
     source = {"kind": "VolumeSnapshot", "name": "s"}
 
     kept.created(CLAIM, orjson.dumps(claim("data", "m1", spec={"dataSource": source})))

@@ -14,10 +14,10 @@ from pinnace.api.objects import JSONObject
 from pinnace.api.pod_volume_catalogue import PodVolumeCatalogue, SavedSnapshot, with_uploaders
 from pinnace.api.velero.pod_volume import PodVolumeBackup, PodVolumeBackupSpec, PodVolumeBackupStatus
 from pinnace.api.velero.restore import RestoreUploader
-from pinnace.api.volume_info import CSISnapshotInfo, PodVolumeInfo, VolumeInfo
+from pinnace.api.volume_info import BackupVolumeInfo, CSISnapshotInfo, PodVolumeInfo
 from pinnace.csi.restore import ProvisionClaim
 from pinnace.kube.client import KubeClient
-from pinnace.restore.request import Helpers, RestoreOptions
+from pinnace.restore.request import Helpers, RestoreSettings
 from tests.support.cluster.snapshot_crds import kinds
 from tests.unit.restore import world
 from tests.unit.restore.world import Harness, claim, obj, pod, volume
@@ -64,8 +64,8 @@ def volume_of(name: str = "data") -> JSONObject:
     return volume(f"pv-{name}", policy="Retain", spec={"claimRef": {"namespace": "ns-1", "name": name}})
 
 
-def moved(name: str = "data") -> VolumeInfo:
-    return VolumeInfo(
+def moved(name: str = "data") -> BackupVolumeInfo:
+    return BackupVolumeInfo(
         pvc_namespace="ns-1", pvc_name=name, backup_method="CSISnapshot", snapshot_data_moved=True
     )
 
@@ -306,7 +306,7 @@ async def test_existing_claims_and_pods_are_left_alone(harness: Harness) -> None
         (
             {
                 "volume_infos": [
-                    VolumeInfo(pvc_namespace="ns-1", pvc_name="data", backup_method="CSISnapshot")
+                    BackupVolumeInfo(pvc_namespace="ns-1", pvc_name="data", backup_method="CSISnapshot")
                 ]
             },
             {},
@@ -343,8 +343,8 @@ async def test_the_upload_of_another_backup_says_nothing_about_a_claim(harness: 
     assert harness.world.item("persistentvolumeclaims", "ns-1", "data")["spec"]["volumeName"] == "pv-data"
 
 
-def csi_info(handle: str = "snap-1") -> VolumeInfo:
-    return VolumeInfo(
+def csi_info(handle: str = "snap-1") -> BackupVolumeInfo:
+    return BackupVolumeInfo(
         pvc_namespace="ns-1",
         pvc_name="data",
         backup_method="CSISnapshot",
@@ -363,7 +363,7 @@ def csi_info(handle: str = "snap-1") -> VolumeInfo:
 async def test_a_csi_snapshot_that_cannot_be_used_is_an_error(
     harness: Harness, features: set[str], text: str
 ) -> None:
-    harness.options = RestoreOptions(features=features)
+    harness.options = RestoreSettings(features=features)
     harness.request_fields = {"volume_infos": [csi_info()]}
 
     results = await harness.restore(volume_of(), bound())
@@ -380,7 +380,7 @@ async def test_a_cluster_without_snapshots_is_the_reason_where_the_feature_is_on
     served = [each for each in world.SERVED if each[0] != "snapshot.storage.k8s.io"]
     monkeypatch.setattr(world, "SERVED", served)
     harness.discovery = world.discovery()
-    harness.options = RestoreOptions(features={"EnableCSI"})
+    harness.options = RestoreSettings(features={"EnableCSI"})
     harness.request_fields = {"volume_infos": [csi_info()]}
 
     results = await harness.restore(volume_of(), bound(), obj("Secret", "s", "ns-1"))
@@ -401,7 +401,7 @@ async def test_a_malformed_data_upload_does_not_end_the_restore(harness: Harness
 
 def test_the_uploader_comes_from_the_location_where_the_object_does_not_name_it() -> None:
     live = [saved("a", "", "s1"), saved("b", "", "s2"), saved("c", "", "s3"), saved("d", "restic", "s1")]
-    infos = [VolumeInfo(pvb_info=PodVolumeInfo(snapshot_handle="s1", uploader_type="kopia"))]
+    infos = [BackupVolumeInfo(pvb_info=PodVolumeInfo(snapshot_handle="s1", uploader_type="kopia"))]
     stored: list[JSONObject] = [
         {"spec": {"uploaderType": "other"}, "status": {"snapshotID": "s2"}},
         {"spec": 3, "status": None},
@@ -421,7 +421,7 @@ def test_the_uploader_comes_from_the_location_where_the_object_does_not_name_it(
 @pytest.mark.spec("BEY-076")
 async def test_volumes_saved_from_pods_come_back_alike_with_and_without_volume_infos(tmp_path: Path) -> None:
     handle = PodVolumeInfo(snapshot_handle="abc", uploader_type="kopia", volume_name="of-data", pod_name="db")
-    info = VolumeInfo(
+    info = BackupVolumeInfo(
         pvc_namespace="ns-1",
         pvc_name="data",
         pv_name="pv-data",
@@ -470,7 +470,7 @@ def stale_claim(marks: JSONObject, notes: JSONObject) -> JSONObject:
 async def test_the_data_of_a_pod_volume_comes_back_whatever_an_earlier_restore_left_on_its_claim(
     harness: Harness, marks: JSONObject, notes: JSONObject
 ) -> None:
-    harness.options = RestoreOptions(features={"EnableCSI"})
+    harness.options = RestoreSettings(features={"EnableCSI"})
     harness.actions = [ProvisionClaim(cast(KubeClient, harness.world), kinds())]
     harness.helpers = Helpers(pod_volume_restorer=Filler())
     data = saved("of-data", "kopia", **{labels.PVC_NAME: "data"})
@@ -501,7 +501,7 @@ async def test_a_snapshot_that_comes_back_stays_the_source_of_its_claim(harness:
 @pytest.mark.found("V20")
 async def test_a_claim_marked_for_a_snapshot_that_the_backup_lacks_is_an_error(harness: Harness) -> None:
     """An old backup without records of its volumes: nothing else says where the data is."""
-    harness.options = RestoreOptions(features={"EnableCSI"})
+    harness.options = RestoreSettings(features={"EnableCSI"})
     harness.actions = [ProvisionClaim(cast(KubeClient, harness.world), kinds())]
 
     results = await harness.restore(stale_claim({**STALE, labels.BACKUP_NAME: "backup-1"}, {}))

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from pinnace.volumes.uploader import survey as survey_module
-from pinnace.volumes.uploader.survey import BY_KOPIA, BY_RESTIC, Names, Survey, Wanted, as_utf8, survey
+from pinnace.volumes.uploader.survey import BY_KOPIA, BY_RESTIC, Names, SearchedFiles, Survey, as_utf8, survey
 from tests.support.volumes.uploader_conformance import CAPABILITY
 
-NOTHING = Wanted(types=())
+NOTHING = SearchedFiles(types=())
 
 
 ACL = bytes.fromhex(
