@@ -106,7 +106,7 @@ class BackupEngine:
         """Back up everything that a prepared Backup selects.
 
         Raises:
-            FatalBackupError: an invalid selector, or an action that cannot start.
+            FatalBackupError: an invalid selector, an action that cannot start, or no list that could be read.
             ArchiveWriteError: the archive cannot be written.
         """
         with raised_gc_thresholds():
@@ -136,9 +136,11 @@ class BackupEngine:
                     operations=self.operations,
                     clock=self._clock,
                 )
-                await _Collection(run).run()
+                collection = _Collection(run)
+                await collection.run()
                 count = activity.collected = run.tracker.count
                 await reporter.finish(count)
+        collection.check_not_vain()
         run.excluded.warn(log, of_tenant=is_of_tenant(backup))
         if not count:
             log.warning(NOTHING_SELECTED)
@@ -186,7 +188,8 @@ class _Collection:
         self._items = ItemBackupper(run)
         self._lists = CompleteLists(run.client, run.log)
         self._mixed: dict[str, CompleteLists] = {}
-        self._failed: set[str] = set()
+        self._failed: dict[str, KubeError] = {}
+        self._has_read_a_list = False
         self._unlistable: set[APIResource] = set()
         self._taken: set[str] = set()
         self._following = asyncio.TaskGroup()
@@ -201,6 +204,23 @@ class _Collection:
                 await self._collect_all()
         except BaseExceptionGroup as failures:
             raise failures.exceptions[0] from failures
+
+    def check_not_vain(self) -> None:
+        """Raise FatalBackupError if every list failed, so that at most namespaces are in the backup.
+
+        That is an account without rights, or an API server that is away: no partial success.
+        """
+        if not self._failed or self._has_read_a_list:
+            return
+        if set(self._run.tracker.resource_list()) <= {"v1/Namespace"}:
+            first = next(iter(self._failed.values()))
+            number = len(self._failed)
+            which = (
+                f"none of {number} kinds could be listed; the first error"
+                if number > 1
+                else "nothing could be listed"
+            )
+            raise FatalBackupError(f"{which}: {first}") from first
 
     async def _collect_all(self) -> None:
         run = self._run
@@ -340,7 +360,7 @@ class _Collection:
                 if await self._read_list(resource, namespace, query, raw) is None:
                     self._note_versions(resource, lists.used, error)
                     return
-        self._failed.add(name)
+        self._failed.setdefault(name, error)
         run.log.error("Error listing items", error=error, resource=name, namespace=namespace)
         if isinstance(error, CANNOT_ANSWER):
             self._taken.add(name)  # its objects may be there: at least their definition is in the backup
@@ -393,6 +413,7 @@ class _Collection:
             return error
         finally:
             self._to_come.pop(lane, None)
+        self._has_read_a_list = True
         return None
 
     def _is_in_another_version(self, item: Item, resource: APIResource) -> bool:

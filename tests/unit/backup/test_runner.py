@@ -121,6 +121,25 @@ async def test_completed_backup_leaves_all_its_files(store: Store, workdir: Path
     assert store.unpacked("b1-volumesnapshots.json.gz") is None
 
 
+@pytest.mark.found("op-61")
+async def test_a_backup_of_which_no_list_could_be_read_is_failed(store: Store, workdir: Path) -> None:
+    """An account without rights: PartiallyFailed would be something that can be restored."""
+    cluster = FakeCluster().add(NAMESPACES, "ns").add(SECRETS, "ns/a")
+    listed = [resource.group_resource for resource in discovery_of().resources]
+    cluster.list_errors = {name: status_error(403, {"message": f"{name}: you may not"}) for name in listed}
+    backup = prepared(included_namespaces=["ns"])
+
+    done = await execute(cluster, store, workdir, backup=backup)
+
+    assert done.status.phase == BackupPhase.FAILED
+    assert " kinds could be listed; the first error: " in done.status.failure_reason
+    assert done.status.failure_reason.endswith(": you may not")
+    assert store.metadata()["status"]["phase"] == "Failed"
+    del cluster.list_errors["secrets"]
+    less = await execute(cluster, Store(workdir.parent / "other"), workdir, backup=backup)
+    assert less.status.phase == BackupPhase.PARTIALLY_FAILED
+
+
 async def test_the_worker_is_needed_from_the_first_read_of_the_cluster_to_the_tarball(
     store: Store, workdir: Path
 ) -> None:

@@ -78,7 +78,44 @@ def grouped(findings: Iterable[Message]) -> list[MessageGroup]:
             group.texts.add(finding.text)
         if finding.subject and finding.subject not in group.subjects[-1:]:
             group.subjects.append(finding.subject)
-    return list(groups.values())
+    return _with_rights_together(list(groups.values()))
+
+
+_FORBIDDEN: Final = (
+    r"is forbidden: User \"([^\"]{1,300})\" cannot (\w+) resource \"([^\"]{1,300})\""
+    r"(?: in API group \"[^\"]{0,300}\")?(?: in the namespace \"([^\"]{1,300})\")?"
+)
+"""How an API server says that a right is missing; also at the cluster scope."""
+
+
+def _with_rights_together(groups: Sequence[MessageGroup]) -> list[MessageGroup]:
+    """The groups; those about one missing verb of one user become one, whatever the kinds and namespaces."""
+    lacking: dict[tuple[str, str], list[tuple[MessageGroup, str, str]]] = {}
+    for group in groups:
+        if found := re.search(_FORBIDDEN, group.text[:_SEARCHED_CHARACTERS]):
+            lacking.setdefault((found[1], found[2]), []).append((group, found[3], found[4] or ""))
+    merged, gone = dict[int, MessageGroup](), set[int]()
+    for (user, verb), of_verb in lacking.items():
+        if len(of_verb) < 2:
+            continue
+        kinds = list(dict.fromkeys(kind for _, kind, _ in of_verb))
+        places = list(dict.fromkeys(place for _, _, place in of_verb if place))
+        what = f"{len(kinds)} kinds: {_first(kinds)}" if len(kinds) > 1 else kinds[0]
+        where = (
+            f" (in {'namespace' if len(places) == 1 else 'namespaces'} {_first(places)})" if places else ""
+        )
+        merged[id(of_verb[0][0])] = MessageGroup(
+            text=f'User "{user}" may not {verb} {what}{where}',
+            is_of_cluster=of_verb[0][0].is_of_cluster,
+            count=1,
+        )
+        gone |= {id(group) for group, _, _ in of_verb[1:]}
+    return [merged.get(id(group), group) for group in groups if id(group) not in gone]
+
+
+def _first(names: Sequence[str]) -> str:
+    more = len(names) - _SUBJECTS_SHOWN
+    return ", ".join(names[:_SUBJECTS_SHOWN]) + (f" and {more} more" if more > 0 else "")
 
 
 def grouped_texts(texts: Iterable[object], *, exact: bool = False) -> list[str]:
@@ -221,6 +258,16 @@ _REMEDIES: Final[Sequence[_Remedy]] = tuple(
             r"is forbidden: User \"([^\"]*)\" cannot list",
             'Give "{0}" the right to list namespaces, or name those to back up with --include-namespaces.',
             "backup",
+        ),
+        (
+            r"^User \"([^\"]*)\" may not list \d+ kinds",
+            'Give "{0}" the right to list them, or choose other kinds with --include-resources.',
+            "backup",
+        ),
+        (
+            r"^User \"([^\"]*)\" may not (\w+) ",
+            'Give "{0}" the right to {1} them.',
+            "",
         ),
         (
             r"([a-z0-9.-]+) is forbidden: User \"([^\"]*)\" cannot list",

@@ -87,6 +87,49 @@ def test_the_report_names_objects_and_what_to_do_and_counts_what_it_leaves_out()
     ]
 
 
+def refusal(kind: str, verb: str = "list", namespace: str = "shop") -> str:
+    place = f'in the namespace "{namespace}"' if namespace else "at the cluster scope"
+    return f'{kind} is forbidden: User "ann" cannot {verb} resource "{kind}" in API group "" {place}'
+
+
+@pytest.mark.found("op-60")
+@pytest.mark.parametrize(
+    ("refusals", "lines"),
+    [
+        (
+            [refusal(kind) for kind in ("roles", "secrets", "leases", "pods")],
+            [
+                '  User "ann" may not list 4 kinds: roles, secrets, leases and 1 more (in namespace shop)',
+                '    Give "ann" the right to list them, or choose other kinds with --include-resources.',
+            ],
+        ),
+        (
+            [refusal("secrets", namespace=namespace) for namespace in "abcde"],
+            [
+                '  User "ann" may not list secrets (in namespaces a, b, c and 2 more)',
+                '    Give "ann" the right to list them.',
+            ],
+        ),
+        (
+            [refusal("secrets", "create"), refusal("nodes", "create", ""), refusal("pods", "patch")],
+            [
+                '  User "ann" may not create 2 kinds: secrets, nodes (in namespace shop)',
+                '    Give "ann" the right to create them.',
+                f"  {refusal('pods', 'patch')}",
+                '    Give "ann" the right to patch pods.',
+            ],
+        ),
+    ],
+    ids=["kinds", "namespaces", "verbs"],
+)
+def test_missing_rights_are_one_line_for_each_verb(refusals: list[str], lines: list[str]) -> None:
+    assert report(map(_message, refusals), "backup") == lines
+
+
+def _message(text: str) -> Message:
+    return Message(text=f"Error listing items: {text}" if " list " in text else text)
+
+
 def test_advice_that_is_for_restores_is_not_given_for_backups() -> None:
     text = "it exists and differs from the backed-up version"
     assert remedy(text, "backup") == ""
