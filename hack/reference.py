@@ -170,7 +170,7 @@ def commands() -> str:
         usage = " ".join(command.collect_usage_pieces(context))
         lines += ["", "```text", f"{' '.join(words)} {usage}".rstrip(), "```", ""]
         lines += _flags(context, command)
-        lines += _examples(words)
+        lines += _examples(command, words)
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -202,8 +202,8 @@ def _flags(context: click.Context, command: click.Command) -> list[str]:
     return ["| flag | meaning |", "| --- | --- |", *rows] if rows else []
 
 
-def _examples(words: list[str]) -> list[str]:
-    examples = examples_of(noun_first(words[1:]))
+def _examples(command: click.Command, words: list[str]) -> list[str]:
+    examples = examples_of(command, noun_first(words[1:]))
     lines = [line for text, command in examples for line in (f"# {text}", command)]
     return ["", "```sh", *lines, "```"] if lines else []
 

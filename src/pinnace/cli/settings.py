@@ -7,12 +7,14 @@ import json
 import os
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from pinnace.aio.small_files import read_small_file
 from pinnace.api.values.durations import Duration
+from pinnace.cli.declaring.fields import Options, Section, flag
+from pinnace.cli.declaring.types import Boolean, CommaList, Verbosity, WaitFlag
+from pinnace.cli.declaring.values import FEATURES, FILE, NAMESPACE, CompletionSource, Value
 from pinnace.cli.errors import InvalidInput
 from pinnace.cli.guard import complain
 from pinnace.cli.structs import Struct
@@ -22,18 +24,42 @@ from pinnace.kube.transport.timeouts import DEFAULT_PATIENCE_SECONDS
 DEFAULT_NAMESPACE = "velero"
 
 
-@dataclass(slots=True)
-class GlobalFlags:
-    """The global flags as given; None for those that are not."""
+class GlobalFlags(Options, section=Section.CONNECTION):
+    """The flags of all commands as given; None for those that are not."""
 
-    kubeconfig: str | None = None
-    kubecontext: str | None = None
-    namespace: str | None = None
-    location: str | None = None
-    features: list[str] | None = None
-    colorized: bool | None = None
-    api_timeout: Duration | None = None
-    verbosity: int | None = None
+    kubeconfig: str | None = flag(
+        "--kubeconfig",
+        default=None,
+        value=FILE,
+        help="Kubeconfig file; default $KUBECONFIG, then ~/.kube/config.",
+    )
+    kubecontext: str | None = flag(
+        "--kubecontext", default=None, value=Value("CONTEXT", CompletionSource.CONTEXTS),
+        help="Context of the kubeconfig; default its current context.",
+    )  # fmt: skip
+    namespace: str | None = flag(
+        "-n", "--namespace", default=None, value=NAMESPACE, help="Namespace of the server and its objects."
+    )
+    location: str | None = flag(
+        "--location", default=None, value=Value("FOLDER|URL", CompletionSource.FOLDERS),
+        help="Work without a server on this location: a folder or s3://bucket/prefix.",
+    )  # fmt: skip
+    features: list[str] | None = flag(
+        "--features", type=CommaList(may_be_empty=True), default=None, value=FEATURES,
+        help="Feature flags, comma-separated.",
+    )  # fmt: skip
+    api_timeout: Duration | None = flag(
+        "--api-timeout", type=WaitFlag(), default=None,
+        help="How long to wait for an API server that went away, before a request fails; default 5m.",
+    )  # fmt: skip
+    colorized: bool | None = flag(
+        "--colorized", type=Boolean(tristate=True, bare=False), default=None,
+        help="Colour in describe: true or false.",
+    )  # fmt: skip
+    verbosity: int | None = flag(
+        "-v", "--v", type=Verbosity(), default=None,
+        help="From 6 on print each request to stderr, from 7 its headers, from 8 those of the answer.",
+    )  # fmt: skip
 
 
 class Settings(Struct):
@@ -117,14 +143,14 @@ def location_of(flags: GlobalFlags, environ: Mapping[str, str]) -> str | None:
 def given_words(flags: GlobalFlags) -> tuple[str, ...]:
     """The flags that say where objects are; what the environment says holds for the next command too."""
     words: list[str] = []
-    for flag, value in (
+    for name, value in (
         ("--kubeconfig", flags.kubeconfig),
         ("--kubecontext", flags.kubecontext),
         ("-n", flags.namespace),
         ("--location", flags.location),
     ):
         if value is not None:
-            words += [flag, value]
+            words += [name, value]
     return tuple(words)
 
 

@@ -17,7 +17,7 @@ class Struct:
     All structs of a class share a default, so it must be immutable.
 
     Attributes:
-        __struct_fields__: the names of the fields, those of base classes first.
+        __struct_fields__: the names of the fields, those of base classes first, from left to right.
         __struct_defaults__: the values of the fields that need not be given.
     """
 
@@ -26,8 +26,8 @@ class Struct:
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
-        bases = [base for base in reversed(cls.__mro__) if issubclass(base, Struct) and base is not Struct]
-        names = dict.fromkeys(name for base in bases for name in get_annotations(base))
+        inherited = [name for base in cls.__bases__ for name in getattr(base, "__struct_fields__", ())]
+        names = dict.fromkeys((*inherited, *get_annotations(cls)))
         cls.__struct_fields__ = tuple(names)
         cls.__struct_defaults__ = {name: getattr(cls, name) for name in names if hasattr(cls, name)}
 

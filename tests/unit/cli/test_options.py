@@ -76,16 +76,6 @@ def test_a_field_with_a_default_can_have_a_parameter() -> None:
     assert "depth=2" in shown.output
 
 
-@pytest.mark.parametrize(
-    ("decorators", "name"),
-    [((NAMES,), "quiet"), ((NAMES, QUIET, click.option("--loud")), "loud")],
-    ids=["a field without parameter", "a parameter without field"],
-)
-def test_a_command_with_a_mismatched_struct_is_refused(decorators: tuple[object, ...], name: str) -> None:
-    with pytest.raises(TypeError, match=rf"Options and the parameters of function differ in \['{name}'\]"):
-        command_with(*decorators)
-
-
 def test_repeated_flags_add_up_or_replace() -> None:
     class Lists(Struct):
         labels: dict[str, str]
@@ -164,15 +154,3 @@ def commands(group: click.Group) -> Iterator[click.Command]:
             yield from commands(found)
         else:
             yield found
-
-
-def test_no_command_takes_more_than_six_loose_parameters() -> None:
-    """The others take one struct, which `Command` compares with their parameters when it is made."""
-    loose = {
-        command.name: names
-        for command in commands(cli)
-        if not hasattr(command.callback, "takes_options")
-        and len(names := [param.name for param in command.params if param.expose_value]) > 6
-    }
-
-    assert loose == {}

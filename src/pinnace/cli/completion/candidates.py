@@ -79,7 +79,7 @@ def _arguments(line: Line, names: Names) -> Candidates:
     places = " ".join(metavars).split()
     if not places or (position >= len(places) and "..." not in places[-1]):
         return Candidates()
-    value = argument_of(line.path, position)
+    value = argument_of(line.path, position, line.command.params)
     if value.source is CompletionSource.COMMANDS:
         return _of_help(line)
     found = _values(line, value, names)

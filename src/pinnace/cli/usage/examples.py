@@ -4,11 +4,10 @@ A test checks all commands: each has at least three examples, and each example i
 They are written for a shell; words after `>` and `|` are not for Pinnace.
 """
 
+from collections.abc import Sequence
 from typing import Final
 
 import click
-
-from pinnace.cli.usage.values import noun_first
 
 Examples = tuple[tuple[str, str], ...]
 """A description, and the command line that does it."""
@@ -421,16 +420,6 @@ EXAMPLES: Final[dict[str, Examples]] = {
 }
 
 
-def examples_of(path: str) -> Examples:
+def examples_of(command: click.Command, path: str) -> Sequence[tuple[str, str]]:
     """The examples of a command, by its words, noun first; none of a group."""
-    return EXAMPLES.get(path, ())
-
-
-def write_examples(context: click.Context, formatter: click.HelpFormatter) -> None:
-    """Write the examples of a command at the end of its help, in lines that can be pasted as they are."""
-    examples = examples_of(noun_first(context.command_path.split()[1:]))
-    if not examples:
-        return
-    with formatter.section("Examples"):
-        for text, line in examples:
-            formatter.write(f"  # {text}\n  {line}\n")
+    return getattr(command, "examples", ()) or EXAMPLES.get(path, ())

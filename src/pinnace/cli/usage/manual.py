@@ -64,7 +64,7 @@ def _of_command(name: str, context: click.Context) -> Iterator[str]:
     if isinstance(command, click.Group):
         yield from _of_group(command, context)
     yield from _options(command, context)
-    if examples := examples_of(noun_first(words)):
+    if examples := examples_of(command, noun_first(words)):
         yield ".SH EXAMPLES"
         for number, (text, line) in enumerate(examples):
             yield from ([".PP"] if number else [])

@@ -4,6 +4,7 @@ from typing import Final
 
 import click
 
+from pinnace.cli.declaring.fields import FlagOption
 from pinnace.cli.usage.values import noun_first, value_of
 
 _SECTIONS: Final[tuple[tuple[str, frozenset[str]], ...]] = (
@@ -63,9 +64,9 @@ def write_flags(command: click.Command, context: click.Context, formatter: click
 
 
 def _section(param: click.Option) -> str:
+    if isinstance(param, FlagOption):
+        return param.section
     name = param.name or ""
-    if name.startswith("global_"):
-        return CONNECTION
     return next((title for title, names in _SECTIONS if name in names), _OTHERS)
 
 

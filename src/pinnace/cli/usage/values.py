@@ -5,51 +5,13 @@ the command precede it.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from enum import StrEnum
 from typing import Final
 
 import click
 
-
-class CompletionSource(StrEnum):
-    """Where completion finds the values that it offers."""
-
-    FILES = "files"
-    FOLDERS = "folders"
-    BACKUPS = "backups"
-    RESTORES = "restores"
-    SCHEDULES = "schedules"
-    LOCATIONS = "backupstoragelocations"
-    SNAPSHOT_LOCATIONS = "volumesnapshotlocations"
-    REPOSITORIES = "backuprepositories"
-    TENANT_BACKUPS = "nonadminbackups"
-    TENANT_RESTORES = "nonadminrestores"
-    TENANT_LOCATIONS = "nonadminbackupstoragelocations"
-    NAMESPACES = "namespaces"
-    KINDS = "kinds"
-    STORED = "stored"
-    STORED_WITH_NAMESPACE = "stored-with-namespace"
-    CONTEXTS = "contexts"
-    COMMANDS = "commands"
-
-
-@dataclass(frozen=True, slots=True)
-class Value:
-    """One kind of value.
-
-    Attributes:
-        word: the word for the value in the help.
-        source: where completion finds the values; None if it cannot know them.
-        words: all values, if they are few; those that end with `=` are continued.
-        like: examples for the help.
-    """
-
-    word: str
-    source: CompletionSource | None = None
-    words: tuple[str, ...] = ()
-    like: str = ""
-
+from pinnace.cli.declaring.fields import Arguments, FlagOption
+from pinnace.cli.declaring.values import CompletionSource as CompletionSource
+from pinnace.cli.declaring.values import Value as Value
 
 _GET_FORMATS: Final = ("table", "wide", "json", "yaml", "name", "jsonpath=", "custom-columns=")
 _BROWSE_FORMATS: Final = {
@@ -203,6 +165,8 @@ def value_of(path: str, param: click.Parameter) -> Value:
     Args:
         path: the words of its command, noun first, without the program.
     """
+    if isinstance(param, FlagOption):
+        return param.value
     name = param.name or ""
     words = tuple(map(str, getattr(param.type, "words", getattr(param.type, "choices", ()))))
     if words:
@@ -212,8 +176,11 @@ def value_of(path: str, param: click.Parameter) -> Value:
     return known or Value(name.rpartition("_")[2].upper())  # --node-agent-configmap CONFIGMAP
 
 
-def argument_of(path: str, position: int) -> Value:
+def argument_of(path: str, position: int, params: Sequence[click.Parameter] = ()) -> Value:
     """The kind of value of the argument at a position, counted from 0."""
+    for param in params:
+        if isinstance(param, Arguments):
+            return param.value_at(position)
     known: Sequence[Value] = ARGUMENTS.get(path, ())
     if known:
         return known[min(position, len(known) - 1)]

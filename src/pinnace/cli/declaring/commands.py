@@ -1,0 +1,275 @@
+"""Makes click's commands and groups of what is declared."""
+
+import re
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeVar
+
+import click
+
+from pinnace.cli.declaring.fields import Arguments, Flag, FlagOption, Options, Section
+from pinnace.cli.declaring.parsing import words_for_click
+from pinnace.cli.declaring.types import Boolean
+from pinnace.cli.declaring.values import Value
+from pinnace.cli.nouns import noun_of
+from pinnace.cli.settings import GlobalFlags
+
+S = TypeVar("S", bound=Options)
+
+Examples = Sequence[tuple[str, str]]
+"""A description, and the command line that does it, each: at least three of a command.
+
+They are written for a shell; words after `>` and `|` are not for Pinnace.
+"""
+
+_KLOG_VALUES = (
+    "--log_backtrace_at", "--log_dir", "--log_file", "--log_file_max_size",
+    "--stderrthreshold", "--vmodule",
+)  # fmt: skip
+_KLOG_SWITCHES = (
+    "--add_dir_header", "--alsologtostderr", "--logtostderr", "--skip_headers", "--skip_log_headers",
+)  # fmt: skip
+
+
+def hidden_option(
+    name: str, callback: Callable[[click.Context, click.Parameter, Any], Any] | None = None, *, switch: bool
+) -> click.Option:
+    """A flag that no help shows and no struct has; `switch` for one without a value."""
+    settings: dict[str, Any] = {"type": Boolean(), "metavar": ""} if switch else {}
+    return FlagOption(
+        [name],
+        section=Section.OPTIONS,
+        value=Boolean.value if switch else Value("VALUE"),
+        hidden=True,
+        default=None,
+        expose_value=False,
+        callback=callback,
+        **settings,
+    )
+
+
+def _remember(name: str) -> Callable[[click.Context, click.Parameter, Any], Any]:
+    def callback(ctx: click.Context, _param: click.Parameter, value: Any) -> Any:
+        if value is not None:
+            # The struct is frozen for all others: its flags come before and after the name of the command.
+            vars(ctx.ensure_object(GlobalFlags))[name] = value
+        return value
+
+    return callback
+
+
+def _global_options() -> list[click.Option]:
+    options: list[click.Option] = [
+        declared.option(f"global_{name}", {}, expose_value=False, callback=_remember(name))
+        for name, declared in GlobalFlags.__declared__.items()
+        if isinstance(declared, Flag)
+    ]
+    # The flags of Go's client logger are accepted because scripts pass them; nothing here logs with it.
+    options.extend(hidden_option(flag, switch=False) for flag in _KLOG_VALUES)
+    options.extend(hidden_option(flag, switch=True) for flag in _KLOG_SWITCHES)
+    return options
+
+
+def _with_called_name(text: str, ctx: click.Context) -> str:
+    """Replace the program's name in the examples of a help text by the name that the user called."""
+    return re.sub(r"\bpinnace (?=[a-z-])", f"{ctx.find_root().info_name} ", text)
+
+
+class Command(click.Command):
+    """A command that also takes the global flags, and parses as `parsing` describes.
+
+    Attributes:
+        examples: of its use, for the help.
+        exits_like_diff: whether exit code 1 means that objects differ, so that every error ends with 2.
+    """
+
+    exits_like_diff = False
+
+    def __init__(
+        self,
+        *args: Any,
+        examples: Examples = (),
+        exits_like_diff: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(*args, **kwargs)
+        self.examples = examples
+        self.exits_like_diff = exits_like_diff or self.exits_like_diff
+        taken = {opt for param in self.params for opt in param.opts}
+        # `install` and `run-plugins` have a `--features` of their own, which hides the global one.
+        self.params.extend(o for o in _global_options() if not taken.intersection(o.opts))
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        with words_for_click(ctx, args) as words:
+            return super().parse_args(ctx, words)
+
+    def check_arguments(self, ctx: click.Context) -> None:
+        """Refuse a wrong number of positional arguments. Raises click.UsageError."""
+        for param in self.params:
+            if isinstance(param, Arguments):
+                param.check_number(ctx, len(ctx.params[param.name or ""]))
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the flags, by what they are about."""
+        from pinnace.cli.usage.sections import write_flags
+
+        write_flags(self, ctx, formatter)
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the examples, in lines that can be pasted as they are."""
+        from pinnace.cli.usage.examples import examples_of
+        from pinnace.cli.usage.values import noun_first
+
+        if examples := examples_of(self, noun_first(ctx.command_path.split()[1:])):
+            with formatter.section("Examples"):
+                for text, line in examples:
+                    formatter.write(f"  # {text}\n  {line}\n")
+
+    def get_help(self, ctx: click.Context) -> str:
+        return _with_called_name(super().get_help(ctx), ctx)
+
+
+class PagedCommand(Command):
+    """A command whose output is shown in a pager if it is longer than the screen of a terminal."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        if sys.stdout is None or not sys.stdout.isatty():
+            return super().invoke(ctx)
+        from pinnace.cli.pager import paged
+
+        with paged():
+            return super().invoke(ctx)
+
+
+def command(
+    name: str,
+    options: type[S],
+    *,
+    short_help: str,
+    noun: str = "",
+    also: Iterable[click.Option] = (),
+    cls: type[Command] = Command,
+    **settings: Any,
+) -> Callable[[Callable[[click.Context, S], int | None]], Command]:
+    """Declare a command: the function gets its context and its options.
+
+    Args:
+        noun: the words of the commands about such objects, whose names are its arguments.
+        also: flags that no help shows and the struct has not.
+        settings: those of `Command`; `help` is the function's docstring if it is not given.
+    """
+
+    def decorate(function: Callable[[click.Context, S], int | None]) -> Command:
+        def callback(**parameters: object) -> int | None:
+            context = click.get_current_context()
+            made.check_arguments(context)
+            return function(context, options(**parameters))
+
+        parameters = [
+            declared.option(field, options.__words__)
+            if isinstance(declared, Flag)
+            else Arguments(field, declared, noun)
+            for field, declared in options.__declared__.items()
+        ]
+        made = cls(
+            name,
+            params=[*parameters, *also],
+            callback=callback,
+            short_help=short_help,
+            **{"help": function.__doc__, **settings},
+        )
+        return made
+
+    return decorate
+
+
+@click.pass_context
+def _show_help(ctx: click.Context) -> None:
+    """Show the help of a group that is called without a command, with global flags or without."""
+    if ctx.invoked_subcommand is None:
+        raise click.exceptions.NoArgsIsHelpError(ctx)
+
+
+class Group(click.Group):
+    """A group that takes the global flags and loads a command's module only when it is called."""
+
+    command_class = Command
+
+    def __init__(
+        self,
+        *args: Any,
+        lazy: dict[str, tuple[str, str]] | None = None,
+        has_nouns: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        """Make a group.
+
+        Args:
+            lazy: a command's name, and its (`module:attribute`, one line of help); no help = hidden.
+            has_nouns: whether its commands are nouns, so that other words for them are taken too.
+        """
+        kwargs = {"invoke_without_command": True, "callback": _show_help, **kwargs}
+        super().__init__(*args, **kwargs)
+        self.params.extend(_global_options())
+        self.lazy = lazy or {}
+        self.has_nouns = has_nouns
+
+    def canonical(self, word: str) -> str:
+        """The name of the command that another word for a noun means, as `bsl`; the word itself otherwise."""
+        if not self.has_nouns or word in self.lazy or (noun := noun_of(word)) is None:
+            return word
+        return next((name for name in self.lazy if noun_of(name) == noun), word)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        return super().resolve_command(ctx, [self.canonical(args[0]), *args[1:]])
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        with words_for_click(ctx, args) as words:
+            return super().parse_args(ctx, words)
+
+    def get_help(self, ctx: click.Context) -> str:
+        return _with_called_name(super().get_help(ctx), ctx)
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted({*super().list_commands(ctx), *self.lazy})
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        cmd_name = self.canonical(cmd_name)
+        if cmd_name not in self.lazy:
+            return super().get_command(ctx, cmd_name)
+        import importlib
+
+        module, _, attribute = self.lazy[cmd_name][0].partition(":")
+        command: click.Command = getattr(importlib.import_module(module), attribute)
+        return command
+
+    def shown_commands(self, ctx: click.Context) -> list[str]:
+        """The names of the commands that the help lists."""
+        return [name for name, _help in self.rows(ctx)]
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write commands and flags."""
+        self.format_commands(ctx, formatter)
+        from pinnace.cli.usage.sections import write_flags
+
+        write_flags(self, ctx, formatter)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the commands."""
+        with formatter.section("Commands"):
+            formatter.write_dl(self.rows(ctx))
+
+    def rows(self, ctx: click.Context) -> list[tuple[str, str]]:
+        """Name and help of the commands, without importing them, as that would take long."""
+        rows = []
+        for name in self.list_commands(ctx):
+            if name in self.lazy:
+                text = self.lazy[name][1]
+            else:
+                command = super().get_command(ctx, name)
+                text = "" if command is None or command.hidden else command.get_short_help_str(90)
+            if text:
+                rows.append((name, text))
+        return rows

@@ -1,0 +1,296 @@
+"""Declares the flags and arguments of a command as the fields of its struct of options.
+
+    class LogsOptions(DownloadOptions, what="the log"):
+        names: Sequence[str] = arguments("NAME")
+        tail: int = flag("--tail", type=Number(whole=True), default=0, help="How many lines.")
+
+A command embeds shared groups of flags as base classes. The help lists the flags in the order of the fields:
+those of the base classes from left to right, then a class's own; what is declared again keeps its place. A
+field with a plain value is no flag: it has that value.
+"""
+
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from typing import Any, ClassVar, cast, dataclass_transform
+
+import click
+
+from pinnace.cli.declaring.types import Boolean, CommaList, KeyValueMap, StringSlice
+from pinnace.cli.declaring.values import OF_NOUNS, Value, one_of
+from pinnace.cli.nouns import bare_name
+from pinnace.cli.structs import Struct
+
+
+class Section(StrEnum):
+    """What a flag is about: the title above it in the help, in the order in which they stand there."""
+
+    WHAT = "What"
+    WHERE = "Where"
+    VOLUMES = "Volumes"
+    OUTPUT = "Output"
+    OPTIONS = "Options"
+    CONNECTION = "Connection"
+
+
+class FlagOption(click.Option):
+    """A flag of click that knows its section and the kind of its value."""
+
+    def __init__(self, names: Sequence[str], *, section: Section, value: Value, **settings: Any) -> None:
+        super().__init__(names, **{"metavar": value.word, **settings})
+        self.section = section
+        self.value = value
+
+
+class Flag:
+    """The declaration of a flag.
+
+    Attributes:
+        names: as the user writes them: `-o`, `--output`.
+        help: the sentence about it; `{verb}` and the like stand for the words of the command's struct.
+        section: None for that of its class.
+        value: the kind of its value; None for that of its type.
+        settings: what else click is to know of it.
+    """
+
+    __slots__ = ("help", "names", "section", "settings", "value")
+
+    def __init__(
+        self, names: Sequence[str], help: str, section: Section | None, value: Value | None, **settings: Any
+    ) -> None:
+        self.names = names
+        self.help = help
+        self.section = section
+        self.value = value
+        self.settings = settings
+
+    def option(self, name: str, words: Mapping[str, str], **more: Any) -> FlagOption:
+        """The flag for click. `name` is that of its parameter, `words` are those of the struct."""
+        text = self.help.format_map(words) if words and "{" in self.help else self.help
+        settings = {**self.settings, **more}
+        return FlagOption(
+            [*self.names, name],
+            section=self.section or Section.OPTIONS,
+            value=self.value or _value_of(settings.get("type"), name),
+            help=text,
+            **settings,
+        )
+
+
+def _value_of(type: object, name: str) -> Value:
+    """The kind of value of a type, else the last word of the name: --node-agent-configmap CONFIGMAP."""
+    known: Value | None = getattr(type, "value", None)
+    if isinstance(type, click.Choice):
+        known = one_of(*type.choices)
+    return known or Value(name.rpartition("_")[2].upper())
+
+
+def flag(
+    *names: str,
+    help: str,
+    section: Section | None = None,
+    value: Value | None = None,
+    default: Any = None,
+    **settings: Any,
+) -> Any:
+    """Declare a flag. `settings` are those of click.Option, as `type`, `multiple`, `show_default`."""
+    return Flag(names, help, section, value, default=default, **settings)
+
+
+def text(
+    *names: str,
+    help: str,
+    section: Section | None = None,
+    value: Value | None = None,
+    default: str = "",
+    **settings: Any,
+) -> str:
+    """Declare a flag that takes any text."""
+    return cast("str", Flag(names, help, section, value, default=default, **settings))
+
+
+def switch(*names: str, help: str, section: Section | None = None, default: bool = False) -> bool:
+    """Declare a yes-or-no flag that is off by default."""
+    return cast("bool", Flag(names, help, section, None, type=Boolean(), default=default, metavar=""))
+
+
+def tristate(*names: str, help: str, section: Section | None = None) -> bool | None:
+    """Declare a flag with three states: unset (None), true, false."""
+    return cast(
+        "bool | None", Flag(names, help, section, None, type=Boolean(tristate=True), default=None, metavar="")
+    )
+
+
+def key_values(
+    *names: str, help: str, section: Section | None = None, value: Value | None = None, separator: str = "="
+) -> Mapping[str, str]:
+    """Declare a repeatable flag whose occurrences make one mapping: later ones add to it and win."""
+    return cast(
+        "Mapping[str, str]",
+        Flag(names, help, section, value, type=KeyValueMap(separator), multiple=True, callback=_merged),
+    )
+
+
+def _merged(_ctx: click.Context, _param: click.Parameter, maps: Sequence[dict[str, str]]) -> Any:
+    return {key: value for one in maps for key, value in one.items()}
+
+
+def string_slice(
+    *names: str,
+    help: str,
+    section: Section | None = None,
+    value: Value | None = None,
+    may_be_empty: bool = False,
+) -> Sequence[str]:
+    """Declare a repeatable flag whose occurrences make one list. `may_be_empty` as in `StringSlice`."""
+    kind = StringSlice(may_be_empty=may_be_empty)
+    return cast(
+        "Sequence[str]", Flag(names, help, section, value, type=kind, multiple=True, callback=_flattened)
+    )
+
+
+def _flattened(_ctx: click.Context, _param: click.Parameter, lists: Sequence[Sequence[str]]) -> Any:
+    return [item for one in lists for item in one]
+
+
+def comma_list(
+    *names: str,
+    help: str,
+    section: Section | None = None,
+    value: Value | None = None,
+    default: str | None = None,
+) -> Sequence[str]:
+    """Declare a comma-separated flag: a list, empty if the flag is not given."""
+    return cast(
+        "Sequence[str]",
+        Flag(names, help, section, value, type=CommaList(), default=default, callback=_never_none),
+    )
+
+
+def _never_none(_ctx: click.Context, _param: click.Parameter, value: list[str] | None) -> Any:
+    return value or []
+
+
+class Arguments(click.Argument):
+    """The positional arguments of a command.
+
+    Attributes:
+        values: the kind of value at each place; the last one is also for all that follow.
+    """
+
+    def __init__(self, name: str, declared: "Positional", noun: str) -> None:
+        super().__init__([name], nargs=-1, metavar=declared.metavar, callback=self._bare)
+        self.values = declared.values or (Value("NAME", OF_NOUNS.get(noun)),)
+        self._noun = noun
+        self._least, self._most = declared.least, declared.most
+        self._places = [
+            "" if "KIND" in place or "TEXT" in declared.metavar else place
+            for place in declared.metavar.split()
+        ]
+
+    def value_at(self, position: int) -> Value:
+        """The kind of value at a position, counted from 0."""
+        return self.values[min(position, len(self.values) - 1)]
+
+    def _bare(self, ctx: click.Context, _param: click.Parameter, words: tuple[str, ...]) -> tuple[str, ...]:
+        """The words; names of objects of the noun without their type, with which `-o name` prints them."""
+        try:
+            return tuple(
+                bare_name(word, self._noun) if self._places[min(at, len(self._places) - 1)] else word
+                for at, word in enumerate(words)
+            )
+        except ValueError as error:
+            raise click.UsageError(str(error), ctx) from None
+
+    def check_number(self, context: click.Context, given: int) -> None:
+        """Refuse a wrong number of them. Raises click.UsageError. (docs/spec: CLI 1.7)"""
+        least, most = self._least, self._most
+        if least == most and given != least:
+            problem = f"accepts {least} arg(s), received {given}"
+        elif given < least:
+            problem = f"requires at least {least} arg(s), only received {given}"
+        elif most is not None and given > most:
+            problem = f"accepts at most {most} arg(s), received {given}"
+        else:
+            return
+        raise click.UsageError(f"{problem}: {context.command_path} {self.make_metavar(context)}")
+
+
+class Positional:
+    """The declaration of the positional arguments."""
+
+    __slots__ = ("least", "metavar", "most", "values")
+
+    def __init__(self, metavar: str, values: tuple[Value, ...], least: int, most: int | None) -> None:
+        self.metavar = metavar
+        self.values = values
+        self.least = least
+        self.most = most
+
+
+def arguments(
+    metavar: str, *values: Value, least: int | None = None, most: int | None = None
+) -> Sequence[str]:
+    """Declare the positional arguments, a sequence of words.
+
+    Args:
+        metavar: as the usage shows them: `NAME`, `[NAME...]`, `NAME KIND/NAME`.
+        values: the kind of value at each place; without them, names of objects of the command's noun.
+        least, most: how many are taken, where that differs from what `metavar` shows.
+    """
+    places = metavar.split()
+    if least is None:
+        least = sum(not place.startswith("[") for place in places)
+    if most is None and "..." not in metavar:
+        most = len(places)
+    return cast("Sequence[str]", Positional(metavar, values, least, most))
+
+
+@dataclass_transform(
+    kw_only_default=True,
+    frozen_default=True,
+    field_specifiers=(flag, text, switch, tristate, key_values, string_slice, comma_list, arguments),
+)
+class Options(Struct):
+    """Base of the structs of options.
+
+    Attributes:
+        __declared__: the declarations of the fields that are flags or arguments.
+        __words__: what stands for words in braces in the help of the flags.
+    """
+
+    __declared__: ClassVar[dict[str, Flag | Positional]] = {}
+    __own__: ClassVar[dict[str, Flag | Positional]] = {}
+    __words__: ClassVar[dict[str, str]] = {}
+
+    def __init_subclass__(cls, *, section: Section | None = None, **words: str) -> None:
+        """Collect the declarations. `section` is that of the class's own flags that name none."""
+        own = {name: each for name, each in vars(cls).items() if isinstance(each, Flag | Positional)}
+        for name, each in own.items():
+            delattr(cls, name)
+            if isinstance(each, Flag):
+                each.section = each.section or section
+                if each.settings.get("default", ...) is None:
+                    setattr(cls, name, None)
+        super().__init_subclass__()
+        cls.__own__ = own
+        inherited = {word: text for base in reversed(cls.__mro__[1:]) for word, text in _words(base).items()}
+        cls.__words__ = {**inherited, **words}
+        cls.__declared__ = {
+            name: found for name in cls.__struct_fields__ if (found := _declared(cls, name)) is not None
+        }
+
+
+def _words(base: type) -> dict[str, str]:
+    words: dict[str, str] = vars(base).get("__words__", {})
+    return words
+
+
+def _declared(cls: type[Options], name: str) -> Flag | Positional | None:
+    """What the nearest class that has the field says of it; None if it has a plain value there."""
+    for base in cls.__mro__:
+        own: dict[str, Flag | Positional] = vars(base).get("__own__", {})
+        if name in own:
+            return own[name]
+        if name in vars(base):
+            return None
+    return None

@@ -1,0 +1,85 @@
+"""The kinds of values of flags and arguments: the word in the help, and the source for completion. Pure."""
+
+from enum import StrEnum
+from typing import Final, NamedTuple
+
+
+class CompletionSource(StrEnum):
+    """Where completion finds the values that it offers."""
+
+    FILES = "files"
+    FOLDERS = "folders"
+    BACKUPS = "backups"
+    RESTORES = "restores"
+    SCHEDULES = "schedules"
+    LOCATIONS = "backupstoragelocations"
+    SNAPSHOT_LOCATIONS = "volumesnapshotlocations"
+    REPOSITORIES = "backuprepositories"
+    TENANT_BACKUPS = "nonadminbackups"
+    TENANT_RESTORES = "nonadminrestores"
+    TENANT_LOCATIONS = "nonadminbackupstoragelocations"
+    NAMESPACES = "namespaces"
+    KINDS = "kinds"
+    STORED = "stored"
+    STORED_WITH_NAMESPACE = "stored-with-namespace"
+    CONTEXTS = "contexts"
+    COMMANDS = "commands"
+
+
+class Value(NamedTuple):
+    """One kind of value.
+
+    Attributes:
+        word: the word for the value in the help.
+        source: where completion finds the values; None if it cannot know them.
+        words: all values, if they are few; those that end with `=` are continued.
+        like: examples for the help.
+    """
+
+    word: str
+    source: CompletionSource | None = None
+    words: tuple[str, ...] = ()
+    like: str = ""
+
+
+def one_of(*words: str) -> Value:
+    """A value that is one of a few words, all of which the help shows."""
+    return Value("|".join(words), words=words)
+
+
+def formats(*words: str) -> Value:
+    """The value of `-o`."""
+    return Value("FORMAT", words=words)
+
+
+FILE: Final = Value("FILE", CompletionSource.FILES)
+FOLDER: Final = Value("FOLDER", CompletionSource.FOLDERS)
+NAMESPACE: Final = Value("NAMESPACE", CompletionSource.NAMESPACES)
+NAMESPACES: Final = Value("NAMESPACE,...", CompletionSource.NAMESPACES)
+RESOURCES: Final = Value("RESOURCE,...", CompletionSource.KINDS)
+BACKUP: Final = Value("BACKUP", CompletionSource.BACKUPS)
+SCHEDULE: Final = Value("SCHEDULE", CompletionSource.SCHEDULES)
+LOCATION: Final = Value("LOCATION", CompletionSource.LOCATIONS)
+SELECTOR: Final = Value("SELECTOR", like="app=web,tier!=db")
+TTL: Final = Value("DURATION", like="72h, 30d, 2w")
+FEATURES: Final = Value("FEATURE,...", words=("EnableCSI", "EnableAPIGroupVersions", "NonAdmin"))
+PROVIDER: Final = Value("PROVIDER", words=("aws", "azure", "gcp", "pinnace.io/filesystem"))
+SECRET_KEY: Final = Value("SECRET=KEY")
+ADDRESS: Final = Value("ADDRESS", like=":8085")
+COMMAND: Final = Value("COMMAND", CompletionSource.COMMANDS)
+NEW: Final = Value("NAME")
+"""The name of an object that is to be made."""
+
+OF_NOUNS: Final = {
+    "backup": CompletionSource.BACKUPS,
+    "restore": CompletionSource.RESTORES,
+    "schedule": CompletionSource.SCHEDULES,
+    "backup-location": CompletionSource.LOCATIONS,
+    "snapshot-location": CompletionSource.SNAPSHOT_LOCATIONS,
+    "repo": CompletionSource.REPOSITORIES,
+    "restic repo": CompletionSource.REPOSITORIES,
+    "nonadmin backup": CompletionSource.TENANT_BACKUPS,
+    "nonadmin restore": CompletionSource.TENANT_RESTORES,
+    "nonadmin storage-location": CompletionSource.TENANT_LOCATIONS,
+}
+"""Where the names of a noun's objects are found."""
