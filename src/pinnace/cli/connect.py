@@ -14,9 +14,10 @@ import click
 
 from pinnace.api.values.error_texts import cause_of
 from pinnace.api.values.shell_words import joined
+from pinnace.cli.declaring.global_flags import GlobalFlags
 from pinnace.cli.errors import CommandError, InvalidInput
 from pinnace.cli.guard import complain, silence_loggers, traced_requests
-from pinnace.cli.settings import GlobalFlags, Settings, given_words, resolve_settings
+from pinnace.cli.settings import Settings, given_words, resolve_settings
 from pinnace.client.errors import ClientError, InvalidArgument
 from pinnace.http.user_agent import user_agent
 from pinnace.kube.errors import AlreadyExists, Forbidden, KubeError, NotFound

@@ -14,6 +14,7 @@ from pathlib import Path
 import click
 
 from pinnace.api.values.error_texts import NO_MORE_THREADS, cause_of, error_text
+from pinnace.cli.declaring.global_flags import GlobalFlags
 from pinnace.cli.errors import CommandError, ExitCode, InvalidInput
 from pinnace.cli.flags import Group
 from pinnace.cli.guard import (
@@ -25,7 +26,7 @@ from pinnace.cli.guard import (
     shows_tracebacks,
     silence_the_interpreter,
 )
-from pinnace.cli.settings import GlobalFlags, given_words, location_of
+from pinnace.cli.settings import given_words, location_of
 from pinnace.cli.words import location_in, with_short_words
 
 HELP = """Back up, restore and migrate Kubernetes clusters.

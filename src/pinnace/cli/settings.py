@@ -11,10 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from pinnace.aio.small_files import read_small_file
-from pinnace.api.values.durations import Duration
-from pinnace.cli.declaring.fields import Options, Section, flag
-from pinnace.cli.declaring.types import Boolean, CommaList, Verbosity, WaitFlag
-from pinnace.cli.declaring.values import FEATURES, FILE, NAMESPACE, CompletionSource, Value
+from pinnace.cli.declaring.global_flags import GlobalFlags
 from pinnace.cli.errors import InvalidInput
 from pinnace.cli.guard import complain
 from pinnace.cli.structs import Struct
@@ -22,44 +19,6 @@ from pinnace.cli.words import as_written, is_text
 from pinnace.kube.transport.timeouts import DEFAULT_PATIENCE_SECONDS
 
 DEFAULT_NAMESPACE = "velero"
-
-
-class GlobalFlags(Options, section=Section.CONNECTION):
-    """The flags of all commands as given; None for those that are not."""
-
-    kubeconfig: str | None = flag(
-        "--kubeconfig",
-        default=None,
-        value=FILE,
-        help="Kubeconfig file; default $KUBECONFIG, then ~/.kube/config.",
-    )
-    kubecontext: str | None = flag(
-        "--kubecontext", default=None, value=Value("CONTEXT", CompletionSource.CONTEXTS),
-        help="Context of the kubeconfig; default its current context.",
-    )  # fmt: skip
-    namespace: str | None = flag(
-        "-n", "--namespace", default=None, value=NAMESPACE, help="Namespace of the server and its objects."
-    )
-    location: str | None = flag(
-        "--location", default=None, value=Value("FOLDER|URL", CompletionSource.FOLDERS),
-        help="Work without a server on this location: a folder or s3://bucket/prefix.",
-    )  # fmt: skip
-    features: list[str] | None = flag(
-        "--features", type=CommaList(may_be_empty=True), default=None, value=FEATURES,
-        help="Feature flags, comma-separated.",
-    )  # fmt: skip
-    api_timeout: Duration | None = flag(
-        "--api-timeout", type=WaitFlag(), default=None,
-        help="How long to wait for an API server that went away, before a request fails; default 5m.",
-    )  # fmt: skip
-    colorized: bool | None = flag(
-        "--colorized", type=Boolean(tristate=True, bare=False), default=None,
-        help="Colour in describe: true or false.",
-    )  # fmt: skip
-    verbosity: int | None = flag(
-        "-v", "--v", type=Verbosity(), default=None,
-        help="From 6 on print each request to stderr, from 7 its headers, from 8 those of the answer.",
-    )  # fmt: skip
 
 
 class Settings(Struct):

@@ -7,7 +7,7 @@
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 import click
@@ -72,39 +72,3 @@ def location_in(words: Sequence[str]) -> str | None:
         elif word.startswith(f"{_LOCATION}="):
             found = word.partition("=")[2]
     return found
-
-
-def check_text(ctx: click.Context, words: Sequence[str]) -> None:
-    """Refuse a value that is no UTF-8, unless it is the name of a file.
-
-    Args:
-        ctx: the context of the command.
-        words: its words in click's form.
-
-    Raises:
-        click.UsageError: one of the values is refused, or the words cannot be parsed.
-    """
-    if all(map(is_text, words)):
-        return
-    from pinnace.cli.usage.values import CompletionSource, noun_first, value_of
-
-    given, _rest, _order = ctx.command.make_parser(ctx).parse_args(list(words))
-    path = noun_first(ctx.command_path.split()[1:])
-    for param in ctx.command.params:
-        wrong = next((word for word in _texts(given.get(param.name or "")) if not is_text(word)), None)
-        if wrong is None:
-            continue
-        problem = "it is not UTF-8"
-        if not isinstance(param, click.Option):
-            raise click.UsageError(f'invalid argument "{as_written(wrong)}": {problem}', ctx)
-        if value_of(path, param).source not in (CompletionSource.FILES, CompletionSource.FOLDERS):
-            raise BadFlagValue(as_written(wrong), flag_label(param), problem)
-
-
-def _texts(value: object) -> Iterator[str]:
-    """The words in what click's parser keeps of a flag or argument: one, or lists of them."""
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, Sequence):
-        for each in value:
-            yield from _texts(each)

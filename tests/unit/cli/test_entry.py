@@ -12,9 +12,10 @@ import yaml
 
 from pinnace import __version__
 from pinnace.cli import program
+from pinnace.cli.declaring.examples import EXAMPLES
+from pinnace.cli.declaring.global_flags import GlobalFlags
 from pinnace.cli.main import run
-from pinnace.cli.settings import GlobalFlags, resolve_settings
-from pinnace.cli.usage.examples import EXAMPLES
+from pinnace.cli.settings import resolve_settings
 from tests.support.stores.indexed_backups import config_map, store
 
 HEAVY = ("aiohttp", "msgspec", "yaml", "obstore", "prometheus_client", "orjson", "asyncio", "ssl")

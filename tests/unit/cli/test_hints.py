@@ -7,8 +7,8 @@ import click
 import pytest
 
 from pinnace.cli.connect import pasteable
+from pinnace.cli.declaring.global_flags import GlobalFlags
 from pinnace.cli.main import run
-from pinnace.cli.settings import GlobalFlags
 from pinnace.kube.resources import BACKUPS
 from tests.unit.cli.fake_cluster import connected
 

@@ -12,9 +12,10 @@ import pytest
 
 from pinnace.api.velero.download_request import DownloadTargetKind
 from pinnace.cli.common.outcome import exit_code, say_findings
+from pinnace.cli.declaring.global_flags import GlobalFlags
 from pinnace.cli.kinds import BACKUP, RESTORE
 from pinnace.cli.main import run
-from pinnace.cli.settings import GlobalFlags, resolve_settings
+from pinnace.cli.settings import resolve_settings
 from pinnace.client.errors import FileMissing, NoSuchObject
 from pinnace.client.interface import Backend, DownloadOptions
 from tests.unit.cli.fake_cluster import connected

@@ -9,10 +9,10 @@ from pathlib import Path
 from pinnace.aio.small_files import read_small_file
 from pinnace.api.objects import JSONObject
 from pinnace.api.values.near import did_you_mean, near_names
+from pinnace.cli.declaring.tables import SETTINGS
 from pinnace.cli.errors import CommandError, InvalidInput
 from pinnace.cli.flags import BOOLEANS
 from pinnace.cli.settings import config_path
-from pinnace.cli.usage.values import SETTINGS
 
 NOT_SET = "<NOT SET>"
 

@@ -30,8 +30,8 @@ def command(ctx: click.Context, /, words: tuple[str, ...], folder: str, install:
     ~/.local/share/man.
     """
     from pinnace import __version__
+    from pinnace.cli.declaring.tables import noun_first
     from pinnace.cli.usage.manual import manual_pages
-    from pinnace.cli.usage.values import noun_first
 
     root = ctx.find_root().command
     assert isinstance(root, click.Group)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pinnace.cli.common.options import DeleteOptions, DescribeOptions, GetOptions, LogsOptions
+from pinnace.cli.declaring.tables import noun_first
 from pinnace.cli.flags import (
     Command,
     DurationFlag,
@@ -27,7 +28,6 @@ from pinnace.cli.flags import (
 )
 from pinnace.cli.nouns import bare_name
 from pinnace.cli.output.printing import listing_flags
-from pinnace.cli.usage.values import noun_first
 
 if TYPE_CHECKING:
     from pinnace.cli.common.deletion import VolumeDataDeletion

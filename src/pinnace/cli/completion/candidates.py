@@ -12,8 +12,8 @@ from typing import Final
 import click
 
 from pinnace.cli.completion.line import Line
+from pinnace.cli.declaring.tables import CompletionSource, Value, argument_of, value_of
 from pinnace.cli.flags import CommaList, Group, KeyValueMap, StringSlice
-from pinnace.cli.usage.values import CompletionSource, Value, argument_of, value_of
 
 HARMLESS: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@:/%+-]{0,252}")
 """The names that are offered. No character of them means anything to a shell, nor to a terminal."""

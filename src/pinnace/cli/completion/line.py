@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 
 import click
 
+from pinnace.cli.declaring.tables import noun_first
 from pinnace.cli.flags import Boolean, Group
-from pinnace.cli.usage.values import noun_first
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

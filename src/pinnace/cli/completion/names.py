@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from pinnace.cli.completion.candidates import HARMLESS
 from pinnace.cli.completion.line import Line
-from pinnace.cli.settings import GlobalFlags, Settings, resolve_settings
-from pinnace.cli.usage.values import CompletionSource
+from pinnace.cli.declaring.global_flags import GlobalFlags
+from pinnace.cli.declaring.tables import CompletionSource
+from pinnace.cli.settings import Settings, resolve_settings
 
 if TYPE_CHECKING:
     from pinnace.kube.client import KubeClient

@@ -8,11 +8,11 @@ from typing import Any, TypeVar
 import click
 
 from pinnace.cli.declaring.fields import Arguments, Flag, FlagOption, Options, Section
+from pinnace.cli.declaring.global_flags import GlobalFlags
 from pinnace.cli.declaring.parsing import words_for_click
 from pinnace.cli.declaring.types import Boolean
 from pinnace.cli.declaring.values import Value
 from pinnace.cli.nouns import noun_of
-from pinnace.cli.settings import GlobalFlags
 
 S = TypeVar("S", bound=Options)
 
@@ -90,9 +90,12 @@ class Command(click.Command):
         *args: Any,
         examples: Examples = (),
         exits_like_diff: bool = False,
+        also: Iterable[click.Option] = (),
         **kwargs: Any,
     ) -> None:
+        """Make a command. `also` are flags that no help shows and no struct has."""
         super().__init__(*args, **kwargs)
+        self.params.extend(also)
         self.examples = examples
         self.exits_like_diff = exits_like_diff or self.exits_like_diff
         taken = {opt for param in self.params for opt in param.opts}
@@ -111,14 +114,14 @@ class Command(click.Command):
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the flags, by what they are about."""
-        from pinnace.cli.usage.sections import write_flags
+        from pinnace.cli.declaring.sections import write_flags
 
         write_flags(self, ctx, formatter)
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the examples, in lines that can be pasted as they are."""
-        from pinnace.cli.usage.examples import examples_of
-        from pinnace.cli.usage.values import noun_first
+        from pinnace.cli.declaring.examples import examples_of
+        from pinnace.cli.declaring.tables import noun_first
 
         if examples := examples_of(self, noun_first(ctx.command_path.split()[1:])):
             with formatter.section("Examples"):
@@ -147,7 +150,6 @@ def command(
     *,
     short_help: str,
     noun: str = "",
-    also: Iterable[click.Option] = (),
     cls: type[Command] = Command,
     **settings: Any,
 ) -> Callable[[Callable[[click.Context, S], int | None]], Command]:
@@ -155,7 +157,6 @@ def command(
 
     Args:
         noun: the words of the commands about such objects, whose names are its arguments.
-        also: flags that no help shows and the struct has not.
         settings: those of `Command`; `help` is the function's docstring if it is not given.
     """
 
@@ -173,7 +174,7 @@ def command(
         ]
         made = cls(
             name,
-            params=[*parameters, *also],
+            params=parameters,
             callback=callback,
             short_help=short_help,
             **{"help": function.__doc__, **settings},
@@ -252,7 +253,7 @@ class Group(click.Group):
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write commands and flags."""
         self.format_commands(ctx, formatter)
-        from pinnace.cli.usage.sections import write_flags
+        from pinnace.cli.declaring.sections import write_flags
 
         write_flags(self, ctx, formatter)
 

@@ -17,7 +17,7 @@ from typing import Final
 import click
 
 from pinnace.cli.declaring.types import Boolean
-from pinnace.cli.words import check_text
+from pinnace.cli.words import BadFlagValue, as_written, flag_label, is_text
 
 _TYPED: Final = "pinnace.typed"
 """Where a context keeps the words of the command, without the values behind `=`."""
@@ -29,7 +29,7 @@ def words_for_click(ctx: click.Context, args: Sequence[str]) -> Iterator[list[st
     ctx.meta[_TYPED] = [word.partition("=")[0] for word in args]
     try:
         words = _in_click_form(ctx.command.params, args)
-        check_text(ctx, words)
+        _check_text(ctx, words)
         yield words
     except click.UsageError as error:
         error.ctx = error.ctx or ctx  # click leaves it out of some
@@ -80,6 +80,43 @@ def _stands_alone(option: click.Option, following: Sequence[str]) -> bool:
 
 def _is_bare(option: click.Option) -> bool:
     return isinstance(option.type, Boolean) and option.type.bare
+
+
+def _check_text(ctx: click.Context, words: Sequence[str]) -> None:
+    """Refuse a value that is no UTF-8, unless it is the name of a file.
+
+    Args:
+        ctx: the context of the command.
+        words: its words in click's form.
+
+    Raises:
+        click.UsageError: one of the values is refused, or the words cannot be parsed.
+    """
+    if all(map(is_text, words)):
+        return
+    from pinnace.cli.declaring.tables import noun_first, value_of
+    from pinnace.cli.declaring.values import CompletionSource
+
+    given, _rest, _order = ctx.command.make_parser(ctx).parse_args(list(words))
+    path = noun_first(ctx.command_path.split()[1:])
+    for param in ctx.command.params:
+        wrong = next((word for word in _texts(given.get(param.name or "")) if not is_text(word)), None)
+        if wrong is None:
+            continue
+        problem = "it is not UTF-8"
+        if not isinstance(param, click.Option):
+            raise click.UsageError(f'invalid argument "{as_written(wrong)}": {problem}', ctx)
+        if value_of(path, param).source not in (CompletionSource.FILES, CompletionSource.FOLDERS):
+            raise BadFlagValue(as_written(wrong), flag_label(param), problem)
+
+
+def _texts(value: object) -> Iterator[str]:
+    """The words in what click's parser keeps of a flag or argument: one, or lists of them."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Sequence):
+        for each in value:
+            yield from _texts(each)
 
 
 def as_typed(ctx: click.Context, message: str) -> str:

@@ -10,9 +10,9 @@ import click
 from pinnace.api.objects import JSONObject, listed, member, text
 from pinnace.api.values.times import utcnow
 from pinnace.cli.connect import need_no_location, settings_of
+from pinnace.cli.declaring.global_flags import GlobalFlags
 from pinnace.cli.output import cells
 from pinnace.cli.output.printing import Table
-from pinnace.cli.settings import GlobalFlags
 from pinnace.http.user_agent import user_agent
 from pinnace.kube.resources import APIResource
 from pinnace.nonadmin.objects import (

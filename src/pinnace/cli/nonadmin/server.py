@@ -8,12 +8,12 @@ import click
 
 from pinnace.aio.gc_thresholds import collect_as_usual
 from pinnace.cli.connect import need_no_location, settings_of
+from pinnace.cli.declaring.global_flags import GlobalFlags
 from pinnace.cli.errors import InvalidInput
 from pinnace.cli.flags import Command, DurationFlag, Number, boolean, key_values, optional_boolean, takes
 from pinnace.cli.nonadmin.options import NonAdminServerFlags
 from pinnace.cli.nonadmin.upstream import log_choice, upstream_flags
 from pinnace.cli.process.shared import check_address, process_errors
-from pinnace.cli.settings import GlobalFlags
 from pinnace.http.user_agent import user_agent
 
 

@@ -9,10 +9,10 @@ from typing import Final
 
 import click
 
-from pinnace.cli.usage.examples import examples_of
-from pinnace.cli.usage.sections import CONNECTION, flags_of
+from pinnace.cli.declaring.examples import examples_of
+from pinnace.cli.declaring.sections import CONNECTION, flags_of
+from pinnace.cli.declaring.tables import noun_first
 from pinnace.cli.usage.topics import TOPICS
-from pinnace.cli.usage.values import noun_first
 
 _MANUAL: Final = "Pinnace Manual"
 _VERBS: Final = ("create", "get", "describe", "delete")

@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 
 from pinnace.api.objects import JSONObject
+from pinnace.cli.declaring.global_flags import GlobalFlags
 from pinnace.cli.main import run
 from pinnace.cli.output.printing import encode
-from pinnace.cli.settings import GlobalFlags, resolve_settings
+from pinnace.cli.settings import resolve_settings
 from pinnace.kube.resources import BACKUPS, velero
 from pinnace.nonadmin.objects import NON_ADMIN_BACKUPS, NON_ADMIN_LOCATIONS, NON_ADMIN_RESTORES
 from tests.unit.cli.fake_cluster import FakeCluster, connected

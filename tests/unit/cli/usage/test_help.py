@@ -8,13 +8,13 @@ import click
 import pytest
 
 from pinnace import __version__
+from pinnace.cli.declaring.examples import EXAMPLES
+from pinnace.cli.declaring.sections import flags_of
+from pinnace.cli.declaring.tables import noun_first
 from pinnace.cli.flags import Group
 from pinnace.cli.main import run
 from pinnace.cli.program import cli
-from pinnace.cli.usage.examples import EXAMPLES
-from pinnace.cli.usage.sections import flags_of
 from pinnace.cli.usage.topics import TOPICS
-from pinnace.cli.usage.values import noun_first
 
 UNTOUCHED = {"restore-helper", "hold-volume", "repo-maintenance", "restic server"}
 """What only pods run, and no help lists."""

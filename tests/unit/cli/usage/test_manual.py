@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from pinnace.cli.declaring.examples import EXAMPLES
 from pinnace.cli.main import run
 from pinnace.cli.program import cli
-from pinnace.cli.usage.examples import EXAMPLES
 from pinnace.cli.usage.manual import manual_pages
 from pinnace.cli.usage.topics import TOPICS
 

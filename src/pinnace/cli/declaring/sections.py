@@ -5,7 +5,7 @@ from typing import Final
 import click
 
 from pinnace.cli.declaring.fields import FlagOption
-from pinnace.cli.usage.values import noun_first, value_of
+from pinnace.cli.declaring.tables import noun_first, value_of
 
 _SECTIONS: Final[tuple[tuple[str, frozenset[str]], ...]] = (
     (
