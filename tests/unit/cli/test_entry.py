@@ -69,7 +69,7 @@ LIBRARIES = (
     "aiohttp botocore cryptography email google grpc http.client isal prometheus_client tempfile urllib3"
 )
 """Each takes longer to load than a command that asks a server may take, or is of no use to it."""
-MOST_MODULES = 350
+MOST_MODULES = 360
 """Of the largest such command, `nonadmin backup describe`; with those of Python and of libraries."""
 
 
