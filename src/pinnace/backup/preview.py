@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from pinnace.api.objects import JSONObject, text
 from pinnace.api.velero.snapshots import VolumeSnapshot
@@ -49,7 +50,9 @@ class CountingWriter:
 
 @dataclass(slots=True)
 class BackupNotes:
-    """The work of a backup besides saving objects, as it would be done.
+    """The work of a backup besides saving objects, noted in place of being done.
+
+    It stands in for the collaborators that run hooks and save volumes.
 
     Attributes:
         volumes: each as a name and how it would be saved.
@@ -59,44 +62,25 @@ class BackupNotes:
     volumes: list[tuple[str, str]] = field(default_factory=list)
     hooks: list[tuple[str, str]] = field(default_factory=list)
 
-
-class NotedHooks:
-    """Notes the hooks that would run."""
-
-    def __init__(self, notes: BackupNotes) -> None:
-        self._notes = notes
+    pod_volume_backups: ClassVar[Sequence[JSONObject]] = ()
+    snapshots: ClassVar[Sequence[VolumeSnapshot]] = ()
 
     async def run(self, hook: PodHook, pod: JSONObject, log: RunLog) -> None:
         """Note a hook."""
-        title = f"{text(pod, 'metadata', 'namespace')}/{text(pod, 'metadata', 'name')}"
-        self._notes.hooks.append((title, " ".join(hook.exec.command)))
-
-
-class NotedPodVolumes:
-    """Notes the pod volumes that would be saved from their files."""
-
-    pod_volume_backups: Sequence[JSONObject] = ()
-
-    def __init__(self, notes: BackupNotes) -> None:
-        self._notes = notes
+        self.hooks.append((_title(pod), " ".join(hook.exec.command)))
 
     async def request(self, pod: JSONObject, volumes: Sequence[str], log: RunLog) -> VolumesInFlight:
         """Note the volumes of a pod."""
-        title = f"{text(pod, 'metadata', 'namespace')}/{text(pod, 'metadata', 'name')}"
-        self._notes.volumes += [(f"{title}/{volume}", "from its files") for volume in volumes]
+        title = _title(pod)
+        self.volumes += [(f"{title}/{volume}", "from its files") for volume in volumes]
         return VolumesInFlight()
 
-
-class NotedSnapshots:
-    """Notes the volumes of which a snapshot would be taken, if a snapshot location knows them."""
-
-    snapshots: Sequence[VolumeSnapshot] = ()
-
-    def __init__(self, notes: BackupNotes) -> None:
-        self._notes = notes
-
     async def snapshot(self, volume: JSONObject, log: RunLog) -> Sequence[Exception]:
-        """Note a volume."""
+        """Note a volume that a snapshot would be taken of, if a snapshot location knows it."""
         name = text(volume, "metadata", "name")
-        self._notes.volumes.append((name, "by a snapshot, if a snapshot location knows the volume"))
+        self.volumes.append((name, "by a snapshot, if a snapshot location knows the volume"))
         return ()
+
+
+def _title(pod: JSONObject) -> str:
+    return f"{text(pod, 'metadata', 'namespace')}/{text(pod, 'metadata', 'name')}"

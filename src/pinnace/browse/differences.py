@@ -132,7 +132,7 @@ async def _objects(backup: StoredBackup, entries: Iterable[IndexedItem]) -> dict
     return found
 
 
-class Live(msgspec.Struct, frozen=True, kw_only=True):
+class LiveCluster(msgspec.Struct, frozen=True, kw_only=True):
     """The cluster that a backup is compared with.
 
     Attributes:
@@ -191,7 +191,7 @@ class Selected:
 
 
 async def with_cluster(
-    backup: StoredBackup, live: Live, choice: Choice, rules: Rules
+    backup: StoredBackup, live: LiveCluster, choice: Choice, rules: Rules
 ) -> AsyncGenerator[Difference, None]:
     """The differences of a cluster from a backup; only types of which the backup has objects are listed.
 
@@ -210,7 +210,7 @@ async def with_cluster(
 
 
 async def _with_resource(
-    backup: StoredBackup, live: Live, resource: str, entries: dict[Identity, IndexedItem], rules: Rules
+    backup: StoredBackup, live: LiveCluster, resource: str, entries: dict[Identity, IndexedItem], rules: Rules
 ) -> AsyncGenerator[Difference, None]:
     try:
         served = live.discovery.resolve(resource)
@@ -249,7 +249,7 @@ async def _with_resource(
             yield difference
 
 
-async def _pages(live: Live, resource: APIResource) -> AsyncGenerator[Page, None]:
+async def _pages(live: LiveCluster, resource: APIResource) -> AsyncGenerator[Page, None]:
     for namespace in live.is_selected.listed_namespaces(namespaced=resource.namespaced):
         async with aclosing(live.client.list_pages(resource, namespace)) as pages:
             async for page in pages:

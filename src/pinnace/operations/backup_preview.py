@@ -17,9 +17,6 @@ from pinnace.backup.preview import (
     BackupNotes,
     Counted,
     CountingWriter,
-    NotedHooks,
-    NotedPodVolumes,
-    NotedSnapshots,
 )
 from pinnace.context import Activity, ProgressSink
 from pinnace.csi.snapshots import FEATURE
@@ -88,9 +85,9 @@ async def preview_backup(
         discovery,
         actions=ActionRegistry(builtin_backup_actions=backup_actions(client, discovery)).backup_actions,
         collaborators=Collaborators(
-            hooks=NotedHooks(notes),
-            pod_volumes=NotedPodVolumes(notes) if settings.saves_pod_volumes else None,
-            snapshots=NotedSnapshots(notes) if backup.spec.volume_snapshot_locations else None,
+            hooks=notes,
+            pod_volumes=notes if settings.saves_pod_volumes else None,
+            snapshots=notes if backup.spec.volume_snapshot_locations else None,
             policies=VolumePolicies(client, settings.policies),
         ),
         activity=settings.activity,

@@ -36,7 +36,7 @@ from pinnace.restore.modifiers.modifier import ResourceModifiers
 from pinnace.restore.outcomes import ItemOutcomes
 from pinnace.restore.preview.cluster import SimulatedCluster
 from pinnace.restore.preview.kept import KeptObjects
-from pinnace.restore.preview.notes import NotedHooks, NotedMovedData, NotedPodVolumes, NotedVolumes, Notes
+from pinnace.restore.preview.notes import RestoreNotes
 from pinnace.restore.request import ClusterAccess, Helpers, RestoreRequest, RestoreSettings
 from pinnace.restore.results import Results
 from pinnace.restore.selection.api_versions import FEATURE as ALL_VERSIONS
@@ -100,7 +100,7 @@ class Preview(msgspec.Struct, frozen=True, kw_only=True):
     results: Results
     namespaces: Sequence[str] = ()
     definitions: Sequence[str] = ()
-    notes: Notes = msgspec.field(default_factory=Notes)
+    notes: RestoreNotes = msgspec.field(default_factory=RestoreNotes)
     asked: int = 0
     accepted: int = 0
     not_asked: int = 0
@@ -144,7 +144,7 @@ async def _preview(
         unread = Results()
         unread.errors.add_velero(f"error reading backup contents: {error}")
         return Preview(outcomes=ItemOutcomes(), results=unread)
-    notes, outcomes = Notes(), ItemOutcomes()
+    notes, outcomes = RestoreNotes(), ItemOutcomes()
     engine = RestoreEngine(
         ClusterAccess(
             client=cluster,
@@ -160,10 +160,10 @@ async def _preview(
             features=settings.features, terminating_timeout_seconds=0.0, resource_timeout_seconds=0.0
         ),
         helpers=Helpers(
-            volume_restorer=NotedVolumes(notes),
-            pod_volume_restorer=NotedPodVolumes(notes) if settings.by_server else None,
-            moved_data=NotedMovedData(notes) if settings.by_server else None,
-            exec_hooks=NotedHooks(notes),
+            volume_restorer=notes,
+            pod_volume_restorer=notes if settings.by_server else None,
+            moved_data=notes if settings.by_server else None,
+            exec_hooks=notes,
         ),
     )
     request = RestoreRequest(

@@ -54,7 +54,7 @@ from pinnace.restore.ports import (
     ProgressSink,
     TargetCluster,
 )
-from pinnace.restore.progress import Progress, ProgressReporter
+from pinnace.restore.progress import PassCounts, ProgressReporter
 from pinnace.restore.request import ClusterAccess, Helpers, RestoreRequest, RestoreSettings
 from pinnace.restore.results import Results, log_results
 from pinnace.restore.selection.chosen import choose, meant_instead
@@ -102,7 +102,7 @@ class _Run(msgspec.Struct, kw_only=True):
     claims: Claims
     volume_patches: VolumePatches
     outcomes: ItemOutcomes
-    progress: Progress = msgspec.field(default_factory=Progress)
+    progress: PassCounts = msgspec.field(default_factory=PassCounts)
     results: Results = msgspec.field(default_factory=Results)
     handled: set[str] = msgspec.field(default_factory=set)
     selected: int = 0

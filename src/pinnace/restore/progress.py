@@ -12,7 +12,7 @@ from pinnace.restore.ports import (
 INTERVAL_SECONDS: Final = 1.0
 
 
-class Progress:
+class PassCounts:
     """Counts the selected and processed items of a pass; `Claims` counts the restored set."""
 
     def __init__(self) -> None:
@@ -37,9 +37,9 @@ class Progress:
 
 
 class ProgressReporter:
-    """Publishes a `Progress` whenever it has changed, never twice within a second."""
+    """Publishes a `PassCounts` whenever it has changed, never twice within a second."""
 
-    def __init__(self, progress: Progress, sink: ProgressSink, log: EventLog, timer: Timer) -> None:
+    def __init__(self, progress: PassCounts, sink: ProgressSink, log: EventLog, timer: Timer) -> None:
         self._progress = progress
         self._sink = sink
         self._log = log

@@ -38,7 +38,7 @@ from pinnace.volumes.uploader.errors import (
     WrongPassword,
 )
 from pinnace.volumes.uploader.interface import Source, Target
-from pinnace.volumes.uploader.output import Progress
+from pinnace.volumes.uploader.output import ByteCounts
 from pinnace.volumes.uploader.progress import OnProgress
 from pinnace.volumes.uploader.share import ReadShare
 from tests.support.stores.golden import unpack
@@ -65,8 +65,8 @@ async def test_a_saved_volume_is_restored_with_its_attributes(ready: Lab, tmp_pa
     ready.fill(FILES)
     (ready.volume / "link").symlink_to("a.txt")
     (ready.volume / "a.txt").chmod(0o640)
-    saved: list[Progress] = []
-    restored: list[Progress] = []
+    saved: list[ByteCounts] = []
+    restored: list[ByteCounts] = []
 
     snapshot = await ready.restic.back_up(ready.repository, ready.volume, TAGS, on_progress=_into(saved))
     target = tmp_path / "target"
@@ -79,8 +79,11 @@ async def test_a_saved_volume_is_restored_with_its_attributes(ready: Lab, tmp_pa
     assert (target / "a.txt").stat().st_mode & 0o777 == 0o640
     assert (target / "kept").read_bytes() == b"was there"
     size = sum(len(data) for data in FILES.values())
-    assert saved[-1] == Progress(total_bytes=size, bytes_done=size)
-    assert restored == [Progress(total_bytes=size, bytes_done=0), Progress(total_bytes=size, bytes_done=size)]
+    assert saved[-1] == ByteCounts(total_bytes=size, bytes_done=size)
+    assert restored == [
+        ByteCounts(total_bytes=size, bytes_done=0),
+        ByteCounts(total_bytes=size, bytes_done=size),
+    ]
     assert list(ready.work.iterdir()) == []
 
 
@@ -388,8 +391,8 @@ async def test_unlock_leaves_the_lock_of_the_living(ready_folder: Lab) -> None:
         await task
 
 
-def _into(reports: list[Progress]) -> OnProgress:
-    async def report(progress: Progress) -> None:
+def _into(reports: list[ByteCounts]) -> OnProgress:
+    async def report(progress: ByteCounts) -> None:
         reports.append(progress)
 
     return report
@@ -401,7 +404,7 @@ async def _under_way(lab: Lab) -> tuple[asyncio.Task[str], int]:
         file.truncate(1 << 40)
     reads = asyncio.Event()
 
-    async def on_progress(_progress: Progress) -> None:
+    async def on_progress(_progress: ByteCounts) -> None:
         reads.set()
 
     restic = Restic(lab.accesses, sleep=lambda _seconds: asyncio.sleep(POLL_SECONDS))

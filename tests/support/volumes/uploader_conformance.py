@@ -25,7 +25,7 @@ from pinnace.volumes.uploader.errors import (
     WrongPassword,
 )
 from pinnace.volumes.uploader.interface import Source, Target, Uploader
-from pinnace.volumes.uploader.output import Progress
+from pinnace.volumes.uploader.output import ByteCounts
 from pinnace.volumes.uploader.progress import OnProgress
 from pinnace.volumes.uploader.share import ReadShare
 from tests.support.volumes.volume_labs import PASSWORD, TAGS, Lab
@@ -61,8 +61,8 @@ class UploaderConformance:
         lab.lab.fill(FILES)
         (lab.lab.volume / "link").symlink_to("a.txt")
         (lab.lab.volume / "a.txt").chmod(0o640)
-        saved: list[Progress] = []
-        restored: list[Progress] = []
+        saved: list[ByteCounts] = []
+        restored: list[ByteCounts] = []
         await lab.uploader.init(lab.repository)
 
         made = await lab.uploader.save(lab.repository, lab.source(), on_progress=_into(saved))
@@ -77,8 +77,8 @@ class UploaderConformance:
         assert (target / "link").readlink() == Path("a.txt")
         assert (target / "a.txt").stat().st_mode & 0o777 == 0o640
         size = sum(len(data) for data in FILES.values())
-        assert saved[-1] == Progress(total_bytes=size, bytes_done=size)
-        assert restored[-1] == Progress(total_bytes=size, bytes_done=size)
+        assert saved[-1] == ByteCounts(total_bytes=size, bytes_done=size)
+        assert restored[-1] == ByteCounts(total_bytes=size, bytes_done=size)
         assert lab.nothing_is_left()
 
     @pytest.mark.found("V07")
@@ -132,7 +132,7 @@ class UploaderConformance:
         await lab.uploader.init(lab.repository)
         told = asyncio.Event()
 
-        async def on_progress(_progress: Progress) -> None:
+        async def on_progress(_progress: ByteCounts) -> None:
             told.set()
             await asyncio.get_running_loop().create_future()
 
@@ -301,8 +301,8 @@ def _content(folder: Path) -> Mapping[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in files}
 
 
-def _into(reports: list[Progress]) -> OnProgress:
-    async def report(progress: Progress) -> None:
+def _into(reports: list[ByteCounts]) -> OnProgress:
+    async def report(progress: ByteCounts) -> None:
         reports.append(progress)
 
     return report

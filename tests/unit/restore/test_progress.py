@@ -4,7 +4,7 @@ import asyncio
 
 from pinnace.archive.runlog import RunLog
 from pinnace.kube.errors import Conflict
-from pinnace.restore.progress import Progress, ProgressReporter
+from pinnace.restore.progress import PassCounts, ProgressReporter
 from tests.unit.restore.world import (
     Harness,
     Numbers,
@@ -35,7 +35,7 @@ class StepTimer:
 
 
 async def test_it_is_published_once_a_second_and_only_when_new() -> None:
-    progress, numbers, timer = Progress(), Numbers(), StepTimer()
+    progress, numbers, timer = PassCounts(), Numbers(), StepTimer()
     reporter = ProgressReporter(progress, numbers, RunLog(None, fields={}), timer)
     task = asyncio.create_task(reporter.run())
     await asyncio.sleep(0)
@@ -66,7 +66,7 @@ async def test_a_refused_patch_is_logged_and_tried_again() -> None:
             await super().publish(total_items, items_restored)
 
     numbers, log = Refusing(), RunLog(None, fields={})
-    reporter = ProgressReporter(Progress(), numbers, log, StepTimer())
+    reporter = ProgressReporter(PassCounts(), numbers, log, StepTimer())
 
     await reporter.publish(2, 1)
     await reporter.publish(2, 1)
@@ -77,7 +77,7 @@ async def test_a_refused_patch_is_logged_and_tried_again() -> None:
 
 
 def test_the_estimate_is_what_is_done_and_what_is_to_come() -> None:
-    progress = Progress()
+    progress = PassCounts()
     progress.begin_pass(10)
     progress.item_done(3)
     assert progress.total == 12

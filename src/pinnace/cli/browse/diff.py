@@ -16,7 +16,7 @@ from pinnace.browse.differences import (
     ADDED,
     REMOVED,
     Difference,
-    Live,
+    LiveCluster,
     Rules,
     Selected,
     between_backups,
@@ -126,7 +126,7 @@ async def _against_cluster(
     async for batch in old.entries():
         namespaces |= {entry.namespace for entry in batch}
     async with open_cluster(library.settings) as client:
-        live = Live(
+        live = LiveCluster(
             client=client,
             discovery=await Discovery.load(client),
             is_selected=Selected(spec, frozenset(namespaces), choice),

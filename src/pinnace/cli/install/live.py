@@ -13,7 +13,7 @@ _WORKLOADS = {resource.kind: resource for resource in (DEPLOYMENTS, DAEMON_SETS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Live:
+class LiveWorkloads:
     """The workloads as they are in the cluster.
 
     Attributes:
@@ -37,9 +37,9 @@ class Live:
         ]
 
 
-async def read_live(client: KubeClient, wanted: Sequence[JSONObject]) -> Live:
+async def read_live(client: KubeClient, wanted: Sequence[JSONObject]) -> LiveWorkloads:
     """Read the workloads among the wanted objects; an error is part of the result."""
-    found = Live()
+    found = LiveWorkloads()
     for obj in wanted:
         if obj["kind"] not in _WORKLOADS:
             continue

@@ -24,7 +24,7 @@ from pinnace.cli.install.checks import check, snapshots_warning
 from pinnace.cli.install.config_maps import config_map_problem, named_config_maps
 from pinnace.cli.install.finalizers import defined_by
 from pinnace.cli.install.flags import GivenFiles, InstallFlags
-from pinnace.cli.install.live import Live, read_live
+from pinnace.cli.install.live import LiveWorkloads, read_live
 from pinnace.cli.install.options import InstallOptions
 from pinnace.cli.install.report import (
     APPLIED,
@@ -160,7 +160,7 @@ def _read_files(flags: InstallFlags) -> GivenFiles:
     )
 
 
-def _closing_words(settings: Settings, flags: InstallFlags, live: Live) -> None:
+def _closing_words(settings: Settings, flags: InstallFlags, live: LiveWorkloads) -> None:
     """Print what is there now, what is not, and what is not known."""
     # Applied workloads have the wanted images, apart from containers that others have added.
     foreign = [] if flags.apply else live.foreign()
@@ -294,7 +294,7 @@ async def _send(
     merge: bool,
     wait: bool,
     keep: bool,
-) -> Live:
+) -> LiveWorkloads:
     """Send the objects and say what was done. Returns the workloads as they are now."""
     send = _apply if merge else _create
     sent = []
@@ -328,7 +328,7 @@ async def _send(
     return live
 
 
-def _warn_of_stopped(live: Live) -> None:
+def _warn_of_stopped(live: LiveWorkloads) -> None:
     for workload in live.stopped():
         name, namespace = workload["metadata"]["name"], workload["metadata"]["namespace"]
         complain(

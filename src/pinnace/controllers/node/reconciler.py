@@ -43,7 +43,7 @@ from pinnace.runtime.controller import DONE, Result
 from pinnace.runtime.keys import Key
 from pinnace.runtime.logfields import bound_fields, get_logger
 from pinnace.volumes.outcomes import canceled_message, is_cancel_wanted, phase_of
-from pinnace.volumes.uploader.output import Progress
+from pinnace.volumes.uploader.output import ByteCounts
 
 log = get_logger(__name__)
 
@@ -68,7 +68,7 @@ _RESULTS: Final = ("message", "snapshotID", "completionTimestamp", "progress")
 INTERRUPTED_SECONDS: Final = 4.0
 """The limit for storing that the work was interrupted; a stop must not take long."""
 
-Report = Callable[[Progress], Awaitable[None]]
+Report = Callable[[ByteCounts], Awaitable[None]]
 
 
 class PodVolumeFailed(Exception):
@@ -343,7 +343,7 @@ class PodVolumeReconciler(Generic[PodVolumeT]):
         self._work.ended(pod_volume, None if work.is_lost else status)
 
     def _reporter(self, pod_volume: PodVolumeT) -> Report:
-        async def report(progress: Progress) -> None:
+        async def report(progress: ByteCounts) -> None:
             now = TransferProgress(total_bytes=progress.total_bytes, bytes_done=progress.bytes_done)
             metadata = pod_volume.metadata
             patch = {"metadata": {"uid": metadata.uid}, "status": {"progress": encode(now)}}

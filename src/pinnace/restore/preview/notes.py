@@ -1,7 +1,7 @@
 """Notes of the work that a restore would start besides creating objects: volumes, pod volumes and hooks."""
 
 from collections.abc import Coroutine, Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 
@@ -35,31 +35,22 @@ class HookNote(msgspec.Struct, frozen=True, kw_only=True):
     command: tuple[str, ...]
 
 
-class Notes(msgspec.Struct):
-    """The work that a restore would start."""
+class RestoreNotes(msgspec.Struct):
+    """The work of a restore besides creating objects, noted in place of being done.
+
+    It stands in for the collaborators that restore volumes and run hooks.
+    """
+
+    name: ClassVar[str] = ""
 
     volumes: list[VolumeNote] = msgspec.field(default_factory=list)
     hooks: list[HookNote] = msgspec.field(default_factory=list)
 
-
-class NotedVolumes:
-    """Notes the volumes that would be made of native snapshots; their names stay as they were."""
-
-    def __init__(self, notes: Notes) -> None:
-        self._notes = notes
-
     async def restore_volume(self, volume: JSONObject, snapshot: VolumeSnapshot) -> JSONObject:
         """Return the volume as it is in the backup: which disk is made is known only when it is made."""
         source = f"snapshot {snapshot.status.provider_snapshot_id} of {snapshot.spec.location}"
-        self._notes.volumes.append(VolumeNote(volume=text(volume, "metadata", "name"), source=source))
+        self.volumes.append(VolumeNote(volume=text(volume, "metadata", "name"), source=source))
         return volume
-
-
-class NotedPodVolumes:
-    """Notes the pod volumes that would be filled."""
-
-    def __init__(self, notes: Notes) -> None:
-        self._notes = notes
 
     def restore_pod_volumes(
         self, pod: JSONObject, original_namespace: str, snapshots: Mapping[str, SavedSnapshot]
@@ -67,42 +58,24 @@ class NotedPodVolumes:
         """Note the volumes of a pod."""
         title = _title(pod)
         for volume, snapshot in sorted(snapshots.items()):
-            self._notes.volumes.append(
+            self.volumes.append(
                 VolumeNote(volume=f"{title}/{volume}", source=f"{snapshot.uploader} snapshot {snapshot.id}")
             )
         return _no_errors()
 
-
-class NotedMovedData:
-    """Notes the volumes that would get data which was moved into the location."""
-
-    name = ""
-
-    def __init__(self, notes: Notes) -> None:
-        self._notes = notes
-
     async def start(self, restore: Restore, claim: JSONObject, moved: MovedVolume, location: str) -> str:
-        """Note the volume of a claim."""
+        """Note the volume of a claim whose data was moved into the location."""
         title = _title(claim)
         source = f"snapshot {moved.snapshot}, moved into {location or 'the location'}"
-        self._notes.volumes.append(VolumeNote(volume=title, source=source))
+        self.volumes.append(VolumeNote(volume=title, source=source))
         return title
-
-
-class NotedHooks:
-    """Notes the hooks that would run."""
-
-    def __init__(self, notes: Notes) -> None:
-        self._notes = notes
 
     def run(
         self, pod: JSONObject, hooks: Sequence[PodExecHook], log: EventLog
     ) -> Coroutine[Any, Any, list[str]]:
         """Note the hooks of a pod."""
         title = _title(pod)
-        self._notes.hooks += [
-            HookNote(pod=title, container=hook.container, command=hook.command) for hook in hooks
-        ]
+        self.hooks += [HookNote(pod=title, container=hook.container, command=hook.command) for hook in hooks]
         return _no_errors()
 
     def give_up(self, pod: JSONObject, reason: str) -> None:

@@ -54,7 +54,7 @@ from pinnace.volumes.uploader.errors import (
     may_have_saved,
 )
 from pinnace.volumes.uploader.interface import Saved, Source, Target, are_of_one_volume
-from pinnace.volumes.uploader.output import Progress, Tail, snapshot_ids
+from pinnace.volumes.uploader.output import ByteCounts, Tail, snapshot_ids
 from pinnace.volumes.uploader.processes import (
     ANSWER_BYTES,
     LIST_BYTES,
@@ -163,7 +163,7 @@ class Kopia:
                 made = parse_snapshot(output.data)
                 self._check_whole(command, access, made)
                 if on_progress is not None:
-                    await on_progress(Progress(total_bytes=made.total_bytes, bytes_done=made.total_bytes))
+                    await on_progress(ByteCounts(total_bytes=made.total_bytes, bytes_done=made.total_bytes))
             except asyncio.CancelledError:
                 with suppress(TimeoutError):
                     await finish(self._undo(access, output.data), limit_seconds=UNDO_SECONDS)
@@ -196,7 +196,7 @@ class Kopia:
         total = target.size_bytes
         async with kopia_access(self._accesses, repository) as access:
             if on_progress is not None:
-                await on_progress(Progress(total_bytes=total, bytes_done=0))
+                await on_progress(ByteCounts(total_bytes=total, bytes_done=0))
             manifest = await self._ask(access, commands.manifest(snapshot), QUICK_SECONDS)
             if is_image(manifest):
                 raise Unsupported(
@@ -218,7 +218,7 @@ class Kopia:
                 await self._correct_times(access, manifest, snapshot, target)
         if on_progress is not None:
             written = total or (done.bytes_done if done is not None else 0)
-            await on_progress(Progress(total_bytes=written, bytes_done=written))
+            await on_progress(ByteCounts(total_bytes=written, bytes_done=written))
 
     async def has_file(self, repository: Repository, snapshot: str, name: str) -> bool:
         """Whether a snapshot has a file of that name at its root. Raises UploaderError."""

@@ -19,7 +19,7 @@ from pinnace.volumes.uploader.errors import (
     UnexpectedOutput,
     WrongPassword,
 )
-from pinnace.volumes.uploader.output import Progress, Tail, json_object, listed_snapshots, positive_number
+from pinnace.volumes.uploader.output import ByteCounts, Tail, json_object, listed_snapshots, positive_number
 
 LONGEST_LINE_BYTES: Final = 1 << 16
 
@@ -81,14 +81,14 @@ class Messages:
         self._rest.clear()
         return self._said.text
 
-    def progress(self) -> Progress | None:
+    def progress(self) -> ByteCounts | None:
         """How far kopia is, by its last report; None before the first. The total may be an estimate."""
         if found := _SAVING.search(self._progress):
             done = _size(found[1]) + _size(found[2])
-            return Progress(total_bytes=max(done, _size(found[3])), bytes_done=done) if done else None
+            return ByteCounts(total_bytes=max(done, _size(found[3])), bytes_done=done) if done else None
         if found := _RESTORING.search(self._progress):
             done, total = _size(found[1]), _size(found[2])
-            return Progress(total_bytes=max(done, total), bytes_done=done) if done else None
+            return ByteCounts(total_bytes=max(done, total), bytes_done=done) if done else None
         return None
 
     def new_bytes(self) -> int:

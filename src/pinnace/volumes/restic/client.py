@@ -35,7 +35,7 @@ from pinnace.volumes.uploader.errors import (
     may_have_saved,
 )
 from pinnace.volumes.uploader.interface import Saved, Source, Target, are_of_one_volume
-from pinnace.volumes.uploader.output import Progress, Tail, snapshot_ids
+from pinnace.volumes.uploader.output import ByteCounts, Tail, snapshot_ids
 from pinnace.volumes.uploader.processes import (
     ANSWER_BYTES,
     LIST_BYTES,
@@ -185,11 +185,11 @@ class Restic:
             command, output = commands.restore(snapshot, only=only), Tail(_TEXT_BYTES)
             total = size_bytes or await self._snapshot_size(access, snapshot)
             if on_progress is not None:
-                await on_progress(Progress(total_bytes=total, bytes_done=0))
+                await on_progress(ByteCounts(total_bytes=total, bytes_done=0))
             async with reporting(MeasuredProgress(directory, total), on_progress, self._sleep):
                 await self._run(access, command, output, TRANSFER_SECONDS, directory=directory)
             if on_progress is not None:
-                await on_progress(Progress(total_bytes=total, bytes_done=total))
+                await on_progress(ByteCounts(total_bytes=total, bytes_done=total))
 
     async def save(
         self, repository: Repository, source: Source, *, on_progress: OnProgress | None = None

@@ -3,7 +3,7 @@
 import re
 
 from pinnace.volumes.uploader.errors import UnexpectedOutput
-from pinnace.volumes.uploader.output import Progress, json_object, listed_snapshots, positive_number
+from pinnace.volumes.uploader.output import ByteCounts, json_object, listed_snapshots, positive_number
 
 MAXIMUM_LINE_BYTES = 1 << 20
 """A longer line is dropped: it is no status line, and must not fill the memory."""
@@ -44,15 +44,15 @@ class BackupOutput:
         """The part of the output that belongs in the text of an error."""
         return (self._summary or self.last_line).decode("utf-8", "replace")
 
-    def progress(self) -> Progress | None:
+    def progress(self) -> ByteCounts | None:
         """The progress in the last complete line; None if it has none."""
         status = json_object(self.last_line)
         done = positive_number(status, "bytes_done")
         if not done:
             return None
-        return Progress(total_bytes=positive_number(status, "total_bytes"), bytes_done=done)
+        return ByteCounts(total_bytes=positive_number(status, "total_bytes"), bytes_done=done)
 
-    def final_progress(self) -> Progress:
+    def final_progress(self) -> ByteCounts:
         """The final progress, by the summary; to be called when restic has succeeded.
 
         Raises:
@@ -62,7 +62,7 @@ class BackupOutput:
             what = "get summary line from" if _is_summary(self._rest) else "find summary in"
             raise UnexpectedOutput(f"unable to {what} restic backup command output")
         total = positive_number(json_object(self._summary), "total_bytes_processed")
-        return Progress(total_bytes=total, bytes_done=total)
+        return ByteCounts(total_bytes=total, bytes_done=total)
 
     def snapshot_id(self) -> str:
         """The short id of the snapshot, by the summary; empty where the summary does not have it.

@@ -12,7 +12,7 @@ CUT: Final = "…"
 """The text of an output whose beginning was dropped begins with it."""
 
 
-class Progress(msgspec.Struct, frozen=True, kw_only=True):
+class ByteCounts(msgspec.Struct, frozen=True, kw_only=True):
     """The progress of a backup or restore."""
 
     total_bytes: int

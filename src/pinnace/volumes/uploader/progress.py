@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from pinnace.aio.blocking import in_thread, settle
-from pinnace.volumes.uploader.output import Progress
+from pinnace.volumes.uploader.output import ByteCounts
 
 log = logging.getLogger(__name__)
 
-OnProgress = Callable[[Progress], Awaitable[None]]
+OnProgress = Callable[[ByteCounts], Awaitable[None]]
 """Called with the progress of a volume; handles its own errors."""
 
 PROGRESS_SECONDS: Final = 10.0
@@ -23,7 +23,7 @@ PROGRESS_SECONDS: Final = 10.0
 class ProgressSource(Protocol):
     """A source of progress."""
 
-    async def progress(self) -> Progress | None: ...
+    async def progress(self) -> ByteCounts | None: ...
 
     def stop(self) -> None:
         """Let `progress` end soon."""
@@ -37,10 +37,10 @@ class PrintedProgress:
         read: the progress in the output so far.
     """
 
-    def __init__(self, read: Callable[[], Progress | None]) -> None:
+    def __init__(self, read: Callable[[], ByteCounts | None]) -> None:
         self._read = read
 
-    async def progress(self) -> Progress | None:
+    async def progress(self) -> ByteCounts | None:
         return self._read()
 
     def stop(self) -> None:
@@ -55,13 +55,13 @@ class MeasuredProgress:
         self._total_bytes = total_bytes
         self._stopped = threading.Event()
 
-    async def progress(self) -> Progress | None:
+    async def progress(self) -> ByteCounts | None:
         try:
             done = await in_thread(directory_size, self._directory, self._stopped)
         except OSError as error:
             log.warning("Cannot measure the progress of a restore", extra={"fields": {"error": error}})
             return None
-        return Progress(total_bytes=self._total_bytes, bytes_done=min(done, self._total_bytes))
+        return ByteCounts(total_bytes=self._total_bytes, bytes_done=min(done, self._total_bytes))
 
     def stop(self) -> None:
         self._stopped.set()
@@ -88,7 +88,7 @@ async def reporting(
 async def _report(
     source: ProgressSource, on_progress: OnProgress, sleep: Callable[[float], Awaitable[None]]
 ) -> None:
-    reported: Progress | None = None
+    reported: ByteCounts | None = None
     while True:
         await sleep(PROGRESS_SECONDS)
         progress = await source.progress()

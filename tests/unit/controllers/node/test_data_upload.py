@@ -20,7 +20,7 @@ from pinnace.controllers.node.volumes import VolumeContent
 from pinnace.kube.resources import DATA_DOWNLOADS, DATA_UPLOADS
 from pinnace.runtime.keys import Key
 from pinnace.volumes.uploader.errors import UploaderError
-from pinnace.volumes.uploader.output import Progress
+from pinnace.volumes.uploader.output import ByteCounts
 from tests.unit.controllers.fakes import RecordingMetrics
 from tests.unit.controllers.node.world import SNAPSHOT, FakeRestic, NodeWorld
 
@@ -59,7 +59,7 @@ def scene(tmp_path: Path) -> Scene:
     return Scene(tmp_path)
 
 
-async def report(_progress: Progress) -> None:
+async def report(_progress: ByteCounts) -> None:
     return
 
 

@@ -17,7 +17,7 @@ from pinnace.runtime.cache import ObjectCache
 from pinnace.runtime.informer import Informer
 from pinnace.volumes.uploader.access import Repository
 from pinnace.volumes.uploader.interface import Saved, Source, Target, are_of_one_volume
-from pinnace.volumes.uploader.output import Progress
+from pinnace.volumes.uploader.output import ByteCounts
 from pinnace.volumes.uploader.progress import OnProgress
 from tests.support.clock import FrozenClock
 from tests.unit.controllers.fakes import NAMESPACE, RecordingMetrics, key
@@ -95,7 +95,7 @@ class FakeRestic:
     async def _work(self, what: str, directory: Path, snapshot: str, on_progress: OnProgress | None) -> None:
         self.calls.append((what, directory, snapshot))
         if on_progress is not None:
-            await on_progress(Progress(total_bytes=10, bytes_done=4))
+            await on_progress(ByteCounts(total_bytes=10, bytes_done=4))
         self.working.set()
         if self.until is not None:
             await self.until.wait()

@@ -11,7 +11,7 @@ from pinnace.volumes.restic.output import (
     parse_total_size,
 )
 from pinnace.volumes.uploader.errors import UnexpectedOutput
-from pinnace.volumes.uploader.output import Progress, Tail
+from pinnace.volumes.uploader.output import ByteCounts, Tail
 
 STATUS = b'{"message_type":"status","percent_done":0.5,"total_bytes":20,"bytes_done":10}\n'
 SUMMARY = b'{"message_type":"summary","total_bytes_processed":21,"snapshot_id":"6301addd"}\n'
@@ -42,7 +42,7 @@ def test_a_cut_summary_is_an_error() -> None:
 @pytest.mark.spec("PVL-032")
 @pytest.mark.parametrize("chunks", [(STATUS, SUMMARY), (SUMMARY, STATUS), (b"{}\n", SUMMARY, b"no JSON\n")])
 def test_the_summary_counts_wherever_it_stands(chunks: tuple[bytes, ...]) -> None:
-    assert fed(*chunks).final_progress() == Progress(total_bytes=21, bytes_done=21)
+    assert fed(*chunks).final_progress() == ByteCounts(total_bytes=21, bytes_done=21)
 
 
 @pytest.mark.spec("PVL-033")
@@ -62,7 +62,7 @@ def test_a_line_without_bytes_is_no_progress(line: bytes) -> None:
 
 
 def test_progress_is_the_last_status() -> None:
-    assert fed(EMPTY, STATUS).progress() == Progress(total_bytes=20, bytes_done=10)
+    assert fed(EMPTY, STATUS).progress() == ByteCounts(total_bytes=20, bytes_done=10)
 
 
 @given(st.lists(st.integers(min_value=1, max_value=40)))
