@@ -17,10 +17,10 @@ from pinnace.api.definitions.crds import crd_manifests
 from pinnace.cli.declaring.examples import examples_of
 from pinnace.cli.declaring.sections import CONNECTION, flags_of
 from pinnace.cli.declaring.tables import noun_first
-from pinnace.cli.doctor.findings import Code
 from pinnace.cli.errors import ExitCode
 from pinnace.cli.flags import Group
 from pinnace.cli.program import cli
+from pinnace.doctor.findings import Code
 from pinnace.nonadmin.manifests import crds as non_admin_crds
 from pinnace.server.monitoring.metrics import ServerMetrics
 from pinnace.server.monitoring.node_metrics import NodeAgentMetrics

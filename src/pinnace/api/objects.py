@@ -145,3 +145,10 @@ def dump_json(value: object, *, sort_keys: bool = False) -> bytes:
         except (RecursionError, TypeError, ValueError, msgspec.MsgspecError) as error:
             reason = "nested too deeply" if isinstance(error, RecursionError) else str(error)
             raise orjson.JSONEncodeError(reason) from None
+
+
+def reasons(obj: JSONObject) -> list[str]:
+    """Why the object failed, in the server's words; empty if it did not fail."""
+    found = mapping(obj, "status")
+    failure = found.get("failureReason")
+    return [*([failure] if failure else []), *(found.get("validationErrors") or [])]

@@ -55,7 +55,7 @@ def command_line(settings: Settings, *words: str) -> str:
     return joined(program_name(), [*words], [*settings.given])
 
 
-_OWN_COMMAND: Final = r"`((?:backup|backup-location|nonadmin|restore|schedule) [^`]*)`"
+_OWN_COMMAND: Final = r"`((?:backup|backup-location|install|nonadmin|restore|schedule) [^`]*)`"
 
 
 def pasteable(text: str) -> str:

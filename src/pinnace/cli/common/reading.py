@@ -7,7 +7,7 @@ import click
 from msgspec.structs import replace
 
 from pinnace.api import phases
-from pinnace.api.objects import JSONObject, text
+from pinnace.api.objects import JSONObject, reasons, text
 from pinnace.api.values.shell_words import argument
 from pinnace.api.velero.download_request import DownloadTargetKind
 from pinnace.cli.backends import open_backend
@@ -19,7 +19,7 @@ from pinnace.cli.connect import pasteable, program_name, run_async, settings_of
 from pinnace.cli.errors import InvalidInput, PlainError
 from pinnace.cli.guard import PrintableBytes, complain
 from pinnace.cli.kinds import BACKUP, KINDS, RESTORE, Kind
-from pinnace.cli.output.cells import phase, reasons
+from pinnace.cli.output.cells import phase
 from pinnace.cli.output.layout import echo_laid_out
 from pinnace.cli.output.printing import json_pieces
 from pinnace.cli.settings import Settings

@@ -10,11 +10,11 @@ import click
 from msgspec.structs import replace
 
 from pinnace.api import phases
-from pinnace.api.objects import JSONObject
+from pinnace.api.objects import JSONObject, reasons
 from pinnace.api.values.shell_words import argument
 from pinnace.cli.connect import pasteable
 from pinnace.cli.guard import complain, printable
-from pinnace.cli.output.cells import empty_warning, reasons, status
+from pinnace.cli.output.cells import empty_warning, status
 from pinnace.cli.output.cells import phase as phase_of
 from pinnace.cli.output.summary import numbers_of
 from pinnace.cli.progress.activity import activity_of

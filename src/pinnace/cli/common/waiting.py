@@ -6,6 +6,7 @@ from typing import Final
 from pinnace.api import phases
 from pinnace.api.labels import WAITS_FOR
 from pinnace.api.objects import JSONObject, text
+from pinnace.api.values.relative_times import relative
 from pinnace.api.values.times import utcnow
 from pinnace.cli.guard import complain
 from pinnace.cli.kinds import Kind
@@ -39,7 +40,7 @@ async def notes_of_idle(backend: Backend, kind: Kind, objects: Sequence[JSONObje
         return [f"No {kind.noun} runs while no server does: {missing}."]
     looks = [text(each, "status", "lastValidationTime") for each in objects]
     known = sorted(each for each in looks if each)
-    when = f"{cells.relative(known[-1], utcnow())} the last time" if known else "never"
+    when = f"{relative(known[-1], utcnow())} the last time" if known else "never"
     return [f"No server looks at these locations: {missing}. They were looked at {when}."]
 
 

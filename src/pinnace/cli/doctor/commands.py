@@ -21,6 +21,6 @@ def command(ctx: click.Context, /, include_namespaces: list[str] | None, output_
     The exit code is 0 if there is no problem (warnings are none). It is 1 if there is one, or if nothing
     about the server (with --location: the cluster) could be checked for lack of rights.
     """
-    from pinnace.cli.doctor import run as doctor
+    from pinnace.cli.doctor.report import report
 
-    return doctor.examine(ctx, include_namespaces or [], output_format)
+    return report(ctx, include_namespaces or [], output_format)

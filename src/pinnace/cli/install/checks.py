@@ -5,7 +5,6 @@ from pathlib import PurePosixPath
 from typing import Final
 
 from pinnace.api.values.durations import Duration
-from pinnace.cli.common.providers import FILESYSTEM, lacks_region
 from pinnace.cli.install.flags import GivenFiles, InstallFlags
 from pinnace.cli.install.options import KUBELET_ROOT
 from pinnace.csi.snapshots import FEATURE as CSI_FEATURE
@@ -16,6 +15,7 @@ from pinnace.storage.open import (
     GCP_PROVIDER,
     qualified_provider,
 )
+from pinnace.storage.providers import FILESYSTEM, lacks_region
 
 BUILT_IN: Final = (AWS_PROVIDER, GCP_PROVIDER, AZURE_PROVIDER, FILESYSTEM_PROVIDER)
 """Providers of backup locations that need no plugin."""

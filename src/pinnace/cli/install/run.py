@@ -12,7 +12,6 @@ from pinnace.api.objects import JSONObject
 from pinnace.api.values.quantities import resource_requirements
 from pinnace.api.velero.pod_volume import KOPIA
 from pinnace.cli.common.cluster import say_cluster
-from pinnace.cli.common.providers import FILESYSTEM, location_of
 from pinnace.cli.connect import command_line, need_no_location, open_cluster, run_async, settings_of
 from pinnace.cli.errors import CommandError, InvalidInput
 from pinnace.cli.flags import as_typed
@@ -57,6 +56,7 @@ from pinnace.kube.resources import (
     APIResource,
 )
 from pinnace.server.checks import FORMER_NODE_AGENT
+from pinnace.storage.providers import FILESYSTEM, location_of
 
 RESOURCES = {
     resource.kind: resource

@@ -109,7 +109,7 @@ def _check(options: BackupLocationCreateOptions) -> None:
     """Refuse options that describe no valid location, in the order of the spec. Raises InvalidInput."""
     if not options.provider:
         raise InvalidInput("--provider is required")
-    from pinnace.cli.common.providers import FILESYSTEM
+    from pinnace.storage.providers import FILESYSTEM
 
     if options.provider in FILESYSTEM:
         path = PurePosixPath(options.config.get("path", ""))
@@ -146,7 +146,7 @@ def requested_location(
     name: str, namespace: str, options: BackupLocationCreateOptions
 ) -> BackupStorageLocation:
     """The location that the options describe. Raises InvalidInput."""
-    from pinnace.cli.common.providers import location_of
+    from pinnace.storage.providers import location_of
 
     provider, bucket, config = location_of(options.provider, options.bucket, options.config)
     spec = BackupStorageLocationSpec(

@@ -54,7 +54,7 @@ def create(ctx: click.Context, options: SnapshotLocationCreateOptions) -> None:
         named(name)
         click.echo(f'Snapshot volume location "{name}" configured successfully.')
     # Here and in `backup`: the other commands of locations need none of what opens stores.
-    from pinnace.cli.common.providers import lacks_region
+    from pinnace.storage.providers import lacks_region
 
     if lacks_region(options.provider, options.config):
         complain(

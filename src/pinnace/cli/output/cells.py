@@ -11,6 +11,7 @@ from pinnace.api.objects import JSONObject, text
 from pinnace.api.selection.selectors import Selector
 from pinnace.api.values.digits import is_digits
 from pinnace.api.values.durations import Duration
+from pinnace.api.values.relative_times import largest_unit, relative, relative_time
 from pinnace.api.values.times import in_zone, known_time, later
 
 _MOST_DIGITS = 20
@@ -22,35 +23,6 @@ def local_time(text: str | None, absent: str) -> str:
         return absent
     moment = known_time(text)
     return text if moment is None else in_zone(moment, None).strftime("%Y-%m-%d %H:%M:%S %z %Z")
-
-
-def relative(text: str | None, now: datetime) -> str:
-    """`29d` or `2h ago` for a time of an object; the text itself if it is not a time, `n/a` without one."""
-    if not text:
-        return "n/a"
-    moment = known_time(text)
-    return text if moment is None else relative_time(moment, now)
-
-
-def relative_time(moment: datetime, now: datetime) -> str:
-    """`29d` for the future, `2h ago` for the past; the largest whole unit only."""
-    delta = moment - now
-    text = _largest_unit(abs(delta))
-    return text if delta > timedelta(0) else f"{text} ago"
-
-
-def past(text: str | None, now: datetime) -> str:
-    """As `relative`, for what should be past; if it is not, as a clock was ahead: `in 29d`."""
-    shown, moment = relative(text, now), known_time(text)
-    return shown if moment is None or moment <= now else f"in {shown}"
-
-
-def _largest_unit(delta: timedelta) -> str:
-    seconds = int(delta.total_seconds())
-    for limit, size, unit in ((60, 1, "s"), (3600, 60, "m"), (86400, 3600, "h"), (365 * 86400, 86400, "d")):
-        if seconds < limit:
-            return f"{seconds // size}{unit}"
-    return f"{seconds // (365 * 86400)}y"
 
 
 def run_time(obj: JSONObject, now: datetime) -> str:
@@ -71,7 +43,7 @@ def age(obj: JSONObject, now: datetime) -> str:
     moment = obj["metadata"].get("creationTimestamp") or status(obj).get("startTimestamp")
     if (known := known_time(moment)) is None:
         return ""
-    return _largest_unit(max(timedelta(0), now - known))
+    return largest_unit(max(timedelta(0), now - known))
 
 
 def expires(backup: JSONObject, now: datetime) -> str:
@@ -129,13 +101,6 @@ def foreign_phase(obj: JSONObject) -> str:
     if not phases.is_foreign(obj):
         return ""
     return "a phase of a later version of Velero; only a server of that version can continue"
-
-
-def reasons(obj: JSONObject) -> list[str]:
-    """Why the object failed, in the server's words; empty if it did not fail."""
-    found = status(obj)
-    failure = found.get("failureReason")
-    return [*([failure] if failure else []), *(found.get("validationErrors") or [])]
 
 
 def empty_warning(what: str, ended: str, items: int) -> str:

@@ -67,7 +67,7 @@ def _width(columns: Sequence[Column]) -> int:
 
 
 def _aged(cell: str, now: datetime) -> str:
-    from pinnace.cli.output.cells import relative_time  # most tables need none
+    from pinnace.api.values.relative_times import relative_time  # most tables need none
 
     found = _TIME.fullmatch(cell)
     return cell if found is None else relative_time(datetime.strptime(found[1], "%Y-%m-%d %H:%M:%S %z"), now)

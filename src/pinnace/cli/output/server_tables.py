@@ -4,6 +4,7 @@ from collections.abc import Callable
 from datetime import datetime
 
 from pinnace.api.objects import JSONObject
+from pinnace.api.values.relative_times import past
 from pinnace.api.values.times import utcnow
 from pinnace.cli.output import cells
 from pinnace.cli.output.printing import Table
@@ -23,7 +24,7 @@ def schedule_table(clock: Callable[[], datetime] = utcnow) -> Table:
             cells.local_time(schedule["metadata"].get("creationTimestamp"), "<nil>"),
             spec.get("schedule") or "",
             cells.duration(template.get("ttl")),
-            cells.past(last_backup, now),
+            past(last_backup, now),
             cells.selector(template.get("labelSelector")),
             "true" if spec.get("paused") is True else "false",
         ]

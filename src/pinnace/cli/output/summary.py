@@ -6,6 +6,7 @@ from typing import Protocol
 
 from pinnace.api.objects import JSONObject
 from pinnace.api.values.counts import counted
+from pinnace.api.values.relative_times import relative
 from pinnace.api.values.times import utcnow
 from pinnace.cli.output import cells
 
@@ -43,7 +44,7 @@ def summary_of(obj: JSONObject, kind: HasNoun, *more: str, clock: Callable[[], d
         facts.append(str(spec["schedule"]))
     started = status.get("startTimestamp")
     if started:
-        facts.append(cells.relative(started, clock()))
+        facts.append(relative(started, clock()))
     snapshots = status.get("volumeSnapshotsCompleted")
     if isinstance(snapshots, int) and snapshots:
         facts.append(counted(snapshots, "volume snapshot"))

@@ -10,9 +10,9 @@ import pytest
 from pinnace.api.definitions.crds import crd_manifests
 from pinnace.api.objects import JSONObject, dump_json
 from pinnace.api.values.times import format_time, utcnow
-from pinnace.cli.doctor import definitions
-from pinnace.cli.doctor.findings import Level
 from pinnace.cli.main import run
+from pinnace.doctor import definitions, looking, server
+from pinnace.doctor.findings import Level
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import ConfigError, Forbidden, NotFound
 from pinnace.kube.resources import (
@@ -233,8 +233,8 @@ def test_the_server_looks_at_a_location_that_was_available(
 def test_a_server_that_does_not_look_in_time_leaves_no_all_clear_and_no_request(
     cluster: ReviewingCluster, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pinnace.cli.doctor.looking.LOOK_SECONDS", 0.05)
-    monkeypatch.setattr("pinnace.cli.doctor.looking.POLL_SECONDS", 0.01)
+    monkeypatch.setattr(looking, "LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(looking, "POLL_SECONDS", 0.01)
     cluster.plugins = OURS
     add_location(cluster)
 
@@ -256,7 +256,7 @@ def test_the_next_look_of_a_velero_server_is_waited_for(
         found = cluster.named(BACKUP_STORAGE_LOCATIONS, "main")
         found["status"] = {"phase": "Available", "lastValidationTime": "2040-01-01T00:00:00Z"}
 
-    monkeypatch.setattr("pinnace.cli.doctor.looking._pause", later)
+    monkeypatch.setattr(looking, "_pause", later)
     add_location(cluster, lastValidationTime=format_time(utcnow()))
 
     _, found = report(capsys)
@@ -287,7 +287,7 @@ def test_failed_backups_and_schedules_without_a_server_are_problems(
     cluster: ReviewingCluster, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cluster.plugins = None
-    monkeypatch.setattr("pinnace.cli.doctor.server.ANSWER_SECONDS", 0.01)
+    monkeypatch.setattr(server, "ANSWER_SECONDS", 0.01)
     cluster.add(SCHEDULES, "nightly", spec={"schedule": "@daily"})
     cluster.add(BACKUPS, "b", status={"phase": "Failed", "failureReason": "no room"})
 
@@ -317,7 +317,7 @@ def test_a_cluster_without_a_server_says_what_is_missing(
     cluster: ReviewingCluster, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cluster.plugins = None
-    monkeypatch.setattr("pinnace.cli.doctor.server.ANSWER_SECONDS", 0.01)
+    monkeypatch.setattr(server, "ANSWER_SECONDS", 0.01)
 
     code, found = report(capsys)
 

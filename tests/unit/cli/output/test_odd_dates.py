@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from pinnace.api.values.relative_times import relative
 from pinnace.cli.backup.describe import DescribedBackup, describe_backup
 from pinnace.cli.common.describing import View
-from pinnace.cli.doctor import schedules
 from pinnace.cli.output import cells
 from pinnace.cli.output.printing import OutputFlags, render_table
 from pinnace.cli.output.server_tables import (
@@ -18,6 +18,7 @@ from pinnace.cli.output.server_tables import (
 )
 from pinnace.cli.output.tables import backup_table, restore_table
 from pinnace.cli.restore.describe import DescribedRestore, describe_restore
+from pinnace.doctor import schedules
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 ODD = (
@@ -80,5 +81,5 @@ def test_an_odd_date_is_described_and_judged(date: str) -> None:
 
 @pytest.mark.found("Z2")
 def test_what_is_no_time_is_shown_as_it_stands() -> None:
-    assert cells.local_time("soon", "") == cells.relative("soon", NOW) == "soon"
-    assert cells.relative(None, NOW) == "n/a"
+    assert cells.local_time("soon", "") == relative("soon", NOW) == "soon"
+    assert relative(None, NOW) == "n/a"

@@ -7,11 +7,11 @@ from typing import Final
 from pinnace.api import labels, phases
 from pinnace.api.objects import JSONObject, mapping, text
 from pinnace.api.values.cron import CronError, read_schedule
+from pinnace.api.values.relative_times import relative_time
 from pinnace.api.values.shell_words import argument
 from pinnace.api.values.times import known_time
 from pinnace.api.verification_answer import Soundness
-from pinnace.cli.doctor.findings import Code, Finding, ok, problem, skipped, warning
-from pinnace.cli.output import cells
+from pinnace.doctor.findings import Code, Finding, ok, problem, skipped, warning
 
 CHECK: Final = "schedules"
 LATE: Final = timedelta(hours=1)
@@ -121,7 +121,7 @@ def _judge(
     if due is None or now - due <= LATE:
         return []
     ran = f"last ran at {last:%Y-%m-%d %H:%M} UTC" if last is not None else "has never run"
-    said = f"{name} {ran} and was due at {due:%Y-%m-%d %H:%M} UTC, {cells.relative_time(due, now)}"
+    said = f"{name} {ran} and was due at {due:%Y-%m-%d %H:%M} UTC, {relative_time(due, now)}"
     if is_running:
         said += "; a backup of it has not ended"
         return [warning(CHECK, said, "`backup get` shows what it waits for", code=Code.SCHEDULE_LATE)]

@@ -3,8 +3,8 @@
 from dataclasses import dataclass, field
 
 from pinnace.api.objects import JSONObject, mapping, objects, text
-from pinnace.cli.doctor.findings import Code, Finding, listed, ok, problem, skipped, warning
 from pinnace.client.server_status import answered, ask_server, is_ours, older_side
+from pinnace.doctor.findings import Code, Finding, listed, ok, problem, skipped, warning
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import NotFound
 from pinnace.kube.resources import DAEMON_SETS, DEPLOYMENTS, LEASES, NODES, PODS, APIResource

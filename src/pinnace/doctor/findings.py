@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pinnace.api.objects import JSONObject
+from pinnace.api.values.counts import first_names
 
 
 class Level(enum.StrEnum):
@@ -152,7 +153,6 @@ def problem(check: str, text: str, remedy: str, *, code: Code) -> Finding:
     return Finding(Level.PROBLEM, code, check, text, remedy)
 
 
-def listed(names: list[str], most: int = 5) -> str:
-    """The names, and how many more there are."""
-    more = len(names) - most
-    return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
+def listed(names: Sequence[str]) -> str:
+    """The first names, and how many more there are."""
+    return first_names(names, 5)

@@ -7,12 +7,12 @@ from datetime import datetime
 from typing import Final
 
 from pinnace.api import labels, phases
-from pinnace.api.objects import JSONObject, text
+from pinnace.api.objects import JSONObject, reasons, text
 from pinnace.api.values.counts import counted
+from pinnace.api.values.relative_times import relative
 from pinnace.api.values.shell_words import argument
 from pinnace.api.verification_answer import Soundness
-from pinnace.cli.doctor.findings import Code, Finding, listed, ok, problem, skipped, warning
-from pinnace.cli.output import cells
+from pinnace.doctor.findings import Code, Finding, listed, ok, problem, skipped, warning
 
 CHECK: Final = "backups"
 _WITHOUT_LOG: Final = "FailedValidation"
@@ -24,7 +24,9 @@ def judge(backups: Sequence[JSONObject], now: datetime) -> list[Finding]:
     One more names the backups whose last verification found damage, whatever their age: each is kept to be
     restored. Backups that have not ended, or are being deleted, say nothing.
     """
-    ended = [backup for backup in sorted(backups, key=_begun) if cells.phase(backup) in phases.FINAL]
+    ended = [
+        backup for backup in sorted(backups, key=_begun) if text(backup, "status", "phase") in phases.FINAL
+    ]
     groups = defaultdict[str, list[JSONObject]](list)
     for backup in ended:
         groups[text(backup, "metadata", "labels", labels.SCHEDULE_NAME)].append(backup)
@@ -45,19 +47,21 @@ def _begun(backup: JSONObject) -> str:
 
 
 def _titled(backup: JSONObject, now: datetime) -> str:
-    return f"{backup['metadata']['name']} ({cells.relative(_begun(backup), now)})"
+    return f"{backup['metadata']['name']} ({relative(_begun(backup), now)})"
 
 
 def _judge(schedule: str, made: Sequence[JSONObject], now: datetime) -> list[Finding]:
     newest = made[-1]
-    name, phase = newest["metadata"]["name"], cells.phase(newest)
+    name, phase = newest["metadata"]["name"], text(newest, "status", "phase")
     if phase == "Completed":
         return []
-    good = [position for position, backup in enumerate(made) if cells.phase(backup) == "Completed"]
+    good = [
+        position for position, backup in enumerate(made) if text(backup, "status", "phase") == "Completed"
+    ]
     bad = made[good[-1] + 1 :] if good else made
     whose = f"of schedule {schedule}" if schedule else "made by hand"
     which = f"the last backup {whose}" if len(bad) == 1 else f"the last {counted(len(bad), 'backup')} {whose}"
-    why = "; ".join(cells.reasons(newest))
+    why = "; ".join(reasons(newest))
     last = f"the last that completed is {_titled(made[good[-1]], now)}" if good else "none has completed"
     said = f"{which} did not complete: {_titled(newest, now)} is {phase}{f' ({why})' if why else ''}; {last}"
     verb = "describe" if phase == _WITHOUT_LOG else "logs"
@@ -73,7 +77,7 @@ def _judge_soundness(ended: Sequence[JSONObject], now: datetime) -> list[Finding
     if not unsound:
         return []
     names = [str(backup["metadata"]["name"]) for backup in unsound]
-    when = cells.relative(_verified(unsound[0])[0], now)
+    when = relative(_verified(unsound[0])[0], now)
     found = text(unsound[0], "metadata", "annotations", labels.VERIFICATION_FINDINGS)
     many = f"the verification of {counted(len(names), 'backup')} found damage: {listed(names)}; "
     said = f"{many if len(names) > 1 else ''}backup {names[0]} is unsound, verified {when}"

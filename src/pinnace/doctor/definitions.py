@@ -3,7 +3,7 @@
 from pinnace.api.definitions.crds import crd_manifests
 from pinnace.api.objects import JSONObject, mapping
 from pinnace.api.velero.download_request import DownloadTargetKind
-from pinnace.cli.doctor.findings import Code, Finding, listed, ok, problem, warning
+from pinnace.doctor.findings import Code, Finding, listed, ok, problem, warning
 from pinnace.kube.client import KubeClient
 from pinnace.kube.resources import CUSTOM_RESOURCE_DEFINITIONS
 
@@ -21,13 +21,9 @@ async def read_definitions(client: KubeClient) -> list[JSONObject]:
     return [crd for crd in found if str(crd["metadata"]["name"]).endswith(".velero.io")]
 
 
-def judge(definitions: list[JSONObject], install: str) -> list[Finding]:
-    """Findings about definitions that are missing or not established, and versions that are not served.
-
-    Args:
-        install: the command that installs them.
-    """
-    remedy = f"run `{install}`, which adds definitions and changes no object"
+def judge(definitions: list[JSONObject]) -> list[Finding]:
+    """Findings about definitions that are missing or not established, and versions that are not served."""
+    remedy = "run `install --crds-only`, which adds definitions and changes no object"
     found = {crd["metadata"]["name"]: crd for crd in definitions}
     missing, outdated, unready = [], [], []
     for wanted in crd_manifests():

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from msgspec.structs import replace
 
 from pinnace.api.objects import JSONObject, mapping
-from pinnace.cli.doctor.findings import Code, Finding, listed, ok, problem, skipped, warning
 from pinnace.csi.snapshots import CSIError, choose_class
+from pinnace.doctor.findings import Code, Finding, listed, ok, problem, skipped, warning
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import NotFound
 from pinnace.kube.resources import PERSISTENT_VOLUMES, STORAGE_CLASSES, VOLUME_SNAPSHOT_CONTENTS

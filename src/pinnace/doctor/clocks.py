@@ -7,7 +7,7 @@ import orjson
 
 from pinnace.api.objects import dump_json
 from pinnace.api.values.times import http_date, parse_time
-from pinnace.cli.doctor.findings import Code, Finding, ok, problem, skipped, warning
+from pinnace.doctor.findings import Code, Finding, ok, problem, skipped, warning
 from pinnace.kube.client import KubeClient
 
 CHECK = "clocks"

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import orjson
 
 from pinnace.api.objects import JSONObject, dump_json
-from pinnace.cli.doctor.findings import Code, Finding, listed, ok, problem
+from pinnace.doctor.findings import Code, Finding, listed, ok, problem
 from pinnace.kube.client import KubeClient
 from pinnace.kube.resources import APIResource
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pinnace.api.definitions.crds import crd_manifests
-from pinnace.cli.doctor import (
+from pinnace.doctor import (
     backups,
     clocks,
     credentials,
@@ -20,9 +20,9 @@ from pinnace.cli.doctor import (
     server,
     snapshots,
 )
-from pinnace.cli.doctor.cloud_credentials import trouble_of
-from pinnace.cli.doctor.findings import Code, Finding, Level, listed
-from pinnace.cli.doctor.looking import SeenLocation
+from pinnace.doctor.cloud_credentials import trouble_of
+from pinnace.doctor.findings import Code, Finding, Level, listed
+from pinnace.doctor.looking import SeenLocation
 from pinnace.kube.errors import KubeError, NotSent, Unauthorized
 from pinnace.kube.resources import CONFIGMAPS, EVENTS, NAMESPACES
 from pinnace.kube.transport.config import ClusterConfig
@@ -150,7 +150,7 @@ def test_a_scope_of_namespaces_needs_no_rights_outside() -> None:
 
 
 def test_definitions_that_are_all_served_are_ok() -> None:
-    assert [level for level, _ in seen(definitions.judge(crd_manifests(), "install"))] == [Level.OK]
+    assert [level for level, _ in seen(definitions.judge(crd_manifests()))] == [Level.OK]
 
 
 def test_definitions_that_are_missing_outdated_or_not_established_are_reported() -> None:
@@ -159,7 +159,7 @@ def test_definitions_that_are_missing_outdated_or_not_established_are_reported()
     second["spec"]["versions"][0]["served"] = False
     third["status"] = {"conditions": [{"type": "Established", "status": "False"}]}
 
-    found = seen(definitions.judge([second, third, *others], "pinnace install --crds-only"))
+    found = seen(definitions.judge([second, third, *others]))
 
     assert found == [
         (Level.PROBLEM, f"definitions are missing: {first['metadata']['name']}"),
@@ -176,7 +176,7 @@ def test_velero_s_own_definition_of_downloads_is_a_warning_that_names_the_cure()
     kind = schema["spec"]["properties"]["target"]["properties"]["kind"]
     kind["enum"] = [each for each in kind["enum"] if each not in ("BackupItemIndex", "RestoreOutcomes")]
 
-    (found,) = definitions.judge(manifests, "pinnace install --crds-only")
+    (found,) = definitions.judge(manifests)
 
     assert found.level == Level.WARNING
     assert "does not know RestoreOutcomes, BackupItemIndex" in found.text
@@ -184,7 +184,7 @@ def test_velero_s_own_definition_of_downloads_is_a_warning_that_names_the_cure()
 
 
 def test_a_cluster_without_any_definition_is_one_problem() -> None:
-    (found,) = definitions.judge([], "pinnace install --crds-only")
+    (found,) = definitions.judge([])
 
     assert (found.level, found.text) == (Level.PROBLEM, "no definition of velero.io is installed")
     assert "--location" in found.remedy

@@ -1,4 +1,4 @@
-"""Runs the checks and prints their findings. A failure to read is a finding too."""
+"""Makes the checks in their order. A failure to read is a finding too."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -7,16 +7,16 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-import click
+import msgspec
 
 from pinnace import __version__
 from pinnace.api.objects import JSONObject
-from pinnace.api.selection.names import EVERYTHING
-from pinnace.api.selection.validation import namespace_problem
-from pinnace.api.values.counts import counted
 from pinnace.api.values.times import utcnow
-from pinnace.cli.connect import caller, command_line, pasteable, program_name, run_async, settings_of
-from pinnace.cli.doctor import (
+from pinnace.client.caller import Caller
+from pinnace.client.errors import ClientError
+from pinnace.client.location import LocationBackend
+from pinnace.client.server import ServerBackend
+from pinnace.doctor import (
     backups,
     clocks,
     credentials,
@@ -28,22 +28,14 @@ from pinnace.cli.doctor import (
     server,
     snapshots,
 )
-from pinnace.cli.doctor.findings import Code, Finding, Level, judge_refusals, ok, problem, refused, skipped
-from pinnace.cli.doctor.looking import SeenLocation, look_by_server
-from pinnace.cli.errors import ExitCode, InvalidInput
-from pinnace.cli.guard import printable
-from pinnace.cli.output.layout import echo_laid_out
-from pinnace.cli.output.narrow import terminal_columns, wrapped
-from pinnace.cli.output.printing import encode
-from pinnace.cli.settings import Settings
-from pinnace.client.errors import ClientError
-from pinnace.client.location import LocationBackend
-from pinnace.client.server import ServerBackend
+from pinnace.doctor.findings import Code, Finding, judge_refusals, ok, problem, refused, skipped
+from pinnace.doctor.looking import SeenLocation, look_by_server
 from pinnace.http.user_agent import user_agent
 from pinnace.kube import config as kube_config
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import Forbidden, KubeError, NotFound
 from pinnace.kube.resources import BACKUP_STORAGE_LOCATIONS, BACKUPS, NAMESPACES, SCHEDULES
+from pinnace.kube.transport.timeouts import DEFAULT_PATIENCE_SECONDS
 from pinnace.storage.errors import StorageError
 from pinnace.storage.location_url import location_title
 
@@ -53,55 +45,50 @@ if TYPE_CHECKING:
 Step = Callable[[], Awaitable[list[Finding]]]
 
 
-def examine(ctx: click.Context, namespaces: Sequence[str], form: str | None) -> int:
-    """Run all checks and print the findings. Returns the exit code."""
-    settings = settings_of(ctx)
-    namespaces = [name for name in namespaces if name != EVERYTHING]
-    for name in namespaces:
-        if wrong := namespace_problem(name):
-            raise InvalidInput(f"--include-namespaces: {wrong}")
-    findings = [_pasteable(finding) for finding in run_async(_examine(settings, namespaces))]
-    problems = [finding for finding in findings if finding.level is Level.PROBLEM]
-    if form is not None:
-        report = {"healthy": not problems, "findings": [finding.as_json() for finding in findings]}
-        click.echo(encode(report, form).rstrip("\n"))
-    else:
-        echo_laid_out(
-            _text(findings, colour=settings.colour, columns=terminal_columns()) + "\n", colour=settings.colour
-        )
-    return ExitCode.ERROR if problems else ExitCode.OK
+class Subject(msgspec.Struct, frozen=True, kw_only=True):
+    """What is examined.
+
+    Attributes:
+        kubeconfig, context: which cluster; by default that of kubectl.
+        namespace: where its server is.
+        location: a path or URL, to examine what is needed without a server; None for the server.
+        namespaces: whose objects are backed up without a server; empty for all.
+        patience_seconds: how long the API server may be silent.
+    """
+
+    kubeconfig: str | None = None
+    context: str | None = None
+    namespace: str = "velero"
+    location: str | None = None
+    namespaces: Sequence[str] = ()
+    patience_seconds: float = DEFAULT_PATIENCE_SECONDS
 
 
-def _pasteable(finding: Finding) -> Finding:
-    return replace(finding, remedy=pasteable(finding.remedy))
+async def examine(subject: Subject, caller: Caller | None = None) -> list[Finding]:
+    """Make all checks, in their order.
 
-
-_COLOURS = {Level.OK: "green", Level.SKIPPED: "bright_black", Level.WARNING: "yellow", Level.PROBLEM: "red"}
-
-
-def _text(findings: Sequence[Finding], *, colour: bool, columns: int | None = None) -> str:
-    lines = []
-    width = max(len(finding.check) for finding in findings)
-    indent = 8 + 1 + width + 2
-    for finding in findings:
-        level = f"{finding.level:<8}"
-        shown = click.style(level, fg=_COLOURS[finding.level]) if colour else level
-        lines.append(f"{shown} {finding.check:<{width}}  {wrapped(_one_line(finding.text), indent, columns)}")
-        if finding.remedy and finding.level is not Level.OK:
-            lines.append(f"{'':{indent}}-> {wrapped(_one_line(finding.remedy), indent + 3, columns)}")
-    counts = {level: sum(finding.level is level for finding in findings) for level in Level}
-    lacking = sum(finding.refused for finding in findings)
-    lines.append("")
-    lines.append(
-        f"{counted(counts[Level.PROBLEM], 'problem')}, {counted(counts[Level.WARNING], 'warning')}, "
-        f"{counted(counts[Level.OK], 'check')} passed, {counts[Level.SKIPPED]} skipped"
-        + (f" ({lacking} for lack of rights)." if lacking else ".")
-    )
-    return "\n".join(lines)
-
-
-def _one_line(text: str) -> str:
-    return printable(" ".join(text.split()))
+    Commands in remedies are `backup verify NAME` and the like, which `Caller.pasteable` completes. Nothing is
+    raised for what is wrong with cluster, server or location: that is a finding.
+    """
+    caller = caller or Caller()
+    examination = _Examination()
+    found = examination.findings
+    async with _cluster(subject, found, caller) as client:
+        if client is not None:
+            await _examine_cluster(client, subject, examination)
+            found += judge_refusals(found, [rights.CHECK], about="the cluster", rights=rights.RIGHTS)
+        if subject.location is not None:
+            found += await _examine_location(subject.location, caller)
+        elif client is not None:
+            await _examine_server(client, subject.namespace, examination)
+            namespace = subject.namespace
+            found += judge_refusals(
+                found,
+                _OF_SERVER,
+                about=f"the server in namespace {namespace}",
+                rights=f"{server.RIGHTS} in namespace {namespace}",
+            )
+    return [replace(finding, remedy=caller.pasteable(finding.remedy)) for finding in found]
 
 
 @dataclass(slots=True)
@@ -129,36 +116,17 @@ class _Examination:
             )
 
 
-async def _examine(settings: Settings, namespaces: Sequence[str]) -> list[Finding]:
-    examination = _Examination()
-    found = examination.findings
-    async with _cluster(settings, found) as client:
-        if client is not None:
-            await _examine_cluster(client, settings, namespaces, examination)
-            found += judge_refusals(found, [rights.CHECK], about="the cluster", rights=rights.RIGHTS)
-        if settings.location is not None:
-            found += await _examine_location(settings.location)
-        elif client is not None:
-            await _examine_server(client, settings, examination)
-            namespace = settings.namespace
-            found += judge_refusals(
-                found,
-                _OF_SERVER,
-                about=f"the server in namespace {namespace}",
-                rights=f"{server.RIGHTS} in namespace {namespace}",
-            )
-    return found
-
-
 @asynccontextmanager
-async def _cluster(settings: Settings, findings: list[Finding]) -> AsyncIterator["KubeClient | None"]:
+async def _cluster(
+    subject: Subject, findings: list[Finding], caller: Caller
+) -> AsyncIterator["KubeClient | None"]:
     """A client, with findings about kubeconfig and credentials; None if the cluster cannot be reached."""
     from pinnace.kube.client import KubeClient
 
     check = "kubeconfig"
     try:
         config = kube_config.load_config(
-            settings.kubeconfig, settings.kubecontext, patience_seconds=settings.api_timeout_seconds
+            subject.kubeconfig, subject.context, patience_seconds=subject.patience_seconds
         )
         held = await credentials.read_held(config)
         findings += credentials.judge(held, config.user, utcnow())
@@ -174,7 +142,7 @@ async def _cluster(settings: Settings, findings: list[Finding]) -> AsyncIterator
         )
         yield None
         return
-    async with KubeClient(config, user_agent=user_agent(program_name())) as client:
+    async with KubeClient(config, user_agent=user_agent(caller.program)) as client:
         try:
             version = await client.version()
         except KubeError as error:
@@ -190,10 +158,9 @@ async def _cluster(settings: Settings, findings: list[Finding]) -> AsyncIterator
             yield client
 
 
-async def _examine_cluster(
-    client: "KubeClient", settings: Settings, namespaces: Sequence[str], examination: _Examination
-) -> None:
+async def _examine_cluster(client: "KubeClient", subject: Subject, examination: _Examination) -> None:
     """Check the parts that matter with and without a server, and without one the rights of this user."""
+    namespaces = subject.namespaces
 
     async def of_user() -> list[Finding]:
         discovery = await Discovery.load(client)
@@ -206,7 +173,7 @@ async def _examine_cluster(
             try:
                 await client.get(NAMESPACES, name)
             except NotFound:
-                why = await ServerBackend(client, name, caller()).why_empty("backups")
+                why = await ServerBackend(client, name).why_empty("backups")
                 findings.append(
                     problem(rights.CHECK, why, "correct --include-namespaces", code=Code.NAMESPACE_MISSING)
                 )
@@ -219,7 +186,7 @@ async def _examine_cluster(
         return snapshots.judge(await snapshots.read_snapshots(client))
 
     await examination.step(rights.CHECK, of_namespaces)
-    if settings.location is not None:
+    if subject.location is not None:
         await examination.step(rights.CHECK, of_user)
     elif namespaces:
         text = "--include-namespaces is not used: a server needs its rights in the whole cluster"
@@ -228,10 +195,10 @@ async def _examine_cluster(
     await examination.step(snapshots.CHECK, of_snapshots)
 
 
-async def _examine_location(url: str) -> list[Finding]:
+async def _examine_location(url: str, caller: Caller) -> list[Finding]:
     """Check the location of commands without a server."""
     try:
-        async with LocationBackend.open(url, caller()) as location:
+        async with LocationBackend.open(url, caller) as location:
             title = location_title(location.location)
             probe = await locations.probe_store(location.store)
             ended = [] if probe.problem else await _last_backups(location)
@@ -275,22 +242,20 @@ _OF_SERVER = (
 
 async def _missing_namespace(client: "KubeClient", namespace: str) -> Finding | None:
     """The finding about a namespace that does not exist: all about its server follows from that."""
-    why = await ServerBackend(client, namespace, caller()).why_empty("backups")
+    why = await ServerBackend(client, namespace).why_empty("backups")
     if not why:
         return None
     remedy = "name the server's namespace with -n, or install a server"
     return problem(server.CHECK, why, remedy, code=Code.NAMESPACE_MISSING)
 
 
-async def _examine_server(client: "KubeClient", settings: Settings, examination: _Examination) -> None:
+async def _examine_server(client: "KubeClient", namespace: str, examination: _Examination) -> None:
     """Check the parts that only a server has."""
-    namespace = settings.namespace
     facts: server.ServerFacts | None = None
     missing = await _missing_namespace(client, namespace)
 
     async def of_definitions() -> list[Finding]:
-        install = command_line(settings, "install", "--crds-only")
-        return definitions.judge(await definitions.read_definitions(client), install)
+        return definitions.judge(await definitions.read_definitions(client))
 
     async def of_server() -> list[Finding]:
         nonlocal facts

@@ -2,7 +2,7 @@
 
 from pinnace.api import phases
 from pinnace.api.objects import JSONObject, mapping
-from pinnace.cli.doctor.findings import Code, Finding, listed, ok, problem, skipped, warning
+from pinnace.doctor.findings import Code, Finding, listed, ok, problem, skipped, warning
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import NotFound
 from pinnace.kube.resources import (

@@ -14,15 +14,14 @@ from msgspec.structs import replace
 
 from pinnace.api.codec import DecodeError, decode
 from pinnace.api.objects import JSONObject, mapping, text
+from pinnace.api.values.relative_times import relative_time
 from pinnace.api.values.shell_words import argument
 from pinnace.api.velero.storage_location import BackupStorageLocation, SecretKeySelector
-from pinnace.cli.common.providers import FILESYSTEM
-from pinnace.cli.doctor.clocks import read_store_time
-from pinnace.cli.doctor.cloud_credentials import trouble_of
-from pinnace.cli.doctor.findings import Code, Finding, ok, problem, skipped, warning
-from pinnace.cli.doctor.looking import SeenLocation, last_look
-from pinnace.cli.output import cells
 from pinnace.controllers.shared.locations import LocationStores
+from pinnace.doctor.clocks import read_store_time
+from pinnace.doctor.cloud_credentials import trouble_of
+from pinnace.doctor.findings import Code, Finding, ok, problem, skipped, warning
+from pinnace.doctor.looking import SeenLocation, last_look
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import KubeError, NotFound
 from pinnace.kube.resources import SECRETS
@@ -30,6 +29,7 @@ from pinnace.operations.workdir import work_directory
 from pinnace.storage.backup_store import BackupStore
 from pinnace.storage.errors import StorageError, StoreUnavailable
 from pinnace.storage.open import BUILT_IN_STORES, qualified_provider
+from pinnace.storage.providers import FILESYSTEM
 
 CHECK = "locations"
 PROBE_SECONDS = 30.0
@@ -168,9 +168,7 @@ def _of_server(look: SeenLocation, probe: Probe, now: datetime) -> Finding:
     name = look.location["metadata"]["name"]
     status = mapping(look.location, "status")
     phase, last = status.get("phase"), last_look(look.location)
-    when = (
-        "just now" if not look.stale else f"{cells.relative_time(last, now)}" if last else "at no known time"
-    )
+    when = "just now" if not look.stale else f"{relative_time(last, now)}" if last else "at no known time"
     if phase == "Unavailable":
         why = status.get("message") or "its log says why"
         trouble = trouble_of(why)
