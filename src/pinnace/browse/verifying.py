@@ -6,12 +6,10 @@ does not grow with the number of items; only the resource list is in memory as a
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import aclosing
-from enum import StrEnum
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
 
-import msgspec
 import orjson
 
 from pinnace.aio.blocking import in_thread
@@ -24,6 +22,7 @@ from pinnace.archive.errors import ArchiveError
 from pinnace.archive.item_index import IndexedItem
 from pinnace.archive.paths import PREFERRED_SUFFIX, ItemLocation
 from pinnace.browse.agreement import Agreement
+from pinnace.browse.checks import Check, CheckResult
 from pinnace.browse.errors import BrowseError, MissingFile, NoRoom
 from pinnace.browse.failed_items import FailedItems, LogErrors
 from pinnace.browse.index_check import IndexCheck, entry_of_item, item_title
@@ -36,28 +35,6 @@ from pinnace.storage.errors import UnreadableObject
 
 Place = tuple[str, str, str]
 """Group-resource, namespace and name of an item."""
-
-
-class Result(StrEnum):
-    """How a check ended."""
-
-    OK = "ok"
-    BAD = "BAD"
-    MISSING = "missing"
-    UNCHECKED = "not checked"
-
-
-class Finding(msgspec.Struct, frozen=True, kw_only=True):
-    """The outcome of one check of a backup."""
-
-    check: str
-    result: Result
-    detail: str = ""
-
-    @property
-    def is_problem(self) -> bool:
-        """Whether the backup cannot be relied upon."""
-        return self.result == Result.BAD
 
 
 _SIDE_FILES: Final[Sequence[tuple[DownloadTargetKind, str, type | None, bool]]] = (
@@ -73,7 +50,7 @@ _SIDE_FILES: Final[Sequence[tuple[DownloadTargetKind, str, type | None, bool]]] 
 )
 
 
-async def verify(backup: StoredBackup, metadata: JSONObject) -> list[Finding]:
+async def verify(backup: StoredBackup, metadata: JSONObject) -> list[Check]:
     """Check a backup's metadata, files and items.
 
     Errors of the store are raised, and NoRoom; all else is a finding.
@@ -84,21 +61,21 @@ async def verify(backup: StoredBackup, metadata: JSONObject) -> list[Finding]:
     agreement, failed = Agreement(metadata), FailedItems()
     for kind, title, content, is_required in _SIDE_FILES:
         finding, value = await _side_file(backup.files, kind, title, content, failed)
-        if finding.result == Result.MISSING and is_required:
-            finding = Finding(check=title, result=Result.BAD, detail="the file is missing")
-        if finding.result != Result.MISSING or kind == DownloadTargetKind.BACKUP_LOG:
+        if finding.result == CheckResult.MISSING and is_required:
+            finding = Check(name=title, result=CheckResult.BAD, details="the file is missing")
+        if finding.result != CheckResult.MISSING or kind == DownloadTargetKind.BACKUP_LOG:
             findings.append(finding)
-        if kind == DownloadTargetKind.BACKUP_RESOURCE_LIST and finding.result == Result.OK:
+        if kind == DownloadTargetKind.BACKUP_RESOURCE_LIST and finding.result == CheckResult.OK:
             try:
                 listed = names_by_kind(value)
             except ValueError as error:
-                findings[-1] = finding = Finding(check=title, result=Result.BAD, detail=str(error))
+                findings[-1] = finding = Check(name=title, result=CheckResult.BAD, details=str(error))
             value = listed
-        if kind == DownloadTargetKind.BACKUP_ITEM_OPERATIONS and finding.result == Result.OK:
+        if kind == DownloadTargetKind.BACKUP_ITEM_OPERATIONS and finding.result == CheckResult.OK:
             added = _added_later(value)
-        if kind == DownloadTargetKind.BACKUP_RESULTS and finding.result == Result.OK:
+        if kind == DownloadTargetKind.BACKUP_RESULTS and finding.result == CheckResult.OK:
             failed.add_results(value)
-        if finding.result == Result.OK:
+        if finding.result == CheckResult.OK:
             agreement.add(kind, value)
     findings.append(_finding(agreement.problems(), "files agree", ""))
     if text(metadata, "status", "phase") != BackupPhase.PARTIALLY_FAILED:
@@ -106,7 +83,7 @@ async def verify(backup: StoredBackup, metadata: JSONObject) -> list[Finding]:
     return [*findings, *await _Items(backup, listed, added, failed).check()]
 
 
-def check_metadata(name: str, metadata: JSONObject) -> Finding:
+def check_metadata(name: str, metadata: JSONObject) -> Check:
     """Whether the Backup object can be that of a finished backup of this name."""
     status = metadata.get("status") or {}
     problems = []
@@ -119,35 +96,35 @@ def check_metadata(name: str, metadata: JSONObject) -> Finding:
         problems.append("it lacks the time of its start or its end")
     elif str(started) > str(completed):
         problems.append("it ended before it started")
-    result = Result.BAD if problems else Result.OK
-    return Finding(check="metadata", result=result, detail="; ".join(problems) or str(phase))
+    result = CheckResult.BAD if problems else CheckResult.OK
+    return Check(name="metadata", result=result, details="; ".join(problems) or str(phase))
 
 
 async def _side_file(
     files: StoredFiles, kind: DownloadTargetKind, title: str, content: type | None, failed: FailedItems
-) -> tuple[Finding, Any]:
+) -> tuple[Check, Any]:
     document: Document[Any] = LogErrors(failed) if content is None else document_of(kind)
     try:
         async with files.stream(kind) as stream:
             value = await read_document(stream, document, key=title, may_be_plain=False)
     except MissingFile:
         detail = "the location did not keep it" if kind == DownloadTargetKind.BACKUP_LOG else ""
-        return Finding(check=title, result=Result.MISSING, detail=detail), None
+        return Check(name=title, result=CheckResult.MISSING, details=detail), None
     except UnreadableObject as error:
-        return Finding(check=title, result=Result.BAD, detail=error.reason), None
+        return Check(name=title, result=CheckResult.BAD, details=error.reason), None
     except (BrowseError, DocumentError) as error:
-        return Finding(check=title, result=Result.BAD, detail=str(error)), None
+        return Check(name=title, result=CheckResult.BAD, details=str(error)), None
     if content is None:
-        return Finding(check=title, result=Result.OK), None
+        return Check(name=title, result=CheckResult.OK), None
     if content is dict and value and not isinstance(value, dict):
-        return Finding(check=title, result=Result.BAD, detail="not an object in JSON"), None
-    return Finding(check=title, result=Result.OK, detail=f"{len(value or ())} entries"), value or content()
+        return Check(name=title, result=CheckResult.BAD, details="not an object in JSON"), None
+    return Check(name=title, result=CheckResult.OK, details=f"{len(value or ())} entries"), value or content()
 
 
-def _finding(problems: Problems, check: str, detail: str) -> Finding:
+def _finding(problems: Problems, check: str, detail: str) -> Check:
     """BAD with the problems, or ok with the detail."""
-    result = Result.BAD if problems.count else Result.OK
-    return Finding(check=check, result=result, detail=str(problems) if problems.count else detail)
+    result = CheckResult.BAD if problems.count else CheckResult.OK
+    return Check(name=check, result=result, details=str(problems) if problems.count else detail)
 
 
 class _Copies:
@@ -175,7 +152,7 @@ class _Copies:
         else:
             self._last = location, content
 
-    def finding(self) -> Finding:
+    def finding(self) -> Check:
         """To be called once, after the last item."""
         if self._last is not None:
             self._keep(*self._last)
@@ -231,7 +208,7 @@ class _Items:
         self._copies = _Copies()
         self._versions = False
 
-    async def check(self) -> list[Finding]:
+    async def check(self) -> list[Check]:
         try:
             path = await self._backup.tarball()
             size_bytes = path.stat().st_size
@@ -240,9 +217,9 @@ class _Items:
         except NoRoom:
             raise
         except BrowseError as error:
-            return [Finding(check="tarball", result=Result.BAD, detail=str(error))]
+            return [Check(name="tarball", result=CheckResult.BAD, details=str(error))]
         except ArchiveError as error:
-            return [Finding(check="tarball", result=Result.BAD, detail=f"damaged: {error}")]
+            return [Check(name="tarball", result=CheckResult.BAD, details=f"damaged: {error}")]
         except OSError as error:
             raise NoRoom(f"the copy of the tarball of backup {self._backup.name}: {error}") from error
         items = self._items
@@ -263,7 +240,7 @@ class _Items:
             findings.append(_finding(self._list, "resource list = content", detail))
         return findings
 
-    async def _beside_index(self, size_bytes: int) -> Finding:
+    async def _beside_index(self, size_bytes: int) -> Check:
         """Read tarball and index in step: both have their items in the same order."""
         batches = in_batches(self._checked(await self._backup.tarball()))
         async with aclosing(IndexCheck(self._backup)) as index, aclosing(batches) as items:
@@ -271,9 +248,9 @@ class _Items:
                 await index.add(batch)
             await index.finish(size_bytes)
         if index.is_missing:
-            return Finding(check="index", result=Result.MISSING, detail="`backup index` writes it")
+            return Check(name="index", result=CheckResult.MISSING, details="`backup index` writes it")
         if index.damage:
-            return Finding(check="index", result=Result.BAD, detail=f"damaged: {index.damage}")
+            return Check(name="index", result=CheckResult.BAD, details=f"damaged: {index.damage}")
         return _finding(index.problems, "index", f"{index.count} checksums")
 
     def _checked(self, tarball: Path) -> Iterator[IndexedItem]:

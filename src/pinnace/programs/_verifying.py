@@ -13,7 +13,7 @@ from pinnace.operations.verification.whole import verify_stored
 from pinnace.operations.workdir import work_directory
 from pinnace.programs._running import Reports, opened_location, opened_run
 from pinnace.programs.errors import InvalidRequest
-from pinnace.programs.types import Check, CheckResult, Cluster, Location, Verification, VerifyOptions
+from pinnace.programs.types import Cluster, Location, Verification, VerifyOptions
 from pinnace.volumes.uploader.access import AccessProvider, LocationAccess
 from pinnace.volumes.uploader.share import ReadShare
 
@@ -49,8 +49,5 @@ async def verification(
 
         lookup = VolumeLookup(location=found, store=store, access=access, cluster=view, share=share)
         folder = await stack.enter_async_context(work_directory(None))
-        findings = await verify_stored(store, backup, lookup, folder)
-    checks = [
-        Check(name=each.check, result=CheckResult(str(each.result)), details=each.detail) for each in findings
-    ]
+        checks = await verify_stored(store, backup, lookup, folder)
     return Verification(backup=backup, checks=tuple(checks))

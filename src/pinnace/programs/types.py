@@ -1,10 +1,13 @@
-"""Arguments and results of the Python API: frozen dataclasses that load no other module."""
+"""Arguments and results of the Python API: frozen dataclasses that load no other module but dataclasses."""
 
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
+
+from pinnace.browse.checks import Check as Check
+from pinnace.browse.checks import CheckResult as CheckResult
 
 
 class Phase(StrEnum):
@@ -262,31 +265,6 @@ class BackupSummary:
     expires: datetime | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
     problem: str = ""
-
-
-class CheckResult(StrEnum):
-    """How one check of a verification ended."""
-
-    OK = "ok"
-    BAD = "BAD"
-    """The backup cannot be relied upon."""
-    MISSING = "missing"
-    """A file that not every backup has."""
-    NOT_CHECKED = "not checked"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Check:
-    """One check of a verification.
-
-    Attributes:
-        name: what was checked, such as "tarball" or "kopia snapshots".
-        details: what was found, or why it was not checked.
-    """
-
-    name: str
-    result: CheckResult
-    details: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -205,7 +205,7 @@ async def test_verification(way: Way, store: BackupStore, monkeypatch: pytest.Mo
     found = await lookup.findings(way.backup)
 
     seen.check(way)
-    (others,) = [each.detail for each in found if each.check == "other volume data"] or [""]
+    (others,) = [each.details for each in found if each.name == "other volume data"] or [""]
     assert sorted(filter(None, others.partition(": ")[2].split(", "))) == sorted(way.left)
     kinds = {
         *(f"{uploader} snapshots" for uploader, _, _ in way.repository),
@@ -213,7 +213,7 @@ async def test_verification(way: Way, store: BackupStore, monkeypatch: pytest.Mo
         *(["CSI snapshots in storage"] if way.csi else []),
         *(["other volume data"] if way.left else []),
     }
-    assert {each.check for each in found} == kinds
+    assert {each.name for each in found} == kinds
 
 
 async def keeper_of(way: Way, store: BackupStore, archive: ArchiveIndex, *, able: bool) -> VolumeDataKeeper:

@@ -13,7 +13,7 @@ from pinnace.api import labels
 from pinnace.api.objects import mapping, text
 from pinnace.api.values.times import format_time, utcnow
 from pinnace.api.verification_answer import VerificationAnswer
-from pinnace.browse.verifying import Finding, Result
+from pinnace.browse.checks import Check, CheckResult
 from pinnace.cli.connect import open_cluster
 from pinnace.cli.errors import CommandError
 from pinnace.cli.guard import complain
@@ -50,7 +50,7 @@ class VerifyingServer(msgspec.Struct, frozen=True, kw_only=True):
     share: str = ""
     timer: Timer = msgspec.field(default_factory=SystemTimer)
 
-    async def findings(self, name: str) -> list[Finding]:
+    async def findings(self, name: str) -> list[Check]:
         """The server's findings about a backup. Raises CommandError, KubeError."""
         request = f"{format_time(utcnow())} {secrets.token_hex(4)}"
         notes = {labels.VERIFY_REQUESTED: request, labels.VERIFY_READ_DATA: self.share or None}
@@ -59,7 +59,7 @@ class VerifyingServer(msgspec.Struct, frozen=True, kw_only=True):
         if answer.problem:
             raise CommandError(f"the server could not verify backup {name}: {answer.problem}")
         return [
-            Finding(check=check, result=_result(result), detail=detail)
+            Check(name=check, result=_result(result), details=detail)
             for check, result, detail in answer.checks
         ]
 
@@ -106,8 +106,8 @@ async def _problem_of_server(client: KubeClient, namespace: str) -> str:
     return f"no Pinnace server answers in namespace {namespace}"
 
 
-def _result(word: str) -> Result:
+def _result(word: str) -> CheckResult:
     try:
-        return Result(word)
+        return CheckResult(word)
     except ValueError:
-        return Result.UNCHECKED
+        return CheckResult.NOT_CHECKED

@@ -8,7 +8,7 @@ import orjson
 from pinnace.api.objects import JSONObject, text
 from pinnace.api.velero.download_request import DownloadTargetKind
 from pinnace.archive.item_index import IndexedItem
-from pinnace.browse.verifying import Finding, Result
+from pinnace.browse.checks import Check, CheckResult
 from pinnace.cli.browse.opening import Library
 from pinnace.cli.browse.options import BackupVerifyOptions
 from pinnace.cli.browse.requested import STATUS_SECONDS
@@ -30,7 +30,7 @@ from pinnace.operations.verification.trial import NEVER_TRIED, Restorer, Trial, 
 from pinnace.operations.verification.volumes import counted_summary
 
 
-async def trial_findings(library: Library, name: str, options: BackupVerifyOptions) -> list[Finding]:
+async def trial_findings(library: Library, name: str, options: BackupVerifyOptions) -> list[Check]:
     """Restore a backup on trial. Returns findings about what became ready. Raises CommandError."""
     namespaces, findings = await _namespaces(library, name, options)
     findings += await _native_snapshots(library, name, namespaces)
@@ -89,7 +89,7 @@ async def _restorer(library: Library, client: KubeClient, options: BackupVerifyO
 
 async def _namespaces(
     library: Library, name: str, options: BackupVerifyOptions
-) -> tuple[list[str], list[Finding]]:
+) -> tuple[list[str], list[Check]]:
     """The namespaces to restore; a finding for each named namespace without workloads in the backup."""
     backup, found = await library.open(name), set[str]()
     wanted = {resource.group_resource for resource in WORKLOADS}
@@ -99,14 +99,16 @@ async def _namespaces(
         return sorted(found - NEVER_TRIED - {library.settings.namespace}), []
     asked = list(dict.fromkeys(options.include_namespaces))
     missing = [
-        Finding(check=f"namespace {each}", result=Result.UNCHECKED, detail="the backup has no pods in it")
+        Check(
+            name=f"namespace {each}", result=CheckResult.NOT_CHECKED, details="the backup has no pods in it"
+        )
         for each in asked
         if each not in found
     ]
     return [each for each in asked if each in found], missing
 
 
-async def _native_snapshots(library: Library, name: str, namespaces: Collection[str]) -> list[Finding]:
+async def _native_snapshots(library: Library, name: str, namespaces: Collection[str]) -> list[Check]:
     """A finding for the claims whose volumes have native snapshots, which no trial restores."""
     try:
         stored = await fetch_json(
@@ -130,4 +132,4 @@ async def _native_snapshots(library: Library, name: str, namespaces: Collection[
     if not claims:
         return []
     detail = f"{counted_summary(sorted(claims))}: a trial gives these claims new and empty volumes"
-    return [Finding(check="trial of native snapshots", result=Result.UNCHECKED, detail=detail)]
+    return [Check(name="trial of native snapshots", result=CheckResult.NOT_CHECKED, details=detail)]

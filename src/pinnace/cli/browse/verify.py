@@ -5,8 +5,9 @@ from collections.abc import Mapping, Sequence
 import click
 
 from pinnace.api.objects import JSONObject, member
+from pinnace.browse.checks import Check, CheckResult
 from pinnace.browse.errors import NoRoom
-from pinnace.browse.verifying import Finding, Result, verify
+from pinnace.browse.verifying import verify
 from pinnace.cli.browse.opening import Library, browse
 from pinnace.cli.browse.options import BackupVerifyOptions
 from pinnace.cli.browse.requested import VerifyingServer, verifying_server
@@ -31,7 +32,7 @@ def verify_backups(ctx: click.Context, options: BackupVerifyOptions) -> int:
         raise InvalidInput("--include-namespaces is for --restore")
     check_volume_options(ctx, options)
 
-    found: dict[str, list[Finding]] = {}
+    found: dict[str, list[Check]] = {}
 
     async def work(library: Library) -> list[str]:
         names = options.names or await _all_names(library)
@@ -57,32 +58,32 @@ def verify_backups(ctx: click.Context, options: BackupVerifyOptions) -> int:
     return UNSOUND if bad else SOUND
 
 
-def _print(found: Mapping[str, Sequence[Finding]], form: str) -> None:
+def _print(found: Mapping[str, Sequence[Check]], form: str) -> None:
     if form in ("json", "yaml"):
         print_data([_as_data(name, findings) for name, findings in found.items()], form)
         return
     rows = (
-        (name, finding.check, finding.result, finding.detail)
+        (name, finding.name, finding.result, finding.details)
         for name, findings in found.items()
         for finding in findings
     )
     print_table(("BACKUP", "CHECK", "RESULT", "DETAILS"), rows)
 
 
-def _as_data(name: str, findings: Sequence[Finding]) -> JSONObject:
+def _as_data(name: str, findings: Sequence[Check]) -> JSONObject:
     return {
         "backup": name,
         "sound": not any(finding.is_problem or _is_unread(finding) for finding in findings),
         "checks": [
-            {"check": finding.check, "result": str(finding.result), "details": finding.detail}
+            {"check": finding.name, "result": str(finding.result), "details": finding.details}
             for finding in findings
         ],
     }
 
 
-def _is_unread(finding: Finding) -> bool:
+def _is_unread(finding: Check) -> bool:
     """Whether nothing is known of the backup's objects, because this machine has no room for them."""
-    return finding.check == "tarball" and finding.result == Result.UNCHECKED
+    return finding.name == "tarball" and finding.result == CheckResult.NOT_CHECKED
 
 
 async def _all_names(library: Library) -> list[str]:
@@ -97,7 +98,7 @@ async def _verify_each(
     library: Library,
     names: Sequence[str],
     options: BackupVerifyOptions,
-    found: dict[str, list[Finding]],
+    found: dict[str, list[Check]],
     server: VerifyingServer | str = "",
 ) -> list[str]:
     """Verify backups into `found`. Returns the errors of those too big for this machine; others may fit."""
@@ -106,14 +107,14 @@ async def _verify_each(
         try:
             found[name] = await _verified(library, name, options, server)
         except NoRoom as error:
-            found[name] = [Finding(check="tarball", result=Result.UNCHECKED, detail=str(error))]
+            found[name] = [Check(name="tarball", result=CheckResult.NOT_CHECKED, details=str(error))]
             errors.append(str(error))
     return errors
 
 
 async def _verified(
     library: Library, name: str, options: BackupVerifyOptions, server: VerifyingServer | str = ""
-) -> list[Finding]:
+) -> list[Check]:
     """The findings about one backup.
 
     Args:
@@ -126,7 +127,7 @@ async def _verified(
             # As it is stored: everywhere else a backup has the name of its directory, whatever its file says.
             metadata = await library.backend.store.read_raw_backup(name)
     except UnreadableMetadata as error:
-        return [Finding(check="metadata", result=Result.BAD, detail=str(error))]
+        return [Check(name="metadata", result=CheckResult.BAD, details=str(error))]
     if isinstance(server, VerifyingServer):
         findings = await server.findings(name)
     else:
@@ -137,13 +138,13 @@ async def _verified(
         return findings
     if any(finding.is_problem for finding in findings):
         detail = "not tried, as the backup is not sound"
-        return [*findings, Finding(check="trial restore", result=Result.UNCHECKED, detail=detail)]
+        return [*findings, Check(name="trial restore", result=CheckResult.NOT_CHECKED, details=detail)]
     return [*findings, *await trial_findings(library, name, options)]
 
 
 async def _volumes(
     library: Library, name: str, metadata: JSONObject, options: BackupVerifyOptions, no_server: str
-) -> list[Finding]:
+) -> list[Check]:
     """Look for the data of volumes. Data that cannot be read from here is counted as not checked.
 
     Args:
@@ -163,7 +164,7 @@ async def _volumes(
     if not found:
         return []
     detail = f"{found}: {no_server}; look at them with --location"
-    return [Finding(check="volumes", result=Result.UNCHECKED, detail=detail)]
+    return [Check(name="volumes", result=CheckResult.NOT_CHECKED, details=detail)]
 
 
 def _count(metadata: JSONObject, field: str) -> int:

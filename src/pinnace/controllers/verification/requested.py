@@ -72,7 +72,7 @@ class RequestReconciler:
             except (StorageError, KubeError) as error:
                 problem = str(error)
             else:
-                checks = [(each.check, str(each.result), each.detail) for each in findings]
+                checks = [(each.name, str(each.result), each.details) for each in findings]
                 answer = VerificationAnswer(request=request, checks=checks)
                 await self.verifier.note(backup, findings, answer.encode())
                 return

@@ -14,9 +14,8 @@ from pinnace.api.objects import JSONObject, text
 from pinnace.api.values.times import format_time
 from pinnace.api.velero.backup import Backup
 from pinnace.api.verification_answer import Soundness
+from pinnace.browse.checks import Check, CheckResult
 from pinnace.browse.errors import NoRoom
-from pinnace.browse.verifying import Finding
-from pinnace.browse.verifying import Result as Outcome
 from pinnace.controllers.shared.availability import Availability
 from pinnace.controllers.shared.locations import LocationStores, location_of
 from pinnace.controllers.shared.parts import Parts
@@ -68,7 +67,7 @@ class BackupVerifier:
             locks=parts.locks,
         )
 
-    async def findings(self, backup: Backup, share: ReadShare | None) -> list[Finding]:
+    async def findings(self, backup: Backup, share: ReadShare | None) -> list[Check]:
         """Check a backup and the data of its volumes.
 
         Args:
@@ -119,7 +118,7 @@ class BackupVerifier:
                     raise StorageError(str(error)) from error
 
     async def note(
-        self, backup: Backup, findings: Sequence[Finding], answer: str | None = None
+        self, backup: Backup, findings: Sequence[Check], answer: str | None = None
     ) -> tuple[str, Soundness]:
         """Write the findings into the Backup and an Event. Returns the time and the result.
 
@@ -205,11 +204,11 @@ class BackupVerifier:
             log.warning("The result of a verification could not be written as an Event", error=error)
 
 
-def summary_of(findings: Sequence[Finding]) -> str:
+def summary_of(findings: Sequence[Check]) -> str:
     """The bad findings, and then the checks that were not done, as one text. Pure."""
     worst_first = sorted(
-        (finding for finding in findings if finding.result in (Outcome.BAD, Outcome.UNCHECKED)),
-        key=lambda finding: finding.result != Outcome.BAD,
+        (finding for finding in findings if finding.result in (CheckResult.BAD, CheckResult.NOT_CHECKED)),
+        key=lambda finding: finding.result != CheckResult.BAD,
     )
-    shown = "; ".join(f"{each.check}: {each.result}: {each.detail}" for each in worst_first)
+    shown = "; ".join(f"{each.name}: {each.result}: {each.details}" for each in worst_first)
     return shown if len(shown) <= _LONGEST_FINDINGS else f"{shown[:_LONGEST_FINDINGS]}..."

@@ -25,7 +25,7 @@ from pinnace.api.objects import JSONObject, mapping, text
 from pinnace.api.phases import RestorePhase
 from pinnace.api.values.times import parse_time
 from pinnace.api.velero.restore import Restore, RestoreSpec
-from pinnace.browse.verifying import Finding, Result
+from pinnace.browse.checks import Check, CheckResult
 from pinnace.csi.snapshots import SNAPSHOTS, SnapshotKinds
 from pinnace.kube.client import KubeClient
 from pinnace.kube.discovery import Discovery
@@ -141,7 +141,7 @@ class Trial:
             for number, namespace in enumerate(self.namespaces)
         }
 
-    async def findings(self) -> list[Finding]:
+    async def findings(self) -> list[Check]:
         """Try the restore, and remove it again.
 
         Raises:
@@ -149,7 +149,9 @@ class Trial:
             KubeError, StorageError: the cluster or the location could not be used.
         """
         if not self.namespaces:
-            return [Finding(check="trial restore", result=Result.UNCHECKED, detail="no namespace to restore")]
+            return [
+                Check(name="trial restore", result=CheckResult.NOT_CHECKED, details="no namespace to restore")
+            ]
         async with self._scratch():
             restored = await self.restorer.restore(self._restore(), modifier_rules())
             found = [_finding_of(restored)]
@@ -179,7 +181,7 @@ class Trial:
 
     # --- Waiting ----------------------------------------------------------------------------------------
 
-    async def _came_up(self) -> list[Finding]:
+    async def _came_up(self) -> list[Check]:
         last: list[WorkloadState] = []
 
         async def all_up() -> bool:
@@ -194,13 +196,13 @@ class Trial:
         )
         original = {scratch: namespace for namespace, scratch in self.mapping.items()}
         return [
-            Finding(
-                check=f"{state.kind} {original[state.namespace]}/{state.name}",
-                result=Result.OK if state.is_up else Result.BAD,
-                detail=state.detail,
+            Check(
+                name=f"{state.kind} {original[state.namespace]}/{state.name}",
+                result=CheckResult.OK if state.is_up else CheckResult.BAD,
+                details=state.detail,
             )
             for state in last
-        ] or [Finding(check="trial pods", result=Result.OK, detail="there are none in these namespaces")]
+        ] or [Check(name="trial pods", result=CheckResult.OK, details="there are none in these namespaces")]
 
     async def _states(self) -> list[WorkloadState]:
         found: dict[str, list[JSONObject]] = {}
@@ -414,10 +416,10 @@ def modifier_rules() -> JSONObject:
     return {"rules.yaml": orjson.dumps(document).decode()}
 
 
-def _finding_of(restored: Restored) -> Finding:
+def _finding_of(restored: Restored) -> Check:
     check = "trial restore"
     if restored.phase == RestorePhase.COMPLETED:
         detail = f"{restored.warnings} warnings" if restored.warnings else "completed"
-        return Finding(check=check, result=Result.OK, detail=detail)
+        return Check(name=check, result=CheckResult.OK, details=detail)
     phase = restored.phase or "did not end in time"
-    return Finding(check=check, result=Result.BAD, detail=f"{phase}: {summary(restored.problems)}")
+    return Check(name=check, result=CheckResult.BAD, details=f"{phase}: {summary(restored.problems)}")

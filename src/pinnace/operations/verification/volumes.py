@@ -11,7 +11,7 @@ import msgspec
 from pinnace.api.velero.snapshots import VolumeSnapshot
 from pinnace.api.velero.storage_location import BackupStorageLocation
 from pinnace.archive.errors import ArchiveError
-from pinnace.browse.verifying import Finding, Result
+from pinnace.browse.checks import Check, CheckResult
 from pinnace.csi.deletion import StoredSnapshot
 from pinnace.csi.looking import look_up_csi
 from pinnace.csi.snapshots import SnapshotKinds
@@ -72,12 +72,12 @@ class VolumeLookup(msgspec.Struct, frozen=True, kw_only=True):
     share: ReadShare | None = None
     hold: Hold = no_lock
 
-    async def findings(self, backup: str) -> list[Finding]:
+    async def findings(self, backup: str) -> list[Check]:
         """The findings of a backup; none for a backup without volume data."""
         try:
             data = await read_volume_data(self.store, backup, None)
         except (StorageError, ArchiveError) as error:
-            return [_finding("volumes", Result.BAD, f"the records cannot be read: {error}")]
+            return [_finding("volumes", CheckResult.BAD, f"the records cannot be read: {error}")]
         found = []
         for uploader in UPLOADERS:
             if saved := [each for each in data.pod_volumes if each.uploader == uploader]:
@@ -89,33 +89,33 @@ class VolumeLookup(msgspec.Struct, frozen=True, kw_only=True):
             *(f"moved data of {each}" for each in data.moved),
         ]
         if others:
-            found.append(_finding("other volume data", Result.UNCHECKED, counted_summary(others)))
+            found.append(_finding("other volume data", CheckResult.NOT_CHECKED, counted_summary(others)))
         return found
 
-    async def _repositories(self, uploader: str, saved: Sequence[SavedPodVolume]) -> list[Finding]:
+    async def _repositories(self, uploader: str, saved: Sequence[SavedPodVolume]) -> list[Check]:
         check = f"{uploader} snapshots"
         try:
             found = await look_up_snapshots(self.location, saved, self.access, self.share, self.hold)
         except (UploaderError, OSError) as error:
-            return [_finding(check, Result.UNCHECKED, f"{len(saved)} snapshots: {error}")]
+            return [_finding(check, CheckResult.NOT_CHECKED, f"{len(saved)} snapshots: {error}")]
         read = f"; {self.share} of the data read" if self.share is not None and found.read else ""
         return _findings(check, found.missing, found.unknown, f"{len(saved)} snapshots{read}")
 
-    async def _snapshots(self, data: StoredVolumeData) -> list[Finding]:
+    async def _snapshots(self, data: StoredVolumeData) -> list[Check]:
         """Native and CSI snapshots, which are looked at by way of a cluster."""
         try:
             view = await self.cluster()
         except NoCluster as error:
             native = [f"snapshot {each.status.provider_snapshot_id}" for each in data.native]
             return [
-                _finding(check, Result.UNCHECKED, f"{counted_summary(named)}: {error}")
+                _finding(check, CheckResult.NOT_CHECKED, f"{counted_summary(named)}: {error}")
                 for check, named in ((_NATIVE, native), (_CSI, [str(each) for each in data.csi]))
                 if named
             ]
         return [*await _native(view, data.native), *await _csi(view, data.csi)]
 
 
-async def _native(view: ClusterView, records: Sequence[VolumeSnapshot]) -> list[Finding]:
+async def _native(view: ClusterView, records: Sequence[VolumeSnapshot]) -> list[Check]:
     if not records:
         return []
     missing, unknown = [], []
@@ -135,7 +135,7 @@ async def _native(view: ClusterView, records: Sequence[VolumeSnapshot]) -> list[
     return _findings(_NATIVE, missing, unknown, f"{len(records)} snapshots")
 
 
-async def _csi(view: ClusterView, snapshots: Sequence[StoredSnapshot]) -> list[Finding]:
+async def _csi(view: ClusterView, snapshots: Sequence[StoredSnapshot]) -> list[Check]:
     if not snapshots:
         return []
     kinds = SnapshotKinds.served(view.discovery)
@@ -148,7 +148,7 @@ async def _csi(view: ClusterView, snapshots: Sequence[StoredSnapshot]) -> list[F
         else:
             return _findings(_CSI, found.missing, found.unknown, f"{len(snapshots)} snapshots")
     named = [str(each) for each in snapshots]
-    return [_finding(_CSI, Result.UNCHECKED, f"{counted_summary(named)}: {reason}")]
+    return [_finding(_CSI, CheckResult.NOT_CHECKED, f"{counted_summary(named)}: {reason}")]
 
 
 def counted_summary(named: Sequence[str]) -> str:
@@ -156,14 +156,14 @@ def counted_summary(named: Sequence[str]) -> str:
     return f"{len(named)}: {summary(named)}"
 
 
-def _findings(check: str, missing: Sequence[str], unknown: Sequence[str], sound: str) -> list[Finding]:
+def _findings(check: str, missing: Sequence[str], unknown: Sequence[str], sound: str) -> list[Check]:
     found = []
     if missing:
-        found.append(_finding(check, Result.BAD, summary(missing)))
+        found.append(_finding(check, CheckResult.BAD, summary(missing)))
     if unknown:
-        found.append(_finding(check, Result.UNCHECKED, counted_summary(unknown)))
-    return found or [_finding(check, Result.OK, sound)]
+        found.append(_finding(check, CheckResult.NOT_CHECKED, counted_summary(unknown)))
+    return found or [_finding(check, CheckResult.OK, sound)]
 
 
-def _finding(check: str, result: Result, detail: str) -> Finding:
-    return Finding(check=check, result=result, detail=detail)
+def _finding(check: str, result: CheckResult, detail: str) -> Check:
+    return Check(name=check, result=result, details=detail)

@@ -9,9 +9,10 @@ import orjson
 
 from pinnace.api.velero.download_request import DownloadTargetKind
 from pinnace.archive.item_index import Span
+from pinnace.browse.checks import Check, CheckResult
 from pinnace.browse.errors import MissingFile, NoParts
 from pinnace.browse.stored import StoredBackup
-from pinnace.browse.verifying import Finding, Result, verify
+from pinnace.browse.verifying import verify
 from pinnace.operations.verification.volumes import VolumeLookup
 from pinnace.storage.backup_store import BackupStore
 from pinnace.storage.errors import ObjectNotFound, RangesUnsupported
@@ -50,7 +51,7 @@ async def _named(name: str, kind: DownloadTargetKind) -> AsyncIterator[None]:
         raise NoParts(str(error)) from error
 
 
-async def verify_stored(store: BackupStore, name: str, lookup: VolumeLookup, folder: Path) -> list[Finding]:
+async def verify_stored(store: BackupStore, name: str, lookup: VolumeLookup, folder: Path) -> list[Check]:
     """Check a backup and look for its volume data.
 
     Args:
@@ -63,11 +64,11 @@ async def verify_stored(store: BackupStore, name: str, lookup: VolumeLookup, fol
     try:
         metadata = orjson.loads(await store.get_metadata(name))
     except ObjectNotFound:
-        return [Finding(check="metadata", result=Result.BAD, detail="the file is missing")]
+        return [Check(name="metadata", result=CheckResult.BAD, details="the file is missing")]
     except orjson.JSONDecodeError as error:
-        return [Finding(check="metadata", result=Result.BAD, detail=f"not valid JSON: {error.msg}")]
+        return [Check(name="metadata", result=CheckResult.BAD, details=f"not valid JSON: {error.msg}")]
     if not isinstance(metadata, dict):
-        return [Finding(check="metadata", result=Result.BAD, detail="not an object in JSON")]
+        return [Check(name="metadata", result=CheckResult.BAD, details="not an object in JSON")]
     backup = StoredBackup(name, StoreFiles(store, name), folder, _ignore)
     try:
         findings = await verify(backup, metadata)

@@ -54,5 +54,5 @@ async def test_a_server_that_is_there_and_does_not_answer_is_explained_once(
 
     findings = await server.findings("b1")
 
-    assert [finding.check for finding in findings] == ["tarball"]
+    assert [finding.name for finding in findings] == ["tarball"]
     assert capsys.readouterr().err.count("`verification-request` is disabled") == times

@@ -16,9 +16,8 @@ from pinnace.api.nonadmin.names import Origin
 from pinnace.api.objects import JSONObject
 from pinnace.api.velero.backup import Backup
 from pinnace.api.verification_answer import VerificationAnswer
+from pinnace.browse.checks import Check, CheckResult
 from pinnace.browse.errors import NoRoom
-from pinnace.browse.verifying import Finding
-from pinnace.browse.verifying import Result as Outcome
 from pinnace.controllers.shared.availability import Availability
 from pinnace.controllers.verification import verifier
 from pinnace.controllers.verification.requested import RequestReconciler, is_open
@@ -327,7 +326,7 @@ def test_a_location_that_cannot_be_used_is_the_answer_and_makes_no_backup_unsoun
 def test_a_server_without_room_for_the_tarball_makes_no_backup_unsound(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def no_room(*_: object) -> list[Finding]:
+    async def no_room(*_: object) -> list[Check]:
         raise NoRoom("the tarball of backup b1 cannot be stored: the disk is full")
 
     monkeypatch.setattr(verifier, "verify_stored", no_room)
@@ -393,9 +392,9 @@ def test_a_note_without_a_time_counts_as_none(note: str) -> None:
 
 def test_what_is_bad_comes_first_and_the_text_has_an_end() -> None:
     findings = [
-        Finding(check="a", result=Outcome.UNCHECKED, detail="x" * 9000),
-        Finding(check="b", result=Outcome.OK),
-        Finding(check="c", result=Outcome.BAD, detail="gone"),
+        Check(name="a", result=CheckResult.NOT_CHECKED, details="x" * 9000),
+        Check(name="b", result=CheckResult.OK),
+        Check(name="c", result=CheckResult.BAD, details="gone"),
     ]
     text = summary_of(findings)
     assert text.startswith("c: BAD: gone; a: not checked: xxx")
