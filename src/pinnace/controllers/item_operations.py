@@ -30,7 +30,7 @@ from pinnace.controllers.shared.locations import LocationStores
 from pinnace.controllers.shared.parts import Parts
 from pinnace.controllers.shared.runs import BACKUP_RUNS, RESTORE_RUNS, RunKind
 from pinnace.controllers.shared.scope import Scope
-from pinnace.controllers.shared.writes import claim
+from pinnace.controllers.shared.writes import claim_patch
 from pinnace.csi.movement.downloads import RestoreMovedData
 from pinnace.csi.movement.uploads import FollowUploads
 from pinnace.csi.snapshots import CSIError
@@ -137,7 +137,8 @@ class OperationsReconciler(Generic[RunT]):
         changed = after != run
         if changed:
             try:
-                stored = await claim(self._scope.client, self._resource, run, after)
+                patch = claim_patch(run, after)
+                stored = await self._scope.client.patch(self._resource, key.name, patch, key.namespace)
             except (Conflict, NotFound):
                 return Result.after(0)
             after = decode(self._struct, stored)

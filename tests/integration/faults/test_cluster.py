@@ -14,7 +14,7 @@ from pinnace.api.codec import decode, encode
 from pinnace.api.objects import JSONObject
 from pinnace.api.phases import BackupPhase, RestorePhase
 from pinnace.api.velero.backup import Backup, BackupProgress
-from pinnace.controllers.shared.writes import finish, patch_progress
+from pinnace.controllers.shared.writes import end_patch, patch_progress
 from pinnace.kube.client import KubeClient
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import NotFound
@@ -29,6 +29,8 @@ from pinnace.kube.resources import (
     SERVICE_ACCOUNTS,
     APIResource,
 )
+from pinnace.runtime.durable import store_until_stored
+from pinnace.runtime.keys import Key
 from pinnace.storage.backup_store import BackupStore
 from tests.integration.faults.world import (
     APPLICATION,
@@ -437,8 +439,9 @@ async def test_the_terminal_state_is_stored_in_spite_of_faults(
     through = await reach(proxy)
     done = await lab.back_up(store)
     done.metadata = in_progress.metadata
+    key = Key(done.metadata.namespace, done.metadata.name)
     async with no_longer_than(HANG_SECONDS):
-        await finish(through, BACKUPS, in_progress, done)
+        await store_until_stored(through, BACKUPS, key, end_patch(in_progress, done))
 
     assert struck.hits == 2
     found = await lab.client.get(BACKUPS, "b1", in_progress.metadata.namespace)

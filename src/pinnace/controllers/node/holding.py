@@ -6,9 +6,7 @@ of that name still runs: then the object is not touched until that pod has ended
 stored only by the agent whose name stands in the object.
 """
 
-import asyncio
 from collections.abc import Mapping
-from enum import Enum, auto
 from typing import Final
 
 from pinnace.api import phases
@@ -17,9 +15,9 @@ from pinnace.api.phases import TransferPhase
 from pinnace.api.pod_hooks import is_ended
 from pinnace.api.values.digits import is_digits
 from pinnace.controllers.node.scope import NodeScope
-from pinnace.kube.errors import PASSING_ERRORS, Conflict, KubeError, NotFound
-from pinnace.kube.resources import PODS, APIResource
-from pinnace.runtime.backoff import RetryDelay
+from pinnace.kube.errors import NotFound
+from pinnace.kube.resources import PODS
+from pinnace.runtime.durable import Guard, Storing
 from pinnace.runtime.keys import Key
 from pinnace.runtime.logfields import get_logger
 from pinnace.volumes.outcomes import phase_of
@@ -36,20 +34,8 @@ MAX_ATTEMPTS: Final = 5
 """One object must not end the agent of its node for ever, for example by the memory that it takes."""
 
 
-class Storing(Enum):
-    """The outcome of a change.
-
-    REFUSED: the API server does not accept it. NOT_OURS: the object is gone, has another terminal phase, or
-    is held by another agent.
-    """
-
-    STORED = auto()
-    REFUSED = auto()
-    NOT_OURS = auto()
-
-
 class Holding:
-    """Tells which agent holds an object, and changes the objects of the agent of a scope."""
+    """Tells which agent holds an object, and marks those of the agent of a scope."""
 
     def __init__(self, scope: NodeScope) -> None:
         self._scope = scope
@@ -80,41 +66,22 @@ class Holding:
         except NotFound:
             return True
 
-    async def store(
-        self, resource: APIResource, key: Key, uid: str, patch: JSONObject, *, holder: str = ""
-    ) -> Storing:
-        """Change an object unless it has ended, is gone, or is held by another agent.
-
-        Waits as long as it takes while the API server is out of reach.
+    def guard(self, uid: str, patch: JSONObject, *, holder: str = "") -> Guard:
+        """Lets a patch be written, unless the object has ended, is another one or is held by another agent.
 
         Args:
             holder: the agent that left the object; empty for this one.
         """
-        delay = RetryDelay()
-        while True:
-            try:
-                obj = await self._scope.client.get(resource, key.name, key.namespace)
-                if not may_change(obj, uid, holder or self._name):
-                    if _has(obj, uid, mapping(patch, "status")):
-                        return Storing.STORED  # the answer of an earlier request was lost
-                    log.warning("The object has ended or is held by another agent", key=str(key))
-                    return Storing.NOT_OURS
-                version = {"resourceVersion": obj["metadata"]["resourceVersion"]}
-                body = {**patch, "metadata": {**patch.get("metadata", {}), **version}}
-                await self._scope.client.patch(resource, key.name, body, key.namespace)
-            except Conflict:
-                continue
-            except PASSING_ERRORS as error:
-                log.warning("State not stored yet, will be tried again", key=str(key), error=error)
-                await asyncio.sleep(delay.next_delay())
-                continue
-            except NotFound:
-                log.info("Object was deleted while it was worked on", key=str(key))
-                return Storing.NOT_OURS
-            except KubeError as error:
-                log.error("Error storing the state of an object", key=str(key), error=error)
-                return Storing.REFUSED
-            return Storing.STORED
+
+        def check(obj: JSONObject) -> Storing | None:
+            if may_change(obj, uid, holder or self._name):
+                return None
+            if _has(obj, uid, mapping(patch, "status")):
+                return Storing.STORED  # the answer of an earlier request was lost
+            log.warning("The object has ended or is held by another agent", key=str(Key.of(obj)))
+            return Storing.NOT_OURS
+
+        return check
 
 
 def may_change(obj: JSONObject, uid: str, holder: str) -> bool:

@@ -5,10 +5,9 @@ DataDownload from the moment that a server has made its volume reachable on that
      └─ refused: Failed    ^ │    └─ given up: Failed, Canceled
                            └─┴─ its agent was stopped or died: the next one of the node claims it
 
-An agent takes every object that it has claimed to its end, also when answers of the API server are lost, and
-offers an end that was refused until it is taken. What another agent of its node has begun, and left as it
-ended, is begun again, a few times at most. When an agent starts, it fails those that a Velero agent left
-InProgress, so that no backup or restore waits for an orphan.
+An agent takes every object that it has claimed to its end (`runtime.durable`). What another agent of its node
+has begun, and left as it ended, is begun again, a few times at most. When an agent starts, it fails those
+that a Velero agent left InProgress, so that no backup or restore waits for an orphan.
 (docs/spec: CTL 9, CTL 10, PVL 5.3, PVL 12.4; docs/adr/043)
 """
 
@@ -17,6 +16,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Final, Generic, Protocol, TypeVar
 
+from pinnace.aio.cancelling import pass_cancellation
 from pinnace.aio.racing import unless_stopped
 from pinnace.api import phases
 from pinnace.api.codec import DecodeError, decode, encode
@@ -29,19 +29,24 @@ from pinnace.api.velero.transfers import TransferProgress
 from pinnace.controllers.node.holding import (
     MAX_ATTEMPTS,
     Holding,
-    Storing,
     attempts_of,
     holder_of,
     pod_of_holder,
 )
 from pinnace.controllers.node.scope import NodeScope
-from pinnace.controllers.shared.writes import LONGEST_REFUSED_SECONDS, REFUSED_SECONDS
-from pinnace.kube.errors import PASSING_ERRORS, Conflict, KubeError, NotFound
+from pinnace.kube.errors import PASSING_ERRORS, BadRequest, Invalid, KubeError
 from pinnace.kube.resources import APIResource
-from pinnace.runtime.backoff import FailureBackoff
-from pinnace.runtime.controller import DONE, Result
+from pinnace.runtime.controller import Result
+from pinnace.runtime.durable import (
+    INTERRUPTED_SECONDS,
+    DurableRuns,
+    Left,
+    Storing,
+    WorkEnd,
+    store_until_stored,
+)
 from pinnace.runtime.keys import Key
-from pinnace.runtime.logfields import bound_fields, get_logger
+from pinnace.runtime.logfields import get_logger
 from pinnace.volumes.outcomes import canceled_message, is_cancel_wanted, phase_of
 from pinnace.volumes.uploader.output import ByteCounts
 
@@ -64,9 +69,6 @@ DELETED_MESSAGE: Final = "it was deleted"
 
 _RESULTS: Final = ("message", "snapshotID", "completionTimestamp", "progress")
 """The fields of a status that only the end of the work, or a report of it, may write."""
-
-INTERRUPTED_SECONDS: Final = 4.0
-"""The limit for storing that the work was interrupted; a stop must not take long."""
 
 Report = Callable[[ByteCounts], Awaitable[None]]
 
@@ -137,6 +139,28 @@ class _InFlight:
     is_lost: bool = False
 
 
+@dataclass(slots=True)
+class _VolumeClaim:
+    """An object that this agent claims, and its work.
+
+    Attributes:
+        obj: as it was read.
+        is_held: whether an object is InProgress, and no other agent of the node has begun it.
+    """
+
+    obj: JSONObject
+    first_patch: Callable[[JSONObject], JSONObject]
+    is_held: Callable[[JSONObject], bool]
+    work: _InFlight = field(default_factory=_InFlight)
+
+    @property
+    def patch(self) -> JSONObject:
+        return self.first_patch(self.obj)
+
+    def has_made(self, obj: JSONObject) -> bool:
+        return bool(obj["metadata"]["uid"] == self.obj["metadata"]["uid"]) and self.is_held(obj)
+
+
 class PodVolumeReconciler(Generic[PodVolumeT]):
     """Takes objects of one kind from New, or from the phase that stands for it, to their terminal phase.
 
@@ -155,7 +179,7 @@ class PodVolumeReconciler(Generic[PodVolumeT]):
         startable: frozenset[str] = phases.TRANSFER_NEW,
         slots: asyncio.Semaphore | None = None,
     ) -> None:
-        self._slots = slots or asyncio.Semaphore(1)
+        slots = slots or asyncio.Semaphore(1)
         self._scope = scope
         self._holding = Holding(scope)
         self._startable = startable
@@ -163,20 +187,13 @@ class PodVolumeReconciler(Generic[PodVolumeT]):
         self._struct: type[PodVolumeT] = struct
         self._work: PodVolumeSteps[PodVolumeT] = work
         self._in_flight: dict[str, _InFlight] = {}
-        self._claimed: set[str] = set()
-        self._unstored: dict[Key, tuple[str, JSONObject, str]] = {}
-        self._refusals: FailureBackoff[Key] = FailureBackoff(
-            base_seconds=REFUSED_SECONDS, cap_seconds=LONGEST_REFUSED_SECONDS
+        self._runs: DurableRuns[_VolumeClaim] = DurableRuns(
+            scope.client, resource, self, slot=lambda: slots, again=PASSING_ERRORS
         )
 
     async def reconcile(self, key: Key) -> Result:
         """One pass. After an error the key is tried again; a claimed object stays claimed until its end."""
-        with bound_fields(**{self._resource.kind.lower(): str(key)}):
-            await self._take(key)
-        if key in self._unstored:
-            return Result.after(self._refusals.next_delay(key))
-        self._refusals.forget(key)
-        return DONE
+        return await self._runs.reconcile(key)
 
     def give_up(self, uid: str, reason: str) -> None:
         """End the work on an object that is in flight, with this reason; does nothing for others."""
@@ -205,9 +222,7 @@ class PodVolumeReconciler(Generic[PodVolumeT]):
 
     def deleted(self, obj: JSONObject) -> None:
         """Give up an object that was deleted."""
-        uid = obj["metadata"]["uid"]
-        self._claimed.discard(uid)
-        self.give_up(uid, DELETED_MESSAGE)
+        self.give_up(obj["metadata"]["uid"], DELETED_MESSAGE)
 
     async def fail_orphan(self, obj: JSONObject) -> None:
         """Fail an object that an agent of another version has left; does nothing for others.
@@ -219,40 +234,25 @@ class PodVolumeReconciler(Generic[PodVolumeT]):
         phase = phase_of(obj)
         message = ORPHAN_MESSAGE.format(kind=self._resource.kind.lower(), phase=phase)
         log.warning(f"{self._resource.kind} was left {phase} by a former agent", key=str(Key.of(obj)))
-        await self._store(obj["metadata"]["uid"], Key.of(obj), self._failed(message))
+        await self._runs.store(Key.of(obj), self._end(obj["metadata"]["uid"], self._failed(message)))
 
-    async def _take(self, key: Key) -> None:
-        while (obj := await self._read(key)) is not None:
-            uid, end, holder = self._unstored.pop(key, ("", {}, ""))
-            if obj["metadata"]["uid"] == uid and phase_of(obj) not in phases.TRANSFER_ENDED:
-                await self._store(uid, key, end, holder=holder)
-                return
-            left = self._holding.is_left(obj)
-            has_begun = phase_of(obj) == TransferPhase.IN_PROGRESS
-            ours = not left and has_begun and obj["metadata"]["uid"] in self._claimed
-            if not left and not ours and phase_of(obj) not in self._startable:
-                return
-            if left and not await self._holding.has_ended(pod_of_holder(obj)):
-                return  # the end of that pod queues the key again
-            if not ours and (refusal := self._refusal(obj)) is not None:
-                if left:
-                    await self._discard_left(obj)
-                await self._store(obj["metadata"]["uid"], key, refusal, holder=holder_of(obj))
-                self._work.ended(status=refusal)
-                return
-            try:
-                pod_volume = decode(self._struct, obj)
-                if not ours and not await self._work.is_due(pod_volume):
-                    return
-            except (DecodeError, PodVolumeFailed) as error:
-                await self._refuse(obj, key, error)
-                return
-            async with self._slots:
-                # If it has changed while it waited for a slot, the claim fails and it is read again.
-                claimed = pod_volume if ours else await self._claim(obj)
-                if claimed is not None:
-                    await self._carry_out(key, claimed)
-                    return
+    async def decide(self, key: Key, obj: JSONObject) -> _VolumeClaim | WorkEnd | Left:
+        """Claim what is new and due, or was left by an agent that has ended, unless it is refused."""
+        left = self._holding.is_left(obj)
+        if not left and phase_of(obj) not in self._startable:
+            return Left.ALONE
+        if left and not await self._holding.has_ended(pod_of_holder(obj)):
+            return Left.ALONE  # the end of that pod queues the key again
+        if (refusal := self._refusal(obj)) is not None:
+            if left:
+                await self._discard_left(obj)
+            return self._not_begun(obj, refusal)
+        try:
+            if not await self._work.is_due(decode(self._struct, obj)):
+                return Left.FOR_NOW
+        except (DecodeError, PodVolumeFailed) as error:
+            return self._refused(obj, error)
+        return _VolumeClaim(obj, self._first_patch, self._is_held)
 
     def _refusal(self, obj: JSONObject) -> JSONObject | None:
         """The status of an object that is not begun, or not begun again."""
@@ -263,29 +263,26 @@ class PodVolumeReconciler(Generic[PodVolumeT]):
             return self._failed(TOO_OFTEN_MESSAGE.format(kind=kind, attempts=attempts))
         return None
 
-    async def _refuse(self, obj: JSONObject, key: Key, error: Exception) -> None:
+    def _refused(self, obj: JSONObject, error: Exception) -> WorkEnd:
         """Fail an object that cannot be worked on, instead of trying it for ever."""
         log.warning(f"{self._resource.kind} is refused", error=error)
-        failed = self._failed(str(error))
-        await self._store(obj["metadata"]["uid"], key, failed, holder=holder_of(obj))
-        self._work.ended(status=failed)
+        return self._not_begun(obj, self._failed(str(error)))
 
-    async def _read(self, key: Key) -> JSONObject | None:
-        try:
-            return await self._scope.client.get(self._resource, key.name, key.namespace)
-        except NotFound:
-            self._unstored.pop(key, None)
-            self._work.ended()
-            return None
+    def _not_begun(self, obj: JSONObject, status: JSONObject) -> WorkEnd:
+        async def counted(_storing: Storing) -> None:
+            self._work.ended(status=status)
 
-    async def _claim(self, obj: JSONObject) -> PodVolumeT | None:
-        """The object as stored; None if it was changed or deleted meanwhile."""
-        metadata, status = obj["metadata"], obj.get("status") or {}
-        uid = metadata["uid"]
+        return self._end(obj["metadata"]["uid"], status, holder=holder_of(obj), then=counted)
+
+    def _is_held(self, obj: JSONObject) -> bool:
+        return phase_of(obj) == TransferPhase.IN_PROGRESS and not self._holding.is_left(obj)
+
+    def _first_patch(self, obj: JSONObject) -> JSONObject:
+        status = obj.get("status") or {}
         has_begun, began = phase_of(obj) == TransferPhase.IN_PROGRESS, text(status, "startTimestamp")
-        patch = {
+        return {
             "metadata": {
-                "resourceVersion": metadata["resourceVersion"],
+                "resourceVersion": obj["metadata"]["resourceVersion"],
                 "annotations": self._holding.marks(obj),
             },
             "status": {
@@ -296,51 +293,65 @@ class PodVolumeReconciler(Generic[PodVolumeT]):
                 **{name: None for name in _RESULTS if status.get(name)},
             },
         }
-        # Noted before the request: if the answer is lost, the next pass finds the object InProgress.
-        self._claimed.add(uid)
-        try:
-            stored = await self._scope.client.patch(
-                self._resource, metadata["name"], patch, metadata["namespace"]
-            )
-        except (Conflict, NotFound):
-            self._claimed.discard(uid)
-            return None  # its present state decides
-        return decode(self._struct, stored)
 
-    async def _carry_out(self, key: Key, pod_volume: PodVolumeT) -> None:
+    async def refused(self, key: Key, obj: JSONObject, error: Invalid | BadRequest) -> None:
+        """Try the object again: what refuses its claim may be corrected."""
+        raise error
+
+    async def carry_out(self, key: Key, obj: JSONObject, claim: _VolumeClaim) -> WorkEnd | None:
+        """Save or restore the volume, until the object is given up."""
+        try:
+            pod_volume = decode(self._struct, obj)
+        except DecodeError as error:
+            return self._refused(obj, error)
         uid, work = pod_volume.metadata.uid, _InFlight()
-        self._in_flight[uid] = work
+        self._in_flight[uid] = claim.work = work
         if pod_volume.spec.cancel:  # since it was read, and before its events had this to act on
             work.is_canceled = True
             self.give_up(uid, canceled_message({"status": {"message": pod_volume.status.message}}))
         log.info(f"{self._resource.kind} begins", volume=_volume_of(pod_volume))
-        status: JSONObject
         try:
             done = await unless_stopped(
                 work.given_up, self._work.carry_out(pod_volume, self._reporter(pod_volume))
             )
-            if done is not None:
-                status = self._completed(done)
-            else:
-                status = self._canceled(work.reason) if work.is_canceled else self._failed(work.reason)
-        except PASSING_ERRORS:
-            raise
         except PodVolumeFailed as error:
-            status = self._failed(str(error))
-        except asyncio.CancelledError:
-            await self._tell_interrupted(key, pod_volume)
-            raise
-        except Exception as error:  # noqa: BLE001 - a defect must not leave the object InProgress
-            log.error(f"{self._resource.kind} ended by a defect", error=error)
-            status = self._failed(f"unexpected {type(error).__name__}, see the node agent's log")
+            pass_cancellation(error)
+            return await self._ended(pod_volume, work, self._failed(str(error)))
         finally:
             del self._in_flight[uid]
+        if done is not None:
+            status = self._completed(done)
+        else:
+            status = self._canceled(work.reason) if work.is_canceled else self._failed(work.reason)
+        return await self._ended(pod_volume, work, status)
+
+    async def failed(self, key: Key, obj: JSONObject, claim: _VolumeClaim, reason: str) -> WorkEnd | None:
+        """The end in phase Failed."""
+        status = self._failed(f"{reason}, see the node agent's log")
+        return await self._ended(decode(self._struct, obj), claim.work, status)
+
+    def gone(self, key: Key) -> None:
+        """Count the object as ended."""
+        self._work.ended()
+
+    async def _ended(self, pod_volume: PodVolumeT, work: _InFlight, status: JSONObject) -> WorkEnd | None:
+        """The end of the work; None if this agent must not store it. Its snapshot is removed in that case."""
         if work.is_lost:
             log.warning(f"{self._resource.kind} is no longer held by this agent", reason=work.reason)
-            self._claimed.discard(uid)
-        if (work.is_lost or not await self._store(uid, key, status)) and status.get("snapshotID"):
+            await self._discard(pod_volume, status)
+            self._work.ended(pod_volume, None)
+            return None
+
+        async def stored(storing: Storing) -> None:
+            if storing is Storing.NOT_OURS:
+                await self._discard(pod_volume, status)
+            self._work.ended(pod_volume, status)
+
+        return self._end(pod_volume.metadata.uid, status, then=stored)
+
+    async def _discard(self, pod_volume: PodVolumeT, status: JSONObject) -> None:
+        if status.get("snapshotID"):
             await self._work.discard(pod_volume, status["snapshotID"])
-        self._work.ended(pod_volume, None if work.is_lost else status)
 
     def _reporter(self, pod_volume: PodVolumeT) -> Report:
         async def report(progress: ByteCounts) -> None:
@@ -354,31 +365,17 @@ class PodVolumeReconciler(Generic[PodVolumeT]):
 
         return report
 
-    async def _tell_interrupted(self, key: Key, pod_volume: PodVolumeT) -> None:
+    async def interrupted(self, key: Key, obj: JSONObject, claim: _VolumeClaim) -> None:
         """Store that the work was interrupted, trying for a short time."""
         message = INTERRUPTED_MESSAGE.format(kind=self._resource.kind.lower())
         patch: JSONObject = {"status": {"message": message}}
+        guard = self._holding.guard(obj["metadata"]["uid"], patch)
         log.warning(message)
         try:
             async with asyncio.timeout(INTERRUPTED_SECONDS):
-                await self._holding.store(self._resource, key, pod_volume.metadata.uid, patch)
+                await store_until_stored(self._scope.client, self._resource, key, patch, guard=guard)
         except TimeoutError:
             log.warning("It is not stored that work was interrupted")
-
-    async def _store(self, uid: str, key: Key, status: JSONObject, *, holder: str = "") -> bool:
-        """Store the terminal state; wait while the API server is out of reach, and remember a refusal.
-
-        Returns:
-            False if it never will be stored: the object has another terminal phase, is gone, or is held by
-            another agent.
-        """
-        log.info(f"{self._resource.kind} ended", phase=status["phase"], reason=status.get("message", ""))
-        storing = await self._holding.store(self._resource, key, uid, {"status": status}, holder=holder)
-        if storing is Storing.REFUSED:
-            self._unstored[key] = uid, status, holder
-        else:
-            self._claimed.discard(uid)
-        return storing is not Storing.NOT_OURS
 
     async def _discard_left(self, obj: JSONObject) -> None:
         """Remove snapshots that a former agent may have saved for an object that is not begun again."""
@@ -389,13 +386,32 @@ class PodVolumeReconciler(Generic[PodVolumeT]):
         await self._work.discard(pod_volume)
 
     def _completed(self, members: JSONObject) -> JSONObject:
-        return self._ended(TransferPhase.COMPLETED) | members
+        return self._terminal(TransferPhase.COMPLETED) | members
 
     def _failed(self, message: str) -> JSONObject:
-        return {**self._ended(TransferPhase.FAILED), "message": message}
+        return {**self._terminal(TransferPhase.FAILED), "message": message}
 
     def _canceled(self, message: str) -> JSONObject:
-        return {**self._ended(TransferPhase.CANCELED), "message": message}
+        return {**self._terminal(TransferPhase.CANCELED), "message": message}
 
-    def _ended(self, phase: TransferPhase) -> JSONObject:
+    def _terminal(self, phase: TransferPhase) -> JSONObject:
         return {"phase": str(phase), "completionTimestamp": format_time(self._scope.clock())}
+
+    def _end(
+        self,
+        uid: str,
+        status: JSONObject,
+        *,
+        holder: str = "",
+        then: Callable[[Storing], Awaitable[None]] | None = None,
+    ) -> WorkEnd:
+        """The end of an object; `holder` is the agent that left it, empty for this one."""
+        log.info(f"{self._resource.kind} ended", phase=status["phase"], reason=status.get("message", ""))
+        patch: JSONObject = {"status": status}
+
+        def is_due(obj: JSONObject) -> bool:
+            return obj["metadata"]["uid"] == uid and phase_of(obj) not in phases.TRANSFER_ENDED
+
+        return WorkEnd(
+            patch=patch, is_due=is_due, guard=self._holding.guard(uid, patch, holder=holder), then=then
+        )

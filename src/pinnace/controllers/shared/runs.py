@@ -4,22 +4,18 @@
            │        └─────> FailedValidation
            └─ must wait in the queue: stays New, or is shown as Queued, until it may start
 
-The first patch is conflict-checked: of two servers one gets the object. An object that this server has taken
-is never left InProgress while the process lives: a defect fails it, an interruption settles it, a claim whose
-answer was lost is remembered, and so is an end that the API server has refused, until it takes it. While this
-server leads, it also settles InProgress objects that no running server owns: the claim of a former server may
-be stored long after that server has ended.
+The first patch is conflict-checked: of two servers one gets the object, and `runtime.durable` takes it to its
+end. While this server leads, it also settles InProgress objects that no running server owns: the claim of a
+former server may be stored long after that server has ended.
 (docs/spec: CTL 1.2, CTL 3, CTL 8, CTL 15)
 """
 
-import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Generic, Protocol, TypeVar
 
 import msgspec
 
-from pinnace.aio.cancelling import is_cancelled
 from pinnace.api import phases
 from pinnace.api.codec import DecodeError, decode
 from pinnace.api.definitions.spec_fields import check_spec
@@ -32,22 +28,14 @@ from pinnace.api.velero.restore import Restore
 from pinnace.controllers.shared.namespace_queue import NO_NAMESPACE, NoQueue, RunQueue, Targets
 from pinnace.controllers.shared.scope import Scope
 from pinnace.controllers.shared.settling import Settler, is_in_progress
-from pinnace.controllers.shared.writes import LONGEST_REFUSED_SECONDS, REFUSED_SECONDS, claim, finish
-from pinnace.kube.errors import (
-    BadRequest,
-    Conflict,
-    ConnectionFailed,
-    Invalid,
-    KubeError,
-    NotFound,
-    ServerFault,
-)
+from pinnace.controllers.shared.writes import claim_patch, end_patch
+from pinnace.kube.errors import KubeError
 from pinnace.kube.resources import BACKUPS, RESTORES, APIResource
-from pinnace.runtime.backoff import FailureBackoff
-from pinnace.runtime.controller import DONE, Controller, Result
+from pinnace.runtime.controller import Controller, Result
+from pinnace.runtime.durable import DurableRuns, Left, WorkEnd
 from pinnace.runtime.informer import Informer
 from pinnace.runtime.keys import Key
-from pinnace.runtime.logfields import bound_fields, get_logger
+from pinnace.runtime.logfields import get_logger
 
 log = get_logger(__name__)
 
@@ -109,6 +97,27 @@ class RunSteps(Protocol[RunT]):
         ...
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _RunClaim(Generic[RunT]):
+    """A new object with the decision about it."""
+
+    run: RunT
+    decision: RunDecision[RunT]
+
+    @property
+    def patch(self) -> JSONObject:
+        return claim_patch(self.run, self.decision.begun)
+
+    def has_made(self, obj: JSONObject) -> bool:
+        status, begun = obj.get("status") or {}, self.decision.begun.status
+        started = format_time(begun.start_timestamp) if begun.start_timestamp is not None else None
+        return (
+            obj["metadata"]["uid"] == self.decision.begun.metadata.uid
+            and status.get("phase") == begun.phase
+            and status.get("startTimestamp") == started
+        )
+
+
 class RunReconciler(Generic[RunT]):
     """Takes new objects of one kind to their terminal phase.
 
@@ -137,11 +146,10 @@ class RunReconciler(Generic[RunT]):
         self._queue: RunQueue[RunT] = queue if queue is not None else NoQueue()
         self._cached: Callable[[Key], JSONObject | None] = lambda _: None
         self._is_stopping: Callable[[], bool] = lambda: False
-        self._unanswered: dict[Key, list[RunDecision[RunT]]] = {}
         self._held: dict[Key, JSONObject] = {}
-        self._unstored: dict[Key, _Ended[RunT]] = {}
-        self._refusals: FailureBackoff[Key] = FailureBackoff(
-            base_seconds=REFUSED_SECONDS, cap_seconds=LONGEST_REFUSED_SECONDS
+        self._waits: set[Key] = set()
+        self._runs: DurableRuns[_RunClaim[RunT]] = DurableRuns(
+            scope.client, self._resource, self, cached=self._new
         )
 
     def watch_by(self, controller: Controller, informer: Informer) -> None:
@@ -164,111 +172,51 @@ class RunReconciler(Generic[RunT]):
 
     async def reconcile(self, key: Key) -> Result:
         """One pass. An error raised before the first patch is stored makes the key be tried again."""
-        waits = False
+        self._waits.discard(key)
         try:
-            with bound_fields(**{self._resource.kind.lower(): str(key)}):
-                waits = await self._take(key)
+            return await self._runs.reconcile(key)
         finally:
-            if key not in self._unanswered:
+            if not self._runs.has_claim(key):
                 self._in_flight.discard(key)
-                if not waits:
+                if key not in self._waits:
                     self._held.pop(key, None)
                     self._queue.remove(key)
-        if key in self._unstored:
-            return Result.after(self._refusals.next_delay(key))
-        self._refusals.forget(key)
-        return DONE
-
-    async def _take(self, key: Key) -> bool:
-        """Take an object as far as it goes. Returns whether it must wait in the queue."""
-        obj = self._new(key) or await self._read(key)
-        while obj is not None:
-            ended = self._unstored.pop(key, None)
-            if ended is not None and ended.is_end_of(obj):
-                await self._store(key, ended)
-                return False
-            claimed: JSONObject | None = obj
-            plan = self._plan_behind(key, obj)
-            if plan is None:
-                if not is_new(obj):
-                    await self._pass_by(key, obj)
-                    return False
-                self._in_flight.add(key)
-                try:
-                    run = decode(self._struct, obj)
-                except DecodeError as error:
-                    await self._refuse(key, obj, error)
-                    return False
-                findings = check_spec(self._resource.kind, obj)
-                plan = refused(
-                    _begun(await self._work.plan(_without_results(run), findings.warnings)), findings.errors
-                )
-                if plan.execute is not None and self._is_stopping():
-                    # It may have waited long for a worker. This server would only interrupt it: the next one
-                    # begins it.
-                    return False
-                # An invalid object does not wait in the queue. One that waited is planned again.
-                if plan.execute is not None and not self._queue.try_start(key, plan.begun, plan.targets):
-                    self._held[key] = mapping(obj, "spec")
-                    return True
-                try:
-                    claimed = await self._claim(key, run, plan)
-                except (Invalid, BadRequest) as error:
-                    # The API server will refuse it the next time too, and the object would stay New for ever.
-                    await self._refuse(key, obj, error)
-                    return False
-            if claimed is not None:
-                self._unanswered.pop(key, None)
-                await self._carry_out(key, claimed, plan)
-                return False
-            obj = await self._read(key)
-        return False
 
     def _new(self, key: Key) -> JSONObject | None:
         """The object if it is new by the cache: if that is behind, its claim meets a conflict."""
-        if key in self._unanswered or key in self._unstored:
-            return None
         cached = self._cached(key)
         return cached if cached is not None and is_new(cached) else None
 
-    async def _pass_by(self, key: Key, obj: JSONObject) -> None:
-        """Leave the object alone, unless it is an orphan that only this server can settle."""
-        self._unanswered.pop(key, None)
-        if self._scope.leads and is_in_progress(obj):
-            await self._settler.settle_late(self._resource, obj)
-
-    def _plan_behind(self, key: Key, obj: JSONObject) -> RunDecision[RunT] | None:
-        """The plan whose claim got no answer, but was stored; None if there is none."""
-        return next((plan for plan in self._unanswered.get(key, ()) if _is_made_by(obj, plan)), None)
-
-    async def _read(self, key: Key) -> JSONObject | None:
+    async def decide(self, key: Key, obj: JSONObject) -> _RunClaim[RunT] | Left:
+        """Plan a new object; settle an orphan that only this server can settle."""
+        if not is_new(obj):
+            self._runs.forget_claims(key)
+            if self._scope.leads and is_in_progress(obj):
+                await self._settler.settle_late(self._resource, obj)
+            return Left.ALONE
+        self._in_flight.add(key)
         try:
-            return await self._scope.client.get(self._resource, key.name, key.namespace)
-        except NotFound:
-            self._unanswered.pop(key, None)
-            self._unstored.pop(key, None)
-            return None
+            run = decode(self._struct, obj)
+        except DecodeError as error:
+            await self.refused(key, obj, error)
+            return Left.ALONE
+        findings = check_spec(self._resource.kind, obj)
+        planned = await self._work.plan(_without_results(run), findings.warnings)
+        decision = refused(_begun(planned), findings.errors)
+        if decision.execute is not None and self._is_stopping():
+            # It may have waited long for a worker, and this server would only interrupt it.
+            return Left.FOR_NOW
+        # An invalid object does not wait in the queue. One that waited is planned again.
+        if decision.execute is not None and not self._queue.try_start(key, decision.begun, decision.targets):
+            self._held[key] = mapping(obj, "spec")
+            self._waits.add(key)
+            return Left.FOR_NOW
+        return _RunClaim(run=run, decision=decision)
 
-    async def _claim(self, key: Key, run: RunT, plan: RunDecision[RunT]) -> JSONObject | None:
-        """The object as stored; None if another server took it, or it was edited or deleted.
-
-        Raises:
-            Invalid, BadRequest: the API server does not take what the object would become.
-        """
-        try:
-            return await claim(self._scope.client, self._resource, run, plan.begun)
-        except (Conflict, NotFound):
-            return None  # what it is now decides (docs/spec: CTL 1.2)
-        except (ConnectionFailed, ServerFault):
-            # It may be stored although no answer came, even after the next pass has tried again. If this plan
-            # were forgotten, the object would stay InProgress.
-            self._unanswered.setdefault(key, []).append(plan)
-            raise
-
-    async def _refuse(self, key: Key, obj: JSONObject, error: DecodeError | KubeError) -> None:
+    async def refused(self, key: Key, obj: JSONObject, error: DecodeError | KubeError) -> None:
         """Fail an object that cannot be read or claimed, instead of trying it for ever."""
         log.warning("Object is refused", error=error)
-        self._unanswered.pop(key, None)
+        self._runs.forget_claims(key)
         status: JSONObject = {
             "phase": str(BackupPhase.FAILED_VALIDATION),
             "validationErrors": [str(error)],
@@ -281,46 +229,37 @@ class RunReconciler(Generic[RunT]):
         patch = {"metadata": metadata, "status": status}
         await self._scope.client.patch(self._resource, key.name, patch, key.namespace)
 
-    async def _carry_out(self, key: Key, obj: JSONObject, plan: RunDecision[RunT]) -> None:
+    async def carry_out(self, key: Key, obj: JSONObject, claim: _RunClaim[RunT]) -> WorkEnd | None:
+        """Execute what was planned; an object that is not valid has ended."""
         run = decode(self._struct, obj)
         self._work.taken(run)
-        if plan.execute is None:
+        if claim.decision.execute is None:
             log.warning("Object is not valid", errors=run.status.validation_errors)
             self._work.ended(run)
-            return
+            return None
         log.info(f"{self._resource.kind} begins")
-        try:
-            finished = await plan.execute(run, obj)
-        except asyncio.CancelledError:
-            await self._settler.settle_interrupted(self._resource, run)
-            raise
-        except Exception as error:
-            if is_cancelled():  # a cancellation that was turned into another error on its way
-                await self._settler.settle_interrupted(self._resource, run)
-                raise asyncio.CancelledError from error
-            log.error(f"{self._resource.kind} ended by a defect", error=error)
-            reason = f"unexpected {type(error).__name__}, see the server's log"
-            finished = failed(run, reason, self._scope)
+        return self._end(run, await claim.decision.execute(run, obj))
+
+    async def failed(self, key: Key, obj: JSONObject, claim: _RunClaim[RunT], reason: str) -> WorkEnd:
+        """The end in phase Failed."""
+        run = decode(self._struct, obj)
+        return self._end(run, failed(run, f"{reason}, see the server's log", self._scope))
+
+    async def interrupted(self, key: Key, obj: JSONObject, claim: _RunClaim[RunT]) -> None:
+        """Settle the object."""
+        await self._settler.settle_interrupted(self._resource, decode(self._struct, obj))
+
+    def gone(self, key: Key) -> None:
+        """Do nothing."""
+
+    def _end(self, begun: RunT, finished: RunT) -> WorkEnd:
         log.info(f"{self._resource.kind} ended", phase=finished.status.phase)
         self._work.ended(finished)
-        await self._store(key, _Ended(begun=run, finished=finished))
 
-    async def _store(self, key: Key, ended: "_Ended[RunT]") -> None:
-        """Store the end of a run; one that is refused is remembered, as only the run itself knows it."""
-        if not await finish(self._scope.client, self._resource, ended.begun, ended.finished):
-            self._unstored[key] = ended
+        def is_due(obj: JSONObject) -> bool:
+            return is_in_progress(obj) and text(obj, "metadata", "uid") == begun.metadata.uid
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Ended(Generic[RunT]):
-    """A run that has ended, before and after its work."""
-
-    begun: RunT
-    finished: RunT
-
-    def is_end_of(self, obj: JSONObject) -> bool:
-        """Whether the object is the one that was worked on, and does not show its end yet."""
-        return is_in_progress(obj) and text(obj, "metadata", "uid") == self.begun.metadata.uid
+        return WorkEnd(patch=end_patch(begun, finished), is_due=is_due)
 
 
 def _without_results(run: RunT) -> RunT:
@@ -360,14 +299,3 @@ def failed(run: RunT, reason: str, scope: Scope) -> RunT:
         completion_timestamp=scope.clock(),
     )
     return msgspec.structs.replace(run, status=status)
-
-
-def _is_made_by(obj: JSONObject, plan: RunDecision[RunT]) -> bool:
-    """Whether an object is what the plan's first patch makes of it."""
-    status, begun = obj.get("status") or {}, plan.begun.status
-    started = format_time(begun.start_timestamp) if begun.start_timestamp is not None else None
-    return (
-        obj["metadata"]["uid"] == plan.begun.metadata.uid
-        and status.get("phase") == begun.phase
-        and status.get("startTimestamp") == started
-    )

@@ -37,6 +37,7 @@ from pinnace.kube.resources import (
     RESTORES,
     APIResource,
 )
+from pinnace.runtime.durable import INTERRUPTED_SECONDS
 from pinnace.runtime.keys import Key
 from pinnace.runtime.logfields import bound_fields, get_logger
 from pinnace.storage.errors import StorageError, StoreUnavailable
@@ -52,10 +53,6 @@ STORE_SECONDS: Final = 30.0
 """How long one location is asked; a location out of reach must not keep a server from starting."""
 
 LOCATIONS_AT_ONCE: Final = 16
-
-INTERRUPTED_SECONDS: Final = 4.0
-"""The limit for settling an interrupted run. Shorter than what lies between giving up a lease and its end, so
-that a server that lost the lease is done before another one begins."""
 
 _UNKNOWN_END: Final = "Cannot tell whether the backup was stored"
 

@@ -3,7 +3,6 @@
 (docs/spec: CTL 1.2)
 """
 
-import asyncio
 from typing import Any, Final
 
 import msgspec
@@ -14,19 +13,13 @@ from pinnace.api.velero.backup import Backup
 from pinnace.api.velero.restore import Restore
 from pinnace.controllers.shared.scope import Scope
 from pinnace.kube.client import KubeClient
-from pinnace.kube.errors import PASSING_ERRORS, KubeError, NotFound
+from pinnace.kube.errors import NotFound
 from pinnace.kube.resources import APIResource
-from pinnace.runtime.backoff import RetryDelay
 from pinnace.runtime.keys import Key
 from pinnace.runtime.logfields import get_logger
 
 log = get_logger(__name__)
 
-
-REFUSED_SECONDS: Final = 5.0
-LONGEST_REFUSED_SECONDS: Final = 300.0
-"""The first and the longest wait until a terminal state that the API server refused is sent again: rights or
-admission webhooks may be corrected meanwhile."""
 
 Run = Backup | Restore
 
@@ -34,64 +27,21 @@ NO_ACTIVITY: Final[JSONObject] = {"activity": None}
 """In the patch of a status: a run that has ended does nothing any more."""
 
 
-async def claim(client: KubeClient, resource: APIResource, before: Run, after: Run) -> JSONObject:
-    """Patch a new object to its first phase, unless it has changed since it was read.
-
-    Raises:
-        Conflict: it has changed; read it again and decide by its present state.
-        ConnectionFailed, ServerFault: it may have been patched although no answer came.
-    """
+def claim_patch(before: Run, after: Run) -> JSONObject:
+    """The patch of an object to its first phase. It meets a Conflict if the object has changed since."""
     patch = difference(before, after)
     patch.setdefault("metadata", {})["resourceVersion"] = before.metadata.resource_version
-    return await client.patch(resource, after.metadata.name, patch, after.metadata.namespace)
+    return patch
 
 
-async def finish(
-    client: KubeClient, resource: APIResource, before: Run, after: Run, *, delay: RetryDelay | None = None
-) -> bool:
-    """Patch the terminal state of a run, and wait as long as it takes while the API server is out of reach.
-
-    When this is cancelled, the next start of a server finds the object InProgress and settles it.
-    (docs/spec: RST 2, CTL 15)
-
-    Returns:
-        False if the API server refuses the patch; true if it is stored, or the object is gone.
-    """
-    key, patch = Key(after.metadata.namespace, after.metadata.name), difference(before, after)
+def end_patch(before: Run, after: Run) -> JSONObject:
+    """The patch of a run to its terminal state. (docs/spec: RST 2)"""
+    patch = difference(before, after)
     # Not in the difference: it is written beside the run.
     patch["status"] = {**patch.get("status", {}), **NO_ACTIVITY}
     # With its uid, the patch cannot hit an object that took the name meanwhile.
     patch["metadata"] = {**patch.get("metadata", {}), "uid": before.metadata.uid}
-    return await patch_until_stored(client, resource, key, patch, delay=delay)
-
-
-async def patch_until_stored(
-    client: KubeClient,
-    resource: APIResource,
-    key: Key,
-    patch: JSONObject,
-    *,
-    delay: RetryDelay | None = None,
-) -> bool:
-    """Patch, and wait as long as it takes while the API server is out of reach.
-
-    Returns:
-        False if the API server refuses the patch, which is logged; true if it is stored or needs not be.
-    """
-    delay = delay or RetryDelay()
-    while True:
-        try:
-            await client.patch(resource, key.name, patch, key.namespace)
-        except PASSING_ERRORS as error:
-            log.warning("Terminal state not stored yet, will be tried again", key=str(key), error=error)
-            await asyncio.sleep(delay.next_delay())
-            continue
-        except NotFound:
-            log.info("Object was deleted while it was worked on", key=str(key))
-        except KubeError as error:
-            log.error("Error storing the terminal state", key=str(key), error=error)
-            return False
-        return True
+    return patch
 
 
 def difference(before: Run, after: Run) -> dict[str, Any]:

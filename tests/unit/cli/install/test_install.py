@@ -14,8 +14,8 @@ from pinnace.cli.install import run as install_run
 from pinnace.cli.install.workloads import pull_policy
 from pinnace.cli.main import run
 from pinnace.cli.process import server_run
-from pinnace.controllers.shared.settling import INTERRUPTED_SECONDS
 from pinnace.kube.errors import Forbidden, KubeError
+from pinnace.runtime.durable import INTERRUPTED_SECONDS
 from pinnace.runtime.manager import GRACE_PERIOD_SECONDS
 from pinnace.storage.location_url import location_from_url
 from tests.support.large_yaml import read_large_yaml

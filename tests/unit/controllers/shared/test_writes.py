@@ -5,10 +5,17 @@ import pytest
 from pinnace.api.codec import decode
 from pinnace.api.phases import BackupPhase
 from pinnace.api.velero.backup import Backup
-from pinnace.controllers.shared.writes import claim, delete_if_there, finish, patch_progress, patch_status
+from pinnace.controllers.shared.writes import (
+    claim_patch,
+    delete_if_there,
+    end_patch,
+    patch_progress,
+    patch_status,
+)
 from pinnace.kube.errors import Conflict, Forbidden, Invalid, NotFound, ServerFault, TooManyRequests
 from pinnace.kube.resources import BACKUPS
 from pinnace.runtime.backoff import RetryDelay
+from pinnace.runtime.durable import Storing, store_until_stored
 from tests.unit.controllers.fakes import BROKEN, LOCATIONS, World, fail_always, key
 
 AT_ONCE = RetryDelay(base_seconds=0.0)
@@ -24,13 +31,19 @@ def in_phase(world: World, phase: BackupPhase) -> Backup:
     return after
 
 
+async def finish(world: World, before: Backup, after: Backup) -> Storing:
+    patch = end_patch(before, after)
+    return await store_until_stored(world.cluster.client, BACKUPS, key("b1"), patch, delay=AT_ONCE)
+
+
 async def test_claim_fails_when_the_object_changed_since_it_was_read(world: World) -> None:
     world.cluster.add("backups", "b1", spec={})
     before = backup_of(world)
     await world.cluster.client.patch(BACKUPS, "b1", {"metadata": {"labels": {"a": "b"}}}, "velero")
 
+    patch = claim_patch(before, in_phase(world, BackupPhase.IN_PROGRESS))
     with pytest.raises(Conflict):
-        await claim(world.cluster.client, BACKUPS, before, in_phase(world, BackupPhase.IN_PROGRESS))
+        await world.cluster.client.patch(BACKUPS, "b1", patch, "velero")
 
     assert world.cluster.status("backups", "b1") == {}
 
@@ -39,7 +52,7 @@ async def test_unknown_fields_survive_every_patch(world: World) -> None:
     world.cluster.add("backups", "b1", spec={"ofTheFuture": 1}, status={"alsoNew": {"x": 2}})
     before = backup_of(world)
 
-    await finish(world.cluster.client, BACKUPS, before, in_phase(world, BackupPhase.COMPLETED))
+    await finish(world, before, in_phase(world, BackupPhase.COMPLETED))
 
     stored = world.cluster.objects["backups", "b1"]
     assert stored["spec"] == {"ofTheFuture": 1}
@@ -62,13 +75,7 @@ async def test_terminal_state_is_offered_until_the_api_server_takes_it(
             raise failures.pop()
 
     world.cluster.before = fail
-    await finish(
-        world.cluster.client,
-        BACKUPS,
-        backup_of(world),
-        in_phase(world, BackupPhase.COMPLETED),
-        delay=AT_ONCE,
-    )
+    await finish(world, backup_of(world), in_phase(world, BackupPhase.COMPLETED))
 
     assert world.cluster.status("backups", "b1") == {"phase": "Completed"}
 
@@ -78,7 +85,7 @@ async def test_a_refusal_of_the_terminal_state_is_reported_at_once(world: World)
     world.cluster.before = fail_always("patch", error=Forbidden(403, reason="Forbidden", message="no"))
 
     ended = in_phase(world, BackupPhase.COMPLETED)
-    assert not await finish(world.cluster.client, BACKUPS, backup_of(world), ended)
+    assert await finish(world, backup_of(world), ended) is Storing.REFUSED
 
     assert world.cluster.writes() == [("patch", "backups", "b1")]
 
@@ -88,7 +95,7 @@ async def test_terminal_state_of_a_deleted_object_is_dropped(world: World) -> No
     before, after = backup_of(world), in_phase(world, BackupPhase.COMPLETED)
     world.cluster.objects.clear()
 
-    await finish(world.cluster.client, BACKUPS, before, after)
+    await finish(world, before, after)
 
     assert world.cluster.objects == {}
 
@@ -100,7 +107,7 @@ async def test_patches_of_a_run_never_hit_what_took_its_name(world: World) -> No
 
     with pytest.raises(Invalid):
         await patch_progress(world.cluster.client, BACKUPS, before, {"progress": {"totalItems": 2}})
-    await finish(world.cluster.client, BACKUPS, before, after)
+    await finish(world, before, after)
 
     assert world.cluster.status("backups", "b1") == {}
 
@@ -110,7 +117,7 @@ async def test_progress_survives_the_terminal_patch(world: World) -> None:
     before, after = backup_of(world), in_phase(world, BackupPhase.COMPLETED)
 
     await patch_progress(world.cluster.client, BACKUPS, before, {"progress": {"totalItems": 2}})
-    await finish(world.cluster.client, BACKUPS, before, after)
+    await finish(world, before, after)
 
     assert world.cluster.status("backups", "b1") == {"phase": "Completed", "progress": {"totalItems": 2}}
 
@@ -120,7 +127,7 @@ async def test_a_run_that_has_ended_does_nothing_any_more(world: World) -> None:
     before, after = backup_of(world), in_phase(world, BackupPhase.COMPLETED)
 
     await patch_progress(world.cluster.client, BACKUPS, before, {"activity": {"hooks": ["shop/db freeze"]}})
-    await finish(world.cluster.client, BACKUPS, before, after)
+    await finish(world, before, after)
 
     assert world.cluster.status("backups", "b1") == {"phase": "Completed"}
 
