@@ -6,6 +6,8 @@ the command line, which imports this package too, does not wait for them.
 
 import sys
 
+from pinnace._version import __version__ as __version__
+
 TYPE_CHECKING = (
     False  # type checkers take it for true by its name; importing `typing` takes longer than all else
 )
@@ -49,7 +51,6 @@ if TYPE_CHECKING:
         VerifyOptions,
     )
 
-__version__ = "0.1.0"
 
 __all__ = [
     "BackupOptions",

@@ -18,7 +18,6 @@ from typing import Any, Protocol
 import msgspec
 import orjson
 
-import pinnace
 from pinnace.api.values.error_texts import error_text
 
 LEVELS = ("trace", "debug", "info", "warning", "error", "fatal", "panic")
@@ -43,7 +42,7 @@ _GO_ESCAPES = {
 
 _RESERVED_KEYS = frozenset({"time", "level", "msg"})
 
-_SOURCE_ROOT = str(Path(pinnace.__file__).resolve().parent.parent) + "/"
+_SOURCE_ROOT = f"{Path(__file__).resolve().parents[2]}/"
 
 
 class LineFormatter(Protocol):

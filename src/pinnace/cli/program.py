@@ -102,7 +102,7 @@ cli = Group(
 
 def _print_version(ctx: click.Context, _param: click.Parameter, value: bool) -> None:
     if value:
-        from pinnace import __version__
+        from pinnace._version import __version__
 
         print(f"pinnace v{__version__}")
         ctx.exit()

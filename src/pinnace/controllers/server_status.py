@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from datetime import timedelta
 from typing import Final
 
-from pinnace import __version__
+from pinnace._version import __version__
 from pinnace.api.codec import DecodeError, decode
 from pinnace.api.values.times import format_time, later
 from pinnace.api.velero.server_status import ServerStatusRequest

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from pinnace import __version__
+from pinnace._version import __version__
 from pinnace.api.objects import JSONObject
 from pinnace.api.values.times import utcnow
 from pinnace.client.caller import Caller

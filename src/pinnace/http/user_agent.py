@@ -2,7 +2,7 @@
 
 import os
 
-from pinnace import __version__
+from pinnace._version import __version__
 
 _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 

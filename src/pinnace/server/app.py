@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from pinnace import __version__
+from pinnace._version import __version__
 from pinnace.aio.clock import Clock
 from pinnace.aio.racing import unless_stopped
 from pinnace.api.values.times import utcnow

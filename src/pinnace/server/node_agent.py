@@ -8,7 +8,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Final
 
-from pinnace import __version__
+from pinnace._version import __version__
 from pinnace.aio.clock import Clock
 from pinnace.aio.racing import unless_stopped
 from pinnace.api.objects import mapping

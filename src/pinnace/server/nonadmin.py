@@ -6,7 +6,7 @@ from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, GCCollector, ProcessCollector, generate_latest
 
-from pinnace import __version__
+from pinnace._version import __version__
 from pinnace.kube.client import KubeClient
 from pinnace.kube.transport.config import ClusterConfig
 from pinnace.nonadmin.assembly import add_nonadmin

@@ -29,7 +29,7 @@ def command(ctx: click.Context, /, words: tuple[str, ...], folder: str, install:
     With --install or --write all pages are written, into the folders man1 and man7 of a folder such as
     ~/.local/share/man.
     """
-    from pinnace import __version__
+    from pinnace._version import __version__
     from pinnace.cli.declaring.tables import noun_first
     from pinnace.cli.usage.manual import manual_pages
 

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from pinnace import __version__
+from pinnace._version import __version__
 from pinnace.cli.flags import Command, WaitFlag, boolean
 from pinnace.cli.output.printing import data_format, encode
 

@@ -6,7 +6,7 @@ import subprocess
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from pinnace import __version__
+from pinnace._version import __version__
 from pinnace.api.values.error_texts import error_text
 from pinnace.cli.connect import program_name
 

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
-from pinnace import __version__
+from pinnace._version import __version__
 from pinnace.api import labels
 from pinnace.api.kinds import KINDS
 from pinnace.api.objects import JSONObject

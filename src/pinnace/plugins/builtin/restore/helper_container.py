@@ -8,7 +8,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from pinnace import __version__
+from pinnace._version import __version__
 from pinnace.api.objects import JSONObject
 from pinnace.api.values.quantities import resource_requirements
 from pinnace.plugins.builtin.restore.helper_security import security_context
