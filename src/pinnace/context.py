@@ -5,7 +5,7 @@ backups or only restores need is in their own runners.
 """
 
 import logging
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any, TextIO
@@ -95,7 +95,6 @@ class Activity(msgspec.Struct):
             of it was read by the store so far.
         waiting: what else the run waits for, such as `volumes of shop/db`.
         downloading: the file into which a tarball is being downloaded.
-        outcomes: how many objects of a restore that has ended have which outcome.
     """
 
     kinds: dict[str, Reading] = msgspec.field(default_factory=dict)
@@ -108,7 +107,6 @@ class Activity(msgspec.Struct):
     upload_bytes: int = 0
     sent_bytes: int = 0
     downloading: Path | None = None
-    outcomes: Mapping[str, int] = msgspec.field(default_factory=dict)
 
     def plan(self, resources: Iterable[str]) -> None:
         """Record the resources that are going to be processed."""

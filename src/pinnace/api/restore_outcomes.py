@@ -5,6 +5,8 @@ one of them. Our own file beside it has the finer outcome and the reason of ever
 created.
 """
 
+import re
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import Final
 
@@ -45,3 +47,19 @@ ACTIONS: Final = {
     Outcome.FAILED: "failed",
 }
 """The action in Velero's resource list; an object that differs and was left alone is `failed` there."""
+
+
+def encode_counts(counts: Mapping[Outcome, int]) -> str:
+    """The value of the annotation with how many objects had which outcome: `created=12,unchanged=3`."""
+    return ",".join(f"{each}={counts[each]}" for each in Outcome if counts.get(each))
+
+
+def counts_text(value: str) -> str:
+    """Such a value for people: `1,204 created, 3 unchanged`; empty for any other text."""
+    if not re.fullmatch(_COUNTS, value):
+        return ""
+    given = {name: int(number) for name, _, number in (part.partition("=") for part in value.split(","))}
+    return ", ".join(f"{given[each]:,} {each}" for each in Outcome if given.get(each))
+
+
+_COUNTS: Final = r"[a-z]{1,20}=[0-9]{1,9}(?:,[a-z]{1,20}=[0-9]{1,9}){0,20}"

@@ -3,10 +3,9 @@
 The run itself is in `pinnace.operations.local`.
 """
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from pinnace.api.restore_outcomes import Outcome
 from pinnace.api.values.counts import counted
 from pinnace.api.velero.backup import Backup
 from pinnace.api.velero.restore import Restore
@@ -14,6 +13,7 @@ from pinnace.cli.common.outcome import say
 from pinnace.cli.connect import caller, open_cluster
 from pinnace.cli.errors import InvalidInput
 from pinnace.cli.output.cells import empty_warning
+from pinnace.cli.output.summary import became
 from pinnace.cli.progress.showing import showing
 from pinnace.cli.progress.view import ProgressView
 from pinnace.cli.settings import Settings
@@ -79,14 +79,10 @@ class _Printer(Observer):
             say(f"Restoring backup {what.spec.backup_name} from {self._title} as {name}.")
 
 
-def say_outcome(
-    what: str, run: Backup | Restore, items: int, outcomes: Mapping[str, int] | None = None
-) -> None:
+def say_outcome(what: str, run: Backup | Restore, items: int) -> None:
     """Print how the run ended, and what became of how many objects."""
     name, status = run.metadata.name, run.status
-    parts = [f"{outcomes[each]:,} {each}" for each in Outcome if outcomes.get(each)] if outcomes else []
-    became = f" ({', '.join(parts)})" if parts else ""
-    counts = [f"{counted(items, 'item')}{became}{_duration(run)}"]
+    counts = [f"{counted(items, 'item')}{became(run.metadata.annotations)}{_duration(run)}"]
     if status.errors or not status.failure_reason:  # "0 errors" beside Failed contradicts itself
         counts.append(counted(status.errors, "error"))
     say(f"{what} {name} {status.phase}: {', '.join([*counts, counted(status.warnings, 'warning')])}.")

@@ -5,7 +5,7 @@ if it could not run, or its results could not be stored. (docs/spec: RST 4, CTL 
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -15,8 +15,9 @@ from pinnace.aio.blocking import finish
 from pinnace.aio.gc_thresholds import raised_gc_thresholds
 from pinnace.aio.temporary import problem_text, temporary_folder
 from pinnace.api import phases
-from pinnace.api.labels import ITEM_OPERATIONS, VOLUME_PATCHES
+from pinnace.api.labels import ITEM_OPERATIONS, OUTCOMES, VOLUME_PATCHES
 from pinnace.api.phases import RestorePhase
+from pinnace.api.restore_outcomes import encode_counts
 from pinnace.api.values.error_texts import error_text
 from pinnace.api.velero.backup import Backup
 from pinnace.api.velero.pod_volume import PodVolumeBackup
@@ -112,6 +113,8 @@ async def execute_restore(
     operations, unpatched = run.started.operations, run.outcomes.unpatched
     phase = phases.ended(results.errors.count, operations=len(operations), finalizing=bool(unpatched))
     restored = _finished(restore, phase, context, recorder, results=results)
+    if counts := run.outcomes.counts:
+        restored = _noted(restored, {OUTCOMES: encode_counts(counts)})
     return _waiting(restored, operations, unpatched) if phase in phases.UNFINISHED else restored
 
 
@@ -264,7 +267,6 @@ class _Run(msgspec.Struct, frozen=True):
             results = await self._restore_archive(log, actions, contents, request)
         finally:
             self.context.worker_slot.give_back()
-        self.context.activity.outcomes = {str(each): number for each, number in self.outcomes.counts.items()}
         objects = ", ".join(f"{number} {outcome}" for outcome, number in sorted(self.outcomes.counts.items()))
         log.info(
             "restore completed",
@@ -431,7 +433,10 @@ def _waiting(
     notes = {ITEM_OPERATIONS: digest_of(operations)}
     if unpatched:
         notes[VOLUME_PATCHES] = digest_of_patches(unpatched)
-    metadata = msgspec.structs.replace(
-        restore.metadata, annotations={**restore.metadata.annotations, **notes}
-    )
-    return msgspec.structs.replace(restore, metadata=metadata, status=status)
+    return _noted(msgspec.structs.replace(restore, status=status), notes)
+
+
+def _noted(restore: Restore, notes: Mapping[str, str]) -> Restore:
+    annotations = {**restore.metadata.annotations, **notes}
+    metadata = msgspec.structs.replace(restore.metadata, annotations=annotations)
+    return msgspec.structs.replace(restore, metadata=metadata)

@@ -7,8 +7,10 @@ from typing import Any, cast
 
 import pytest
 
+from pinnace.api.labels import OUTCOMES
 from pinnace.api.meta import ObjectMeta
 from pinnace.api.phases import BackupPhase, RestorePhase
+from pinnace.api.restore_outcomes import Outcome, counts_text, encode_counts
 from pinnace.api.velero.backup import Backup, BackupStatus
 from pinnace.api.velero.restore import Restore, RestoreStatus
 from pinnace.cli.common import run_end
@@ -398,11 +400,24 @@ def test_an_empty_result_without_a_server_is_reported_in_the_same_words(
 
 @pytest.mark.found("row 107")
 def test_the_end_of_a_restore_says_what_became_of_the_objects(capsys: pytest.CaptureFixture[str]) -> None:
-    restore = Restore(metadata=ObjectMeta(name="r"), status=RestoreStatus(phase=RestorePhase.COMPLETED))
-    say_outcome("Restore", restore, 3, {"unchanged": 2, "created": 1})
-    assert capsys.readouterr().out == (
-        "Restore r Completed: 3 items (1 created, 2 unchanged), 0 errors, 0 warnings.\n"
-    )
+    noted = {OUTCOMES: encode_counts({Outcome.UNCHANGED: 2, Outcome.CREATED: 1204})}
+    metadata = ObjectMeta(name="r", annotations=noted)
+    restore = Restore(metadata=metadata, status=RestoreStatus(phase=RestorePhase.COMPLETED))
+    said = "1,206 items (1,204 created, 2 unchanged), 0 errors, 0 warnings"
+
+    say_outcome("Restore", restore, 1206)
+
+    assert capsys.readouterr().out == f"Restore r Completed: {said}.\n"
+    assert numbers_of({"metadata": {"annotations": noted}}, 1206) == said
+
+
+@pytest.mark.parametrize(
+    "noted",
+    ["", "created=", "created=x", "created=1,", "=1", "created=" + "9" * 5000, "a" * 10**6, "created=\u0661"],
+)
+def test_counts_of_another_form_are_left_out(noted: str) -> None:
+    """Whoever may change Restores may have written it."""
+    assert counts_text(noted) == ""
 
 
 async def test_waiting_shows_the_activity_of_the_server(capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 import orjson
 import pytest
 
+from pinnace.api.labels import OUTCOMES
 from pinnace.api.phases import RestorePhase
 from pinnace.api.velero.download_request import DownloadTargetKind
 from pinnace.kube.errors import Forbidden
@@ -47,6 +48,7 @@ async def test_a_clean_restore_is_completed(stage: Stage) -> None:
     assert done.status.start_timestamp != done.status.completion_timestamp
     assert done.status.progress is not None
     assert (done.status.progress.total_items, done.status.progress.items_restored) == (3, 3)
+    assert done.metadata.annotations[OUTCOMES] == "created=3"
     assert await stage.results() == {"errors": {}, "warnings": {}}
     lines = (await stage.log()).splitlines()
     assert lines

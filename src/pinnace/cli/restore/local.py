@@ -62,7 +62,7 @@ async def make_restore(
         counts = finished.status.progress
         items = counts.items_restored if counts else 0
         view.finish(items)
-        say_outcome("Restore", finished, items, run.activity.outcomes)
+        say_outcome("Restore", finished, items)
         await say_findings(
             LocationBackend(run.store, run.location, caller()), settings, RESTORE, encode(finished)
         )
