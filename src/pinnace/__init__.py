@@ -6,12 +6,11 @@ the command line, which imports this package too, does not wait for them.
 
 import sys
 
-from pinnace._version import __version__ as __version__
-
 TYPE_CHECKING = (
     False  # type checkers take it for true by its name; importing `typing` takes longer than all else
 )
 if TYPE_CHECKING:
+    from pinnace._version import __version__ as __version__
     from pinnace.programs.calls import (
         backup,
         backup_async,
@@ -91,6 +90,10 @@ __all__ = [
 if not TYPE_CHECKING:  # type checkers see the imports above, and no other names
 
     def __getattr__(name: str) -> object:
+        if name == "__version__":
+            from pinnace import _version
+
+            return _version.__version__
         if name not in __all__:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         from pinnace.programs import calls, errors, types
