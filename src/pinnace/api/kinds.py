@@ -1,57 +1,34 @@
-"""The kinds of `velero.io`: their names, printer columns and structs. (docs/spec: API 1, BEY 2)
+"""The one table of kinds: their names in the API, their scope, and the words of their commands. Pure.
 
-Those of Velero 1.18, and ResticRepository, which BackupRepository replaces since 1.10. Short names and
-columns are those of the branch for 1.19.
+A kind that the code names is here once. `kube.resources` addresses the objects of these kinds, and
+`api.definitions` has the schemas of those that Pinnace defines. (docs/spec: API 1, BEY 2, NAC 4)
 """
 
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
-from msgspec import Struct
+from pinnace.api import ALPHA_VERSION, GROUP, TENANT_GROUP, TENANT_VERSION, VERSION
 
-from pinnace.api import ALPHA_VERSION, GROUP, VERSION
-from pinnace.api.velero.backup import Backup
-from pinnace.api.velero.backup_repository import BackupRepository
-from pinnace.api.velero.data_movement import DataDownload, DataUpload
-from pinnace.api.velero.delete_request import DeleteBackupRequest
-from pinnace.api.velero.download_request import DownloadRequest
-from pinnace.api.velero.pod_volume import PodVolumeBackup, PodVolumeRestore
-from pinnace.api.velero.restic_repository import ResticRepository
-from pinnace.api.velero.restore import Restore
-from pinnace.api.velero.schedule import Schedule
-from pinnace.api.velero.server_status import ServerStatusRequest
-from pinnace.api.velero.snapshot_location import VolumeSnapshotLocation
-from pinnace.api.velero.storage_location import BackupStorageLocation
+SNAPSHOT_GROUP: Final = "snapshot.storage.k8s.io"
+GROUP_SNAPSHOT_GROUP: Final = "groupsnapshot.storage.k8s.io"
+_NETWORKING: Final = "networking.k8s.io"
+_RBAC: Final = "rbac.authorization.k8s.io"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Column:
-    """A column that `kubectl get` shows."""
-
-    name: str
-    type: str
-    json_path: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Kind:
-    """One kind of a group.
+class Kind(NamedTuple):
+    """One kind of a group, in the version that Pinnace uses.
 
     Attributes:
-        requires_spec: the API server refuses objects without a spec.
-        required: a server does not start where the kind is not served.
+        short_names: those of kubectl.
+        noun: the words of its commands; "" for a kind without commands.
     """
 
     kind: str
     plural: str
-    struct: type[Struct]
     short_names: tuple[str, ...] = ()
-    status_subresource: bool = False
-    columns: tuple[Column, ...] = ()
-    group: str = GROUP
-    version: str = VERSION
-    requires_spec: bool = False
-    required: bool = True
+    group: str = ""
+    version: str = "v1"
+    namespaced: bool = True
+    noun: str = ""
 
     @property
     def singular(self) -> str:
@@ -59,167 +36,149 @@ class Kind:
         return self.kind.lower()
 
     @property
-    def list_kind(self) -> str:
-        """The kind of a list of these objects."""
-        return f"{self.kind}List"
-
-    @property
-    def crd_name(self) -> str:
-        """The name of the CustomResourceDefinition."""
-        return f"{self.plural}.{self.group}"
+    def group_resource(self) -> str:
+        """`pods`, or `deployments.apps` for a named group; also the name of a definition."""
+        return f"{self.plural}.{self.group}" if self.group else self.plural
 
 
-_LOCATION_COLUMNS: Final = (
-    Column(name="Phase", type="string", json_path=".status.phase"),
-    Column(name="Last Validated", type="date", json_path=".status.lastValidationTime"),
-    Column(name="Age", type="date", json_path=".metadata.creationTimestamp"),
-    Column(name="Default", type="boolean", json_path=".spec.default"),
+# --- Kinds of Kubernetes ----------------------------------------------------------------------------------
+
+NAMESPACES: Final = Kind("Namespace", "namespaces", ("ns",), namespaced=False)
+NODES: Final = Kind("Node", "nodes", ("no",), namespaced=False)
+PERSISTENT_VOLUMES: Final = Kind("PersistentVolume", "persistentvolumes", ("pv",), namespaced=False)
+PERSISTENT_VOLUME_CLAIMS: Final = Kind("PersistentVolumeClaim", "persistentvolumeclaims", ("pvc",))
+PODS: Final = Kind("Pod", "pods", ("po",))
+CONFIGMAPS: Final = Kind("ConfigMap", "configmaps", ("cm",))
+SECRETS: Final = Kind("Secret", "secrets")
+SERVICES: Final = Kind("Service", "services", ("svc",))
+SERVICE_ACCOUNTS: Final = Kind("ServiceAccount", "serviceaccounts", ("sa",))
+ENDPOINTS: Final = Kind("Endpoints", "endpoints", ("ep",))
+EVENTS: Final = Kind("Event", "events", ("ev",))
+LIMIT_RANGES: Final = Kind("LimitRange", "limitranges", ("limits",))
+RESOURCE_QUOTAS: Final = Kind("ResourceQuota", "resourcequotas", ("quota",))
+REPLICATION_CONTROLLERS: Final = Kind("ReplicationController", "replicationcontrollers", ("rc",))
+CONTROLLER_REVISIONS: Final = Kind("ControllerRevision", "controllerrevisions", group="apps")
+DAEMON_SETS: Final = Kind("DaemonSet", "daemonsets", ("ds",), "apps")
+DEPLOYMENTS: Final = Kind("Deployment", "deployments", ("deploy",), "apps")
+REPLICA_SETS: Final = Kind("ReplicaSet", "replicasets", ("rs",), "apps")
+STATEFUL_SETS: Final = Kind("StatefulSet", "statefulsets", ("sts",), "apps")
+HORIZONTAL_POD_AUTOSCALERS: Final = Kind(
+    "HorizontalPodAutoscaler", "horizontalpodautoscalers", ("hpa",), "autoscaling", "v2"
+)
+CRON_JOBS: Final = Kind("CronJob", "cronjobs", ("cj",), "batch")
+JOBS: Final = Kind("Job", "jobs", group="batch")
+LEASES: Final = Kind("Lease", "leases", group="coordination.k8s.io")
+ENDPOINT_SLICES: Final = Kind("EndpointSlice", "endpointslices", group="discovery.k8s.io")
+INGRESSES: Final = Kind("Ingress", "ingresses", ("ing",), _NETWORKING)
+IP_ADDRESSES: Final = Kind("IPAddress", "ipaddresses", ("ip",), _NETWORKING, namespaced=False)
+NETWORK_POLICIES: Final = Kind("NetworkPolicy", "networkpolicies", ("netpol",), _NETWORKING)
+SERVICE_CIDRS: Final = Kind("ServiceCIDR", "servicecidrs", group=_NETWORKING, namespaced=False)
+POD_DISRUPTION_BUDGETS: Final = Kind("PodDisruptionBudget", "poddisruptionbudgets", ("pdb",), "policy")
+CLUSTER_ROLES: Final = Kind("ClusterRole", "clusterroles", group=_RBAC, namespaced=False)
+CLUSTER_ROLE_BINDINGS: Final = Kind(
+    "ClusterRoleBinding", "clusterrolebindings", group=_RBAC, namespaced=False
+)
+ROLES: Final = Kind("Role", "roles", group=_RBAC)
+ROLE_BINDINGS: Final = Kind("RoleBinding", "rolebindings", group=_RBAC)
+PRIORITY_CLASSES: Final = Kind(
+    "PriorityClass", "priorityclasses", ("pc",), "scheduling.k8s.io", namespaced=False
+)
+STORAGE_CLASSES: Final = Kind("StorageClass", "storageclasses", ("sc",), "storage.k8s.io", namespaced=False)
+VOLUME_ATTACHMENTS: Final = Kind(
+    "VolumeAttachment", "volumeattachments", group="storage.k8s.io", namespaced=False
+)
+VOLUME_SNAPSHOTS: Final = Kind("VolumeSnapshot", "volumesnapshots", ("vs",), SNAPSHOT_GROUP)
+VOLUME_SNAPSHOT_CLASSES: Final = Kind(
+    "VolumeSnapshotClass", "volumesnapshotclasses", ("vsclass",), SNAPSHOT_GROUP, namespaced=False
+)
+VOLUME_SNAPSHOT_CONTENTS: Final = Kind(
+    "VolumeSnapshotContent", "volumesnapshotcontents", ("vsc",), SNAPSHOT_GROUP, namespaced=False
+)
+VOLUME_GROUP_SNAPSHOTS: Final = Kind(
+    "VolumeGroupSnapshot", "volumegroupsnapshots", group=GROUP_SNAPSHOT_GROUP
+)
+VOLUME_GROUP_SNAPSHOT_CONTENTS: Final = Kind(
+    "VolumeGroupSnapshotContent",
+    "volumegroupsnapshotcontents",
+    group=GROUP_SNAPSHOT_GROUP,
+    namespaced=False,
+)
+CUSTOM_RESOURCE_DEFINITIONS: Final = Kind(
+    "CustomResourceDefinition",
+    "customresourcedefinitions",
+    ("crd", "crds"),
+    "apiextensions.k8s.io",
+    namespaced=False,
 )
 
-_AGE: Final = Column(name="Age", type="date", json_path=".metadata.creationTimestamp")
-_STATUS: Final = Column(name="Status", type="string", json_path=".status.phase")
-_MOVING_COLUMNS: Final = (
-    _STATUS,
-    Column(name="Started", type="date", json_path=".status.startTimestamp"),
-    Column(name="Bytes Done", type="integer", json_path=".status.progress.bytesDone"),
-    Column(name="Total Bytes", type="integer", json_path=".status.progress.totalBytes"),
-    Column(name="Storage Location", type="string", json_path=".spec.backupStorageLocation"),
-    _AGE,
+# --- Kinds of velero.io: those of Velero 1.18, with the short names of the branch for 1.19 ----------------
+
+BACKUP_REPOSITORIES: Final = Kind(
+    "BackupRepository", "backuprepositories", ("repo",), GROUP, VERSION, noun="repo"
 )
-_STATUS_NODE: Final = Column(name="Node", type="string", json_path=".status.node")
-_UPLOADER: Final = Column(name="Uploader", type="string", json_path=".spec.uploaderType")
-_COUNTS: Final = (
-    Column(name="Errors", type="integer", json_path=".status.errors"),
-    Column(name="Warnings", type="integer", json_path=".status.warnings"),
+BACKUPS: Final = Kind("Backup", "backups", ("bak",), GROUP, VERSION, noun="backup")
+BACKUP_STORAGE_LOCATIONS: Final = Kind(
+    "BackupStorageLocation", "backupstoragelocations", ("bsl",), GROUP, VERSION, noun="backup-location"
+)
+DATA_DOWNLOADS: Final = Kind("DataDownload", "datadownloads", ("dd",), GROUP, ALPHA_VERSION)
+DATA_UPLOADS: Final = Kind("DataUpload", "datauploads", ("du",), GROUP, ALPHA_VERSION)
+DELETE_BACKUP_REQUESTS: Final = Kind("DeleteBackupRequest", "deletebackuprequests", ("dbr",), GROUP, VERSION)
+DOWNLOAD_REQUESTS: Final = Kind("DownloadRequest", "downloadrequests", ("dreq",), GROUP, VERSION)
+POD_VOLUME_BACKUPS: Final = Kind("PodVolumeBackup", "podvolumebackups", ("pvb",), GROUP, VERSION)
+POD_VOLUME_RESTORES: Final = Kind("PodVolumeRestore", "podvolumerestores", ("pvr",), GROUP, VERSION)
+RESTIC_REPOSITORIES: Final = Kind("ResticRepository", "resticrepositories", (), GROUP, VERSION)
+"""BackupRepository replaces it since Velero 1.10."""
+RESTORES: Final = Kind("Restore", "restores", ("rst",), GROUP, VERSION, noun="restore")
+SCHEDULES: Final = Kind("Schedule", "schedules", ("sched",), GROUP, VERSION, noun="schedule")
+SERVER_STATUS_REQUESTS: Final = Kind("ServerStatusRequest", "serverstatusrequests", ("ssr",), GROUP, VERSION)
+VOLUME_SNAPSHOT_LOCATIONS: Final = Kind(
+    "VolumeSnapshotLocation", "volumesnapshotlocations", ("vsl",), GROUP, VERSION, noun="snapshot-location"
 )
 
-KINDS: Final[tuple[Kind, ...]] = (
-    Kind(
-        kind="BackupRepository",
-        plural="backuprepositories",
-        struct=BackupRepository,
-        short_names=("repo",),
-        columns=(_AGE, Column(name="Repository Type", type="string", json_path=".spec.repositoryType")),
-    ),
-    Kind(
-        kind="Backup",
-        plural="backups",
-        struct=Backup,
-        short_names=("bak",),
-        columns=(
-            _STATUS,
-            *_COUNTS,
-            Column(name="Started", type="date", json_path=".status.startTimestamp"),
-            _AGE,
-        ),
-    ),
-    Kind(
-        kind="BackupStorageLocation",
-        plural="backupstoragelocations",
-        struct=BackupStorageLocation,
-        short_names=("bsl",),
-        status_subresource=True,
-        columns=_LOCATION_COLUMNS,
-    ),
-    Kind(
-        kind="DataDownload",
-        plural="datadownloads",
-        struct=DataDownload,
-        short_names=("dd",),
-        version=ALPHA_VERSION,
-        columns=(*_MOVING_COLUMNS, _STATUS_NODE),
-    ),
-    Kind(
-        kind="DataUpload",
-        plural="datauploads",
-        struct=DataUpload,
-        short_names=("du",),
-        version=ALPHA_VERSION,
-        columns=(*_MOVING_COLUMNS, _STATUS_NODE),
-    ),
-    Kind(
-        kind="DeleteBackupRequest",
-        plural="deletebackuprequests",
-        struct=DeleteBackupRequest,
-        short_names=("dbr",),
-        columns=(Column(name="BackupName", type="string", json_path=".spec.backupName"), _STATUS),
-    ),
-    Kind(
-        kind="DownloadRequest",
-        plural="downloadrequests",
-        struct=DownloadRequest,
-        short_names=("dreq",),
-        status_subresource=True,
-        columns=(
-            Column(name="Target Kind", type="string", json_path=".spec.target.kind"),
-            Column(name="Target Name", type="string", json_path=".spec.target.name"),
-            _STATUS,
-            _AGE,
-        ),
-    ),
-    Kind(
-        kind="PodVolumeBackup",
-        plural="podvolumebackups",
-        struct=PodVolumeBackup,
-        short_names=("pvb",),
-        columns=(*_MOVING_COLUMNS, Column(name="Node", type="string", json_path=".spec.node"), _UPLOADER),
-    ),
-    Kind(
-        kind="PodVolumeRestore",
-        plural="podvolumerestores",
-        struct=PodVolumeRestore,
-        short_names=("pvr",),
-        columns=(*_MOVING_COLUMNS, _STATUS_NODE, _UPLOADER),
-    ),
-    Kind(kind="ResticRepository", plural="resticrepositories", struct=ResticRepository, required=False),
-    Kind(
-        kind="Restore",
-        plural="restores",
-        struct=Restore,
-        short_names=("rst",),
-        columns=(
-            Column(name="Backup", type="string", json_path=".spec.backupName"),
-            _STATUS,
-            *_COUNTS,
-            _AGE,
-        ),
-    ),
-    Kind(
-        kind="Schedule",
-        plural="schedules",
-        struct=Schedule,
-        short_names=("sched",),
-        columns=(
-            _STATUS,
-            Column(name="Schedule", type="string", json_path=".spec.schedule"),
-            Column(name="LastBackup", type="date", json_path=".status.lastBackup"),
-            _AGE,
-            Column(name="Paused", type="boolean", json_path=".spec.paused"),
-        ),
-    ),
-    Kind(
-        kind="ServerStatusRequest",
-        plural="serverstatusrequests",
-        struct=ServerStatusRequest,
-        short_names=("ssr",),
-        status_subresource=True,
-        columns=(
-            _STATUS,
-            Column(name="Server Version", type="string", json_path=".status.serverVersion"),
-            Column(name="Processed", type="date", json_path=".status.processedTimestamp"),
-            _AGE,
-        ),
-    ),
-    Kind(
-        kind="VolumeSnapshotLocation",
-        plural="volumesnapshotlocations",
-        struct=VolumeSnapshotLocation,
-        short_names=("vsl",),
-        columns=(
-            Column(name="Provider", type="string", json_path=".spec.provider"),
-            Column(name="Phase", type="string", json_path=".status.phase"),
-            _AGE,
-        ),
-    ),
+VELERO: Final[tuple[Kind, ...]] = (
+    BACKUP_REPOSITORIES,
+    BACKUPS,
+    BACKUP_STORAGE_LOCATIONS,
+    DATA_DOWNLOADS,
+    DATA_UPLOADS,
+    DELETE_BACKUP_REQUESTS,
+    DOWNLOAD_REQUESTS,
+    POD_VOLUME_BACKUPS,
+    POD_VOLUME_RESTORES,
+    RESTIC_REPOSITORIES,
+    RESTORES,
+    SCHEDULES,
+    SERVER_STATUS_REQUESTS,
+    VOLUME_SNAPSHOT_LOCATIONS,
 )
 """In the alphabetical order of the plurals, in which `install` creates their CRDs (docs/spec: CLI 11.2)."""
+
+# --- Kinds of self-service --------------------------------------------------------------------------------
+
+NON_ADMIN_BACKUPS: Final = Kind(
+    "NonAdminBackup", "nonadminbackups", ("nab",), TENANT_GROUP, TENANT_VERSION, noun="nonadmin backup"
+)
+NON_ADMIN_LOCATION_REQUESTS: Final = Kind(
+    "NonAdminBackupStorageLocationRequest",
+    "nonadminbackupstoragelocationrequests",
+    ("nabslrequest",),
+    TENANT_GROUP,
+    TENANT_VERSION,
+)
+NON_ADMIN_LOCATIONS: Final = Kind(
+    "NonAdminBackupStorageLocation",
+    "nonadminbackupstoragelocations",
+    ("nabsl",),
+    TENANT_GROUP,
+    TENANT_VERSION,
+    noun="nonadmin storage-location",
+)
+NON_ADMIN_DOWNLOADS: Final = Kind(
+    "NonAdminDownloadRequest", "nonadmindownloadrequests", ("nadr",), TENANT_GROUP, TENANT_VERSION
+)
+NON_ADMIN_RESTORES: Final = Kind(
+    "NonAdminRestore", "nonadminrestores", ("nar",), TENANT_GROUP, TENANT_VERSION, noun="nonadmin restore"
+)
+
+KINDS: Final = tuple(value for value in globals().values() if isinstance(value, Kind))
+"""Every kind of this table."""

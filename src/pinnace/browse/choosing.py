@@ -1,40 +1,15 @@
 """Selects items of a backup by the filters of commands or by KIND/NAME. Pure."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from pinnace.api import kinds
 from pinnace.api.selection.label_choice import LabelChoice
 from pinnace.api.selection.names import IncludesExcludes, is_glob
 from pinnace.archive.item_index import IndexedItem
 
-_SHORT_NAMES: Mapping[str, str] = {
-    "cj": "cronjobs",
-    "cm": "configmaps",
-    "crd": "customresourcedefinitions",
-    "crds": "customresourcedefinitions",
-    "deploy": "deployments",
-    "ds": "daemonsets",
-    "ep": "endpoints",
-    "ev": "events",
-    "hpa": "horizontalpodautoscalers",
-    "ing": "ingresses",
-    "netpol": "networkpolicies",
-    "no": "nodes",
-    "ns": "namespaces",
-    "pc": "priorityclasses",
-    "pdb": "poddisruptionbudgets",
-    "po": "pods",
-    "pv": "persistentvolumes",
-    "pvc": "persistentvolumeclaims",
-    "quota": "resourcequotas",
-    "rs": "replicasets",
-    "sa": "serviceaccounts",
-    "sc": "storageclasses",
-    "sts": "statefulsets",
-    "svc": "services",
-}
-
+_SHORT_NAMES: Final = {short: kind.plural for kind in kinds.KINDS for short in kind.short_names}
 
 _MAX_REMEMBERED: Final = 10_000
 """The number of types whose answer is cached; clusters have far fewer."""
@@ -79,7 +54,7 @@ class Choice:
             return self.namespaces.matches(entry.namespace)
         if self.cluster_resources is not None:
             return self.cluster_resources
-        if entry.resource == "namespaces":
+        if entry.resource == kinds.NAMESPACES.plural:
             return self.namespaces.matches(entry.name)
         return self.namespaces.includes_everything
 

@@ -5,34 +5,43 @@ from typing import Final
 
 import msgspec
 
+from pinnace.api import kinds
 from pinnace.cli.output import server_tables, tables
 from pinnace.cli.output.printing import Table
 
 
-class Kind(msgspec.Struct, frozen=True, kw_only=True):
-    """One kind.
+class PrintedKind(msgspec.Struct, frozen=True, kw_only=True):
+    """A kind as its commands print it.
 
     Attributes:
-        plural: The resource's name in the API.
-        kind: The kind's name in the API.
-        noun: The command's name, which messages use too.
         table: Makes its table when it is printed: relative times need the current time.
         former: The plural of the kind that it replaced, whose objects are shown too.
         deleted: What is printed when an object was deleted; `{}` stands for its name.
     """
 
-    plural: str
-    kind: str
-    noun: str
+    of: kinds.Kind
     table: Callable[[], Table]
     former: str = ""
     deleted: str = ""
 
+    @property
+    def plural(self) -> str:
+        """The resource's name in the API."""
+        return self.of.plural
 
-BACKUP = Kind(
-    plural="backups",
-    kind="Backup",
-    noun="backup",
+    @property
+    def kind(self) -> str:
+        """The kind's name in the API."""
+        return self.of.kind
+
+    @property
+    def noun(self) -> str:
+        """The command's name, which messages use too."""
+        return self.of.noun
+
+
+BACKUP = PrintedKind(
+    of=kinds.BACKUPS,
     table=tables.backup_table,
     deleted=(
         'Request to delete backup "{}" submitted successfully.\n'
@@ -40,39 +49,29 @@ BACKUP = Kind(
         "are removed."
     ),
 )
-RESTORE = Kind(
-    plural="restores",
-    kind="Restore",
-    noun="restore",
+RESTORE = PrintedKind(
+    of=kinds.RESTORES,
     table=tables.restore_table,
     deleted='Restore "{}" deleted',
 )
-SCHEDULE = Kind(
-    plural="schedules",
-    kind="Schedule",
-    noun="schedule",
+SCHEDULE = PrintedKind(
+    of=kinds.SCHEDULES,
     table=server_tables.schedule_table,
     deleted="Schedule deleted: {}",
 )
-BACKUP_LOCATION = Kind(
-    plural="backupstoragelocations",
-    kind="BackupStorageLocation",
-    noun="backup-location",
+BACKUP_LOCATION = PrintedKind(
+    of=kinds.BACKUP_STORAGE_LOCATIONS,
     table=server_tables.backup_location_table,
     deleted='Backup storage location "{}" deleted successfully.',
 )
-SNAPSHOT_LOCATION = Kind(
-    plural="volumesnapshotlocations",
-    kind="VolumeSnapshotLocation",
-    noun="snapshot-location",
+SNAPSHOT_LOCATION = PrintedKind(
+    of=kinds.VOLUME_SNAPSHOT_LOCATIONS,
     table=server_tables.snapshot_location_table,
 )
-BACKUP_REPOSITORY = Kind(
-    plural="backuprepositories",
-    kind="BackupRepository",
-    noun="repo",
+BACKUP_REPOSITORY = PrintedKind(
+    of=kinds.BACKUP_REPOSITORIES,
     table=server_tables.repository_table,
-    former="resticrepositories",
+    former=kinds.RESTIC_REPOSITORIES.plural,
 )
 
 KINDS: Final = {

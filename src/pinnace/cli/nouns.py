@@ -6,26 +6,24 @@ One table serves command names (`bsl get`, `get backups.velero.io`), names as `-
 
 from typing import Final
 
+from pinnace.api import GROUP, TENANT_GROUP, TENANT_VERSION, VERSION, kinds
+
+
+def _words(kind: kinds.Kind) -> tuple[str, ...]:
+    """The other words for the noun: its plural, the short names, singular and plural of the API."""
+    plural = () if " " in kind.noun else (f"{kind.noun}s",)
+    words = dict.fromkeys((*plural, *kind.short_names, kind.singular, kind.plural))
+    return tuple(word for word in words if word != kind.noun)
+
+
 NOUNS: Final[dict[str, tuple[str, ...]]] = {
-    "backup": ("backups", "bak"),
-    "restore": ("restores", "rst"),
-    "schedule": ("schedules", "sched"),
-    "backup-location": ("backup-locations", "bsl", "backupstoragelocation", "backupstoragelocations"),
-    "snapshot-location": ("snapshot-locations", "vsl", "volumesnapshotlocation", "volumesnapshotlocations"),
+    **{kind.noun: _words(kind) for kind in kinds.KINDS if kind.noun},
     "plugin": ("plugins",),
-    "repo": ("repos", "backuprepository", "backuprepositories"),
-    "nonadmin backup": ("nab", "nonadminbackup", "nonadminbackups"),
-    "nonadmin restore": ("nar", "nonadminrestore", "nonadminrestores"),
-    "nonadmin storage-location": (
-        "nabsl",
-        "nonadminbackupstoragelocation",
-        "nonadminbackupstoragelocations",
-    ),
 }
 """By the words of the noun's commands."""
 _BY_WORD: Final = {word: noun for noun, words in NOUNS.items() for word in (noun, *words)}
 _GROUPS: Final = frozenset(
-    {"", "velero.io", "v1.velero.io", "oadp.openshift.io", "v1alpha1.oadp.openshift.io"}
+    {"", GROUP, f"{VERSION}.{GROUP}", TENANT_GROUP, f"{TENANT_VERSION}.{TENANT_GROUP}"}
 )
 
 

@@ -1,11 +1,12 @@
-"""Resources of an API server and the paths of their objects; every resource that Pinnace uses, named once."""
+"""Resources of an API server and the paths of their objects. The table of kinds is `api.kinds`."""
 
 from typing import Final
 from urllib.parse import quote
 
 import msgspec
 
-from pinnace.api import ALPHA_VERSION, GROUP, VERSION
+from pinnace.api import kinds
+from pinnace.api.kinds import Kind
 from pinnace.kube.errors import InvalidName
 
 KUBERNETES_GROUPS: Final = frozenset(
@@ -82,80 +83,62 @@ def _segment(text: str) -> str:
     return quote(text, safe="")
 
 
-def _core(name: str, kind: str, *short_names: str, namespaced: bool = True) -> APIResource:
-    return _known("", "v1", name, kind, *short_names, namespaced=namespaced)
-
-
-def _known(
-    group: str, version: str, name: str, kind: str, *short_names: str, namespaced: bool = True
-) -> APIResource:
+def known(kind: Kind) -> APIResource:
+    """The resource of a kind of the table, with all verbs."""
     return APIResource(
-        group=group,
-        version=version,
-        name=name,
-        kind=kind,
-        namespaced=namespaced,
-        short_names=short_names,
-        singular_name=kind.lower(),
+        group=kind.group,
+        version=kind.version,
+        name=kind.plural,
+        kind=kind.kind,
+        namespaced=kind.namespaced,
+        short_names=kind.short_names,
+        singular_name=kind.singular,
     )
 
 
-NAMESPACES = _core("namespaces", "Namespace", "ns", namespaced=False)
-NODES = _core("nodes", "Node", "no", namespaced=False)
-PERSISTENT_VOLUMES = _core("persistentvolumes", "PersistentVolume", "pv", namespaced=False)
-PERSISTENT_VOLUME_CLAIMS = _core("persistentvolumeclaims", "PersistentVolumeClaim", "pvc")
-PODS = _core("pods", "Pod", "po")
-CONFIGMAPS = _core("configmaps", "ConfigMap", "cm")
-SECRETS = _core("secrets", "Secret")
-SERVICES = _core("services", "Service", "svc")
-SERVICE_ACCOUNTS = _core("serviceaccounts", "ServiceAccount", "sa")
-EVENTS = _core("events", "Event", "ev")
-DEPLOYMENTS = _known("apps", "v1", "deployments", "Deployment", "deploy")
-DAEMON_SETS = _known("apps", "v1", "daemonsets", "DaemonSet", "ds")
-REPLICA_SETS = _known("apps", "v1", "replicasets", "ReplicaSet", "rs")
-STATEFUL_SETS = _known("apps", "v1", "statefulsets", "StatefulSet", "sts")
-REPLICATION_CONTROLLERS = _core("replicationcontrollers", "ReplicationController", "rc")
-NETWORK_POLICIES = _known("networking.k8s.io", "v1", "networkpolicies", "NetworkPolicy", "netpol")
-JOBS = _known("batch", "v1", "jobs", "Job")
-LEASES = _known("coordination.k8s.io", "v1", "leases", "Lease")
-STORAGE_CLASSES = _known("storage.k8s.io", "v1", "storageclasses", "StorageClass", "sc", namespaced=False)
-VOLUME_ATTACHMENTS = _known("storage.k8s.io", "v1", "volumeattachments", "VolumeAttachment", namespaced=False)
-CLUSTER_ROLES = _known("rbac.authorization.k8s.io", "v1", "clusterroles", "ClusterRole", namespaced=False)
-CLUSTER_ROLE_BINDINGS = _known(
-    "rbac.authorization.k8s.io", "v1", "clusterrolebindings", "ClusterRoleBinding", namespaced=False
-)
-SERVICE_CIDRS = _known("networking.k8s.io", "v1", "servicecidrs", "ServiceCIDR", namespaced=False)
-ENDPOINT_SLICES = _known("discovery.k8s.io", "v1", "endpointslices", "EndpointSlice")
-VOLUME_SNAPSHOT_CONTENTS = _known(
-    "snapshot.storage.k8s.io", "v1", "volumesnapshotcontents", "VolumeSnapshotContent", namespaced=False
-)
-CUSTOM_RESOURCE_DEFINITIONS = _known(
-    "apiextensions.k8s.io",
-    "v1",
-    "customresourcedefinitions",
-    "CustomResourceDefinition",
-    "crd",
-    "crds",
-    namespaced=False,
-)
+NAMESPACES = known(kinds.NAMESPACES)
+NODES = known(kinds.NODES)
+PERSISTENT_VOLUMES = known(kinds.PERSISTENT_VOLUMES)
+PERSISTENT_VOLUME_CLAIMS = known(kinds.PERSISTENT_VOLUME_CLAIMS)
+PODS = known(kinds.PODS)
+CONFIGMAPS = known(kinds.CONFIGMAPS)
+SECRETS = known(kinds.SECRETS)
+SERVICES = known(kinds.SERVICES)
+SERVICE_ACCOUNTS = known(kinds.SERVICE_ACCOUNTS)
+EVENTS = known(kinds.EVENTS)
+DEPLOYMENTS = known(kinds.DEPLOYMENTS)
+DAEMON_SETS = known(kinds.DAEMON_SETS)
+REPLICA_SETS = known(kinds.REPLICA_SETS)
+STATEFUL_SETS = known(kinds.STATEFUL_SETS)
+REPLICATION_CONTROLLERS = known(kinds.REPLICATION_CONTROLLERS)
+NETWORK_POLICIES = known(kinds.NETWORK_POLICIES)
+JOBS = known(kinds.JOBS)
+LEASES = known(kinds.LEASES)
+STORAGE_CLASSES = known(kinds.STORAGE_CLASSES)
+VOLUME_ATTACHMENTS = known(kinds.VOLUME_ATTACHMENTS)
+CLUSTER_ROLES = known(kinds.CLUSTER_ROLES)
+CLUSTER_ROLE_BINDINGS = known(kinds.CLUSTER_ROLE_BINDINGS)
+SERVICE_CIDRS = known(kinds.SERVICE_CIDRS)
+ENDPOINT_SLICES = known(kinds.ENDPOINT_SLICES)
+VOLUME_SNAPSHOT_CONTENTS = known(kinds.VOLUME_SNAPSHOT_CONTENTS)
+CUSTOM_RESOURCE_DEFINITIONS = known(kinds.CUSTOM_RESOURCE_DEFINITIONS)
 
-_VELERO = {
-    "backups": "Backup",
-    "restores": "Restore",
-    "schedules": "Schedule",
-    "backupstoragelocations": "BackupStorageLocation",
-    "volumesnapshotlocations": "VolumeSnapshotLocation",
-    "podvolumebackups": "PodVolumeBackup",
-    "podvolumerestores": "PodVolumeRestore",
-    "backuprepositories": "BackupRepository",
-    "resticrepositories": "ResticRepository",
-    "deletebackuprequests": "DeleteBackupRequest",
-    "downloadrequests": "DownloadRequest",
-    "serverstatusrequests": "ServerStatusRequest",
-}
+BACKUPS = known(kinds.BACKUPS)
+RESTORES = known(kinds.RESTORES)
+SCHEDULES = known(kinds.SCHEDULES)
+BACKUP_STORAGE_LOCATIONS = known(kinds.BACKUP_STORAGE_LOCATIONS)
+VOLUME_SNAPSHOT_LOCATIONS = known(kinds.VOLUME_SNAPSHOT_LOCATIONS)
+POD_VOLUME_BACKUPS = known(kinds.POD_VOLUME_BACKUPS)
+POD_VOLUME_RESTORES = known(kinds.POD_VOLUME_RESTORES)
+BACKUP_REPOSITORIES = known(kinds.BACKUP_REPOSITORIES)
+RESTIC_REPOSITORIES = known(kinds.RESTIC_REPOSITORIES)
+DELETE_BACKUP_REQUESTS = known(kinds.DELETE_BACKUP_REQUESTS)
+DOWNLOAD_REQUESTS = known(kinds.DOWNLOAD_REQUESTS)
+SERVER_STATUS_REQUESTS = known(kinds.SERVER_STATUS_REQUESTS)
+DATA_UPLOADS = known(kinds.DATA_UPLOADS)
+DATA_DOWNLOADS = known(kinds.DATA_DOWNLOADS)
 
-
-_VELERO_ALPHA = {"datauploads": "DataUpload", "datadownloads": "DataDownload"}
+_VELERO = {kind.plural: known(kind) for kind in kinds.VELERO}
 
 
 def velero(plural: str) -> APIResource:
@@ -164,22 +147,4 @@ def velero(plural: str) -> APIResource:
     Raises:
         KeyError: if there is no such kind.
     """
-    if plural in _VELERO_ALPHA:
-        return _known(GROUP, ALPHA_VERSION, plural, _VELERO_ALPHA[plural])
-    return _known(GROUP, VERSION, plural, _VELERO[plural])
-
-
-BACKUPS = velero("backups")
-RESTORES = velero("restores")
-SCHEDULES = velero("schedules")
-BACKUP_STORAGE_LOCATIONS = velero("backupstoragelocations")
-VOLUME_SNAPSHOT_LOCATIONS = velero("volumesnapshotlocations")
-POD_VOLUME_BACKUPS = velero("podvolumebackups")
-POD_VOLUME_RESTORES = velero("podvolumerestores")
-BACKUP_REPOSITORIES = velero("backuprepositories")
-RESTIC_REPOSITORIES = velero("resticrepositories")
-DELETE_BACKUP_REQUESTS = velero("deletebackuprequests")
-DOWNLOAD_REQUESTS = velero("downloadrequests")
-SERVER_STATUS_REQUESTS = velero("serverstatusrequests")
-DATA_UPLOADS = velero("datauploads")
-DATA_DOWNLOADS = velero("datadownloads")
+    return _VELERO[plural]

@@ -9,15 +9,36 @@ and namespaces, and has no other right except on the self-service kinds. (docs/s
 from collections.abc import Iterable
 from typing import Final
 
-from pinnace.api.nonadmin import GROUP
-from pinnace.api.nonadmin.kinds import BACKUP, DOWNLOAD, LOCATION, LOCATION_REQUEST, RESTORE, nonadmin_crds
+from pinnace.api import GROUP, TENANT_GROUP
+from pinnace.api.kinds import (
+    BACKUP_STORAGE_LOCATIONS,
+    BACKUPS,
+    CONFIGMAPS,
+    DATA_DOWNLOADS,
+    DATA_UPLOADS,
+    DELETE_BACKUP_REQUESTS,
+    DOWNLOAD_REQUESTS,
+    LEASES,
+    NAMESPACES,
+    NON_ADMIN_BACKUPS,
+    NON_ADMIN_DOWNLOADS,
+    NON_ADMIN_LOCATION_REQUESTS,
+    NON_ADMIN_LOCATIONS,
+    NON_ADMIN_RESTORES,
+    POD_VOLUME_BACKUPS,
+    POD_VOLUME_RESTORES,
+    RESTORES,
+    SECRETS,
+    Kind,
+)
+from pinnace.api.nonadmin.definitions import nonadmin_crds
 from pinnace.api.objects import JSONObject
 
 NAME: Final = "pinnace-nonadmin"
 DEPLOYMENT: Final = "non-admin-controller"
 LEASE: Final = "393da43e.openshift.io"
 
-_TENANT_KINDS: Final = (BACKUP, RESTORE, LOCATION, DOWNLOAD)
+_TENANT_KINDS: Final = (NON_ADMIN_BACKUPS, NON_ADMIN_RESTORES, NON_ADMIN_LOCATIONS, NON_ADMIN_DOWNLOADS)
 _EDIT: Final = ("create", "delete", "get", "list", "patch", "update", "watch")
 _VIEW: Final = ("get", "list", "watch")
 _COMPONENT: Final = {"component": "velero"}
@@ -55,7 +76,7 @@ def _tenant_roles() -> Iterable[JSONObject]:
     """The roles of tenants. (docs/spec: NAC 2)"""
     for kind in _TENANT_KINDS:
         names = {"editor": (_EDIT, ("admin", "edit")), "viewer": (_VIEW, ("view",))}
-        if kind is DOWNLOAD:
+        if kind is NON_ADMIN_DOWNLOADS:
             names["admin"] = (("*",), ())
         for role, (verbs, aggregated) in names.items():
             labels = {f"{_RBAC}/aggregate-to-{into}": "true" for into in aggregated}
@@ -65,12 +86,12 @@ def _tenant_roles() -> Iterable[JSONObject]:
 
 def _cluster_role() -> JSONObject:
     """The rights that the controllers need in the namespaces of tenants."""
-    plurals = [kind.plural for kind in _TENANT_KINDS]
+    plurals = _plurals(*_TENANT_KINDS)
     rules = [
         _rule(plurals, (*_VIEW, "patch", "delete")),
-        _rule([BACKUP.plural], ("create",)),
+        _rule([NON_ADMIN_BACKUPS.plural], ("create",)),
         _rule([f"{plural}/status" for plural in plurals], ("get", "patch")),
-        _rule(["secrets", "namespaces"], ("get",), group=""),
+        _rule(_plurals(SECRETS, NAMESPACES), ("get",), group=""),
     ]
     return _rules("ClusterRole", {"name": NAME}, rules)
 
@@ -78,24 +99,26 @@ def _cluster_role() -> JSONObject:
 def _role(namespace: str) -> JSONObject:
     """The rights that the controllers need in the namespace of the server."""
     work = (*_VIEW, "create", "patch", "delete")
-    made = ["backups", "restores", "backupstoragelocations", "deletebackuprequests", "downloadrequests"]
+    made = (BACKUPS, RESTORES, BACKUP_STORAGE_LOCATIONS, DELETE_BACKUP_REQUESTS, DOWNLOAD_REQUESTS)
+    read = (POD_VOLUME_BACKUPS, POD_VOLUME_RESTORES, DATA_UPLOADS, DATA_DOWNLOADS)
+    asked = NON_ADMIN_LOCATION_REQUESTS.plural
     rules = [
-        _rule(made, work, group="velero.io"),
-        _rule(
-            ["podvolumebackups", "podvolumerestores", "datauploads", "datadownloads"],
-            _VIEW,
-            group="velero.io",
-        ),
-        _rule([LOCATION_REQUEST.plural], work),
-        _rule([f"{LOCATION_REQUEST.plural}/status"], ("get", "patch")),
-        _rule(["secrets"], ("get", "list", "create", "patch", "delete"), group=""),
-        _rule(["configmaps"], _VIEW, group=""),
-        _rule(["leases"], ("get", "create", "update", "patch"), group="coordination.k8s.io"),
+        _rule(_plurals(*made), work, group=GROUP),
+        _rule(_plurals(*read), _VIEW, group=GROUP),
+        _rule([asked], work),
+        _rule([f"{asked}/status"], ("get", "patch")),
+        _rule([SECRETS.plural], ("get", "list", "create", "patch", "delete"), group=""),
+        _rule([CONFIGMAPS.plural], _VIEW, group=""),
+        _rule([LEASES.plural], ("get", "create", "update", "patch"), group=LEASES.group),
     ]
     return _rules("Role", {"name": NAME, "namespace": namespace}, rules)
 
 
-def _rule(names: list[str], verbs: Iterable[str], *, group: str = GROUP) -> JSONObject:
+def _plurals(*kinds: Kind) -> list[str]:
+    return [kind.plural for kind in kinds]
+
+
+def _rule(names: list[str], verbs: Iterable[str], *, group: str = TENANT_GROUP) -> JSONObject:
     return {"apiGroups": [group], "resources": names, "verbs": list(verbs)}
 
 

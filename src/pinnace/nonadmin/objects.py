@@ -4,28 +4,15 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final
 
-from pinnace.api.nonadmin import GROUP, VERSION
-from pinnace.api.nonadmin.kinds import KINDS
+from pinnace.api import kinds
 from pinnace.api.objects import JSONObject, listed, member, text
-from pinnace.kube.resources import APIResource
+from pinnace.kube.resources import APIResource, known
 
-_RESOURCES: Final = {
-    kind.plural: APIResource(
-        group=GROUP,
-        version=VERSION,
-        name=kind.plural,
-        kind=kind.kind,
-        namespaced=True,
-        short_names=kind.short_names,
-        singular_name=kind.singular,
-    )
-    for kind in KINDS
-}
-NON_ADMIN_BACKUPS: Final = _RESOURCES["nonadminbackups"]
-NON_ADMIN_RESTORES: Final = _RESOURCES["nonadminrestores"]
-NON_ADMIN_LOCATIONS: Final = _RESOURCES["nonadminbackupstoragelocations"]
-NON_ADMIN_LOCATION_REQUESTS: Final = _RESOURCES["nonadminbackupstoragelocationrequests"]
-NON_ADMIN_DOWNLOADS: Final = _RESOURCES["nonadmindownloadrequests"]
+NON_ADMIN_BACKUPS: Final = known(kinds.NON_ADMIN_BACKUPS)
+NON_ADMIN_RESTORES: Final = known(kinds.NON_ADMIN_RESTORES)
+NON_ADMIN_LOCATIONS: Final = known(kinds.NON_ADMIN_LOCATIONS)
+NON_ADMIN_LOCATION_REQUESTS: Final = known(kinds.NON_ADMIN_LOCATION_REQUESTS)
+NON_ADMIN_DOWNLOADS: Final = known(kinds.NON_ADMIN_DOWNLOADS)
 
 NOT_USED: Final = "NonAdminBackupStorageLocationNotUsed"
 """The condition of a request for a file that is not in a location of the tenant. (NAC 13)"""

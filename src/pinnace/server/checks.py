@@ -4,8 +4,7 @@ from collections.abc import Collection, Sequence
 from contextlib import suppress
 from typing import Final
 
-from pinnace.api import API_VERSION, GROUP
-from pinnace.api.kinds import KINDS
+from pinnace.api import API_VERSION, GROUP, kinds
 from pinnace.api.objects import JSONObject
 from pinnace.csi.snapshots import FEATURE as CSI_FEATURE
 from pinnace.csi.snapshots import UNSERVED, SnapshotKinds
@@ -116,7 +115,8 @@ def missing_kinds(served: Sequence[str]) -> str:
     hint = "Please apply the custom resource definitions: `pinnace install --crds-only --apply`"
     if not served:
         return f"Velero API group {API_VERSION} not found. {hint}"
-    missing = [kind for kind in KINDS if kind.required and kind.kind not in served]
+    needed = (kind for kind in kinds.VELERO if kind is not kinds.RESTIC_REPOSITORIES)
+    missing = [kind for kind in needed if kind.kind not in served]
     if not missing:
         return ""
     lines = [

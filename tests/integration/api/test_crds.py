@@ -13,9 +13,11 @@ from msgspec import Struct
 from hack.cluster.control_plane import ControlPlane
 from hack.container_schema import DOCUMENT, TARGET, text
 from hack.container_schema import container_schema as schema_of
+from pinnace.api import kinds
 from pinnace.api.codec import decode, encode
 from pinnace.api.definitions.crd_merge import superset
-from pinnace.api.definitions.crds import KINDS, crd_manifests
+from pinnace.api.definitions.crds import crd_manifests
+from pinnace.api.definitions.velero import DEFINITIONS
 from pinnace.api.velero.backup import Backup
 from pinnace.api.velero.restore import Restore
 from pinnace.kube.client import KubeClient
@@ -27,8 +29,8 @@ from tests.support.waiting import eventually
 
 READY_SECONDS = 120.0
 POLL_SECONDS = 0.05
-PLURALS = {kind.kind: kind.plural for kind in KINDS}
-WITH_STATUS_SUBRESOURCE = {kind.kind for kind in KINDS if kind.status_subresource}
+PLURALS = {kind.kind: kind.plural for kind in kinds.VELERO}
+WITH_STATUS_SUBRESOURCE = {each.kind.kind for each in DEFINITIONS if each.status_subresource}
 SAMPLES = {encode(sample)["kind"]: sample for sample in samples()}
 
 

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from pinnace.api import kinds
 from pinnace.kube.client import KubeClient
 from pinnace.kube.discovery import Discovery
 from tests.support.cluster.discovered import documented_discovery
@@ -42,6 +43,19 @@ async def test_aggregated_and_legacy_discovery_agree(client: KubeClient) -> None
 
     assert comparable(new) == comparable(old)
     assert {one.group_resource for one in new.resources} == {one.group_resource for one in old.resources}
+
+
+async def test_the_table_of_kinds_agrees_with_the_server(client: KubeClient) -> None:
+    discovery = await Discovery.load(client)
+    served = {(one.group_resource, one.version): one for one in discovery.all_resources}
+    defined = {kinds.BACKUPS.group, kinds.NON_ADMIN_BACKUPS.group, kinds.SNAPSHOT_GROUP}
+    of_kubernetes = [kind for kind in kinds.KINDS if kind.group not in {*defined, kinds.GROUP_SNAPSHOT_GROUP}]
+
+    assert len(of_kubernetes) > 30
+    for kind in of_kubernetes:
+        one = served[kind.group_resource, kind.version]
+        assert (one.kind, one.namespaced) == (kind.kind, kind.namespaced)
+        assert {*one.short_names} == {*kind.short_names}
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from pinnace.api.definitions.crds import crd_manifests
-from pinnace.api.nonadmin.kinds import nonadmin_crds
+from pinnace.api.nonadmin.definitions import nonadmin_crds
 from pinnace.api.objects import JSONObject, mapping, text
 from pinnace.kube.resources import APIResource
 from tests.support.odd import values

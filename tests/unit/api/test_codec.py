@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from msgspec import Struct
 
 from pinnace.api.codec import DecodeError, decode, encode, encode_over, merge_patch
-from pinnace.api.kinds import KINDS, Kind
+from pinnace.api.definitions.definition import Definition
+from pinnace.api.definitions.velero import DEFINITIONS
 from pinnace.api.meta import LabelSelector, ObjectMeta, OwnerReference
 from pinnace.api.objects import dump_json
 from pinnace.api.phases import BackupPhase
@@ -306,12 +307,12 @@ def test_reading_inverts_writing() -> None:
     assert copy.deepcopy(backup) == backup
 
 
-@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.kind)
-def test_every_kind_survives_the_way_through_json(kind: Kind) -> None:
-    empty = kind.struct()
+@pytest.mark.parametrize("definition", DEFINITIONS, ids=lambda definition: definition.kind.kind)
+def test_every_kind_survives_the_way_through_json(definition: Definition) -> None:
+    empty = definition.struct()
     encoded = encode(empty, unsent=True)
-    assert encoded["kind"] == kind.kind
-    assert decode(kind.struct, encoded) == empty
+    assert encoded["kind"] == definition.kind.kind
+    assert decode(definition.struct, encoded) == empty
 
 
 def test_instances_share_no_defaults() -> None:

@@ -8,7 +8,6 @@ import click
 import pytest
 
 from pinnace.api.kinds import KINDS
-from pinnace.api.nonadmin.kinds import KINDS as TENANT_KINDS
 from pinnace.cli.backup import commands as backup_commands
 from pinnace.cli.debug import bug as bug_report
 from pinnace.cli.flags import Group
@@ -87,7 +86,7 @@ def test_an_alias_is_in_no_help(capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.found("op-20")
 def test_the_short_names_are_those_of_the_definitions() -> None:
-    of_api = {short: kind.plural for kind in (*KINDS, *TENANT_KINDS) for short in kind.short_names}
+    of_api = {short: kind.plural for kind in KINDS for short in kind.short_names}
 
     for noun, words in NOUNS.items():
         for short in (word for word in words if word in of_api):

@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import pytest
 
-from pinnace.api.kinds import KINDS
+from pinnace.api.kinds import RESTIC_REPOSITORIES, VELERO
 from pinnace.kube.client import KubeClient
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import AlreadyExists, Forbidden, KubeError, NotFound
@@ -21,8 +21,8 @@ from pinnace.server.checks import (
 from tests.support.cluster.discovered import documented_discovery
 
 VERBS = ["create", "delete", "get", "list", "patch", "update", "watch"]
-NAMES = [kind.kind for kind in KINDS]
-REQUIRED = {kind.kind: f"velero.io/{kind.version}" for kind in KINDS if kind.required}
+NAMES = [kind.kind for kind in VELERO]
+REQUIRED = {kind.kind: f"velero.io/{kind.version}" for kind in VELERO if kind is not RESTIC_REPOSITORIES}
 
 
 def serving(kinds: list[str], *, groups: tuple[str, ...] = ("velero.io",)) -> Discovery:
@@ -31,7 +31,7 @@ def serving(kinds: list[str], *, groups: tuple[str, ...] = ("velero.io",)) -> Di
     def resources(version: str) -> list[dict[str, Any]]:
         return [
             {"name": kind.plural, "kind": kind.kind, "namespaced": True, "verbs": VERBS}
-            for kind in KINDS
+            for kind in VELERO
             if kind.kind in kinds and kind.version == version
         ]
 

@@ -14,7 +14,9 @@ from typing import Any, Final
 from msgspec import Struct, inspect
 
 from pinnace.api.definitions.container_schema import container_schema
+from pinnace.api.definitions.definition import Definition
 from pinnace.api.definitions.spec_fields import NOT_SUPPORTED, NotSupported
+from pinnace.api.definitions.velero import DEFINITIONS
 from pinnace.api.fields import (
     CONTAINERS_KEY,
     ENUM_KEY,
@@ -23,9 +25,6 @@ from pinnace.api.fields import (
     NULLABLE_KEY,
     REQUIRED_KEY,
 )
-from pinnace.api.kinds import KINDS, Column, Kind
-
-__all__ = ["KINDS", "Column", "Kind", "crd_manifest", "crd_manifests"]
 
 Schema = dict[str, Any]
 
@@ -40,27 +39,28 @@ _TYPE_META_DESCRIPTIONS: Final = {
 
 def crd_manifests() -> list[dict[str, Any]]:
     """The CustomResourceDefinitions (apiextensions.k8s.io/v1) of all kinds, in alphabetical order."""
-    return [crd_manifest(kind) for kind in KINDS]
+    return [crd_manifest(definition) for definition in DEFINITIONS]
 
 
-def crd_manifest(kind: Kind) -> dict[str, Any]:
+def crd_manifest(definition: Definition) -> dict[str, Any]:
     """The CustomResourceDefinition of one kind, without labels; each call returns a new dict."""
+    kind = definition.kind
     version: dict[str, Any] = {
         "name": kind.version,
         "served": True,
         "storage": True,
-        "schema": {"openAPIV3Schema": _object_schema(kind)},
+        "schema": {"openAPIV3Schema": _object_schema(definition)},
     }
-    if kind.status_subresource:
+    if definition.status_subresource:
         version["subresources"] = {"status": {}}
-    if kind.columns:
+    if definition.columns:
         version["additionalPrinterColumns"] = [
             {"name": column.name, "type": column.type, "jsonPath": column.json_path}
-            for column in kind.columns
+            for column in definition.columns
         ]
     names: dict[str, Any] = {
         "kind": kind.kind,
-        "listKind": kind.list_kind,
+        "listKind": f"{kind.kind}List",
         "plural": kind.plural,
         "singular": kind.singular,
     }
@@ -69,19 +69,19 @@ def crd_manifest(kind: Kind) -> dict[str, Any]:
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
-        "metadata": {"name": kind.crd_name},
+        "metadata": {"name": kind.group_resource},
         "spec": {"group": kind.group, "names": names, "scope": "Namespaced", "versions": [version]},
     }
 
 
-def _object_schema(kind: Kind) -> Schema:
+def _object_schema(definition: Definition) -> Schema:
     """The schema of a whole object: no part is required, and the API server validates metadata itself."""
-    schema = copy.deepcopy(_whole_schema(kind.struct))
+    schema = copy.deepcopy(_whole_schema(definition.struct))
     properties = schema["properties"]
     properties["metadata"] = {"type": "object"}
     for key, description in _TYPE_META_DESCRIPTIONS.items():
         properties[key]["description"] = description
-    if kind.requires_spec:
+    if definition.requires_spec:
         schema["required"] = ["spec"]
     if "spec" in properties:
         _keep_unknown(properties["spec"])

@@ -2,6 +2,6 @@
 
 from typing import Final
 
-GROUP: Final = "oadp.openshift.io"
-VERSION: Final = "v1alpha1"
-API_VERSION: Final = f"{GROUP}/{VERSION}"
+from pinnace.api import TENANT_GROUP, TENANT_VERSION
+
+API_VERSION: Final = f"{TENANT_GROUP}/{TENANT_VERSION}"

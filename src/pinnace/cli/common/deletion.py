@@ -14,7 +14,7 @@ from pinnace.cli.common.options import DeleteOptions
 from pinnace.cli.connect import caller, run_async
 from pinnace.cli.errors import CommandError, InvalidInput, aggregate
 from pinnace.cli.guard import complain, printable
-from pinnace.cli.kinds import KINDS, Kind
+from pinnace.cli.kinds import KINDS, PrintedKind
 from pinnace.cli.output.prompt import confirmed, exactly_one
 from pinnace.cli.settings import Settings
 from pinnace.client.errors import ClientError, NoSuchObject
@@ -39,7 +39,7 @@ class _Request:
     """
 
     settings: Settings
-    kind: Kind
+    kind: PrintedKind
     options: DeleteOptions
     selector: str
     volume_data: Callable[[], VolumeDataDeletion] | None

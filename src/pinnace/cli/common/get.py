@@ -11,7 +11,7 @@ from pinnace.cli.common.waiting import notes, notes_of_idle
 from pinnace.cli.connect import caller, command_line, need_no_location, open_cluster, run_async, settings_of
 from pinnace.cli.errors import InvalidInput
 from pinnace.cli.guard import complain
-from pinnace.cli.kinds import IN_LOCATIONS, KINDS, Kind
+from pinnace.cli.kinds import IN_LOCATIONS, KINDS, PrintedKind
 from pinnace.cli.output.printing import OutputFlags, encode, in_order, object_list, print_objects
 from pinnace.cli.settings import Settings
 from pinnace.cli.structs import replace
@@ -33,7 +33,7 @@ def server_settings(ctx: click.Context, command: str) -> Settings:
     return settings
 
 
-def settings_for(ctx: click.Context, kind: Kind, verb: str) -> Settings:
+def settings_for(ctx: click.Context, kind: PrintedKind, verb: str) -> Settings:
     """The settings of a command about a kind. Raises InvalidInput for a kind that no location has."""
     return settings_of(ctx) if kind.noun in IN_LOCATIONS else server_settings(ctx, f"{kind.noun} {verb}")
 
@@ -44,7 +44,7 @@ def check_one_way(names: Sequence[str], selector: str) -> None:
         raise InvalidInput("give either names or --selector: a named object is shown whatever its labels")
 
 
-async def find(backend: Backend, kind: Kind, names: Sequence[str], selector: str) -> list[JSONObject]:
+async def find(backend: Backend, kind: PrintedKind, names: Sequence[str], selector: str) -> list[JSONObject]:
     """The named objects, or without names all that match. The first failure is raised."""
     if kind.former:
         return await _with_former(backend, kind, names, selector)
@@ -53,7 +53,9 @@ async def find(backend: Backend, kind: Kind, names: Sequence[str], selector: str
     return await backend.objects(kind.plural, selector)
 
 
-async def _with_former(backend: Backend, kind: Kind, names: Sequence[str], selector: str) -> list[JSONObject]:
+async def _with_former(
+    backend: Backend, kind: PrintedKind, names: Sequence[str], selector: str
+) -> list[JSONObject]:
     """Objects of a kind and of the one that it replaced; the cluster may serve only one of them."""
     served, found = 0, []
     for plural in (kind.plural, kind.former):
@@ -108,7 +110,7 @@ def get(ctx: click.Context, noun: str, options: GetOptions) -> None:
 
 def watch(
     settings: Settings,
-    kind: Kind,
+    kind: PrintedKind,
     options: GetOptions,
     output: OutputFlags,
     wanted: Callable[[JSONObject], bool] = lambda _obj: True,
@@ -147,7 +149,7 @@ def watch(
     run_async(work())
 
 
-async def nothing_found(backend: Backend, kind: Kind, selector: str) -> str:
+async def nothing_found(backend: Backend, kind: PrintedKind, selector: str) -> str:
     """The message that there are no objects, where they would be, and why there may be none."""
     with_labels = f" match {selector!r}" if selector else ""
     text = f"No {kind.noun}s in {backend.title}{with_labels}."
@@ -156,7 +158,7 @@ async def nothing_found(backend: Backend, kind: Kind, selector: str) -> str:
     return text
 
 
-def print_list(objects: Sequence[JSONObject], kind: Kind, output: OutputFlags) -> None:
+def print_list(objects: Sequence[JSONObject], kind: PrintedKind, output: OutputFlags) -> None:
     """Print objects; none at all are an empty list in JSON and YAML, and nothing otherwise."""
     if not objects and output.format in ("json", "yaml"):
         click.echo(encode(object_list([], f"{kind.kind}List"), output.format))

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 from pinnace.api.objects import JSONObject
 from pinnace.api.values.counts import counted
 from pinnace.cli.errors import CommandError
-from pinnace.cli.kinds import BACKUP, Kind
+from pinnace.cli.kinds import BACKUP, PrintedKind
 from pinnace.cli.output.summary import summary_of
 from pinnace.client.errors import ClientError
 from pinnace.client.location import LocationBackend, backup_of_restore
@@ -18,7 +18,9 @@ DeleteVolumeData = Callable[[LocationBackend, str], Awaitable[None]]
 class LocationDeleter:
     """Deletes the files of one kind, by directory: damaged and unfinished backups can be deleted too."""
 
-    def __init__(self, backend: LocationBackend, kind: Kind, *, delete_volume_data: DeleteVolumeData) -> None:
+    def __init__(
+        self, backend: LocationBackend, kind: PrintedKind, *, delete_volume_data: DeleteVolumeData
+    ) -> None:
         self._backend = backend
         self._kind = kind
         self._delete_volume_data = delete_volume_data

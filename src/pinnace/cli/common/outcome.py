@@ -15,7 +15,7 @@ from pinnace.cli.common.options import WaitOptions
 from pinnace.cli.connect import caller, command_line
 from pinnace.cli.errors import ExitCode, InvalidInput
 from pinnace.cli.guard import discard, printable
-from pinnace.cli.kinds import BACKUP, Kind
+from pinnace.cli.kinds import BACKUP, PrintedKind
 from pinnace.cli.output.cells import phase, status
 from pinnace.cli.output.findings import Message, log_findings, report, result_findings
 from pinnace.cli.settings import Settings
@@ -46,7 +46,7 @@ def check(settings: Settings, options: WaitOptions) -> None:
 
 
 async def wait(
-    client: "KubeClient", settings: Settings, kind: Kind, created: JSONObject, options: WaitOptions
+    client: "KubeClient", settings: Settings, kind: PrintedKind, created: JSONObject, options: WaitOptions
 ) -> int:
     """Wait for the end of a server's run and print how it ended.
 
@@ -82,7 +82,7 @@ def exit_code(ended: JSONObject | None) -> ExitCode:
     return EXIT_CODES.get(phase(ended), ExitCode.ERROR)
 
 
-def say_where_to_look(settings: Settings, kind: Kind, name: str) -> None:
+def say_where_to_look(settings: Settings, kind: PrintedKind, name: str) -> None:
     """Print the commands that show what has become of a request."""
     describe, logs = (
         command_line(settings, kind.noun, verb, *as_name(name)) for verb in ("describe", "logs")
@@ -90,7 +90,7 @@ def say_where_to_look(settings: Settings, kind: Kind, name: str) -> None:
     click.echo(f"Run `{describe}` or `{logs}` for more details.")
 
 
-async def say_findings(backend: Backend, settings: Settings, kind: Kind, ended: JSONObject) -> None:
+async def say_findings(backend: Backend, settings: Settings, kind: PrintedKind, ended: JSONObject) -> None:
     """Print the first distinct errors of a run, or warnings if there are no errors, and where the rest is.
 
     A command is named only if it has something to show: the files of a run that Failed may not be stored.
@@ -120,7 +120,7 @@ async def say_findings(backend: Backend, settings: Settings, kind: Kind, ended: 
     say(f"{where}: {command_line(settings, kind.noun, *words)}", err=True)
 
 
-async def _is_stored(backend: Backend, kind: Kind, ended: JSONObject) -> bool:
+async def _is_stored(backend: Backend, kind: PrintedKind, ended: JSONObject) -> bool:
     """Whether the backend has this run, and not another of the same name."""
     try:
         stored = await backend.object(kind.plural, ended["metadata"]["name"])
@@ -129,7 +129,7 @@ async def _is_stored(backend: Backend, kind: Kind, ended: JSONObject) -> bool:
     return bool(status(stored).get("startTimestamp") == status(ended).get("startTimestamp"))
 
 
-async def _read(backend: Backend, kind: Kind, name: str, what: str) -> list[Message]:
+async def _read(backend: Backend, kind: PrintedKind, name: str, what: str) -> list[Message]:
     options = DownloadOptions(timeout_seconds=_READ_SECONDS)
     if kind == BACKUP:
         lines = _Lines(what)

@@ -18,7 +18,7 @@ from pinnace.cli.common.waiting import waits_for
 from pinnace.cli.connect import pasteable, program_name, run_async, settings_of
 from pinnace.cli.errors import InvalidInput, PlainError
 from pinnace.cli.guard import PrintableBytes, complain
-from pinnace.cli.kinds import BACKUP, KINDS, RESTORE, Kind
+from pinnace.cli.kinds import BACKUP, KINDS, RESTORE, PrintedKind
 from pinnace.cli.output.cells import phase
 from pinnace.cli.output.layout import echo_laid_out
 from pinnace.cli.output.printing import json_pieces
@@ -86,7 +86,7 @@ def describe(ctx: click.Context, noun: str, options: DescribeOptions, describer:
         click.echo()
 
 
-async def check_free(settings: Settings, kind: Kind, name: str) -> None:
+async def check_free(settings: Settings, kind: PrintedKind, name: str) -> None:
     """Refuse, in a dry run, the name of an object that exists: the run itself would be refused.
 
     Raises:

@@ -10,7 +10,7 @@ from pinnace.api.velero.storage_location import BackupStorageLocationAccessMode
 from pinnace.cli.connect import pasteable
 from pinnace.cli.errors import CommandError
 from pinnace.cli.guard import complain
-from pinnace.cli.kinds import BACKUP, BACKUP_LOCATION, Kind
+from pinnace.cli.kinds import BACKUP, BACKUP_LOCATION, PrintedKind
 from pinnace.cli.output import cells
 from pinnace.cli.output.summary import summary_of
 from pinnace.client.server import ServerBackend
@@ -31,7 +31,7 @@ class ServerDeleter:
         force: leave behind volume data of backups that the server cannot delete. (docs/adr/021)
     """
 
-    def __init__(self, backend: ServerBackend, kind: Kind, *, force: bool) -> None:
+    def __init__(self, backend: ServerBackend, kind: PrintedKind, *, force: bool) -> None:
         self._backend = backend
         self._kind = kind
         self._force = force

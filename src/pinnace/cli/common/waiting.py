@@ -9,7 +9,7 @@ from pinnace.api.objects import JSONObject, text
 from pinnace.api.values.relative_times import relative
 from pinnace.api.values.times import utcnow
 from pinnace.cli.guard import complain
-from pinnace.cli.kinds import Kind
+from pinnace.cli.kinds import PrintedKind
 from pinnace.cli.output import cells
 from pinnace.client.interface import Backend
 
@@ -30,7 +30,7 @@ async def warn_of_absence(backend: Backend, what: str) -> None:
         complain(f"WARNING: the {what} waits for {missing}.")
 
 
-async def notes_of_idle(backend: Backend, kind: Kind, objects: Sequence[JSONObject]) -> list[str]:
+async def notes_of_idle(backend: Backend, kind: PrintedKind, objects: Sequence[JSONObject]) -> list[str]:
     """A line that says how old the state of locations or schedules is, if there is no server to renew it."""
     missing = await backend.absence()
     if not missing:

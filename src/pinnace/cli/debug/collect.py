@@ -11,8 +11,7 @@ from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
 from pinnace._version import __version__
-from pinnace.api import labels
-from pinnace.api.kinds import KINDS
+from pinnace.api import kinds, labels
 from pinnace.api.objects import JSONObject
 from pinnace.api.velero.download_request import DownloadTargetKind
 from pinnace.cli.backup.describe import DescribedBackup, describe_backup
@@ -29,7 +28,7 @@ from pinnace.client.interface import DownloadOptions, fetch, fetch_json
 from pinnace.client.server import ServerBackend
 from pinnace.client.server_status import answered, ask_server
 from pinnace.kube.errors import KubeError
-from pinnace.kube.resources import BACKUP_STORAGE_LOCATIONS, DAEMON_SETS, DEPLOYMENTS, EVENTS, PODS, velero
+from pinnace.kube.resources import BACKUP_STORAGE_LOCATIONS, DAEMON_SETS, DEPLOYMENTS, EVENTS, PODS, known
 
 if TYPE_CHECKING:
     from pinnace.kube.client import KubeClient
@@ -102,7 +101,7 @@ class Collector:
 
     async def objects(self) -> None:
         """The server's custom resources, its workloads and their events."""
-        for resource in (*(velero(kind.plural) for kind in KINDS), DEPLOYMENTS, DAEMON_SETS, PODS, EVENTS):
+        for resource in (*map(known, kinds.VELERO), DEPLOYMENTS, DAEMON_SETS, PODS, EVENTS):
             async with self._part(resource.name):
                 found = await self._client.list_all(resource, self._namespace)
                 self._bundle.add_object(f"objects/{resource.name}.json", found)

@@ -3,22 +3,24 @@
 from enum import StrEnum
 from typing import Final, NamedTuple
 
+from pinnace.api import kinds
+
 
 class CompletionSource(StrEnum):
     """Where completion finds the values that it offers."""
 
     FILES = "files"
     FOLDERS = "folders"
-    BACKUPS = "backups"
-    RESTORES = "restores"
-    SCHEDULES = "schedules"
-    LOCATIONS = "backupstoragelocations"
-    SNAPSHOT_LOCATIONS = "volumesnapshotlocations"
-    REPOSITORIES = "backuprepositories"
-    TENANT_BACKUPS = "nonadminbackups"
-    TENANT_RESTORES = "nonadminrestores"
-    TENANT_LOCATIONS = "nonadminbackupstoragelocations"
-    NAMESPACES = "namespaces"
+    BACKUPS = kinds.BACKUPS.plural
+    RESTORES = kinds.RESTORES.plural
+    SCHEDULES = kinds.SCHEDULES.plural
+    LOCATIONS = kinds.BACKUP_STORAGE_LOCATIONS.plural
+    SNAPSHOT_LOCATIONS = kinds.VOLUME_SNAPSHOT_LOCATIONS.plural
+    REPOSITORIES = kinds.BACKUP_REPOSITORIES.plural
+    TENANT_BACKUPS = kinds.NON_ADMIN_BACKUPS.plural
+    TENANT_RESTORES = kinds.NON_ADMIN_RESTORES.plural
+    TENANT_LOCATIONS = kinds.NON_ADMIN_LOCATIONS.plural
+    NAMESPACES = kinds.NAMESPACES.plural
     KINDS = "kinds"
     STORED = "stored"
     STORED_WITH_NAMESPACE = "stored-with-namespace"

@@ -6,7 +6,7 @@ and the namespace and the definitions would stay Terminating.
 
 from typing import TYPE_CHECKING
 
-from pinnace.api import GROUP, nonadmin
+from pinnace.api import GROUP, TENANT_GROUP
 from pinnace.api.objects import JSONObject
 from pinnace.kube.resources import APIResource
 
@@ -50,7 +50,7 @@ def defined_by(definition: JSONObject) -> APIResource | None:
 def _is_ours(finalizer: str) -> bool:
     """Whether it is of Velero, as `velero.io/x` and `restores.velero.io/x`, or of self-service."""
     domain = finalizer.partition("/")[0]
-    return any(domain == group or domain.endswith(f".{group}") for group in (GROUP, nonadmin.GROUP))
+    return any(domain == group or domain.endswith(f".{group}") for group in (GROUP, TENANT_GROUP))
 
 
 def held_by(obj: JSONObject) -> str:

@@ -5,9 +5,9 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import click
+import msgspec
 
-from pinnace.api import labels
-from pinnace.api.kinds import KINDS
+from pinnace.api import kinds, labels
 from pinnace.api.objects import JSONObject
 from pinnace.api.values.counts import counted, first_names
 from pinnace.cli.common.cluster import say_cluster
@@ -26,7 +26,7 @@ from pinnace.kube.resources import (
     NAMESPACES,
     PODS,
     APIResource,
-    velero,
+    known,
 )
 from pinnace.nonadmin import manifests
 
@@ -45,13 +45,7 @@ _NAMESPACES_SHOWN = 5
 SELECTOR = f"{labels.COMPONENT}={labels.COMPONENT_VALUE}"
 
 # Clusters older than 1.16 know only this version, those from 1.22 on no longer do.
-OLD_DEFINITIONS = APIResource(
-    group="apiextensions.k8s.io",
-    version="v1beta1",
-    name="customresourcedefinitions",
-    kind="CustomResourceDefinition",
-    namespaced=False,
-)
+OLD_DEFINITIONS = msgspec.structs.replace(CUSTOM_RESOURCE_DEFINITIONS, version="v1beta1")
 
 
 def uninstall(ctx: click.Context, *, wait: bool, force: bool) -> None:
@@ -83,15 +77,15 @@ async def _losses(settings: Settings) -> str:
     namespaces: set[str] = set()
     async with open_cluster(settings) as client:
         say_cluster(client, _DOING)
-        for plural in ("backups", "restores", "schedules"):
+        for kind in (kinds.BACKUPS, kinds.RESTORES, kinds.SCHEDULES):
             try:
-                found = await client.list_all(velero(plural))
+                found = await client.list_all(known(kind))
             except NotFound:
                 continue  # there is no such definition
             except KubeError as error:  # the question is asked all the same
-                unknown.append(f"{plural} that could not be counted ({error})")
+                unknown.append(f"{kind.plural} that could not be counted ({error})")
                 continue
-            counts += [counted(len(found), plural.removesuffix("s"))] if found else []
+            counts += [counted(len(found), kind.noun)] if found else []
             namespaces |= {str(obj["metadata"]["namespace"]) for obj in found}
     where = f" in {first_names(sorted(namespaces), _NAMESPACES_SHOWN)}" if namespaces else ""
     return "; ".join(filter(None, (", ".join(counts) + where, *unknown)))
@@ -147,9 +141,9 @@ async def _end_pods(client: "KubeClient", namespace: str) -> None:
 
 async def _release(client: "KubeClient", namespace: str) -> None:
     """Remove the finalizers of Velero and Pinnace from all objects in the namespace."""
-    for kind in KINDS:
+    for kind in kinds.VELERO:
         with suppress(NotFound):
-            await release_objects(client, velero(kind.plural), namespace)
+            await release_objects(client, known(kind), namespace)
 
 
 async def _delete_rights(client: "KubeClient", namespace: str) -> list[str]:

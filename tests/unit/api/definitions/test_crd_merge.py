@@ -6,9 +6,10 @@ from typing import Any
 import pytest
 
 from pinnace.api.definitions.crd_merge import fields_beyond, superset
-from pinnace.api.definitions.crds import KINDS, crd_manifest
+from pinnace.api.definitions.crds import crd_manifest
+from pinnace.api.definitions.velero import DEFINITIONS
 
-BY_KIND = {kind.kind: crd_manifest(kind) for kind in KINDS}
+BY_KIND = {each.kind.kind: crd_manifest(each) for each in DEFINITIONS}
 
 
 def served(kind: str) -> dict[str, Any]:

@@ -6,8 +6,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from pinnace.api.definitions.crds import KINDS, Kind, crd_manifest, crd_manifests
+from pinnace.api import kinds
+from pinnace.api.definitions.crds import crd_manifest, crd_manifests
+from pinnace.api.definitions.definition import Definition
 from pinnace.api.definitions.spec_fields import NOT_SUPPORTED
+from pinnace.api.definitions.velero import DEFINITIONS
 from pinnace.api.velero.backup import BackupSpec
 
 SCHEMAS = {
@@ -54,9 +57,9 @@ def test_kinds_of_all_versions_in_order() -> None:
     )
 
 
-@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.kind)
-def test_names_and_scope(kind: Kind) -> None:
-    spec = crd_manifest(kind)["spec"]
+@pytest.mark.parametrize("definition", DEFINITIONS, ids=lambda definition: definition.kind.kind)
+def test_names_and_scope(definition: Definition) -> None:
+    kind, spec = definition.kind, crd_manifest(definition)["spec"]
     assert spec["group"] == "velero.io"
     assert spec["scope"] == "Namespaced"
     assert spec["names"]["singular"] == kind.kind.lower()
@@ -72,31 +75,31 @@ def test_names_and_scope(kind: Kind) -> None:
 
 
 def test_table_of_kinds() -> None:
-    short = {kind.plural: kind.short_names for kind in KINDS if kind.kind != "ResticRepository"}
+    short = {kind.plural: kind.short_names for kind in kinds.VELERO if kind.kind != "ResticRepository"}
     assert " ".join(f"{plural}:{name}" for plural, (name,) in sorted(short.items())) == (
         "backuprepositories:repo backups:bak backupstoragelocations:bsl datadownloads:dd datauploads:du "
         "deletebackuprequests:dbr downloadrequests:dreq podvolumebackups:pvb podvolumerestores:pvr "
         "restores:rst schedules:sched serverstatusrequests:ssr volumesnapshotlocations:vsl"
     )
-    with_columns = {kind.kind for kind in KINDS} - {"ResticRepository"}
+    with_columns = {kind.kind for kind in kinds.VELERO} - {"ResticRepository"}
     with_status = {"BackupStorageLocation", "DownloadRequest", "ServerStatusRequest"}
-    for kind in KINDS:
-        version = crd_manifest(kind)["spec"]["versions"][0]
+    for definition in DEFINITIONS:
+        kind, version = definition.kind, crd_manifest(definition)["spec"]["versions"][0]
         assert version.get("subresources") == ({"status": {}} if kind.kind in with_status else None)
         assert ("additionalPrinterColumns" in version) == (kind.kind in with_columns)
 
 
 def test_columns_name_fields_of_the_schema() -> None:
-    for kind in KINDS:
-        for column in kind.columns:
-            path = kind.kind + column.json_path
+    for definition in DEFINITIONS:
+        for column in definition.columns:
+            path = definition.kind.kind + column.json_path
             if ".metadata." not in path:
                 wanted = "string" if column.type == "date" else column.type
                 assert BY_PATH[path]["type"] == wanted, path
 
 
 def test_columns_of_locations() -> None:
-    (location,) = (kind for kind in KINDS if kind.kind == "BackupStorageLocation")
+    (location,) = (each for each in DEFINITIONS if each.kind is kinds.BACKUP_STORAGE_LOCATIONS)
     assert crd_manifest(location)["spec"]["versions"][0]["additionalPrinterColumns"] == [
         {"name": "Phase", "type": "string", "jsonPath": ".status.phase"},
         {"name": "Last Validated", "type": "date", "jsonPath": ".status.lastValidationTime"},
