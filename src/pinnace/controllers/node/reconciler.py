@@ -16,7 +16,6 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Final, Generic, Protocol, TypeVar
 
-from pinnace.aio.cancelling import pass_cancellation
 from pinnace.aio.racing import unless_stopped
 from pinnace.api import phases
 from pinnace.api.codec import DecodeError, decode, encode
@@ -315,7 +314,6 @@ class PodVolumeReconciler(Generic[PodVolumeT]):
                 work.given_up, self._work.carry_out(pod_volume, self._reporter(pod_volume))
             )
         except PodVolumeFailed as error:
-            pass_cancellation(error)
             return await self._ended(pod_volume, work, self._failed(str(error)))
         finally:
             del self._in_flight[uid]

@@ -533,12 +533,20 @@ async def test_a_defect_fails_the_run_and_keeps_its_details_for_the_servers_log(
     assert scene.work.counted[-1] == ("ended", "Failed")
 
 
-async def test_an_interrupted_run_is_settled(scene: Scene) -> None:
+@pytest.mark.parametrize(
+    "error", [None, LookupError("it was ended")], ids=["as such", "as an error"]
+)
+async def test_an_interrupted_run_is_settled(scene: Scene, error: Exception | None) -> None:
     begun = asyncio.Event()
 
     async def hang(run: Backup) -> Backup:
         begun.set()
-        await asyncio.Event().wait()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            if error is not None:
+                raise error from None
+            raise
         return run
 
     scene.world.cluster.add("backups", "b1", spec={})
