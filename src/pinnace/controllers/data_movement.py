@@ -44,6 +44,7 @@ from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import PASSING_ERRORS, Conflict, KubeError, NotFound
 from pinnace.kube.resources import DATA_DOWNLOADS, DATA_UPLOADS, APIResource
 from pinnace.runtime.controller import DONE, Controller, Result
+from pinnace.runtime.durable import AT_ONCE, take_step
 from pinnace.runtime.keys import Key
 from pinnace.runtime.logfields import bound_fields, get_logger
 from pinnace.volumes.outcomes import canceled_message
@@ -200,23 +201,21 @@ class MovementReconciler:
 
     async def reconcile(self, key: Key) -> Result:
         """One pass."""
-        try:
-            obj = await self._scope.client.get(self._kind.resource, key.name, key.namespace)
-        except NotFound:
-            return DONE
-        if not concerns(obj):
-            return DONE
-        with bound_fields(**{self._kind.resource.kind.lower(): str(key)}):
-            try:
-                return await self._step(obj)
-            except PASSING_ERRORS:
-                raise
-            except Conflict:
-                return Result.after(0)
-            except (MovementError, KubeError) as error:
-                return await self._give_up(obj, TransferPhase.FAILED, str(error))
+        resource = self._kind.resource
+        with bound_fields(**{resource.kind.lower(): str(key)}):
+            return await take_step(self._scope.client, resource, key, self._step)
 
     async def _step(self, obj: JSONObject) -> Result:
+        if not concerns(obj):
+            return DONE
+        try:
+            return await self._next(obj)
+        except (Conflict, *PASSING_ERRORS):
+            raise
+        except (MovementError, KubeError) as error:
+            return await self._give_up(obj, TransferPhase.FAILED, str(error))
+
+    async def _next(self, obj: JSONObject) -> Result:
         now = phase(obj)
         if now in phases.TRANSFER_ENDED:
             return await self._end(obj, now)
@@ -298,7 +297,7 @@ class MovementReconciler:
             },
         }
         if await self._queue.accept(obj, partial(self._patch, obj, patch)):
-            return Result.after(0)
+            return AT_ONCE
         return Result.after(QUEUE_POLL_SECONDS)
 
     async def _end(self, obj: JSONObject, now: str) -> Result:
@@ -331,9 +330,7 @@ class MovementReconciler:
             await self._patch(obj, {"status": status})
         except NotFound:
             return DONE
-        except Conflict:
-            pass  # its present state decides
-        return Result.after(0)
+        return AT_ONCE
 
     async def _patch(self, obj: JSONObject, patch: JSONObject) -> None:
         """Change the object, unless it has changed since it was read."""

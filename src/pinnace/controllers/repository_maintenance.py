@@ -11,6 +11,7 @@ import msgspec
 
 from pinnace.api import labels
 from pinnace.api.codec import DecodeError
+from pinnace.api.objects import JSONObject
 from pinnace.api.values.times import later
 from pinnace.api.velero.backup_repository import (
     KOPIA_REPOSITORY,
@@ -22,20 +23,22 @@ from pinnace.api.velero.backup_repository import (
 from pinnace.api.velero.storage_location import BackupStorageLocation, BackupStorageLocationAccessMode
 from pinnace.controllers.repository_jobs import Maintained, MaintenanceJobs
 from pinnace.controllers.restic_repository import (
-    AT_ONCE,
     LONGEST_MESSAGE,
     UNUSABLE,
     RepositoryOperations,
     RepositoryStore,
     controller_of,
     is_ready,
+    readable,
     unlock,
 )
 from pinnace.controllers.shared.clocks import clock_doubt
 from pinnace.controllers.shared.parts import MAINTENANCE_AT_ONCE, Parts
 from pinnace.controllers.shared.scope import Scope
-from pinnace.kube.errors import Conflict, NotFound
+from pinnace.kube.errors import NotFound
+from pinnace.kube.resources import BACKUP_REPOSITORIES
 from pinnace.runtime.controller import DONE, Controller, Result
+from pinnace.runtime.durable import take_step
 from pinnace.runtime.keys import Key
 from pinnace.runtime.logfields import bound_fields, get_logger
 from pinnace.storage.errors import StorageError
@@ -77,17 +80,18 @@ class MaintenanceReconciler:
 
     async def reconcile(self, key: Key) -> Result:
         """One pass over one repository; one that is not Ready is left alone."""
-        repository = await self._store.read(key)
-        if repository is None:
-            self._scope.metrics.repository_gone(key.name)
-            return DONE
-        if repository.status.phase != BackupRepositoryPhase.READY:
-            return DONE
         with bound_fields(backupRepository=str(key)):
-            try:
-                await self._maintain(repository, self._scope.clock())
-            except Conflict:
-                return AT_ONCE
+            return await take_step(self._scope.client, BACKUP_REPOSITORIES, key, self._step, gone=self._gone)
+
+    def _gone(self, key: Key) -> None:
+        self._scope.metrics.repository_gone(key.name)
+
+    async def _step(self, obj: JSONObject) -> Result:
+        repository = readable(obj)
+        if repository is None:
+            self._gone(Key.of(obj))
+        elif repository.status.phase == BackupRepositoryPhase.READY:
+            await self._maintain(repository, self._scope.clock())
         return DONE
 
     async def _maintain(self, repository: BackupRepository, now: datetime) -> None:

@@ -32,7 +32,7 @@ from pinnace.controllers.shared.parts import Parts
 from pinnace.controllers.shared.repository_presence import RepositoryPresence
 from pinnace.controllers.shared.scope import Scope
 from pinnace.controllers.shared.writes import delete_if_there
-from pinnace.kube.errors import Conflict, NotFound
+from pinnace.kube.errors import NotFound
 from pinnace.kube.resources import (
     BACKUP_REPOSITORIES,
     BACKUP_STORAGE_LOCATIONS,
@@ -42,6 +42,7 @@ from pinnace.kube.resources import (
 )
 from pinnace.operations.deletion import summary
 from pinnace.runtime.controller import DONE, Controller, Predicate, Reconcile, Result, Resync
+from pinnace.runtime.durable import take_step
 from pinnace.runtime.keys import Key
 from pinnace.runtime.logfields import bound_fields, get_logger
 from pinnace.storage.errors import StorageError
@@ -78,9 +79,6 @@ DAMAGED: Final = (
     " bring back its config and keys, or move the data away"
 )
 
-AT_ONCE: Final = Result.after(0.0)
-"""The object has changed meanwhile: look at it again."""
-
 UNUSABLE: Final = (RepositoryMissing, RepositoryUnusable, WrongPassword)
 LONGEST_MESSAGE: Final = 4000
 
@@ -116,6 +114,15 @@ def is_requested(obj: JSONObject) -> bool:
     return is_known and phase == BackupRepositoryPhase.NEW and labels.INITIALIZE_REPOSITORY in noted
 
 
+def readable(obj: JSONObject) -> BackupRepository | None:
+    """The repository; None if it cannot be read."""
+    try:
+        return decode(BackupRepository, obj)
+    except DecodeError as error:
+        log.warning("BackupRepository cannot be read", error=error)
+        return None
+
+
 class RepositoryStore:
     """Reads repositories and their locations, and writes what changed."""
 
@@ -136,18 +143,6 @@ class RepositoryStore:
         there = {backup["metadata"]["name"] for backup in await client.list_all(BACKUPS, namespace)}
         found = backups_in(repository, pod_volume_backups, data_uploads)
         return summary([name for name in found if name in there])
-
-    async def read(self, key: Key) -> BackupRepository | None:
-        """The repository; None if it is gone or cannot be read."""
-        try:
-            return decode(
-                BackupRepository, await self._scope.client.get(BACKUP_REPOSITORIES, key.name, key.namespace)
-            )
-        except NotFound:
-            return None
-        except DecodeError as error:
-            log.warning("BackupRepository cannot be read", error=error)
-            return None
 
     async def forget_orphan(self, repository: BackupRepository) -> bool:
         """Delete the object of a repository if its location is gone; return whether it is. (BEY 6.3)"""
@@ -222,16 +217,13 @@ class RepositoryReconciler:
 
     async def reconcile(self, key: Key) -> Result:
         """One pass over one repository; a Ready one in its place is left alone."""
-        repository = await self._store.read(key)
+        with bound_fields(backupRepository=str(key)):
+            return await take_step(self._scope.client, BACKUP_REPOSITORIES, key, self._step)
+
+    async def _step(self, obj: JSONObject) -> Result:
+        repository = readable(obj)
         if repository is None:
             return DONE
-        with bound_fields(backupRepository=str(key)):
-            try:
-                return await self._reconcile(repository)
-            except Conflict:
-                return AT_ONCE
-
-    async def _reconcile(self, repository: BackupRepository) -> Result:
         if repository.spec.repository_type not in ("", *UPLOADERS):
             known = " or ".join(sorted(UPLOADERS))
             problem = f"spec.repositoryType is {repository.spec.repository_type!r}: it can be {known}"

@@ -15,8 +15,7 @@ The kinds differ in this only; all else is the same code:
                            Backup, Restore           volume on a node            steps (see below)
     ---------------------------------------------------------------------------------------------------
     state of the work      in memory                 in memory                   in the cluster
-    read from              the cache if new          the API server              the API server; cache
-                                                                                 (self-service)
+    read from              the cache if new          the API server              the API server
     before the claim       validated, queued by      for this node, mounted,     -
                            namespace                 a free slot
     first patch            InProgress or Failed-     InProgress, with node,      -
@@ -36,8 +35,8 @@ The kinds differ in this only; all else is the same code:
                                                      of Velero are failed
 
 Steps need neither claim nor memory: `take_step` reads the object and does what follows from its state, as for
-DataUploads and DataDownloads under a server, repositories and item operations. Self-service takes several
-steps in a pass, and its caches may lag: it has a driver of its own, `nonadmin.flows.driver`.
+repositories, and for DataUploads and DataDownloads under a server. Self-service takes several steps in a
+pass, and its caches may lag: it has a driver of its own, `nonadmin.flows.driver`.
 (docs/spec: CTL 1.2, 15; docs/adr/113)
 """
 
@@ -361,17 +360,19 @@ async def take_step(
     resource: APIResource,
     key: Key,
     step: Callable[[JSONObject], Awaitable[Result]],
+    *,
+    gone: Callable[[Key], None] = lambda _: None,
 ) -> Result:
     """Read an object and take the step that follows from its state; an object that is gone needs none.
 
     A step that meets a conflict is decided again at once. Any other error makes the key be tried again.
     """
-    with bound_fields(**{resource.kind.lower(): str(key)}):
-        try:
-            obj = await client.get(resource, key.name, key.namespace)
-        except NotFound:
-            return DONE
-        try:
-            return await step(obj)
-        except Conflict:
-            return AT_ONCE
+    try:
+        obj = await client.get(resource, key.name, key.namespace)
+    except NotFound:
+        gone(key)
+        return DONE
+    try:
+        return await step(obj)
+    except Conflict:
+        return AT_ONCE

@@ -533,9 +533,7 @@ async def test_a_defect_fails_the_run_and_keeps_its_details_for_the_servers_log(
     assert scene.work.counted[-1] == ("ended", "Failed")
 
 
-@pytest.mark.parametrize(
-    "error", [None, LookupError("it was ended")], ids=["as such", "as an error"]
-)
+@pytest.mark.parametrize("error", [None, LookupError("it was ended")], ids=["as such", "as an error"])
 async def test_an_interrupted_run_is_settled(scene: Scene, error: Exception | None) -> None:
     begun = asyncio.Event()
 

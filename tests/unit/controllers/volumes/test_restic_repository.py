@@ -11,7 +11,6 @@ from pinnace.api import labels
 from pinnace.api.values.durations import Duration
 from pinnace.controllers.repository_maintenance import MaintenanceReconciler
 from pinnace.controllers.restic_repository import (
-    AT_ONCE,
     RepositoryReconciler,
     is_displaced,
     is_ready,
@@ -21,6 +20,7 @@ from pinnace.controllers.shared.repository_presence import RepositoryPresence
 from pinnace.kube.errors import ConnectionFailed
 from pinnace.kube.resources import velero
 from pinnace.runtime.controller import DONE
+from pinnace.runtime.durable import AT_ONCE
 from pinnace.volumes.repositories import Repositories
 from pinnace.volumes.restic.errors import command_failed
 from pinnace.volumes.uploader.access import Repository
