@@ -12,7 +12,7 @@ import yaml
 from deploy.helm.monitoring import dashboard, rules
 from deploy.helm.values_schema import schema
 from pinnace.api.objects import JSONObject
-from pinnace.cli.install.resources import crds
+from pinnace.installing.resources import crds
 
 CHART = Path(__file__).with_name("pinnace")
 KEEP: Final = {"helm.sh/resource-policy": "keep"}

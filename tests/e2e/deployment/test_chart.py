@@ -14,8 +14,8 @@ from hack.cluster import binaries
 from hack.cluster.control_plane import ControlPlane
 from hack.cluster.errors import ProgramUnavailable
 from pinnace.api.objects import JSONObject
-from pinnace.cli.install.run import RESOURCES
 from pinnace.cli.program import run
+from pinnace.installing.sending import RESOURCES
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import NotFound
 from pinnace.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, DEPLOYMENTS, APIResource

@@ -9,7 +9,7 @@ import pytest
 
 from pinnace.api.objects import JSONObject
 from pinnace.api.velero.restore import RestoreStatusSpec
-from pinnace.cli.install.apply import APPLY
+from pinnace.installing.apply import APPLY
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import NotFound
 from pinnace.kube.resources import (

@@ -22,6 +22,7 @@ from pinnace.cli.guard import GuardedStream, PrintableBytes, complain, guarded_t
 from pinnace.cli.output.layout import Sheet, echo_laid_out
 from pinnace.cli.output.printing import OutputFlags, Table, encode, render_table
 from pinnace.client.errors import ClientError, InvalidArgument
+from pinnace.installing.errors import InstallError
 from pinnace.kube.errors import ConnectionFailed
 
 HOSTILE = "\x1b]0;title\x07\x1b[2J\x9b31m\r\x08\x7f"
@@ -292,8 +293,8 @@ def test_a_log_in_a_pipe_has_no_control_characters(size: int) -> None:
     assert pipe.getvalue().decode() == f"ü {SHOWN}\n\\xff\\xc3"
 
 
-@pytest.mark.parametrize("kind", [ClientError, *ClientError.__subclasses__()])
-def test_errors_of_the_ways_to_objects_end_a_command_with_their_text(kind: type[ClientError]) -> None:
+@pytest.mark.parametrize("kind", [ClientError, *ClientError.__subclasses__(), InstallError])
+def test_errors_of_the_rooms_below_end_a_command_with_their_text(kind: type[Exception]) -> None:
     async def work() -> None:
         async with asyncio.TaskGroup() as group:
             group.create_task(failing())

@@ -9,10 +9,10 @@ from bench.results import RESULTS
 from hack.reference import EXIT_CODES, environment
 from pinnace.api.objects import JSONObject
 from pinnace.cli.errors import ExitCode
-from pinnace.cli.install.options import InstallOptions
-from pinnace.cli.install.resources import resources
 from pinnace.cli.main import run
 from pinnace.csi.snapshots import CSIError, choose_class
+from pinnace.installing.options import InstallOptions
+from pinnace.installing.resources import resources
 from pinnace.restore.selection.validation import NON_RESTORABLE
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -1,4 +1,4 @@
 """The custom resource definitions of our kinds, derived from their structs, and merged over those of Velero.
 
-Not here: the structs (`api.velero`, `api.nonadmin`), and applying definitions to a cluster (`cli.install`).
+Not here: the structs (`api.velero`, `api.nonadmin`), and applying them (`pinnace.installing`).
 """

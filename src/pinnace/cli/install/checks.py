@@ -6,8 +6,8 @@ from typing import Final
 
 from pinnace.api.values.durations import Duration
 from pinnace.cli.install.flags import GivenFiles, InstallFlags
-from pinnace.cli.install.options import KUBELET_ROOT
 from pinnace.csi.snapshots import FEATURE as CSI_FEATURE
+from pinnace.installing.options import KUBELET_ROOT
 from pinnace.storage.open import (
     AWS_PROVIDER,
     AZURE_PROVIDER,

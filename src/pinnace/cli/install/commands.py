@@ -19,8 +19,8 @@ from pinnace.cli.flags import (
     takes,
 )
 from pinnace.cli.install.flags import InstallFlags
-from pinnace.cli.install.options import KUBELET_ROOT
 from pinnace.cli.output.printing import output_flags
+from pinnace.installing.options import KUBELET_ROOT
 
 
 def _pod_resources(pod: str, *defaults: str, also: str = "") -> Callable[[Any], Any]:

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pinnace.cli.install.options import NON_ADMIN_FEATURE
 from pinnace.cli.output.printing import OutputOptions
+from pinnace.installing.options import NON_ADMIN_FEATURE
 
 if TYPE_CHECKING:
     from pinnace.api.values.durations import Duration

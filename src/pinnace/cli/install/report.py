@@ -8,20 +8,17 @@ from typing import Final
 import click
 
 from pinnace.api.objects import JSONObject
-from pinnace.cli.guard import can_redraw, drawn, erased
+from pinnace.cli.guard import can_redraw, complain, drawn, erased
+from pinnace.installing.observer import InstallObserver
+from pinnace.installing.outcomes import title
 
 DEFINITION: Final = "CustomResourceDefinition"
 
-CREATED: Final = "Created"
-APPLIED: Final = "Applied"
-WIDENED: Final = "Widened by the fields of this version"
-LEFT: Final = "Existed and were left as they are (--apply brings them in line with the flags)"
-NOT_CHANGED: Final = "Not changed"
 WOULD_CREATE: Final = "Would create, or leave as they are where they exist"
 
 
-class Report:
-    """Collects what was done with each of `total` objects."""
+class Report(InstallObserver):
+    """Prints what is done with each of `total` objects."""
 
     def __init__(self, total: int) -> None:
         self._total = total
@@ -37,28 +34,30 @@ class Report:
             text = f"{self._done} of {self._total} objects: {title(obj)}"
             self._stream.write(f"\r\x1b[J{text[: shutil.get_terminal_size().columns - 1]}")
             self._stream.flush()
-            drawn(self.close)
+            drawn(self.ended)
 
     def done(self, obj: JSONObject, outcome: str) -> None:
         """Record what was done with an object."""
         self._done += 1
         self._outcomes.setdefault(outcome, []).append(obj)
 
-    def close(self) -> None:
+    def ended(self) -> None:
         """Erase the line from the terminal."""
         if self._draws:
             self._stream.write("\r\x1b[J")
             self._stream.flush()
-            erased(self.close)
+            erased(self.ended)
 
-    def summary(self) -> list[str]:
-        """A line for each outcome."""
-        return [f"{outcome}: {enumerated(objects)}" for outcome, objects in self._outcomes.items()]
+    def sent(self) -> None:
+        """Print a line for each outcome."""
+        for outcome, objects in self._outcomes.items():
+            click.echo(f"{outcome}: {enumerated(objects)}")
 
+    def say(self, text: str) -> None:
+        click.echo(text)
 
-def title(obj: JSONObject) -> str:
-    """Kind and name, as `Deployment/velero`."""
-    return f"{obj['kind']}/{obj['metadata']['name']}"
+    def warn(self, text: str) -> None:
+        complain(text)
 
 
 def enumerated(objects: Sequence[JSONObject]) -> str:

@@ -1,13 +1,11 @@
 """The work of `install`: checks the flags, prints or creates the objects. (docs/spec: CLI 11.1, 11.3)"""
 
-import asyncio
 from collections.abc import Mapping
 from pathlib import Path
 
 import click
 
 from pinnace.aio.small_files import read_small_file
-from pinnace.api.definitions.crd_merge import fields_beyond, superset
 from pinnace.api.objects import JSONObject
 from pinnace.api.values.quantities import resource_requirements
 from pinnace.api.velero.pod_volume import KOPIA
@@ -16,69 +14,19 @@ from pinnace.cli.connect import command_line, need_no_location, open_cluster, ru
 from pinnace.cli.errors import CommandError, InvalidInput
 from pinnace.cli.flags import as_typed
 from pinnace.cli.guard import complain
-from pinnace.cli.install import resources as make
-from pinnace.cli.install.access import ALL_RIGHTS, RBAC
-from pinnace.cli.install.apply import MANAGER, apply, print_overruled
 from pinnace.cli.install.checks import check, snapshots_warning
-from pinnace.cli.install.config_maps import config_map_problem, named_config_maps
-from pinnace.cli.install.finalizers import defined_by
 from pinnace.cli.install.flags import GivenFiles, InstallFlags
-from pinnace.cli.install.live import LiveWorkloads, read_live
-from pinnace.cli.install.options import InstallOptions
-from pinnace.cli.install.report import (
-    APPLIED,
-    CREATED,
-    LEFT,
-    NOT_CHANGED,
-    WIDENED,
-    Report,
-    print_plan,
-    title,
-)
-from pinnace.cli.install.wait import wait_for_workloads
-from pinnace.cli.install.workloads import UPLOADER_FLAG
+from pinnace.cli.install.report import Report, print_plan
 from pinnace.cli.output.printing import encode
 from pinnace.cli.settings import Settings
-from pinnace.kube.client import KubeClient
-from pinnace.kube.errors import AlreadyExists, Forbidden, KubeError, NotFound
-from pinnace.kube.resources import (
-    BACKUP_STORAGE_LOCATIONS,
-    CLUSTER_ROLE_BINDINGS,
-    CLUSTER_ROLES,
-    CUSTOM_RESOURCE_DEFINITIONS,
-    DAEMON_SETS,
-    DEPLOYMENTS,
-    NAMESPACES,
-    PODS,
-    SECRETS,
-    SERVICE_ACCOUNTS,
-    VOLUME_SNAPSHOT_LOCATIONS,
-    APIResource,
-)
-from pinnace.server.checks import FORMER_NODE_AGENT
+from pinnace.installing import resources as make
+from pinnace.installing.access import ALL_RIGHTS
+from pinnace.installing.config_maps import config_map_problem
+from pinnace.installing.live import LiveWorkloads
+from pinnace.installing.options import InstallOptions
+from pinnace.installing.sending import Installer
+from pinnace.kube.errors import Forbidden
 from pinnace.storage.providers import FILESYSTEM, location_of
-
-RESOURCES = {
-    resource.kind: resource
-    for resource in (
-        CUSTOM_RESOURCE_DEFINITIONS,
-        NAMESPACES,
-        CLUSTER_ROLE_BINDINGS,
-        CLUSTER_ROLES,
-        APIResource(group=RBAC, version="v1", name="roles", kind="Role", namespaced=True),
-        APIResource(group=RBAC, version="v1", name="rolebindings", kind="RoleBinding", namespaced=True),
-        SERVICE_ACCOUNTS,
-        SECRETS,
-        DEPLOYMENTS,
-        DAEMON_SETS,
-        BACKUP_STORAGE_LOCATIONS,
-        VOLUME_SNAPSHOT_LOCATIONS,
-    )
-}
-
-CRD_TIMEOUT_SECONDS = 60
-_FIELDS_SHOWN = 5
-POLL_SECONDS = 1.0
 
 
 def install(ctx: click.Context, flags: InstallFlags) -> None:
@@ -109,10 +57,7 @@ def install(ctx: click.Context, flags: InstallFlags) -> None:
             print_plan([*crds, *others], settings.namespace)
         return
     try:
-        keeps_uploader = flags.apply and flags.uploader_type is None
-        live = run_async(
-            _send(settings, crds, others, merge=flags.apply, wait=flags.wait, keep=keeps_uploader)
-        )
+        live = run_async(_send(settings, flags, crds, others))
     except CommandError as error:
         raise CommandError(f"Error installing Pinnace: {error}") from error
     _closing_words(settings, flags, live)
@@ -124,7 +69,7 @@ def _check_config_maps(settings: Settings, flags: InstallFlags) -> None:
     Raises:
         CommandError: one does not exist or is not valid, or the cluster does not answer.
     """
-    named = named_config_maps(flags)
+    named = _named_config_maps(flags)
     if not named:
         return
     problem = ""
@@ -287,239 +232,22 @@ def _check_crds_version(version: str) -> None:
 
 
 async def _send(
-    settings: Settings,
-    crds: list[JSONObject],
-    others: list[JSONObject],
-    *,
-    merge: bool,
-    wait: bool,
-    keep: bool,
+    settings: Settings, flags: InstallFlags, crds: list[JSONObject], others: list[JSONObject]
 ) -> LiveWorkloads:
-    """Send the objects and say what was done. Returns the workloads as they are now."""
-    send = _apply if merge else _create
-    sent = []
-    report = Report(len(crds) + len(others))
+    """Send the objects and print what was done. Returns the workloads as they are now."""
+    keeps_uploader = flags.apply and flags.uploader_type is None
     async with open_cluster(settings) as client:
         say_cluster(client, "Installing into")
-        try:
-            for crd in crds:
-                report.begin(crd)
-                report.done(crd, await send(client, crd))
-            await _wait_for_crds(client, crds)
-            for obj in others:
-                report.begin(obj)
-                if keep and obj["kind"] == DEPLOYMENTS.kind and obj["metadata"]["name"] == "velero":
-                    await _keep_uploader(client, obj)
-                if obj["kind"] == DAEMON_SETS.kind and not await _replaces(client, obj, merge=merge):
-                    continue
-                report.done(obj, await send(client, obj))
-                sent.append(obj)
-        finally:
-            report.close()
-        for line in report.summary():
-            click.echo(line)
-        live = await read_live(client, sent)
-        _warn_of_stopped(live)
-        for obj in sent:
-            if obj["kind"] == DAEMON_SETS.kind:
-                await _warn_of_refused_pods(client, obj)
-        if wait:
-            await wait_for_workloads(client, sent)
-    return live
+        report = Report(len(crds) + len(others))
+        installer = Installer(client, report, merge=flags.apply, keep_uploader=keeps_uploader)
+        return await installer.install(crds, others, wait=flags.wait)
 
 
-def _warn_of_stopped(live: LiveWorkloads) -> None:
-    for workload in live.stopped():
-        name, namespace = workload["metadata"]["name"], workload["metadata"]["namespace"]
-        complain(
-            f"WARNING: Deployment/{name} has 0 replicas, so it does not run. Start it: "
-            f"kubectl -n {namespace} scale deployment/{name} --replicas=1"
-        )
-
-
-async def _warn_of_refused_pods(client: KubeClient, daemon_set: JSONObject) -> None:
-    """Warn if the namespace refuses the pods of the node agent, which only events would show later.
-
-    Without --apply a namespace that was there before keeps its labels, and the level of one without labels is
-    a setting of the API server.
-    """
-    namespace = daemon_set["metadata"]["namespace"]
-    template = daemon_set["spec"]["template"]
-    metadata = {**template["metadata"], "generateName": f"{daemon_set['metadata']['name']}-"}
-    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": template["spec"]}
-    try:
-        await client.create(PODS, pod, namespace, dry_run=True)
-    except Forbidden as error:
-        if "violates PodSecurity" in str(error):
-            complain(
-                f"WARNING: namespace {namespace} refuses the pods of the node agent: {error}. --apply "
-                f"labels the namespace, and so does `kubectl label --overwrite namespace {namespace} "
-                "pod-security.kubernetes.io/enforce=privileged`"
-            )
-    except KubeError:
-        return  # the DaemonSet is there; whether its pods run is what --wait waits for
-
-
-async def _keep_uploader(client: KubeClient, deployment: JSONObject) -> None:
-    """Keep the uploader of the installed server. If it has no such flag, it uses restic, and gets none."""
-    metadata = deployment["metadata"]
-    try:
-        live = await client.get(DEPLOYMENTS, metadata["name"], metadata["namespace"])
-    except NotFound:
-        return
-    except KubeError as error:
-        raise CommandError(f"Error reading Deployment {metadata['name']}: {error}") from error
-    arguments: list[str] = []
-    for container in ((live["spec"].get("template") or {}).get("spec") or {}).get("containers") or []:
-        arguments += [each for each in container.get("args") or [] if each.startswith(UPLOADER_FLAG)]
-    for container in deployment["spec"]["template"]["spec"]["containers"]:
-        others = [each for each in container["args"] if not each.startswith(UPLOADER_FLAG)]
-        container["args"] = [*others, *arguments[-1:]]
-
-
-async def _replaces(client: KubeClient, obj: JSONObject, *, merge: bool) -> bool:
-    """Delete a node agent under its former name with --apply. Returns whether a new one may be created.
-
-    (docs/adr/041)
-    """
-    namespace = obj["metadata"]["namespace"]
-    try:
-        found = await client.get(DAEMON_SETS, FORMER_NODE_AGENT, namespace)
-    except NotFound:
-        return True
-    if not merge or (found["metadata"].get("labels") or {}).get("component") != "velero":
-        complain(
-            f"WARNING: DaemonSet/{obj['metadata']['name']} is not created: the node agent runs as "
-            f"DaemonSet/{FORMER_NODE_AGENT}, its name before Velero 1.10, and two would take each other's "
-            "work. --apply replaces it."
-        )
-        return False
-    await client.delete(DAEMON_SETS, FORMER_NODE_AGENT, namespace)
-    click.echo(f"DaemonSet/{FORMER_NODE_AGENT}: deleted, as DaemonSet/{obj['metadata']['name']} replaces it")
-    return True
-
-
-async def _create(client: KubeClient, obj: JSONObject) -> str:
-    """Create the object if there is none. Returns what was done."""
-    name = title(obj)
-    try:
-        await client.create(
-            RESOURCES[obj["kind"]], obj, obj["metadata"].get("namespace"), field_manager=MANAGER
-        )
-    except AlreadyExists:
-        if obj["kind"] == CUSTOM_RESOURCE_DEFINITIONS.kind:
-            return await _widen(client, obj)
-        # A user who asks for fewer rights must not believe that the server has only those.
-        if await _other_role(client, obj) == ALL_RIGHTS:
-            _warn_of_other_role(obj, ALL_RIGHTS)
-        return LEFT
-    except KubeError as error:
-        raise CommandError(f"Error creating resource {name}: {error}") from error
-    return CREATED
-
-
-async def _apply(client: KubeClient, obj: JSONObject) -> str:
-    """Change the object to the wanted one. Returns what was done."""
-    name = title(obj)
-    try:
-        # The role of a binding cannot be changed: the API server would refuse the whole object.
-        if other := await _other_role(client, obj):
-            _warn_of_other_role(obj, other)
-            return NOT_CHANGED
-        if obj["kind"] == CUSTOM_RESOURCE_DEFINITIONS.kind:
-            # Fields of other managers are kept, so none is overruled.
-            await apply(client, CUSTOM_RESOURCE_DEFINITIONS, await _without_loss(client, obj))
-            overruled = []
-        else:
-            overruled = await apply(client, RESOURCES[obj["kind"]], obj)
-    except KubeError as error:
-        raise CommandError(f"Error applying resource {name}: {error}") from error
-    print_overruled(name, overruled)
-    return APPLIED
-
-
-async def _widen(client: KubeClient, obj: JSONObject) -> str:
-    """Add the fields of this version to an existing definition, so that objects do not lose them."""
-    name = title(obj)
-    try:
-        served = await client.get(CUSTOM_RESOURCE_DEFINITIONS, obj["metadata"]["name"])
-        wide = superset(obj, served)
-        if wide["spec"]["versions"] == served["spec"]["versions"]:
-            return LEFT
-        _print_kept(obj, served)
-        await apply(client, CUSTOM_RESOURCE_DEFINITIONS, wide)
-    except KubeError as error:
-        raise CommandError(f"Error widening resource {name}: {error}") from error
-    return WIDENED
-
-
-async def _without_loss(client: KubeClient, obj: JSONObject) -> JSONObject:
-    """The definition to apply: that of this version, with the fields that only the installed one has."""
-    name = obj["metadata"]["name"]
-    try:
-        served = await client.get(CUSTOM_RESOURCE_DEFINITIONS, name)
-    except NotFound:
-        return obj
-    _print_kept(obj, served)
-    return superset(obj, served)
-
-
-def _print_kept(obj: JSONObject, served: JSONObject) -> None:
-    """Print which fields only the installed definition has."""
-    if beyond := fields_beyond(obj, served):
-        click.echo(
-            f"{obj['kind']}/{obj['metadata']['name']}: kept {len(beyond)} fields of the installed definition "
-            f"that this version does not have, as objects may use them: {', '.join(beyond[:_FIELDS_SHOWN])}"
-            f"{', ...' if len(beyond) > _FIELDS_SHOWN else ''}"
-        )
-
-
-async def _other_role(client: KubeClient, obj: JSONObject) -> str:
-    """The role of the existing ClusterRoleBinding if it differs from the wanted one; otherwise empty."""
-    if obj["kind"] != CLUSTER_ROLE_BINDINGS.kind:
-        return ""
-    try:
-        existing = await client.get(CLUSTER_ROLE_BINDINGS, obj["metadata"]["name"])
-    except NotFound:
-        return ""
-    role: str = existing["roleRef"]["name"]
-    return role if role != obj["roleRef"]["name"] else ""
-
-
-def _warn_of_other_role(binding: JSONObject, role: str) -> None:
-    name = binding["metadata"]["name"]
-    complain(
-        f"WARNING: ClusterRoleBinding/{name} still gives the server {role}. "
-        f"To change that, run `kubectl delete clusterrolebinding {name}` and this command again."
-    )
-
-
-async def _wait_for_crds(client: KubeClient, crds: list[JSONObject]) -> None:
-    """Wait until objects of all kinds can be created. Raises CommandError."""
-    try:
-        async with asyncio.timeout(CRD_TIMEOUT_SECONDS):
-            for crd in crds:
-                while not await _served(client, crd):  # noqa: ASYNC110 - nothing to be woken by
-                    await asyncio.sleep(POLL_SECONDS)
-    except TimeoutError:
-        raise CommandError("Error polling for CRDs: timed out waiting for the condition") from None
-    except KubeError as error:
-        raise CommandError(f"Error polling for CRDs: {error}") from error
-
-
-async def _served(client: KubeClient, crd: JSONObject) -> bool:
-    if not _usable(await client.get(CUSTOM_RESOURCE_DEFINITIONS, crd["metadata"]["name"])):
-        return False
-    defined = defined_by(crd)
-    assert defined is not None
-    try:
-        # For a moment the API server answers 404 although the definition is Established.
-        await client.list_all(defined, "default")
-    except NotFound:
-        return False
-    return True
-
-
-def _usable(crd: JSONObject) -> bool:
-    conditions = {c["type"]: c["status"] for c in (crd.get("status") or {}).get("conditions") or []}
-    return conditions.get("Established") == "True" and conditions.get("NamesAccepted") == "True"
+def _named_config_maps(flags: InstallFlags) -> dict[str, str]:
+    """The flags that name a ConfigMap, and the name."""
+    named = {
+        "--node-agent-configmap": flags.node_agent_configmap,
+        "--backup-repository-configmap": flags.backup_repository_configmap,
+        "--repo-maintenance-job-configmap": flags.repo_maintenance_job_configmap,
+    }
+    return {flag: name for flag, name in named.items() if name}

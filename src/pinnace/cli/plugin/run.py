@@ -15,10 +15,10 @@ from pinnace.cli.guard import complain, printable
 from pinnace.cli.output.printing import OutputFlags, encode, print_objects
 from pinnace.cli.output.prompt import confirmed, on_terminal
 from pinnace.cli.output.server_tables import plugin_table
-from pinnace.cli.plugin.images import with_plugin, without_plugin
 from pinnace.cli.settings import Settings
 from pinnace.cli.structs import replace
 from pinnace.client.server_status import answered, ask_server
+from pinnace.installing.plugin_images import with_plugin, without_plugin
 from pinnace.kube.errors import APIStatusError, Conflict
 from pinnace.kube.resources import DEPLOYMENTS
 

@@ -11,9 +11,10 @@ import pytest
 
 from pinnace.api.definitions.crds import crd_manifests
 from pinnace.cli.install import run as install_run
-from pinnace.cli.install.workloads import pull_policy
 from pinnace.cli.main import run
 from pinnace.cli.process import server_run
+from pinnace.installing import sending
+from pinnace.installing.workloads import pull_policy
 from pinnace.kube.errors import Forbidden, KubeError
 from pinnace.runtime.durable import INTERRUPTED_SECONDS
 from pinnace.runtime.manager import GRACE_PERIOD_SECONDS
@@ -572,7 +573,7 @@ def test_definitions_that_are_never_established_are_an_error(
         yield NeverReady(error)
 
     monkeypatch.setattr(install_run, "open_cluster", opened)
-    monkeypatch.setattr(install_run, "CRD_TIMEOUT_SECONDS", 0.01)
+    monkeypatch.setattr(sending, "CRD_TIMEOUT_SECONDS", 0.01)
 
     assert run(["install", "-n", "foo", *NOTHING]) == 1
 

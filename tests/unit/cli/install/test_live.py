@@ -6,9 +6,9 @@ from typing import Any, cast
 import pytest
 
 from pinnace.api.objects import JSONObject
-from pinnace.cli.install import run as install_run
-from pinnace.cli.install.live import read_live
 from pinnace.cli.main import run
+from pinnace.installing import sending
+from pinnace.installing.live import read_live
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import ConnectionFailed, Forbidden
 from pinnace.kube.resources import DAEMON_SETS, DEPLOYMENTS
@@ -54,7 +54,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeCluster:
     async def established(*_: object) -> None:
         return None
 
-    monkeypatch.setattr(install_run, "_wait_for_crds", established)
+    monkeypatch.setattr(sending.Installer, "_wait_for_crds", established)
     return connected(monkeypatch, tmp_path)
 
 
@@ -116,10 +116,10 @@ def test_a_node_agent_that_is_left_out_is_not_waited_for(
     """Beside one under its former name none is created: waiting for it would end with a timeout."""
     waited: list[str] = []
 
-    async def wait(_client: object, made: list[JSONObject]) -> None:
+    async def wait(_client: object, made: list[JSONObject], _observer: object) -> None:
         waited.extend(obj["kind"] for obj in made)
 
-    monkeypatch.setattr(install_run, "wait_for_workloads", wait)
+    monkeypatch.setattr(sending, "wait_for_workloads", wait)
     cluster.add(DAEMON_SETS, "restic")
 
     assert run([*INSTALL, "--use-node-agent", "--wait"]) == 0

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from pinnace.cli.install import uninstall as uninstall_run
 from pinnace.cli.main import run
+from pinnace.installing import removal
 from pinnace.kube.resources import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, CUSTOM_RESOURCE_DEFINITIONS
 from pinnace.nonadmin import manifests
 from tests.unit.cli.fake_cluster import connected
@@ -90,7 +90,7 @@ def test_uninstall_removes_self_service(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     cluster = connected(monkeypatch, tmp_path)
-    monkeypatch.setattr(uninstall_run, "POLL_SECONDS", 0)
+    monkeypatch.setattr(removal, "POLL_SECONDS", 0)
     cluster.unserved = {("customresourcedefinitions", "v1beta1")}
     marks = {"component": "velero"}
     for crd in manifests.crds():

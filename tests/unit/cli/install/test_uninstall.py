@@ -7,10 +7,10 @@ from typing import Any, cast
 
 import pytest
 
-from pinnace.cli.install import uninstall as uninstall_run
-from pinnace.cli.install.finalizers import defined_by, release_objects
-from pinnace.cli.install.uninstall import OLD_DEFINITIONS
 from pinnace.cli.main import run
+from pinnace.installing import removal
+from pinnace.installing.finalizers import defined_by, release_objects
+from pinnace.installing.removal import OLD_DEFINITIONS
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import ConnectionFailed, Forbidden, NotFound
 from pinnace.kube.resources import (
@@ -37,7 +37,7 @@ WAITING = (
 def cluster(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeCluster:
     """A cluster as it is today: definitions in version v1 only."""
     cluster = connected(monkeypatch, tmp_path)
-    monkeypatch.setattr(uninstall_run, "POLL_SECONDS", 0)
+    monkeypatch.setattr(removal, "POLL_SECONDS", 0)
     cluster.unserved = {("customresourcedefinitions", "v1beta1")}
     return cluster
 

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from pinnace.cli.main import run
-from pinnace.cli.plugin.images import init_container_name
+from pinnace.installing.plugin_images import init_container_name
 from pinnace.kube.errors import ConnectionFailed, Forbidden
 from pinnace.kube.resources import DEPLOYMENTS
 from tests.unit.cli.fake_cluster import FakeCluster, connected

@@ -11,10 +11,10 @@ from pathlib import PurePosixPath
 from typing import Any, Final
 
 from pinnace.api.objects import JSONObject
-from pinnace.cli.install.access import ACCOUNT
-from pinnace.cli.install.options import InstallOptions
-from pinnace.cli.plugin.images import UNPRIVILEGED as UNPRIVILEGED_PLUGIN
-from pinnace.cli.plugin.images import init_container_name
+from pinnace.installing.access import ACCOUNT
+from pinnace.installing.options import InstallOptions
+from pinnace.installing.plugin_images import UNPRIVILEGED as UNPRIVILEGED_PLUGIN
+from pinnace.installing.plugin_images import init_container_name
 from pinnace.nonadmin import manifests
 from pinnace.server.checks import NODE_AGENT
 

@@ -12,7 +12,6 @@ from typing import Final
 import orjson
 
 from pinnace.api.objects import JSONObject
-from pinnace.cli.guard import complain
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import Conflict, NotFound
 from pinnace.kube.resources import APIResource
@@ -42,12 +41,6 @@ async def apply(client: KubeClient, resource: APIResource, obj: JSONObject) -> l
         await _send(client, resource, obj, force=True)
         return conflicts(error.status)
     return []
-
-
-def print_overruled(name: str, fields: list[str]) -> None:
-    """Print the fields whose manual changes were overwritten."""
-    for field in fields:
-        complain(f"{name}: set again {field}")
 
 
 def conflicts(status: JSONObject) -> list[str]:

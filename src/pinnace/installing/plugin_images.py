@@ -4,7 +4,7 @@ import copy
 from typing import Final
 
 from pinnace.api.objects import JSONObject
-from pinnace.cli.errors import CommandError
+from pinnace.installing.errors import InstallError
 
 VOLUME = "plugins"
 SERVER_CONTAINER = "velero"
@@ -27,7 +27,7 @@ def init_container_name(image: str) -> str:
 
 
 def with_plugin(deployment: JSONObject, image: str, pull_policy: str) -> JSONObject:
-    """The Deployment with one more plugin. Raises CommandError if it is not that of a server."""
+    """The Deployment with one more plugin. Raises InstallError if it is not that of a server."""
     changed = copy.deepcopy(deployment)
     pod = _pod_spec(changed)
     volumes = pod.setdefault("volumes", [])
@@ -49,7 +49,7 @@ def with_plugin(deployment: JSONObject, image: str, pull_policy: str) -> JSONObj
 
 
 def without_plugin(deployment: JSONObject, name_or_image: str) -> JSONObject:
-    """The Deployment without the first init container of that name or image. Raises CommandError."""
+    """The Deployment without the first init container of that name or image. Raises InstallError."""
     changed = copy.deepcopy(deployment)
     containers = _pod_spec(changed).get("initContainers") or []
     for position, container in enumerate(containers):
@@ -57,7 +57,7 @@ def without_plugin(deployment: JSONObject, name_or_image: str) -> JSONObject:
             del containers[position]
             return changed
     present = _names_of(containers)
-    raise CommandError(f"init container {name_or_image} not found in Velero server deployment{present}")
+    raise InstallError(f"init container {name_or_image} not found in Velero server deployment{present}")
 
 
 def _names_of(containers: list[JSONObject]) -> str:
@@ -75,4 +75,4 @@ def _server_container(pod: JSONObject) -> JSONObject:
         if container.get("name") == SERVER_CONTAINER:
             found: JSONObject = container
             return found
-    raise CommandError("velero container not found in velero deployment")
+    raise InstallError("velero container not found in velero deployment")

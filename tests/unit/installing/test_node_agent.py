@@ -4,7 +4,8 @@ from typing import Any, cast
 
 import pytest
 
-from pinnace.cli.install.run import _replaces
+from pinnace.cli.install.report import Report
+from pinnace.installing.sending import Installer
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import NotFound
 from pinnace.kube.resources import APIResource
@@ -50,7 +51,9 @@ async def test_the_former_node_agent_is_replaced_only_by_apply_and_if_it_is_labe
 ) -> None:
     cluster = Cluster(labels)
 
-    assert await _replaces(cast("KubeClient", cluster), OURS, merge=merge) is made
+    installer = Installer(cast("KubeClient", cluster), Report(0), merge=merge)
+
+    assert await installer._replaces(OURS) is made
 
     assert cluster.deleted == deleted
     assert ("is not created" in capsys.readouterr().err) is not made

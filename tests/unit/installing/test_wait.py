@@ -7,9 +7,10 @@ import pytest
 
 from pinnace.api.objects import JSONObject
 from pinnace.api.values.times import format_time
-from pinnace.cli.errors import CommandError
-from pinnace.cli.install import wait as install_wait
-from pinnace.cli.install.wait import daemon_set_lacks, deployment_lacks, wait_for_workloads
+from pinnace.cli.install.report import Report
+from pinnace.installing import wait as install_wait
+from pinnace.installing.errors import InstallError
+from pinnace.installing.wait import daemon_set_lacks, deployment_lacks, wait_for_workloads
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import Forbidden, KubeError, NotFound
 from pinnace.kube.resources import APIResource
@@ -134,7 +135,7 @@ def short_timeout(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
 
 
 async def wait(cluster: Cluster) -> None:
-    await wait_for_workloads(cast("KubeClient", cluster), MADE)
+    await wait_for_workloads(cast("KubeClient", cluster), MADE, Report(0))
 
 
 async def test_each_workload_must_be_ready_five_times_in_a_row(capsys: pytest.CaptureFixture[str]) -> None:
@@ -177,6 +178,6 @@ async def test_waiting_ends_with_the_reason_and_names_the_log_only_for_a_deploym
     timeout: str, cluster: Cluster, text: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     short_timeout(monkeypatch, timeout)
-    with pytest.raises(CommandError) as caught:
+    with pytest.raises(InstallError) as caught:
         await wait(cluster)
     assert str(caught.value) == text

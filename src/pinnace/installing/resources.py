@@ -4,9 +4,9 @@ import base64
 
 from pinnace.api.definitions.crds import crd_manifests
 from pinnace.api.objects import JSONObject
-from pinnace.cli.install.access import ACCOUNT, all_rights, used_rights
-from pinnace.cli.install.options import InstallOptions
-from pinnace.cli.install.workloads import daemon_set, deployment, non_admin_deployment
+from pinnace.installing.access import ACCOUNT, all_rights, used_rights
+from pinnace.installing.options import InstallOptions
+from pinnace.installing.workloads import daemon_set, deployment, non_admin_deployment
 from pinnace.nonadmin import manifests
 from pinnace.volumes.uploader.passwords import SECRET_KEY, SECRET_NAME
 

@@ -6,11 +6,10 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
-import click
-
 from pinnace.api.objects import JSONObject
 from pinnace.api.values.times import parse_time, utcnow
-from pinnace.cli.errors import CommandError
+from pinnace.installing.errors import InstallError
+from pinnace.installing.observer import InstallObserver
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import KubeError, NotFound
 from pinnace.kube.resources import DAEMON_SETS, DEPLOYMENTS, APIResource
@@ -38,8 +37,10 @@ class _Wait:
     seconds: float
 
 
-async def wait_for_workloads(client: KubeClient, made: Sequence[JSONObject]) -> None:
-    """Wait for the objects that run pods. Raises CommandError that says what is missing."""
+async def wait_for_workloads(
+    client: KubeClient, made: Sequence[JSONObject], observer: InstallObserver
+) -> None:
+    """Wait for the objects that run pods. Raises InstallError that says what is missing."""
     waits = {
         "Deployment": _Wait(
             what="deployment", resource=DEPLOYMENTS, judge=deployment_lacks, seconds=DEPLOYMENT_SECONDS
@@ -55,7 +56,7 @@ async def wait_for_workloads(client: KubeClient, made: Sequence[JSONObject]) -> 
         if obj["kind"] in waits:
             wait, name = waits[obj["kind"]], obj["metadata"]["name"]
             what = f"self-service {wait.what}" if name == manifests.DEPLOYMENT else wait.what
-            click.echo(f"Waiting for Pinnace {what} to be ready.")
+            observer.say(f"Waiting for Pinnace {what} to be ready.")
             await _until_ready(client, wait, name, obj["metadata"]["namespace"])
 
 
@@ -77,9 +78,9 @@ async def _until_ready(client: KubeClient, wait: _Wait, name: str, namespace: st
         text += lack or "it was not ready for long enough"
         if wait.resource == DEPLOYMENTS:
             text = f"{text.rstrip('.')}. `kubectl logs deploy/{name} -n {namespace}` may say why"
-        raise CommandError(text) from None
+        raise InstallError(text) from None
     except KubeError as error:
-        raise CommandError(f"error waiting for {wait.resource.kind} {name}: {error}") from error
+        raise InstallError(f"error waiting for {wait.resource.kind} {name}: {error}") from error
 
 
 def deployment_lacks(obj: JSONObject, now: datetime) -> str:

@@ -12,21 +12,10 @@ from pinnace.api.node_agent_config import read_node_agent_config
 from pinnace.api.objects import mapping
 from pinnace.api.strict_yaml import only_document
 from pinnace.api.velero.backup_repository import KOPIA_REPOSITORY
-from pinnace.cli.install.flags import InstallFlags
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import NotFound
 from pinnace.kube.resources import CONFIGMAPS
 from pinnace.volumes.repository_config import settings_of
-
-
-def named_config_maps(flags: InstallFlags) -> dict[str, str]:
-    """The flags that name a ConfigMap, and the name."""
-    named = {
-        "--node-agent-configmap": flags.node_agent_configmap,
-        "--backup-repository-configmap": flags.backup_repository_configmap,
-        "--repo-maintenance-job-configmap": flags.repo_maintenance_job_configmap,
-    }
-    return {flag: name for flag, name in named.items() if name}
 
 
 async def config_map_problem(client: KubeClient, namespace: str, named: Mapping[str, str]) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from pinnace.api.objects import JSONObject
-from pinnace.cli.install.report import title
+from pinnace.installing.outcomes import title
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import KubeError
 from pinnace.kube.resources import DAEMON_SETS, DEPLOYMENTS

@@ -3,7 +3,7 @@
 import pytest
 
 from pinnace.api.objects import JSONObject
-from pinnace.cli.install.apply import MANAGER, adoption, conflicts
+from pinnace.installing.apply import MANAGER, adoption, conflicts
 
 
 def entry(manager: str, operation: str = "Update", **more: str) -> JSONObject:
