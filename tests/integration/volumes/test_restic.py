@@ -25,7 +25,7 @@ from pinnace.csi.stored_data import SavedPodVolume
 from pinnace.operations.verification.repositories import Lookup, look_up_snapshots
 from pinnace.volumes.restic.access import restic_access
 from pinnace.volumes.restic.client import Restic
-from pinnace.volumes.restic.commands import Command, command_line
+from pinnace.volumes.restic.commands import command_line
 from pinnace.volumes.uploader.access import AccessProvider, Repository
 from pinnace.volumes.uploader.errors import (
     AccessError,
@@ -93,7 +93,7 @@ async def test_the_cache_is_in_the_scratch_directory(ready: Lab, tmp_path: Path)
 
     cache = tmp_path / ".cache" / "restic"
     async with restic_access(ready.accesses, ready.repository) as access:
-        assert access.files.cache_directory == cache
+        assert access.cache_directory == cache
     assert list(cache.iterdir()) != []
 
 
@@ -457,7 +457,7 @@ async def _listed(lab: Lab) -> dict[str, Any]:
 async def _ask(lab: Lab, *arguments: str) -> bytes:
     """The answer of restic itself about the repository."""
     async with restic_access(lab.accesses, lab.repository) as access:
-        line = command_line(Command(name=arguments[0], args=arguments[1:]), access.files)
+        line = command_line(arguments, access)
         process = await asyncio.create_subprocess_exec(
             *line, env=access.environment, stdout=asyncio.subprocess.PIPE
         )

@@ -65,7 +65,7 @@ async def opened(
     accesses = AccessProvider(client, "velero", folder, inherited=inherited or {})
     place = Repository(identifier=identifier, location="l", source=source)
     async with restic_access(accesses, place) as access:
-        assert access.files.identifier == identifier
+        assert access.identifier == identifier
         return access.environment
 
 

@@ -21,7 +21,6 @@ from pinnace.storage.errors import StorageError
 from pinnace.storage.open import FILESYSTEM_PROVIDER, open_object_store, qualified_provider, store_config
 from pinnace.volumes.kopia import commands
 from pinnace.volumes.kopia.access import Access, kopia_access
-from pinnace.volumes.kopia.commands import Command
 from pinnace.volumes.kopia.output import (
     Messages,
     Snapshot,
@@ -63,6 +62,7 @@ from pinnace.volumes.uploader.processes import (
     STDERR_BYTES,
     TRANSFER_SECONDS,
     UNDO_SECONDS,
+    Arguments,
     Outputs,
     run,
 )
@@ -345,14 +345,14 @@ class Kopia:
             await in_thread(write_private, access.policy_file, commands.policy())
             await self._ask(access, commands.set_policy(access.policy_file), QUICK_SECONDS)
 
-    def _check_whole(self, command: Command, access: Access, made: Snapshot) -> None:
+    def _check_whole(self, arguments: Arguments, access: Access, made: Snapshot) -> None:
         """Refuse a snapshot that is not of the whole volume though kopia succeeded. Raises CommandFailed."""
         if not made.incomplete and not made.failed:
             return
         what = f"it saved only a part of the volume ({made.incomplete}), as it was asked to stop"
         if not made.incomplete:
             what = f"it could not read {made.failed} files"
-        shown = command.shown(self._program, access.opened.directory)
+        shown = commands.shown_line(arguments, self._program, access.opened.directory)
         raise CommandFailed(shown, exit_code=0, reason=what)
 
     async def _undo(self, access: Access, output: bytes, tags: Mapping[str, str] | None = None) -> None:
@@ -416,26 +416,26 @@ class Kopia:
         except StorageError as error:
             raise UnexpectedOutput(f"the blob {UNIQUE_ID_BLOB} could not be written: {error}") from error
 
-    async def _ask(self, access: Access, command: Command, deadline_seconds: float) -> bytes:
+    async def _ask(self, access: Access, arguments: Arguments, deadline_seconds: float) -> bytes:
         output = Tail(ANSWER_BYTES)
-        await self._run(access, command, output, deadline_seconds)
+        await self._run(access, arguments, output, deadline_seconds)
         return output.data
 
-    async def _run(self, access: Access, command: Command, stdout: Tail, deadline_seconds: float) -> None:
-        await self._call(access, command, Outputs(stdout, Messages(STDERR_BYTES)), deadline_seconds)
+    async def _run(self, access: Access, arguments: Arguments, stdout: Tail, deadline_seconds: float) -> None:
+        await self._call(access, arguments, Outputs(stdout, Messages(STDERR_BYTES)), deadline_seconds)
 
     async def _call(
-        self, access: Access, command: Command, outputs: Outputs, deadline_seconds: float
+        self, access: Access, arguments: Arguments, outputs: Outputs, deadline_seconds: float
     ) -> None:
-        shown = command.shown(self._program, access.opened.directory)
+        shown = commands.shown_line(arguments, self._program, access.opened.directory)
         messages = outputs.stderr
         assert isinstance(messages, Messages)
-        creates = command.args[:2] == ("repository", "create")
+        creates = arguments[:2] == ("repository", "create")
         if access.storage.kind == "filesystem" and not creates:
             await in_thread(_check_folder, access.storage, shown)
         try:
             code = await run(
-                command.line(self._program),
+                commands.command_line(arguments, self._program),
                 environment={**access.environment, **(access.creation if creates else {})},
                 outputs=outputs,
                 deadline_seconds=deadline_seconds,

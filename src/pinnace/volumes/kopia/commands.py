@@ -3,11 +3,11 @@
 import json
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from pinnace.volumes.uploader.errors import InvalidSnapshot
+from pinnace.volumes.uploader.processes import Arguments
 
 IDENTITY: Final = "default@default"
 """User and host of all snapshots, and the owner of the maintenance, as Velero's. (docs/spec: KOP 2, 5)"""
@@ -54,41 +54,36 @@ kopia by itself removes old snapshots, and skips what `.kopiaignore` names and d
 caches."""
 
 
-@dataclass(frozen=True, slots=True)
-class Command:
-    """The arguments of one call, without the program and the flags of all calls."""
-
-    args: tuple[str, ...]
-
-    def line(self, program: str) -> list[str]:
-        """Program and arguments."""
-        return [program, *_GLOBAL, *self.args]
-
-    def shown(self, program: str, directory: Path) -> str:
-        """The command line for messages, with private files named without path: equal for equal calls."""
-        return " ".join([program, *self.args]).replace(f"{directory}/", "")
+def command_line(arguments: Arguments, program: str) -> list[str]:
+    """The program and all of its arguments."""
+    return [program, *_GLOBAL, *arguments]
 
 
-def status() -> Command:
+def shown_line(arguments: Arguments, program: str, directory: Path) -> str:
+    """The command line for messages, with private files named without path: equal for equal calls."""
+    return " ".join([program, *arguments]).replace(f"{directory}/", "")
+
+
+def status() -> Arguments:
     """Open the repository and print its unique id."""
-    return Command(("repository", "status", "--json"))
+    return ("repository", "status", "--json")
 
 
-def create(kind: str, flags: list[str]) -> Command:
+def create(kind: str, flags: list[str]) -> Arguments:
     """Make a repository."""
     user, _, host = IDENTITY.partition("@")
     names = (f"--override-username={user}", f"--override-hostname={host}")
-    return Command(("repository", "create", _CREATED[kind], *flags, *names, "--no-check-for-updates"))
+    return ("repository", "create", _CREATED[kind], *flags, *names, "--no-check-for-updates")
 
 
-def set_policy(file: Path) -> Command:
+def set_policy(file: Path) -> Arguments:
     """Set the policies that a file of `policy` names."""
-    return Command(("policy", "import", f"--from-file={file}"))
+    return ("policy", "import", f"--from-file={file}")
 
 
-def show_policy() -> Command:
+def show_policy() -> Arguments:
     """Print the policy of the repository."""
-    return Command(("policy", "show", "--global", "--json"))
+    return ("policy", "show", "--global", "--json")
 
 
 def policy() -> bytes:
@@ -98,7 +93,7 @@ def policy() -> bytes:
 
 def save(
     path: Path, *, name: str, tags: Mapping[str, str], parallel: int = 0, block: bool = False
-) -> Command:
+) -> Arguments:
     """Save a directory, or with `block` the standard input, whose path is only a name then."""
     args = [
         *("snapshot", "create", "--json", "--progress-update-interval=1s", "--no-send-snapshot-report"),
@@ -109,82 +104,82 @@ def save(
     if parallel > 0:
         args.append(f"--parallel={parallel}")
     if block:
-        return Command((*args, f"--stdin-file={BLOCK_FILE}", "/volume"))
-    return Command((*args, str(path)))
+        return (*args, f"--stdin-file={BLOCK_FILE}", "/volume")
+    return (*args, str(path))
 
 
-def restore(snapshot: str, path: Path, *, only: str = "", parallel: int = 0, sparse: bool = False) -> Command:
+def restore(
+    snapshot: str, path: Path, *, only: str = "", parallel: int = 0, sparse: bool = False
+) -> Arguments:
     """Restore over what is in a directory."""
     flags = [f"--parallel={parallel}"] if parallel > 0 else []
     if sparse:
         flags.append("--write-sparse-files")
     source = f"{checked(snapshot)}/{only}" if only else checked(snapshot)
-    return Command(("restore", "--progress-update-interval=1s", *flags, source, str(path)))
+    return ("restore", "--progress-update-interval=1s", *flags, source, str(path))
 
 
-def listing(snapshot: str) -> Command:
+def listing(snapshot: str) -> Arguments:
     """List the root of a snapshot."""
-    return Command(("ls", "-l", checked(snapshot)))
+    return ("ls", "-l", checked(snapshot))
 
 
-def show(obj: str) -> Command:
+def show(obj: str) -> Arguments:
     """Write the content of one object to standard output."""
     if not _OBJECT_ID.fullmatch(obj):
         raise InvalidSnapshot(obj)
-    return Command(("show", obj))
+    return ("show", obj)
 
 
-def manifest(snapshot: str) -> Command:
+def manifest(snapshot: str) -> Arguments:
     """Print the manifest of a snapshot, behind comments."""
-    return Command(("manifest", "show", checked(snapshot)))
+    return ("manifest", "show", checked(snapshot))
 
 
-def contents(ids: Iterable[str]) -> Command:
+def contents(ids: Iterable[str]) -> Arguments:
     """Write contents to standard output, each with a new line behind it."""
-    return Command(("content", "show", *ids))
+    return ("content", "show", *ids)
 
 
-def forget(snapshot: str) -> Command:
+def forget(snapshot: str) -> Arguments:
     """Remove the manifest of a snapshot."""
-    return Command(("snapshot", "delete", "--delete", checked(snapshot)))
+    return ("snapshot", "delete", "--delete", checked(snapshot))
 
 
-def snapshots(*, incomplete: bool = False, tags: Mapping[str, str] | None = None) -> Command:
+def snapshots(*, incomplete: bool = False, tags: Mapping[str, str] | None = None) -> Arguments:
     """List the snapshots of all sources, with `incomplete` also those that killed calls have left.
 
     Args:
         tags: only snapshots that have all of these.
     """
     flags = [f"--tags={key}:{value}" for key, value in sorted((tags or {}).items())]
-    return Command(
-        ("snapshot", "list", "--all", "--json", *(("--incomplete",) if incomplete else ()), *flags)
-    )
+    return ("snapshot", "list", "--all", "--json", *(("--incomplete",) if incomplete else ()), *flags)
 
 
-def verify(snapshots: Iterable[str], percent: float) -> Command:
+def verify(snapshots: Iterable[str], percent: float) -> Arguments:
     """Check that all data of snapshots is there, and read a share of their files."""
     ids = sorted({checked(snapshot) for snapshot in snapshots})
-    return Command(("snapshot", "verify", f"--verify-files-percent={percent:g}", "--max-errors=10", *ids))
+    return ("snapshot", "verify", f"--verify-files-percent={percent:g}", "--max-errors=10", *ids)
 
 
-def maintenance() -> Command:
+def maintenance() -> Arguments:
     """Print the settings of the maintenance, and when it was last done."""
-    return Command(("maintenance", "info", "--json"))
+    return ("maintenance", "info", "--json")
 
 
-def own_maintenance() -> Command:
+def own_maintenance() -> Arguments:
     """Make us the owner of the maintenance; only where there is none."""
-    return Command(("maintenance", "set", f"--owner={IDENTITY}"))
+    return ("maintenance", "set", f"--owner={IDENTITY}")
 
 
-def full_maintenance_interval(hours: int) -> Command:
+def full_maintenance_interval(hours: int) -> Arguments:
     """Set how often full maintenance is done."""
-    return Command(("maintenance", "set", f"--full-interval={hours}h"))
+    return ("maintenance", "set", f"--full-interval={hours}h")
 
 
-def maintain(*, full: bool) -> Command:
+def maintain(*, full: bool) -> Arguments:
     """Run maintenance with kopia's safety margins."""
-    return Command(("maintenance", "run", *(("--full",) if full else ())))
+    return ("maintenance", "run", *(("--full",) if full else ()))
 
 
 def checked(snapshot: str) -> str:

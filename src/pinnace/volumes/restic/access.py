@@ -1,14 +1,13 @@
 """The files and environment that one call of restic needs. (docs/spec: PVL 2, PVL 8.5, STO 11, 16)"""
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from pinnace.aio.blocking import in_thread
 from pinnace.api.values.error_texts import error_text
 from pinnace.storage.errors import InvalidLocation, StorageError
-from pinnace.volumes.restic.commands import Files
+from pinnace.volumes.restic.commands import OpenedRepository
 from pinnace.volumes.restic.environment import environment
 from pinnace.volumes.restic.identifiers import belongs_to
 from pinnace.volumes.uploader.access import PROXIES, AccessProvider, Opened, Repository, write_private
@@ -18,16 +17,8 @@ from pinnace.volumes.uploader.errors import AccessError, IdentifierError
 _SCRATCH_VARIABLE = "VELERO_SCRATCH_DIR"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Access:
-    """Files and environment for calls of restic."""
-
-    files: Files
-    environment: Mapping[str, str] = field(repr=False)
-
-
 @asynccontextmanager
-async def restic_access(accesses: AccessProvider, repository: Repository) -> AsyncIterator[Access]:
+async def restic_access(accesses: AccessProvider, repository: Repository) -> AsyncIterator[OpenedRepository]:
     """Make the files; they are gone when the context ends, however it ends.
 
     Raises:
@@ -38,7 +29,7 @@ async def restic_access(accesses: AccessProvider, repository: Repository) -> Asy
         yield await _access(opened)
 
 
-async def _access(opened: Opened) -> Access:
+async def _access(opened: Opened) -> OpenedRepository:
     location, inherited, identifier = opened.location, opened.inherited, opened.repository.identifier
     try:
         password_file = await in_thread(write_private, opened.directory / "password", opened.password)
@@ -63,13 +54,13 @@ async def _access(opened: Opened) -> Access:
     if opened.tenant:
         variables = {name: value for name, value in variables.items() if name.lower() not in PROXIES}
     scratch = inherited.get(_SCRATCH_VARIABLE)
-    files = Files(
+    return OpenedRepository(
         identifier=identifier,
         password_file=password_file,
         ca_file=ca_file,
         cache_directory=Path(scratch) / ".cache" / "restic" if scratch else None,
+        environment=variables,
     )
-    return Access(files=files, environment=variables)
 
 
 def _check_tenant(opened: Opened) -> None:

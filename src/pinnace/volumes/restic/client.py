@@ -13,8 +13,8 @@ from typing import Final
 
 from pinnace.aio.blocking import finish, in_thread
 from pinnace.volumes.restic import commands
-from pinnace.volumes.restic.access import Access, restic_access
-from pinnace.volumes.restic.commands import Command
+from pinnace.volumes.restic.access import restic_access
+from pinnace.volumes.restic.commands import OpenedRepository
 from pinnace.volumes.restic.errors import command_failed
 from pinnace.volumes.restic.identifiers import repository_name, without_credentials
 from pinnace.volumes.restic.output import (
@@ -44,6 +44,7 @@ from pinnace.volumes.uploader.processes import (
     STDERR_BYTES,
     TRANSFER_SECONDS,
     UNDO_SECONDS,
+    Arguments,
     OutputConsumer,
     Outputs,
     run,
@@ -257,7 +258,7 @@ class Restic:
             )
         return "; ".join(parts)
 
-    async def _snapshot_size(self, access: Access, snapshot: str) -> int:
+    async def _snapshot_size(self, access: OpenedRepository, snapshot: str) -> int:
         """The size of a snapshot when restored. It costs a run of restic through all directories."""
         command, output = commands.stats(snapshot), Tail(ANSWER_BYTES)
         try:
@@ -266,13 +267,13 @@ class Restic:
         except UploaderError as error:
             raise UnexpectedOutput(f"error getting snapshot size: {error}") from error
 
-    async def _find_snapshot(self, access: Access, tags: Mapping[str, str]) -> str:
+    async def _find_snapshot(self, access: OpenedRepository, tags: Mapping[str, str]) -> str:
         """The id of a snapshot that restic did not print. It costs another run of restic."""
         output = Tail(ANSWER_BYTES)
         await self._run(access, commands.find_snapshot(tags), output, QUICK_SECONDS)
         return parse_snapshot_id(output.data)
 
-    async def _undo(self, access: Access, snapshot: str, tags: Mapping[str, str]) -> None:
+    async def _undo(self, access: OpenedRepository, snapshot: str, tags: Mapping[str, str]) -> None:
         """Remove the snapshot of a backup that failed; a failure is only logged. (docs/spec: PVL-073)
 
         Args:
@@ -289,7 +290,7 @@ class Restic:
                 extra={"fields": {"snapshot": snapshot or dict(tags), "error": error}},
             )
 
-    async def _forget_tagged(self, access: Access, tags: Mapping[str, str]) -> None:
+    async def _forget_tagged(self, access: OpenedRepository, tags: Mapping[str, str]) -> None:
         if not are_of_one_volume(tags):
             return
         output = Tail(LIST_BYTES)
@@ -297,28 +298,28 @@ class Restic:
         for snapshot in sorted(snapshot_ids(output.data, "restic")):
             await self._run(access, commands.forget(snapshot), Tail(_TEXT_BYTES), LONG_SECONDS)
 
-    async def _do(self, repository: Repository, command: Command, deadline_seconds: float) -> None:
+    async def _do(self, repository: Repository, arguments: Arguments, deadline_seconds: float) -> None:
         async with restic_access(self._accesses, repository) as access:
-            await self._run(access, command, Tail(_TEXT_BYTES), deadline_seconds)
+            await self._run(access, arguments, Tail(_TEXT_BYTES), deadline_seconds)
 
     async def _run(
         self,
-        access: Access,
-        command: Command,
+        access: OpenedRepository,
+        arguments: Arguments,
         stdout: Tail | BackupOutput,
         deadline_seconds: float,
         *,
         directory: Path | None = None,
     ) -> None:
-        shown = commands.shown_line(command, access.files, program=self._program)
-        line = commands.command_line(command, access.files, program=self._program)
+        shown = commands.shown_line(arguments, access, program=self._program)
+        line = commands.command_line(arguments, access, program=self._program)
         code, stderr = await self._child(shown, line, stdout, access.environment, deadline_seconds, directory)
         said = without_credentials(stdout.text)
         log.debug(
             "Ran restic",
             extra={
                 "fields": {
-                    "repository": repository_name(access.files.identifier),
+                    "repository": repository_name(access.identifier),
                     "command": shown,
                     "stdout": said,
                     "stderr": stderr,

@@ -6,13 +6,12 @@ so is the identifier of a repository that has credentials in it.
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-
-import msgspec
 
 from pinnace.volumes.restic.identifiers import without_credentials
 from pinnace.volumes.uploader.errors import InvalidSnapshot
+from pinnace.volumes.uploader.processes import Arguments
 from pinnace.volumes.uploader.share import ReadShare
 
 HOST = "velero"
@@ -25,46 +24,43 @@ _VERSION = re.compile(r"restic ([0-9]+)\.([0-9]+)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Command:
-    """One call of restic: its sub-command, the arguments and the flags of the sub-command."""
+class OpenedRepository:
+    """A repository, and the files and the environment that calls of restic need for it.
 
-    name: str
-    args: tuple[str, ...] = ()
-    flags: tuple[str, ...] = ()
-
-
-class Files(msgspec.Struct, frozen=True, kw_only=True):
-    """The files that a command line names, and the repository."""
+    Attributes:
+        environment: all of it; nothing is inherited.
+    """
 
     identifier: str
     password_file: Path | None = None
     ca_file: Path | None = None
     cache_directory: Path | None = None
+    environment: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
-def command_line(command: Command, files: Files, *, program: str = "restic") -> list[str]:
-    """The arguments in Velero's order."""
-    line = [program, command.name]
-    if not identifier_is_secret(files.identifier):
-        line.append(f"--repo={files.identifier}")
-    if files.password_file is not None:
-        line.append(f"--password-file={files.password_file}")
-    if files.ca_file is not None:
-        line.append(f"--cacert={files.ca_file}")
-    if files.cache_directory is not None:
-        line.append(f"--cache-dir={files.cache_directory}")
-    return [*line, *command.args, *command.flags]
+def command_line(arguments: Arguments, repository: OpenedRepository, *, program: str = "restic") -> list[str]:
+    """The program and all of its arguments, in Velero's order."""
+    line = [program, arguments[0]]
+    if not identifier_is_secret(repository.identifier):
+        line.append(f"--repo={repository.identifier}")
+    if repository.password_file is not None:
+        line.append(f"--password-file={repository.password_file}")
+    if repository.ca_file is not None:
+        line.append(f"--cacert={repository.ca_file}")
+    if repository.cache_directory is not None:
+        line.append(f"--cache-dir={repository.cache_directory}")
+    return [*line, *arguments[1:]]
 
 
-def shown_line(command: Command, files: Files, *, program: str = "restic") -> str:
+def shown_line(arguments: Arguments, repository: OpenedRepository, *, program: str = "restic") -> str:
     """The command line for messages: the same for the same call, as private files are named without path."""
-    shown = Files(
-        identifier=files.identifier,
-        password_file=Path(files.password_file.name) if files.password_file is not None else None,
-        ca_file=Path(files.ca_file.name) if files.ca_file is not None else None,
-        cache_directory=files.cache_directory,
+    shown = OpenedRepository(
+        identifier=repository.identifier,
+        password_file=Path(repository.password_file.name) if repository.password_file is not None else None,
+        ca_file=Path(repository.ca_file.name) if repository.ca_file is not None else None,
+        cache_directory=repository.cache_directory,
     )
-    return without_credentials(" ".join(command_line(command, shown, program=program)))
+    return without_credentials(" ".join(command_line(arguments, shown, program=program)))
 
 
 def identifier_is_secret(identifier: str) -> bool:
@@ -72,53 +68,53 @@ def identifier_is_secret(identifier: str) -> bool:
     return without_credentials(identifier) != identifier
 
 
-def backup(tags: Mapping[str, str], *, parent: str = "") -> Command:
+def backup(tags: Mapping[str, str], *, parent: str = "") -> Arguments:
     """Save the working directory. Tags are sorted, so that equal calls look equal."""
     flags = [*(f"--tag={name}={value}" for name, value in sorted(tags.items())), f"--host={HOST}", "--json"]
     if parent:
         flags.append(f"--parent={_checked(parent)}")
-    return Command(name="backup", args=(".",), flags=tuple(flags))
+    return ("backup", ".", *flags)
 
 
-def find_snapshot(tags: Mapping[str, str]) -> Command:
+def find_snapshot(tags: Mapping[str, str]) -> Arguments:
     """List the newest snapshot that has all of these tags."""
-    return Command(name="snapshots", flags=("--json", "--last", f"--tag={_joined(tags)}"))
+    return ("snapshots", "--json", "--last", f"--tag={_joined(tags)}")
 
 
-def find_snapshots(tags: Mapping[str, str]) -> Command:
+def find_snapshots(tags: Mapping[str, str]) -> Arguments:
     """List all snapshots that have all of these tags."""
-    return Command(name="snapshots", flags=("--json", f"--tag={_joined(tags)}"))
+    return ("snapshots", "--json", f"--tag={_joined(tags)}")
 
 
-def list_snapshots() -> Command:
+def list_snapshots() -> Arguments:
     """List all snapshots, as the repository has them: single ones may come from restic's own cache."""
-    return Command(name="snapshots", flags=("--json",))
+    return ("snapshots", "--json")
 
 
-def stats(snapshot: str) -> Command:
+def stats(snapshot: str) -> Arguments:
     """Print the size of a snapshot when restored."""
-    return Command(name="stats", args=(_checked(snapshot),), flags=("--json",))
+    return ("stats", _checked(snapshot), "--json")
 
 
-def restore(snapshot: str, *, only: str = "") -> Command:
+def restore(snapshot: str, *, only: str = "") -> Arguments:
     """Restore into the working directory: all, or what is below one directory of the snapshot."""
     flags = ("--target=.", f"--include=/{only}") if only else ("--target=.",)
-    return Command(name="restore", args=(_checked(snapshot),), flags=flags)
+    return ("restore", _checked(snapshot), *flags)
 
 
-def find_file(snapshot: str, name: str) -> Command:
+def find_file(snapshot: str, name: str) -> Arguments:
     """List one file at the root of a snapshot, if it is there."""
-    return Command(name="ls", args=(_checked(snapshot), f"/{name}"), flags=("--json",))
+    return ("ls", _checked(snapshot), f"/{name}", "--json")
 
 
-def connect() -> Command:
+def connect() -> Arguments:
     """Open the repository with the password; the list that it prints is not used."""
-    return Command(name="snapshots", flags=("--last",))
+    return ("snapshots", "--last")
 
 
-def init(*, version_flag: bool) -> Command:
+def init(*, version_flag: bool) -> Arguments:
     """Make a repository, in the format that restic 0.12 can read, whatever the program makes by itself."""
-    return Command(name="init", flags=("--repository-version=1",) if version_flag else ())
+    return ("init", *(("--repository-version=1",) if version_flag else ()))
 
 
 def knows_repository_version(version_output: str) -> bool:
@@ -133,29 +129,29 @@ def keeps_link_targets(version_output: str) -> bool:
     return found is None or (int(found[1]), int(found[2])) >= _FIRST_WITH_LINK_TARGETS
 
 
-def unlock() -> Command:
+def unlock() -> Arguments:
     """Remove locks that are stale by restic's own rule: of a dead process of this host, or 30 minutes old."""
-    return Command(name="unlock")
+    return ("unlock",)
 
 
-def prune() -> Command:
+def prune() -> Arguments:
     """Free the space of data that no snapshot needs."""
-    return Command(name="prune")
+    return ("prune",)
 
 
-def check(share: ReadShare) -> Command:
+def check(share: ReadShare) -> Arguments:
     """Check the repository and read a share of its packs.
 
     Without a lock: restic's own of a check is exclusive, and would make backups wait or fail.
     """
     if share.part is None:
-        return Command(name="check", flags=("--no-lock", f"--read-data-subset={share.percent:g}%"))
-    return Command(name="check", flags=("--no-lock", f"--read-data-subset={share.part[0]}/{share.part[1]}"))
+        return ("check", "--no-lock", f"--read-data-subset={share.percent:g}%")
+    return ("check", "--no-lock", f"--read-data-subset={share.part[0]}/{share.part[1]}")
 
 
-def forget(snapshot: str) -> Command:
+def forget(snapshot: str) -> Arguments:
     """Remove a snapshot; one that is gone is success."""
-    return Command(name="forget", args=(_checked(snapshot),))
+    return ("forget", _checked(snapshot))
 
 
 def _joined(tags: Mapping[str, str]) -> str:

@@ -44,6 +44,10 @@ _CHUNK_BYTES = 1 << 16
 _KILLED_SECONDS = 5.0
 
 
+Arguments = tuple[str, ...]
+"""What one call of a program does: the sub-command first, without the flags that all calls have."""
+
+
 class OutputConsumer(Protocol):
     """Takes an output as it comes; must be quick."""
 

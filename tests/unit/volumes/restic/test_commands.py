@@ -5,11 +5,12 @@ from pathlib import Path
 import pytest
 
 from pinnace.volumes.restic import commands
-from pinnace.volumes.restic.commands import Command, Files, command_line, shown_line
+from pinnace.volumes.restic.commands import OpenedRepository, command_line, shown_line
 from pinnace.volumes.uploader.errors import InvalidSnapshot
+from pinnace.volumes.uploader.processes import Arguments
 
-COMMAND = Command(name="cmd", args=("a1", "a2"), flags=("--foo=bar",))
-FILES = Files(identifier="repo-id", password_file=Path("/private/password"))
+COMMAND = ("cmd", "a1", "a2", "--foo=bar")
+FILES = OpenedRepository(identifier="repo-id", password_file=Path("/private/password"))
 
 
 @pytest.mark.spec("PVL-018")
@@ -21,7 +22,7 @@ def test_order_of_the_arguments() -> None:
 
 @pytest.mark.spec("PVL-019")
 def test_certificate_and_cache_stand_before_the_arguments() -> None:
-    files = Files(
+    files = OpenedRepository(
         identifier="repo-id",
         password_file=Path("/private/password"),
         ca_file=Path("/private/ca.pem"),
@@ -39,17 +40,15 @@ def test_certificate_and_cache_stand_before_the_arguments() -> None:
 def test_the_arguments_of_a_backup() -> None:
     command = commands.backup({"foo": "bar", "c": "d"})
 
-    assert command == Command(
-        name="backup", args=(".",), flags=("--tag=c=d", "--tag=foo=bar", "--host=velero", "--json")
-    )
-    assert commands.backup({}, parent="0a1b2c3d").flags[-1] == "--parent=0a1b2c3d"
+    assert command == ("backup", ".", "--tag=c=d", "--tag=foo=bar", "--host=velero", "--json")
+    assert commands.backup({}, parent="0a1b2c3d")[-1] == "--parent=0a1b2c3d"
 
 
 @pytest.mark.spec("PVL-021")
 def test_finding_a_snapshot_asks_for_all_tags_at_once() -> None:
     command = commands.find_snapshot({"foo": "bar", "c": "d"})
 
-    assert command == Command(name="snapshots", flags=("--json", "--last", "--tag=c=d,foo=bar"))
+    assert command == ("snapshots", "--json", "--last", "--tag=c=d,foo=bar")
 
 
 @pytest.mark.parametrize(
@@ -69,10 +68,10 @@ def test_finding_a_snapshot_asks_for_all_tags_at_once() -> None:
         (commands.prune(), ["prune"]),
         (commands.forget("2fa3b4c5"), ["forget", "2fa3b4c5"]),
     ],
-    ids=lambda value: value.name if isinstance(value, Command) else "",
+    ids=lambda value: value[0] if isinstance(value, tuple) else "",
 )
-def test_the_arguments_of_other_commands(command: Command, words: list[str]) -> None:
-    assert [command.name, *command.args, *command.flags] == words
+def test_the_arguments_of_other_commands(command: Arguments, words: list[str]) -> None:
+    assert [*command] == words
 
 
 @pytest.mark.parametrize("hostile", ["--password-command=x", "latest", "", "2FA3", "2fa3 --x", "2fa3\n"])
@@ -86,7 +85,9 @@ def test_a_text_that_is_no_snapshot_id_is_refused(hostile: str) -> None:
 
 
 def test_credentials_in_the_identifier_are_in_no_argument_and_no_message() -> None:
-    files = Files(identifier="rest:https://me:secret@host/x", password_file=Path("/private/password"))
+    files = OpenedRepository(
+        identifier="rest:https://me:secret@host/x", password_file=Path("/private/password")
+    )
 
     assert "secret" not in " ".join(command_line(COMMAND, files))
     assert "secret" not in shown_line(COMMAND, files)
