@@ -98,17 +98,6 @@ Guard = Callable[[JSONObject], Storing | None]
 """Looks at an object before each write of a patch; None lets it be written, over the version that it saw."""
 
 
-class Left(Enum):
-    """Why nothing is done about an object in this pass.
-
-    ALONE: it is another process's, or has ended: a claim of this process cannot be stored any more.
-    FOR_NOW: it must wait; a claim on its way may still arrive.
-    """
-
-    ALONE = auto()
-    FOR_NOW = auto()
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkEnd:
     """The end of the work on an object.
@@ -145,23 +134,26 @@ ClaimT = TypeVar("ClaimT", bound=WorkClaim)
 class DurableWork(Protocol[ClaimT]):
     """The parts that differ between kinds. After an error of `decide` or `refused` the key is tried again."""
 
-    async def decide(self, key: Key, obj: JSONObject) -> ClaimT | WorkEnd | Left:
-        """Decide about an object that this process has not claimed; settle it here if it is an orphan."""
+    async def decide(self, obj: JSONObject) -> ClaimT | WorkEnd | None:
+        """Decide about an object without a claim of this process; settle it if it is an orphan.
+
+        None leaves it alone in this pass. Claims whose answers were lost are kept: they may still be stored.
+        """
         ...
 
-    async def refused(self, key: Key, obj: JSONObject, error: Invalid | BadRequest) -> None:
+    async def refused(self, obj: JSONObject, error: Invalid | BadRequest) -> None:
         """Fail an object whose claim the API server does not take, or raise the error to try it again."""
         ...
 
-    async def carry_out(self, key: Key, obj: JSONObject, claim: ClaimT) -> WorkEnd | None:
+    async def carry_out(self, obj: JSONObject, claim: ClaimT) -> WorkEnd | None:
         """The end of the work on an object as it was stored; None if there is none to store."""
         ...
 
-    async def failed(self, key: Key, obj: JSONObject, claim: ClaimT, reason: str) -> WorkEnd | None:
+    async def failed(self, obj: JSONObject, claim: ClaimT, reason: str) -> WorkEnd | None:
         """The end of work that a defect has ended."""
         ...
 
-    async def interrupted(self, key: Key, obj: JSONObject, claim: ClaimT) -> None:
+    async def interrupted(self, obj: JSONObject, claim: ClaimT) -> None:
         """Say what becomes of work that was cancelled, within `INTERRUPTED_SECONDS`."""
         ...
 
@@ -215,7 +207,7 @@ class DurableRuns(Generic[ClaimT]):
         return key in self._claims
 
     def forget_claims(self, key: Key) -> None:
-        """Forget the claims of an object that cannot be worked on."""
+        """Forget the claims of an object that has another owner, has ended or is gone."""
         self._claims.pop(key, None)
 
     async def store(self, key: Key, end: WorkEnd) -> Storing:
@@ -233,10 +225,8 @@ class DurableRuns(Generic[ClaimT]):
                 await self.store(key, end)
                 return
             ours = self._claim_of(key, obj)
-            decided = ours or await self._work.decide(key, obj)
-            if isinstance(decided, Left):
-                if decided is Left.ALONE:
-                    self.forget_claims(key)
+            decided = ours or await self._work.decide(obj)
+            if decided is None:
                 return
             if isinstance(decided, WorkEnd):
                 await self._end(key, decided)
@@ -246,7 +236,7 @@ class DurableRuns(Generic[ClaimT]):
                 try:
                     stored = obj if ours is not None else await self._claim(key, decided)
                 except (Invalid, BadRequest) as error:
-                    await self._work.refused(key, obj, error)
+                    await self._work.refused(obj, error)
                     return
                 if stored is not None:
                     self.forget_claims(key)
@@ -293,20 +283,20 @@ class DurableRuns(Generic[ClaimT]):
 
     async def _carry_out(self, key: Key, obj: JSONObject, claim: ClaimT) -> None:
         try:
-            end = await self._work.carry_out(key, obj, claim)
+            end = await self._work.carry_out(obj, claim)
         except asyncio.CancelledError:
-            await self._work.interrupted(key, obj, claim)
+            await self._work.interrupted(obj, claim)
             raise
         except Exception as error:
             if is_cancelled():  # a cancellation that was turned into another error on its way
-                await self._work.interrupted(key, obj, claim)
+                await self._work.interrupted(obj, claim)
                 raise asyncio.CancelledError from error
             if isinstance(error, self._again):
                 self._claims[key] = [claim]
                 raise
             # Any defect of the work: the object must not stay as it was claimed.
             log.error(f"{self._resource.kind} ended by a defect", error=error)
-            end = await self._work.failed(key, obj, claim, f"unexpected {type(error).__name__}")
+            end = await self._work.failed(obj, claim, f"unexpected {type(error).__name__}")
         if end is not None:
             await self._end(key, end)
 

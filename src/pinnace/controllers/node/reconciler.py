@@ -39,7 +39,6 @@ from pinnace.runtime.controller import Result
 from pinnace.runtime.durable import (
     INTERRUPTED_SECONDS,
     DurableRuns,
-    Left,
     Storing,
     WorkEnd,
     store_until_stored,
@@ -235,20 +234,20 @@ class PodVolumeReconciler(Generic[PodVolumeT]):
         log.warning(f"{self._resource.kind} was left {phase} by a former agent", key=str(Key.of(obj)))
         await self._runs.store(Key.of(obj), self._end(obj["metadata"]["uid"], self._failed(message)))
 
-    async def decide(self, key: Key, obj: JSONObject) -> _VolumeClaim | WorkEnd | Left:
+    async def decide(self, obj: JSONObject) -> _VolumeClaim | WorkEnd | None:
         """Claim what is new and due, or was left by an agent that has ended, unless it is refused."""
         left = self._holding.is_left(obj)
         if not left and phase_of(obj) not in self._startable:
-            return Left.ALONE
+            return None
         if left and not await self._holding.has_ended(pod_of_holder(obj)):
-            return Left.ALONE  # the end of that pod queues the key again
+            return None  # the end of that pod queues the key again
         if (refusal := self._refusal(obj)) is not None:
             if left:
                 await self._discard_left(obj)
             return self._not_begun(obj, refusal)
         try:
             if not await self._work.is_due(decode(self._struct, obj)):
-                return Left.FOR_NOW
+                return None
         except (DecodeError, PodVolumeFailed) as error:
             return self._refused(obj, error)
         return _VolumeClaim(obj, self._first_patch, self._is_held)
@@ -293,11 +292,11 @@ class PodVolumeReconciler(Generic[PodVolumeT]):
             },
         }
 
-    async def refused(self, key: Key, obj: JSONObject, error: Invalid | BadRequest) -> None:
+    async def refused(self, obj: JSONObject, error: Invalid | BadRequest) -> None:
         """Try the object again: what refuses its claim may be corrected."""
         raise error
 
-    async def carry_out(self, key: Key, obj: JSONObject, claim: _VolumeClaim) -> WorkEnd | None:
+    async def carry_out(self, obj: JSONObject, claim: _VolumeClaim) -> WorkEnd | None:
         """Save or restore the volume, until the object is given up."""
         try:
             pod_volume = decode(self._struct, obj)
@@ -323,7 +322,7 @@ class PodVolumeReconciler(Generic[PodVolumeT]):
             status = self._canceled(work.reason) if work.is_canceled else self._failed(work.reason)
         return await self._ended(pod_volume, work, status)
 
-    async def failed(self, key: Key, obj: JSONObject, claim: _VolumeClaim, reason: str) -> WorkEnd | None:
+    async def failed(self, obj: JSONObject, claim: _VolumeClaim, reason: str) -> WorkEnd | None:
         """The end in phase Failed."""
         status = self._failed(f"{reason}, see the node agent's log")
         return await self._ended(decode(self._struct, obj), claim.work, status)
@@ -363,7 +362,7 @@ class PodVolumeReconciler(Generic[PodVolumeT]):
 
         return report
 
-    async def interrupted(self, key: Key, obj: JSONObject, claim: _VolumeClaim) -> None:
+    async def interrupted(self, obj: JSONObject, claim: _VolumeClaim) -> None:
         """Store that the work was interrupted, trying for a short time."""
         message = INTERRUPTED_MESSAGE.format(kind=self._resource.kind.lower())
         patch: JSONObject = {"status": {"message": message}}
@@ -371,7 +370,7 @@ class PodVolumeReconciler(Generic[PodVolumeT]):
         log.warning(message)
         try:
             async with asyncio.timeout(INTERRUPTED_SECONDS):
-                await store_until_stored(self._scope.client, self._resource, key, patch, guard=guard)
+                await store_until_stored(self._scope.client, self._resource, Key.of(obj), patch, guard=guard)
         except TimeoutError:
             log.warning("It is not stored that work was interrupted")
 

@@ -32,7 +32,7 @@ from pinnace.controllers.shared.writes import claim_patch, end_patch
 from pinnace.kube.errors import KubeError
 from pinnace.kube.resources import BACKUPS, RESTORES, APIResource
 from pinnace.runtime.controller import Controller, Result
-from pinnace.runtime.durable import DurableRuns, Left, WorkEnd
+from pinnace.runtime.durable import DurableRuns, WorkEnd
 from pinnace.runtime.informer import Informer
 from pinnace.runtime.keys import Key
 from pinnace.runtime.logfields import get_logger
@@ -187,34 +187,36 @@ class RunReconciler(Generic[RunT]):
         cached = self._cached(key)
         return cached if cached is not None and is_new(cached) else None
 
-    async def decide(self, key: Key, obj: JSONObject) -> _RunClaim[RunT] | Left:
+    async def decide(self, obj: JSONObject) -> _RunClaim[RunT] | None:
         """Plan a new object; settle an orphan that only this server can settle."""
+        key = Key.of(obj)
         if not is_new(obj):
             self._runs.forget_claims(key)
             if self._scope.leads and is_in_progress(obj):
                 await self._settler.settle_late(self._resource, obj)
-            return Left.ALONE
+            return None
         self._in_flight.add(key)
         try:
             run = decode(self._struct, obj)
         except DecodeError as error:
-            await self.refused(key, obj, error)
-            return Left.ALONE
+            await self.refused(obj, error)
+            return None
         findings = check_spec(self._resource.kind, obj)
         planned = await self._work.plan(_without_results(run), findings.warnings)
         decision = refused(_begun(planned), findings.errors)
         if decision.execute is not None and self._is_stopping():
             # It may have waited long for a worker, and this server would only interrupt it.
-            return Left.FOR_NOW
+            return None
         # An invalid object does not wait in the queue. One that waited is planned again.
         if decision.execute is not None and not self._queue.try_start(key, decision.begun, decision.targets):
             self._held[key] = mapping(obj, "spec")
             self._waits.add(key)
-            return Left.FOR_NOW
+            return None
         return _RunClaim(run=run, decision=decision)
 
-    async def refused(self, key: Key, obj: JSONObject, error: DecodeError | KubeError) -> None:
+    async def refused(self, obj: JSONObject, error: DecodeError | KubeError) -> None:
         """Fail an object that cannot be read or claimed, instead of trying it for ever."""
+        key = Key.of(obj)
         log.warning("Object is refused", error=error)
         self._runs.forget_claims(key)
         status: JSONObject = {
@@ -229,7 +231,7 @@ class RunReconciler(Generic[RunT]):
         patch = {"metadata": metadata, "status": status}
         await self._scope.client.patch(self._resource, key.name, patch, key.namespace)
 
-    async def carry_out(self, key: Key, obj: JSONObject, claim: _RunClaim[RunT]) -> WorkEnd | None:
+    async def carry_out(self, obj: JSONObject, claim: _RunClaim[RunT]) -> WorkEnd | None:
         """Execute what was planned; an object that is not valid has ended."""
         run = decode(self._struct, obj)
         self._work.taken(run)
@@ -240,12 +242,12 @@ class RunReconciler(Generic[RunT]):
         log.info(f"{self._resource.kind} begins")
         return self._end(run, await claim.decision.execute(run, obj))
 
-    async def failed(self, key: Key, obj: JSONObject, claim: _RunClaim[RunT], reason: str) -> WorkEnd:
+    async def failed(self, obj: JSONObject, claim: _RunClaim[RunT], reason: str) -> WorkEnd:
         """The end in phase Failed."""
         run = decode(self._struct, obj)
         return self._end(run, failed(run, f"{reason}, see the server's log", self._scope))
 
-    async def interrupted(self, key: Key, obj: JSONObject, claim: _RunClaim[RunT]) -> None:
+    async def interrupted(self, obj: JSONObject, claim: _RunClaim[RunT]) -> None:
         """Settle the object."""
         await self._settler.settle_interrupted(self._resource, decode(self._struct, obj))
 
