@@ -1,70 +1,96 @@
-"""What `install` has to install, as plain values. (docs/spec: CLI 11.1)"""
+"""The wishes for an installation, as plain values. (docs/spec: CLI 11.1)"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
-
-from pinnace.api.values.durations import Duration
-from pinnace.api.velero.pod_volume import KOPIA
-from pinnace.storage.open import FILESYSTEM_PROVIDER
+from typing import Final, NamedTuple
 
 KUBELET_ROOT: Final = "/var/lib/kubelet"
 NON_ADMIN_FEATURE: Final = "NonAdmin"
 
 
+class PodResources(NamedTuple):
+    """The requests and limits of a pod, as Kubernetes writes quantities; "0" for none."""
+
+    cpu_request: str = "500m"
+    memory_request: str = "128Mi"
+    cpu_limit: str = "1000m"
+    memory_limit: str = "512Mi"
+
+
+SERVER_RESOURCES: Final = PodResources()
+NODE_AGENT_RESOURCES: Final = PodResources(memory_request="512Mi", memory_limit="1Gi")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstallOptions:
-    """What to install. Empty `provider` means no location, empty `image` no server.
+    """What to install, and how; the flags of `pinnace install` say the same, and messages name them.
+
+    Durations are texts such as "72h"; an empty one leaves it to the server, and so does the number 0.
 
     Attributes:
-        used_rights_only: give the server only the rights that it uses, not all.
+        provider: of the locations: "aws", "gcp", "azure", "filesystem" or one that a plugin brings.
+        bucket, prefix: of the backup location.
+        backup_location, snapshot_location: whether there is one. A folder has no snapshot location.
+        backup_location_config, snapshot_location_config: such as {"region": "eu-central-1"}.
+        ca_cert: a CA bundle (PEM) for the backup location.
+        secret: the content of a file of credentials; without one `no_secret` confirms that there is none.
+        image: of the server; empty: no server is deployed.
         plugins: images that bring plugins, in this order.
-        uploader: the program that saves pod volumes.
-        restic_prune_frequency: a flag of the server; zero leaves it to the server.
-        node_agent: deploy the node agent on every node.
-        restic_resources: requests and limits of the node agent.
-        server_arguments: more flags of the server.
+        features: feature flags of the server, with commas between them.
+        minimal_rights: give the server only the rights that it uses, not all.
         service_account: an existing account for the pods; empty: one is created.
-        node_agent_config_map: a ConfigMap with settings of the node agents; empty for none.
-        privileged_node_agent: run the node agent privileged.
-        kubelet_root: the directory of the kubelet on each node.
-        restic_password: the password of the repositories; empty: the server takes its default.
+        node_agent: deploy the node agent on every node.
+        uploader: "kopia" or "restic"; empty: kopia, and with `apply` the one of the installed server.
+        repository_password: of the repositories of volume data; None: the server takes its default.
+        maintenance_frequency: how often repositories are maintained.
+        *_config_map: ConfigMaps with settings, which must exist.
         non_admin: install what self-service needs.
+        restore_only: deprecated; let the server run only what restores need.
+        apply: bring what exists in line, by server-side apply; without it existing objects stay as they are.
+        wait: until the server and the node agent are ready.
     """
 
-    namespace: str
     provider: str = ""
     bucket: str = ""
     prefix: str = ""
-    ca_cert: bytes = b""
-    backup_location_config: Mapping[str, str] = field(default_factory=dict)
     backup_location: bool = True
-    snapshot_location_config: Mapping[str, str] = field(default_factory=dict)
+    backup_location_config: Mapping[str, str] = field(default_factory=dict)
     snapshot_location: bool = True
-    secret: bytes = b""
-    used_rights_only: bool = False
+    snapshot_location_config: Mapping[str, str] = field(default_factory=dict)
+    ca_cert: bytes = b""
+    secret: bytes | None = field(default=None, repr=False)
+    no_secret: bool = False
     image: str = ""
     plugins: Sequence[str] = ()
-    pod_annotations: Mapping[str, str] = field(default_factory=dict)
-    service_account_annotations: Mapping[str, str] = field(default_factory=dict)
-    resources: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     features: str = ""
-    restore_only: bool = False
-    default_volumes_to_restic: bool = False
-    uploader: str = KOPIA
-    restic_prune_frequency: Duration = field(default_factory=Duration)
-    server_arguments: Sequence[str] = ()
+    minimal_rights: bool = False
     service_account: str = ""
+    service_account_annotations: Mapping[str, str] = field(default_factory=dict)
+    pod_annotations: Mapping[str, str] = field(default_factory=dict)
     pod_labels: Mapping[str, str] = field(default_factory=dict)
+    server_resources: PodResources = SERVER_RESOURCES
     server_priority_class: str = ""
     node_agent: bool = False
+    node_agent_resources: PodResources = NODE_AGENT_RESOURCES
     node_agent_priority_class: str = ""
     node_agent_config_map: str = ""
     privileged_node_agent: bool = False
     kubelet_root: str = KUBELET_ROOT
-    restic_resources: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    restic_password: bytes = field(default=b"", repr=False)
+    uploader: str = ""
+    repository_password: bytes | None = field(default=None, repr=False)
+    default_volumes_to_fs_backup: bool = False
+    default_snapshot_move_data: bool = False
+    maintenance_frequency: str = ""
+    garbage_collection_frequency: str = ""
+    pod_volume_operation_timeout: str = ""
+    concurrent_backups: int = 0
+    schedule_skip_immediately: bool = False
+    repository_config_map: str = ""
+    maintenance_config_map: str = ""
     non_admin: bool = False
+    restore_only: bool = False
+    apply: bool = False
+    wait: bool = False
 
     @property
     def server_is_non_admin(self) -> bool:
@@ -72,6 +98,21 @@ class InstallOptions:
         return NON_ADMIN_FEATURE in self.features.split(",")
 
     @property
-    def on_filesystem(self) -> bool:
-        """Whether the location is a folder: it needs no credentials and takes no volume snapshots."""
-        return self.provider == FILESYSTEM_PROVIDER
+    def with_non_admin(self) -> bool:
+        """Whether tenants can back up their own namespaces, by the server or by a process of its own."""
+        return self.non_admin or self.server_is_non_admin
+
+    @property
+    def keeps_uploader(self) -> bool:
+        """Whether the uploader of an installed server stays."""
+        return self.apply and not self.uploader
+
+    @property
+    def config_maps(self) -> dict[str, str]:
+        """The ConfigMaps that are named, by the flag that names them."""
+        named = {
+            "--node-agent-configmap": self.node_agent_config_map,
+            "--backup-repository-configmap": self.repository_config_map,
+            "--repo-maintenance-job-configmap": self.maintenance_config_map,
+        }
+        return {flag: name for flag, name in named.items() if name}

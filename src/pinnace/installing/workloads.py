@@ -11,6 +11,8 @@ from pathlib import PurePosixPath
 from typing import Any, Final
 
 from pinnace.api.objects import JSONObject
+from pinnace.api.values.quantities import resource_requirements
+from pinnace.api.velero.pod_volume import KOPIA
 from pinnace.installing.access import ACCOUNT
 from pinnace.installing.options import InstallOptions
 from pinnace.installing.plugin_images import UNPRIVILEGED as UNPRIVILEGED_PLUGIN
@@ -75,7 +77,7 @@ _ON_LINUX: Final[JSONObject] = {
 _NON_ADMIN_RESOURCES = {"requests": {"cpu": "100m", "memory": "128Mi"}, "limits": {"memory": "512Mi"}}
 
 
-def deployment(options: InstallOptions) -> JSONObject:
+def deployment(options: InstallOptions, namespace: str) -> JSONObject:
     """The server."""
     annotations = {
         "prometheus.io/scrape": "true",
@@ -98,10 +100,10 @@ def deployment(options: InstallOptions) -> JSONObject:
         spec["priorityClassName"] = options.server_priority_class
     labels = {**options.pod_labels, "component": "velero", "deploy": "velero"}
     pods = _Pods(selector={"deploy": "velero"}, labels=labels, annotations=annotations, spec=spec)
-    return _workload("Deployment", "velero", options.namespace, pods, strategy={})
+    return _workload("Deployment", "velero", namespace, pods, strategy={})
 
 
-def daemon_set(options: InstallOptions) -> JSONObject:
+def daemon_set(options: InstallOptions, namespace: str) -> JSONObject:
     """The node agent."""
     spec: JSONObject = {
         **_ON_LINUX,
@@ -120,10 +122,10 @@ def daemon_set(options: InstallOptions) -> JSONObject:
     selector = {"name": NODE_AGENT}
     labels = {**options.pod_labels, "component": "velero", "role": NODE_AGENT, **selector}
     pods = _Pods(selector=selector, labels=labels, annotations=options.pod_annotations, spec=spec)
-    return _workload("DaemonSet", NODE_AGENT, options.namespace, pods, updateStrategy={})
+    return _workload("DaemonSet", NODE_AGENT, namespace, pods, updateStrategy={})
 
 
-def non_admin_deployment(options: InstallOptions) -> JSONObject:
+def non_admin_deployment(options: InstallOptions, namespace: str) -> JSONObject:
     """Self-service in a process of its own, with an account of its own. (docs/spec: NAC 2)"""
     labels = {"control-plane": manifests.DEPLOYMENT}
     arguments = ["nonadmin", "server", "--leader-elect"]
@@ -146,7 +148,7 @@ def non_admin_deployment(options: InstallOptions) -> JSONObject:
         annotations=options.pod_annotations,
         spec=spec,
     )
-    return _workload("Deployment", manifests.DEPLOYMENT, options.namespace, pods, strategy={})
+    return _workload("Deployment", manifests.DEPLOYMENT, namespace, pods, strategy={})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,17 +179,17 @@ UPLOADER_FLAG: Final = "--uploader-type="
 
 def _server(options: InstallOptions) -> JSONObject:
     arguments = ["server", *_features(options)]
-    if options.default_volumes_to_restic:
+    if options.default_volumes_to_fs_backup:
         arguments.append("--default-volumes-to-fs-backup=true")
     if options.node_agent:
-        arguments.append(f"{UPLOADER_FLAG}{options.uploader}")
+        arguments.append(f"{UPLOADER_FLAG}{options.uploader or KOPIA}")
     if options.restore_only:
         arguments.append("--restore-only")
-    if options.restic_prune_frequency:
-        arguments.append(f"--default-repo-maintain-frequency={options.restic_prune_frequency}")
-    arguments += options.server_arguments
+    if options.maintenance_frequency:
+        arguments.append(f"--default-repo-maintain-frequency={options.maintenance_frequency}")
+    arguments += _server_arguments(options)
     return {
-        **_container("velero", options, arguments, options.resources),
+        **_container("velero", options, arguments, resource_requirements(*options.server_resources)),
         **_probes(metrics=8085),
         "env": [
             {"name": "VELERO_SCRATCH_DIR", "value": "/scratch"},
@@ -200,12 +202,29 @@ def _server(options: InstallOptions) -> JSONObject:
     }
 
 
+def _server_arguments(options: InstallOptions) -> list[str]:
+    """The flags to pass on to the server; those that were not given are left out."""
+    given = {
+        "--garbage-collection-frequency": options.garbage_collection_frequency,
+        "--fs-backup-timeout": options.pod_volume_operation_timeout,
+        "--concurrent-backups": options.concurrent_backups,
+        "--backup-repository-configmap": options.repository_config_map,
+        "--repo-maintenance-job-configmap": options.maintenance_config_map,
+    }
+    switches = {
+        "--schedule-skip-immediately": options.schedule_skip_immediately,
+        "--default-snapshot-move-data": options.default_snapshot_move_data,
+    }
+    arguments = [f"{name}={value}" for name, value in given.items() if value]
+    return [*arguments, *(name for name, is_given in switches.items() if is_given)]
+
+
 def _node_agent(options: InstallOptions) -> JSONObject:
     arguments = [NODE_AGENT, "server", *_features(options)]
     if options.node_agent_config_map:
         arguments.append(f"--node-agent-configmap={options.node_agent_config_map}")
     return {
-        **_container(NODE_AGENT, options, arguments, options.restic_resources),
+        **_container(NODE_AGENT, options, arguments, resource_requirements(*options.node_agent_resources)),
         **_probes(metrics=8085),
         "env": [
             _from_pod("NODE_NAME", "spec.nodeName"),

@@ -131,8 +131,8 @@ def test_the_results_explain_each_candidate_and_column() -> None:
 
 @pytest.mark.found("DOC6")
 def test_the_pages_name_the_rights_that_a_server_with_minimal_rights_has_everywhere() -> None:
-    options = InstallOptions(namespace="velero", image="pinnace:v1", used_rights_only=True)
-    (role,) = (each for each in resources(options) if each["kind"] == "ClusterRole")
+    options = InstallOptions(image="pinnace:v1", minimal_rights=True)
+    (role,) = (each for each in resources(options, "velero") if each["kind"] == "ClusterRole")
     (everything,) = (rule for rule in role["rules"] if rule.get("resources") == ["*"])
 
     rights = text("docs/tasks/run-a-server.md").split("### Rights")[1].split("\n\n")[2]

@@ -1,11 +1,9 @@
 """The flags of `install` as given. Pure; `options` has what they mean, once they are checked."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pinnace.cli.output.printing import OutputOptions
-from pinnace.installing.options import NON_ADMIN_FEATURE
 
 if TYPE_CHECKING:
     from pinnace.api.values.durations import Duration
@@ -64,22 +62,3 @@ class InstallFlags(OutputOptions):
     crds_version: str
     cacert: str
     features: str
-
-    @property
-    def server_is_non_admin(self) -> bool:
-        """Whether the server runs self-service itself."""
-        return NON_ADMIN_FEATURE in self.features.split(",")
-
-    @property
-    def with_non_admin(self) -> bool:
-        """Whether tenants can back up their own namespaces, by the server or by a process of its own."""
-        return self.non_admin or self.server_is_non_admin
-
-
-@dataclass(frozen=True, kw_only=True, repr=False)
-class GivenFiles:
-    """The content of the files that the flags name; empty where none is named. Two hold secrets."""
-
-    secret: bytes
-    ca_cert: bytes
-    restic_password: bytes

@@ -7,31 +7,30 @@ import click
 
 from pinnace.aio.small_files import read_small_file
 from pinnace.api.objects import JSONObject
-from pinnace.api.values.quantities import resource_requirements
-from pinnace.api.velero.pod_volume import KOPIA
+from pinnace.api.values.durations import Duration
 from pinnace.cli.common.cluster import say_cluster
 from pinnace.cli.connect import command_line, need_no_location, open_cluster, run_async, settings_of
 from pinnace.cli.errors import CommandError, InvalidInput
 from pinnace.cli.flags import as_typed
 from pinnace.cli.guard import complain
-from pinnace.cli.install.checks import check, snapshots_warning
-from pinnace.cli.install.flags import GivenFiles, InstallFlags
+from pinnace.cli.install.flags import InstallFlags
 from pinnace.cli.install.report import Report, print_plan
 from pinnace.cli.output.printing import encode
 from pinnace.cli.settings import Settings
 from pinnace.installing import resources as make
 from pinnace.installing.access import ALL_RIGHTS
+from pinnace.installing.checks import check, snapshots_warning
 from pinnace.installing.config_maps import config_map_problem
 from pinnace.installing.live import LiveWorkloads
-from pinnace.installing.options import InstallOptions
+from pinnace.installing.options import InstallOptions, PodResources
 from pinnace.installing.sending import Installer
 from pinnace.kube.errors import Forbidden
-from pinnace.storage.providers import FILESYSTEM, location_of
+from pinnace.storage.providers import FILESYSTEM
 
 
 def install(ctx: click.Context, flags: InstallFlags) -> None:
     """Print the resources, create them, or both."""
-    output, files = flags.printed(), _read_files(flags)
+    output, options = flags.printed(), _options(flags)
     if output.format not in (None, "json", "yaml"):
         raise InvalidInput(
             f"'{output.format}' format is not supported with 'install' command: its objects are printed by "
@@ -40,15 +39,14 @@ def install(ctx: click.Context, flags: InstallFlags) -> None:
     settings = settings_of(ctx)
     need_no_location(settings, "install")
     _check_crds_version(flags.crds_version)
-    crds, others = make.crds(non_admin=flags.with_non_admin), []
+    crds, others = make.crds(non_admin=options.with_non_admin), []
     if not flags.crds_only:
-        if problem := check(flags, files):
+        if problem := check(options):
             raise InvalidInput(as_typed(ctx, problem))
-        options = _options(settings, flags, files)
-        others = make.resources(options)
-        _check_config_maps(settings, flags)
-    if warning := snapshots_warning(flags):
-        complain(f"WARNING: {warning}.")
+        others = make.resources(options, settings.namespace)
+        _check_config_maps(settings, flags, options.config_maps)
+        if warning := snapshots_warning(options):
+            complain(f"WARNING: {warning}.")
     if output.format:
         listing = {"apiVersion": "v1", "kind": "List", "metadata": {}, "items": [*crds, *others]}
         click.echo(encode(listing, output.format))
@@ -57,19 +55,18 @@ def install(ctx: click.Context, flags: InstallFlags) -> None:
             print_plan([*crds, *others], settings.namespace)
         return
     try:
-        live = run_async(_send(settings, flags, crds, others))
+        live = run_async(_send(settings, options, crds, others))
     except CommandError as error:
         raise CommandError(f"Error installing Pinnace: {error}") from error
-    _closing_words(settings, flags, live)
+    _closing_words(settings, flags, options, live)
 
 
-def _check_config_maps(settings: Settings, flags: InstallFlags) -> None:
+def _check_config_maps(settings: Settings, flags: InstallFlags, named: Mapping[str, str]) -> None:
     """Check the ConfigMaps that the flags name. A dry run without a cluster warns that they were not checked.
 
     Raises:
         CommandError: one does not exist or is not valid, or the cluster does not answer.
     """
-    named = _named_config_maps(flags)
     if not named:
         return
     problem = ""
@@ -92,20 +89,9 @@ async def _config_map_problem(settings: Settings, named: Mapping[str, str]) -> s
             return ""
 
 
-def _read_files(flags: InstallFlags) -> GivenFiles:
-    """The files that the flags name. Raises OSError."""
-
-    def content(path: str) -> bytes:
-        return read_small_file(Path(path)) if path else b""
-
-    return GivenFiles(
-        secret=content(flags.secret_file),
-        ca_cert=content(flags.cacert),
-        restic_password=content(flags.restic_password_file),
-    )
-
-
-def _closing_words(settings: Settings, flags: InstallFlags, live: LiveWorkloads) -> None:
+def _closing_words(
+    settings: Settings, flags: InstallFlags, options: InstallOptions, live: LiveWorkloads
+) -> None:
     """Print what is there now, what is not, and what is not known."""
     # Applied workloads have the wanted images, apart from containers that others have added.
     foreign = [] if flags.apply else live.foreign()
@@ -144,83 +130,73 @@ def _closing_words(settings: Settings, flags: InstallFlags, live: LiveWorkloads)
             f"The resources are installed. No --image was given, so no server was deployed: start one with "
             f"`pinnace server -n {settings.namespace}`."
         )
-        if flags.non_admin and not flags.server_is_non_admin:
+        if options.non_admin and not options.server_is_non_admin:
             click.echo(f"For self-service, start `pinnace nonadmin server -n {settings.namespace}` too.")
 
 
-def _options(settings: Settings, flags: InstallFlags, files: GivenFiles) -> InstallOptions:
-    provider, bucket, config = location_of(flags.provider, flags.bucket, flags.backup_location_config)
+def _options(flags: InstallFlags) -> InstallOptions:
+    """The wishes that the flags express, with the content of the files that they name. Raises OSError."""
+
+    def content(path: str) -> bytes:
+        return read_small_file(Path(path)) if path else b""
+
     return InstallOptions(
-        namespace=settings.namespace,
-        provider=provider,
-        bucket=bucket,
+        provider=flags.provider,
+        bucket=flags.bucket,
         prefix=flags.prefix,
-        ca_cert=files.ca_cert,
-        backup_location_config=config,
         backup_location=not flags.no_default_backup_location,
-        snapshot_location_config=flags.snapshot_location_config,
+        backup_location_config=flags.backup_location_config,
         snapshot_location=flags.use_volume_snapshots,
-        secret=files.secret,
+        snapshot_location_config=flags.snapshot_location_config,
+        secret=content(flags.secret_file) if flags.secret_file else None,
+        no_secret=flags.no_secret,
+        ca_cert=content(flags.cacert),
         image=flags.image,
-        pod_annotations=flags.pod_annotations,
+        plugins=flags.plugins,
+        features=flags.features,
+        minimal_rights=flags.minimal_rbac,
+        service_account=flags.service_account_name,
         service_account_annotations=flags.sa_annotations,
-        resources=_requirements(
+        pod_annotations=flags.pod_annotations,
+        pod_labels=flags.pod_labels,
+        server_resources=PodResources(
             flags.velero_pod_cpu_request,
             flags.velero_pod_mem_request,
             flags.velero_pod_cpu_limit,
             flags.velero_pod_mem_limit,
         ),
-        features=flags.features,
-        used_rights_only=flags.minimal_rbac,
-        plugins=flags.plugins,
-        restore_only=flags.restore_only,
-        server_arguments=_server_arguments(flags),
-        service_account=flags.service_account_name,
-        pod_labels=flags.pod_labels,
         server_priority_class=flags.server_priority_class_name,
-        node_agent_priority_class=flags.node_agent_priority_class_name,
-        node_agent_config_map=flags.node_agent_configmap,
-        privileged_node_agent=flags.privileged_node_agent,
-        kubelet_root=flags.kubelet_root_dir,
-        default_volumes_to_restic=flags.default_volumes_to_restic,
-        uploader=flags.uploader_type or KOPIA,
-        restic_prune_frequency=flags.default_restic_prune_frequency,
         node_agent=flags.use_restic,
-        restic_resources=_requirements(
+        node_agent_resources=PodResources(
             flags.restic_pod_cpu_request,
             flags.restic_pod_mem_request,
             flags.restic_pod_cpu_limit,
             flags.restic_pod_mem_limit,
         ),
-        restic_password=files.restic_password,
-        non_admin=flags.with_non_admin,
+        node_agent_priority_class=flags.node_agent_priority_class_name,
+        node_agent_config_map=flags.node_agent_configmap,
+        privileged_node_agent=flags.privileged_node_agent,
+        kubelet_root=flags.kubelet_root_dir,
+        uploader=flags.uploader_type or "",
+        repository_password=content(flags.restic_password_file) if flags.restic_password_file else None,
+        default_volumes_to_fs_backup=flags.default_volumes_to_restic,
+        default_snapshot_move_data=flags.default_snapshot_move_data,
+        maintenance_frequency=_duration(flags.default_restic_prune_frequency),
+        garbage_collection_frequency=_duration(flags.garbage_collection_frequency),
+        pod_volume_operation_timeout=_duration(flags.pod_volume_operation_timeout),
+        concurrent_backups=flags.concurrent_backups,
+        schedule_skip_immediately=flags.schedule_skip_immediately,
+        repository_config_map=flags.backup_repository_configmap,
+        maintenance_config_map=flags.repo_maintenance_job_configmap,
+        non_admin=flags.non_admin,
+        restore_only=flags.restore_only,
+        apply=flags.apply,
+        wait=flags.wait,
     )
 
 
-def _server_arguments(flags: InstallFlags) -> list[str]:
-    """The flags to pass on to the server; those that were not given are left out."""
-    given = {
-        "--garbage-collection-frequency": flags.garbage_collection_frequency,
-        "--fs-backup-timeout": flags.pod_volume_operation_timeout,
-        "--concurrent-backups": flags.concurrent_backups,
-        "--backup-repository-configmap": flags.backup_repository_configmap,
-        "--repo-maintenance-job-configmap": flags.repo_maintenance_job_configmap,
-    }
-    switches = {
-        "--schedule-skip-immediately": flags.schedule_skip_immediately,
-        "--default-snapshot-move-data": flags.default_snapshot_move_data,
-    }
-    arguments = [f"{name}={value}" for name, value in given.items() if value]
-    return [*arguments, *(name for name, is_given in switches.items() if is_given)]
-
-
-def _requirements(
-    cpu_request: str, mem_request: str, cpu_limit: str, mem_limit: str
-) -> dict[str, dict[str, str]]:
-    try:
-        return resource_requirements(cpu_request, mem_request, cpu_limit, mem_limit)
-    except ValueError as error:
-        raise InvalidInput(str(error)) from error
+def _duration(given: Duration) -> str:
+    return str(given) if given else ""
 
 
 def _check_crds_version(version: str) -> None:
@@ -232,22 +208,11 @@ def _check_crds_version(version: str) -> None:
 
 
 async def _send(
-    settings: Settings, flags: InstallFlags, crds: list[JSONObject], others: list[JSONObject]
+    settings: Settings, options: InstallOptions, crds: list[JSONObject], others: list[JSONObject]
 ) -> LiveWorkloads:
     """Send the objects and print what was done. Returns the workloads as they are now."""
-    keeps_uploader = flags.apply and flags.uploader_type is None
     async with open_cluster(settings) as client:
         say_cluster(client, "Installing into")
         report = Report(len(crds) + len(others))
-        installer = Installer(client, report, merge=flags.apply, keep_uploader=keeps_uploader)
-        return await installer.install(crds, others, wait=flags.wait)
-
-
-def _named_config_maps(flags: InstallFlags) -> dict[str, str]:
-    """The flags that name a ConfigMap, and the name."""
-    named = {
-        "--node-agent-configmap": flags.node_agent_configmap,
-        "--backup-repository-configmap": flags.backup_repository_configmap,
-        "--repo-maintenance-job-configmap": flags.repo_maintenance_job_configmap,
-    }
-    return {flag: name for flag, name in named.items() if name}
+        installer = Installer(client, report, merge=options.apply, keep_uploader=options.keeps_uploader)
+        return await installer.install(crds, others, wait=options.wait)
