@@ -41,6 +41,11 @@ class Kind(NamedTuple):
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
 
+def group_resources(*kinds: Kind) -> tuple[str, ...]:
+    """The names of kinds in lists and selectors."""
+    return tuple(kind.group_resource for kind in kinds)
+
+
 # --- Kinds of Kubernetes ----------------------------------------------------------------------------------
 
 NAMESPACES: Final = Kind("Namespace", "namespaces", ("ns",), namespaced=False)

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 from msgspec import Struct, field
 
 from pinnace.api.fields import ALWAYS, NullableTime
+from pinnace.api.kinds import PERSISTENT_VOLUME_CLAIMS
 
 
 class BackupMethod(StrEnum):
@@ -143,5 +144,5 @@ def moved_claims(
         if not isinstance(spec, dict) or not str(spec.get("operationID")).startswith(_DATA_UPLOAD_OPERATION):
             continue
         about = spec.get("resourceIdentifier")
-        if isinstance(about, dict) and about.get("Resource") == "persistentvolumeclaims":
+        if isinstance(about, dict) and about.get("Resource") == PERSISTENT_VOLUME_CLAIMS.group_resource:
             yield str(about.get("Namespace") or ""), str(about.get("Name") or "")

@@ -19,6 +19,7 @@ from types import TracebackType
 from typing import NamedTuple, Self
 
 from pinnace.aio.temporary import problem_text
+from pinnace.api.kinds import NAMESPACES
 from pinnace.archive.content import check_decodable
 from pinnace.archive.deflate import inflate
 from pinnace.archive.errors import ArchiveError, MissingItem
@@ -263,7 +264,8 @@ class ArchiveIndex:
 
     def namespace_manifest(self, namespace: str) -> bytes | None:
         """The JSON of a Namespace object, or None when the backup holds none."""
-        return self.read("namespaces", "", namespace) if self.has("namespaces", "", namespace) else None
+        key = (NAMESPACES.group_resource, "", namespace)
+        return self.read(*key) if self.has(*key) else None
 
     def close(self) -> None:
         """Free the spool. Reading afterwards fails; a second close does nothing."""

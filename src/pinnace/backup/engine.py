@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from pinnace.aio.gc_thresholds import raised_gc_thresholds
+from pinnace.api.kinds import PERSISTENT_VOLUMES, PODS, group_resources
 from pinnace.api.objects import JSONObject, mapping
 from pinnace.api.selection.resource_filters import NO_LISTS, filter_of
 from pinnace.api.values.times import utcnow
@@ -25,7 +26,7 @@ from pinnace.backup.filters import NOTHING_SELECTED, warn_of_cluster_scoped_obje
 from pinnace.backup.items.actions import resolve_actions
 from pinnace.backup.items.context import BackupRun, ItemWriter
 from pinnace.backup.items.crds import back_up_definitions
-from pinnace.backup.items.item import PERSISTENT_VOLUMES, PODS, ItemBackupper, identity_of
+from pinnace.backup.items.item import ItemBackupper, identity_of
 from pinnace.backup.items.raw_items import RawItems
 from pinnace.backup.items.tracking import item_key, kind_key
 from pinnace.backup.items.volume_records import VolumeRecords
@@ -47,6 +48,7 @@ from pinnace.kube.resources import NAMESPACES, APIResource
 from pinnace.plugins.asynchronous import AnyBackupItemAction
 from pinnace.plugins.item_operations import ItemOperation
 
+_WITH_VOLUMES = group_resources(PODS, PERSISTENT_VOLUMES)
 LISTS_AT_ONCE = 5
 """How many other lists are read at the same time as one whose items are decoded. Each holds up to three
 pages in memory."""
@@ -282,7 +284,7 @@ class _Collection:
         another. The order of all others does not matter.
         """
         group_resource = planned.resource.group_resource
-        is_special = group_resource in (PODS, PERSISTENT_VOLUMES) or planned.order
+        is_special = group_resource in _WITH_VOLUMES or planned.order
         return bool(is_special or self._run.actions.for_resource(group_resource))
 
     async def _lane(self, kinds: Iterator[list[PlannedResource]]) -> None:
@@ -473,7 +475,7 @@ class _Collection:
 
     def _lanes(self, resource: APIResource) -> int:
         """How many items are processed at once: one for pods, whose claims are taken in their order."""
-        in_order = resource.group_resource in (PODS, PERSISTENT_VOLUMES) and self._run.collaborators.volumes
+        in_order = resource.group_resource in _WITH_VOLUMES and self._run.collaborators.volumes
         return 1 if in_order else ITEMS_AT_ONCE
 
     async def _back_up_item(self, item: JSONObject, resource: APIResource, lane: object) -> None:

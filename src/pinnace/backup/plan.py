@@ -5,9 +5,10 @@ from typing import Self
 
 import msgspec
 
+from pinnace.api.kinds import NAMESPACES
 from pinnace.api.selection.label_choice import LabelChoice
 from pinnace.api.selection.names import EVERYTHING, IncludesExcludes, is_glob
-from pinnace.api.selection.resource_filters import NAMESPACES, ResourceFilter
+from pinnace.api.selection.resource_filters import ResourceFilter
 from pinnace.api.velero.backup import BackupSpec
 from pinnace.backup.namespaces import NamespaceFacts
 from pinnace.kube.resources import APIResource
@@ -158,7 +159,7 @@ def _is_first_of_cohabitants(resource: APIResource, met: dict[str, str]) -> bool
 
 
 def _planned(resource: APIResource, scope: BackupFilter) -> PlannedResource:
-    if resource.group_resource == NAMESPACES and scope.listed_namespaces is not None:
+    if resource.group_resource == NAMESPACES.group_resource and scope.listed_namespaces is not None:
         names = tuple(name for name in scope.listed_namespaces if name not in scope.missing_namespaces)
         return PlannedResource(resource=resource, names=names)
     namespaces = scope.listed_namespaces if resource.namespaced else None

@@ -10,6 +10,7 @@ from typing import Final
 
 import msgspec
 
+from pinnace.api.kinds import NAMESPACES
 from pinnace.api.objects import JSONObject
 from pinnace.api.selection.names import IncludesExcludes
 from pinnace.archive.content import checksum_of
@@ -183,7 +184,7 @@ class Selected:
         """Whether a live object, described by `entry`, counts as added."""
         if item.namespace:
             in_scope = item.namespace in self._namespaces
-        elif entry.resource == "namespaces":
+        elif entry.resource == NAMESPACES.group_resource:
             in_scope = self._named.matches(item.name)
         else:
             in_scope = self._has_all_cluster_scoped

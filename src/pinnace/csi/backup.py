@@ -11,6 +11,7 @@ from contextlib import suppress
 from typing import Final
 
 from pinnace.api import labels
+from pinnace.api.kinds import PERSISTENT_VOLUME_CLAIMS, SECRETS
 from pinnace.api.objects import JSONObject
 from pinnace.api.resource_policies import VolumeAction
 from pinnace.api.velero.backup import Backup
@@ -141,7 +142,7 @@ class WarnOfClaim:
 
     async def applies_to(self) -> ResourceSelector:
         """PersistentVolumeClaims."""
-        return ResourceSelector(included_resources=("persistentvolumeclaims",))
+        return ResourceSelector(included_resources=(PERSISTENT_VOLUME_CLAIMS.group_resource,))
 
     async def execute(self, item: JSONObject, backup: Backup) -> Answer:
         """Remove from the claim what an earlier backup noted on it, and warn. Raises KubeError."""
@@ -174,7 +175,7 @@ class SnapshotClaim:
 
     async def applies_to(self) -> ResourceSelector:
         """PersistentVolumeClaims."""
-        return ResourceSelector(included_resources=("persistentvolumeclaims",))
+        return ResourceSelector(included_resources=(PERSISTENT_VOLUME_CLAIMS.group_resource,))
 
     async def execute(self, item: JSONObject, backup: Backup) -> Answer:
         """Create the snapshot and annotate the claim with it.
@@ -296,7 +297,9 @@ class AddSecretOf:
     async def execute(self, item: JSONObject, backup: Backup) -> Answer:
         """Leave the object as it is."""
         found = (csi.secret_named_by(item, prefix) for prefix in self._prefixes)
-        return item, [_identifier("secrets", name, namespace) for namespace, name in filter(None, found)]
+        return item, [
+            _identifier(SECRETS.group_resource, name, namespace) for namespace, name in filter(None, found)
+        ]
 
 
 def _identifier(group_resource: str, name: str, namespace: str = "") -> ResourceIdentifier:

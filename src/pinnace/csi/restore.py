@@ -13,6 +13,7 @@ from collections.abc import Container, Iterable
 import orjson
 
 from pinnace.api import labels
+from pinnace.api.kinds import PERSISTENT_VOLUME_CLAIMS, SECRETS
 from pinnace.api.objects import JSONObject
 from pinnace.archive.errors import ArchiveError
 from pinnace.archive.reader import ArchiveIndex
@@ -96,7 +97,7 @@ class ProvisionClaim:
 
     async def applies_to(self) -> ResourceSelector:
         """PersistentVolumeClaims."""
-        return ResourceSelector(included_resources=("persistentvolumeclaims",))
+        return ResourceSelector(included_resources=(PERSISTENT_VOLUME_CLAIMS.group_resource,))
 
     async def execute(self, given: RestoreItemInput) -> RestoreItemOutput:
         """Point the claim at the VolumeSnapshot that was restored before it.
@@ -257,6 +258,6 @@ def served(item: JSONObject, kinds: SnapshotKinds) -> JSONObject:
 
 def _secrets(found: Iterable[tuple[str, str]]) -> list[ResourceIdentifier]:
     return [
-        ResourceIdentifier(group="", resource="secrets", namespace=namespace, name=name)
+        ResourceIdentifier(group="", resource=SECRETS.group_resource, namespace=namespace, name=name)
         for namespace, name in found
     ]

@@ -9,6 +9,7 @@ from typing import Self
 
 import msgspec
 
+from pinnace.api.kinds import PODS
 from pinnace.api.labels import (
     HOOK_COMMAND,
     HOOK_CONTAINER,
@@ -24,8 +25,6 @@ from pinnace.api.selection.names import IncludesExcludes
 from pinnace.api.selection.selectors import Selector
 from pinnace.api.values.durations import Duration
 from pinnace.api.velero.backup import BackupHooks, BackupResourceHook, ExecHook, HookErrorMode
-
-_PODS = "pods"
 
 
 class HookPhase(StrEnum):
@@ -54,7 +53,7 @@ class _SpecHooks(msgspec.Struct, frozen=True, kw_only=True):
 
     def matches(self, namespace: str, labels: Mapping[str, str]) -> bool:
         return (
-            self.resources.matches(_PODS)
+            self.resources.matches(PODS.group_resource)
             and self.namespaces.matches(namespace)
             and self.selector.matches(labels)
         )

@@ -12,6 +12,7 @@ from typing import Final
 import msgspec
 
 from pinnace.aio.timing import SystemTimer, Timer, wait_for
+from pinnace.api.kinds import PODS
 from pinnace.api.objects import JSONObject, listed, mapping, member, objects, text
 from pinnace.api.pod_hooks import container_names, is_ended
 from pinnace.api.values.durations import Duration
@@ -288,7 +289,7 @@ class _PodWork:
         self._news.set()
 
     def _fields(self, hook: PodExecHook | None) -> dict[str, str]:
-        fields = {"resource": "pods", "namespace": self._namespace, "name": self._name}
+        fields = {"resource": PODS.group_resource, "namespace": self._namespace, "name": self._name}
         if hook is not None:
             fields |= {
                 "hookName": hook.name,

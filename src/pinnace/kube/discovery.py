@@ -8,6 +8,7 @@ so that a refresh that fails half way leaves the old state in place.
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Self
 
+from pinnace.api.kinds import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS
 from pinnace.kube.discovering import fetch_groups
 from pinnace.kube.errors import UnknownResource
 from pinnace.kube.groups import APIGroup, GroupVersion
@@ -20,7 +21,11 @@ NEEDED_VERBS = frozenset({"list", "create", "get", "delete"})
 """The verbs that a resource needs to be backed up and restored. (docs/spec: BKP 5.1)"""
 _LAST_GROUP = "extensions"
 # Pods before their volumes: then it is known which volumes restic saves before snapshots are taken.
-_CORE_ORDER = {"pods": 0, "persistentvolumeclaims": 1, "persistentvolumes": 2}
+_CORE_ORDER = {
+    PODS.group_resource: 0,
+    PERSISTENT_VOLUME_CLAIMS.group_resource: 1,
+    PERSISTENT_VOLUMES.group_resource: 2,
+}
 
 
 class Discovery:

@@ -260,7 +260,7 @@ class RestoreEngine:
         )
 
         def namespace_created(name: str) -> None:
-            key = ItemKey("namespaces", "", name)
+            key = ItemKey(NAMESPACES.group_resource, "", name)
             claims.add(key)
             outcomes.record("v1/Namespace", key, Outcome.CREATED)
 

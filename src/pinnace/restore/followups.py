@@ -10,6 +10,7 @@ from functools import partial
 import msgspec
 import orjson
 
+from pinnace.api.kinds import CUSTOM_RESOURCE_DEFINITIONS, PERSISTENT_VOLUME_CLAIMS, PODS
 from pinnace.api.objects import JSONObject
 from pinnace.api.pod_volume_catalogue import PodVolumeCatalogue
 from pinnace.archive.eventlog import EventLog
@@ -26,7 +27,7 @@ from pinnace.restore.selection.reading import ItemRef
 from pinnace.restore.volumes.patches import VolumePatches
 from pinnace.volumes.selection import claims_of
 
-CRDS_GROUP_RESOURCE = "customresourcedefinitions.apiextensions.k8s.io"
+CRDS_GROUP_RESOURCE = CUSTOM_RESOURCE_DEFINITIONS.group_resource
 
 
 class PodCollaborators(msgspec.Struct, frozen=True, kw_only=True):
@@ -86,9 +87,9 @@ class FollowUps:
             answer: the object as the API server returned it.
             additional: whether another item waits for this one; then return only when the object is ready.
         """
-        if ref.group_resource == "pods":
+        if ref.group_resource == PODS.group_resource:
             self._pod_created(ref, orjson.loads(answer), results)
-        elif ref.group_resource == "persistentvolumeclaims":
+        elif ref.group_resource == PERSISTENT_VOLUME_CLAIMS.group_resource:
             self._volume_patches.claim_created(ref, orjson.loads(answer))
         elif ref.group_resource == CRDS_GROUP_RESOURCE:
             self.definitions.created(ref.name, resource)
@@ -107,7 +108,7 @@ class FollowUps:
         """
         if ref.group_resource == CRDS_GROUP_RESOURCE and not is_established(in_cluster):
             self.definitions.created(ref.name, resource)
-        if ref.group_resource == "pods":
+        if ref.group_resource == PODS.group_resource:
             self._pod_found(ref, item, results)
 
     async def definitions_settled(self) -> None:

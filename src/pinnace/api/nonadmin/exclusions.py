@@ -5,6 +5,8 @@
 
 from typing import Final
 
+from pinnace.api import kinds
+
 OWN_KINDS: Final = (
     "nonadminbackups",
     "nonadminrestores",
@@ -34,10 +36,10 @@ CLUSTER_OWN_KINDS: Final = tuple(kind for kind in ALWAYS_EXCLUDED if kind not in
 GUARDED_KINDS: Final = (
     "roles",
     "rolebindings",
-    "resourcequotas",
-    "limitranges",
-    "endpoints",
-    "endpointslices.discovery.k8s.io",
+    kinds.RESOURCE_QUOTAS.group_resource,
+    kinds.LIMIT_RANGES.group_resource,
+    kinds.ENDPOINTS.group_resource,
+    kinds.ENDPOINT_SLICES.group_resource,
 )
 """Kinds that Kubernetes' role `edit` may not write. A tenant's restore excludes them by name, so that a
 server that does not check the role leaves them out too. (docs/spec: NAC 17 A36)"""
@@ -46,9 +48,7 @@ UNTRUSTED_EXCLUDED: Final = (*ALWAYS_EXCLUDED, *GUARDED_KINDS)
 """Kinds that are never restored from a tenant's bucket, as its owner can write the tarball: they grant
 rights, lift limits, or direct traffic to freely chosen addresses, and the role `edit` may not write them."""
 
-SNAPSHOT_KINDS: Final = (
-    "volumesnapshots.snapshot.storage.k8s.io",
-    "volumesnapshotcontents.snapshot.storage.k8s.io",
-    "volumesnapshotclasses.snapshot.storage.k8s.io",
+SNAPSHOT_KINDS: Final = kinds.group_resources(
+    kinds.VOLUME_SNAPSHOTS, kinds.VOLUME_SNAPSHOT_CONTENTS, kinds.VOLUME_SNAPSHOT_CLASSES
 )
 """Kinds that name snapshots in the storage system, which can be those of any namespace. (NAC 17 A35)"""

@@ -11,18 +11,13 @@ from typing import Final, Protocol, Self
 import msgspec
 from msgspec.structs import replace
 
+from pinnace.api import kinds
 from pinnace.api.selection.names import EVERYTHING, IncludesExcludes, is_glob
 from pinnace.api.selection.validation import pair_errors, scoped_pair_errors
 from pinnace.api.velero.backup import BackupSpec
 
-NAMESPACES: Final = "namespaces"
-DEFINITIONS: Final = "customresourcedefinitions.apiextensions.k8s.io"
-
 EXCLUDED_BY_SERVERS: Final = frozenset(
-    {
-        "volumesnapshots.snapshot.storage.k8s.io",
-        "volumesnapshotcontents.snapshot.storage.k8s.io",
-    }
+    kinds.group_resources(kinds.VOLUME_SNAPSHOTS, kinds.VOLUME_SNAPSHOT_CONTENTS)
 )
 """Kinds that servers of Velero 1.17 and later exclude from every Backup, without the user's choice."""
 
@@ -72,7 +67,7 @@ class CommonFilter(msgspec.Struct, frozen=True, kw_only=True):
 
     def collects(self, kind: str, *, namespaced: bool, all_namespaces: bool) -> bool:
         """See `ResourceFilter`."""
-        if not namespaced and kind != NAMESPACES:
+        if not namespaced and kind != kinds.NAMESPACES.group_resource:
             wanted = all_namespaces if self.include_cluster is None else self.include_cluster
             if not wanted:
                 return False
@@ -80,7 +75,7 @@ class CommonFilter(msgspec.Struct, frozen=True, kw_only=True):
 
     def admits(self, kind: str, *, namespaced: bool) -> bool:
         """See `ResourceFilter`."""
-        if not namespaced and kind != NAMESPACES and self.include_cluster is False:
+        if not namespaced and kind != kinds.NAMESPACES.group_resource and self.include_cluster is False:
             return False
         return self.resources.matches(kind)
 
@@ -104,13 +99,13 @@ class ScopedFilter(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def adds_definitions(self) -> bool:
         """True unless definitions are excluded."""
-        return self.admits(DEFINITIONS, namespaced=False)
+        return self.admits(kinds.CUSTOM_RESOURCE_DEFINITIONS.group_resource, namespaced=False)
 
     def collects(self, kind: str, *, namespaced: bool, all_namespaces: bool) -> bool:
         """See `ResourceFilter`."""
         if not self.admits(kind, namespaced=namespaced):
             return False
-        if namespaced or kind == NAMESPACES:
+        if namespaced or kind == kinds.NAMESPACES.group_resource:
             return True
         if self.cluster.includes:
             return self.cluster.matches(kind)

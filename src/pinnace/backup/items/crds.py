@@ -5,6 +5,7 @@
 
 from collections.abc import Iterable
 
+from pinnace.api.kinds import CUSTOM_RESOURCE_DEFINITIONS
 from pinnace.backup.conversion import may_be_custom
 from pinnace.backup.errors import ItemFailed
 from pinnace.backup.items.context import BackupRun
@@ -13,12 +14,10 @@ from pinnace.backup.items.tracking import kind_key
 from pinnace.kube.errors import KubeError, NotFound
 from pinnace.kube.resources import APIResource
 
-CUSTOM_RESOURCE_DEFINITIONS = "customresourcedefinitions.apiextensions.k8s.io"
-
 
 async def back_up_definitions(run: BackupRun, items: ItemBackupper, group_resources: Iterable[str]) -> None:
     """Back up the CRD of every group-resource that has one, unless the filters say otherwise."""
-    resource = run.discovery.preferred(CUSTOM_RESOURCE_DEFINITIONS)
+    resource = run.discovery.preferred(CUSTOM_RESOURCE_DEFINITIONS.group_resource)
     if resource is None or not run.scope.resources.adds_definitions:
         return
     kind = kind_key(resource.api_version, resource.kind)

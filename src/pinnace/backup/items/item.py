@@ -12,6 +12,7 @@ from contextlib import AsyncExitStack
 
 import orjson
 
+from pinnace.api.kinds import PERSISTENT_VOLUMES, PODS
 from pinnace.api.labels import (
     EXCLUDE_FROM_BACKUP,
     EXCLUDE_FROM_BACKUP_VALUE,
@@ -41,9 +42,6 @@ from pinnace.volumes.pods.in_flight import VolumesInFlight
 
 Identity = tuple[str, str]
 
-PODS = "pods"
-PERSISTENT_VOLUMES = "persistentvolumes"
-
 
 class ItemBackupper:
     """Backs up single items that are known as dicts."""
@@ -59,9 +57,9 @@ class ItemBackupper:
         """Split a page into the items that only need to be stored, and those that need the pipeline."""
         group_resource = resource.group_resource
         actions = self._run.actions.ignoring(group_resource)
-        if actions is None or group_resource == PERSISTENT_VOLUMES:
+        if actions is None or group_resource == PERSISTENT_VOLUMES.group_resource:
             return [], items
-        is_pods = group_resource == PODS
+        is_pods = group_resource == PODS.group_resource
         if not actions and not is_pods:
             return items, []
         plain: list[Item] = []
@@ -117,13 +115,14 @@ class ItemBackupper:
         self, item: JSONObject, resource: APIResource, following: asyncio.TaskGroup | None
     ) -> bool:
         """Back up an item; False if an action left it out. Raises ItemFailed."""
-        if resource.group_resource == PODS:
+        if resource.group_resource == PODS.group_resource:
             return await self._take_pod(item, resource, following)
         identity, api_version = identity_of(item), item.get("apiVersion", "")
         changed = await self._run_actions(item, resource)
         if changed is None:
             return False
-        if resource.group_resource == PERSISTENT_VOLUMES and (errors := await self._snapshot(changed)):
+        is_volume = resource.group_resource == PERSISTENT_VOLUMES.group_resource
+        if is_volume and (errors := await self._snapshot(changed)):
             raise ItemFailed(errors)
         await self._write(changed, identity, resource, api_version)
         return True
@@ -330,7 +329,7 @@ class ItemBackupper:
         """Snapshot a persistent volume, unless the backup or its claim says otherwise. (docs/spec: BKP 10)"""
         run = self._run
         name = identity_of(volume)[1]
-        log = run.log.child(resource=PERSISTENT_VOLUMES, namespace="", name=name)
+        log = run.log.child(resource=PERSISTENT_VOLUMES.group_resource, namespace="", name=name)
         try:
             reason = await self._reason_against_snapshot(volume)
         except KubeError as error:

@@ -5,6 +5,7 @@
 
 from collections.abc import Sequence
 
+from pinnace.api.kinds import PODS
 from pinnace.api.objects import JSONObject
 from pinnace.api.pod_hooks import is_ended
 from pinnace.api.resource_policies import VolumeAction
@@ -212,7 +213,7 @@ class PodWork:
 def _fields(pod: JSONObject) -> dict[str, str]:
     metadata = pod.get("metadata") or {}
     return {
-        "resource": "pods",
+        "resource": PODS.group_resource,
         "namespace": metadata.get("namespace", ""),
         "name": metadata.get("name", ""),
     }

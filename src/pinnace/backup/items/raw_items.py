@@ -6,8 +6,8 @@ memory. Values that neighbours share (kind, namespace) are computed when they ch
 
 from collections.abc import Callable
 
+from pinnace.api.kinds import NAMESPACES
 from pinnace.api.labels import EXCLUDE_FROM_BACKUP, EXCLUDE_FROM_BACKUP_VALUE
-from pinnace.api.selection.resource_filters import NAMESPACES
 from pinnace.archive.errors import ArchiveError
 from pinnace.archive.paths import item_file, item_scope
 from pinnace.archive.tarformat import MemberDirectory
@@ -26,7 +26,7 @@ class RawItems:
         self._run = run
         self._resource = resource
         self._group_resource = resource.group_resource
-        self._is_namespaces = resource.group_resource == NAMESPACES
+        self._is_namespaces = resource.group_resource == NAMESPACES.group_resource
         self._type: tuple[str, str] | None = None
         self._heads: tuple[str, ...] = ()
         self._seen: set[str] = set()

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
+from pinnace.api.kinds import NAMESPACES
 from pinnace.api.selection.names import EVERYTHING, is_glob
 from pinnace.api.values.near import did_you_mean, near_names
 from pinnace.archive.item_index import IndexedItem
@@ -36,7 +37,9 @@ class FilterCheck:
             if entry.resource not in self._kinds:
                 self._kinds.add(entry.resource)
                 self._types = [name for name in self._types if not names_type(entry, name)]
-            self._namespaces.add(entry.name if entry.resource == "namespaces" else entry.namespace)
+            self._namespaces.add(
+                entry.name if entry.resource == NAMESPACES.group_resource else entry.namespace
+            )
             self.selects_any = self.selects_any or self._choice.admits(entry)
 
     async def look_into(self, backups: Sequence[StoredBackup]) -> None:

@@ -55,7 +55,7 @@ class RestoreMovedData:
 
     async def applies_to(self) -> ResourceSelector:
         """Select no item."""
-        return ResourceSelector(included_resources=("datadownloads.velero.io",))
+        return ResourceSelector(included_resources=(DATA_DOWNLOADS.group_resource,))
 
     async def execute(self, given: RestoreItemInput) -> RestoreItemOutput:
         """Leave the item as it is."""

@@ -10,6 +10,7 @@ from typing import Final
 import msgspec
 
 from pinnace.api.codec import DecodeError, decode
+from pinnace.api.kinds import PERSISTENT_VOLUME_CLAIMS
 from pinnace.api.objects import JSONObject, mapping, objects, text
 from pinnace.api.phases import TransferPhase
 from pinnace.api.velero.data_movement import BLOCK_MOVER, BUILT_IN_MOVERS, DataUpload
@@ -18,7 +19,7 @@ from pinnace.csi.movement.objects import MovedVolume
 Claim = tuple[str, str]
 """Namespace in the backup, and name."""
 
-_CLAIMS: Final = "persistentvolumeclaims"
+_CLAIMS: Final = PERSISTENT_VOLUME_CLAIMS.group_resource
 _UPLOADS: Final = "datauploads"
 _OPERATION: Final = "du-"
 

@@ -9,6 +9,7 @@ from typing import Final
 import msgspec
 
 from pinnace.api import ALPHA_API_VERSION, API_VERSION, labels
+from pinnace.api.kinds import PERSISTENT_VOLUME_CLAIMS
 from pinnace.api.objects import JSONObject, mapping, objects, text
 from pinnace.api.velero.backup import Backup
 from pinnace.api.velero.data_movement import BUILT_IN_MOVERS, written_mover
@@ -83,7 +84,7 @@ class FollowUploads(msgspec.Struct, frozen=True):
 
     async def applies_to(self) -> ResourceSelector:
         """PersistentVolumeClaims."""
-        return ResourceSelector(included_resources=("persistentvolumeclaims",))
+        return ResourceSelector(included_resources=(PERSISTENT_VOLUME_CLAIMS.group_resource,))
 
     async def execute(self, item: JSONObject, backup: Backup) -> BackupItemOutput:
         """Leave the item as it is: this action only follows operations."""

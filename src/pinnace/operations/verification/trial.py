@@ -19,7 +19,7 @@ import msgspec
 import orjson
 
 from pinnace.aio.timing import SystemTimer, Timer, poll
-from pinnace.api import labels, phases
+from pinnace.api import kinds, labels, phases
 from pinnace.api.meta import LabelSelector, LabelSelectorRequirement, ObjectMeta
 from pinnace.api.objects import JSONObject, mapping, text
 from pinnace.api.phases import RestorePhase
@@ -41,21 +41,21 @@ from pinnace.operations.verification.readiness import WORKLOADS, WorkloadState, 
 
 PREFIX: Final = "pinnace-verify"
 
-TRIED: Final = (
-    "pods",
-    "replicationcontrollers",
-    "deployments.apps",
-    "replicasets.apps",
-    "statefulsets.apps",
-    "daemonsets.apps",
-    "configmaps",
-    "secrets",
-    "serviceaccounts",
-    "services",
-    "persistentvolumeclaims",
-    "limitranges",
-    "roles.rbac.authorization.k8s.io",
-    "rolebindings.rbac.authorization.k8s.io",
+TRIED: Final = kinds.group_resources(
+    kinds.PODS,
+    kinds.REPLICATION_CONTROLLERS,
+    kinds.DEPLOYMENTS,
+    kinds.REPLICA_SETS,
+    kinds.STATEFUL_SETS,
+    kinds.DAEMON_SETS,
+    kinds.CONFIGMAPS,
+    kinds.SECRETS,
+    kinds.SERVICE_ACCOUNTS,
+    kinds.SERVICES,
+    kinds.PERSISTENT_VOLUME_CLAIMS,
+    kinds.LIMIT_RANGES,
+    kinds.ROLES,
+    kinds.ROLE_BINDINGS,
 )
 """The kinds that are restored: pods and what they need. Jobs are left out, as their work would be done twice;
 so is what acts outside of its namespace: ingresses, custom resources, everything cluster-scoped."""
@@ -404,11 +404,11 @@ def modifier_rules() -> JSONObject:
     document = {
         "version": "v1",
         "resourceModifierRules": [
-            rule("services", {"metadata": {"annotations": None}, "spec": addresses}),
-            rule("services", inside, type="LoadBalancer"),
-            rule("services", inside, type="NodePort"),
+            rule(kinds.SERVICES.group_resource, {"metadata": {"annotations": None}, "spec": addresses}),
+            rule(kinds.SERVICES.group_resource, inside, type="LoadBalancer"),
+            rule(kinds.SERVICES.group_resource, inside, type="NodePort"),
             rule(
-                "persistentvolumeclaims",
+                kinds.PERSISTENT_VOLUME_CLAIMS.group_resource,
                 {"metadata": {"annotations": bound}, "spec": {"volumeName": None}},
             ),
         ],

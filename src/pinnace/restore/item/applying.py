@@ -12,6 +12,7 @@ import orjson
 from msgspec.structs import replace
 
 from pinnace.api.codec import merge_patch
+from pinnace.api.kinds import NAMESPACES
 from pinnace.api.objects import JSONObject, dump_json, objects, same_json, text
 from pinnace.api.restore_outcomes import Outcome
 from pinnace.api.velero.restore import ExistingResourcePolicy
@@ -51,7 +52,9 @@ class ApplyRules(msgspec.Struct, frozen=True, kw_only=True):
 
     def policy_for(self, resource: APIResource) -> ExistingResourcePolicy:
         """The policy for objects of a kind; namespaces are never changed."""
-        if resource.group_resource == "namespaces" or (self.only_namespaced and not resource.namespaced):
+        if resource.group_resource == NAMESPACES.group_resource or (
+            self.only_namespaced and not resource.namespaced
+        ):
             return ExistingResourcePolicy.NONE
         return self.policy
 

@@ -9,13 +9,12 @@ that exists, whatever the policy for existing objects, and none of a namespace t
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from pinnace.api.kinds import CLUSTER_ROLE_BINDINGS, ROLE_BINDINGS, group_resources
 from pinnace.api.objects import JSONObject, objects
 from pinnace.plugins.builtin.subjects import namespace_of, same_subject
 from pinnace.restore.selection.reading import ItemRef
 
-_KINDS: Final = frozenset(
-    {"clusterrolebindings.rbac.authorization.k8s.io", "rolebindings.rbac.authorization.k8s.io"}
-)
+_KINDS: Final = frozenset(group_resources(CLUSTER_ROLE_BINDINGS, ROLE_BINDINGS))
 
 
 def is_shared(ref: ItemRef, mapping: Mapping[str, str]) -> bool:

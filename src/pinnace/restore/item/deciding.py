@@ -24,6 +24,7 @@ from typing import Final
 
 import msgspec
 
+from pinnace.api import kinds
 from pinnace.api.objects import JSONObject
 from pinnace.api.restore_outcomes import Outcome
 from pinnace.api.velero.restore import ExistingResourcePolicy
@@ -35,12 +36,12 @@ WARNING_DIFFERENT: Final = (
 )
 
 _NEVER_RECREATED: Final = {
-    "namespaces": "everything in it",
-    "persistentvolumeclaims": "the data of its volume",
-    "persistentvolumes": "the data on it",
-    "customresourcedefinitions.apiextensions.k8s.io": "all objects of its kind",
-    "volumesnapshots.snapshot.storage.k8s.io": "the snapshot in the storage system",
-    "volumesnapshotcontents.snapshot.storage.k8s.io": "the snapshot in the storage system",
+    kinds.NAMESPACES.group_resource: "everything in it",
+    kinds.PERSISTENT_VOLUME_CLAIMS.group_resource: "the data of its volume",
+    kinds.PERSISTENT_VOLUMES.group_resource: "the data on it",
+    kinds.CUSTOM_RESOURCE_DEFINITIONS.group_resource: "all objects of its kind",
+    kinds.VOLUME_SNAPSHOTS.group_resource: "the snapshot in the storage system",
+    kinds.VOLUME_SNAPSHOT_CONTENTS.group_resource: "the snapshot in the storage system",
 }
 """Kinds whose deletion would delete more than the object, with the text of what else is deleted."""
 
@@ -132,7 +133,7 @@ def decide(
         return Decision(step=Step.ENTRIES, outcome=Outcome.UPDATED, reason=reason, warning=warning)
     if found.is_same:
         return Decision(step=Step.LABELS if labelled else Step.NOTHING, outcome=Outcome.UNCHANGED)
-    if resource.group_resource == "serviceaccounts":
+    if resource.group_resource == kinds.SERVICE_ACCOUNTS.group_resource:
         return Decision(step=Step.ENTRIES, outcome=Outcome.UPDATED, reason="entries were added")
     if found.live_claim:
         text = (

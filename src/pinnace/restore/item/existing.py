@@ -5,6 +5,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from pinnace.api import kinds
 from pinnace.api.codec import merge_patch
 from pinnace.api.objects import JSONObject, mapping
 from pinnace.archive.eventlog import EventLog
@@ -29,12 +30,12 @@ _OWN_SUFFIX: Final = ".k8s.io"
 """The suffix of Kubernetes' own groups, besides those without a dot such as `apps`."""
 
 
-_TIES_ARE_CHANGED: Final = (
-    "persistentvolumes",
-    "persistentvolumeclaims",
-    "pods",
-    "volumesnapshots.snapshot.storage.k8s.io",
-    "volumesnapshotcontents.snapshot.storage.k8s.io",
+_TIES_ARE_CHANGED: Final = kinds.group_resources(
+    kinds.PERSISTENT_VOLUMES,
+    kinds.PERSISTENT_VOLUME_CLAIMS,
+    kinds.PODS,
+    kinds.VOLUME_SNAPSHOTS,
+    kinds.VOLUME_SNAPSHOT_CONTENTS,
 )
 """Kinds in which every restore changes what ties an object to volumes, or adds containers."""
 
@@ -92,7 +93,7 @@ class ExistingObjects:
         if found["metadata"].get("deletionTimestamp") is not None:
             return Existing(in_cluster=found, is_terminating=True)
         own = self._comparable(found, desired)
-        if ref.group_resource == "persistentvolumes":
+        if ref.group_resource == kinds.PERSISTENT_VOLUMES.group_resource:
             tie = await tie_of(self._client, found)
             if tie is Tie.LOST:
                 return self._lost(ref, found, own, desired)
@@ -107,7 +108,7 @@ class ExistingObjects:
             return replace(existing, is_same=True)
         if not is_modified and self._is_as_backed_up(ref, own, desired, backed_up):
             return Existing(in_cluster=found, is_same=True)
-        if ref.group_resource == "serviceaccounts":
+        if ref.group_resource == kinds.SERVICE_ACCOUNTS.group_resource:
             return Existing(in_cluster=found)
         change = _change(ref, own, desired)
         same = change is not None and await self._would_stay(ref, resource, own, change)

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from pinnace.aio.cancelling import pass_cancellation
 from pinnace.api import labels
+from pinnace.api.kinds import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS
 from pinnace.api.nonadmin.exclusions import SNAPSHOT_KINDS
 from pinnace.api.objects import JSONObject, same_json
 from pinnace.api.restore_outcomes import Outcome
@@ -253,7 +254,7 @@ class ItemRestorer:
             return
         resource = self._resource_for(ref, item)
         ownership, saved_status = ownership_of(item), item.get("status")
-        if ref.group_resource == "persistentvolumes":
+        if ref.group_resource == PERSISTENT_VOLUMES.group_resource:
             volume = await self._volumes.prepare(ref, item, results)
             if volume is None:
                 is_claimed = bool((item["spec"].get("claimRef") or {}).get("name"))
@@ -266,12 +267,12 @@ class ItemRestorer:
         if ref.group_resource == SNAPSHOTS:
             self._volume_data.prepare_snapshot(item)
         job = None
-        if ref.group_resource == "pods":
+        if ref.group_resource == PODS.group_resource:
             job = self._pods_of_jobs.job_of(ref, item, self.kinds.filters)
             forget_scheduling(item, self._reader)
         reset_metadata(item)
         exists = partial(self._applier.existing.exists, ref, resource)
-        if ref.group_resource == "persistentvolumeclaims":
+        if ref.group_resource == PERSISTENT_VOLUME_CLAIMS.group_resource:
             await self._volume_data.prepare_claim(ref, item, exists, results)
         prepared = await self._run_actions(ref, item, raw, chain, results)
         if prepared is None:
@@ -280,7 +281,7 @@ class ItemRestorer:
         if job is not None and self._is_left_to(job, ref, prepared, results):
             self._skip(ref, kind, job.reason)
             return
-        if ref.group_resource == "pods" and not await self._volume_data.admits_pod(
+        if ref.group_resource == PODS.group_resource and not await self._volume_data.admits_pod(
             ref, prepared, exists, results
         ):
             self._failed(ref, kind, "it would start without the data of its volumes")
@@ -288,7 +289,7 @@ class ItemRestorer:
         if prepared.get("apiVersion") != item["apiVersion"]:
             # An action may have converted an old item to a version that this cluster serves.
             resource = self._resource_for(ref, prepared)
-        if ref.group_resource == "persistentvolumeclaims":
+        if ref.group_resource == PERSISTENT_VOLUME_CLAIMS.group_resource:
             adjust_claim(prepared, self._volumes.prepared)
         before = prepared
         prepared = self._modifying.modified(ref, before, results)
@@ -326,9 +327,9 @@ class ItemRestorer:
                 lost = lost_address(orjson.loads(raw), orjson.loads(applied.created))
                 if lost:
                     results.warnings.add(ref.target_namespace, f"{ref.id}: {lost}")
-            if ref.group_resource == "persistentvolumeclaims":
+            if ref.group_resource == PERSISTENT_VOLUME_CLAIMS.group_resource:
                 await self._moved_data.restore(self._restore, ref, applied.created, results)
-            if ref.group_resource == "pods" and not await self._ephemeral.give_to(
+            if ref.group_resource == PODS.group_resource and not await self._ephemeral.give_to(
                 ref, applied.created, results
             ):
                 return  # neither its data nor its hooks could be waited for with success

@@ -6,6 +6,7 @@ and a rule without an effect becomes a warning. (docs/spec: BEY 5.3)
 
 from collections import Counter
 
+from pinnace.api.kinds import NAMESPACES
 from pinnace.api.objects import JSONObject
 from pinnace.archive.eventlog import EventLog
 from pinnace.restore.modifiers.idle import BackedUp, idle_warning
@@ -36,7 +37,7 @@ class Modifying:
         if self._modifiers is None:
             return item
         done = self._modifiers.apply(ref.group_resource, ref.original_namespace, item)
-        home = ref.name if ref.group_resource == "namespaces" else ref.target_namespace
+        home = ref.name if ref.group_resource == NAMESPACES.group_resource else ref.target_namespace
         for problem in done.problems:
             results.errors.add(home, f"error modifying {ref.id}: {problem}")
         self._effective.update(done.rules, done.failed)

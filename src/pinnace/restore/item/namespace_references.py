@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterator
 from itertools import islice
 from typing import Final
 
+from pinnace.api import kinds
 from pinnace.api.objects import JSONObject, listed, mapping, text
 
 MOST_FIELDS: Final = 1000
@@ -25,15 +26,15 @@ _IN_METADATA: Final = ("cert-manager.io/inject-ca-from", "cert-manager.io/inject
 """The annotations that are looked at: `namespace/name`. Others say where the object itself is, or was."""
 
 _MAPPED: Final = {
-    "clusterrolebindings.rbac.authorization.k8s.io": ("subjects",),
-    "rolebindings.rbac.authorization.k8s.io": ("subjects",),
-    "persistentvolumes": ("spec", "claimRef"),
-    "volumesnapshotcontents.snapshot.storage.k8s.io": ("spec", "volumeSnapshotRef"),
+    kinds.CLUSTER_ROLE_BINDINGS.group_resource: ("subjects",),
+    kinds.ROLE_BINDINGS.group_resource: ("subjects",),
+    kinds.PERSISTENT_VOLUMES.group_resource: ("spec", "claimRef"),
+    kinds.VOLUME_SNAPSHOT_CONTENTS.group_resource: ("spec", "volumeSnapshotRef"),
 }
 """The fields that the restore maps itself. In a mapping that swaps names, the new name is an old one, too."""
 
 NOT_LOOKED_AT: Final = frozenset(
-    {"endpoints", "endpointslices.discovery.k8s.io", "ipaddresses.networking.k8s.io", "secrets"}
+    kinds.group_resources(kinds.ENDPOINTS, kinds.ENDPOINT_SLICES, kinds.IP_ADDRESSES, kinds.SECRETS)
 )
 """Kinds whose references follow from other objects, and Secrets, whose values are nobody's business."""
 

@@ -8,7 +8,7 @@ they do not mean that an object was changed. A warning for each would hide the i
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from pinnace.api import labels
+from pinnace.api import kinds, labels
 from pinnace.api.objects import JSONObject, copied
 from pinnace.restore.metadata import BINDING_ANNOTATIONS
 
@@ -165,14 +165,14 @@ def _lease(found: JSONObject, desired: JSONObject) -> None:
 
 
 _RULES: Final[dict[str, Callable[[JSONObject, JSONObject], None]]] = {
-    "clusterroles.rbac.authorization.k8s.io": _cluster_role,
-    "jobs.batch": _job,
-    "leases.coordination.k8s.io": _lease,
-    "persistentvolumeclaims": _claim,
-    "persistentvolumes": _volume,
-    "pods": _pod,
-    "serviceaccounts": _account,
-    "services": _service,
+    kinds.CLUSTER_ROLES.group_resource: _cluster_role,
+    kinds.JOBS.group_resource: _job,
+    kinds.LEASES.group_resource: _lease,
+    kinds.PERSISTENT_VOLUME_CLAIMS.group_resource: _claim,
+    kinds.PERSISTENT_VOLUMES.group_resource: _volume,
+    kinds.PODS.group_resource: _pod,
+    kinds.SERVICE_ACCOUNTS.group_resource: _account,
+    kinds.SERVICES.group_resource: _service,
 }
 
 

@@ -6,6 +6,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Final
 
+from pinnace.api.kinds import CONTROLLER_REVISIONS, JOBS, PODS, REPLICA_SETS, group_resources
 from pinnace.api.objects import objects
 from pinnace.api.restore_outcomes import Outcome
 from pinnace.archive.eventlog import EventLog
@@ -16,7 +17,7 @@ from pinnace.restore.selection.reading import decode
 NAMED_IN_WARNING: Final = 100
 """How many objects the warning names; the log names all."""
 
-_REMADE: Final = frozenset({"pods", "replicasets.apps", "controllerrevisions.apps", "jobs.batch"})
+_REMADE: Final = frozenset(group_resources(PODS, REPLICA_SETS, CONTROLLER_REVISIONS, JOBS))
 """Kinds that are made anew from their owners, which are named instead."""
 
 _LEFT: Final = frozenset({Outcome.UNCHANGED, Outcome.DIFFERENT})

@@ -11,13 +11,14 @@ from typing import Final
 
 import msgspec
 
+from pinnace.api import kinds
 from pinnace.api.objects import JSONObject, mapping, objects, text
 from pinnace.archive.errors import MissingItem
 from pinnace.restore.errors import ItemError
 from pinnace.restore.selection.collect import RestoreFilter
 from pinnace.restore.selection.reading import ItemReader, ItemRef, decode, why_finished
 
-JOBS: Final = "jobs.batch"
+JOBS: Final = kinds.JOBS.group_resource
 
 
 class OwningJob(msgspec.Struct, frozen=True, kw_only=True):

@@ -8,6 +8,8 @@ server would treat it as new and delete the backup. Each refusal is a warning.
 
 from typing import Final
 
+from pinnace.api import kinds
+
 _OWN_RECORD = "it is a record of the backup tool about the other cluster, which a server here would act upon"
 _OWN_REQUEST = "it is a request to the backup tool, which a server here would carry out again"
 _SNAPSHOT = (
@@ -20,21 +22,21 @@ _GROUP_SNAPSHOT = (
 )
 
 _ALWAYS: Final = {
-    "backuprepositories.velero.io": _OWN_RECORD,
-    "podvolumebackups.velero.io": _OWN_RECORD,
-    "podvolumerestores.velero.io": _OWN_RECORD,
-    "datadownloads.velero.io": _OWN_REQUEST,
-    "datauploads.velero.io": _OWN_REQUEST,
-    "deletebackuprequests.velero.io": _OWN_REQUEST,
-    "downloadrequests.velero.io": _OWN_REQUEST,
-    "serverstatusrequests.velero.io": _OWN_REQUEST,
+    kinds.BACKUP_REPOSITORIES.group_resource: _OWN_RECORD,
+    kinds.POD_VOLUME_BACKUPS.group_resource: _OWN_RECORD,
+    kinds.POD_VOLUME_RESTORES.group_resource: _OWN_RECORD,
+    kinds.DATA_DOWNLOADS.group_resource: _OWN_REQUEST,
+    kinds.DATA_UPLOADS.group_resource: _OWN_REQUEST,
+    kinds.DELETE_BACKUP_REQUESTS.group_resource: _OWN_REQUEST,
+    kinds.DOWNLOAD_REQUESTS.group_resource: _OWN_REQUEST,
+    kinds.SERVER_STATUS_REQUESTS.group_resource: _OWN_REQUEST,
 }
 
 _UNLESS_HANDLED: Final = {
-    "volumesnapshots.snapshot.storage.k8s.io": _SNAPSHOT,
-    "volumesnapshotcontents.snapshot.storage.k8s.io": _SNAPSHOT,
-    "volumegroupsnapshots.groupsnapshot.storage.k8s.io": _GROUP_SNAPSHOT,
-    "volumegroupsnapshotcontents.groupsnapshot.storage.k8s.io": _GROUP_SNAPSHOT,
+    kinds.VOLUME_SNAPSHOTS.group_resource: _SNAPSHOT,
+    kinds.VOLUME_SNAPSHOT_CONTENTS.group_resource: _SNAPSHOT,
+    kinds.VOLUME_GROUP_SNAPSHOTS.group_resource: _GROUP_SNAPSHOT,
+    kinds.VOLUME_GROUP_SNAPSHOT_CONTENTS.group_resource: _GROUP_SNAPSHOT,
 }
 
 

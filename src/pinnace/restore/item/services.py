@@ -9,11 +9,11 @@ from typing import Final
 
 import orjson
 
-from pinnace.api import labels
+from pinnace.api import kinds, labels
 from pinnace.api.objects import JSONObject, listed, mapping, objects, text
 from pinnace.kube.errors import APIStatusError, KubeError
 
-SERVICES: Final = "services"
+SERVICES: Final = kinds.SERVICES.group_resource
 _PORT_REFUSED: Final = ("port is already allocated", "port is not in the valid range")
 _FAMILY_REFUSED: Final = "not configured on this cluster"
 _NOT_DUAL: Final = "not configured for dual-stack"

@@ -11,6 +11,7 @@ from typing import Any, Final, Self
 
 import msgspec
 
+from pinnace.api.kinds import PERSISTENT_VOLUMES
 from pinnace.api.objects import JSONObject, listed, objects
 
 ROLE: Final = "edit"
@@ -19,7 +20,7 @@ _GRANTING: Final = frozenset({"roles", "rolebindings", "clusterroles", "clusterr
 """Refused in every group, whatever the role says: the API server keeps users from granting more rights than
 they have, but does not keep this server from it."""
 
-VOLUMES: Final = "persistentvolumes"
+VOLUMES: Final = PERSISTENT_VOLUMES.group_resource
 
 SETTING: Final = "restorableResources"
 

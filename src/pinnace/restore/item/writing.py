@@ -14,6 +14,7 @@ from typing import Final
 
 from pinnace.aio.timing import poll
 from pinnace.api.codec import merge_patch
+from pinnace.api.kinds import STATEFUL_SETS
 from pinnace.api.objects import JSONObject, copied, dump_json, text
 from pinnace.kube.errors import APIStatusError, KubeError, NotFound
 from pinnace.kube.resources import APIResource
@@ -26,7 +27,7 @@ from pinnace.restore.ports import TargetCluster
 LOOK_SECONDS: Final = 30.0
 """How long to look for the object of a create that failed: its attempts have waited for the server."""
 
-_WITH_OWN_CLAIMS: Final = "statefulsets.apps"
+_WITH_OWN_CLAIMS: Final = STATEFUL_SETS.group_resource
 """Its deletion may delete the claims of its pods; orphaned, they stay, and the new object adopts them."""
 
 

@@ -6,6 +6,7 @@ from typing import Final
 import orjson
 from msgspec.structs import replace
 
+from pinnace.api import kinds
 from pinnace.api.chosen_objects import ChosenObjects, ObjectName
 from pinnace.api.objects import JSONObject, listed, mapping, member, objects, text
 from pinnace.api.values.near import did_you_mean, near_names
@@ -92,12 +93,12 @@ def dependencies(item: JSONObject, namespace: str) -> list[Key]:
     for path in _POD_SPECS:
         for kind, name in _of_pod(member(item, *path)):
             if name:
-                found[kind, namespace, name] = None
+                found[kind.group_resource, namespace, name] = None
     if text(item, "kind") == "StatefulSet":
         for name in _claims_of_set(item):
-            found["persistentvolumeclaims", namespace, name] = None
+            found[kinds.PERSISTENT_VOLUME_CLAIMS.group_resource, namespace, name] = None
     if text(item, "kind") == "PersistentVolumeClaim" and (volume := text(item, "spec", "volumeName")):
-        found["persistentvolumes", "", volume] = None
+        found[kinds.PERSISTENT_VOLUMES.group_resource, "", volume] = None
     return list(found)
 
 
@@ -110,35 +111,35 @@ def _claims_of_set(item: JSONObject) -> Iterator[str]:
             yield f"{text(template, 'metadata', 'name')}-{text(item, 'metadata', 'name')}-{index}"
 
 
-def _of_pod(spec: object) -> Iterator[tuple[str, str]]:
+def _of_pod(spec: object) -> Iterator[tuple[kinds.Kind, str]]:
     if not listed(spec, "containers"):
         return
-    yield "serviceaccounts", text(spec, "serviceAccountName")
+    yield kinds.SERVICE_ACCOUNTS, text(spec, "serviceAccountName")
     for secret in objects(spec, "imagePullSecrets"):
-        yield "secrets", text(secret, "name")
+        yield kinds.SECRETS, text(secret, "name")
     for volume in objects(spec, "volumes"):
         yield from _of_volume(volume)
         for source in objects(volume, "projected", "sources"):
-            yield "secrets", text(source, "secret", "name")
-            yield "configmaps", text(source, "configMap", "name")
+            yield kinds.SECRETS, text(source, "secret", "name")
+            yield kinds.CONFIGMAPS, text(source, "configMap", "name")
     for containers in ("initContainers", "containers", "ephemeralContainers"):
         for container in objects(spec, containers):
             for source in objects(container, "envFrom"):
-                yield "secrets", text(source, "secretRef", "name")
-                yield "configmaps", text(source, "configMapRef", "name")
+                yield kinds.SECRETS, text(source, "secretRef", "name")
+                yield kinds.CONFIGMAPS, text(source, "configMapRef", "name")
             for variable in objects(container, "env"):
                 value = mapping(variable, "valueFrom")
-                yield "secrets", text(value, "secretKeyRef", "name")
-                yield "configmaps", text(value, "configMapKeyRef", "name")
+                yield kinds.SECRETS, text(value, "secretKeyRef", "name")
+                yield kinds.CONFIGMAPS, text(value, "configMapKeyRef", "name")
 
 
-def _of_volume(volume: JSONObject) -> Iterator[tuple[str, str]]:
-    yield "persistentvolumeclaims", text(volume, "persistentVolumeClaim", "claimName")
-    yield "secrets", text(volume, "secret", "secretName")
-    yield "configmaps", text(volume, "configMap", "name")
+def _of_volume(volume: JSONObject) -> Iterator[tuple[kinds.Kind, str]]:
+    yield kinds.PERSISTENT_VOLUME_CLAIMS, text(volume, "persistentVolumeClaim", "claimName")
+    yield kinds.SECRETS, text(volume, "secret", "secretName")
+    yield kinds.CONFIGMAPS, text(volume, "configMap", "name")
     for driver in ("csi", "flexVolume", "cephfs", "rbd", "iscsi", "scaleIO", "storageos"):
         for reference in ("secretRef", "nodePublishSecretRef"):
-            yield "secrets", text(volume, driver, reference, "name")
+            yield kinds.SECRETS, text(volume, driver, reference, "name")
 
 
 def _read(reader: ItemReader, key: Key) -> JSONObject:

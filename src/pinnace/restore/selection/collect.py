@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import msgspec
 
+from pinnace.api.kinds import NAMESPACES
 from pinnace.api.selection.label_choice import LabelChoice
 from pinnace.api.selection.names import IncludesExcludes
 from pinnace.api.velero.restore import RestoreSpec
@@ -163,7 +164,7 @@ class ItemSelector:
             )
             return False
         # Namespaces are created on demand, when an item needs them. (docs/spec: RST 9)
-        return group_resource != "namespaces" and group_resource in self._archived
+        return group_resource != NAMESPACES.group_resource and group_resource in self._archived
 
     async def _select(self, group_resource: str, *, is_served: bool) -> SelectedResource:
         namespaces = []

@@ -7,6 +7,7 @@ must not end as `Completed` with only a line in the log.
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
+from pinnace.api.kinds import NAMESPACES
 from pinnace.api.nonadmin.exclusions import SNAPSHOT_KINDS, UNTRUSTED_EXCLUDED
 from pinnace.api.selection.label_choice import LabelChoice
 from pinnace.api.selection.names import EVERYTHING, KnownNames, is_glob
@@ -194,7 +195,7 @@ def _check_resources(
 
 
 def _namespaces_of(archive: ArchiveIndex) -> set[str]:
-    found = set(archive.names("namespaces", ""))
+    found = set(archive.names(NAMESPACES.group_resource, ""))
     for group_resource in archive.resources:
         found.update(archive.namespaces(group_resource))
     return found - {""}

@@ -12,6 +12,7 @@ import msgspec
 import orjson
 
 from pinnace.api import labels
+from pinnace.api.kinds import JOBS, PODS, group_resources
 from pinnace.api.objects import JSONObject, objects, text
 from pinnace.archive.errors import ArchiveError, MissingItem
 from pinnace.archive.paths import (
@@ -152,6 +153,7 @@ def _decode_error(ref: ItemRef, problem: str) -> str:
     return decode_error(ref.group_resource, ref.original_namespace, ref.name, problem)
 
 
+_CAN_END: Final = group_resources(PODS, JOBS)
 _ENDED: Final = frozenset({"Complete", "Failed", "FailureTarget", "SuccessCriteriaMet"})
 """The conditions of Jobs whose controller makes no more pods; the last two precede the first two."""
 
@@ -164,10 +166,10 @@ def why_finished(ref: ItemRef, item: JSONObject) -> str:
     Raises:
         ItemError: a field that says so has a wrong type.
     """
-    if ref.group_resource not in ("pods", "jobs.batch"):
+    if ref.group_resource not in _CAN_END:
         return ""
     status = item.get("status", {})
-    field = "phase" if ref.group_resource == "pods" else "completionTime"
+    field = "phase" if ref.group_resource == PODS.group_resource else "completionTime"
     value = status.get(field) if isinstance(status, dict) else NotImplemented
     if not isinstance(value, str | None):
         raise ItemError(f'error checking completion of "{ref.id}": .status.{field} is not a string')
@@ -181,6 +183,6 @@ def why_finished(ref: ItemRef, item: JSONObject) -> str:
 
 def is_mirror_pod(ref: ItemRef, item: JSONObject) -> bool:
     """Whether the pod mirrors a static one, which its kubelet creates by itself."""
-    if ref.group_resource != "pods":
+    if ref.group_resource != PODS.group_resource:
         return False
     return bool((item["metadata"].get("annotations") or {}).get(labels.MIRROR_POD))

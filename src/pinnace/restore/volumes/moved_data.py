@@ -7,6 +7,7 @@ import msgspec
 import orjson
 
 from pinnace.api import labels
+from pinnace.api.kinds import PERSISTENT_VOLUME_CLAIMS
 from pinnace.api.objects import JSONObject, mapping
 from pinnace.api.velero.restore import Restore
 from pinnace.csi.movement.objects import MovedVolume, awaited_volume
@@ -21,7 +22,7 @@ from pinnace.restore.volumes.records import RestoredVolumes
 Claim = tuple[str, str]
 """Namespace in the backup, and name."""
 
-_CLAIMS: Final = "persistentvolumeclaims"
+_CLAIMS: Final = PERSISTENT_VOLUME_CLAIMS.group_resource
 
 
 def wait_for_data(restore: Restore, ref: ItemRef, claim: JSONObject) -> None:

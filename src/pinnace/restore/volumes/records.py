@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 import orjson
 
+from pinnace.api.kinds import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS
 from pinnace.api.objects import JSONObject, mapping, text
 from pinnace.api.pod_volume_catalogue import PodVolumeCatalogue
 from pinnace.api.velero.snapshots import VolumeSnapshot
@@ -45,11 +46,11 @@ class RestoredVolumes(msgspec.Struct, frozen=True, kw_only=True):
 
     def created(self, ref: ItemRef, answer: bytes) -> None:
         """Record the volumes that a newly created object fills."""
-        if ref.group_resource == "persistentvolumes" and ref.name in self.made:
+        if ref.group_resource == PERSISTENT_VOLUMES.group_resource and ref.name in self.made:
             self._from_native(orjson.loads(answer), self.made[ref.name])
-        elif ref.group_resource == "persistentvolumeclaims":
+        elif ref.group_resource == PERSISTENT_VOLUME_CLAIMS.group_resource:
             self._from_csi(ref, orjson.loads(answer))
-        elif ref.group_resource == "pods" and self.pod_volumes is not None:
+        elif ref.group_resource == PODS.group_resource and self.pod_volumes is not None:
             self._from_pod(ref, orjson.loads(answer), self.pod_volumes)
 
     def moved(self, ref: ItemRef, volume: MovedVolume, operation: str) -> None:

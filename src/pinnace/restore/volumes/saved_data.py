@@ -14,6 +14,7 @@ import msgspec
 import orjson
 
 from pinnace.api import labels
+from pinnace.api.kinds import DATA_UPLOADS, PODS
 from pinnace.api.objects import JSONObject, mapping, text
 from pinnace.api.phases import TransferPhase
 from pinnace.api.pod_volume_catalogue import UPLOADERS, PodVolumeCatalogue, uploader_of
@@ -42,7 +43,7 @@ from pinnace.volumes.pods.pod_claims import claim_name, find_volume
 Claim = tuple[str, str]
 """Namespace in the backup, and name."""
 
-_DATA_UPLOADS: Final = "datauploads.velero.io"
+_DATA_UPLOADS: Final = DATA_UPLOADS.group_resource
 _SOURCES: Final = ("dataSource", "dataSourceRef")
 _WITH_VELERO: Final = "restore it with Velero"
 _WITH_NODE_AGENTS: Final = (
@@ -247,7 +248,7 @@ def _read(archive: ArchiveIndex, group_resource: str, namespace: str, name: str)
 
 def _claim_of_pod(archive: ArchiveIndex, namespace: str, pod: str, volume: str) -> str:
     """The claim behind a volume of a stored pod; empty if there is none."""
-    found = _read(archive, "pods", namespace, pod)
+    found = _read(archive, PODS.group_resource, namespace, pod)
     try:
         source = find_volume(found, volume) if found is not None else None
         return claim_name(found, source) if found is not None and source is not None else ""

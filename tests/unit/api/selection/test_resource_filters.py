@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pinnace.api.selection.resource_filters import (
-    DEFINITIONS,
     EXCLUDED_BY_SERVERS,
     CommonFilter,
     ScopedLists,
@@ -15,6 +14,8 @@ from pinnace.api.selection.resource_filters import (
     filter_of,
 )
 from pinnace.api.velero.backup import BackupSpec
+
+DEFINITIONS = "customresourcedefinitions.apiextensions.k8s.io"
 
 CLUSTER = ("persistentvolumes", "storageclasses.storage.k8s.io", "namespaces", DEFINITIONS)
 NAMESPACED = ("pods", "secrets", "configmaps", "deployments.apps", "volumesnapshots.snapshot.storage.k8s.io")

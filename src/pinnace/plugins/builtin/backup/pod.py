@@ -5,6 +5,7 @@
 
 from collections.abc import Sequence
 
+from pinnace.api.kinds import PERSISTENT_VOLUME_CLAIMS, PODS
 from pinnace.api.objects import JSONObject
 from pinnace.api.velero.backup import Backup
 from pinnace.plugins.builtin.pod_classes import classes_of, may_name_classes
@@ -20,7 +21,7 @@ class PodAction:
     name = "velero.io/pod"
 
     async def applies_to(self) -> ResourceSelector:
-        return ResourceSelector(included_resources=("pods",))
+        return ResourceSelector(included_resources=(PODS.group_resource,))
 
     def ignores(self, namespace: str, name: str, raw: bytes) -> bool:
         """Whether no volume of the pod is a claim, and it has no class."""
@@ -36,7 +37,9 @@ class PodAction:
             for volume in spec.get("volumes") or ()
         )
         needed = [
-            ResourceIdentifier(group="", resource="persistentvolumeclaims", namespace=namespace, name=claim)
+            ResourceIdentifier(
+                group="", resource=PERSISTENT_VOLUME_CLAIMS.group_resource, namespace=namespace, name=claim
+            )
             for claim in claims
             if claim
         ]

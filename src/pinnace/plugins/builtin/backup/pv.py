@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from pinnace.api.kinds import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES
 from pinnace.api.objects import JSONObject
 from pinnace.api.velero.backup import Backup
 from pinnace.plugins.protocols import ResourceIdentifier, ResourceSelector
@@ -13,7 +14,7 @@ class PersistentVolumeAction:
     name = "velero.io/pv"
 
     async def applies_to(self) -> ResourceSelector:
-        return ResourceSelector(included_resources=("persistentvolumeclaims",))
+        return ResourceSelector(included_resources=(PERSISTENT_VOLUME_CLAIMS.group_resource,))
 
     def ignores(self, namespace: str, name: str, raw: bytes) -> bool:
         """Whether the claim is not bound."""
@@ -25,4 +26,8 @@ class PersistentVolumeAction:
         volume = (item.get("spec") or {}).get("volumeName")
         if not volume or (item.get("status") or {}).get("phase") != "Bound":
             return item, ()
-        return item, [ResourceIdentifier(group="", resource="persistentvolumes", namespace="", name=volume)]
+        return item, [
+            ResourceIdentifier(
+                group="", resource=PERSISTENT_VOLUMES.group_resource, namespace="", name=volume
+            )
+        ]

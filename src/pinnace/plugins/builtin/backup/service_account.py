@@ -6,6 +6,7 @@
 import asyncio
 from collections.abc import Sequence
 
+from pinnace.api.kinds import SERVICE_ACCOUNTS
 from pinnace.api.objects import JSONObject
 from pinnace.api.selection.resource_filters import filter_of
 from pinnace.api.velero.backup import Backup, BackupSpec
@@ -45,7 +46,7 @@ class ServiceAccountAction:
         self._failure: KubeError | None = None
 
     async def applies_to(self) -> ResourceSelector:
-        return ResourceSelector(included_resources=("serviceaccounts",))
+        return ResourceSelector(included_resources=(SERVICE_ACCOUNTS.group_resource,))
 
     async def prepare(self) -> None:
         """Read the bindings. What is forbidden is not asked for again; other failures are."""

@@ -8,6 +8,7 @@ it at once. (docs/spec: RST 16, BEY 5.10)
 import re
 from typing import Final
 
+from pinnace.api.kinds import SECRETS, SERVICE_ACCOUNTS
 from pinnace.api.objects import mapping, objects, text
 from pinnace.plugins.protocols import (
     ResourceIdentifier,
@@ -31,7 +32,7 @@ class ForgetAccountTokens:
 
     async def applies_to(self) -> ResourceSelector:
         """ServiceAccounts."""
-        return ResourceSelector(included_resources=("serviceaccounts",))
+        return ResourceSelector(included_resources=(SERVICE_ACCOUNTS.group_resource,))
 
     async def execute(self, given: RestoreItemInput) -> RestoreItemOutput:
         """Drop every entry of `secrets` whose name starts with `<account>-token-`."""
@@ -56,7 +57,7 @@ class RenewTokenSecret:
 
     async def applies_to(self) -> ResourceSelector:
         """Secrets."""
-        return ResourceSelector(included_resources=("secrets",))
+        return ResourceSelector(included_resources=(SECRETS.group_resource,))
 
     async def execute(self, given: RestoreItemInput) -> RestoreItemOutput:
         """Have the account restored first: a token Secret without its account is deleted by the cluster."""
@@ -71,7 +72,7 @@ class RenewTokenSecret:
             mapping(item, "data").pop(key, None)
         identifier = ResourceIdentifier(
             group="",
-            resource="serviceaccounts",
+            resource=SERVICE_ACCOUNTS.group_resource,
             namespace=text(given.item_from_backup, "metadata", "namespace"),
             name=account,
         )

@@ -3,19 +3,20 @@
 from collections.abc import Iterator, Mapping
 from typing import Final
 
+from pinnace.api import kinds
 from pinnace.api.objects import JSONObject, mapping, objects
 from pinnace.plugins.builtin.restore.config import ActionError, ClusterReader, PluginConfig
 from pinnace.plugins.protocols import ResourceSelector, RestoreItemInput, RestoreItemOutput
 
-_KINDS: Final = (
-    "pods",
-    "replicationcontrollers",
-    "deployments.apps",
-    "statefulsets.apps",
-    "daemonsets.apps",
-    "replicasets.apps",
-    "jobs.batch",
-    "cronjobs.batch",
+_KINDS: Final = kinds.group_resources(
+    kinds.PODS,
+    kinds.REPLICATION_CONTROLLERS,
+    kinds.DEPLOYMENTS,
+    kinds.STATEFUL_SETS,
+    kinds.DAEMON_SETS,
+    kinds.REPLICA_SETS,
+    kinds.JOBS,
+    kinds.CRON_JOBS,
 )
 _POD_SPECS: Final = (
     ("spec",),

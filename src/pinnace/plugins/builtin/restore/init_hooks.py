@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from pinnace.api import labels
+from pinnace.api.kinds import PODS
 from pinnace.api.objects import JSONObject, mapping, text
 from pinnace.api.pod_hooks import parse_command
 from pinnace.api.selection.names import IncludesExcludes
@@ -94,7 +95,7 @@ class AddInitContainers:
 
     async def applies_to(self) -> ResourceSelector:
         """Pods."""
-        return ResourceSelector(included_resources=("pods",))
+        return ResourceSelector(included_resources=(PODS.group_resource,))
 
     async def execute(self, given: RestoreItemInput) -> RestoreItemOutput:
         """Add the container of the annotations, or else those of the matching hooks.

@@ -5,6 +5,7 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final
 
+from pinnace.api.kinds import PODS
 from pinnace.api.objects import JSONObject, mapping, objects, text
 from pinnace.api.pod_volume_catalogue import PodVolumeCatalogue, SavedSnapshot, out_of_reach
 from pinnace.api.velero.pod_volume import PodVolumeBackup
@@ -66,7 +67,7 @@ class WaitForPodVolumes:
 
     async def applies_to(self) -> ResourceSelector:
         """Pods."""
-        return ResourceSelector(included_resources=("pods",))
+        return ResourceSelector(included_resources=(PODS.group_resource,))
 
     async def execute(self, given: RestoreItemInput) -> RestoreItemOutput:
         """Add the container if the backup has data for the pod's volumes.

@@ -5,6 +5,7 @@
 
 from typing import Final
 
+from pinnace.api.kinds import PERSISTENT_VOLUME_CLAIMS, PODS
 from pinnace.api.objects import JSONObject, mapping, objects, text
 from pinnace.plugins.builtin.pod_classes import classes_of
 from pinnace.plugins.protocols import (
@@ -28,7 +29,7 @@ class AddClaimsOfPod:
 
     async def applies_to(self) -> ResourceSelector:
         """Pods."""
-        return ResourceSelector(included_resources=("pods",))
+        return ResourceSelector(included_resources=(PODS.group_resource,))
 
     async def execute(self, given: RestoreItemInput) -> RestoreItemOutput:
         """Leave the pod as it is, name its claims, in their namespace in the backup, and its classes."""
@@ -38,7 +39,9 @@ class AddClaimsOfPod:
             for volume in objects(given.item, "spec", "volumes")
         ]
         needed = [
-            ResourceIdentifier(group="", resource="persistentvolumeclaims", namespace=namespace, name=claim)
+            ResourceIdentifier(
+                group="", resource=PERSISTENT_VOLUME_CLAIMS.group_resource, namespace=namespace, name=claim
+            )
             for claim in claims
             if claim
         ]
@@ -56,7 +59,7 @@ class FreePod:
 
     async def applies_to(self) -> ResourceSelector:
         """Pods."""
-        return ResourceSelector(included_resources=("pods",))
+        return ResourceSelector(included_resources=(PODS.group_resource,))
 
     async def execute(self, given: RestoreItemInput) -> RestoreItemOutput:
         """Drop what the old cluster set; `priorityClassName` and `runtimeClassName` stay."""

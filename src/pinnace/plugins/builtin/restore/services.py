@@ -12,6 +12,7 @@ import msgspec
 import orjson
 
 from pinnace.api import labels
+from pinnace.api.kinds import SERVICES
 from pinnace.api.objects import JSONObject, mapping, objects, text
 from pinnace.api.values.digits import is_digits
 from pinnace.plugins.builtin.restore.config import ActionError
@@ -30,7 +31,7 @@ class FreeService:
 
     async def applies_to(self) -> ResourceSelector:
         """Services."""
-        return ResourceSelector(included_resources=("services",))
+        return ResourceSelector(included_resources=(SERVICES.group_resource,))
 
     async def execute(self, given: RestoreItemInput) -> RestoreItemOutput:
         """Keep `None` as cluster IP, and the ports that the restore or the user wants.

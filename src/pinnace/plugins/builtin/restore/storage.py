@@ -1,6 +1,7 @@
 """Claims and volumes: bring the volume along, map classes and nodes. (docs/spec: RST 16, 16.1)"""
 
 from pinnace.api import labels
+from pinnace.api.kinds import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, STATEFUL_SETS, group_resources
 from pinnace.api.objects import mapping, objects, text
 from pinnace.kube.errors import KubeError, NotFound
 from pinnace.kube.resources import NODES, APIResource
@@ -20,7 +21,7 @@ class AddVolumeOfClaim:
 
     async def applies_to(self) -> ResourceSelector:
         """PersistentVolumeClaims."""
-        return ResourceSelector(included_resources=("persistentvolumeclaims",))
+        return ResourceSelector(included_resources=(PERSISTENT_VOLUME_CLAIMS.group_resource,))
 
     async def execute(self, given: RestoreItemInput) -> RestoreItemOutput:
         """Leave the claim as it is, name its volume if it was bound when it was backed up."""
@@ -28,7 +29,9 @@ class AddVolumeOfClaim:
         volume = text(claim, "spec", "volumeName")
         if text(claim, "status", "phase") != "Bound" or not volume:
             return RestoreItemOutput(item=given.item)
-        identifier = ResourceIdentifier(group="", resource="persistentvolumes", namespace="", name=volume)
+        identifier = ResourceIdentifier(
+            group="", resource=PERSISTENT_VOLUMES.group_resource, namespace="", name=volume
+        )
         return RestoreItemOutput(item=given.item, additional_items=(identifier,))
 
 
@@ -45,7 +48,7 @@ class ChangeStorageClass:
     async def applies_to(self) -> ResourceSelector:
         """Claims and volumes, and StatefulSets for the claims that they make."""
         return ResourceSelector(
-            included_resources=("persistentvolumeclaims", "persistentvolumes", "statefulsets.apps")
+            included_resources=group_resources(PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, STATEFUL_SETS)
         )
 
     async def execute(self, given: RestoreItemInput) -> RestoreItemOutput:
@@ -79,7 +82,7 @@ class ChangeSelectedNode:
 
     async def applies_to(self) -> ResourceSelector:
         """PersistentVolumeClaims."""
-        return ResourceSelector(included_resources=("persistentvolumeclaims",))
+        return ResourceSelector(included_resources=(PERSISTENT_VOLUME_CLAIMS.group_resource,))
 
     async def execute(self, given: RestoreItemInput) -> RestoreItemOutput:
         """Map the node by a ConfigMap, whether it exists or not; without a mapping keep it only if it exists.
