@@ -3,8 +3,8 @@
 from collections.abc import AsyncGenerator
 from typing import Protocol
 
-from pinnace.api.objects import JSONObject
 from pinnace.kube.lists.pages import Page
+from pinnace.kube.reading import ObjectReader
 from pinnace.kube.resources import APIResource
 
 
@@ -27,7 +27,7 @@ class Lister(Protocol):
         ...
 
 
-class ClusterReader(Lister, Protocol):
+class ClusterReader(Lister, ObjectReader, Protocol):
     """A client that lists, counts and gets. All failures are KubeErrors."""
 
     async def list_page(
@@ -41,8 +41,4 @@ class ClusterReader(Lister, Protocol):
         once: bool = False,
     ) -> Page:
         """One page. A token of one version of a kind is valid in its other versions."""
-        ...
-
-    async def get(self, resource: APIResource, name: str, namespace: str | None = None) -> JSONObject:
-        """One object, with apiVersion and kind."""
         ...

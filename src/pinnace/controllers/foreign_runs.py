@@ -16,11 +16,11 @@ from pinnace.api import phases
 from pinnace.api.objects import JSONObject, listed, mapping, text
 from pinnace.api.pod_hooks import is_ended
 from pinnace.api.values.times import format_time
-from pinnace.controllers.shared.lanes import Cache
 from pinnace.controllers.shared.parts import Parts
 from pinnace.controllers.shared.scope import Scope
 from pinnace.kube.errors import Conflict, Forbidden, NotFound
 from pinnace.kube.resources import BACKUPS, PODS, RESTORES, APIResource
+from pinnace.runtime.cache import Cache
 from pinnace.runtime.controller import Controller, Resync
 from pinnace.runtime.keys import Key
 from pinnace.runtime.logfields import get_logger

@@ -27,7 +27,6 @@ from pinnace.api.velero.backup_repository import (
     BackupRepositoryPhase,
 )
 from pinnace.api.velero.storage_location import BackupStorageLocation
-from pinnace.controllers.shared.lanes import Cache
 from pinnace.controllers.shared.parts import Parts
 from pinnace.controllers.shared.repository_presence import RepositoryPresence
 from pinnace.controllers.shared.scope import Scope
@@ -41,6 +40,7 @@ from pinnace.kube.resources import (
     POD_VOLUME_BACKUPS,
 )
 from pinnace.operations.deletion import summary
+from pinnace.runtime.cache import Cache
 from pinnace.runtime.controller import DONE, Controller, Predicate, Reconcile, Result, Resync
 from pinnace.runtime.durable import take_step
 from pinnace.runtime.keys import Key

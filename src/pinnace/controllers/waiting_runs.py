@@ -19,7 +19,6 @@ from pinnace.api.nonadmin.names import Origin
 from pinnace.api.objects import JSONObject, mapping, text
 from pinnace.api.phases import BackupPhase
 from pinnace.api.values.queue_positions import NEAR, is_much_lower, is_worth_showing
-from pinnace.controllers.shared.lanes import Cache
 from pinnace.controllers.shared.namespace_queue import NamespaceQueue
 from pinnace.controllers.shared.parts import Parts
 from pinnace.controllers.shared.runs import is_new
@@ -27,6 +26,7 @@ from pinnace.controllers.shared.scope import Scope
 from pinnace.controllers.shared.settling import is_in_progress
 from pinnace.kube.errors import BadRequest, Conflict, Invalid, NotFound
 from pinnace.kube.resources import BACKUPS, RESTORES, APIResource
+from pinnace.runtime.cache import Cache
 from pinnace.runtime.controller import Controller, Resync
 from pinnace.runtime.keys import Key
 from pinnace.runtime.logfields import get_logger

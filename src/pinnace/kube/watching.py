@@ -1,11 +1,12 @@
 """Reads the stream of a watch: splits chunks into lines and parses lines into events."""
 
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator
 from typing import Any
 
 import msgspec
 import orjson
 
+from pinnace.aio.lines import LineSplitter, LineTooLong
 from pinnace.api.objects import JSONObject
 from pinnace.kube.answers import Expected
 from pinnace.kube.errors import SUSPECTS, ConnectionFailed, InvalidResponse, status_error
@@ -33,39 +34,6 @@ class WatchEvent(msgspec.Struct, frozen=True):
     object: dict[str, Any]
 
 
-class LineSplitter:
-    """Joins chunks and splits them into lines."""
-
-    def __init__(self, maximum_bytes: int = MAXIMUM_LINE_BYTES) -> None:
-        self._maximum_bytes = maximum_bytes
-        self._parts: list[bytes] = []
-        self._size_bytes = 0
-
-    @property
-    def has_rest(self) -> bool:
-        """Whether an incomplete line is left."""
-        return self._size_bytes > 0
-
-    def feed(self, chunk: bytes) -> Iterator[bytes]:
-        """The lines that this chunk completes, without line ends; empty ones are left out.
-
-        Raises:
-            InvalidResponse: if a line grows beyond the maximum.
-        """
-        *complete, rest = chunk.split(b"\n")
-        for piece in complete:
-            line = b"".join((*self._parts, piece)) if self._parts else piece
-            self._parts.clear()
-            self._size_bytes = 0
-            if line:
-                yield line
-        if rest:
-            self._parts.append(rest)
-            self._size_bytes += len(rest)
-            if self._size_bytes > self._maximum_bytes:
-                raise InvalidResponse(f"an event of the watch is larger than {self._maximum_bytes} bytes")
-
-
 async def read_events(
     transport: Transport, request: APIRequest, expected: Expected
 ) -> AsyncGenerator[WatchEvent, None]:
@@ -81,16 +49,18 @@ async def read_events(
         ConnectionFailed: the stream was cut or fell silent.
         InvalidResponse: it held something other than events of such objects.
     """
-    splitter = LineSplitter()
+    splitter = LineSplitter(MAXIMUM_LINE_BYTES)
     async with transport.open(request) as chunks:
         async for chunk in chunks:
-            for line in splitter.feed(chunk):
-                try:
+            try:
+                for line in splitter.feed(chunk):
                     yield _event(line, expected)
-                except InvalidResponse as error:
-                    raise InvalidResponse(
-                        f"an event of {request.shown} is not an API server's: {error}. {SUSPECTS}"
-                    ) from error
+            except LineTooLong as error:
+                raise InvalidResponse(f"an event of the watch is {error}") from error
+            except InvalidResponse as error:
+                raise InvalidResponse(
+                    f"an event of {request.shown} is not an API server's: {error}. {SUSPECTS}"
+                ) from error
     if splitter.has_rest:
         raise ConnectionFailed(f"the watch of {transport.server} was cut in the middle of an event")
 

@@ -6,7 +6,7 @@ that it lacks is asked for at the API server before anything is done about that.
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final
 
 from pinnace.api import labels
 from pinnace.api.nonadmin.names import Origin
@@ -33,8 +33,7 @@ from pinnace.nonadmin.objects import (
     NON_ADMIN_RESTORES,
 )
 from pinnace.nonadmin.specs.restore import wanted_backup
-from pinnace.runtime.cache import IndexFunction
-from pinnace.runtime.keys import Key
+from pinnace.runtime.cache import Cache, IndexFunction
 
 BY_ID: Final = "id"
 BY_REQUEST: Final = "request"
@@ -44,16 +43,6 @@ BY_LOCATION: Final = "location"
 BY_TARGET: Final = "target"
 BY_WAITING: Final = "waiting"
 BY_NAMESPACE: Final = "namespace"
-
-
-class Cache(Protocol):
-    """The part of an informer that is read."""
-
-    def get(self, key: Key) -> JSONObject | None: ...
-
-    def objects(self) -> list[JSONObject]: ...
-
-    def by_index(self, index: str, value: str) -> list[JSONObject]: ...
 
 
 Caches = Mapping[APIResource, Cache]

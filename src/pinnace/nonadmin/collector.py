@@ -12,7 +12,7 @@ from pinnace.api.objects import JSONObject, text
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import Conflict, KubeError, NotFound
 from pinnace.kube.resources import BACKUP_STORAGE_LOCATIONS, BACKUPS, RESTORES, SECRETS, APIResource
-from pinnace.nonadmin.caches import BY_REQUEST, Cache, Caches, in_namespace
+from pinnace.nonadmin.caches import BY_REQUEST, Caches, in_namespace
 from pinnace.nonadmin.identity import has_common_labels, id_of, origin_key
 from pinnace.nonadmin.objects import (
     NON_ADMIN_BACKUPS,
@@ -22,6 +22,7 @@ from pinnace.nonadmin.objects import (
 )
 from pinnace.nonadmin.queue_position import is_served
 from pinnace.nonadmin.settings.admin import AdminSettings
+from pinnace.runtime.cache import Cache
 from pinnace.runtime.controller import DONE, Result
 from pinnace.runtime.keys import Key
 from pinnace.runtime.logfields import get_logger

@@ -20,10 +20,10 @@ from pinnace.api.values.queue_positions import NEAR, is_worth_showing
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import Conflict, NotFound
 from pinnace.kube.resources import APIResource
-from pinnace.nonadmin.caches import Cache
 from pinnace.nonadmin.events import KeysOf
 from pinnace.nonadmin.mirror import shown_position
 from pinnace.nonadmin.queue_position import WaitingQueue
+from pinnace.runtime.cache import Cache
 from pinnace.runtime.keys import Key
 from pinnace.runtime.logfields import get_logger
 

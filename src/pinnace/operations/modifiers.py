@@ -1,26 +1,16 @@
 """Reads the resource modifiers that a Restore names. (docs/spec: BEY 5.3)"""
 
-from typing import Protocol
-
-from pinnace.api.objects import JSONObject
 from pinnace.api.velero.restore import RestoreSpec
 from pinnace.kube.errors import NotFound
-from pinnace.kube.resources import CONFIGMAPS, APIResource
+from pinnace.kube.reading import ObjectReader
+from pinnace.kube.resources import CONFIGMAPS
 from pinnace.restore.modifiers.modifier import ResourceModifiers
 from pinnace.restore.modifiers.rules import ModifierError, read_rules
 
 _KIND = "configmap"
 
 
-class Reader(Protocol):
-    """The part of a client that is needed."""
-
-    async def get(self, resource: APIResource, name: str, namespace: str | None = None) -> JSONObject:
-        """Read one object."""
-        ...
-
-
-async def modifiers_of(client: Reader, namespace: str, spec: RestoreSpec) -> ResourceModifiers | None:
+async def modifiers_of(client: ObjectReader, namespace: str, spec: RestoreSpec) -> ResourceModifiers | None:
     """The modifiers of a restore; None if it names none. They are validated as a whole.
 
     Args:

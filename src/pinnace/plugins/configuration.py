@@ -1,14 +1,14 @@
 """Settings of plugins: the ConfigMaps of item actions, and the keys that a location may set. (PLG 9)"""
 
 from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from pinnace.api import labels
 from pinnace.plugins.errors import PluginError, SettingsUnreadable
 from pinnace.plugins.kinds import PluginId
 
 if TYPE_CHECKING:
-    from pinnace.kube.resources import APIResource
+    from pinnace.kube.reading import ObjectLister
 
 _OBJECT_STORE_KEYS: Final = ("bucket", "prefix", "caCert", "credentialsFile")
 
@@ -32,16 +32,6 @@ def check_config_keys(
         )
 
 
-class ConfigMapLister(Protocol):
-    """Lists ConfigMaps; `kube.client.KubeClient` is one."""
-
-    async def list_all(
-        self, resource: "APIResource", namespace: str | None = None, *, label_selector: str = ""
-    ) -> list[dict[str, Any]]:
-        """Read all objects that match."""
-        ...
-
-
 class ConfigReader:
     """Reads the ConfigMap of an item action.
 
@@ -50,7 +40,7 @@ class ConfigReader:
         namespace: the server's.
     """
 
-    def __init__(self, client: ConfigMapLister | None, namespace: str) -> None:
+    def __init__(self, client: "ObjectLister | None", namespace: str) -> None:
         self._client = client
         self._namespace = namespace
 

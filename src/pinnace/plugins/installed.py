@@ -18,8 +18,9 @@ from typing import Final
 
 import msgspec
 
+from pinnace.kube.reading import ObjectLister
 from pinnace.plugins.calling import DEFAULT_DEADLINES, Deadlines
-from pinnace.plugins.configuration import ConfigMapLister, ConfigReader
+from pinnace.plugins.configuration import ConfigReader
 from pinnace.plugins.declaration import Named
 from pinnace.plugins.errors import DuplicatePlugin
 from pinnace.plugins.host.options import LaunchOptions, ProcessLimits
@@ -84,7 +85,7 @@ class InstalledPlugins:
     def operation(
         self,
         *,
-        client: ConfigMapLister | None = None,
+        client: ObjectLister | None = None,
         namespace: str = "",
         sink: LogSink | None = None,
     ) -> PluginSession:

@@ -6,6 +6,7 @@ under its old name with another uid is a deletion and an addition. (docs/spec: C
 """
 
 from collections.abc import Callable, Iterable, Mapping
+from typing import Protocol
 
 import msgspec
 
@@ -14,6 +15,21 @@ from pinnace.runtime.keys import Key
 
 IndexFunction = Callable[[JSONObject], Iterable[str]]
 """The values under which an object is found in an index. Must depend on nothing but the object."""
+
+
+class Cache(Protocol):
+    """The objects of one kind as last seen: the part of an informer that is read.
+
+    It may lag behind the cluster. What it hands out is shared: readers must not change it.
+    """
+
+    def get(self, key: Key) -> JSONObject | None: ...
+
+    def keys(self) -> list[Key]: ...
+
+    def objects(self) -> list[JSONObject]: ...
+
+    def by_index(self, index: str, value: str) -> list[JSONObject]: ...
 
 
 class Added(msgspec.Struct, frozen=True):

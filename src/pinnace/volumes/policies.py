@@ -1,21 +1,12 @@
 """How the volumes of one backup are saved by its resource policies. (docs/spec: BEY 4.7)"""
 
-from typing import Protocol
-
 from pinnace.api.objects import JSONObject, mapping, text
 from pinnace.api.resource_policies import ResourcePolicies, VolumeAction, facts_of
 from pinnace.api.selection.resource_filters import NO_LISTS, ScopedLists
 from pinnace.kube.errors import NotFound
+from pinnace.kube.reading import ObjectReader
 from pinnace.kube.resources import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, APIResource
 from pinnace.volumes.pods.pod_claims import claim_name
-
-
-class Reader(Protocol):
-    """Reads single objects of a cluster."""
-
-    async def get(self, resource: APIResource, name: str, namespace: str | None = None) -> JSONObject:
-        """An object. Raises KubeError."""
-        ...
 
 
 class VolumePolicies:
@@ -26,7 +17,7 @@ class VolumePolicies:
         policies: None for a backup without.
     """
 
-    def __init__(self, client: Reader, policies: ResourcePolicies | None = None) -> None:
+    def __init__(self, client: ObjectReader, policies: ResourcePolicies | None = None) -> None:
         self._client = client
         self._policies = policies
         self._of_claims: dict[tuple[str, str], VolumeAction | None] = {}

@@ -5,8 +5,6 @@ from contextlib import aclosing
 
 import pytest
 from aiohttp import web
-from hypothesis import given
-from hypothesis import strategies as st
 
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import (
@@ -18,7 +16,7 @@ from pinnace.kube.errors import (
     ServerFault,
 )
 from pinnace.kube.resources import CONFIGMAPS
-from pinnace.kube.watching import GRACE_SECONDS, WATCH_SECONDS, LineSplitter, WatchEvent
+from pinnace.kube.watching import GRACE_SECONDS, WATCH_SECONDS, WatchEvent
 from pinnace.runtime import informer
 from tests.unit.kube.scripted import (
     ScriptedServer,
@@ -166,6 +164,16 @@ async def test_what_is_no_event_of_the_resource_is_an_error(server: ScriptedServ
             await _collect(client)
 
 
+async def test_an_event_beyond_the_maximum_is_an_error(
+    server: ScriptedServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pinnace.kube.watching.MAXIMUM_LINE_BYTES", 10)
+    server.on(WATCH, answer_chunks(b"x" * 11))
+    async with connected(server) as client:
+        with pytest.raises(InvalidResponse, match="an event of the watch is larger than 10 bytes"):
+            await _collect(client)
+
+
 async def test_a_page_instead_of_events_is_an_error(server: ScriptedServer) -> None:
     async def html(request: web.BaseRequest) -> web.StreamResponse:
         return web.Response(text="<html>Sign in</html>", content_type="text/html")
@@ -219,22 +227,3 @@ async def test_watches_take_no_slots(server: ScriptedServer) -> None:
         await anext(one)
         await anext(two)
         assert await client.request("GET", "/healthz", accept="text/plain") == b"ok"
-
-
-def test_lines_beyond_the_maximum_are_refused() -> None:
-    splitter = LineSplitter(maximum_bytes=10)
-    assert list(splitter.feed(b"12345")) == []
-    with pytest.raises(InvalidResponse, match="larger than 10 bytes"):
-        list(splitter.feed(b"678901"))
-
-
-@given(st.lists(st.binary(min_size=1, max_size=20).filter(lambda line: b"\n" not in line)), st.data())
-def test_lines_do_not_depend_on_where_chunks_end(lines: list[bytes], data: st.DataObject) -> None:
-    stream = b"".join(line + b"\n" for line in lines)
-    splitter, found, start = LineSplitter(), list[bytes](), 0
-    while start < len(stream):
-        size = data.draw(st.integers(1, 30))
-        found += splitter.feed(stream[start : start + size])
-        start += size
-    assert found == lines
-    assert not splitter.has_rest

@@ -123,6 +123,9 @@ class View:
     def get(self, key: Key) -> JSONObject | None:
         return next((obj for obj in self.objects() if Key.of(obj) == key), None)
 
+    def keys(self) -> list[Key]:
+        return [Key.of(obj) for obj in self.objects()]
+
     def objects(self) -> list[JSONObject]:
         if self._frozen is not None:
             return self._frozen

@@ -12,14 +12,14 @@ import pytest
 from pinnace.archive.runlog import RunLog
 from pinnace.plugins import get_logger
 from pinnace.plugins.guest.logging import HostFormatter
-from pinnace.plugins.host.output import LINE_BYTES, LineSplitter, PluginLog
+from pinnace.plugins.host.output import PluginLog
 from pinnace.plugins.logs import ProcessLog, parse_line, plugin_lines_to
 from tests.support.plugins.programs import RecordingLog
 
 
 def passed_on(line: str) -> tuple[str, str, dict[str, object]]:
     log = RecordingLog()
-    PluginLog(Path("/plugins/p"), lambda: log).pass_on(line)
+    PluginLog(Path("/plugins/p"), lambda: log).pass_on(line.encode())
     (found,) = log.lines
     return found.level, found.message, found.fields
 
@@ -78,7 +78,7 @@ def test_nested_fields_are_text() -> None:
 
 def test_blank_lines_are_dropped() -> None:
     log = RecordingLog()
-    PluginLog(Path("p"), lambda: log).pass_on("  \r\n")
+    PluginLog(Path("p"), lambda: log).pass_on(b"  \r\n")
     assert log.lines == []
 
 
@@ -86,23 +86,16 @@ def test_a_run_log_takes_every_field(tmp_path: Path) -> None:
     with RunLog(tmp_path / "log.gz", fields={"backup": "velero/b1"}) as log:
         relay = PluginLog(Path("/plugins/p"), lambda: log)
         relay.pass_on(
-            '{"@level":"error","@message":"m","error":"cause","msg":"own","self":1,"error.file":"f:1"}'
+            b'{"@level":"error","@message":"m","error":"cause","msg":"own","self":1,"error.file":"f:1"}'
         )
-        relay.pass_on("[WARN] careful")
+        relay.pass_on(b"[WARN] careful")
     assert (log.errors, log.warnings) == (1, 1)
 
 
-def test_long_lines_come_in_pieces() -> None:
-    lines = LineSplitter()
-    found = [*lines.feed(b"a" * (LINE_BYTES + 10)), *lines.feed(b"b\nshort\nre"), *lines.feed(b"st")]
-
-    assert found == ["a" * LINE_BYTES, "a" * 10 + "b", "short"]
-    assert list(lines.end()) == ["rest"]
-    assert list(lines.end()) == []
-
-
 def test_bytes_that_are_not_utf_8_are_replaced() -> None:
-    assert list(LineSplitter().feed(b"\xff\n")) == ["�"]
+    log = RecordingLog()
+    PluginLog(Path("p"), lambda: log).pass_on(b"\xff")
+    assert [line.message for line in log.lines] == ["�"]
 
 
 @pytest.fixture

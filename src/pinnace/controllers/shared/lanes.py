@@ -7,10 +7,11 @@ of each, and none of them may occupy all workers. (docs/adr/014)
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Final, Protocol
+from typing import Final
 
 from pinnace.api.nonadmin.names import Origin
 from pinnace.api.objects import JSONObject, mapping
+from pinnace.runtime.cache import Cache
 from pinnace.runtime.keys import Key
 from pinnace.runtime.queue import Lane, Share
 
@@ -24,16 +25,6 @@ _TENANTS: Final = "tenants"
 _LOCATION: Final = "location/"
 _UNDER_WAY: Final = " under way"
 _WORKERS: Final = "workers"
-
-
-class Cache(Protocol):
-    """The part of an informer that is read."""
-
-    def get(self, key: Key) -> JSONObject | None: ...
-
-    def keys(self) -> list[Key]: ...
-
-    def objects(self) -> list[JSONObject]: ...
 
 
 LaneOf = Callable[[Key], Lane]

@@ -2,10 +2,11 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
+from pinnace.aio.lines import LineSplitter
 from pinnace.plugins.logs import LogSink, parse_line
 
 LINE_BYTES: Final = 64 * 1024
@@ -31,9 +32,9 @@ class PluginLog:
         """Write a line of ours about the process."""
         self._sink().log(level, message, **self._about)
 
-    def pass_on(self, text: str) -> None:
+    def pass_on(self, output: bytes) -> None:
         """Pass on one line of the plugin."""
-        line = text.rstrip("\r\n")
+        line = output.decode(errors="replace").rstrip("\r\n")
         if not line.strip():
             return
         self._tail.append(line)
@@ -55,36 +56,9 @@ async def drain(stream: asyncio.StreamReader) -> None:
 
 async def relay(stream: asyncio.StreamReader, log: PluginLog) -> None:
     """Pass on every line until the end of the stream."""
-    lines = LineSplitter()
+    lines = LineSplitter(LINE_BYTES, in_pieces=True)
     while chunk := await stream.read(LINE_BYTES):
         for line in lines.feed(chunk):
             log.pass_on(line)
     for line in lines.end():
         log.pass_on(line)
-
-
-class LineSplitter:
-    """Lines out of blocks of bytes; what is longer than LINE_BYTES comes in pieces."""
-
-    def __init__(self) -> None:
-        self._rest = b""
-
-    def feed(self, block: bytes) -> Iterator[str]:
-        """The lines that this block completes."""
-        *lines, self._rest = (self._rest + block).split(b"\n")
-        for line in lines:
-            yield from self._pieces(line)
-        while len(self._rest) >= LINE_BYTES:
-            yield self._rest[:LINE_BYTES].decode(errors="replace")
-            self._rest = self._rest[LINE_BYTES:]
-
-    def end(self) -> Iterator[str]:
-        """The rest after the last line break."""
-        rest, self._rest = self._rest, b""
-        if rest:
-            yield from self._pieces(rest)
-
-    @staticmethod
-    def _pieces(line: bytes) -> Iterator[str]:
-        for start in range(0, max(len(line), 1), LINE_BYTES):
-            yield line[start : start + LINE_BYTES].decode(errors="replace")

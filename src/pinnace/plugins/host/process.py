@@ -13,11 +13,12 @@ from typing import Any, Self
 from google.protobuf.empty_pb2 import Empty
 
 from pinnace.aio.blocking import finish
+from pinnace.aio.lines import LineSplitter
 from pinnace.plugins.errors import PluginCallError, PluginStartError
 from pinnace.plugins.host.calls import Connection
 from pinnace.plugins.host.handshake import Address, parse_handshake, plugin_environment, without_features
 from pinnace.plugins.host.options import ProcessLimits
-from pinnace.plugins.host.output import LINE_BYTES, LineSplitter, PluginLog, drain, relay
+from pinnace.plugins.host.output import LINE_BYTES, PluginLog, drain, relay
 from pinnace.plugins.host.parent_death import NOT_STARTED, ended_with_this_process
 from pinnace.plugins.protocol.methods import SHUTDOWN, STREAM_STDIO
 
@@ -170,7 +171,7 @@ class PluginProcess:
 
     async def _relay_stdio(self, connection: Connection) -> None:
         """Take what newer Go plugins print after their start; others do not know the method. (PLG 5)"""
-        lines = LineSplitter()
+        lines = LineSplitter(LINE_BYTES, in_pieces=True)
         try:
             async for data in connection.download("", STREAM_STDIO, Empty(), None):
                 for line in lines.feed(data.data):

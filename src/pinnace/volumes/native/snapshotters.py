@@ -13,7 +13,8 @@ from pinnace.api.objects import JSONObject
 from pinnace.api.velero.snapshot_location import VolumeSnapshotLocation, VolumeSnapshotLocationSpec
 from pinnace.api.velero.storage_location import SecretKeySelector
 from pinnace.kube.errors import KubeError
-from pinnace.kube.resources import VOLUME_SNAPSHOT_LOCATIONS, APIResource
+from pinnace.kube.reading import ObjectReader
+from pinnace.kube.resources import VOLUME_SNAPSHOT_LOCATIONS
 from pinnace.storage.credentials_store import IGNORED_FILE, NAMED_FILE
 
 ResultT = TypeVar("ResultT")
@@ -70,12 +71,6 @@ SaveCredential = Callable[[SecretKeySelector], Awaitable[Path]]
 """Writes a key of a Secret to a private file, and returns it. Raises StorageError."""
 
 
-class Reader(Protocol):
-    """Reads locations. Errors are `pinnace.kube.errors.KubeError`."""
-
-    async def get(self, resource: APIResource, name: str, namespace: str | None = None) -> JSONObject: ...
-
-
 class Snapshotters:
     """The snapshotters of one backup, restore or deletion: one for each location, made when first asked for.
 
@@ -84,7 +79,7 @@ class Snapshotters:
 
     def __init__(
         self,
-        client: Reader,
+        client: ObjectReader,
         namespace: str,
         find: FindSnapshotter,
         *,

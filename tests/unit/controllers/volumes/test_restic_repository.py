@@ -15,10 +15,10 @@ from pinnace.controllers.restic_repository import (
     is_displaced,
     is_ready,
 )
-from pinnace.controllers.shared.lanes import Cache
 from pinnace.controllers.shared.repository_presence import RepositoryPresence
 from pinnace.kube.errors import ConnectionFailed
 from pinnace.kube.resources import velero
+from pinnace.runtime.cache import Cache
 from pinnace.runtime.controller import DONE
 from pinnace.runtime.durable import AT_ONCE
 from pinnace.volumes.repositories import Repositories

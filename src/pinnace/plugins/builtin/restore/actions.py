@@ -1,9 +1,9 @@
 """All built-in restore actions, in order of execution. (docs/spec: RST 15, 16)"""
 
 from pinnace.kube.discovery import Discovery
+from pinnace.kube.reading import ObjectSource
 from pinnace.kube.resources import STORAGE_CLASSES
 from pinnace.plugins.builtin.restore.accounts import ForgetAccountTokens, RenewTokenSecret
-from pinnace.plugins.builtin.restore.config import ClusterReader
 from pinnace.plugins.builtin.restore.crds import PreserveUnknownFields, SkipManagedAPIService
 from pinnace.plugins.builtin.restore.images import ChangeImageName
 from pinnace.plugins.builtin.restore.init_hooks import AddInitContainers
@@ -18,7 +18,7 @@ from pinnace.plugins.protocols import RestoreItemAction
 
 
 def restore_actions(
-    client: ClusterReader,
+    client: ObjectSource,
     discovery: Discovery,
     namespace: str,
     *,

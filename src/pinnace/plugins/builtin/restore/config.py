@@ -1,13 +1,12 @@
 """Configuration of built-in restore actions: a ConfigMap, found by labels. (docs/spec: API 12, RST 16.1)"""
 
 import asyncio
-from typing import Protocol
 
 from pinnace.api import labels
-from pinnace.api.objects import JSONObject
 from pinnace.api.velero.restore import Restore
 from pinnace.kube.errors import Forbidden, KubeError
-from pinnace.kube.resources import CONFIGMAPS, APIResource
+from pinnace.kube.reading import ObjectSource
+from pinnace.kube.resources import CONFIGMAPS
 from pinnace.plugins.logs import get_logger
 
 log = get_logger(__name__)
@@ -19,24 +18,10 @@ class ActionError(Exception):
     """A restore action cannot do its work on an item; the text ends in that item's error."""
 
 
-class ClusterReader(Protocol):
-    """Reads objects of a cluster. Errors are `pinnace.kube.errors.KubeError`."""
-
-    async def get(self, resource: APIResource, name: str, namespace: str | None = None) -> JSONObject:
-        """Read one object."""
-        ...
-
-    async def list_all(
-        self, resource: APIResource, namespace: str | None = None, *, label_selector: str = ""
-    ) -> list[JSONObject]:
-        """Read all objects that match."""
-        ...
-
-
 class PluginConfig:
     """The data of an action's ConfigMap, read once for each restore and not once for each item."""
 
-    def __init__(self, client: ClusterReader, namespace: str, action_name: str) -> None:
+    def __init__(self, client: ObjectSource, namespace: str, action_name: str) -> None:
         self._client = client
         self._namespace = namespace
         self._selector = f"{labels.PLUGIN_CONFIG},{action_name}={RESTORE_ITEM_ACTION}"

@@ -5,7 +5,8 @@ from typing import Final
 
 from pinnace.api import kinds
 from pinnace.api.objects import JSONObject, mapping, objects
-from pinnace.plugins.builtin.restore.config import ActionError, ClusterReader, PluginConfig
+from pinnace.kube.reading import ObjectSource
+from pinnace.plugins.builtin.restore.config import ActionError, PluginConfig
 from pinnace.plugins.protocols import ResourceSelector, RestoreItemInput, RestoreItemOutput
 
 _KINDS: Final = kinds.group_resources(
@@ -31,7 +32,7 @@ class ChangeImageName:
 
     name = "velero.io/change-image-name"
 
-    def __init__(self, client: ClusterReader, namespace: str) -> None:
+    def __init__(self, client: ObjectSource, namespace: str) -> None:
         self._config = PluginConfig(client, namespace, self.name)
 
     async def applies_to(self) -> ResourceSelector:

@@ -11,8 +11,9 @@ from pinnace.api.pod_volume_catalogue import PodVolumeCatalogue, SavedSnapshot, 
 from pinnace.api.velero.pod_volume import PodVolumeBackup
 from pinnace.api.velero.restore import Restore
 from pinnace.kube.errors import KubeError, NotFound
+from pinnace.kube.reading import ObjectSource
 from pinnace.kube.resources import DAEMON_SETS, DEPLOYMENTS
-from pinnace.plugins.builtin.restore.config import ActionError, ClusterReader, PluginConfig
+from pinnace.plugins.builtin.restore.config import ActionError, PluginConfig
 from pinnace.plugins.builtin.restore.helper_container import (
     FALLBACK_IMAGE,
     HELPER_COMMAND,
@@ -54,7 +55,7 @@ class WaitForPodVolumes:
     name = "velero.io/restic"
 
     def __init__(
-        self, client: ClusterReader, namespace: str, pod_volume_backups: PodVolumeBackupSource | None
+        self, client: ObjectSource, namespace: str, pod_volume_backups: PodVolumeBackupSource | None
     ) -> None:
         self._client = client
         self._namespace = namespace

@@ -4,8 +4,9 @@ from pinnace.api import labels
 from pinnace.api.kinds import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, STATEFUL_SETS, group_resources
 from pinnace.api.objects import mapping, objects, text
 from pinnace.kube.errors import KubeError, NotFound
+from pinnace.kube.reading import ObjectSource
 from pinnace.kube.resources import NODES, APIResource
-from pinnace.plugins.builtin.restore.config import ActionError, ClusterReader, PluginConfig
+from pinnace.plugins.builtin.restore.config import ActionError, PluginConfig
 from pinnace.plugins.protocols import (
     ResourceIdentifier,
     ResourceSelector,
@@ -40,7 +41,7 @@ class ChangeStorageClass:
 
     name = "velero.io/change-storage-class"
 
-    def __init__(self, client: ClusterReader, namespace: str, storage_classes: APIResource) -> None:
+    def __init__(self, client: ObjectSource, namespace: str, storage_classes: APIResource) -> None:
         self._client = client
         self._storage_classes = storage_classes
         self._config = PluginConfig(client, namespace, self.name)
@@ -76,7 +77,7 @@ class ChangeSelectedNode:
 
     name = "velero.io/change-pvc-node-selector"
 
-    def __init__(self, client: ClusterReader, namespace: str) -> None:
+    def __init__(self, client: ObjectSource, namespace: str) -> None:
         self._client = client
         self._config = PluginConfig(client, namespace, self.name)
 
