@@ -2,7 +2,7 @@
 
 import asyncio
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -13,29 +13,14 @@ from pinnace._version import __version__
 from pinnace.aio.clock import Clock
 from pinnace.aio.racing import unless_stopped
 from pinnace.api.values.times import utcnow
-from pinnace.controllers import (
-    backup,
-    data_movement,
-    download_request,
-    foreign_runs,
-    item_operations,
-    repository_maintenance,
-    restic_repository,
-    restore,
-    schedule,
-    server_status,
-    storage_location,
-    waiting_runs,
-)
-from pinnace.controllers.deletion import backup_deletion, gc, restore_deletion
+from pinnace.controllers import restic_repository
 from pinnace.controllers.former_pod_volumes import release_former_pod_volumes
 from pinnace.controllers.former_repositories import move_former_repositories
+from pinnace.controllers.registry import enabled
 from pinnace.controllers.repository_jobs import check_settings
 from pinnace.controllers.server_status import built_in_plugins
 from pinnace.controllers.shared.parts import Informers, Parts
 from pinnace.controllers.shared.scope import Scope
-from pinnace.controllers.sync import backup_sync
-from pinnace.controllers.verification import requested, scheduled
 from pinnace.kube.client import KubeClient
 from pinnace.kube.transport.config import ClusterConfig
 from pinnace.kube.transport.limiting import RateCap
@@ -45,7 +30,6 @@ from pinnace.nonadmin.settings.source import SettingsFlags
 from pinnace.operations.workdir import work_directory
 from pinnace.plugins.errors import PluginError
 from pinnace.plugins.installed import NO_PLUGINS, InstalledPlugins, PluginOptions, find_plugins
-from pinnace.runtime.controller import Controller
 from pinnace.runtime.keys import Key
 from pinnace.runtime.leader import LeaderElector, LeaseTimes, candidate_name
 from pinnace.runtime.lease import SERVER_LEASE
@@ -60,36 +44,6 @@ from pinnace.server.signals import stop_on_signals
 from pinnace.server.watchdog import Watchdog
 
 log = get_logger(__name__)
-
-MakeController = Callable[[Parts], Controller]
-
-CONTROLLERS: Final[Mapping[str, MakeController]] = {
-    backup.NAME: backup.controller,
-    backup_deletion.NAME: backup_deletion.controller,
-    backup_sync.NAME: backup_sync.controller,
-    gc.NAME: gc.controller,
-    restore_deletion.NAME: restore_deletion.controller,
-    schedule.NAME: schedule.controller,
-    restore.NAME: restore.controller,
-    waiting_runs.NAME: waiting_runs.controller,
-    item_operations.BACKUPS_NAME: item_operations.backups_controller,
-    item_operations.RESTORES_NAME: item_operations.restores_controller,
-    data_movement.UPLOADS_NAME: data_movement.uploads_controller,
-    data_movement.DOWNLOADS_NAME: data_movement.downloads_controller,
-    storage_location.NAME: storage_location.controller,
-    download_request.NAME: download_request.controller,
-    server_status.NAME: server_status.controller,
-    scheduled.NAME: scheduled.controller,
-    requested.NAME: requested.controller,
-}
-"""The controllers of a server by name, in the order in which they start."""
-
-REPOSITORY_CONTROLLERS: Final[Sequence[MakeController]] = (
-    restic_repository.controller,
-    repository_maintenance.controller,
-)
-"""They start last. The name of `restic_repository` disables both."""
-
 
 STOP_SECONDS: Final = GRACE_PERIOD_SECONDS + 10.0
 """How long a stop may take: work that was cancelled cleans up after the grace period. Below the 45 seconds
@@ -194,11 +148,8 @@ class Assembly:
             manager.add_service("profiler", ProfilerServer(options.profiler_address))
         manager.add_preparation("orphans", parts.settler.settle_orphans)
         manager.add_preparation("pod volumes", partial(release_former_pod_volumes, parts.scope))
-        for name, make in CONTROLLERS.items():
-            if name not in options.disabled_controllers:
-                manager.add_controller(make(parts))
-        if parts.scope.leads:
-            manager.add_controller(foreign_runs.controller(parts))
+        for each in enabled(options.disabled_controllers, leads=parts.scope.leads):
+            manager.add_controller(each.make(parts))
         if "NonAdmin" in options.features:
             add_nonadmin(
                 manager,
@@ -213,8 +164,6 @@ class Assembly:
             manager.add_preparation("repositories", partial(move_former_repositories, parts.scope))
             if name := options.maintenance_config_map:
                 manager.add_preparation("maintenance", partial(check_settings, parts.scope, name))
-            for make in REPOSITORY_CONTROLLERS:
-                manager.add_controller(make(parts))
         return manager
 
 

@@ -23,11 +23,11 @@ from hack.cluster.stores.s3 import Bucket, S3Server
 from pinnace.api.codec import decode
 from pinnace.api.objects import mapping
 from pinnace.api.velero.backup import Backup
+from pinnace.controllers.registry import NAMES
 from pinnace.kube.errors import NotFound
 from pinnace.kube.resources import BACKUPS, LEASES
 from pinnace.nonadmin.objects import NON_ADMIN_BACKUPS
 from pinnace.runtime.lease import SERVER_LEASE
-from pinnace.server.app import CONTROLLERS
 from pinnace.storage.backup_files import BackupFiles, encode_metadata
 from pinnace.storage.backup_store import BackupStore
 from tests.support.cluster.crds import ensure_nonadmin_crds
@@ -167,7 +167,7 @@ async def pair(
         first,
         kubeconfig=direct,
         log=str(tmp_path / "second.log"),
-        disabled=tuple(name for name in CONTROLLERS),
+        disabled=tuple(NAMES),
     )
     return Pair(site=site, nursery=nursery, first=first, proxies=(cluster, objects), second=second)
 

@@ -28,6 +28,7 @@ from pinnace.controllers.node.presence import held
 from pinnace.controllers.node.reconciler import PodVolumeReconciler
 from pinnace.controllers.node.scope import AgentName
 from pinnace.controllers.node.volumes import VolumeContent
+from pinnace.controllers.registry import CONTROLLERS
 from pinnace.controllers.restic_repository import RepositoryReconciler
 from pinnace.controllers.shared.repository_presence import RepositoryPresence
 from pinnace.controllers.shared.runs import BACKUP_RUNS, RESTORE_RUNS, RunDecision, RunReconciler
@@ -256,6 +257,10 @@ class MovementLife:
 
     def check(self, *, died: bool) -> None:
         assert self.stage.temporary() == []
+        names = {"datauploads": "data-upload", "datadownloads": "data-download"}
+        (line,) = (each for each in CONTROLLERS if each.name == names[self.plural])
+        deleted = {call[1] for call in self.api.calls if call[0] == "delete"}
+        assert deleted == {kind.partition(".")[0] for kind in line.deletes}, "its rights follow from its line"
         claim = self.api.peek(PERSISTENT_VOLUME_CLAIMS, SHOP, "data")
         assert claim is not None
         filled = self.outcome == "Completed" and self.plural == "datadownloads"

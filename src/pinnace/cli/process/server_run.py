@@ -16,10 +16,8 @@ from pinnace.cli.errors import InvalidInput
 from pinnace.cli.process.options import ServerFlags
 from pinnace.cli.process.shared import at_least_one, check_address, process_errors
 from pinnace.cli.settings import Settings
-from pinnace.controllers import backup, item_operations, schedule, waiting_runs
-from pinnace.controllers.deletion import backup_deletion, gc
+from pinnace.controllers.registry import NAMES, NOT_FOR_RESTORES
 from pinnace.controllers.shared.options import RESTIC_PRUNE_FREQUENCY
-from pinnace.controllers.verification import requested, scheduled
 from pinnace.csi.snapshots import FEATURE
 from pinnace.http.user_agent import user_agent
 from pinnace.kube.config import load_config
@@ -34,7 +32,7 @@ from pinnace.server.options import CLIENT_BURST, CLIENT_QPS, ServerOptions
 
 log = get_logger(__name__)
 
-DISABLEABLE = (
+OF_VELERO = (
     "backup",
     "backup-deletion",
     "backup-sync",
@@ -45,21 +43,10 @@ DISABLEABLE = (
     "schedule",
     "server-status-request",
 )
-"""The controllers that can be disabled, in the order of the message. (docs/spec: SRV 6)"""
-
-LATER = (
-    item_operations.BACKUPS_NAME,
-    item_operations.RESTORES_NAME,
-    waiting_runs.NAME,
-    scheduled.NAME,
-    requested.NAME,
-)
-"""Controllers of later versions of Velero and of Pinnace, which the message of Velero 1.6 does not list."""
+"""The names in the message, those of Velero 1.6 in its order; more are accepted. (docs/spec: SRV 6)"""
 
 SHORTEST_LEASE = Duration.seconds(5)
 """The shortest lease: several attempts to renew it must fit in."""
-
-RESTORE_ONLY = frozenset({backup.NAME, backup_deletion.NAME, gc.NAME, schedule.NAME})
 
 
 def serve(ctx: click.Context, flags: ServerFlags, warnings: Sequence[str] = ()) -> None:
@@ -88,13 +75,13 @@ def server_options(settings: Settings, flags: ServerFlags) -> ServerOptions:
     """Check the flags and turn them into options. Raises InvalidInput."""
     disabled = set(flags.disable_controllers)
     for name in flags.disable_controllers:
-        if name not in (*DISABLEABLE, *LATER):
+        if name not in NAMES:
             raise InvalidInput(
                 f"Invalid value for --disable-controllers flag provided: {name}. "
-                f"Valid values are: {','.join(DISABLEABLE)}"
+                f"Valid values are: {','.join(OF_VELERO)}"
             )
     if flags.restore_only:
-        disabled |= RESTORE_ONLY
+        disabled |= NOT_FOR_RESTORES
     check_address("--metrics-address", flags.metrics_address)
     if flags.profiler_address:
         check_address("--profiler-address", flags.profiler_address)
