@@ -1,265 +1,142 @@
-"""The decisions about objects that exist already, for each policy. (docs/spec: BEY 5.1)"""
+"""The table at the head of `deciding`, cell by cell. (docs/spec: RST 17, BEY 5.1)"""
 
+from itertools import combinations
 from typing import Any
 
-import orjson
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from pinnace.api.objects import JSONObject
+from pinnace.api import kinds
 from pinnace.api.restore_outcomes import Outcome
 from pinnace.api.velero.restore import ExistingResourcePolicy
-from pinnace.archive.runlog import RunLog
-from pinnace.kube.errors import AlreadyExists, Forbidden, Invalid
-from pinnace.kube.resources import APIResource
-from pinnace.restore.item.deciding import Existing, Step, decide, decide_after_refused_patch
-from pinnace.restore.item.tenant_rights import TenantRights
-from pinnace.restore.item.writing import ClusterWriter
-from pinnace.restore.ports import TargetCluster
-from tests.unit.restore.world import (
-    Harness,
-    PatientTimer,
-    World,
-    claim,
-    configmap,
-    key_of,
-    labels_of,
-    obj,
-    outcome_of,
-    ready_status,
-    volume,
+from pinnace.kube.errors import AlreadyExists, Forbidden, Invalid, KubeError
+from pinnace.kube.resources import known
+from pinnace.restore.item.deciding import (
+    Decision,
+    Existing,
+    LostClaim,
+    Step,
+    decide,
+    decide_after_refused_patch,
 )
 
-LABELS = {"velero.io/backup-name": "backup-1", "velero.io/restore-name": "restore-1"}
-SEA = {"group": "sea.io", "names": {"plural": "ships", "kind": "Ship"}}
+THERE = AlreadyExists(409, message="it is there")
 IMMUTABLE = Invalid(422, reason="Invalid", message="field is immutable")
+FORBIDDEN = Forbidden(403, message="you may not patch")
+NONE, UPDATE, RECREATE = ExistingResourcePolicy
 
+Cell = tuple[Step, Outcome, str]
+"""The step, the outcome, and which message the results get."""
 
-def account(name: str = "sa-1", **fields: Any) -> JSONObject:
-    return obj("ServiceAccount", name, "ns-1", **fields)
+UNCHANGED: Cell = (Step.NOTHING, Outcome.UNCHANGED, "")
+LABELLED: Cell = (Step.LABELS, Outcome.UNCHANGED, "")
+LEFT: Cell = (Step.NOTHING, Outcome.DIFFERENT, "warning")
+LEFT_LABELLED: Cell = (Step.LABELS, Outcome.DIFFERENT, "warning")
+ENTRIES: Cell = (Step.ENTRIES, Outcome.UPDATED, "")
+SOME_ENTRIES: Cell = (Step.ENTRIES, Outcome.UPDATED, "warning")
+PATCHED: Cell = (Step.PATCH, Outcome.UPDATED, "")
+REFUSED: Cell = (Step.NOTHING, Outcome.FAILED, "error")
 
-
-@pytest.mark.spec("BEY-046")
-@pytest.mark.parametrize(
-    ("policy", "same", "outcome", "data", "labelled", "warnings"),
-    [
-        ("", True, "unchanged", "ours", False, 0),
-        ("none", True, "unchanged", "ours", False, 0),
-        ("update", True, "unchanged", "ours", True, 0),
-        ("", False, "different", "theirs", False, 1),
-        ("none", False, "different", "theirs", False, 1),
-        ("update", False, "updated", "ours", True, 0),
-        ("recreate", True, "unchanged", "ours", True, 0),
-        ("recreate", False, "updated", "ours", True, 0),
-    ],
-)
-async def test_an_existing_object_is_treated_by_the_policy(
-    harness: Harness, policy: str, same: bool, outcome: str, data: str, labelled: bool, warnings: int
-) -> None:
-    harness.world.put(configmap("cm", data={"a": "ours" if same else "theirs"}, labels={"x": "y"}))
-
-    results = await harness.restore(
-        configmap("cm", data={"a": "ours"}, labels={"x": "y"}), existing_resource_policy=policy
-    )
-
-    stored = harness.world.item("configmaps", "ns-1", "cm")
-    assert stored["data"] == {"a": data}
-    assert labels_of(stored) == {"x": "y", **(LABELS if labelled else {})}
-    assert outcome_of(harness.outcomes, "v1/ConfigMap", "ns-1/cm") == outcome
-    assert (results.warnings.count, results.errors.count) == (warnings, 0)
-    assert harness.world.deleted == []
-
-
-@pytest.mark.spec("BEY-046")
-@pytest.mark.parametrize("policy", ["", "none", "update", "recreate"])
-async def test_a_service_account_gets_missing_secrets_whatever_the_policy(
-    harness: Harness, policy: str
-) -> None:
-    harness.world.put(account(secrets=[{"name": "theirs"}]))
-
-    results = await harness.restore(account(secrets=[{"name": "ours"}]), existing_resource_policy=policy)
-
-    stored = harness.world.item("serviceaccounts", "ns-1", "sa-1")
-    assert stored["secrets"] == [{"name": "theirs"}, {"name": "ours"}]
-    assert results.empty
-    assert outcome_of(harness.outcomes, "v1/ServiceAccount", "ns-1/sa-1") == Outcome.UPDATED
-
-
-@pytest.mark.spec("BEY-046")
-async def test_a_refused_patch_under_update_is_a_warning_and_the_labels_are_set(harness: Harness) -> None:
-    harness.world.put(configmap("cm", data={"a": "theirs"}))
-    patch = harness.world.patch
-
-    async def only_labels(resource: Any, name: str, body: Any, namespace: str | None = None) -> Any:
-        if "data" in body:
-            raise IMMUTABLE
-        return await patch(resource, name, body, namespace)
-
-    harness.world.patch = only_labels  # type: ignore[method-assign,assignment]
-    results = await harness.restore(configmap("cm", data={"a": "ours"}), existing_resource_policy="update")
-
-    stored = harness.world.item("configmaps", "ns-1", "cm")
-    assert stored["data"] == {"a": "theirs"}
-    assert labels_of(stored) == LABELS
-    (warning,) = results.warnings.namespaces["ns-1"]
-    assert "configmaps/ns-1/cm" in warning
-    assert "field is immutable" in warning
-    assert outcome_of(harness.outcomes, "v1/ConfigMap", "ns-1/cm") == Outcome.DIFFERENT
-
-
-async def test_what_cannot_be_patched_is_deleted_and_created_anew(harness: Harness) -> None:
-    key = ("configmaps", "ns-1", "cm")
-    former = harness.world.put(configmap("cm", data={"a": "theirs"}))
-    harness.world.refuse_patch[(key, None)] = IMMUTABLE
-
-    results = await harness.restore(configmap("cm", data={"a": "ours"}), existing_resource_policy="recreate")
-
-    stored = harness.world.objects[key]
-    assert (stored["data"], labels_of(stored)) == ({"a": "ours"}, LABELS)
-    assert stored["metadata"]["uid"] != former["metadata"]["uid"]
-    assert harness.world.deleted == [(*key, "Background")]
-    assert results.empty
-    assert outcome_of(harness.outcomes, "v1/ConfigMap", "ns-1/cm") == Outcome.RECREATED
-
-
-async def test_a_stateful_set_is_deleted_without_its_pods_and_claims() -> None:
-    resource = APIResource(
-        group="apps", version="v1", name="statefulsets", kind="StatefulSet", namespaced=True
-    )
-    world = World()
-    found = world.put_as("statefulsets.apps", obj("StatefulSet", "s", "ns-1", api_version="apps/v1"))
-    target = TargetCluster(
-        client=world, log=RunLog(None, fields={}), timer=PatientTimer(), terminating_timeout_seconds=60
-    )
-    body = orjson.dumps(obj("StatefulSet", "s", "ns-1", api_version="apps/v1", spec={}))
-
-    await ClusterWriter(target).recreate([(resource, body)], found, "ns-1")
-
-    assert world.deleted == [("statefulsets.apps", "ns-1", "s", "Orphan")]
-    assert world.created_of("statefulsets.apps") == ["ns-1/s"]
-
-
-async def test_if_the_new_object_is_refused_the_former_one_is_created_again(harness: Harness) -> None:
-    key = ("configmaps", "ns-1", "cm")
-    harness.world.put(configmap("cm", data={"a": "theirs"}, labels={"keep": "me"}))
-    harness.world.refuse_patch[(key, None)] = IMMUTABLE
-    create, refusals = (
-        harness.world.create_bytes,
-        [AlreadyExists(409, message="there"), Forbidden(403, message="no")],
-    )
-
-    async def refusing(resource: Any, body: bytes, namespace: str | None = None, **options: Any) -> bytes:
-        if refusals and resource.name == "configmaps":
-            raise refusals.pop(0)
-        return await create(resource, body, namespace, **options)
-
-    harness.world.create_bytes = refusing  # type: ignore[method-assign]
-    results = await harness.restore(configmap("cm", data={"a": "ours"}), existing_resource_policy="recreate")
-
-    assert harness.world.objects[key]["data"] == {"a": "theirs"}
-    assert labels_of(harness.world.objects[key]) == {"keep": "me"}
-    (error,) = results.errors.namespaces["ns-1"]
-    assert error == (
-        "error restoring configmaps/ns-1/cm: it was deleted to be created anew, and the new object was"
-        " refused: no; the former one was created again"
-    )
-    assert outcome_of(harness.outcomes, "v1/ConfigMap", "ns-1/cm") == Outcome.FAILED
-
-
-async def test_an_object_that_its_finalizer_keeps_is_an_error(harness: Harness) -> None:
-    key = ("configmaps", "ns-1", "cm")
-    harness.world.put(configmap("cm", data={"a": "theirs"}))
-    harness.world.refuse_patch[(key, None)] = IMMUTABLE
-    harness.world.keep.add(key)
-
-    results = await harness.restore(configmap("cm", data={"a": "ours"}), existing_resource_policy="recreate")
-
-    (error,) = results.errors.namespaces["ns-1"]
-    assert "is still there after 600 seconds: see its finalizers" in error
-
-
-@pytest.mark.parametrize(
-    ("backed_up", "existing"),
-    [
-        (claim("c", spec={"a": 1}), claim("c", spec={"a": 2})),
-        (volume("v", spec={"a": 1}), volume("v", spec={"a": 2})),
-        (
-            obj("CustomResourceDefinition", "d", api_version="apiextensions.k8s.io/v1", spec=SEA | {"a": 1}),
-            obj("CustomResourceDefinition", "d", api_version="apiextensions.k8s.io/v1", spec=SEA | {"a": 2}),
-        ),
-    ],
-    ids=["claim", "volume", "definition"],
-)
-async def test_an_object_with_data_behind_it_is_never_deleted(
-    harness: Harness, backed_up: JSONObject, existing: JSONObject
-) -> None:
-    if existing["kind"] == "CustomResourceDefinition":
-        existing["status"] = ready_status()
-    harness.actions = []
-    before = harness.world.put(existing)
-    harness.world.refuse_patch[(key_of(existing), None)] = IMMUTABLE
-
-    results = await harness.restore(backed_up, existing_resource_policy="recreate")
-
-    assert harness.world.deleted == []
-    assert harness.world.objects[key_of(existing)]["spec"] == before["spec"]
-    assert any("that would delete" in text for _, text in results.warnings.messages())
-
-
-async def test_a_tenants_restore_changes_no_cluster_scoped_object(harness: Harness) -> None:
-    storage_class = obj("StorageClass", "fast", api_version="storage.k8s.io/v1", provisioner="theirs")
-    harness.world.put(storage_class)
-    rights = TenantRights(creatable=frozenset(), allowed=frozenset({"storageclasses.storage.k8s.io"}))
-    harness.request_fields = {"rights": rights}
-
-    await harness.restore({**storage_class, "provisioner": "ours"}, existing_resource_policy="recreate")
-
-    assert harness.world.item("storageclasses.storage.k8s.io", "", "fast")["provisioner"] == "theirs"
-    assert harness.world.patches == []
-
-
-def test_a_change_that_was_not_refused_as_invalid_is_no_reason_to_delete() -> None:
-    resource = APIResource(group="", version="v1", name="configmaps", kind="ConfigMap", namespaced=True)
-    refusal = Forbidden(403, message="you may not patch")
-    decision = decide_after_refused_patch(refusal, resource, ExistingResourcePolicy.RECREATE)
-    assert (decision.step, decision.outcome) == (Step.LABELS, Outcome.DIFFERENT)
-
-
-RESOURCES = [
-    APIResource(group="", version="v1", name=name, kind=kind, namespaced=True)
-    for name, kind in (("configmaps", "ConfigMap"), ("persistentvolumeclaims", "PersistentVolumeClaim"))
-]
-
-
-@given(
-    found=st.builds(
-        Existing,
-        in_cluster=st.just({}),
-        is_terminating=st.booleans(),
-        is_same=st.booleans(),
-        is_cluster_managed=st.booleans(),
-        change=st.sampled_from([None, {}, {"data": {"a": "b"}}]),
+ROWS: dict[str, tuple[dict[str, Any], tuple[Cell, Cell, Cell]]] = {
+    # name: fields of the object, cells under none, update, recreate; a row comes before those below it
+    "is being deleted": ({"is_terminating": True}, (REFUSED, REFUSED, REFUSED)),
+    "lacks subjects": ({"missing_subjects": [{"name": "a"}]}, (ENTRIES, PATCHED, PATCHED)),
+    "same": ({"is_same": True}, (UNCHANGED, LABELLED, LABELLED)),
+    "account": ({}, (ENTRIES, ENTRIES, ENTRIES)),
+    "live claim": ({"live_claim": "shop/other"}, (LEFT, LEFT_LABELLED, LEFT_LABELLED)),
+    "lost claim": ({"lost_claim": LostClaim(title="shop/a", remedy="free it")}, (LEFT, PATCHED, PATCHED)),
+    "differs": ({}, (LEFT, PATCHED, PATCHED)),
+}
+MORE: dict[str, tuple[dict[str, Any], tuple[Cell, Cell, Cell]]] = {
+    "same, and the cluster writes it": (
+        {"is_same": True, "is_cluster_managed": True},
+        (UNCHANGED, UNCHANGED, UNCHANGED),
     ),
-    refusal=st.sampled_from([AlreadyExists(409), Forbidden(403), IMMUTABLE]),
-    resource=st.sampled_from(RESOURCES),
-    policy=st.sampled_from(ExistingResourcePolicy),
+    "live claim, and the cluster writes it": (
+        {"live_claim": "shop/other", "is_cluster_managed": True},
+        (LEFT, LEFT, LEFT),
+    ),
+    "lacks subjects, and the cluster writes it": (
+        {"missing_subjects": [{"name": "a"}], "is_cluster_managed": True},
+        (ENTRIES, ENTRIES, ENTRIES),
+    ),
+    "lacks subjects, and differs otherwise": (
+        {"missing_subjects": [{"name": "a"}], "differs_otherwise": True},
+        (SOME_ENTRIES, PATCHED, PATCHED),
+    ),
+}
+
+
+def decided(policy: ExistingResourcePolicy, *rows: str) -> Decision:
+    fields: dict[str, Any] = {}
+    for row in rows:
+        fields |= (ROWS | MORE)[row][0]
+    kind = kinds.SERVICE_ACCOUNTS if "account" in rows else kinds.CONFIGMAPS
+    return decide(Existing(in_cluster={}, **fields), THERE, known(kind), policy)
+
+
+def cell(decision: Decision) -> Cell:
+    messages = [name for name in ("warning", "error") if getattr(decision, name)]
+    assert len(messages) <= 1
+    return decision.step, decision.outcome, "".join(messages)
+
+
+@pytest.mark.spec("BEY-046")
+@pytest.mark.parametrize("row", ROWS | MORE)
+@pytest.mark.parametrize("policy", ExistingResourcePolicy)
+def test_a_cell_of_the_table(policy: ExistingResourcePolicy, row: str) -> None:
+    assert cell(decided(policy, row)) == (ROWS | MORE)[row][1][list(ExistingResourcePolicy).index(policy)]
+
+
+@pytest.mark.parametrize(("upper", "lower"), list(combinations(ROWS, 2)))
+@pytest.mark.parametrize("policy", ExistingResourcePolicy)
+def test_the_upper_of_two_rows_decides(policy: ExistingResourcePolicy, upper: str, lower: str) -> None:
+    # Under the other policies a patch brings the subjects, whatever else is so.
+    decides = lower if upper == "lacks subjects" and policy is not NONE else upper
+
+    assert cell(decided(policy, upper, lower)) == cell(decided(policy, decides))
+
+
+def test_the_texts_name_the_claim_and_the_refusal() -> None:
+    assert "is bound to the claim shop/other" in decided(UPDATE, "live claim").warning
+    assert decided(NONE, "lost claim").warning.endswith(
+        "its claim shop/a is gone, and no claim can be bound to it until it is freed: free it"
+    )
+    assert decided(UPDATE, "lost claim").reason == "its claim shop/a was gone, and it was freed"
+    assert decided(UPDATE, "differs").reason == ""
+    assert decided(NONE, "differs").warning == (
+        "could not restore, it is there. Warning: the in-cluster version is different than the backed-up"
+        " version."
+    )
+    both = decided(NONE, "lacks subjects, and differs otherwise")
+    assert both.warning.endswith(f"version. Only {both.reason}")
+    assert both.reason.endswith("it differs otherwise, and was left so")
+
+
+DATA_BEHIND = {
+    kinds.NAMESPACES: "everything in it",
+    kinds.PERSISTENT_VOLUME_CLAIMS: "the data of its volume",
+    kinds.PERSISTENT_VOLUMES: "the data on it",
+    kinds.CUSTOM_RESOURCE_DEFINITIONS: "all objects of its kind",
+    kinds.VOLUME_SNAPSHOTS: "the snapshot in the storage system",
+    kinds.VOLUME_SNAPSHOT_CONTENTS: "the snapshot in the storage system",
+}
+ANEW: Cell = (Step.RECREATION, Outcome.RECREATED, "")
+
+
+@pytest.mark.parametrize("policy", [UPDATE, RECREATE])
+@pytest.mark.parametrize("refusal", [None, FORBIDDEN, IMMUTABLE], ids=["too deep", "forbidden", "immutable"])
+@pytest.mark.parametrize(
+    "kind", [kinds.CONFIGMAPS, kinds.ROLE_BINDINGS, *DATA_BEHIND], ids=lambda kind: kind.kind
 )
-def test_nothing_is_written_under_none_nor_to_an_object_that_is_being_deleted(
-    found: Existing, refusal: Any, resource: APIResource, policy: ExistingResourcePolicy
+@pytest.mark.parametrize("originals", [(), ("shop", "sea")], ids=["", "with originals"])
+def test_a_refused_patch_recreates_only_what_is_immutable_and_has_nothing_behind_it(
+    policy: ExistingResourcePolicy, refusal: KubeError | None, kind: kinds.Kind, originals: tuple[str, ...]
 ) -> None:
-    decision = decide(found, refusal, resource, policy)
-    if (
-        policy is ExistingResourcePolicy.NONE
-        or found.is_terminating
-        or (found.is_cluster_managed and found.is_same)
-    ):
-        assert decision.step is Step.NOTHING
-    # Deletion is never the first answer: only a refused patch leads there.
-    assert decision.step is not Step.RECREATION
-    again = decide_after_refused_patch(refusal, resource, policy)
-    if again.step is Step.RECREATION:
-        assert policy is ExistingResourcePolicy.RECREATE
-        assert resource.name != "persistentvolumeclaims"
-    # What was asked for and not done is said.
-    assert bool(again.warning) is (again.outcome is Outcome.DIFFERENT)
+    decision = decide_after_refused_patch(refusal, known(kind), policy, originals)
+
+    asked = policy is RECREATE and refusal is IMMUTABLE
+    behind = "the rights of the accounts in shop, sea" if originals else DATA_BEHIND.get(kind)
+    assert cell(decision) == (ANEW if asked and behind is None else LEFT_LABELLED)
+    why = str(refusal) if refusal else "it is nested too deeply to be compared"
+    assert why in decision.reason
+    assert decision.reason.endswith(f"anew, as that would delete {behind}") == bool(asked and behind)
