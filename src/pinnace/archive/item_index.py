@@ -26,6 +26,7 @@ from typing import Annotated, Any, BinaryIO, Final, NamedTuple
 import msgspec
 import orjson
 
+from pinnace.api.values.counts import counted
 from pinnace.archive.content import ContentFacts, facts_of
 from pinnace.archive.deflate import CODEC_ERRORS, new_compressor, new_decompressor
 from pinnace.archive.errors import ArchiveError
@@ -273,7 +274,7 @@ class IndexParser:
             self._span = span
         elif "items" in note:
             if note["items"] != self.items:
-                raise DamagedIndex(f"it has {self.items} items, but says {note['items']}")
+                raise DamagedIndex(f"it has {counted(self.items, 'item')}, but says {note['items']}")
             self.tarball_bytes, self._ended = note.get("size", -1), True
         else:
             raise DamagedIndex("a line is neither an item nor a note")

@@ -6,6 +6,7 @@ from typing import Final
 from pinnace.api.nonadmin.exclusions import ALWAYS_EXCLUDED
 from pinnace.api.selection.names import IncludesExcludes
 from pinnace.api.selection.resource_filters import EXCLUDED_BY_SERVERS, ResourceFilter, ScopedLists
+from pinnace.api.values.counts import counted
 from pinnace.api.velero.backup import BackupSpec
 from pinnace.archive.runlog import RunLog
 from pinnace.kube.discovery import Discovery
@@ -77,9 +78,9 @@ def warn_of_cluster_scoped_objects(
         wanted = "--include-cluster-scoped-resources '*'"
         unwanted = "--exclude-cluster-scoped-resources '*'"
     log.warning(
-        f"As a namespace is excluded, cluster-scoped objects are saved only if others need them: {len(kinds)}"
-        f" kinds, such as {', '.join(kinds[:_MOST_EXAMPLES])}. {wanted} saves all, {unwanted} says that they"
-        " are not wanted"
+        f"As a namespace is excluded, cluster-scoped objects are saved only if others need them: "
+        f"{counted(len(kinds), 'kind')}, such as {', '.join(kinds[:_MOST_EXAMPLES])}. {wanted} saves all,"
+        f" {unwanted} says that they are not wanted"
     )
 
 

@@ -16,6 +16,7 @@ from pinnace.aio.blocking import in_thread
 from pinnace.api import phases
 from pinnace.api.objects import JSONObject, names_by_kind, objects, text
 from pinnace.api.phases import BackupPhase
+from pinnace.api.values.counts import counted
 from pinnace.api.velero.download_request import DownloadTargetKind
 from pinnace.archive.content import check_decodable, facts_of_foreign
 from pinnace.archive.errors import ArchiveError
@@ -118,7 +119,8 @@ async def _side_file(
         return Check(name=title, result=CheckResult.OK), None
     if content is dict and value and not isinstance(value, dict):
         return Check(name=title, result=CheckResult.BAD, details="not an object in JSON"), None
-    return Check(name=title, result=CheckResult.OK, details=f"{len(value or ())} entries"), value or content()
+    entries = counted(len(value or ()), "entry", "entries")
+    return Check(name=title, result=CheckResult.OK, details=entries), value or content()
 
 
 def _finding(problems: Problems, check: str, detail: str) -> Check:
@@ -159,7 +161,7 @@ class _Copies:
         for location, _ in self._single.values():
             which = "under its version" if not location.version_directory else "without version"
             self.problems.add(f"{item_title(location)} has no copy {which}")
-        return _finding(self.problems, "copies of items", f"{self.count} pairs")
+        return _finding(self.problems, "copies of items", counted(self.count, "pair"))
 
     def _keep(self, location: ItemLocation, content: bytes) -> None:
         digest = sha256(content).digest()
@@ -203,7 +205,9 @@ class _Items:
                 names = listed.pop(kind)
                 unique = self._listed[kind] = set(names)
                 if len(unique) < len(names):
-                    self._list.add(f"{kind} lists {len(names) - len(unique)} objects more than once")
+                    self._list.add(
+                        f"{kind} lists {counted(len(names) - len(unique), 'object')} more than once"
+                    )
         self._items = 0
         self._copies = _Copies()
         self._versions = False
@@ -223,7 +227,10 @@ class _Items:
         except OSError as error:
             raise NoRoom(f"the copy of the tarball of backup {self._backup.name}: {error}") from error
         items = self._items
-        findings = [_finding(self._tarball, "tarball", f"{items} items, {size_bytes} bytes"), index_finding]
+        findings = [
+            _finding(self._tarball, "tarball", f"{counted(items, 'item')}, {size_bytes} bytes"),
+            index_finding,
+        ]
         if self._versions:
             findings.append(self._copies.finding())
         if self._listed is not None:
@@ -234,7 +241,7 @@ class _Items:
                         failed.add(f"{kind} {name}")
                     else:
                         self._list.add(f"{kind} {name} is listed, but not in the tarball")
-            detail = f"{items} items"
+            detail = counted(items, "item")
             if failed.count:
                 detail += f"; {failed.count} failed while they were backed up: {failed}"
             findings.append(_finding(self._list, "resource list = content", detail))
@@ -251,7 +258,7 @@ class _Items:
             return Check(name="index", result=CheckResult.MISSING, details="`backup index` writes it")
         if index.damage:
             return Check(name="index", result=CheckResult.BAD, details=f"damaged: {index.damage}")
-        return _finding(index.problems, "index", f"{index.count} checksums")
+        return _finding(index.problems, "index", counted(index.count, "checksum"))
 
     def _checked(self, tarball: Path) -> Iterator[IndexedItem]:
         """Check the items themselves; yields for each what an index has of it. Runs in threads.

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 
 from pinnace.api.objects import JSONObject, mapping, objects, text
+from pinnace.api.values.counts import counted
 from pinnace.client.server_status import answered, ask_server, is_ours, older_side
 from pinnace.doctor.findings import Code, Finding, listed, ok, problem, skipped, warning
 from pinnace.kube.client import KubeClient
@@ -200,10 +201,10 @@ def judge_agents(facts: AgentFacts, namespace: str) -> list[Finding]:
         return [
             problem(
                 AGENTS,
-                f"{len(lacking)} of {len(facts.nodes)} nodes have no ready agent: {listed(lacking)}",
+                f"no ready agent on {len(lacking)} of {counted(len(facts.nodes), 'node')}: {listed(lacking)}",
                 f"`kubectl -n {namespace} get pods -o wide` shows why; tainted nodes need a toleration "
                 f"in DaemonSet {facts.daemon_set}",
                 code=Code.AGENTS_MISSING,
             )
         ]
-    return [ok(AGENTS, f"all {len(facts.nodes)} nodes have a ready agent")]
+    return [ok(AGENTS, f"{counted(len(facts.nodes), 'node')}, each with a ready agent")]

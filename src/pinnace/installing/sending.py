@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from pinnace.api.definitions.crd_merge import fields_beyond, superset
 from pinnace.api.objects import JSONObject
+from pinnace.api.values.counts import counted
 from pinnace.installing.access import ALL_RIGHTS, RBAC
 from pinnace.installing.apply import MANAGER, apply
 from pinnace.installing.errors import InstallError
@@ -250,8 +251,8 @@ class Installer:
         """Print which fields only the installed definition has."""
         if beyond := fields_beyond(obj, served):
             self._observer.say(
-                f"{title(obj)}: kept {len(beyond)} fields of the installed definition that this version does "
-                f"not have, as objects may use them: {', '.join(beyond[:_FIELDS_SHOWN])}"
+                f"{title(obj)}: kept {counted(len(beyond), 'field')} of the installed definition that"
+                f" this version does not have, as objects may use them: {', '.join(beyond[:_FIELDS_SHOWN])}"
                 f"{', ...' if len(beyond) > _FIELDS_SHOWN else ''}"
             )
 

@@ -22,6 +22,7 @@ from pinnace.aio.temporary import problem_text, temporary_folder
 from pinnace.aio.timing import SystemTimer, Timer
 from pinnace.api import phases
 from pinnace.api.objects import JSONObject
+from pinnace.api.values.counts import counted
 from pinnace.api.values.durations import Duration
 from pinnace.api.values.error_texts import error_text
 from pinnace.api.values.times import utcnow
@@ -280,7 +281,7 @@ def _shown(context: RunContext, what: str) -> Iterator[None]:
 
 
 def _operations(ended: int, begun: int) -> str:
-    return f"{begun - ended} of {begun} operations of plugins"
+    return f"{begun - ended} of {counted(begun, 'operation')} of plugins"
 
 
 def _by_name(actions: Sequence[_NamedT]) -> dict[str, _NamedT]:

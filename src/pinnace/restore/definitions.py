@@ -13,6 +13,7 @@ import msgspec
 
 from pinnace.aio.timing import Timer, wait_for
 from pinnace.api.objects import JSONObject, text
+from pinnace.api.values.counts import counted
 from pinnace.context import Activity
 from pinnace.kube.errors import APIStatusError, KubeError, ServerFault, TooManyRequests
 from pinnace.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, APIResource
@@ -179,7 +180,7 @@ class Definitions:
         if self._shown:
             self._activity.waiting.remove(self._shown)
         total = len(self._created)
-        self._shown = f"{number} of {total} definitions to be established" if number else ""
+        self._shown = f"{number} of {counted(total, 'definition')} to be established" if number else ""
         if self._shown:
             self._activity.waiting.append(self._shown)
 

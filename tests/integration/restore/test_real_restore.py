@@ -639,7 +639,7 @@ async def test_a_restore_of_nothing_says_so(restore: RealRestore, namespace: str
     (problem,) = misspelt.errors.velero
     assert "deploymnets" in problem
     assert "did you mean deployments" in problem
-    assert misspelt.warnings.velero[-1].startswith("nothing was restored: none of the 1 objects")
+    assert misspelt.warnings.velero[-1].startswith("nothing was restored: the only object")
     assert elsewhere.errors.count == 0
     assert 'names "nosuchns"' in elsewhere.warnings.velero[0]
     assert elsewhere.warnings.velero[1].startswith("nothing was restored: ")

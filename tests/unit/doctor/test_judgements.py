@@ -261,7 +261,7 @@ def test_nodes_without_an_agent_are_named() -> None:
     agents = server.AgentFacts(daemon_set="node-agent", nodes=["n1", "n2", "n3"], with_agent={"n1"})
 
     assert seen(server.judge_agents(agents, "velero")) == [
-        (Level.PROBLEM, "2 of 3 nodes have no ready agent: n2, n3")
+        (Level.PROBLEM, "no ready agent on 2 of 3 nodes: n2, n3")
     ]
     assert seen(server.judge_agents(server.AgentFacts(), "velero"))[0][0] is Level.SKIPPED
 

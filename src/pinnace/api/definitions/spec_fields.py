@@ -18,6 +18,7 @@ from msgspec import Struct, inspect
 
 from pinnace.api.definitions.container_schema import container_schema
 from pinnace.api.fields import CONTAINERS_KEY
+from pinnace.api.values.counts import counted
 from pinnace.api.velero.backup import BackupSpec
 from pinnace.api.velero.restore import RestoreSpec, RestoreUploader
 from pinnace.api.velero.schedule import ScheduleSpec
@@ -172,7 +173,7 @@ def unknown_fields(struct: type[Struct], part: Mapping[str, Any]) -> list[str]:
 def _most(texts: list[str]) -> tuple[str, ...]:
     """The first of many texts, and the number of the others: a status and a log have limited space."""
     more = len(texts) - _MOST_TEXTS
-    return (*texts[:_MOST_TEXTS], *([f"{more} more fields like these"] if more > 0 else []))
+    return (*texts[:_MOST_TEXTS], *([f"{counted(more, 'more field')} like these"] if more > 0 else []))
 
 
 def _beyond(

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 
 
-def counted(number: int, what: str) -> str:
-    """`1 error`, `2,000 errors`."""
-    return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
+def counted(number: int, what: str, several: str = "") -> str:
+    """`1 error`, `2,000 errors`; the plural is given where it is not that with an s."""
+    return f"{number:,} {what if number == 1 else several or f'{what}s'}"
 
 
 def first_names(names: Sequence[str], most: int) -> str:

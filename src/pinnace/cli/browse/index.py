@@ -3,6 +3,7 @@
 import click
 
 from pinnace.aio.blocking import in_thread
+from pinnace.api.values.counts import counted
 from pinnace.archive.errors import ArchiveError
 from pinnace.browse.scanning import write_index
 from pinnace.cli.browse.opening import Library, browse
@@ -32,4 +33,4 @@ def write(ctx: click.Context, options: IndexOptions) -> None:
         return count
 
     count = browse(ctx, options, work)
-    click.echo(printable(f"The index of backup {name} has been written: {count} items."))
+    click.echo(printable(f"The index of backup {name} has been written: {counted(count, 'item')}."))

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import click
 
+from pinnace.api.values.counts import counted
 from pinnace.api.values.digits import is_digits
 from pinnace.cli.client.help import explanation
 from pinnace.cli.errors import CommandError, InvalidInput
@@ -44,7 +45,7 @@ def command(ctx: click.Context, /, words: tuple[str, ...], folder: str, install:
                 f"{'--install' if install else '--write'} writes all pages: leave out the command"
             )
         where = _found_by_man(ctx.find_root().info_name or "pinnace") if install else Path(folder)
-        click.echo(f"Wrote {_write(pages, where)} pages to {where}.")
+        click.echo(f"Wrote {counted(_write(pages, where), 'page')} to {where}.")
         return
     name = "-".join(("pinnace", *noun_first(words).split()))
     page = pages.get(f"{name}.1") or pages.get(f"{name}.7")

@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from pinnace.api.values.counts import counted
 from pinnace.api.values.times import utcnow
 from pinnace.cli.common.get import server_settings
 from pinnace.cli.connect import open_cluster, run_async
@@ -24,7 +25,7 @@ def debug(ctx: click.Context, output: str, *, backup: str, restore: str, verbose
     for problem in bundle.problems:
         complain(f"WARNING: {problem}")
     click.echo(
-        f"Wrote {path} with {len(bundle.files)} files. "
+        f"Wrote {path} with {counted(len(bundle.files), 'file')}. "
         "Secrets were taken out where they could be recognised; look through it before you hand it on."
     )
 

@@ -11,6 +11,7 @@ from typing import Final
 import msgspec
 
 from pinnace.api.objects import JSONObject
+from pinnace.api.values.counts import counted, first_names
 from pinnace.cli.output.layout import Sheet
 
 SHOWN: Final = 5
@@ -59,8 +60,7 @@ class MessageGroup(msgspec.Struct, kw_only=True):
         unnamed = [subject for subject in self.subjects if subject.split(" ")[-1] not in self.text]
         if not unnamed:
             return ""
-        shown, more = ", ".join(unnamed[:_SUBJECTS_SHOWN]), len(unnamed) - _SUBJECTS_SHOWN
-        return f"{shown} and {more} more" if more > 0 else shown
+        return first_names(unnamed, _SUBJECTS_SHOWN)
 
 
 def grouped(findings: Iterable[Message]) -> list[MessageGroup]:
@@ -100,10 +100,9 @@ def _with_rights_together(groups: Sequence[MessageGroup]) -> list[MessageGroup]:
             continue
         kinds = list(dict.fromkeys(kind for _, kind, _ in of_verb))
         places = list(dict.fromkeys(place for _, _, place in of_verb if place))
-        what = f"{len(kinds)} kinds: {_first(kinds)}" if len(kinds) > 1 else kinds[0]
-        where = (
-            f" (in {'namespace' if len(places) == 1 else 'namespaces'} {_first(places)})" if places else ""
-        )
+        what = f"{len(kinds)} kinds: {first_names(kinds, _SUBJECTS_SHOWN)}" if len(kinds) > 1 else kinds[0]
+        several = "s" if len(places) > 1 else ""
+        where = f" (in namespace{several} {first_names(places, _SUBJECTS_SHOWN)})" if places else ""
         merged[id(of_verb[0][0])] = MessageGroup(
             text=f'User "{user}" may not {verb} {what}{where}',
             is_of_cluster=of_verb[0][0].is_of_cluster,
@@ -111,11 +110,6 @@ def _with_rights_together(groups: Sequence[MessageGroup]) -> list[MessageGroup]:
         )
         gone |= {id(group) for group, _, _ in of_verb[1:]}
     return [merged.get(id(group), group) for group in groups if id(group) not in gone]
-
-
-def _first(names: Sequence[str]) -> str:
-    more = len(names) - _SUBJECTS_SHOWN
-    return ", ".join(names[:_SUBJECTS_SHOWN]) + (f" and {more} more" if more > 0 else "")
 
 
 def grouped_texts(texts: Iterable[object], *, exact: bool = False) -> list[str]:
@@ -376,7 +370,7 @@ def report(findings: Iterable[Message], noun: str) -> list[str]:
             given.add(advice)
             lines.append(f"    {advice}")
     if len(groups) > SHOWN:
-        lines.append(f"  ... and {len(groups) - SHOWN} more distinct ones")
+        lines.append(f"  ... and {counted(len(groups) - SHOWN, 'more distinct one')}")
     return lines
 
 

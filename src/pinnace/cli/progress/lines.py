@@ -6,6 +6,7 @@ A narrow terminal gets less: bars are left out first, then rates, then the ends 
 from collections.abc import Iterator
 from typing import Final
 
+from pinnace.api.values.counts import counted
 from pinnace.cli.guard import printable
 from pinnace.cli.output.cells import size
 from pinnace.cli.progress.state import Amount, State
@@ -27,7 +28,7 @@ def numbers(state: State) -> str:
     if not total:
         return "0 items so far" if state.at_least else "0 items"
     bound = "at least " if state.at_least else "about " if state.is_estimate and state.done < total else ""
-    return f"{state.done:,} of {bound}{total:,} items"
+    return f"{state.done:,} of {bound}{counted(total, 'item')}"
 
 
 def main_line(what: str, state: State, columns: int, blocks: str) -> str:

@@ -11,6 +11,7 @@ from pinnace.api.codec import encode
 from pinnace.api.meta import ConfigReference
 from pinnace.api.objects import JSONObject, listed, member, text
 from pinnace.api.phases import RestorePhase
+from pinnace.api.values.counts import counted
 from pinnace.api.velero.restore import Restore
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import KubeError, NotFound
@@ -44,7 +45,7 @@ class LocalRestorer(msgspec.Struct, frozen=True, kw_only=True):
         try:
             problems = error_texts(await self.run.store.read_restore_results(restore.metadata.name))
         except (ObjectNotFound, StorageError):
-            problems = [f"{status.errors} errors"]
+            problems = [counted(status.errors, "error")]
         reasons = [status.failure_reason] if status.failure_reason else []
         return Restored(phase=status.phase, problems=[*reasons, *problems], warnings=status.warnings)
 

@@ -23,6 +23,7 @@ from pinnace.api import kinds, labels, phases
 from pinnace.api.meta import LabelSelector, LabelSelectorRequirement, ObjectMeta
 from pinnace.api.objects import JSONObject, mapping, text
 from pinnace.api.phases import RestorePhase
+from pinnace.api.values.counts import counted
 from pinnace.api.values.times import parse_time
 from pinnace.api.velero.restore import Restore, RestoreSpec
 from pinnace.browse.checks import Check, CheckResult
@@ -419,7 +420,7 @@ def modifier_rules() -> JSONObject:
 def _finding_of(restored: Restored) -> Check:
     check = "trial restore"
     if restored.phase == RestorePhase.COMPLETED:
-        detail = f"{restored.warnings} warnings" if restored.warnings else "completed"
+        detail = counted(restored.warnings, "warning") if restored.warnings else "completed"
         return Check(name=check, result=CheckResult.OK, details=detail)
     phase = restored.phase or "did not end in time"
     return Check(name=check, result=CheckResult.BAD, details=f"{phase}: {summary(restored.problems)}")

@@ -8,6 +8,7 @@ from typing import Final
 
 import msgspec
 
+from pinnace.api.values.counts import counted
 from pinnace.api.velero.snapshots import VolumeSnapshot
 from pinnace.api.velero.storage_location import BackupStorageLocation
 from pinnace.archive.errors import ArchiveError
@@ -97,9 +98,9 @@ class VolumeLookup(msgspec.Struct, frozen=True, kw_only=True):
         try:
             found = await look_up_snapshots(self.location, saved, self.access, self.share, self.hold)
         except (UploaderError, OSError) as error:
-            return [_finding(check, CheckResult.NOT_CHECKED, f"{len(saved)} snapshots: {error}")]
+            return [_finding(check, CheckResult.NOT_CHECKED, f"{counted(len(saved), 'snapshot')}: {error}")]
         read = f"; {self.share} of the data read" if self.share is not None and found.read else ""
-        return _findings(check, found.missing, found.unknown, f"{len(saved)} snapshots{read}")
+        return _findings(check, found.missing, found.unknown, f"{counted(len(saved), 'snapshot')}{read}")
 
     async def _snapshots(self, data: StoredVolumeData) -> list[Check]:
         """Native and CSI snapshots, which are looked at by way of a cluster."""
@@ -132,7 +133,7 @@ async def _native(view: ClusterView, records: Sequence[VolumeSnapshot]) -> list[
                 missing.append(f"snapshot {snapshot_id} of {location} is not there")
         except SnapshotError as error:
             unknown.append(f"snapshot {snapshot_id}: {error}")
-    return _findings(_NATIVE, missing, unknown, f"{len(records)} snapshots")
+    return _findings(_NATIVE, missing, unknown, counted(len(records), "snapshot"))
 
 
 async def _csi(view: ClusterView, snapshots: Sequence[StoredSnapshot]) -> list[Check]:
@@ -146,7 +147,7 @@ async def _csi(view: ClusterView, snapshots: Sequence[StoredSnapshot]) -> list[C
         except KubeError as error:
             reason = str(error)
         else:
-            return _findings(_CSI, found.missing, found.unknown, f"{len(snapshots)} snapshots")
+            return _findings(_CSI, found.missing, found.unknown, counted(len(snapshots), "snapshot"))
     named = [str(each) for each in snapshots]
     return [_finding(_CSI, CheckResult.NOT_CHECKED, f"{counted_summary(named)}: {reason}")]
 

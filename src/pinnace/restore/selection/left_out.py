@@ -211,10 +211,10 @@ def empty_selection(spec: RestoreSpec, archive: ArchiveIndex) -> str:
     if not held:
         return "nothing was restored: the backup holds no object"
     filters = "; ".join(_filters(spec))
-    return (
-        f"nothing was restored: none of the {held} objects in the backup is selected"
-        f"{f' ({filters})' if filters else ''}"
-    )
+    none = "the only object in the backup is not selected"
+    if held != 1:
+        none = f"none of the {held:,} objects in the backup is selected"
+    return f"nothing was restored: {none}{f' ({filters})' if filters else ''}"
 
 
 def _filters(spec: RestoreSpec) -> Iterator[str]:

@@ -18,6 +18,7 @@ from xml.etree import ElementTree
 import aiohttp
 
 from pinnace.aio.blocking import in_thread
+from pinnace.api.values.counts import counted
 from pinnace.api.values.digits import is_digits
 from pinnace.api.values.times import known_time
 from pinnace.clouds.aws.credentials import AccessKey
@@ -418,7 +419,7 @@ def _not_completed(parts: int, reply: Reply) -> str:
     if not etag:
         return "it gave the object no ETag"
     if (count := _MULTIPART_ETAG.fullmatch(etag)) and int(count[1]) != parts:
-        return f"the ETag {etag} is not that of an object of {parts} parts"
+        return f"the ETag {etag} is not that of an object of {counted(parts, 'part')}"
     return ""
 
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from pinnace.aio.blocking import finish, in_thread
+from pinnace.api.values.counts import counted
 from pinnace.api.values.times import utcnow
 from pinnace.storage.errors import StorageError
 from pinnace.storage.open import FILESYSTEM_PROVIDER, open_object_store, qualified_provider, store_config
@@ -351,7 +352,7 @@ class Kopia:
             return
         what = f"it saved only a part of the volume ({made.incomplete}), as it was asked to stop"
         if not made.incomplete:
-            what = f"it could not read {made.failed} files"
+            what = f"it could not read {counted(made.failed, 'file')}"
         shown = commands.shown_line(arguments, self._program, access.opened.directory)
         raise CommandFailed(shown, exit_code=0, reason=what)
 
@@ -482,7 +483,7 @@ def _unreadable(error: CommandFailed, output: bytes) -> FilesUnreadable | None:
         error.command,
         exit_code=error.exit_code,
         stderr=f"{'; '.join(made.errors)}{more}",
-        reason=f"{made.failed} files of the volume cannot be read",
+        reason=f"not readable: {counted(made.failed, 'file')} of the volume",
     )
 
 

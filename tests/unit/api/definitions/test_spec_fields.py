@@ -168,7 +168,7 @@ def test_texts_stay_few_and_short_whatever_an_object_holds() -> None:
 
     assert len(unknown.warnings) == len(many.warnings) == 21
     assert unknown.warnings[-1] == "482 more fields like these"
-    assert many.warnings[-1] == "4980 more fields like these"
+    assert many.warnings[-1] == "4,980 more fields like these"
     assert max(map(len, unknown.warnings)) < 250
 
 

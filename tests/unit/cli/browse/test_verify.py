@@ -463,7 +463,7 @@ def test_a_resource_list_with_an_object_twice_is_reported(directory: Path, capsy
     code, found = checks(capsys, "b1")
 
     assert (code, found["resource list = content"][0]) == (1, "BAD")
-    assert "v1/ConfigMap lists 1 objects more than once" in found["resource list = content"][1]
+    assert "v1/ConfigMap lists 1 object more than once" in found["resource list = content"][1]
 
 
 @pytest.mark.found("K-F12")

@@ -83,7 +83,7 @@ def test_the_report_names_objects_and_what_to_do_and_counts_what_it_leaves_out()
         "  another 0",
         "  another 1",
         "  another 2",
-        "  ... and 1 more distinct ones",
+        "  ... and 1 more distinct one",
     ]
 
 
