@@ -10,7 +10,7 @@ import tempfile
 from pathlib import Path
 from typing import Final
 
-PACKAGE: Final = "pinnace.programs"
+PACKAGE: Final = "pinnace.python_api"
 """The modules whose names `import pinnace` gives."""
 _TIMEOUT_SECONDS = 300
 

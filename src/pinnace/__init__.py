@@ -11,7 +11,7 @@ TYPE_CHECKING = (
 )
 if TYPE_CHECKING:
     from pinnace._version import __version__ as __version__
-    from pinnace.programs.calls import (
+    from pinnace.python_api.calls import (
         backup,
         backup_async,
         list_backups,
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
         verify,
         verify_async,
     )
-    from pinnace.programs.errors import (
+    from pinnace.python_api.errors import (
         ClusterError,
         InvalidRequest,
         LocationError,
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
         PinnaceError,
         RunFailed,
     )
-    from pinnace.programs.types import (
+    from pinnace.python_api.types import (
         BackupOptions,
         BackupResult,
         BackupSummary,
@@ -96,7 +96,7 @@ if not TYPE_CHECKING:  # type checkers see the imports above, and no other names
             return _version.__version__
         if name not in __all__:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        from pinnace.programs import calls, errors, types
+        from pinnace.python_api import calls, errors, types
 
         for module in (calls, errors, types):
             if name in vars(module):

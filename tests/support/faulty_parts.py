@@ -5,9 +5,9 @@ from typing import Protocol
 
 from hack.cluster.pki import KeyPair
 from hack.cluster.proxy import FaultProxy
-from pinnace.http.requests import RetryPolicy
 from pinnace.kube.client import KubeClient
 from pinnace.storage.backup_store import BackupStore
+from pinnace.store_access.requests import RetryPolicy
 
 QUICK_STORE = RetryPolicy(attempts=3, delay_seconds=0.01, request_seconds=30.0, upload_seconds=30.0)
 IMPATIENT_STORE = RetryPolicy(attempts=2, delay_seconds=0.01, request_seconds=2.0, upload_seconds=2.0)

@@ -19,10 +19,10 @@ from pinnace.cli.errors import CommandError, InvalidInput
 from pinnace.cli.guard import complain, silence_loggers, traced_requests
 from pinnace.cli.settings import Settings, given_words, resolve_settings
 from pinnace.client.errors import ClientError, InvalidArgument
-from pinnace.http.user_agent import user_agent
 from pinnace.installing.errors import InstallError
 from pinnace.kube.errors import AlreadyExists, Forbidden, KubeError, NotFound
 from pinnace.storage.errors import StorageError
+from pinnace.store_access.user_agent import user_agent
 
 if TYPE_CHECKING:
     from pinnace.client.caller import Caller

@@ -197,7 +197,7 @@ def traced_requests(verbosity: int) -> Iterator[None]:
     """Print the requests of this process to stderr until the context ends, from verbosity 6 on."""
     import logging
 
-    from pinnace.http.tracing import traced
+    from pinnace.store_access.tracing import traced
 
     class Plain(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:

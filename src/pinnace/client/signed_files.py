@@ -19,8 +19,8 @@ from pinnace.aio.small_files import read_small_file
 from pinnace.api.values.error_texts import error_text
 from pinnace.client.errors import ClientError, FileMissing, PartsUnsupported
 from pinnace.client.interface import DownloadOptions
-from pinnace.http import tracing
-from pinnace.http.requests import Reply, RetryPolicy, reason_of, status_text, web_page
+from pinnace.store_access import tracing
+from pinnace.store_access.requests import Reply, RetryPolicy, reason_of, status_text, web_page
 
 CHUNK_BYTES = 1 << 18
 PROGRESS_BYTES = 1 << 20

@@ -11,9 +11,9 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from pinnace.api.values.times import utcnow
-from pinnace.http.errors import StorageError, StoreConfigError
-from pinnace.http.json import json_error, json_object
-from pinnace.http.requests import Reply
+from pinnace.store_access.errors import StorageError, StoreConfigError
+from pinnace.store_access.json import json_error, json_object
+from pinnace.store_access.requests import Reply
 
 REFRESH_BEFORE = timedelta(minutes=5)
 """Tokens are renewed this long before they expire; most last an hour, those of a metadata service less."""

@@ -30,7 +30,6 @@ from pinnace.doctor import (
 )
 from pinnace.doctor.findings import Code, Finding, judge_refusals, ok, problem, refused, skipped
 from pinnace.doctor.looking import SeenLocation, look_by_server
-from pinnace.http.user_agent import user_agent
 from pinnace.kube import config as kube_config
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import Forbidden, KubeError, NotFound
@@ -38,6 +37,7 @@ from pinnace.kube.resources import BACKUP_STORAGE_LOCATIONS, BACKUPS, NAMESPACES
 from pinnace.kube.transport.timeouts import DEFAULT_PATIENCE_SECONDS
 from pinnace.storage.errors import StorageError
 from pinnace.storage.location_url import location_title
+from pinnace.store_access.user_agent import user_agent
 
 if TYPE_CHECKING:
     from pinnace.kube.client import KubeClient

@@ -19,7 +19,6 @@ import msgspec
 
 from pinnace.aio.fence import Fence
 from pinnace.api.objects import JSONObject, dump_json
-from pinnace.http.user_agent import user_agent as own_user_agent
 from pinnace.kube.answers import (
     Expected,
     Reading,
@@ -50,6 +49,7 @@ from pinnace.kube.transport.retrying import RetryPolicy, Sender
 from pinnace.kube.transport.silence import Silence
 from pinnace.kube.transport.timeouts import DEFAULT_TIMEOUT_SECONDS, LIST_TIMEOUT_SECONDS
 from pinnace.kube.watching import GRACE_SECONDS, WATCH_SECONDS, WatchEvent, read_events
+from pinnace.store_access.user_agent import user_agent as own_user_agent
 
 T = TypeVar("T")
 
@@ -72,7 +72,7 @@ class KubeClient:
 
     Args:
         config: the server, and the user to authenticate as.
-        user_agent: the User-Agent header; empty for that of `http.user_agent`. (docs/spec: CLI 1.4)
+        user_agent: the User-Agent header; empty for that of `store_access.user_agent`. (docs/spec: CLI 1.4)
         timeout_seconds: for one attempt at a request about one object, and for the silence within a
             list; a page of a list as a whole may take longer.
         max_in_flight: the cap on requests at once; watches are not counted.

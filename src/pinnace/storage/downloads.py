@@ -9,7 +9,8 @@ import aiohttp
 from yarl import URL
 
 from pinnace.api.values.digits import is_digits
-from pinnace.http.requests import (
+from pinnace.storage.errors import StorageError, StoreUnavailable
+from pinnace.store_access.requests import (
     Reply,
     RetryPolicy,
     Tries,
@@ -19,7 +20,6 @@ from pinnace.http.requests import (
     reason_of,
     web_page,
 )
-from pinnace.storage.errors import StorageError, StoreUnavailable
 
 _BLOCK_BYTES = 1 << 18
 _MAX_REFUSAL_BYTES = 1 << 16

@@ -1,6 +1,6 @@
 """What can go wrong with an object store; everything else in this package is translated into these.
 
-StorageError               the base, which the HTTP layer raises too (http/errors.py)
+StorageError               the base, which the HTTP layer raises too (store_access/errors.py)
 ├── ObjectNotFound         the key does not exist: often an answer, not a failure
 ├── StoreUnavailable       unreachable, too slow or overloaded: the same call may succeed later
 ├── StoreConfigError       a setting, a credential or a file it names is wrong: trying again is useless
@@ -20,7 +20,7 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-from pinnace.http.errors import StorageError, StoreConfigError, StoreUnavailable
+from pinnace.store_access.errors import StorageError, StoreConfigError, StoreUnavailable
 
 __all__ = [
     "BackupBeingWritten",

@@ -15,11 +15,11 @@ from typing import Protocol
 import aiohttp
 
 from pinnace.aio.blocking import not_interrupted
-from pinnace.http.addresses import Addresses
-from pinnace.http.requests import RetryPolicy, new_session
 from pinnace.storage.downloads import Download, ObjectURL
 from pinnace.storage.interface import Body, ListPage, check_key, check_prefix, check_range
 from pinnace.storage.upload import GRACE_SECONDS
+from pinnace.store_access.addresses import Addresses
+from pinnace.store_access.requests import RetryPolicy, new_session
 
 SignURL = Callable[[str, timedelta], Awaitable[str]]
 """Makes the URL to read an object with, given its key and how long the URL is to work."""

@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Final
 
 from pinnace.api.velero.storage_location import BackupStorageLocation, BackupStorageLocationAccessMode
-from pinnace.http.addresses import Addresses, IPNetwork, addresses_of
 from pinnace.storage.backup_store import BackupStore
 from pinnace.storage.errors import InvalidLocation, StoreConfigError
 from pinnace.storage.filesystem.store import FilesystemStore
 from pinnace.storage.interface import ObjectStore
 from pinnace.storage.layout import Layout, clean_bucket, clean_prefix
 from pinnace.storage.settings import SET_BY_THE_LOCATION, check_keys
+from pinnace.store_access.addresses import Addresses, IPNetwork, addresses_of
 
 AWS_PROVIDER = "velero.io/aws"
 GCP_PROVIDER = "velero.io/gcp"

@@ -12,7 +12,6 @@ from hack.cluster.control_plane import ControlPlane
 from hack.cluster.pki import KeyPair
 from hack.cluster.proxy import FaultProxy
 from hack.cluster.stores.s3 import Bucket
-from pinnace.http.requests import RetryPolicy
 from pinnace.kube.client import KubeClient
 from pinnace.kube.config import load_config
 from pinnace.kube.resources import NAMESPACES
@@ -22,6 +21,7 @@ from pinnace.storage.filesystem.store import FilesystemStore
 from pinnace.storage.layout import Layout
 from pinnace.storage.s3.config import parse_s3_config
 from pinnace.storage.s3.store import S3Store
+from pinnace.store_access.requests import RetryPolicy
 from tests.integration.faults.world import Lab, install_application
 from tests.support.clock import HurriedTimer
 from tests.support.faulty_parts import QUICK_STORE, OpenBucket, Reach

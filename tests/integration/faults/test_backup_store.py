@@ -26,12 +26,12 @@ from pinnace.api.objects import JSONObject
 from pinnace.api.phases import BackupPhase
 from pinnace.api.velero.backup import Backup
 from pinnace.context import ReopenedStore
-from pinnace.http.requests import RetryPolicy
 from pinnace.plugins.protocols import ResourceIdentifier, ResourceSelector
 from pinnace.storage.backup_store import BackupStore
 from pinnace.storage.errors import StorageError, StoreUnavailable
 from pinnace.storage.layout import Layout
 from pinnace.storage.patience import Patience
+from pinnace.store_access.requests import RetryPolicy
 from tests.integration.faults.world import Lab, no_longer_than, stored_keys
 from tests.support.faulty_parts import IMPATIENT_STORE, QUICK_STORE, OpenBucket
 from tests.support.stores.faulty_store import DyingStore

@@ -55,7 +55,9 @@ async def restored(
 async def test_restores_without_a_name_get_names_of_their_own(
     location: pinnace.Location, cluster: pinnace.Cluster, namespace: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pinnace.programs._running.stamped_name", lambda base, now: f"{base}-20260102030405")
+    monkeypatch.setattr(
+        "pinnace.python_api._running.stamped_name", lambda base, now: f"{base}-20260102030405"
+    )
     mappings = [{namespace: f"{namespace}-{number}"} for number in range(3)]
 
     ends = await asyncio.gather(*(restored(location, cluster, mapping) for mapping in mappings))

@@ -12,13 +12,13 @@ from hack.cluster.stores import azure_blob
 from hack.cluster.stores.azure_blob import AzureBlobServer
 from hack.cluster.stores.gcs import GCSServer
 from hack.cluster.stores.s3 import Bucket, S3Server
-from pinnace.http.requests import RetryPolicy
 from pinnace.storage.azure.config import parse_azure_config
 from pinnace.storage.azure.store import AzureStore
 from pinnace.storage.gcs.config import parse_gcs_config
 from pinnace.storage.gcs.store import GCSStore
 from pinnace.storage.s3.config import parse_s3_config
 from pinnace.storage.s3.store import S3Store
+from pinnace.store_access.requests import RetryPolicy
 from tests.support.stores.opened import OpenStore
 
 QUICK = RetryPolicy(attempts=3, delay_seconds=0.01, request_seconds=20.0)

@@ -21,7 +21,6 @@ from hack.cluster.stores.s3 import Bucket, S3Server
 from pinnace.api.values.times import utcnow
 from pinnace.clouds.aws.credentials import AccessKey
 from pinnace.clouds.aws.signing import Signer, signed_headers
-from pinnace.http.requests import RetryPolicy
 from pinnace.storage.errors import (
     ObjectNotFound,
     StorageError,
@@ -29,6 +28,7 @@ from pinnace.storage.errors import (
     StoreUnavailable,
 )
 from pinnace.storage.interface import ObjectStore
+from pinnace.store_access.requests import RetryPolicy
 from tests.support.stores.conformance import (
     BrokenBodyError,
     Hanging,

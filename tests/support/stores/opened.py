@@ -2,8 +2,8 @@
 
 from collections.abc import Callable
 
-from pinnace.http.requests import RetryPolicy
 from pinnace.storage.s3.store import S3Store
+from pinnace.store_access.requests import RetryPolicy
 
 HASTY = RetryPolicy(attempts=3, delay_seconds=0.01, silence_seconds=1.0, retry_seconds=1.6)
 

@@ -20,7 +20,6 @@ from pinnace.controllers.sync import backup_sync
 from pinnace.controllers.sync import location as location_sync
 from pinnace.controllers.sync.backup_sync import BackupSync
 from pinnace.controllers.sync.location import Caches
-from pinnace.http.requests import Reply
 from pinnace.kube.resources import BACKUP_STORAGE_LOCATIONS, BACKUPS, SCHEDULES
 from pinnace.nonadmin.identity import owner_metadata
 from pinnace.runtime.keys import Key
@@ -28,6 +27,7 @@ from pinnace.storage.backup_store import BackupStore
 from pinnace.storage.errors import StorageError
 from pinnace.storage.s3 import requests as s3_requests
 from pinnace.storage.s3.requests import BucketRequests
+from pinnace.store_access.requests import Reply
 from tests.support.servers.tenants import unique_id
 from tests.unit.controllers.creating import Cached, CreatingWorld
 from tests.unit.controllers.stored import stored_backup

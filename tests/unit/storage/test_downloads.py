@@ -6,9 +6,9 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from pinnace.http.requests import Reply, RetryPolicy, new_session, tls_context
 from pinnace.storage.downloads import Download, ObjectURL
 from pinnace.storage.errors import StorageError, StoreUnavailable
+from pinnace.store_access.requests import Reply, RetryPolicy, new_session, tls_context
 
 SIZE_BYTES = 20 << 20
 

@@ -20,7 +20,6 @@ from aiohttp import web
 
 from hack.cluster.pki import CertificateAuthority
 from pinnace.clouds.tokens import Token
-from pinnace.http.requests import tls_context
 from pinnace.storage.azure.config import parse_azure_config
 from pinnace.storage.azure.store import AzureStore
 from pinnace.storage.gcs import store as gcs_store
@@ -29,6 +28,7 @@ from pinnace.storage.gcs.store import GCSStore
 from pinnace.storage.interface import ObjectStore, read_all
 from pinnace.storage.s3.config import parse_s3_config
 from pinnace.storage.s3.store import S3Store
+from pinnace.store_access.requests import tls_context
 
 Open = Callable[[str, str, Path], ObjectStore]
 OPENINGS = 3

@@ -14,7 +14,7 @@ from pinnace.cli.flags import Command, DurationFlag, Number, boolean, key_values
 from pinnace.cli.nonadmin.options import NonAdminServerFlags
 from pinnace.cli.nonadmin.upstream import log_choice, upstream_flags
 from pinnace.cli.process.shared import check_address, process_errors
-from pinnace.http.user_agent import user_agent
+from pinnace.store_access.user_agent import user_agent
 
 
 @click.command("server", cls=Command, short_help="Run the controllers of self-service.")

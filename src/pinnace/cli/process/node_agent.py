@@ -20,7 +20,7 @@ from pinnace.cli.process.shared import (
     monitoring_options,
     process_errors,
 )
-from pinnace.http.user_agent import user_agent
+from pinnace.store_access.user_agent import user_agent
 
 NODE_VARIABLE = "NODE_NAME"
 SCRATCH_VARIABLE = "VELERO_SCRATCH_DIR"

@@ -13,7 +13,7 @@ from pinnace.cli.errors import CommandError
 from pinnace.cli.flags import Command, takes
 from pinnace.cli.process.options import RepoMaintenanceFlags
 from pinnace.cli.process.shared import log_options
-from pinnace.http.user_agent import user_agent
+from pinnace.store_access.user_agent import user_agent
 
 
 @click.command("repo-maintenance", cls=Command, short_help="Maintain a repository.", hidden=True)

@@ -19,7 +19,6 @@ from pinnace.cli.settings import Settings
 from pinnace.controllers.registry import NAMES, NOT_FOR_RESTORES
 from pinnace.controllers.shared.options import RESTIC_PRUNE_FREQUENCY
 from pinnace.csi.snapshots import FEATURE
-from pinnace.http.user_agent import user_agent
 from pinnace.kube.config import load_config
 from pinnace.operations.waiting import POLL_SECONDS
 from pinnace.restore.request import RestoreSettings
@@ -29,6 +28,7 @@ from pinnace.server.app import run_server
 from pinnace.server.checks import StartupError
 from pinnace.server.monitoring.logging import configure_logging
 from pinnace.server.options import CLIENT_BURST, CLIENT_QPS, ServerOptions
+from pinnace.store_access.user_agent import user_agent
 
 log = get_logger(__name__)
 

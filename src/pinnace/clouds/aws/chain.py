@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from pinnace.aio.blocking import in_thread
 from pinnace.clouds.aws.credentials import REFRESH_BEFORE, AccessKey
-from pinnace.http.errors import StorageError, StoreConfigError, StoreUnavailable
+from pinnace.store_access.errors import StorageError, StoreConfigError, StoreUnavailable
 
 if TYPE_CHECKING:
     from botocore.credentials import AccessKey as BotocoreCredentials

@@ -16,7 +16,7 @@ from typing import Final
 
 from pinnace.clouds.aws.chain import CredentialChain
 from pinnace.clouds.aws.credentials import AccessKey, CredentialSource, FixedCredentials
-from pinnace.http.errors import StoreConfigError
+from pinnace.store_access.errors import StoreConfigError
 
 _SHARED: Final = '; its role is taken with enableSharedConfig: "true" in the config of the location'
 

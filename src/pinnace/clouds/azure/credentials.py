@@ -27,8 +27,8 @@ from urllib.parse import quote
 from pinnace.aio.blocking import in_thread
 from pinnace.clouds.azure.dotenv import parse_variables
 from pinnace.clouds.tokens import Token, base64url, signed_jwt, token_of
-from pinnace.http.errors import StoreConfigError
-from pinnace.http.requests import RetryPolicy, new_session, send, tls_context
+from pinnace.store_access.errors import StoreConfigError
+from pinnace.store_access.requests import RetryPolicy, new_session, send, tls_context
 
 _WHAT = "cannot get an Azure access token"
 _METADATA_HOST = "http://169.254.169.254"

@@ -22,10 +22,10 @@ from typing import Any
 from pinnace.aio.blocking import in_thread
 from pinnace.aio.small_files import read_small_file
 from pinnace.clouds.tokens import Token, signed_jwt, token_of
-from pinnace.http.addresses import Addresses
-from pinnace.http.errors import StorageError, StoreConfigError, StoreUnavailable
-from pinnace.http.json import json_object
-from pinnace.http.requests import Reply, RetryPolicy, new_session, send, tls_context
+from pinnace.store_access.addresses import Addresses
+from pinnace.store_access.errors import StorageError, StoreConfigError, StoreUnavailable
+from pinnace.store_access.json import json_object
+from pinnace.store_access.requests import Reply, RetryPolicy, new_session, send, tls_context
 
 SCOPE = "https://www.googleapis.com/auth/cloud-platform"
 """The scope of tokens; the roles of the account decide what they may do."""

@@ -20,7 +20,6 @@ import pycurl
 
 from pinnace.aio.fence import Fence, FenceClosed
 from pinnace.api.values.times import http_date, utcnow
-from pinnace.http import tracing
 from pinnace.kube.errors import (
     SUSPECTS,
     ConfigError,
@@ -45,6 +44,7 @@ from pinnace.kube.transport.proxy import split_proxy
 from pinnace.kube.transport.requests import JSON, SUCCESS, APIRequest, retry_after_seconds
 from pinnace.kube.transport.timeouts import CONNECT_SECONDS
 from pinnace.kube.transport.tls import build_ssl_context, pem_certificates
+from pinnace.store_access import tracing
 
 if TYPE_CHECKING:
     from aiohttp import ClientWebSocketResponse

@@ -19,12 +19,12 @@ from pinnace.api.velero.backup import BackupSpec
 from pinnace.api.velero.restore import RestoreSpec
 from pinnace.api.velero.storage_location import BackupStorageLocationSpec
 from pinnace.hooks.limit import DEFAULT as DEFAULT_HOOK_TIME
-from pinnace.http.addresses import parse_allowed
 from pinnace.nonadmin.objects import (
     present,
 )
 from pinnace.nonadmin.settings.values import fields, is_zero
 from pinnace.runtime.errors import RuntimeFailure
+from pinnace.store_access.addresses import parse_allowed
 
 DEFAULT_COLLECTION_PERIOD: Final = Duration.hours(24)
 DEFAULT_SYNC_PERIOD: Final = Duration.minutes(2)

@@ -15,10 +15,10 @@ from pinnace.clouds.azure.credentials import (
     fetch_azure_token,
     find_azure_origin,
 )
-from pinnace.http.json import json_error, json_object
-from pinnace.http.requests import RetryPolicy, new_session, send, tls_context
 from pinnace.storage.azure.config import AzureConfig, missing
 from pinnace.storage.errors import StoreConfigError
+from pinnace.store_access.json import json_error, json_object
+from pinnace.store_access.requests import RetryPolicy, new_session, send, tls_context
 
 SAS_VARIABLE = "AZURE_STORAGE_SAS_TOKEN"
 """A shared access signature in place of a key; Azure's own tools know it by this name."""

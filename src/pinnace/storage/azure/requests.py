@@ -15,7 +15,13 @@ import aiohttp
 from pinnace.aio.blocking import in_thread
 from pinnace.api.values.digits import is_digits
 from pinnace.clouds.aws.signing import quote_key, quote_query
-from pinnace.http.requests import (
+from pinnace.storage.azure.account import SAS_VARIABLE, AccountKey, SharedAccess
+from pinnace.storage.azure.signing import StorageAccount, read_sas, shared_key_headers, with_version
+from pinnace.storage.downloads import ObjectURL
+from pinnace.storage.errors import ObjectNotFound, StorageError, StoreConfigError, StoreUnavailable
+from pinnace.storage.interface import Body, ListPage
+from pinnace.storage.upload import upload
+from pinnace.store_access.requests import (
     Complaint,
     Reply,
     Request,
@@ -29,12 +35,6 @@ from pinnace.http.requests import (
     send_request,
     web_page,
 )
-from pinnace.storage.azure.account import SAS_VARIABLE, AccountKey, SharedAccess
-from pinnace.storage.azure.signing import StorageAccount, read_sas, shared_key_headers, with_version
-from pinnace.storage.downloads import ObjectURL
-from pinnace.storage.errors import ObjectNotFound, StorageError, StoreConfigError, StoreUnavailable
-from pinnace.storage.interface import Body, ListPage
-from pinnace.storage.upload import upload
 
 _EXISTS = ("BlobAlreadyExists", "ConditionNotMet")
 _NONCE_CHARACTERS = "0123456789abcdefghijklmnopqrstuvwxyz"

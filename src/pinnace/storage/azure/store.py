@@ -10,12 +10,12 @@ import aiohttp
 from pinnace.api.values.times import utcnow
 from pinnace.clouds.aws.signing import quote_key
 from pinnace.clouds.azure.credentials import azure_variables, cloud_of
-from pinnace.http.addresses import Addresses
-from pinnace.http.requests import RetryPolicy, tls_context
 from pinnace.storage.azure.account import AccountKey, SharedAccess, find_account_access, resolve_account
 from pinnace.storage.azure.config import AzureConfig
 from pinnace.storage.azure.requests import ContainerRequests
 from pinnace.storage.http_store import HTTPStore
+from pinnace.store_access.addresses import Addresses
+from pinnace.store_access.requests import RetryPolicy, tls_context
 
 
 class AzureStore(HTTPStore):

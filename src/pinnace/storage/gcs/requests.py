@@ -14,8 +14,13 @@ import aiohttp
 
 from pinnace.aio.blocking import in_thread
 from pinnace.clouds.aws.signing import quote_query
-from pinnace.http.json import json_error, json_object
-from pinnace.http.requests import (
+from pinnace.storage.downloads import ObjectURL
+from pinnace.storage.errors import ObjectNotFound, StorageError, StoreConfigError
+from pinnace.storage.gcs.upload import Stored, no_object, resource_of, upload
+from pinnace.storage.http_store import SignURL
+from pinnace.storage.interface import DELETE_ATTEMPTS, Body, ListPage
+from pinnace.store_access.json import json_error, json_object
+from pinnace.store_access.requests import (
     Complaint,
     Reply,
     Request,
@@ -25,11 +30,6 @@ from pinnace.http.requests import (
     send_request,
     web_page,
 )
-from pinnace.storage.downloads import ObjectURL
-from pinnace.storage.errors import ObjectNotFound, StorageError, StoreConfigError
-from pinnace.storage.gcs.upload import Stored, no_object, resource_of, upload
-from pinnace.storage.http_store import SignURL
-from pinnace.storage.interface import DELETE_ATTEMPTS, Body, ListPage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,13 +16,13 @@ from pinnace.clouds.gcp.credentials import (
     find_google_origin,
 )
 from pinnace.clouds.tokens import CachedToken, Token, sign_sha256
-from pinnace.http.addresses import Addresses
-from pinnace.http.requests import RetryPolicy, tls_context
 from pinnace.storage.errors import StoreConfigError
 from pinnace.storage.gcs.config import GCSConfig
 from pinnace.storage.gcs.requests import GCSRequests, sign_blob
 from pinnace.storage.gcs.signing import signed_url_google
 from pinnace.storage.http_store import HTTPStore
+from pinnace.store_access.addresses import Addresses
+from pinnace.store_access.requests import RetryPolicy, tls_context
 
 IAM_ENDPOINT = "https://iamcredentials.googleapis.com"
 

@@ -13,10 +13,10 @@ from typing import Any, Protocol
 
 from pinnace.aio.blocking import finish, in_thread, not_interrupted
 from pinnace.api.values.digits import is_digits
-from pinnace.http.requests import Complaint, Reply, web_page
 from pinnace.storage.errors import StorageError, StoreUnavailable
 from pinnace.storage.interface import Body
 from pinnace.storage.upload import GRACE_SECONDS, PutRequests, whole_or_in_parts
+from pinnace.store_access.requests import Complaint, Reply, web_page
 
 CHUNK_BYTES = 8 << 20
 """The chunks of a resumable upload; the service wants multiples of 256 KiB. Larger ones take more memory."""

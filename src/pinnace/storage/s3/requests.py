@@ -23,7 +23,12 @@ from pinnace.api.values.digits import is_digits
 from pinnace.api.values.times import known_time
 from pinnace.clouds.aws.credentials import AccessKey
 from pinnace.clouds.aws.signing import EMPTY_HASH, Signer, quote_key, quote_query, signed_headers
-from pinnace.http.requests import (
+from pinnace.storage.downloads import ObjectURL
+from pinnace.storage.errors import ObjectNotFound, StorageError, StoreConfigError, StoreUnavailable
+from pinnace.storage.http_store import SignURL
+from pinnace.storage.interface import DELETE_ATTEMPTS, Body, ListPage
+from pinnace.storage.upload import upload
+from pinnace.store_access.requests import (
     Reply,
     Request,
     RetryPolicy,
@@ -39,11 +44,6 @@ from pinnace.http.requests import (
     send_request,
     web_page,
 )
-from pinnace.storage.downloads import ObjectURL
-from pinnace.storage.errors import ObjectNotFound, StorageError, StoreConfigError, StoreUnavailable
-from pinnace.storage.http_store import SignURL
-from pinnace.storage.interface import DELETE_ATTEMPTS, Body, ListPage
-from pinnace.storage.upload import upload
 
 PARTITION_URLS = (
     "https://s3.amazonaws.com",

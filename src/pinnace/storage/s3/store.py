@@ -13,13 +13,13 @@ import aiohttp
 from pinnace.api.values.times import utcnow
 from pinnace.clouds.aws.finding import find_credentials
 from pinnace.clouds.aws.signing import quote_key, signed_url_v4
-from pinnace.http.addresses import Addresses
-from pinnace.http.requests import RetryPolicy, tls_context
 from pinnace.storage.http_store import HTTPStore
 from pinnace.storage.interface import check_prefix
 from pinnace.storage.s3.config import S3Config
 from pinnace.storage.s3.requests import PARTITION_URLS, BucketRequests, find_bucket_region
 from pinnace.storage.s3.signing_v1 import signed_url_v1
+from pinnace.store_access.addresses import Addresses
+from pinnace.store_access.requests import RetryPolicy, tls_context
 
 _DEFAULT_REGION = "us-east-1"
 

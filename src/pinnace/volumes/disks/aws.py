@@ -13,9 +13,9 @@ from pinnace.api.objects import JSONObject
 from pinnace.api.values.digits import is_digits
 from pinnace.api.values.times import parse_time, utcnow
 from pinnace.clouds.aws.finding import find_credentials
-from pinnace.http.requests import RetryPolicy, child_text
 from pinnace.storage.errors import StoreUnavailable
 from pinnace.storage.settings import parse_bool
+from pinnace.store_access.requests import RetryPolicy, child_text
 from pinnace.volumes.disks.aws_requests import EC2, EC2Error, items, numbered, tag_specification, tags_of
 from pinnace.volumes.disks.volumes import (
     CREDENTIALS_FILE,

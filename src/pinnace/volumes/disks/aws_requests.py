@@ -9,7 +9,8 @@ from xml.etree.ElementTree import Element
 
 from pinnace.clouds.aws.credentials import CredentialSource
 from pinnace.clouds.aws.signing import Signer, signed_headers
-from pinnace.http.requests import (
+from pinnace.storage.errors import StorageError
+from pinnace.store_access.requests import (
     Request,
     RetryPolicy,
     child_text,
@@ -22,7 +23,6 @@ from pinnace.http.requests import (
     send_request,
     tls_context,
 )
-from pinnace.storage.errors import StorageError
 
 _VERSION = "2016-11-15"
 

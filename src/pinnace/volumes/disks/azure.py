@@ -20,8 +20,8 @@ from pinnace.clouds.azure.credentials import (
     find_azure_origin,
 )
 from pinnace.clouds.tokens import CachedToken, Token
-from pinnace.http.requests import RetryPolicy
 from pinnace.storage.settings import parse_bool
+from pinnace.store_access.requests import RetryPolicy
 from pinnace.volumes.disks.azure_operations import ResourceManager
 from pinnace.volumes.disks.json_requests import JSONService, NotFoundError
 from pinnace.volumes.disks.volumes import (

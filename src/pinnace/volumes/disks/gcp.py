@@ -18,7 +18,7 @@ from pinnace.clouds.gcp.credentials import (
     find_google_project,
 )
 from pinnace.clouds.tokens import CachedToken, Token
-from pinnace.http.requests import RetryPolicy
+from pinnace.store_access.requests import RetryPolicy
 from pinnace.volumes.disks.gcp_operations import Compute
 from pinnace.volumes.disks.json_requests import JSONService, NotFoundError
 from pinnace.volumes.disks.volumes import (

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from pinnace.api.objects import JSONObject
-from pinnace.http.json import error_texts, json_error, json_object
-from pinnace.http.requests import Reply, RetryPolicy, new_session, send, tls_context
 from pinnace.storage.errors import StorageError
+from pinnace.store_access.json import error_texts, json_error, json_object
+from pinnace.store_access.requests import Reply, RetryPolicy, new_session, send, tls_context
 
 
 class RefusalError(StorageError):

@@ -13,8 +13,8 @@ REGION_SECONDS = 15.0
 async def find_region(bucket: str) -> str:
     """The region, asked of AWS without credentials; empty if it is not known, which the identifier allows."""
     # Loaded here: only a bucket of AWS itself needs it.
-    from pinnace.http.requests import RetryPolicy, new_session, tls_context
     from pinnace.storage.s3.requests import find_bucket_region
+    from pinnace.store_access.requests import RetryPolicy, new_session, tls_context
 
     policy = RetryPolicy(attempts=2, request_seconds=REGION_SECONDS / 3)
     try:

@@ -22,7 +22,6 @@ from pinnace.api.objects import mapping
 from pinnace.api.values.error_texts import error_text
 from pinnace.api.velero.backup_repository import KOPIA_REPOSITORY
 from pinnace.api.velero.storage_location import BackupStorageLocation
-from pinnace.http.addresses import addresses_of
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import KubeError
 from pinnace.kube.own_networks import OwnNetworks
@@ -34,6 +33,7 @@ from pinnace.storage.credentials_store import (
     without_named_file,
 )
 from pinnace.storage.errors import StorageError
+from pinnace.store_access.addresses import addresses_of
 from pinnace.volumes.repository_config import RepositoryConfig
 from pinnace.volumes.secrets import read_secret
 from pinnace.volumes.uploader.errors import AccessError
@@ -207,7 +207,7 @@ class AccessProvider:
         host = urlsplit(location.spec.config.get("s3Url", "")).hostname
         if addresses is not None and host:
             # Loaded here: only a tenant's location needs it.
-            from pinnace.http.connector import check_host
+            from pinnace.store_access.connector import check_host
 
             await check_host(host, addresses)
 

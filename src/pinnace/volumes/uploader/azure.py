@@ -47,9 +47,9 @@ async def azure_account(
         return {}
     # Imported here: only Azure needs it.
     from pinnace.clouds.azure.credentials import azure_variables
-    from pinnace.http.requests import RetryPolicy
     from pinnace.storage.azure.account import AccountKey, find_account_access, resolve_account
     from pinnace.storage.azure.config import parse_azure_config
+    from pinnace.store_access.requests import RetryPolicy
 
     settings = parse_azure_config(store_config(location, credentials_file=credentials))
     variables = await in_thread(azure_variables, settings.credentials_file, inherited)

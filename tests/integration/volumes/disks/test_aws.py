@@ -14,8 +14,8 @@ from hack.cluster.processes import ManagedProcess, free_port
 from hack.cluster.proxy import FaultProxy, Upstream
 from pinnace.api.values.times import utcnow
 from pinnace.clouds.aws.credentials import AccessKey, FixedCredentials
-from pinnace.http.requests import RetryPolicy, child_text
 from pinnace.storage.errors import StorageError, StoreUnavailable
+from pinnace.store_access.requests import RetryPolicy, child_text
 from pinnace.volumes.disks.aws import EBSSnapshotter
 from pinnace.volumes.disks.aws_requests import EC2, EC2Error, items, tag_specification, tags_of
 from pinnace.volumes.disks.volumes import DiskInfo

@@ -14,9 +14,9 @@ import pytest
 
 from pinnace.clouds.aws.chain import CredentialChain
 from pinnace.clouds.aws.credentials import AccessKey
-from pinnace.http.errors import StorageError, StoreConfigError, StoreUnavailable
 from pinnace.plugins.guest.logging import configure_logging as configure_guest_logging
 from pinnace.server.monitoring.logging import configure_logging
+from pinnace.store_access.errors import StorageError, StoreConfigError, StoreUnavailable
 from tests.support.scripted_http import Service
 
 JSON_ANSWER = (

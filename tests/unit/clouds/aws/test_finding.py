@@ -7,7 +7,7 @@ import pytest
 from pinnace.clouds.aws.chain import CredentialChain
 from pinnace.clouds.aws.credentials import AccessKey, FixedCredentials
 from pinnace.clouds.aws.finding import find_credentials
-from pinnace.http.errors import StoreConfigError
+from pinnace.store_access.errors import StoreConfigError
 
 FILE = """
 [default]

@@ -5,13 +5,13 @@ import logging
 import aiohttp
 import pytest
 
-from pinnace.http import tracing
-from pinnace.http.requests import RetryPolicy, new_session, send, tls_context
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import ConnectionFailed, NotFound
 from pinnace.kube.resources import SECRETS
 from pinnace.kube.transport.config import ClusterConfig
 from pinnace.kube.transport.credentials import StaticAuth, bearer
+from pinnace.store_access import tracing
+from pinnace.store_access.requests import RetryPolicy, new_session, send, tls_context
 from tests.unit.kube.scripted import ONE_TRY, ScriptedServer, answer_json, answer_status
 
 PATH = "/api/v1/namespaces/demo/secrets"

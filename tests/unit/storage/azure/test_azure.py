@@ -22,7 +22,6 @@ from pinnace.clouds.azure.credentials import (
     fetch_azure_token,
     find_azure_origin,
 )
-from pinnace.http.requests import RetryPolicy
 from pinnace.storage.azure.account import (
     AccountKey,
     KeyToAsk,
@@ -35,6 +34,7 @@ from pinnace.storage.azure.requests import parse_page
 from pinnace.storage.azure.store import AzureStore
 from pinnace.storage.errors import StorageError, StoreConfigError
 from pinnace.storage.open import open_object_store
+from pinnace.store_access.requests import RetryPolicy
 from tests.support.stores.scripted_cloud import Cloud
 
 QUICK = RetryPolicy(attempts=3, delay_seconds=0.0, request_seconds=10.0)

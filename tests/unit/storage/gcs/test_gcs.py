@@ -20,13 +20,13 @@ from pinnace.clouds.gcp.credentials import (
     find_google_origin,
 )
 from pinnace.clouds.tokens import CachedToken, Token, sign_sha256
-from pinnace.http.addresses import Addresses
-from pinnace.http.requests import RetryPolicy
 from pinnace.storage.errors import StorageError, StoreConfigError
 from pinnace.storage.gcs.config import parse_gcs_config
 from pinnace.storage.gcs.signing import signed_url_google
 from pinnace.storage.gcs.store import GCSStore
 from pinnace.storage.open import open_object_store
+from pinnace.store_access.addresses import Addresses
+from pinnace.store_access.requests import RetryPolicy
 from tests.support.clock import FrozenClock
 from tests.support.stores.scripted_cloud import Cloud
 

@@ -5,12 +5,12 @@ from dataclasses import dataclass, field
 import pytest
 from aiohttp import web
 
-from pinnace.http.requests import RetryPolicy
 from pinnace.storage.errors import NotLeading
 from pinnace.storage.fenced import FencedStore
 from pinnace.storage.s3.config import parse_s3_config
 from pinnace.storage.s3.store import S3Store
 from pinnace.storage.upload import PART_SIZE_BYTES
+from pinnace.store_access.requests import RetryPolicy
 from tests.support.fences import TestFence
 from tests.support.scripted_http import Service
 from tests.support.stores.conformance import blocks

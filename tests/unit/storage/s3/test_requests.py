@@ -10,11 +10,11 @@ from aiohttp import web
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pinnace.http.requests import RetryPolicy
 from pinnace.storage.errors import StorageError, StoreConfigError, StoreUnavailable
 from pinnace.storage.s3.config import parse_s3_config
 from pinnace.storage.s3.store import S3Store
 from pinnace.storage.upload import PART_SIZE_BYTES, split_into_parts
+from pinnace.store_access.requests import RetryPolicy
 from tests.support.scripted_http import Service
 from tests.support.stores.conformance import BrokenBodyError, blocks, broken
 

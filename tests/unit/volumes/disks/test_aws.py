@@ -7,8 +7,8 @@ from urllib.parse import parse_qs
 import pytest
 from aiohttp import web
 
-from pinnace.http.requests import RetryPolicy
 from pinnace.storage.errors import StoreConfigError
+from pinnace.store_access.requests import RetryPolicy
 from pinnace.volumes.disks.aws import EBSSnapshotter
 from pinnace.volumes.native.snapshotters import SnapshotError
 

@@ -7,8 +7,8 @@ from urllib.parse import parse_qs
 
 import pytest
 
-from pinnace.http.requests import RetryPolicy
 from pinnace.storage.errors import StorageError, StoreConfigError
+from pinnace.store_access.requests import RetryPolicy
 from pinnace.volumes.disks.azure import AzureDiskSnapshotter, azure_tags, check_snapshot_id
 from pinnace.volumes.native.snapshotters import SnapshotError
 from tests.support.stores.scripted_cloud import Cloud, no_pause

@@ -13,8 +13,8 @@ from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 from cryptography.hazmat.primitives.hashes import SHA256
 
-from pinnace.http.requests import RetryPolicy
 from pinnace.storage.errors import StorageError, StoreConfigError
+from pinnace.store_access.requests import RetryPolicy
 from pinnace.volumes.disks.gcp import DiskLocation, GCESnapshotter, place_of, region_of
 from pinnace.volumes.native.snapshotters import SnapshotError
 from tests.support.stores.scripted_cloud import Cloud, no_pause

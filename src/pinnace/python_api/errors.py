@@ -8,7 +8,7 @@ PinnaceError
 └── RunFailed        the run began and ended Failed; has its result
 """
 
-from pinnace.programs.types import BackupResult, RestoreResult
+from pinnace.python_api.types import BackupResult, RestoreResult
 
 
 class PinnaceError(Exception):

@@ -20,8 +20,8 @@ from aiohttp.tracing import Trace
 
 from pinnace.aio.fence import FenceClosed, check_request, has_fence
 from pinnace.api.values.error_texts import error_text
-from pinnace.http.addresses import Addresses, literal_address
-from pinnace.http.errors import StoreUnavailable
+from pinnace.store_access.addresses import Addresses, literal_address
+from pinnace.store_access.errors import StoreUnavailable
 
 _END_SECONDS = 5.0
 _READS = frozenset({"GET", "HEAD"})

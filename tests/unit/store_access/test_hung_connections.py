@@ -6,8 +6,8 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from pinnace.http.errors import StoreUnavailable
-from pinnace.http.requests import RetryPolicy, new_session, send, tls_context
+from pinnace.store_access.errors import StoreUnavailable
+from pinnace.store_access.requests import RetryPolicy, new_session, send, tls_context
 
 SILENCE_SECONDS = 0.5
 HASTY = RetryPolicy(delay_seconds=0.0, silence_seconds=SILENCE_SECONDS, retry_seconds=SILENCE_SECONDS / 2)

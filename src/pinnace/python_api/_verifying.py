@@ -11,9 +11,9 @@ from pinnace.operations.verification.views import local_view
 from pinnace.operations.verification.volumes import ClusterView, NoCluster, VolumeLookup
 from pinnace.operations.verification.whole import verify_stored
 from pinnace.operations.workdir import work_directory
-from pinnace.programs._running import Reports, opened_location, opened_run
-from pinnace.programs.errors import InvalidRequest
-from pinnace.programs.types import Cluster, Location, Verification, VerifyOptions
+from pinnace.python_api._running import Reports, opened_location, opened_run
+from pinnace.python_api.errors import InvalidRequest
+from pinnace.python_api.types import Cluster, Location, Verification, VerifyOptions
 from pinnace.volumes.uploader.access import AccessProvider, LocationAccess
 from pinnace.volumes.uploader.share import ReadShare
 

@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
-from pinnace.programs.errors import InvalidRequest
-from pinnace.programs.types import (
+from pinnace.python_api.errors import InvalidRequest
+from pinnace.python_api.types import (
     BackupOptions,
     BackupResult,
     BackupSummary,
@@ -65,7 +65,7 @@ async def backup_async(
         PinnaceError: see the subclasses.
     """
     from pinnace.operations.local import make_backup
-    from pinnace.programs._running import Reports, backup_request, opened_run, phase_of, translated
+    from pinnace.python_api._running import Reports, backup_request, opened_run, phase_of, translated
 
     cluster, reports = cluster or Cluster(), Reports(progress)
     request = backup_request(name, cluster, selection or Selection(), options or BackupOptions())
@@ -129,7 +129,7 @@ async def restore_async(
     """
     from pinnace.api.values.default_names import other_names
     from pinnace.operations.local_restore import make_restore
-    from pinnace.programs._running import (
+    from pinnace.python_api._running import (
         Reports,
         opened_run,
         phase_of,
@@ -179,7 +179,7 @@ async def list_backups_async(location: Location) -> list[BackupSummary]:
     Raises:
         PinnaceError: see the subclasses.
     """
-    from pinnace.programs._running import opened_location, summary_of, translated
+    from pinnace.python_api._running import opened_location, summary_of, translated
     from pinnace.storage.backup_store import BackupStore
     from pinnace.storage.errors import ObjectNotFound, UnreadableObject
 
@@ -232,8 +232,8 @@ async def verify_async(
     Raises:
         PinnaceError: see the subclasses.
     """
-    from pinnace.programs._running import translated
-    from pinnace.programs._verifying import verification
+    from pinnace.python_api._running import translated
+    from pinnace.python_api._verifying import verification
 
     with translated():
         return await verification(backup, location, cluster, options or VerifyOptions())

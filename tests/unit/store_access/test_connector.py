@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from hack.cluster.pki import CertificateAuthority
-from pinnace.http.requests import RetryPolicy, new_session, send
+from pinnace.store_access.requests import RetryPolicy, new_session, send
 
 ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok"
 

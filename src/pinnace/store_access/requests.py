@@ -24,11 +24,11 @@ import aiohttp
 from yarl import URL
 
 from pinnace.aio.temporary import TOO_MANY_OPEN
-from pinnace.http import tracing
-from pinnace.http.addresses import Addresses
-from pinnace.http.connector import Connector
-from pinnace.http.errors import StorageError, StoreConfigError, StoreUnavailable
-from pinnace.http.user_agent import user_agent
+from pinnace.store_access import tracing
+from pinnace.store_access.addresses import Addresses
+from pinnace.store_access.connector import Connector
+from pinnace.store_access.errors import StorageError, StoreConfigError, StoreUnavailable
+from pinnace.store_access.user_agent import user_agent
 
 _MAX_BODY_BYTES = 16 << 20
 _MAX_TEXT_CHARACTERS = 300

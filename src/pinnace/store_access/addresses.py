@@ -17,7 +17,7 @@ import msgspec
 from pinnace.api.nonadmin.names import ALLOWED_ENDPOINTS_ANNOTATION, tenant_of
 from pinnace.api.values.digits import is_digits
 from pinnace.api.velero.storage_location import BackupStorageLocation
-from pinnace.http.errors import StoreConfigError
+from pinnace.store_access.errors import StoreConfigError
 
 IPAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
 IPNetwork = ipaddress.IPv4Network | ipaddress.IPv6Network

@@ -20,17 +20,17 @@ from pinnace.api.velero.storage_location import (
     BackupStorageLocationSpec,
     ObjectStorageLocation,
 )
-from pinnace.http.addresses import (
+from pinnace.storage.backup_store import BackupStore
+from pinnace.storage.errors import StorageError, StoreConfigError
+from pinnace.storage.open import open_backup_store
+from pinnace.store_access.addresses import (
     Addresses,
     AddressRefused,
     addresses_of,
     literal_address,
     parse_allowed,
 )
-from pinnace.http.requests import RetryPolicy, new_session, send
-from pinnace.storage.backup_store import BackupStore
-from pinnace.storage.errors import StorageError, StoreConfigError
-from pinnace.storage.open import open_backup_store
+from pinnace.store_access.requests import RetryPolicy, new_session, send
 
 PUBLIC = "93.184.216.34"
 QUICK = RetryPolicy(attempts=1, delay_seconds=0.0, request_seconds=20.0)

@@ -16,7 +16,7 @@ import pinnace.plugins
 from pinnace.kube.errors import ConnectionFailed
 from pinnace.plugins.errors import CodePosition, PluginCallError, PluginCrashed
 from pinnace.plugins.host.calls import PluginTimeout
-from pinnace.programs._running import (
+from pinnace.python_api._running import (
     Reports,
     backup_request,
     phase_of,

@@ -5,7 +5,7 @@ import os
 import pytest
 
 from pinnace import __version__
-from pinnace.http.user_agent import user_agent
+from pinnace.store_access.user_agent import user_agent
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ import pytest
 from multidict import CIMultiDict, CIMultiDictProxy
 from yarl import URL
 
-from pinnace.http.errors import StoreUnavailable
-from pinnace.http.requests import RetryPolicy, error_for, new_session, reason_of, send
+from pinnace.store_access.errors import StoreUnavailable
+from pinnace.store_access.requests import RetryPolicy, error_for, new_session, reason_of, send
 
 
 async def test_an_answer_that_is_not_http_does_not_show_the_authorization_in_the_url() -> None:

@@ -21,7 +21,7 @@ from pinnace.kube.client import KubeClient
 from pinnace.kube.config import load_config
 from pinnace.kube.errors import KubeError
 from pinnace.operations import local
-from pinnace.programs.errors import (
+from pinnace.python_api.errors import (
     ClusterError,
     InvalidRequest,
     LocationError,
@@ -29,7 +29,7 @@ from pinnace.programs.errors import (
     PinnaceError,
     RunFailed,
 )
-from pinnace.programs.types import (
+from pinnace.python_api.types import (
     BackupOptions,
     BackupResult,
     BackupSummary,
