@@ -225,7 +225,7 @@ async def _as_a_restore(found: BackupStore, _folder: Path) -> object:
 async def _as_a_dry_run(found: BackupStore, folder: Path) -> object:
     from pinnace.cli.restore.preview import _contents
     from pinnace.client.location import LocationBackend
-    from pinnace.context import Activity
+    from pinnace.runs.activity import Activity
     from pinnace.storage.location_url import location_from_url
 
     backend = LocationBackend(found, location_from_url(str(folder)))

@@ -39,7 +39,6 @@ from pinnace.backup.plan import (
 )
 from pinnace.backup.progress import PROGRESS_MESSAGE, ProgressReporter
 from pinnace.backup.request import is_of_tenant
-from pinnace.context import Activity, ProgressSink
 from pinnace.hooks.backup_selection import HookChoice
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import KubeError, NotFound
@@ -47,6 +46,8 @@ from pinnace.kube.lists.pages import Item, Page
 from pinnace.kube.resources import NAMESPACES, APIResource
 from pinnace.plugins.asynchronous import AnyBackupItemAction
 from pinnace.plugins.item_operations import ItemOperation
+from pinnace.runs.activity import Activity
+from pinnace.runs.progress import ProgressSink
 
 _WITH_VOLUMES = group_resources(PODS, PERSISTENT_VOLUMES)
 LISTS_AT_ONCE = 5

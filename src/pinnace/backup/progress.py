@@ -7,8 +7,9 @@ from types import TracebackType
 from typing import Self
 
 from pinnace.archive.runlog import RunLog
-from pinnace.context import Activity, ProgressSink
 from pinnace.kube.errors import KubeError
+from pinnace.runs.activity import Activity
+from pinnace.runs.progress import ProgressSink
 
 _INTERVAL = timedelta(seconds=1)
 

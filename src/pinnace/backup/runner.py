@@ -27,9 +27,9 @@ from pinnace.backup.collaborators import Collaborators, CSIObjects
 from pinnace.backup.engine import BackupEngine, EngineResult
 from pinnace.backup.errors import FatalBackupError
 from pinnace.backup.items.volume_records import VolumeRecords
-from pinnace.context import RunContext
 from pinnace.plugins.asynchronous import AnyBackupItemAction, BackupItemActionV2
 from pinnace.plugins.item_operations import Operators, digest_of, encode_operations
+from pinnace.runs.context import RunContext
 from pinnace.storage.backup_files import BackupFiles, encode_metadata
 from pinnace.storage.errors import StorageError, StoreConfigError
 

@@ -18,8 +18,8 @@ from pinnace.cli.progress.showing import showing
 from pinnace.cli.progress.view import ProgressView
 from pinnace.cli.settings import Settings
 from pinnace.client.location import LocationBackend
-from pinnace.context import Activity
 from pinnace.operations.local import InvalidRun, LocalRun, Observer
+from pinnace.runs.activity import Activity
 
 
 @asynccontextmanager

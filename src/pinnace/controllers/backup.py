@@ -25,7 +25,6 @@ from pinnace.api.velero.backup import Backup, BackupSpec
 from pinnace.api.velero.snapshot_location import VolumeSnapshotLocation
 from pinnace.api.velero.storage_location import BackupStorageLocation
 from pinnace.backup.request import ServerDefaults, Unreadable, note_source, prepare_backup
-from pinnace.context import LogOptions
 from pinnace.controllers.run_progress import RunProgress
 from pinnace.controllers.shared.availability import Availability
 from pinnace.controllers.shared.lanes import EXTRA_RUNS, limit_text
@@ -50,6 +49,7 @@ from pinnace.kube.resources import (
 )
 from pinnace.operations.backup import BackupOperation
 from pinnace.operations.policies import policies_of
+from pinnace.runs.context import LogOptions
 from pinnace.runtime.controller import Controller, Resync
 from pinnace.runtime.informer import Informer
 from pinnace.runtime.keys import Key

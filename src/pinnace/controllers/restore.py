@@ -19,7 +19,6 @@ from pinnace.api.velero.backup import Backup
 from pinnace.api.velero.pod_volume import PodVolumeBackup
 from pinnace.api.velero.restore import Restore
 from pinnace.api.velero.storage_location import BackupStorageLocation
-from pinnace.context import LogOptions
 from pinnace.controllers.run_progress import RunProgress
 from pinnace.controllers.shared.availability import Availability
 from pinnace.controllers.shared.confinement import Confinement, bounded, confined, is_bounded
@@ -48,6 +47,7 @@ from pinnace.restore.modifiers.modifier import ResourceModifiers
 from pinnace.restore.modifiers.rules import ModifierError
 from pinnace.restore.request import RestoreSettings
 from pinnace.restore.selection.validation import validate_and_complete
+from pinnace.runs.context import LogOptions
 from pinnace.runtime.controller import Controller, Resync
 from pinnace.runtime.informer import Informer
 from pinnace.runtime.keys import Key

@@ -13,11 +13,11 @@ from pinnace.aio.timing import SystemTimer, Timer
 from pinnace.api.codec import encode
 from pinnace.api.objects import JSONObject, mapping
 from pinnace.api.velero.backup import ResourceActivity, RunActivity
-from pinnace.context import Activity
 from pinnace.controllers.shared.writes import Run, patch_progress
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import KubeError
 from pinnace.kube.resources import APIResource
+from pinnace.runs.activity import Activity
 from pinnace.runtime.logfields import get_logger
 
 log = get_logger(__name__)

@@ -8,7 +8,6 @@ from pinnace.api.resource_policies import ResourcePolicies
 from pinnace.api.velero.backup import Backup
 from pinnace.backup.collaborators import Collaborators, PodVolumeBackupper
 from pinnace.backup.runner import execute_backup
-from pinnace.context import RunContext
 from pinnace.csi.objects import TakenSnapshots
 from pinnace.csi.snapshots import FEATURE
 from pinnace.hooks.backup_running import PodHookRunner
@@ -18,6 +17,7 @@ from pinnace.operations.waiting import finalize_backup, wait_for_backup
 from pinnace.plugins.asynchronous import AnyBackupItemAction
 from pinnace.plugins.builtin.backup.actions import backup_actions
 from pinnace.plugins.registry import ActionRegistry
+from pinnace.runs.context import RunContext
 from pinnace.volumes.native.snapshots_backup import NativeSnapshots
 from pinnace.volumes.policies import VolumePolicies
 

@@ -18,12 +18,13 @@ from pinnace.backup.preview import (
     Counted,
     CountingWriter,
 )
-from pinnace.context import Activity, ProgressSink
 from pinnace.csi.snapshots import FEATURE
 from pinnace.kube.client import KubeClient
 from pinnace.kube.discovery import Discovery
 from pinnace.plugins.builtin.backup.actions import backup_actions
 from pinnace.plugins.registry import ActionRegistry
+from pinnace.runs.activity import Activity
+from pinnace.runs.progress import ProgressSink
 from pinnace.volumes.policies import VolumePolicies
 
 

@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from typing import Final, Protocol
 
-from pinnace.context import RunContext
 from pinnace.csi.objects import delete_csi_snapshots
 from pinnace.csi.snapshots import FEATURE, SnapshotKinds
 from pinnace.csi.stored_data import StoredVolumeData, read_volume_data
 from pinnace.operations.snapshots import snapshotters_of
+from pinnace.runs.context import RunContext
 from pinnace.volumes.native.snapshots_restore import delete_snapshots
 from pinnace.volumes.native.snapshotters import SnapshotError
 

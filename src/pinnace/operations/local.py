@@ -23,7 +23,6 @@ from pinnace.api.velero.snapshot_location import VolumeSnapshotLocation
 from pinnace.api.velero.storage_location import BackupStorageLocation
 from pinnace.backup.filters import included_kinds
 from pinnace.backup.request import ServerDefaults, Unreadable, note_source, prepare_backup
-from pinnace.context import Activity, ProgressSink, RunContext
 from pinnace.kube.client import KubeClient
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import KubeError
@@ -39,6 +38,9 @@ from pinnace.plugins.installed import PluginOptions, find_plugins
 from pinnace.plugins.kinds import PluginId
 from pinnace.plugins.registry import ActionRegistry
 from pinnace.plugins.session import PluginSession
+from pinnace.runs.activity import Activity
+from pinnace.runs.context import RunContext
+from pinnace.runs.progress import ProgressSink
 from pinnace.storage.backup_store import BackupStore
 from pinnace.storage.errors import BackupBeingWritten, BackupExists, InvalidLocation, StorageError
 from pinnace.storage.location_url import location_title

@@ -17,9 +17,9 @@ from pinnace.api.velero.restore import Restore
 from pinnace.archive.deflate import inflate, new_compressor
 from pinnace.archive.errors import ArchiveError
 from pinnace.archive.runlog import RunLog
-from pinnace.context import RunContext
 from pinnace.operations.finalizing_restores import OperationsChanged, verified_operations
 from pinnace.plugins.item_operations import ItemOperation
+from pinnace.runs.context import RunContext
 from pinnace.storage.errors import ObjectNotFound, StorageError
 from pinnace.storage.interface import save_stream
 

@@ -21,7 +21,6 @@ from pinnace.api.volume_info import BackupVolumeInfo
 from pinnace.archive.errors import ArchiveError
 from pinnace.archive.eventlog import EventLog
 from pinnace.archive.reader import ArchiveIndex
-from pinnace.context import Activity
 from pinnace.csi.restore import csi_restore_actions
 from pinnace.csi.snapshots import FEATURE, SnapshotKinds
 from pinnace.kube.client import KubeClient
@@ -40,6 +39,7 @@ from pinnace.restore.preview.notes import RestoreNotes
 from pinnace.restore.request import ClusterAccess, Helpers, RestoreRequest, RestoreSettings
 from pinnace.restore.results import Results
 from pinnace.restore.selection.api_versions import FEATURE as ALL_VERSIONS
+from pinnace.runs.activity import Activity
 
 
 class BackupContents(msgspec.Struct, frozen=True, kw_only=True):

@@ -7,7 +7,6 @@ import msgspec
 from pinnace.api.nonadmin.names import Origin
 from pinnace.api.velero.backup import Backup
 from pinnace.api.velero.restore import Restore
-from pinnace.context import RunContext
 from pinnace.csi.snapshots import FEATURE, handle_of
 from pinnace.hooks.limit import hook_limit
 from pinnace.hooks.restore_running import PodExecHooks
@@ -21,6 +20,7 @@ from pinnace.restore.modifiers.modifier import ResourceModifiers
 from pinnace.restore.ports import MovedDataRestorer, PodVolumeRestorer
 from pinnace.restore.request import Helpers, RestoreSettings
 from pinnace.restore.runner import PodVolumeBackupSource, RestoreInputs, execute_restore
+from pinnace.runs.context import RunContext
 from pinnace.storage.errors import StorageError
 from pinnace.volumes.native.snapshots_restore import SnapshotVolumes
 

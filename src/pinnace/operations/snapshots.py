@@ -5,7 +5,6 @@ from pathlib import Path
 
 from pinnace.api.velero.backup import Backup
 from pinnace.api.velero.storage_location import SecretKeySelector
-from pinnace.context import RunContext
 from pinnace.csi.backup import SnapshotClaim, csi_backup_actions
 from pinnace.csi.movement.uploads import FollowUploads, MoveClaim
 from pinnace.csi.objects import TakenSnapshots
@@ -18,6 +17,7 @@ from pinnace.plugins.asynchronous import AnyBackupItemAction
 from pinnace.plugins.kinds import PluginId
 from pinnace.plugins.protocols import RestoreItemAction
 from pinnace.plugins.registry import ActionRegistry
+from pinnace.runs.context import RunContext
 from pinnace.storage.backup_store import BackupStore
 from pinnace.storage.credentials_store import CredentialsStore, save_credential
 from pinnace.volumes.disks import with_disks

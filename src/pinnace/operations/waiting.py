@@ -33,7 +33,6 @@ from pinnace.archive.rewriting import rewrite_archive
 from pinnace.backup.errors import FatalBackupError
 from pinnace.backup.finalizing import Finalizer, UpdatedItems
 from pinnace.backup.items.actions import resolve_actions
-from pinnace.context import RunContext
 from pinnace.operations.finalizing_restores import (
     POLL_SECONDS as FINALIZE_POLL_SECONDS,
 )
@@ -53,6 +52,7 @@ from pinnace.plugins.item_operations import (
 from pinnace.plugins.logs import LogSink, ProcessLog
 from pinnace.plugins.protocols import RestoreItemAction
 from pinnace.plugins.session import PluginSession
+from pinnace.runs.context import RunContext
 from pinnace.storage.backup_files import encode_metadata
 from pinnace.storage.backup_store import BackupStore
 from pinnace.storage.errors import ObjectNotFound, StorageError, UnreadableObject

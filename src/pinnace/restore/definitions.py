@@ -14,11 +14,11 @@ import msgspec
 from pinnace.aio.timing import Timer, wait_for
 from pinnace.api.objects import JSONObject, text
 from pinnace.api.values.counts import counted
-from pinnace.context import Activity
 from pinnace.kube.errors import APIStatusError, KubeError, ServerFault, TooManyRequests
 from pinnace.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, APIResource
 from pinnace.kube.watching import WatchEvent
 from pinnace.restore.ports import ClusterClient
+from pinnace.runs.activity import Activity
 
 DEFAULT_RESOURCE_TIMEOUT_SECONDS: Final = 600.0
 """How long all definitions together are waited for; the default of `--resource-timeout`, as in Velero."""

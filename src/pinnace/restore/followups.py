@@ -14,7 +14,6 @@ from pinnace.api.kinds import CUSTOM_RESOURCE_DEFINITIONS, PERSISTENT_VOLUME_CLA
 from pinnace.api.objects import JSONObject
 from pinnace.api.pod_volume_catalogue import PodVolumeCatalogue
 from pinnace.archive.eventlog import EventLog
-from pinnace.context import Activity
 from pinnace.hooks.restore_selection import ExecHookFinder
 from pinnace.kube.resources import APIResource
 from pinnace.restore.definitions import Definitions, is_established
@@ -25,6 +24,7 @@ from pinnace.restore.ports import (
 from pinnace.restore.results import Results
 from pinnace.restore.selection.reading import ItemRef
 from pinnace.restore.volumes.patches import VolumePatches
+from pinnace.runs.activity import Activity
 from pinnace.volumes.selection import claims_of
 
 CRDS_GROUP_RESOURCE = CUSTOM_RESOURCE_DEFINITIONS.group_resource

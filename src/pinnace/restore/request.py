@@ -14,7 +14,6 @@ from pinnace.api.velero.pod_volume import PodVolumeBackup
 from pinnace.api.velero.restore import Restore
 from pinnace.api.velero.snapshots import VolumeSnapshot
 from pinnace.api.volume_info import BackupVolumeInfo
-from pinnace.context import Activity
 from pinnace.kube.discovery import Discovery
 from pinnace.plugins.item_operations import StartedOperations
 from pinnace.restore.definitions import DEFAULT_RESOURCE_TIMEOUT_SECONDS
@@ -28,6 +27,7 @@ from pinnace.restore.ports import (
     VolumeRestorer,
 )
 from pinnace.restore.selection.order import DEFAULT_LAST, DEFAULT_PRIORITIES
+from pinnace.runs.activity import Activity
 
 WORKERS: Final = 48
 """How many items of one kind are restored at once. API servers get no faster beyond 64 requests in flight,

@@ -25,7 +25,6 @@ from pinnace.api.velero.restore import Restore, RestoreProgress, RestoreStatus
 from pinnace.archive.errors import ArchiveError
 from pinnace.archive.reader import ArchiveIndex, ArchiveLimits
 from pinnace.archive.runlog import RunLog
-from pinnace.context import RunContext
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import KubeError
 from pinnace.plugins.asynchronous import RestoreItemActionV2
@@ -48,6 +47,7 @@ from pinnace.restore.request import ClusterAccess, Helpers, RestoreRequest, Rest
 from pinnace.restore.results import Results
 from pinnace.restore.selection.api_versions import FEATURE
 from pinnace.restore.volumes.patches import WantedPatch, digest_of_patches, encode_patches, problem_of
+from pinnace.runs.context import RunContext
 from pinnace.storage.backup_store import BackupStore
 from pinnace.storage.errors import StorageError
 from pinnace.storage.patience import Patience, impatient

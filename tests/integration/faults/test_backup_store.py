@@ -25,8 +25,8 @@ from pinnace.api.labels import SIZE_BYTES
 from pinnace.api.objects import JSONObject
 from pinnace.api.phases import BackupPhase
 from pinnace.api.velero.backup import Backup
-from pinnace.context import ReopenedStore
 from pinnace.plugins.protocols import ResourceIdentifier, ResourceSelector
+from pinnace.runs.context import ReopenedStore
 from pinnace.storage.backup_store import BackupStore
 from pinnace.storage.errors import StorageError, StoreUnavailable
 from pinnace.storage.layout import Layout

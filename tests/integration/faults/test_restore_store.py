@@ -11,9 +11,9 @@ from hack.cluster.proxy import FaultProxy
 from hack.cluster.stores.s3 import Bucket, S3Server
 from pinnace.api.phases import RestorePhase
 from pinnace.api.velero.restore import Restore
-from pinnace.context import ReopenedStore
 from pinnace.kube.errors import NotFound
 from pinnace.kube.resources import NAMESPACES
+from pinnace.runs.context import ReopenedStore
 from pinnace.storage.backup_store import BackupStore
 from pinnace.storage.errors import ObjectNotFound, StoreUnavailable
 from tests.integration.faults.world import Lab, no_longer_than, results_of

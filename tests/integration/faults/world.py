@@ -22,7 +22,6 @@ from pinnace.api.velero.restore import Restore, RestoreSpec
 from pinnace.api.velero.storage_location import BackupStorageLocation
 from pinnace.backup.request import ServerDefaults, prepare_backup
 from pinnace.backup.runner import execute_backup
-from pinnace.context import ProgressSink, StoreSource
 from pinnace.kube.client import KubeClient
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import NotFound
@@ -45,6 +44,8 @@ from pinnace.plugins.builtin.restore.actions import restore_actions
 from pinnace.plugins.protocols import BackupItemAction, RestoreItemAction
 from pinnace.restore.runner import RestoreInputs, execute_restore
 from pinnace.restore.selection.validation import validate_and_complete
+from pinnace.runs.context import StoreSource
+from pinnace.runs.progress import ProgressSink
 from pinnace.storage.backup_store import BackupStore
 from pinnace.storage.patience import Patience
 from tests.support.runs.context import run_context

@@ -3,10 +3,10 @@
 from pathlib import Path
 from typing import Any, cast
 
-from pinnace.context import RunContext
 from pinnace.kube.client import KubeClient
 from pinnace.kube.discovery import Discovery
 from pinnace.plugins.installed import NO_PLUGINS
+from pinnace.runs.context import RunContext
 from pinnace.storage.backup_store import BackupStore
 
 

@@ -15,8 +15,8 @@ from pinnace.archive.runlog import RunLog
 from pinnace.archive.writer import ArchiveWriter
 from pinnace.backup import runner
 from pinnace.backup.engine import BackupEngine
-from pinnace.context import ReopenedStore
 from pinnace.kube.resources import CONFIGMAPS
+from pinnace.runs.context import ReopenedStore
 from pinnace.storage.backup_files import BackupFiles
 from pinnace.storage.errors import StorageError, StoreUnavailable
 from tests.support.failing import Break, failing_at

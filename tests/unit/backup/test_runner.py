@@ -19,12 +19,12 @@ from pinnace.archive.errors import ArchiveWriteError
 from pinnace.archive.writer import ArchiveWriter
 from pinnace.backup.collaborators import Collaborators
 from pinnace.backup.runner import execute_backup
-from pinnace.context import ReopenedStore, RunContext
 from pinnace.kube.errors import status_error
 from pinnace.kube.resources import CONFIGMAPS, DEPLOYMENTS, NAMESPACES, PODS, SECRETS, SERVICE_ACCOUNTS
 from pinnace.plugins.builtin.backup.pod import PodAction
 from pinnace.plugins.builtin.backup.pv import PersistentVolumeAction
 from pinnace.plugins.protocols import BackupItemAction, ResourceIdentifier
+from pinnace.runs.context import ReopenedStore, RunContext
 from pinnace.storage.errors import StoreUnavailable
 from pinnace.storage.filesystem.store import FilesystemStore
 from pinnace.storage.patience import Patience

@@ -16,13 +16,13 @@ from pinnace.api.velero.pod_volume import PodVolumeBackup
 from pinnace.api.velero.restore import Restore, RestoreSpec, RestoreStatus
 from pinnace.archive.paths import item_path
 from pinnace.archive.writer import ArchiveWriter
-from pinnace.context import ReopenedStore
 from pinnace.kube.errors import Forbidden
 from pinnace.plugins.installed import NO_PLUGINS
 from pinnace.plugins.protocols import RestoreItemAction
 from pinnace.restore.errors import RestoreFailed
 from pinnace.restore.request import RestoreSettings
 from pinnace.restore.runner import RestoreInputs, execute_restore
+from pinnace.runs.context import ReopenedStore
 from pinnace.storage.backup_files import BackupFiles
 from pinnace.storage.backup_store import BackupStore
 from pinnace.storage.errors import StorageError, StoreUnavailable

@@ -19,7 +19,6 @@ from pinnace.api.velero.restore import (
 )
 from pinnace.api.volume_info import BackupVolumeInfo, PersistentVolumeInfo
 from pinnace.archive.eventlog import EventLog
-from pinnace.context import Activity
 from pinnace.hooks.restore_selection import PodExecHook
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import Forbidden, Gone, NotFound, ServerFault
@@ -27,6 +26,7 @@ from pinnace.kube.resources import CUSTOM_RESOURCE_DEFINITIONS
 from pinnace.kube.watching import WatchEvent
 from pinnace.restore.definitions import is_ready
 from pinnace.restore.request import Helpers, RestoreSettings
+from pinnace.runs.activity import Activity
 from tests.unit.restore.world import (
     Harness,
     claim,

@@ -20,12 +20,12 @@ from pinnace.backup.items.tracking import Tracker
 from pinnace.backup.items.volume_records import VolumeRecords
 from pinnace.backup.plan import BackupFilter
 from pinnace.backup.progress import ProgressReporter
-from pinnace.context import Activity
 from pinnace.hooks.backup_selection import HookChoice
 from pinnace.hooks.counts import HookCounts
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.resources import APIResource
 from pinnace.plugins.item_operations import ItemOperation
+from pinnace.runs.activity import Activity
 from pinnace.volumes.selection import HandledClaims
 
 

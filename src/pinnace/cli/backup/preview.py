@@ -28,12 +28,12 @@ from pinnace.cli.output.layout import Sheet, echo_laid_out
 from pinnace.cli.output.printing import encode
 from pinnace.cli.progress.showing import showing
 from pinnace.cli.settings import Settings
-from pinnace.context import Activity
 from pinnace.kube.client import KubeClient
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.resources import BACKUP_STORAGE_LOCATIONS, VOLUME_SNAPSHOT_LOCATIONS, APIResource
 from pinnace.operations.backup_preview import BackupPreview, BackupPreviewSettings, preview_backup
 from pinnace.operations.policies import policies_of
+from pinnace.runs.activity import Activity
 
 S = TypeVar("S", bound=Struct)
 

@@ -12,8 +12,8 @@ from pinnace.cli.progress.state import Amount, State
 from pinnace.cli.progress.view import ProgressView
 
 if TYPE_CHECKING:
-    from pinnace.context import Activity
     from pinnace.kube.client import KubeClient
+    from pinnace.runs.activity import Activity
 
 
 @asynccontextmanager

@@ -35,7 +35,6 @@ from pinnace.cli.restore.objects import outcome_title
 from pinnace.cli.settings import Settings
 from pinnace.client.errors import ClientError, FileMissing, NoSuchObject
 from pinnace.client.interface import Backend, DownloadOptions, fetch, fetch_json
-from pinnace.context import Activity
 from pinnace.kube.errors import KubeError
 from pinnace.operations.modifiers import modifiers_of
 from pinnace.operations.preview import BackupContents, Preview, PreviewSettings, preview_restore
@@ -43,6 +42,7 @@ from pinnace.operations.workdir import work_directory
 from pinnace.restore.errors import BackupLookupError, RestoreFailed
 from pinnace.restore.modifiers.rules import ModifierError
 from pinnace.restore.selection.validation import validate_and_complete
+from pinnace.runs.activity import Activity
 from pinnace.storage.errors import StorageError
 
 FORMATS: Final = (None, "json", "yaml")

@@ -26,7 +26,6 @@ from pinnace.api.velero.backup import Backup
 from pinnace.api.velero.delete_request import DeleteBackupRequest, DeleteBackupRequestPhase
 from pinnace.api.velero.storage_location import BackupStorageLocation, BackupStorageLocationAccessMode
 from pinnace.archive.errors import ArchiveError
-from pinnace.context import RunContext
 from pinnace.controllers.deletion.actions import delete_actions
 from pinnace.controllers.deletion.scope import RecordedPodVolumes, foreign_files, request_labels
 from pinnace.controllers.shared.locations import LocationStores, moved
@@ -43,6 +42,7 @@ from pinnace.operations.finalizing_restores import OperationsChanged
 from pinnace.operations.waiting import Following
 from pinnace.plugins.errors import PluginError
 from pinnace.plugins.session import PluginSession
+from pinnace.runs.context import RunContext
 from pinnace.runtime.controller import DONE, Controller, Result, Resync
 from pinnace.runtime.informer import Informer
 from pinnace.runtime.keys import Key

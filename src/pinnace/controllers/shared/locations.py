@@ -13,12 +13,12 @@ from pinnace.api.objects import JSONObject, text
 from pinnace.api.phases import BackupPhase
 from pinnace.api.velero.backup import Backup
 from pinnace.api.velero.storage_location import BackupStorageLocation
-from pinnace.context import ReopenedStore
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import KubeError, NotFound
 from pinnace.kube.own_networks import OwnNetworks
 from pinnace.kube.resources import BACKUP_STORAGE_LOCATIONS, SECRETS
 from pinnace.plugins.installed import NO_PLUGINS, InstalledPlugins
+from pinnace.runs.context import ReopenedStore
 from pinnace.storage.backup_store import BackupStore
 from pinnace.storage.credentials_store import (
     CredentialsStore,

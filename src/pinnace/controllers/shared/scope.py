@@ -7,12 +7,14 @@ from pathlib import Path
 from typing import Protocol, Required, TextIO, TypedDict, Unpack
 
 from pinnace.api.values.times import utcnow
-from pinnace.context import Activity, LogOptions, ProgressSink, RunContext, StoreSource
 from pinnace.kube.client import KubeClient
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.resources import APIResource
 from pinnace.plugins.installed import NO_PLUGINS, InstalledPlugins
 from pinnace.plugins.session import PluginSession
+from pinnace.runs.activity import Activity
+from pinnace.runs.context import LogOptions, RunContext, StoreSource
+from pinnace.runs.progress import ProgressSink
 from pinnace.runtime.logfields import get_logger
 from pinnace.runtime.worker_slots import WorkerSlot
 from pinnace.storage.backup_store import BackupStore

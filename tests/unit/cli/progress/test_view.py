@@ -13,7 +13,7 @@ from pinnace.cli.progress.away import Away
 from pinnace.cli.progress.lines import detail_lines, main_line, numbers
 from pinnace.cli.progress.state import Amount, State, Volume
 from pinnace.cli.progress.view import ProgressView
-from pinnace.context import Activity, Reading
+from pinnace.runs.activity import Activity, Reading
 from tests.support.clock import FrozenClock
 
 BLOCKS = "█░"

@@ -7,9 +7,9 @@ import pytest
 
 from pinnace.api.codec import decode
 from pinnace.api.velero.backup import Backup
-from pinnace.context import Activity, Reading
 from pinnace.controllers.run_progress import FIRST_SECONDS, MOST, QUIET_SECONDS, RunProgress, shown
 from pinnace.kube.resources import BACKUPS
+from pinnace.runs.activity import Activity, Reading
 from tests.unit.controllers.fakes import BROKEN, World, fail_once
 
 

@@ -5,9 +5,9 @@ from typing import cast
 
 import pytest
 
-from pinnace.context import Activity
 from pinnace.kube.discovery import Discovery
 from pinnace.plugins.installed import NO_PLUGINS
+from pinnace.runs.activity import Activity
 from pinnace.storage.backup_store import BackupStore
 from pinnace.storage.errors import StoreUnavailable
 from tests.unit.controllers.fakes import World
