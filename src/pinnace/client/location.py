@@ -130,8 +130,8 @@ class LocationBackend:
     async def remark(self) -> str:
         """A warning about folders that do not belong to backups; no backup is written beside them."""
         foreign = await self.store.foreign_directories()
-        if not foreign:
-            return ""
+        if not foreign or not await self.names("backups"):
+            return ""  # of a location without backups, `why_empty` says so
         named = first_names(foreign, _NAMES_SHOWN)
         return (
             f"WARNING: {self.title} also holds folders that are not of backups: {named}. They are left"
@@ -153,7 +153,7 @@ class LocationBackend:
             )
         if recorded:
             return ""
-        if plural == "backups" and (foreign := await self._foreign()):
+        if foreign := await self._foreign():
             return (
                 f"it does not look like a location of backups: {foreign}; if they lie in a folder"
                 " or under a prefix, add it to the location"

@@ -23,6 +23,7 @@ Texts never hold a token, a password or a request header. A body that is no Kube
 short, as it can be anything, a Secret included.
 """
 
+import re
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -31,8 +32,9 @@ import orjson
 SUSPECTS = "A proxy or a login page between this program and the API server may have answered in its place"
 """What may answer in place of an API server, for error texts."""
 _UNKNOWN_PATH = "404 page not found"
-_NOT_SERVED = "the cluster does not serve this kind in this version (404 page not found)"
 """An API server's answer to an unknown path."""
+_KIND = r"/apis?/(?:([^/?]+)/)?(v[0-9a-z]+)/(?:(?:watch/)?namespaces/[^/?]+/)?([^/?]+)"
+"""The path of a kind, or of one of its objects: group, version, plural."""
 UNKNOWN_BODY_CHARACTERS = 200
 """How much of an answer that is not a Status is shown."""
 
@@ -196,8 +198,13 @@ def status_error(
     )
 
 
-def error_from_body(code: int, body: bytes, *, retry_after_seconds: float | None = None) -> KubeError:
+def error_from_body(
+    code: int, body: bytes, *, path: str, retry_after_seconds: float | None = None
+) -> KubeError:
     """The typed exception for an answer that is no success, whatever its body is.
+
+    Args:
+        path: what was asked for; it names the kind that the cluster does not serve.
 
     A redirect, and a 404 that is not worded like an API server's, are `InvalidResponse`: otherwise a proxy's
     404 would make existing objects count as missing.
@@ -216,8 +223,16 @@ def error_from_body(code: int, body: bytes, *, retry_after_seconds: float | None
     if code < 400 or (code == 404 and excerpt != _UNKNOWN_PATH):
         return InvalidResponse(f"{message}; this is not how an API server answers. {SUSPECTS}")
     if code == 404:
-        message = _NOT_SERVED
+        message = f"the cluster does not serve {_kind_in(path)} (404 page not found)"
     return _error_class(code, "")(code, message=message, retry_after_seconds=retry_after_seconds)
+
+
+def _kind_in(path: str) -> str:
+    found = re.match(_KIND, path)
+    if found is None:
+        return "this path"
+    group, version, plural = found.groups()
+    return f"{plural}{f'.{group}' if group else ''} in version {version}"
 
 
 def _readable(excerpt: str) -> str:

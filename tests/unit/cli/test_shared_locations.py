@@ -1,5 +1,6 @@
 """A location that also holds other folders: it is read, and these folders are named once."""
 
+import shutil
 from pathlib import Path
 
 import orjson
@@ -44,6 +45,19 @@ def test_other_folders_are_named_in_a_location_without_backups(
     _, err = shown(capsys, location, "restore", "get")
     assert err.startswith(f"No restores in {location}.")
     assert err.count("WARNING") == 1
+
+
+@pytest.mark.found("op-85")
+@pytest.mark.parametrize("noun", ["backup", "restore"])
+def test_a_folder_that_is_no_location_is_told_of_once(
+    location: Path, noun: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.rmtree(location / "backups")
+
+    _, err = shown(capsys, location, noun, "get")
+
+    assert err.startswith(f"No {noun}s in {location}. It does not look like a location of backups: ")
+    assert err.count("photos") == 1
 
 
 @pytest.mark.parametrize("words", [("backup", "get", "one"), ("backup", "get", "-o", "json")])

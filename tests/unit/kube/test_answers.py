@@ -198,8 +198,24 @@ async def test_an_unknown_path_is_a_kind_or_version_that_is_not_served(
 ) -> None:
     server.on(f"GET {ONE}", answer_bytes(b"404 page not found\n", code=404))
     async with connected(server) as client:
-        with pytest.raises(NotFound, match="does not serve this kind in this version"):
+        with pytest.raises(NotFound, match="does not serve configmaps in version v1 "):
             await client.get(CONFIGMAPS, "a", "demo")
+
+
+@pytest.mark.found("op-64")
+@pytest.mark.parametrize(
+    ("path", "kind"),
+    [
+        ("/apis/velero.io/v1/namespaces/velero/restores?limit=500", "restores.velero.io in version v1"),
+        ("/apis/velero.io/v1/namespaces/velero/restores/r", "restores.velero.io in version v1"),
+        ("/apis/velero.io/v2alpha1/datauploads", "datauploads.velero.io in version v2alpha1"),
+        ("/api/v1/namespaces/shop", "namespaces in version v1"),
+        ("/version", "this path"),
+    ],
+)
+def test_a_kind_that_is_not_served_is_named(path: str, kind: str) -> None:
+    error = error_from_body(404, b"404 page not found\n", path=path)
+    assert str(error) == f"the cluster does not serve {kind} (404 page not found)"
 
 
 async def test_a_sub_resource_of_another_kind_is_believed(server: ScriptedServer) -> None:
@@ -331,4 +347,4 @@ async def test_a_created_object_may_be_nested_deeply(server: ScriptedServer, lev
     ],
 )
 def test_of_a_web_page_only_the_title_is_shown(body: bytes, shown: str) -> None:
-    assert str(error_from_body(502, body)) == f"the server answered with HTTP status 502: {shown}"
+    assert str(error_from_body(502, body, path="/")) == f"the server answered with HTTP status 502: {shown}"

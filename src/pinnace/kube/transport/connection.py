@@ -387,6 +387,7 @@ class _Answer:
             refused = error_from_body(
                 status,
                 await self.body(),
+                path=request.path,
                 retry_after_seconds=retry_after_seconds(headers.get("retry-after", "")),
             )
             raise self._with_user(refused) if isinstance(refused, Unauthorized) else refused

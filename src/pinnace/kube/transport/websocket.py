@@ -114,7 +114,7 @@ async def _error(response: aiohttp.ClientResponse) -> KubeError:
             f"a websocket was requested, and the answer is HTTP status {response.status}. {SUSPECTS}"
         )
     wait_seconds = retry_after_seconds(response.headers.get("Retry-After", ""))
-    return error_from_body(response.status, body, retry_after_seconds=wait_seconds)
+    return error_from_body(response.status, body, path=response.url.path, retry_after_seconds=wait_seconds)
 
 
 class _translated:  # noqa: N801 - used like a function
