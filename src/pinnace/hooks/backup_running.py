@@ -5,8 +5,8 @@ from pinnace.api.pod_hooks import container_names
 from pinnace.api.velero.backup import HookErrorMode
 from pinnace.archive.runlog import RunLog
 from pinnace.hooks.backup_selection import PodHook
+from pinnace.hooks.commands import NO_COMMAND, Executor, PodCommand, run_pod_command
 from pinnace.hooks.errors import HookFailed
-from pinnace.kube.commands import NO_COMMAND, Executor, PodCommand, run_pod_command
 
 
 class PodHookRunner:

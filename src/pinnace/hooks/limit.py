@@ -10,7 +10,7 @@ from typing import Final
 
 from pinnace.api.nonadmin.names import MAX_HOOK_TIME_ANNOTATION, Origin
 from pinnace.api.values.durations import Duration
-from pinnace.kube.commands import Executor
+from pinnace.hooks.commands import Executor
 from pinnace.kube.errors import ExecTimeout, KubeError
 from pinnace.kube.transport.requests import Output
 

@@ -17,12 +17,12 @@ from pinnace.api.objects import JSONObject, listed, mapping, member, objects, te
 from pinnace.api.pod_hooks import container_names, is_ended
 from pinnace.api.values.durations import Duration
 from pinnace.archive.eventlog import EventLog
+from pinnace.hooks.commands import Executor, PodCommand, run_pod_command
 from pinnace.hooks.counts import HookCounts
 from pinnace.hooks.limit import limited
 from pinnace.hooks.pod_watches import PodReader, PodWatches
 from pinnace.hooks.restore_selection import PodExecHook, pod_wait_seconds
 from pinnace.kube.client import KubeClient
-from pinnace.kube.commands import Executor, PodCommand, run_pod_command
 from pinnace.kube.errors import KubeError
 
 COMMANDS_AT_ONCE: Final = 32

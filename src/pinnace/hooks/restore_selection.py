@@ -10,11 +10,30 @@ import msgspec
 from pinnace.api import labels
 from pinnace.api.objects import JSONObject
 from pinnace.api.pod_hooks import FROM_ANNOTATION, container_names, parse_command
+from pinnace.api.selection.names import IncludesExcludes
+from pinnace.api.selection.selectors import Selector
 from pinnace.api.values.durations import Duration
 from pinnace.api.velero.backup import HookErrorMode
-from pinnace.api.velero.restore import ExecRestoreHook, RestoreHooks
+from pinnace.api.velero.restore import ExecRestoreHook, RestoreHooks, RestoreResourceHookSpec
 from pinnace.hooks.errors import InvalidHooks
-from pinnace.plugins.builtin.restore.init_hooks import HookSelector
+
+
+class HookSelector:
+    """Selects the pods for a group of hooks of a Restore.
+
+    Its lists of resources are not looked at: only pods have hooks.
+
+    Raises:
+        ValueError: the label selector is not valid.
+    """
+
+    def __init__(self, group: RestoreResourceHookSpec) -> None:
+        self._namespaces = IncludesExcludes(group.included_namespaces, group.excluded_namespaces)
+        self._labels = Selector.from_label_selector(group.label_selector)
+
+    def matches(self, namespace: str, pod_labels: Mapping[str, str] | None) -> bool:
+        """Whether a pod in this namespace with these labels is selected."""
+        return self._namespaces.matches(namespace) and self._labels.matches(pod_labels)
 
 
 class PodExecHook(msgspec.Struct, frozen=True, kw_only=True):

@@ -8,5 +8,5 @@
 - `answers`: checks that an answer is the API server's
 - `lists`, `watching`: lists and watches
 - `groups`, `discovering`: discovery documents and how to get them
-- `exec`, `commands`: commands in pods
+- `exec`: commands in pods
 """

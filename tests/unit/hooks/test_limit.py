@@ -6,8 +6,8 @@ import pytest
 
 from pinnace.api.nonadmin.names import MAX_HOOK_TIME_ANNOTATION, Origin
 from pinnace.api.values.durations import Duration
+from pinnace.hooks.commands import PodCommand, run_pod_command
 from pinnace.hooks.limit import DEFAULT, HookTimeUsedUp, LimitedExecutor, hook_limit, limited
-from pinnace.kube.commands import PodCommand, run_pod_command
 from pinnace.kube.errors import ExecTimeout
 from pinnace.kube.transport.requests import Output
 

@@ -12,33 +12,14 @@ from pinnace.api import labels
 from pinnace.api.kinds import PODS
 from pinnace.api.objects import JSONObject, mapping, text
 from pinnace.api.pod_hooks import parse_command
-from pinnace.api.selection.names import IncludesExcludes
-from pinnace.api.selection.selectors import Selector
-from pinnace.api.velero.restore import RestoreHooks, RestoreResourceHookSpec
+from pinnace.api.velero.restore import RestoreHooks
+from pinnace.hooks.restore_selection import HookSelector
 from pinnace.plugins.protocols import ResourceSelector, RestoreItemInput, RestoreItemOutput
 
 RESTIC_WAIT: Final = "restic-wait"
 """The container that waits for volume data; if it is first, it stays first."""
 WAIT_CONTAINERS: Final = frozenset({RESTIC_WAIT, "restore-wait"})
 """Its names: pods that Velero 1.10 and later restored have the other one."""
-
-
-class HookSelector:
-    """Selects the pods for a group of hooks of a Restore.
-
-    Its lists of resources are not looked at: only pods have hooks.
-
-    Raises:
-        ValueError: the label selector is not valid.
-    """
-
-    def __init__(self, group: RestoreResourceHookSpec) -> None:
-        self._namespaces = IncludesExcludes(group.included_namespaces, group.excluded_namespaces)
-        self._labels = Selector.from_label_selector(group.label_selector)
-
-    def matches(self, namespace: str, pod_labels: Mapping[str, str] | None) -> bool:
-        """Whether a pod in this namespace with these labels is selected."""
-        return self._namespaces.matches(namespace) and self._labels.matches(pod_labels)
 
 
 def annotated_container(

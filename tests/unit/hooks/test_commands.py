@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from pinnace.api.values.durations import Duration
-from pinnace.kube.commands import KEPT_BYTES, CommandReport, KeptOutput, PodCommand, run_pod_command
+from pinnace.hooks.commands import KEPT_BYTES, CommandReport, KeptOutput, PodCommand, run_pod_command
 from pinnace.kube.errors import ExecTimeout, Forbidden
 from tests.support.cluster.containers import Behaviour, FakeContainers
 
