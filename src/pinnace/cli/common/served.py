@@ -46,17 +46,34 @@ async def check_kinds(client: KubeClient, spec: "BackupSpec", *, later: bool = F
 
 
 async def check_namespaces_of(client: KubeClient, objects: "Sequence[ObjectName]") -> None:
-    """Refuse objects without a namespace whose kind has namespaces. Raises InvalidInput."""
-    discovery = await _discovered(client, [each.kind for each in objects if not each.namespace])
-    for each in objects if discovery is not None else ():
+    """Refuse objects without a namespace whose kind has namespaces, and the other way round.
+
+    A kind that the cluster lacks is a warning: the backup may have it, and its definition.
+
+    Raises:
+        InvalidInput: with the form of such an object.
+    """
+    discovery = await _discovered(client, [each.kind for each in objects])
+    if discovery is None:
+        return
+    from pinnace.kube.unserved import unserved_names
+
+    for unserved in unserved_names([each.kind for each in objects], discovery):
+        complain(f"WARNING: {unserved.text}")
+    for each in objects:
         try:
-            is_namespaced = discovery is not None and discovery.resolve(each.kind).namespaced
+            is_namespaced = discovery.resolve(each.kind).namespaced
         except UnknownResource:
-            continue  # the backup may have a kind that this cluster lacks
+            continue
         if is_namespaced and not each.namespace:
             raise InvalidInput(
                 f"--object {each.kind}/{each.name}: a {each.kind} has a namespace, the one that it has in the"
                 f" backup: write {each.kind}/NAMESPACE/{each.name}"
+            )
+        if each.namespace and not is_namespaced:
+            raise InvalidInput(
+                f"--object {each.kind}/{each.namespace}/{each.name}: a {each.kind} is in no namespace: write"
+                f" {each.kind}/{each.name}"
             )
 
 

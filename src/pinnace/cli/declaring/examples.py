@@ -23,6 +23,8 @@ def _of_reading(noun: str, things: str, name: str) -> dict[str, Examples]:
                 "Print only the names, for scripts",
                 f"pinnace {noun} get -o jsonpath='{{.items[*].metadata.name}}'",
             ),
+            ("The newest last", f"pinnace {noun} get --sort-by .metadata.creationTimestamp"),
+            (f"Follow {things} of a server until Ctrl-C", f"pinnace {noun} get --watch"),
         ),
         f"{noun} describe": (
             ("Describe one", f"pinnace {noun} describe {name}"),
