@@ -6,7 +6,7 @@ Indexes say which objects may differ; only those are read and compared by their 
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from itertools import islice
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -18,6 +18,7 @@ from pinnace.archive.item_index import IndexedItem
 from pinnace.browse.choosing import Choice
 from pinnace.browse.comparing import Change, changes, without_server_fields
 from pinnace.browse.errors import BrowseError
+from pinnace.browse.filter_check import FilterCheck
 from pinnace.browse.joining import Identity, join
 from pinnace.browse.masking import is_secret, masked, masked_change, masked_pair
 from pinnace.browse.stored import StoredBackup, decoded
@@ -64,11 +65,51 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
 ADDED, REMOVED, CHANGED = "added", "removed", "changed"
 
 
-async def between_backups(
-    old: StoredBackup, new: StoredBackup, choice: Choice, rules: Rules
+class LiveCluster(msgspec.Struct, frozen=True, kw_only=True):
+    """The cluster that a backup is compared with.
+
+    Attributes:
+        spec: the spec of the backup, whose filters decide which other live objects count as added.
+    """
+
+    client: KubeClient
+    discovery: Discovery
+    spec: JSONObject
+
+
+class Comparison(msgspec.Struct, frozen=True, kw_only=True):
+    """The differences, by namespace, type and name, and what the filters matched in the backups."""
+
+    differences: Sequence[Difference]
+    filters: FilterCheck
+
+
+async def differences(
+    backup: StoredBackup, other: StoredBackup | LiveCluster, choice: Choice, rules: Rules
+) -> Comparison:
+    """Compare the selected objects of a backup with those of another one, or of a cluster.
+
+    Each index is read once. Of a cluster only those types are listed that the backup has objects of.
+
+    Raises:
+        IndexUnusable: what was found may be wrong; call again after `leave_index_aside`.
+        BrowseError: a backup cannot be read, or a list of the cluster.
+    """
+    check = FilterCheck(choice)
+    if isinstance(other, LiveCluster):
+        compared_objects = _with_cluster(backup, other, check, rules)
+    else:
+        compared_objects = _between_backups(backup, other, check, rules)
+    async with aclosing(compared_objects):
+        found = [difference async for difference in compared_objects]
+    found.sort(key=lambda one: (one.namespace, one.resource, one.name))
+    return Comparison(differences=found, filters=check)
+
+
+async def _between_backups(
+    old: StoredBackup, new: StoredBackup, check: FilterCheck, rules: Rules
 ) -> AsyncGenerator[Difference, None]:
-    """The differences of two backups. Raises BrowseError."""
-    joined = await join(old, new, choice)
+    joined = await join(old, new, check.choice, check)
     for what, backup, entries in ((REMOVED, old, joined.removed), (ADDED, new, joined.added)):
         async with aclosing(_one_sided(backup, entries, what, rules)) as found:
             async for difference in found:
@@ -133,18 +174,6 @@ async def _objects(backup: StoredBackup, entries: Iterable[IndexedItem]) -> dict
     return found
 
 
-class LiveCluster(msgspec.Struct, frozen=True, kw_only=True):
-    """The cluster that a backup is compared with.
-
-    Attributes:
-        is_selected: whether the backup's own filters admit a live object that the backup does not have.
-    """
-
-    client: KubeClient
-    discovery: Discovery
-    is_selected: "Selected"
-
-
 _MOST_LISTS: Final = 20
 """The number of lists of a type, each in one namespace, up to which they replace one of the whole cluster."""
 
@@ -191,30 +220,36 @@ class Selected:
         return in_scope and not item.deleting and self._choice.admits(entry)
 
 
-async def with_cluster(
-    backup: StoredBackup, live: LiveCluster, choice: Choice, rules: Rules
+async def _with_cluster(
+    backup: StoredBackup, cluster: LiveCluster, check: FilterCheck, rules: Rules
 ) -> AsyncGenerator[Difference, None]:
-    """The differences of a cluster from a backup; only types of which the backup has objects are listed.
-
-    Raises:
-        BrowseError: the backup cannot be read, or a list of the cluster.
-    """
     by_resource: dict[str, dict[Identity, IndexedItem]] = {}
+    namespaces: set[str] = set()
     async for batch in backup.entries():
+        check.look(batch)
         for entry in batch:
-            if choice.admits(entry):
+            namespaces.add(entry.namespace)
+            if check.choice.admits(entry):
                 by_resource.setdefault(entry.resource, {})[entry.identity] = entry
+    live = _Live(cluster, Selected(cluster.spec, frozenset(namespaces), check.choice))
     for resource, entries in sorted(by_resource.items()):
         async with aclosing(_with_resource(backup, live, resource, entries, rules)) as found:
             async for difference in found:
                 yield difference
 
 
+class _Live(NamedTuple):
+    """The cluster, and which of its objects count."""
+
+    cluster: LiveCluster
+    is_selected: Selected
+
+
 async def _with_resource(
-    backup: StoredBackup, live: LiveCluster, resource: str, entries: dict[Identity, IndexedItem], rules: Rules
+    backup: StoredBackup, live: _Live, resource: str, entries: dict[Identity, IndexedItem], rules: Rules
 ) -> AsyncGenerator[Difference, None]:
     try:
-        served = live.discovery.resolve(resource)
+        served = live.cluster.discovery.resolve(resource)
     except UnknownResource:
         for identity in sorted(entries):
             yield one_sided(identity, None, REMOVED, rules)
@@ -250,9 +285,9 @@ async def _with_resource(
             yield difference
 
 
-async def _pages(live: LiveCluster, resource: APIResource) -> AsyncGenerator[Page, None]:
+async def _pages(live: _Live, resource: APIResource) -> AsyncGenerator[Page, None]:
     for namespace in live.is_selected.listed_namespaces(namespaced=resource.namespaced):
-        async with aclosing(live.client.list_pages(resource, namespace)) as pages:
+        async with aclosing(live.cluster.client.list_pages(resource, namespace)) as pages:
             async for page in pages:
                 yield page
 

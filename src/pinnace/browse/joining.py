@@ -13,6 +13,7 @@ import msgspec
 from pinnace.archive.item_index import IndexedItem
 from pinnace.browse.choosing import Choice
 from pinnace.browse.errors import BrowseError
+from pinnace.browse.filter_check import FilterCheck
 from pinnace.browse.stored import StoredBackup
 
 Identity = tuple[str, str, str]
@@ -33,8 +34,8 @@ class Joined(msgspec.Struct):
     differing: list[tuple[IndexedItem, IndexedItem]] = msgspec.field(default_factory=list)
 
 
-async def join(old: StoredBackup, new: StoredBackup, choice: Choice) -> Joined:
-    """Compare two backups by their indexes. Raises BrowseError."""
+async def join(old: StoredBackup, new: StoredBackup, choice: Choice, check: FilterCheck) -> Joined:
+    """Compare two backups by their indexes, which `check` sees too. Raises BrowseError."""
     joined = Joined()
     waiting: tuple[dict[Identity, IndexedItem], dict[Identity, IndexedItem]] = ({}, {})
     async with aclosing(old.entries()) as first, aclosing(new.entries()) as second:
@@ -47,6 +48,7 @@ async def join(old: StoredBackup, new: StoredBackup, choice: Choice) -> Joined:
                 if batch is None:
                     streams[side] = None
                     continue
+                check.look(batch)
                 _match(batch, side, waiting, joined, choice)
                 if sum(map(len, waiting)) + len(joined.differing) > MOST_APART:
                     raise BrowseError(

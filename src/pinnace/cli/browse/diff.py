@@ -2,32 +2,27 @@
 
 import json
 import sys
-from collections.abc import AsyncGenerator
-from contextlib import aclosing
+from collections.abc import Sequence
 from typing import Any, Final
 
 import click
 
 from pinnace.api.objects import JSONObject
 from pinnace.api.values.error_texts import error_text
-from pinnace.browse.choosing import Choice
 from pinnace.browse.comparing import Change, unified
 from pinnace.browse.differences import (
     ADDED,
     REMOVED,
+    Comparison,
     Difference,
     LiveCluster,
     Rules,
-    Selected,
-    between_backups,
-    with_cluster,
+    differences,
 )
-from pinnace.browse.stored import StoredBackup
-from pinnace.cli.browse.filters import FilterCheck
 from pinnace.cli.browse.opening import Library, browse, chosen, title_of
 from pinnace.cli.browse.options import DiffOptions
 from pinnace.cli.browse.rows import check_format, print_data
-from pinnace.cli.connect import open_cluster, settings_of
+from pinnace.cli.connect import settings_of
 from pinnace.cli.errors import CommandError, InvalidInput
 from pinnace.cli.guard import complain, discard, flush_output, printable
 from pinnace.cli.kinds import BACKUP
@@ -71,19 +66,20 @@ def _diff(ctx: click.Context, options: DiffOptions) -> int:
         read_whole=options.full and form == "table",
     )
 
-    async def work(library: Library) -> tuple[list[Difference], FilterCheck]:
-        check, old = FilterCheck(choice), await library.open(options.names[0])
-        if options.cluster:
-            differences = await _against_cluster(library, old, choice, rules)
-            await check.look_into([old])
-            return differences, check
-        new = await library.open(options.names[1])
-        differences = await _all(between_backups(old, new, choice, rules))
-        await check.look_into([old, new])
-        return differences, check
+    async def work(library: Library) -> Comparison:
+        old = await library.open(options.names[0])
+        if not options.cluster:
+            return await differences(old, await library.open(options.names[1]), choice, rules)
+        from pinnace.kube.discovery import Discovery
 
-    found, check = browse(ctx, options, work)
-    _check_selection(found, check, options)
+        async with library.cluster() as client:
+            spec = (await library.backend.object(BACKUP.plural, old.name)).get("spec") or {}
+            cluster = LiveCluster(client=client, discovery=await Discovery.load(client), spec=spec)
+            return await differences(old, cluster, choice, rules)
+
+    comparison = browse(ctx, options, work)
+    found = comparison.differences
+    _check_selection(comparison, options)
     colour = form == "table" and settings_of(ctx).colour
     if form in ("json", "yaml"):
         print_data([_as_data(difference) for difference in found], form)
@@ -99,8 +95,9 @@ def _diff(ctx: click.Context, options: DiffOptions) -> int:
     return DIFFERENT if found else SAME
 
 
-def _check_selection(found: list[Difference], check: FilterCheck, options: DiffOptions) -> None:
+def _check_selection(comparison: Comparison, options: DiffOptions) -> None:
     """Warn of names in filters that no backup has. Raises InvalidInput if nothing at all was compared."""
+    check = comparison.filters
     if not check.is_needed:
         return
     if options.cluster:
@@ -109,35 +106,11 @@ def _check_selection(found: list[Difference], check: FilterCheck, options: DiffO
     else:
         nothing = "nothing in either backup matches"
         place = "either backup"
-    if not found and not check.selects_any:
+    if not comparison.differences and not check.selects_any:
         raise InvalidInput(f"{nothing}, so nothing was compared{check.advice() or '.'}")
     for name, near in check.unknown():
         if not options.cluster:
             complain(f"WARNING: nothing in {place} matches {name}{near or '.'}")
-
-
-async def _against_cluster(
-    library: Library, old: StoredBackup, choice: Choice, rules: Rules
-) -> list[Difference]:
-    from pinnace.kube.discovery import Discovery
-
-    spec = (await library.backend.object(BACKUP.plural, old.name)).get("spec") or {}
-    namespaces: set[str] = set()
-    async for batch in old.entries():
-        namespaces |= {entry.namespace for entry in batch}
-    async with open_cluster(library.settings) as client:
-        live = LiveCluster(
-            client=client,
-            discovery=await Discovery.load(client),
-            is_selected=Selected(spec, frozenset(namespaces), choice),
-        )
-        return await _all(with_cluster(old, live, choice, rules))
-
-
-async def _all(differences: AsyncGenerator[Difference, None]) -> list[Difference]:
-    async with aclosing(differences):
-        found = [difference async for difference in differences]
-    return sorted(found, key=lambda one: (one.namespace, one.resource, one.name))
 
 
 def _print(text: str, *, colour: bool) -> None:
@@ -179,7 +152,7 @@ def _full(difference: Difference, names: Any) -> str:
     return unified(old, new, (f"{sides[0]}: {path}", f"{sides[1]}: {path}"))
 
 
-def _totals(found: list[Difference]) -> str:
+def _totals(found: Sequence[Difference]) -> str:
     counts = {what: sum(one.what == what for one in found) for what in (ADDED, REMOVED)}
     changed = len(found) - sum(counts.values())
     return f"{counts[ADDED]} added, {counts[REMOVED]} removed, {changed} changed"

@@ -9,8 +9,8 @@ from pinnace.api.values.shell_words import argument
 from pinnace.archive.item_index import IndexedItem
 from pinnace.browse.choosing import Choice
 from pinnace.browse.errors import IndexUnusable
+from pinnace.browse.filter_check import FilterCheck
 from pinnace.browse.stored import StoredBackup
-from pinnace.cli.browse.filters import FilterCheck
 from pinnace.cli.browse.opening import Library, browse, chosen, meant_instead
 from pinnace.cli.browse.options import ListOptions
 from pinnace.cli.browse.rows import (

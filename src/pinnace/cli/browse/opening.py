@@ -27,7 +27,7 @@ from pinnace.cli.browse.options import BrowseOptions
 from pinnace.cli.browse.rows import in_one_line
 from pinnace.cli.common.options import FilterOptions
 from pinnace.cli.common.reading import downloads, refuse_unfinished
-from pinnace.cli.connect import pasteable, run_async, settings_of
+from pinnace.cli.connect import open_cluster, pasteable, run_async, settings_of
 from pinnace.cli.errors import CommandError, InvalidInput
 from pinnace.cli.guard import complain
 from pinnace.cli.kinds import BACKUP
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from pinnace.api.objects import JSONObject
     from pinnace.browse.differences import Difference
     from pinnace.cli.settings import Settings
+    from pinnace.kube.client import KubeClient
 
 T = TypeVar("T")
 
@@ -120,6 +121,17 @@ class Library(msgspec.Struct):
             files = BackendFiles(self.backend, name, self.options)
             self._opened[name] = StoredBackup(name, files, self.folder, _tell, files.tarball_bytes)
         return self._opened[name]
+
+    @asynccontextmanager
+    async def cluster(self) -> "AsyncIterator[KubeClient]":
+        """A client for the cluster: that of the server, or with a location one of its own."""
+        from pinnace.client.server import ServerBackend  # a location needs no HTTP client, but for this
+
+        if isinstance(self.backend, ServerBackend):
+            yield self.backend.client
+        else:
+            async with open_cluster(self.settings) as client:
+                yield client
 
     async def all(self) -> "list[JSONObject]":
         """All finished backups, oldest first."""

@@ -14,10 +14,10 @@ from pinnace.archive.errors import ArchiveError
 from pinnace.archive.item_index import IndexedItem
 from pinnace.browse.choosing import Choice
 from pinnace.browse.comparing import member_path
+from pinnace.browse.filter_check import FilterCheck
 from pinnace.browse.masking import masked
 from pinnace.browse.problems import Problems
 from pinnace.browse.stored import StoredBackup
-from pinnace.cli.browse.filters import FilterCheck
 from pinnace.cli.browse.opening import Library, browse, chosen, title_of
 from pinnace.cli.browse.options import SearchOptions
 from pinnace.cli.browse.rows import check_format, in_one_line, print_data, print_table

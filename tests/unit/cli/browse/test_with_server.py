@@ -7,6 +7,7 @@ import pytest
 from pinnace.api.velero.download_request import DownloadTargetKind
 from pinnace.cli.main import run
 from pinnace.client.server import ServerBackend
+from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import Invalid
 from pinnace.kube.resources import BACKUPS
 from tests.support.stores.indexed_backups import config_map, store
@@ -81,3 +82,25 @@ def test_wrong_usage_of_diff_ends_with_2_as_1_means_different(
     assert run(["backup", "diff", *words]) == 2
     assert run(["backup", "ls", "b1", "--no-such-flag"]) == 1
     assert asked == []
+
+
+def test_a_comparison_with_the_cluster_reads_the_index_once_over_the_connection_to_the_server(
+    asked: list[str], monkeypatch: pytest.MonkeyPatch, capsys: Printed
+) -> None:
+    """Filters need the index too: for what they admit, and for names that no object has."""
+    opened: list[FakeCluster] = []
+
+    async def enter(self: FakeCluster) -> FakeCluster:
+        opened.append(self)
+        return self
+
+    async def nothing_is_served(_client: object) -> Discovery:
+        return Discovery([])
+
+    monkeypatch.setattr(FakeCluster, "__aenter__", enter)
+    monkeypatch.setattr(Discovery, "load", nothing_is_served)
+
+    assert run(["backup", "diff", "b1", "--cluster", "--include-resources", "cm"]) == 1
+
+    assert capsys.readouterr().out.splitlines()[-1] == "0 added, 2 removed, 0 changed"
+    assert (asked, len(opened)) == (["BackupItemIndex"], 1)

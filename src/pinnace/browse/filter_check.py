@@ -19,31 +19,32 @@ class FilterCheck:
 
     Attributes:
         is_needed: whether the selection leaves anything out.
+        choice: the selection.
         selects_any: whether it selects one of the objects shown so far.
     """
 
     def __init__(self, choice: Choice) -> None:
         self.is_needed = choice != Choice()
         self.selects_any = False
-        self._choice = choice
+        self.choice = choice
         self._types = [name for name in choice.resources.includes if name != EVERYTHING]
         self._places = [name for name in choice.namespaces.includes if not is_glob(name)]
         self._kinds = set[str]()
         self._namespaces = set[str]()
 
     def look(self, entries: Iterable[IndexedItem]) -> None:
-        """Take note of objects of a backup."""
-        for entry in entries:
+        """Take note of objects of a backup, unless the selection leaves nothing out."""
+        for entry in entries if self.is_needed else ():
             if entry.resource not in self._kinds:
                 self._kinds.add(entry.resource)
                 self._types = [name for name in self._types if not names_type(entry, name)]
             self._namespaces.add(
                 entry.name if entry.resource == NAMESPACES.group_resource else entry.namespace
             )
-            self.selects_any = self.selects_any or self._choice.admits(entry)
+            self.selects_any = self.selects_any or self.choice.admits(entry)
 
     async def look_into(self, backups: Sequence[StoredBackup]) -> None:
-        """Take note of all objects of backups, unless the selection leaves nothing out."""
+        """Take note of all objects of backups."""
         for backup in backups if self.is_needed else ():
             async for batch in backup.entries():
                 self.look(batch)
