@@ -46,7 +46,7 @@ class ServerDefaults(msgspec.Struct, frozen=True, kw_only=True):
 
     backup_ttl: Duration = msgspec.field(default_factory=lambda: Duration.hours(720))
     storage_location: str = DEFAULT_LOCATION
-    volumes_to_restic: bool = False
+    volumes_to_fs_backup: bool = False
     snapshot_locations: Mapping[str, str] = msgspec.field(default_factory=dict)
     """Name of the snapshot location to take for a provider that has several."""
     snapshot_move_data: bool = False
@@ -183,7 +183,7 @@ def _choose_pod_volumes(backup: Backup, defaults: ServerDefaults) -> list[str]:
             "defaultVolumesToRestic and defaultVolumesToFsBackup are names of one setting and must not differ"
         ]
     # Velero since 1.10 obeys the former name only if it is true, and shows only the present one.
-    spec.default_volumes_to_fs_backup = named.pop() if named else defaults.volumes_to_restic
+    spec.default_volumes_to_fs_backup = named.pop() if named else defaults.volumes_to_fs_backup
     return []
 
 

@@ -11,12 +11,12 @@ from typing import Final
 
 from pinnace.controllers import (
     backup,
+    backup_repository,
     data_movement,
     download_request,
     foreign_runs,
     item_operations,
     repository_maintenance,
-    restic_repository,
     restore,
     schedule,
     server_status,
@@ -92,13 +92,13 @@ CONTROLLERS: Final = (
     ServerController(requested.NAME, requested.controller, (CONTENTS,)),
     ServerController(foreign_runs.NAME, foreign_runs.controller, leads=True),
     ServerController(
-        restic_repository.NAME, restic_repository.controller, (BACKUP_REPOSITORIES.group_resource,)
+        backup_repository.NAME, backup_repository.controller, (BACKUP_REPOSITORIES.group_resource,)
     ),
     ServerController(
         repository_maintenance.NAME,
         repository_maintenance.controller,
         (JOBS.group_resource,),
-        part_of=restic_repository.NAME,
+        part_of=backup_repository.NAME,
     ),
 )
 

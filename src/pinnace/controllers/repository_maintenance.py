@@ -21,8 +21,7 @@ from pinnace.api.velero.backup_repository import (
     RepositoryMaintenance,
 )
 from pinnace.api.velero.storage_location import BackupStorageLocation, BackupStorageLocationAccessMode
-from pinnace.controllers.repository_jobs import Maintained, MaintenanceJobs
-from pinnace.controllers.restic_repository import (
+from pinnace.controllers.backup_repository import (
     LONGEST_MESSAGE,
     UNUSABLE,
     RepositoryOperations,
@@ -32,6 +31,7 @@ from pinnace.controllers.restic_repository import (
     readable,
     unlock,
 )
+from pinnace.controllers.repository_jobs import Maintained, MaintenanceJobs
 from pinnace.controllers.shared.clocks import clock_doubt
 from pinnace.controllers.shared.parts import MAINTENANCE_AT_ONCE, Parts
 from pinnace.controllers.shared.scope import Scope
@@ -67,7 +67,7 @@ class MaintenanceReconciler:
     def __init__(
         self,
         scope: Scope,
-        restic: RepositoryOperations,
+        operations: RepositoryOperations,
         locks: RepositoryLocks,
         *,
         jobs: MaintenanceJobs | None = None,
@@ -75,7 +75,7 @@ class MaintenanceReconciler:
         self._scope = scope
         self._jobs = jobs
         self._store = RepositoryStore(scope)
-        self._restic = restic
+        self._operations = operations
         self._locks = locks
 
     async def reconcile(self, key: Key) -> Result:
@@ -101,14 +101,14 @@ class MaintenanceReconciler:
         except NotFound:
             return  # the other controller deletes the object
         except DecodeError as error:
-            log.warning("The location of a restic repository cannot be read", error=error)
+            log.warning("The location of a repository cannot be read", error=error)
             return
         if location.spec.access_mode == BackupStorageLocationAccessMode.READ_ONLY:
             return
         _warn_if_moved(repository, location)
         try:
             async with self._locks.shared(name):
-                await unlock(self._restic, place)
+                await unlock(self._operations, place)
         except UNUSABLE as error:
             await self._not_ready(repository, error)
             return
@@ -151,7 +151,7 @@ class MaintenanceReconciler:
         log.info("Maintaining the repository")
         began, problem = self._scope.clock(), ""
         try:
-            await self._restic.maintain(repository_place(repository))
+            await self._operations.maintain(repository_place(repository))
         except UNUSABLE:
             raise
         except UploaderError as error:
@@ -210,7 +210,7 @@ def _warn_if_moved(repository: BackupRepository, location: BackupStorageLocation
         return
     if identifier != repository.spec.restic_identifier:
         log.warning(
-            "The location has changed since the restic repository was made, which stays where it is",
+            "The location has changed since the repository was made, which stays where it is",
             identifier=repository.spec.restic_identifier,
             now=identifier,
         )

@@ -41,17 +41,20 @@ def csi_backup_actions(
     discovery: Discovery,
     taken: TakenSnapshots | None,
     *,
-    restic: bool,
+    saves_files: bool,
     policies: VolumePolicies,
 ) -> list[BackupItemAction]:
     """The four actions; where the cluster has no such kinds, one that warns of each claim without a snapshot.
 
     Args:
         taken: records the snapshots of this backup; None where the cluster has no such kinds.
-        restic: whether this backup saves the content of pod volumes, so that those need no snapshot.
+        saves_files: whether this backup saves the content of pod volumes, so that those need no snapshot.
         policies: decide for the volumes that a rule of them matches.
     """
-    kinds, choice = SnapshotKinds.served(discovery), SnapshotChoice(client, restic=restic, policies=policies)
+    kinds, choice = (
+        SnapshotKinds.served(discovery),
+        SnapshotChoice(client, saves_files=saves_files, policies=policies),
+    )
     if kinds is None or taken is None:
         return [WarnOfClaim(choice)]
     return [
@@ -71,13 +74,13 @@ class SnapshotChoice:
     """Decides which claims get a CSI snapshot of their volume.
 
     Args:
-        restic: whether this backup saves the content of pod volumes, so that those need no snapshot.
+        saves_files: whether this backup saves the content of pod volumes, so that those need no snapshot.
         policies: decide for the volumes that a rule of them matches.
     """
 
-    def __init__(self, client: KubeClient, *, restic: bool, policies: VolumePolicies) -> None:
+    def __init__(self, client: KubeClient, *, saves_files: bool, policies: VolumePolicies) -> None:
         self._client = client
-        self._restic = restic
+        self._saves_files = saves_files
         self._policies = policies
 
     async def volume_of(self, item: JSONObject, backup: Backup) -> JSONObject | None:
@@ -110,12 +113,12 @@ class SnapshotChoice:
             return "" if action is VolumeAction.SNAPSHOT else self._policies.reason(action)
         if backup.spec.snapshot_volumes is False:
             return "the backup has snapshotVolumes: false"
-        if self._restic and await self._is_for_restic(claim, backup):
+        if self._saves_files and await self._is_saved_from_files(claim, backup):
             return "the volume of the claim is saved from its files"
         return ""
 
-    async def _is_for_restic(self, claim: JSONObject, backup: Backup) -> bool:
-        """Whether restic saves the claim's volume through a running pod."""
+    async def _is_saved_from_files(self, claim: JSONObject, backup: Backup) -> bool:
+        """Whether the volume of the claim is saved from its files, through a running pod."""
         opt_out = backup.spec.saves_files_by_default
         for pod in await self._client.list_all(PODS, claim["metadata"]["namespace"]):
             if not is_running(pod):

@@ -48,7 +48,7 @@ class BackupOperation:
         """Run a prepared Backup and store it; see `execute_backup`."""
         taken = taken_snapshots(self._context, backup)
         csi = csi_backup_actions_of(
-            self._context, taken, restic=self._pod_volumes is not None, policies=self._policies
+            self._context, taken, saves_files=self._pod_volumes is not None, policies=self._policies
         )
         return await execute_backup(
             backup,

@@ -53,13 +53,15 @@ def taken_snapshots(context: RunContext, backup: Backup) -> TakenSnapshots | Non
 
 
 def csi_backup_actions_of(
-    context: RunContext, taken: TakenSnapshots | None, *, restic: bool, policies: VolumePolicies
+    context: RunContext, taken: TakenSnapshots | None, *, saves_files: bool, policies: VolumePolicies
 ) -> list[AnyBackupItemAction]:
     """The built-in actions with the feature on, except those that a plugin brings itself."""
     if FEATURE not in context.features:
         return []
     brought = {action.name for action in context.plugins.backup_actions}
-    actions = csi_backup_actions(context.client, context.discovery, taken, restic=restic, policies=policies)
+    actions = csi_backup_actions(
+        context.client, context.discovery, taken, saves_files=saves_files, policies=policies
+    )
     found: list[AnyBackupItemAction] = []
     for action in actions:
         if isinstance(action, SnapshotClaim) and taken is not None:
@@ -89,7 +91,7 @@ def csi_plugins(client: KubeClient, discovery: Discovery, features: Collection[s
     if FEATURE not in features or (kinds := SnapshotKinds.served(discovery)) is None:
         return []
     taken = TakenSnapshots(client, kinds, Backup())
-    backups = csi_backup_actions(client, discovery, taken, restic=False, policies=VolumePolicies(client))
+    backups = csi_backup_actions(client, discovery, taken, saves_files=False, policies=VolumePolicies(client))
     restores = csi_restore_actions(client, discovery)
     return ActionRegistry(builtin_backup_actions=backups, builtin_restore_actions=restores).ids
 

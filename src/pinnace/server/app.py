@@ -13,7 +13,7 @@ from pinnace._version import __version__
 from pinnace.aio.clock import Clock
 from pinnace.aio.racing import unless_stopped
 from pinnace.api.values.times import utcnow
-from pinnace.controllers import restic_repository
+from pinnace.controllers import backup_repository
 from pinnace.controllers.former_pod_volumes import release_former_pod_volumes
 from pinnace.controllers.former_repositories import move_former_repositories
 from pinnace.controllers.registry import enabled
@@ -35,7 +35,7 @@ from pinnace.runtime.leader import LeaderElector, LeaseTimes, candidate_name
 from pinnace.runtime.lease import SERVER_LEASE
 from pinnace.runtime.logfields import get_logger
 from pinnace.runtime.manager import GRACE_PERIOD_SECONDS, Manager
-from pinnace.server.checks import StartupError, check_cluster, prepare_restic
+from pinnace.server.checks import StartupError, check_cluster, prepare_pod_volumes
 from pinnace.server.monitoring.metrics import ServerMetrics
 from pinnace.server.monitoring.pages import StatusServer
 from pinnace.server.monitoring.profiler import ProfilerServer
@@ -88,7 +88,7 @@ async def run_server(config: ClusterConfig, options: ServerOptions, *, user_agen
 async def _prepared(client: KubeClient, options: ServerOptions) -> InstalledPlugins:
     """The plugins that are installed, after the checks at start."""
     discovery = await check_cluster(client, options.namespace, options.features)
-    await prepare_restic(client, options.namespace)
+    await prepare_pod_volumes(client, options.namespace)
     wanted = PluginOptions(
         directory=options.plugin_directory, log_level=options.log_level, features=options.features
     )
@@ -160,7 +160,7 @@ class Assembly:
                     settings=SettingsFlags(velero_sync_period=options.backup_sync_period),
                 ),
             )
-        if restic_repository.NAME not in options.disabled_controllers:
+        if backup_repository.NAME not in options.disabled_controllers:
             manager.add_preparation("repositories", partial(move_former_repositories, parts.scope))
             if name := options.maintenance_config_map:
                 manager.add_preparation("maintenance", partial(check_settings, parts.scope, name))

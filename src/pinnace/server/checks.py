@@ -20,7 +20,7 @@ log = get_logger(__name__)
 NODE_AGENT: Final = "node-agent"
 FORMER_NODE_AGENT: Final = "restic"
 """The name of the node agent's DaemonSet, and its name up to Velero 1.9."""
-RESTIC_PASSWORD: Final = {SECRET_KEY: "static-passw0rd"}
+REPOSITORY_PASSWORD: Final = {SECRET_KEY: "static-passw0rd"}
 """The password of all repositories, unless the Secret exists with another one. (docs/spec: SRV 4)"""
 
 
@@ -50,7 +50,7 @@ async def check_namespace(client: KubeClient, namespace: str) -> None:
         ) from error
 
 
-async def prepare_restic(client: KubeClient, namespace: str) -> None:
+async def prepare_pod_volumes(client: KubeClient, namespace: str) -> None:
     """Make sure that restic repositories have a password, and warn if there is no node agent or two.
 
     (docs/spec: SRV 4, SRV-009)
@@ -71,7 +71,7 @@ async def prepare_restic(client: KubeClient, namespace: str) -> None:
                 f"`kubectl -n {namespace} delete daemonset {FORMER_NODE_AGENT}` removes the former one"
             )
     try:
-        await _ensure_restic_password(client, namespace)
+        await _ensure_repository_password(client, namespace)
     except KubeError as error:
         raise StartupError(f"Secret {namespace}/{SECRET_NAME} cannot be read or made: {error}") from error
 
@@ -86,14 +86,14 @@ async def _node_agents(client: KubeClient, namespace: str) -> set[str]:
     return found
 
 
-async def _ensure_restic_password(client: KubeClient, namespace: str) -> None:
+async def _ensure_repository_password(client: KubeClient, namespace: str) -> None:
     """Create the Secret under both of its names, with one password. An existing one is never changed."""
     found: dict[str, JSONObject] = {}
     for name in (SECRET_NAME, REPOSITORY_SECRET_NAME):
         with suppress(NotFound):
             found[name] = await client.get(SECRETS, name, namespace)
     known = next(iter(found.values()), None)
-    content = {"data": known.get("data") or {}} if known is not None else {"stringData": RESTIC_PASSWORD}
+    content = {"data": known.get("data") or {}} if known is not None else {"stringData": REPOSITORY_PASSWORD}
     for name in (SECRET_NAME, REPOSITORY_SECRET_NAME):
         if name in found:
             continue

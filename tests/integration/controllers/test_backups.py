@@ -92,7 +92,7 @@ async def test_fields_that_are_set_are_kept(site: Site, serve: Serve) -> None:
 @pytest.mark.parametrize("default", [True, False])
 async def test_the_servers_defaults_fill_what_is_absent(site: Site, serve: Serve, default: bool) -> None:
     await site.add_folder()
-    await serve(defaults=ServerDefaults(volumes_to_restic=default, backup_ttl=Duration.minutes(10)))
+    await serve(defaults=ServerDefaults(volumes_to_fs_backup=default, backup_ttl=Duration.minutes(10)))
     for name, wish in (("absent", {}), ("yes", {"defaultVolumesToRestic": True}),
                        ("no", {"defaultVolumesToRestic": False})):  # fmt: skip
         await site.create("backups", name, spec=site.maps_of(**wish))

@@ -19,7 +19,7 @@ from pinnace.api.objects import JSONObject
 from pinnace.api.pod_volume_catalogue import SavedSnapshot
 from pinnace.api.velero.backup import Backup
 from pinnace.api.velero.restore import Restore
-from pinnace.controllers.shared.options import RESTIC_PRUNE_FREQUENCY
+from pinnace.controllers.shared.options import MAINTENANCE_FREQUENCY
 from pinnace.controllers.shared.pod_volumes import PodVolumes, SnapshotForgetter
 from pinnace.controllers.shared.scope import Scope
 from pinnace.kube.client import KubeClient
@@ -228,7 +228,7 @@ def _pod_volumes(site: Site, folder: Path) -> PodVolumes:
     """The parts of a server, for a restore that the test makes itself."""
     scope = Scope(client=site.client, namespace=site.namespace, metrics=ServerMetrics(), workdir=folder)
     restic = Restic(AccessProvider(site.client, site.namespace, folder))
-    repositories = Repositories(site.client, site.namespace, frequency=RESTIC_PRUNE_FREQUENCY)
+    repositories = Repositories(site.client, site.namespace, frequency=MAINTENANCE_FREQUENCY)
     forgetter = cast(SnapshotForgetter, restic)  # a restore forgets nothing
     return PodVolumes(scope, forgetter, repositories, RepositoryLocks())
 

@@ -43,12 +43,12 @@ class Polls:
 
 
 async def actions_of(
-    csi_app: CSIApp, polls: Polls, *, restic: bool = True, backup: Backup | None = None
+    csi_app: CSIApp, polls: Polls, *, saves_files: bool = True, backup: Backup | None = None
 ) -> dict[str, BackupItemAction]:
     discovery = await Discovery.load(csi_app.client)
     taken = TakenSnapshots(csi_app.client, csi_app.kinds, backup or a_backup(), sleep=polls)
     policies = VolumePolicies(csi_app.client)
-    found = csi_backup_actions(csi_app.client, discovery, taken, restic=restic, policies=policies)
+    found = csi_backup_actions(csi_app.client, discovery, taken, saves_files=saves_files, policies=policies)
     return {action.name.removeprefix("velero.io/csi-").removesuffix("-backupper"): action for action in found}
 
 
@@ -77,15 +77,15 @@ async def test_claims_that_need_no_snapshot_get_none(csi_app: CSIApp) -> None:
 
 @pytest.mark.spec("SRV-022")
 @pytest.mark.parametrize(
-    ("restic", "running", "snapshots"),
+    ("saves_files", "running", "snapshots"),
     [(True, True, 0), (True, False, 1), (False, True, 1)],
-    ids=["saved with restic", "its pod does not run", "no restic here"],
+    ids=["saved with saves_files", "its pod does not run", "no saves_files here"],
 )
 async def test_a_volume_that_restic_saves_needs_no_snapshot(
-    csi_app: CSIApp, restic: bool, running: bool, snapshots: int
+    csi_app: CSIApp, saves_files: bool, running: bool, snapshots: int
 ) -> None:
     await _create_pod(csi_app, running=running)
-    actions = await actions_of(csi_app, Polls(), restic=restic)
+    actions = await actions_of(csi_app, Polls(), saves_files=saves_files)
 
     await actions["pvc"].execute(await csi_app.claim(), a_backup())
 

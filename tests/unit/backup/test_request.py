@@ -192,7 +192,7 @@ def test_moving_the_data_of_snapshots_by_default(
     [(None, True, True), (None, False, False), (False, True, False), (True, False, True)],
 )
 def test_default_volumes_to_restic(given: bool | None, server: bool, result: bool) -> None:
-    prepared = prepare(BackupSpec(default_volumes_to_restic=given), volumes_to_restic=server)
+    prepared = prepare(BackupSpec(default_volumes_to_restic=given), volumes_to_fs_backup=server)
     assert prepared.spec.default_volumes_to_fs_backup is result
     assert prepared.spec.saves_files_by_default is result
 
@@ -327,7 +327,7 @@ def test_both_names_of_the_default_for_pod_volumes_count(
 ) -> None:
     spec = BackupSpec(default_volumes_to_restic=restic, default_volumes_to_fs_backup=fs_backup)
 
-    prepared = prepare(spec, volumes_to_restic=server).spec
+    prepared = prepare(spec, volumes_to_fs_backup=server).spec
     assert prepared.default_volumes_to_fs_backup is written
     assert prepared.default_volumes_to_restic is restic
 

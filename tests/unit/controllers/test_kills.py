@@ -19,6 +19,7 @@ from pinnace.api.objects import mapping, text
 from pinnace.api.phases import BackupPhase
 from pinnace.api.values.durations import Duration
 from pinnace.api.velero.data_movement import DataDownload, DataUpload
+from pinnace.controllers.backup_repository import RepositoryReconciler
 from pinnace.controllers.node import pod_volume_backup, pod_volume_restore
 from pinnace.controllers.node.data_download import DataDownloadWork
 from pinnace.controllers.node.data_upload import DataUploadWork
@@ -29,7 +30,6 @@ from pinnace.controllers.node.reconciler import PodVolumeReconciler
 from pinnace.controllers.node.scope import AgentName
 from pinnace.controllers.node.volumes import VolumeContent
 from pinnace.controllers.registry import CONTROLLERS
-from pinnace.controllers.restic_repository import RepositoryReconciler
 from pinnace.controllers.shared.repository_presence import RepositoryPresence
 from pinnace.controllers.shared.runs import BACKUP_RUNS, RESTORE_RUNS, RunDecision, RunReconciler
 from pinnace.controllers.shared.settling import ORPHAN_REASON, Settler

@@ -34,7 +34,7 @@ async def test_a_claim_whose_volume_may_not_be_read_is_saved_with_a_warning(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     client = cast(KubeClient, FewRights())
-    choice = SnapshotChoice(client, restic=False, policies=VolumePolicies(cast(Any, None)))
+    choice = SnapshotChoice(client, saves_files=False, policies=VolumePolicies(cast(Any, None)))
     action = SnapshotClaim(client, cast(SnapshotKinds, None), cast(TakenSnapshots, None), choice)
     item, additional = await action.execute(CLAIM, Backup())
     assert (item, list(additional)) == (CLAIM, [])
@@ -73,7 +73,7 @@ async def test_where_the_cluster_serves_no_snapshots_each_claim_without_one_is_s
     claim = {**CLAIM, "metadata": {**CLAIM["metadata"], "annotations": notes}, "spec": {"volumeName": volume}}
     bare = documented_discovery([])
 
-    (action,) = csi_backup_actions(client, bare, None, restic=False, policies=policies)
+    (action,) = csi_backup_actions(client, bare, None, saves_files=False, policies=policies)
     item, additional = await action.execute(claim, Backup(spec=spec))
 
     assert isinstance(action, WarnOfClaim)

@@ -16,7 +16,7 @@ from pinnace.server.checks import (
     check_features,
     check_kinds,
     check_namespace,
-    prepare_restic,
+    prepare_pod_volumes,
 )
 from tests.support.cluster.discovered import documented_discovery
 
@@ -150,7 +150,7 @@ REFUSED = Forbidden(403, reason="Forbidden", message="you may not")
 
 
 async def prepared(cluster: Objects) -> list[dict[str, Any]]:
-    await prepare_restic(cast("KubeClient", cluster), "velero")
+    await prepare_pod_volumes(cast("KubeClient", cluster), "velero")
     return cluster.created
 
 

@@ -17,7 +17,7 @@ from pinnace.cli.process.options import ServerFlags
 from pinnace.cli.process.shared import at_least_one, check_address, process_errors
 from pinnace.cli.settings import Settings
 from pinnace.controllers.registry import NAMES, NOT_FOR_RESTORES
-from pinnace.controllers.shared.options import RESTIC_PRUNE_FREQUENCY
+from pinnace.controllers.shared.options import MAINTENANCE_FREQUENCY
 from pinnace.csi.snapshots import FEATURE
 from pinnace.kube.config import load_config
 from pinnace.operations.waiting import POLL_SECONDS
@@ -105,7 +105,7 @@ def server_options(settings: Settings, flags: ServerFlags) -> ServerOptions:
         defaults=ServerDefaults(
             backup_ttl=flags.default_backup_ttl,
             storage_location=flags.default_backup_storage_location,
-            volumes_to_restic=flags.default_volumes_to_restic,
+            volumes_to_fs_backup=flags.default_volumes_to_restic,
             snapshot_locations=dict(flags.default_volume_snapshot_locations),
             snapshot_move_data=flags.default_snapshot_move_data and FEATURE in settings.features,
             item_operation_timeout=operation_timeout,
@@ -124,7 +124,7 @@ def server_options(settings: Settings, flags: ServerFlags) -> ServerOptions:
         restore_workers=at_least_one("--restore-workers", flags.restore_workers),
         parallel_restores_into_namespace=flags.allow_parallel_restores_into_namespace,
         plugin_directory=Path(flags.plugin_dir),
-        restic_timeout=flags.restic_timeout,
+        pod_volume_timeout=flags.restic_timeout,
         operation_poll_seconds=flags.item_operation_sync_frequency.total_seconds() or POLL_SECONDS,
         operation_timeout=operation_timeout,
         gc_frequency=_positive("--garbage-collection-frequency", flags.garbage_collection_frequency),
@@ -132,7 +132,7 @@ def server_options(settings: Settings, flags: ServerFlags) -> ServerOptions:
         uploader=flags.uploader_type,
         repository_config_map=flags.backup_repository_configmap,
         maintenance_config_map=flags.repo_maintenance_job_configmap,
-        restic_prune_frequency=prune_frequency if prune_frequency > Duration() else RESTIC_PRUNE_FREQUENCY,
+        maintenance_frequency=prune_frequency if prune_frequency > Duration() else MAINTENANCE_FREQUENCY,
         disabled_controllers=frozenset(disabled),
         leader_election=flags.leader_elect,
         lease_duration=_lease_duration(flags.leader_elect_lease_duration),

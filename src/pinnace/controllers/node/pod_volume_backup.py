@@ -138,7 +138,7 @@ class PodVolumeBackupWork:
         if started is not None and completed is not None:
             seconds = max(0, int((completed - started).total_seconds()))
             name = f"{pod_volume.metadata.namespace}/{backup_name(pod_volume)}"
-            metrics.restic_operation("backup", name, pod_volume.metadata.name, seconds)
+            metrics.pod_volume_operation("backup", name, pod_volume.metadata.name, seconds)
 
     async def fail_orphans(self, reconciler: PodVolumeReconciler[PodVolumeBackup]) -> None:
         """Fail what an agent of another version has begun and left on this node. (docs/spec: CTL-062)"""

@@ -13,8 +13,8 @@ from pinnace.operations.waiting import POLL_SECONDS
 from pinnace.restore.request import RestoreSettings
 
 GC_FREQUENCY: Final = Duration.hours(1)
-RESTIC_TIMEOUT: Final = Duration.hours(4)
-RESTIC_PRUNE_FREQUENCY: Final = Duration.hours(168)
+POD_VOLUME_TIMEOUT: Final = Duration.hours(4)
+MAINTENANCE_FREQUENCY: Final = Duration.hours(168)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,9 +29,9 @@ class ControllerOptions:
             not positive.
         backup_workers, restore_workers: how many run at once.
         parallel_restores_into_namespace: let restores run at once that may write to the same namespace.
-        restic_timeout: for all pod volumes of one backup or restore.
+        pod_volume_timeout: for all pod volumes of one backup or restore.
         gc_frequency: how often expired backups are looked for.
-        restic_prune_frequency: how often a repository without a frequency of its own is pruned; a week
+        maintenance_frequency: how often a repository without a frequency of its own is pruned; a week
             if not positive.
         repository_config_map: name of the ConfigMap with the settings of new repositories; empty for none.
         maintenance_config_map: name of the ConfigMap with the settings of maintenance Jobs; empty for
@@ -50,9 +50,9 @@ class ControllerOptions:
     backup_workers: int = MAIN_WORKERS
     restore_workers: int = MAIN_WORKERS
     parallel_restores_into_namespace: bool = False
-    restic_timeout: Duration = RESTIC_TIMEOUT
+    pod_volume_timeout: Duration = POD_VOLUME_TIMEOUT
     gc_frequency: Duration = GC_FREQUENCY
-    restic_prune_frequency: Duration = RESTIC_PRUNE_FREQUENCY
+    maintenance_frequency: Duration = MAINTENANCE_FREQUENCY
     repository_config_map: str = ""
     maintenance_config_map: str = ""
     schedule_skip_immediately: bool = False

@@ -108,7 +108,7 @@ class Parts:
         repositories = Repositories(
             client,
             namespace,
-            frequency=options.restic_prune_frequency,
+            frequency=options.maintenance_frequency,
             config_map=options.repository_config_map,
             look=presence.look,
         )
@@ -128,7 +128,7 @@ class Parts:
                 SnapshotForgetter(uploaders, presence),
                 repositories,
                 locks,
-                timeout=options.restic_timeout,
+                timeout=options.pod_volume_timeout,
                 uploader=options.uploader,
             ),
             timers=timers,

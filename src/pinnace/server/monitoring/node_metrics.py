@@ -97,7 +97,7 @@ class NodeAgentMetrics:
         if counter := self._moved.get((direction, phase)):
             counter.inc()
 
-    def restic_operation(self, operation: str, backup: str, pod_volume: str, seconds: float) -> None:
+    def pod_volume_operation(self, operation: str, backup: str, pod_volume: str, seconds: float) -> None:
         """Record how long a Completed PodVolumeBackup took, in whole seconds."""
         labels = (self._node, operation, backup, pod_volume)
         if labels not in self._operations:

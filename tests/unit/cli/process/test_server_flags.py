@@ -67,8 +67,8 @@ def test_without_flags_the_options_have_their_defaults(started: list[ServerOptio
     assert (options.backup_workers, options.restore_workers) == (1, 1)
     assert not options.parallel_restores_into_namespace
     assert options.plugin_directory == Path("/plugins")
-    assert options.restic_timeout == Duration.hours(4)
-    assert options.restic_prune_frequency == Duration.hours(168)
+    assert options.pod_volume_timeout == Duration.hours(4)
+    assert options.maintenance_frequency == Duration.hours(168)
 
 
 @pytest.mark.spec("SRV-008", "CLI-042")
@@ -144,7 +144,7 @@ def test_every_other_flag_reaches_the_options(
     assert options.scratch == Path("/scratch")
     assert options.defaults.backup_ttl == Duration.hours(1)
     assert options.defaults.storage_location == "there"
-    assert options.defaults.volumes_to_restic
+    assert options.defaults.volumes_to_fs_backup
     assert options.store_validation_frequency == Duration()
     assert options.restore.priorities == ("namespaces", "secrets")
     assert options.restore.terminating_timeout_seconds == 60
@@ -153,8 +153,8 @@ def test_every_other_flag_reaches_the_options(
     assert (options.backup_workers, options.restore_workers) == (2, 3)
     assert options.parallel_restores_into_namespace
     assert options.plugin_directory == Path("/p")
-    assert options.restic_timeout == Duration.hours(1)
-    assert options.restic_prune_frequency == Duration.hours(2)
+    assert options.pod_volume_timeout == Duration.hours(1)
+    assert options.maintenance_frequency == Duration.hours(2)
 
 
 @pytest.mark.spec("SRV-001")
@@ -184,7 +184,7 @@ def test_a_prune_frequency_that_is_not_positive_means_the_default(
 ) -> None:
     options = options_of(started, "--default-restic-prune-frequency", frequency)
 
-    assert options.restic_prune_frequency == Duration.hours(168)
+    assert options.maintenance_frequency == Duration.hours(168)
 
 
 @pytest.mark.parametrize(
@@ -262,10 +262,10 @@ def test_flags_of_velero_1_18_with_a_meaning_here_are_honoured(started: list[Ser
         *("--backup-repository-configmap=a", "--repo-maintenance-job-configmap=b"),
     )
 
-    assert options.restic_timeout == Duration.hours(2)
-    assert options.restic_prune_frequency == Duration.hours(24)
+    assert options.pod_volume_timeout == Duration.hours(2)
+    assert options.maintenance_frequency == Duration.hours(24)
     assert options.backup_workers == 3
-    assert options.defaults.volumes_to_restic is True
+    assert options.defaults.volumes_to_fs_backup is True
     assert options.gc_frequency == Duration.minutes(30)
     assert options.schedule_skip_immediately is True
     assert options.defaults.snapshot_move_data is True

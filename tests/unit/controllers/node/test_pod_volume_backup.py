@@ -383,7 +383,7 @@ async def test_the_time_of_a_backup_is_counted(world: NodeWorld, owned: bool) ->
     await world.save()
 
     name = "velero/owner" if owned else "velero/b1"
-    assert world.metrics.calls == [("backup_dequeued",), ("restic_operation", "backup", name, "pvb", 90)]
+    assert world.metrics.calls == [("backup_dequeued",), ("pod_volume_operation", "backup", name, "pvb", 90)]
 
 
 async def test_a_volume_is_saved_with_kopia_under_velero_s_path(world: NodeWorld) -> None:

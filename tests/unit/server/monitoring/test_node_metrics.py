@@ -38,7 +38,7 @@ def test_pod_volume_backups_move_counters_and_latencies() -> None:
     metrics.backup_enqueued()
     metrics.backup_enqueued()
     metrics.backup_dequeued()
-    metrics.restic_operation("backup", "velero/b1", "b1-x", 90.7)
+    metrics.pod_volume_operation("backup", "velero/b1", "b1-x", 90.7)
 
     found = samples(metrics)
     of_it = "['b1-x', 'backup', 'n1', 'velero/b1']"
@@ -55,7 +55,7 @@ def test_pod_volume_backups_move_counters_and_latencies() -> None:
 def test_old_operations_are_dropped() -> None:
     metrics = NodeAgentMetrics("n1")
     for number in range(KEPT_OPERATIONS + 3):
-        metrics.restic_operation("backup", "velero/b1", f"b1-{number}", 1)
+        metrics.pod_volume_operation("backup", "velero/b1", f"b1-{number}", 1)
 
     gauges = [name for name in samples(metrics) if name.startswith(f"{LATENCY}_gauge")]
     assert len(gauges) == KEPT_OPERATIONS
@@ -66,7 +66,7 @@ def test_each_metric_also_has_the_name_of_later_versions() -> None:
     metrics = NodeAgentMetrics("n1")
     metrics.backup_enqueued()
     metrics.backup_dequeued()
-    metrics.restic_operation("backup", "velero/b1", "b1-x", 90.7)
+    metrics.pod_volume_operation("backup", "velero/b1", "b1-x", 90.7)
 
     text = metrics.exposition().decode()
     former, later = (

@@ -9,12 +9,12 @@ import pytest
 
 from pinnace.api import labels
 from pinnace.api.values.durations import Duration
-from pinnace.controllers.repository_maintenance import MaintenanceReconciler
-from pinnace.controllers.restic_repository import (
+from pinnace.controllers.backup_repository import (
     RepositoryReconciler,
     is_displaced,
     is_ready,
 )
+from pinnace.controllers.repository_maintenance import MaintenanceReconciler
 from pinnace.controllers.shared.repository_presence import RepositoryPresence
 from pinnace.kube.errors import ConnectionFailed
 from pinnace.kube.resources import velero

@@ -201,7 +201,7 @@ class RepositoryReconciler:
         self,
         scope: Scope,
         presence: RepositoryPresence,
-        restic: RepositoryOperations,
+        operations: RepositoryOperations,
         locks: RepositoryLocks,
         *,
         frequency: Duration,
@@ -210,7 +210,7 @@ class RepositoryReconciler:
         self._scope = scope
         self._presence = presence
         self._store = RepositoryStore(scope)
-        self._restic = restic
+        self._operations = operations
         self._locks = locks
         self._frequency = Duration() if frequency == DEFAULT_FREQUENCY else frequency
         self._find_region = find_region
@@ -286,8 +286,8 @@ class RepositoryReconciler:
         try:
             async with self._locks.shared(name):
                 if repository.status.phase == BackupRepositoryPhase.NOT_READY:
-                    await unlock(self._restic, place)
-                await self._restic.connect(place)
+                    await unlock(self._operations, place)
+                await self._operations.connect(place)
         except RepositoryMissing as error:
             if labels.INITIALIZE_REPOSITORY not in repository.metadata.annotations:
                 return repository, f"there is no repository, and only a backup makes one: {error}"
@@ -295,10 +295,10 @@ class RepositoryReconciler:
                 await self._check_location(repository)
                 repository = await self._note_lost(repository)
                 async with self._locks.exclusive(name):
-                    await self._restic.init(place)
+                    await self._operations.init(place)
             except (UploaderError, StorageError, NotFound) as failure:
                 return repository, str(failure)
-            log.info("Made the restic repository", identifier=repository.spec.restic_identifier)
+            log.info("Made the repository", identifier=repository.spec.restic_identifier)
         except UploaderError as error:
             return repository, str(error)
         return repository, ""
@@ -324,8 +324,8 @@ class RepositoryReconciler:
             UploaderError: there is other data where the repository would be.
         """
         location = await self._store.location(repository)
-        restic = repository.spec.repository_type != KOPIA_REPOSITORY
-        if restic and location.spec.config.get("resticRepoPrefix"):
+        is_restic = repository.spec.repository_type != KOPIA_REPOSITORY
+        if is_restic and location.spec.config.get("resticRepoPrefix"):
             return  # the repository is somewhere else
         if await self._presence.has_data(repository_place(repository)):
             raise UploaderError(DAMAGED)
@@ -336,7 +336,7 @@ class RepositoryReconciler:
                 log.warning("Repository is not ready", error=problem)
             phase, maintained = BackupRepositoryPhase.NOT_READY, repository.status.last_maintenance_time
         else:
-            log.info("Restic repository is ready")
+            log.info("The repository is ready")
             phase = BackupRepositoryPhase.READY
             maintained = repository.status.last_maintenance_time or self._scope.clock()
         status = msgspec.structs.replace(
@@ -348,18 +348,18 @@ class RepositoryReconciler:
         await self._store.replace(repository, msgspec.structs.replace(repository, status=status))
 
 
-async def unlock(restic: RepositoryOperations, place: Repository) -> None:
+async def unlock(operations: RepositoryOperations, place: Repository) -> None:
     """Remove stale locks; a failure is no reason not to go on, unless the repository cannot be opened.
 
     Raises:
         RepositoryMissing, RepositoryUnusable, WrongPassword: it cannot.
     """
     try:
-        await restic.unlock(place)
+        await operations.unlock(place)
     except UNUSABLE:
         raise
     except UploaderError as error:
-        log.warning("Error removing stale locks from the restic repository", error=error)
+        log.warning("Error removing stale locks from the repository", error=error)
 
 
 def controller(parts: Parts) -> Controller:
@@ -369,7 +369,7 @@ def controller(parts: Parts) -> Controller:
         parts.presence,
         parts.uploaders,
         parts.locks,
-        frequency=parts.options.restic_prune_frequency,
+        frequency=parts.options.maintenance_frequency,
     )
     repositories, locations = (
         parts.informers.of(BACKUP_REPOSITORIES),
