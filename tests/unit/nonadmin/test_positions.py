@@ -100,6 +100,17 @@ class Scene:
         }
 
 
+@pytest.mark.parametrize("phase", ["Deleting", "FailedValidation"])
+def test_a_backup_that_will_not_run_keeps_no_place_in_the_queue(phase: str) -> None:
+    scene = Scene(2)
+    refused = scene.made.get(Key("velero", "id-0"))
+    assert refused is not None
+
+    scene.queue.put({**refused, "status": {"phase": phase}})
+
+    assert [key.name for key in scene.queue] == ["id-1"]
+
+
 @pytest.mark.parametrize("ends_a_round", [1, 5], ids=["one end a second", "five ends a second"])
 async def test_serving_five_hundred_requests_takes_few_writes(ends_a_round: int) -> None:
     """Of 20 calls for a request, some 11 are for other things: 9 are left for positions."""

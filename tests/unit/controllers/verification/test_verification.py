@@ -276,6 +276,7 @@ def test_a_running_backup_is_verified_when_it_is_finished(scene: Scene) -> None:
     ("phase", "share", "problem"),
     [
         ("Failed", "", "its phase is Failed"),
+        ("Deleting", "", "its phase is Deleting"),
         ("Completed", "all", "annotation pinnace.io/verify-read-data: 'all' is not"),
     ],
 )
