@@ -237,7 +237,8 @@ def test_the_home_page_leads_to_every_page_of_tasks_and_guides() -> None:
 
 def test_the_places_that_the_chapter_on_adding_things_names_exist() -> None:
     chapter = text("docs/development.md").split("## Adding something")[1].split("\n## ")[0]
-    named = re.findall(r"`((?:src/pinnace/|tests/|api/|backup/|cli/|controllers/|installing/|runtime/|storage/|restore/)[\w/.]+)`", chapter)
+    rooms = "api|backup|cli|controllers|installing|runtime|storage|restore"
+    named = re.findall(rf"`((?:src/pinnace/|tests/|(?:{rooms})/)[\w/.]+)`", chapter)
 
     assert len(named) > 10
     missing = [

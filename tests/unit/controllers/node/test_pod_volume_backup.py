@@ -287,6 +287,27 @@ async def test_a_lost_answer_to_the_end_is_repeated(
     assert (await world.save())["phase"] == "Completed"
 
 
+async def test_an_end_that_meets_a_conflict_is_stored_over_what_the_object_is_now(world: NodeWorld) -> None:
+    world.add_backup()
+    edits = ["once"]
+
+    def edit(verb: str, plural: str, name: str) -> None:
+        if verb == "patch" and edits and "bytesDone" in str(world.cluster.objects[plural, name]):
+            edits.pop()
+            world.cluster.objects[plural, name]["metadata"]["resourceVersion"] = "edited"
+
+    world.cluster.before = edit
+
+    assert (await world.save())["phase"] == "Completed"
+    assert not edits
+
+
+async def test_an_object_that_is_gone_before_it_begins_is_counted_as_dequeued(world: NodeWorld) -> None:
+    await world.backup_reconciler.reconcile(key("gone"))
+
+    assert world.metrics.calls == [("backup_dequeued",)]
+
+
 async def test_an_end_that_is_refused_is_offered_until_it_is_taken(world: NodeWorld) -> None:
     world.add_backup()
 

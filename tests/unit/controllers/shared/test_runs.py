@@ -471,15 +471,41 @@ async def test_an_end_that_is_refused_is_offered_until_the_api_server_takes_it(
     assert scene.work.counted == [("taken", "InProgress"), ("ended", "Completed")]
 
 
-async def test_a_refused_end_is_not_stored_in_a_new_object_of_the_name(world: World) -> None:
-    scene = Scene(world, leads=True)
-    world.cluster.add("backups", "b1", spec={})
-
+def forbid_the_end(scene: Scene) -> None:
     def forbid(verb: str, *_: str) -> None:
         if verb == "patch" and scene.phase == "InProgress":
             raise Forbidden(403, reason="Forbidden", message="no")
 
-    world.cluster.before = forbid
+    scene.world.cluster.before = forbid
+
+
+async def test_a_refused_end_is_not_lost_where_the_cache_is_behind(scene: Scene) -> None:
+    scene.world.cluster.add("backups", "b1", spec={})
+    read_from_cache(scene)
+    forbid_the_end(scene)
+    await scene.reconciler.reconcile(key("b1"))
+
+    scene.world.cluster.before = lambda *_: None
+    await scene.reconcile()
+
+    assert scene.phase == "Completed"
+
+
+async def test_a_refused_end_of_a_deleted_object_is_forgotten(scene: Scene) -> None:
+    scene.world.cluster.add("backups", "b1", spec={})
+    forbid_the_end(scene)
+    await scene.reconciler.reconcile(key("b1"))
+
+    scene.world.cluster.objects.clear()
+
+    await scene.reconcile()
+
+
+async def test_a_refused_end_is_not_stored_in_a_new_object_of_the_name(world: World) -> None:
+    scene = Scene(world, leads=True)
+    world.cluster.add("backups", "b1", spec={})
+
+    forbid_the_end(scene)
     await scene.reconciler.reconcile(key("b1"))
     assert scene.phase == "InProgress"
     world.cluster.before = lambda *_: None
