@@ -79,7 +79,7 @@ async def test_claims_that_need_no_snapshot_get_none(csi_app: CSIApp) -> None:
 @pytest.mark.parametrize(
     ("saves_files", "running", "snapshots"),
     [(True, True, 0), (True, False, 1), (False, True, 1)],
-    ids=["saved with saves_files", "its pod does not run", "no saves_files here"],
+    ids=["saved from its files", "its pod does not run", "no files are saved"],
 )
 async def test_a_volume_that_restic_saves_needs_no_snapshot(
     csi_app: CSIApp, saves_files: bool, running: bool, snapshots: int
