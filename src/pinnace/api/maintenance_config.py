@@ -12,8 +12,8 @@ from msgspec import Struct
 
 from pinnace.api import labels
 from pinnace.api.meta import LabelSelector
+from pinnace.api.pod_resources import PodResources
 from pinnace.api.selection.selectors import Selector
-from pinnace.api.values.quantities import parse_quantity, resource_requirements
 
 GLOBAL: Final = "global"
 KEEP: Final = 3
@@ -23,32 +23,6 @@ _MOST_KEPT: Final = 100
 _RESERVED: Final = frozenset({labels.REPOSITORY_NAME, "job-name", "controller-uid"})
 _OF_JOBS: Final = "batch.kubernetes.io/"
 _FOR_ALL_ONLY: Final = ("priorityClassName", "podAnnotations", "podLabels")
-
-
-class PodResources(Struct, rename="camel", kw_only=True, forbid_unknown_fields=True):
-    """The resources of the Job's container; `0` or nothing leaves one out."""
-
-    cpu_request: str = "0"
-    cpu_limit: str = "0"
-    memory_request: str = "0"
-    memory_limit: str = "0"
-    ephemeral_storage_request: str = "0"
-    ephemeral_storage_limit: str = "0"
-
-    def requirements(self) -> dict[str, dict[str, str]]:
-        """Requests and limits as a container has them. Raises ValueError."""
-        made = resource_requirements(self.cpu_request, self.memory_request, self.cpu_limit, self.memory_limit)
-        request, limit = self.ephemeral_storage_request, self.ephemeral_storage_limit
-        asked, most = parse_quantity(request), parse_quantity(limit)
-        if most and asked > most:
-            raise ValueError(
-                f'ephemeral storage request "{request}" must be less than or equal to ephemeral storage limit'
-                f' "{limit}"'
-            )
-        for kind, amount, text in (("requests", asked, request), ("limits", most, limit)):
-            if amount:
-                made[kind]["ephemeral-storage"] = text
-        return {kind: values for kind, values in made.items() if values}
 
 
 class Nodes(Struct, rename="camel", kw_only=True, forbid_unknown_fields=True):

@@ -164,7 +164,7 @@ async def _examine_cluster(client: "KubeClient", subject: Subject, examination: 
 
     async def of_user() -> list[Finding]:
         discovery = await Discovery.load(client)
-        answers = await rights.read_rights(client, rights.Subject(), namespaces, discovery.resources)
+        answers = await rights.read_rights(client, rights.Account(), namespaces, discovery.resources)
         return rights.judge(answers, namespaces)
 
     async def of_namespaces() -> list[Finding]:
@@ -265,7 +265,7 @@ async def _examine_server(client: "KubeClient", namespace: str, examination: _Ex
             findings += definitions.judge_for_velero(await definitions.read_definitions(client), facts.image)
         if facts.account:
             discovery = await Discovery.load(client)
-            account = rights.Subject.of_service_account(namespace, facts.account)
+            account = rights.Account.of_service_account(namespace, facts.account)
             findings += rights.judge(await rights.read_rights(client, account, (), discovery.resources), ())
         return findings
 

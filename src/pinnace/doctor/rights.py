@@ -41,14 +41,14 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class Subject:
+class Account:
     """The account whose rights are checked; by default the user who asks."""
 
     user: str = ""
     groups: tuple[str, ...] = ()
 
     @classmethod
-    def of_service_account(cls, namespace: str, name: str) -> "Subject":
+    def of_service_account(cls, namespace: str, name: str) -> "Account":
         """The account of a pod."""
         groups = ("system:serviceaccounts", f"system:serviceaccounts:{namespace}", "system:authenticated")
         return cls(f"system:serviceaccount:{namespace}:{name}", groups)
@@ -63,7 +63,7 @@ class Answers:
 
 
 async def read_rights(
-    client: KubeClient, account: Subject, namespaces: Sequence[str], served: Sequence[APIResource]
+    client: KubeClient, account: Account, namespaces: Sequence[str], served: Sequence[APIResource]
 ) -> Answers:
     """Ask the API server. Raises KubeError.
 
@@ -103,12 +103,12 @@ def wanted(
     return asked
 
 
-async def _refused(client: KubeClient, account: Subject, asked: Sequence[Asked]) -> list[Asked]:
+async def _refused(client: KubeClient, account: Account, asked: Sequence[Asked]) -> list[Asked]:
     answers = await asyncio.gather(*(_allowed(client, account, one) for one in asked))
     return [one for one, allowed in zip(asked, answers, strict=True) if not allowed]
 
 
-async def _allowed(client: KubeClient, account: Subject, asked: Asked) -> bool:
+async def _allowed(client: KubeClient, account: Account, asked: Asked) -> bool:
     attributes = {"verb": asked.verb, "group": asked.group, "resource": asked.resource}
     if asked.namespace:
         attributes["namespace"] = asked.namespace

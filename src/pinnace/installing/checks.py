@@ -5,7 +5,6 @@ from pathlib import PurePosixPath
 from typing import Final
 
 from pinnace.api.values.durations import Duration
-from pinnace.api.values.quantities import resource_requirements
 from pinnace.csi.snapshots import FEATURE as CSI_FEATURE
 from pinnace.installing.options import KUBELET_ROOT, InstallOptions
 from pinnace.storage.open import (
@@ -209,7 +208,7 @@ def _check_secret(options: InstallOptions) -> str | None:
 def _check_resources(options: InstallOptions) -> str | None:
     for resources in (options.server_resources, options.node_agent_resources):
         try:
-            resource_requirements(*resources)
+            resources.requirements()
         except ValueError as error:
             return str(error)
     return None

@@ -2,23 +2,20 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import Final
+
+from pinnace.api.pod_resources import PodResources
 
 KUBELET_ROOT: Final = "/var/lib/kubelet"
 NON_ADMIN_FEATURE: Final = "NonAdmin"
 
 
-class PodResources(NamedTuple):
-    """The requests and limits of a pod, as Kubernetes writes quantities; "0" for none."""
-
-    cpu_request: str = "500m"
-    memory_request: str = "128Mi"
-    cpu_limit: str = "1000m"
-    memory_limit: str = "512Mi"
-
-
-SERVER_RESOURCES: Final = PodResources()
-NODE_AGENT_RESOURCES: Final = PodResources(memory_request="512Mi", memory_limit="1Gi")
+SERVER_RESOURCES: Final = PodResources(
+    cpu_request="500m", memory_request="128Mi", cpu_limit="1000m", memory_limit="512Mi"
+)
+NODE_AGENT_RESOURCES: Final = PodResources(
+    cpu_request="500m", memory_request="512Mi", cpu_limit="1000m", memory_limit="1Gi"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

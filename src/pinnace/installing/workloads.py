@@ -11,7 +11,7 @@ from pathlib import PurePosixPath
 from typing import Any, Final
 
 from pinnace.api.objects import JSONObject
-from pinnace.api.values.quantities import resource_requirements
+from pinnace.api.pod_resources import PodResources
 from pinnace.api.velero.pod_volume import KOPIA
 from pinnace.installing.access import ACCOUNT
 from pinnace.installing.options import InstallOptions
@@ -74,7 +74,7 @@ _ON_LINUX: Final[JSONObject] = {
     },
 }
 """The image has no program for Windows; a node without the label is taken for one that runs Linux."""
-_NON_ADMIN_RESOURCES = {"requests": {"cpu": "100m", "memory": "128Mi"}, "limits": {"memory": "512Mi"}}
+_NON_ADMIN_RESOURCES = PodResources(cpu_request="100m", memory_request="128Mi", memory_limit="512Mi")
 
 
 def deployment(options: InstallOptions, namespace: str) -> JSONObject:
@@ -189,7 +189,7 @@ def _server(options: InstallOptions) -> JSONObject:
         arguments.append(f"--default-repo-maintain-frequency={options.maintenance_frequency}")
     arguments += _server_arguments(options)
     return {
-        **_container("velero", options, arguments, resource_requirements(*options.server_resources)),
+        **_container("velero", options, arguments, options.server_resources),
         **_probes(metrics=8085),
         "env": [
             {"name": "VELERO_SCRATCH_DIR", "value": "/scratch"},
@@ -224,7 +224,7 @@ def _node_agent(options: InstallOptions) -> JSONObject:
     if options.node_agent_config_map:
         arguments.append(f"--node-agent-configmap={options.node_agent_config_map}")
     return {
-        **_container(NODE_AGENT, options, arguments, resource_requirements(*options.node_agent_resources)),
+        **_container(NODE_AGENT, options, arguments, options.node_agent_resources),
         **_probes(metrics=8085),
         "env": [
             _from_pod("NODE_NAME", "spec.nodeName"),
@@ -251,7 +251,7 @@ def _host_plugins(options: InstallOptions, members: JSONObject) -> list[JSONObje
 
 
 def _container(
-    name: str, options: InstallOptions, arguments: list[str], resources: Mapping[str, Mapping[str, str]]
+    name: str, options: InstallOptions, arguments: list[str], resources: PodResources
 ) -> JSONObject:
     return {
         "name": name,
@@ -259,7 +259,7 @@ def _container(
         "imagePullPolicy": pull_policy(options.image),
         "command": ["pinnace"],
         "args": arguments,
-        "resources": {kind: dict(values) for kind, values in resources.items() if values},
+        "resources": resources.requirements(),
     }
 
 

@@ -7,6 +7,7 @@ import click
 
 from pinnace.aio.small_files import read_small_file
 from pinnace.api.objects import JSONObject
+from pinnace.api.pod_resources import PodResources
 from pinnace.api.values.durations import Duration
 from pinnace.cli.common.cluster import say_cluster
 from pinnace.cli.connect import command_line, need_no_location, open_cluster, run_async, settings_of
@@ -22,7 +23,7 @@ from pinnace.installing.access import ALL_RIGHTS
 from pinnace.installing.checks import check, snapshots_warning
 from pinnace.installing.config_maps import config_map_problem
 from pinnace.installing.live import LiveWorkloads
-from pinnace.installing.options import InstallOptions, PodResources
+from pinnace.installing.options import InstallOptions
 from pinnace.installing.sending import Installer
 from pinnace.kube.errors import Forbidden
 from pinnace.storage.providers import FILESYSTEM
@@ -160,18 +161,18 @@ def _options(flags: InstallFlags) -> InstallOptions:
         pod_annotations=flags.pod_annotations,
         pod_labels=flags.pod_labels,
         server_resources=PodResources(
-            flags.velero_pod_cpu_request,
-            flags.velero_pod_mem_request,
-            flags.velero_pod_cpu_limit,
-            flags.velero_pod_mem_limit,
+            cpu_request=flags.velero_pod_cpu_request,
+            memory_request=flags.velero_pod_mem_request,
+            cpu_limit=flags.velero_pod_cpu_limit,
+            memory_limit=flags.velero_pod_mem_limit,
         ),
         server_priority_class=flags.server_priority_class_name,
         node_agent=flags.use_restic,
         node_agent_resources=PodResources(
-            flags.restic_pod_cpu_request,
-            flags.restic_pod_mem_request,
-            flags.restic_pod_cpu_limit,
-            flags.restic_pod_mem_limit,
+            cpu_request=flags.restic_pod_cpu_request,
+            memory_request=flags.restic_pod_mem_request,
+            cpu_limit=flags.restic_pod_cpu_limit,
+            memory_limit=flags.restic_pod_mem_limit,
         ),
         node_agent_priority_class=flags.node_agent_priority_class_name,
         node_agent_config_map=flags.node_agent_configmap,

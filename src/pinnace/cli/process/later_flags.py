@@ -15,7 +15,7 @@ from pinnace.cli.flags import Boolean
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Flag:
+class LaterFlag:
     """A flag that is accepted and has no effect.
 
     Attributes:
@@ -43,32 +43,32 @@ _BY_CONFIG_MAP: Final = "the ConfigMap that --repo-maintenance-job-configmap nam
 _ONE_BY_ONE: Final = "volumes are snapshotted one by one"
 
 OF_SERVER: Final = (
-    Flag(name="--client-page-size", same=("500",), why="lists are read in pages of 500"),
-    Flag(
+    LaterFlag(name="--client-page-size", same=("500",), why="lists are read in pages of 500"),
+    LaterFlag(
         name="--max-concurrent-k8s-connections",
         same=("30",),
         why="as many connections are made as the API server takes",
     ),
-    Flag(name="--disable-informer-cache", switch=True, why="restores keep no such cache"),
-    Flag(name="--keep-latest-maintenance-jobs", same=("3",), why=_BY_CONFIG_MAP),
-    Flag(name="--maintenance-job-cpu-request", same=("0",), why=_BY_CONFIG_MAP),
-    Flag(name="--maintenance-job-mem-request", same=("0",), why=_BY_CONFIG_MAP),
-    Flag(name="--maintenance-job-cpu-limit", same=("0",), why=_BY_CONFIG_MAP),
-    Flag(name="--maintenance-job-mem-limit", same=("0",), why=_BY_CONFIG_MAP),
-    Flag(name="--item-block-worker-count", same=("1",), why="items are always read side by side"),
-    Flag(name="--volume-group-snapshot-label-key", same=("velero.io/volume-group",), why=_ONE_BY_ONE),
+    LaterFlag(name="--disable-informer-cache", switch=True, why="restores keep no such cache"),
+    LaterFlag(name="--keep-latest-maintenance-jobs", same=("3",), why=_BY_CONFIG_MAP),
+    LaterFlag(name="--maintenance-job-cpu-request", same=("0",), why=_BY_CONFIG_MAP),
+    LaterFlag(name="--maintenance-job-mem-request", same=("0",), why=_BY_CONFIG_MAP),
+    LaterFlag(name="--maintenance-job-cpu-limit", same=("0",), why=_BY_CONFIG_MAP),
+    LaterFlag(name="--maintenance-job-mem-limit", same=("0",), why=_BY_CONFIG_MAP),
+    LaterFlag(name="--item-block-worker-count", same=("1",), why="items are always read side by side"),
+    LaterFlag(name="--volume-group-snapshot-label-key", same=("velero.io/volume-group",), why=_ONE_BY_ONE),
 )
 OF_NODE_AGENT: Final = (
-    Flag(
+    LaterFlag(
         name="--backup-repository-configmap",
         why="the server takes it; node agents read the settings in each BackupRepository",
     ),
-    Flag(
+    LaterFlag(
         name="--data-mover-prepare-timeout",
         same=("30m", "30m0s", "0s"),
         why="the server waits half an hour for a node agent, always",
     ),
-    Flag(name="--resource-timeout", same=("10m", "10m0s", "0s"), why="each wait has a limit of its own"),
+    LaterFlag(name="--resource-timeout", same=("10m", "10m0s", "0s"), why="each wait has a limit of its own"),
 )
 
 CONTROLLERS: Final[Mapping[str, str]] = {
@@ -82,7 +82,7 @@ CONTROLLERS: Final[Mapping[str, str]] = {
 """What --disable-controllers takes in Velero 1.18: the name here, or empty if there is no such controller."""
 
 
-def accepted(flags: Iterable[Flag]) -> Callable[[Any], Any]:
+def accepted(flags: Iterable[LaterFlag]) -> Callable[[Any], Any]:
     """Make a command take these flags, which no help shows."""
 
     def decorate(function: Any) -> Any:
@@ -96,7 +96,7 @@ def accepted(flags: Iterable[Flag]) -> Callable[[Any], Any]:
     return decorate
 
 
-def _note(flag: Flag) -> Callable[[click.Context, click.Parameter, Any], None]:
+def _note(flag: LaterFlag) -> Callable[[click.Context, click.Parameter, Any], None]:
     def callback(ctx: click.Context, _param: click.Parameter, value: Any) -> None:
         if text := flag.caveat(value):
             ctx.meta.setdefault(_CAVEATS, []).append(text)
