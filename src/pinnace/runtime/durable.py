@@ -199,6 +199,7 @@ class DurableRuns(Generic[ClaimT]):
             await self._take(key)
         if key in self._unstored:
             return Result.after(self._refusals.next_delay(key))
+        self._refusals.forget(key)
         return DONE
 
     def has_claim(self, key: Key) -> bool:

@@ -14,6 +14,9 @@ from pinnace.csi.snapshots import FEATURE
 from pinnace.doctor.rights import BACKUP_VERBS, RESTORE_VERBS
 from pinnace.installing.access import used_rights
 from pinnace.kube.resources import BACKUPS, RESTORES, APIResource
+from pinnace.nonadmin.caches import CACHED
+from pinnace.nonadmin.manifests import NAME as NONADMIN_ROLE
+from pinnace.nonadmin.manifests import resources
 from pinnace.runtime.informer import Informer
 from pinnace.server.options import ServerOptions
 from tests.unit.controllers.fakes import NAMESPACE, World
@@ -43,13 +46,13 @@ def rules_of(objects: Iterable[JSONObject]) -> list[JSONObject]:
 RULES = rules_of(used_rights(NAMESPACE, features=FEATURE, node_agent=True))
 
 
-def allowed(verb: str, group_resource: str) -> bool:
+def allowed(verb: str, group_resource: str, rules: Iterable[JSONObject] = RULES) -> bool:
     plural, _, group = group_resource.partition(".")
     return any(
         verb in rule["verbs"]
         and {group, "*"} & set(rule["apiGroups"])
         and {plural, "*"} & set(rule["resources"])
-        for rule in RULES
+        for rule in rules
     )
 
 
@@ -107,3 +110,16 @@ def test_the_chart_gives_the_same_rights() -> None:
 def test_the_doctor_asks_for_what_every_server_may_do() -> None:
     assert {*BACKUP_VERBS, *RESTORE_VERBS} == BASE
     assert all(allowed(verb, "anything.example.com") for verb in BASE)
+
+
+def test_self_service_may_watch_its_caches_where_they_are() -> None:
+    roles = {
+        obj["kind"]: obj["rules"]
+        for obj in resources(NAMESPACE)
+        if obj["metadata"]["name"] == NONADMIN_ROLE and "rules" in obj
+    }
+
+    for cached in CACHED:
+        rules = roles["ClusterRole" if cached.everywhere else "Role"]
+        for verb in ("list", "watch"):
+            assert allowed(verb, cached.resource.group_resource, rules), cached.resource
