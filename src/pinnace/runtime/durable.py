@@ -16,12 +16,12 @@ The kinds differ in this only; all else is the same code:
     ---------------------------------------------------------------------------------------------------
     state of the work      in memory                 in memory                   in the cluster
     read from              the cache if new          the API server              the API server
-    before the claim       validated, queued by      for this node, mounted,     -
+    before the claim       validated, queued by      for this node, and due;     -
                            namespace                 a free slot
     first patch            InProgress or Failed-     InProgress, with node,      -
                            Validation, with start    agent and attempts
     is our claim by        uid, phase, start         uid, InProgress, holder     -
-    claim refused (4xx)    FailedValidation          tried again                 -
+    claim is not valid     FailedValidation          tried again                 -
     API server away        Failed, as any defect     begun again by this agent   tried again
       during the work
     given up meanwhile     -                         canceled, deleted, ended,   each step looks
