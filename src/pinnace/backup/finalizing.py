@@ -18,7 +18,7 @@ from pinnace.archive.errors import ArchiveError
 from pinnace.archive.paths import item_file, item_scope
 from pinnace.backup.cluster import ClusterReader
 from pinnace.backup.conversion import get_in_any_version
-from pinnace.backup.items.actions import ActionTable
+from pinnace.backup.items.actions import BackupActions
 from pinnace.backup.items.context import item_heads
 from pinnace.backup.items.item import is_to_be_skipped, must_include
 from pinnace.backup.items.tracking import item_key, kind_key
@@ -54,7 +54,7 @@ class Finalizer(msgspec.Struct, frozen=True, kw_only=True):
 
     client: ClusterReader
     discovery: Discovery
-    actions: ActionTable
+    actions: BackupActions
     backup: Backup
     log: LogSink
 

@@ -1,6 +1,6 @@
 """An action with its resolved selector, to be compared with items. (docs/spec: BKP 8.1, RST 5, CTL 6.3)"""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Generic, Protocol, TypeVar
 
@@ -65,21 +65,39 @@ class ResolvedAction(Generic[ActionT]):
         return admitted and self.selector.matches(labels)
 
 
-def without_items(
-    actions: Iterable[ResolvedAction[NamedT]],
-    discovery: Discovery,
-    *,
-    is_known: Callable[[str], bool] = lambda _: False,
-) -> Iterator[str]:
-    """A warning for each kind that an action of a plugin names and that does not exist: it may be misspelt.
+class ActionTable(Generic[NamedT]):
+    """Actions in the order in which they run, looked up once for each resource, as most have none."""
 
-    Args:
-        is_known: whether a kind that the cluster does not serve exists all the same.
-    """
-    for resolved in actions:
-        name = resolved.action.name
-        if name.startswith(_OWN):
-            continue
-        for unserved in unserved_names(resolved.named, discovery):
-            if not is_known(unserved.name):
-                yield f"Plugin {name} is called for no {unserved.name}: {unserved.text}"
+    def __init__(self, resolved: Sequence[ResolvedAction[NamedT]]) -> None:
+        self._resolved = resolved
+        self._by_resource: dict[str, tuple[ResolvedAction[NamedT], ...]] = {}
+
+    @property
+    def names(self) -> list[str]:
+        """The names of all actions."""
+        return [resolved.action.name for resolved in self._resolved]
+
+    def for_resource(self, group_resource: str) -> tuple[ResolvedAction[NamedT], ...]:
+        """The actions that may apply to items of a resource, in order."""
+        found = self._by_resource.get(group_resource)
+        if found is None:
+            found = self._by_resource[group_resource] = tuple(
+                action for action in self._resolved if action.resources.matches(group_resource)
+            )
+        return found
+
+    def without_items(
+        self, discovery: Discovery, *, is_known: Callable[[str], bool] = lambda _: False
+    ) -> Iterator[str]:
+        """A warning for each kind that an action of a plugin names and that does not exist: perhaps misspelt.
+
+        Args:
+            is_known: whether a kind that the cluster does not serve exists all the same.
+        """
+        for resolved in self._resolved:
+            name = resolved.action.name
+            if name.startswith(_OWN):
+                continue
+            for unserved in unserved_names(resolved.named, discovery):
+                if not is_known(unserved.name):
+                    yield f"Plugin {name} is called for no {unserved.name}: {unserved.text}"

@@ -1,32 +1,30 @@
 """Decides which restore actions apply to which items. (docs/spec: RST 5, 15)"""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 from pinnace.api.selection.names import EVERYTHING
-from pinnace.kube.discovery import Discovery
 from pinnace.plugins.protocols import ResourceSelector, RestoreItemAction
-from pinnace.plugins.resolved import ResolvedAction, without_items
+from pinnace.plugins.resolved import ActionTable, ResolvedAction
 from pinnace.restore.errors import SetupError
 
 ApplicableAction = ResolvedAction[RestoreItemAction]
 
 
-class ActionTable:
-    """The actions of a restore, looked up once for each kind, as most kinds have none."""
+class RestoreActions(ActionTable[RestoreItemAction]):
+    """The actions of a restore."""
 
     def __init__(
         self,
         declared: Sequence[tuple[RestoreItemAction, ResourceSelector]],
         canonical: Callable[[str], str],
     ) -> None:
+        super().__init__([ResolvedAction.of(action, wanted, canonical) for action, wanted in declared])
         self._declared = declared
-        self._resolved = [ResolvedAction.of(action, wanted, canonical) for action, wanted in declared]
-        self._by_resource: dict[str, tuple[ApplicableAction, ...]] = {}
 
     @classmethod
     async def load(
         cls, actions: Sequence[RestoreItemAction], canonical: Callable[[str], str]
-    ) -> "ActionTable":
+    ) -> "RestoreActions":
         """Ask every action once which items it applies to; they run in the given order.
 
         Raises:
@@ -43,13 +41,9 @@ class ActionTable:
             declared.append((action, wanted))
         return cls(declared, canonical)
 
-    def with_discovery(self, canonical: Callable[[str], str]) -> "ActionTable":
+    def with_discovery(self, canonical: Callable[[str], str]) -> "RestoreActions":
         """The same table, resolved with newer discovery, which may include more custom resources."""
-        return ActionTable(self._declared, canonical)
-
-    def without_items(self, discovery: Discovery, is_known: Callable[[str], bool]) -> Iterator[str]:
-        """The warnings for kinds that actions of plugins name and that do not exist."""
-        return without_items(self._resolved, discovery, is_known=is_known)
+        return RestoreActions(self._declared, canonical)
 
     def handles(self, group_resource: str) -> bool:
         """Whether an action names a kind, rather than to take all kinds."""
@@ -57,12 +51,3 @@ class ActionTable:
             action.named and EVERYTHING not in action.named and action.resources.matches(group_resource)
             for action in self._resolved
         )
-
-    def for_resource(self, group_resource: str) -> tuple[ApplicableAction, ...]:
-        """The actions for a kind, in order; empty for most."""
-        found = self._by_resource.get(group_resource)
-        if found is None:
-            found = self._by_resource[group_resource] = tuple(
-                action for action in self._resolved if action.resources.matches(group_resource)
-            )
-        return found

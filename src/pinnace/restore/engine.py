@@ -33,7 +33,7 @@ from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import KubeError
 from pinnace.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES
 from pinnace.plugins.protocols import RestoreItemAction
-from pinnace.restore.actions import ActionTable
+from pinnace.restore.actions import RestoreActions
 from pinnace.restore.definitions import Definitions
 from pinnace.restore.errors import ItemError, SetupError
 from pinnace.restore.followups import FollowUps, PodCollaborators
@@ -203,7 +203,7 @@ class RestoreEngine:
     async def _set_up(self, request: RestoreRequest, archive: ArchiveIndex) -> "_Begun":
         spec = request.restore.spec
         filters = RestoreFilter.from_spec(spec, canonical_names(self._discovery, archive.resources))
-        actions = await ActionTable.load(self._actions, self._discovery.canonical)
+        actions = await RestoreActions.load(self._actions, self._discovery.canonical)
         try:
             hook_finder = ExecHookFinder(spec.hooks)
         except InvalidHooks as error:
@@ -451,7 +451,7 @@ class RestoreEngine:
         kinds = run.items.kinds
         results = filter_problems(spec, run.archive, kinds.discovery)
         archived = ArchivedKinds(run.archive.resources)
-        results.warnings.add_velero(*kinds.actions.without_items(kinds.discovery, archived.has))
+        results.warnings.add_velero(*kinds.actions.without_items(kinds.discovery, is_known=archived.has))
         if not run.selected:
             results.warnings.add_velero(empty_selection(spec, run.archive))
         for oddity in run.archive.warnings:

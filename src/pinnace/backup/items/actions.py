@@ -7,7 +7,7 @@ from pinnace.backup.errors import FatalBackupError
 from pinnace.kube.discovery import Discovery
 from pinnace.plugins.asynchronous import AnyBackupItemAction, ItemBlockAction
 from pinnace.plugins.protocols import PreparedBackupItemAction, ResourceSelector, SelectiveBackupItemAction
-from pinnace.plugins.resolved import ResolvedAction, without_items
+from pinnace.plugins.resolved import ActionTable, ResolvedAction
 
 Action = ResolvedAction[AnyBackupItemAction]
 BlockAction = ResolvedAction[ItemBlockAction]
@@ -23,25 +23,16 @@ class _Action(Protocol):
 _ActionT = TypeVar("_ActionT", bound=_Action)
 
 
-class ActionTable:
-    """The actions of a backup in order, looked up by resource; and its item block actions."""
+class BackupActions(ActionTable[AnyBackupItemAction]):
+    """The actions of a backup, and its item block actions."""
 
     def __init__(self, actions: Sequence[Action], blocks: Sequence[BlockAction] = ()) -> None:
-        self._actions = actions
-        self._blocks = blocks
-        self._by_resource: dict[str, tuple[Action, ...]] = {}
+        super().__init__(actions)
+        self._blocks = ActionTable(blocks)
 
     def blocks_for(self, group_resource: str) -> Sequence[BlockAction]:
         """The item block actions that may apply to items of a resource."""
-        return [block for block in self._blocks if block.resources.matches(group_resource)]
-
-    def for_resource(self, group_resource: str) -> tuple[Action, ...]:
-        """The actions that may apply to items of a resource, in the order in which they run."""
-        found = self._by_resource.get(group_resource)
-        if found is None:
-            found = tuple(action for action in self._actions if action.resources.matches(group_resource))
-            self._by_resource[group_resource] = found
-        return found
+        return self._blocks.for_resource(group_resource)
 
     def ignoring(self, group_resource: str) -> tuple[SelectiveBackupItemAction, ...] | None:
         """The actions of `for_resource`, if all of them can tell which items they do not need; else None.
@@ -54,10 +45,12 @@ class ActionTable:
         selective = [action for action in actions if isinstance(action, SelectiveBackupItemAction)]
         return tuple(selective) if len(selective) == len(actions) else None
 
-    def without_items(self, discovery: Discovery) -> Iterator[str]:
-        """The warnings for kinds that actions of plugins name and that do not exist."""
-        yield from without_items(self._actions, discovery)
-        yield from without_items(self._blocks, discovery)
+    def without_items(
+        self, discovery: Discovery, *, is_known: Callable[[str], bool] = lambda _: False
+    ) -> Iterator[str]:
+        """The warnings for kinds that actions and item block actions name and that do not exist."""
+        yield from super().without_items(discovery, is_known=is_known)
+        yield from self._blocks.without_items(discovery, is_known=is_known)
 
     async def prepare(self, group_resource: str) -> None:
         """Let the actions of `for_resource` read what they need before they get an item."""
@@ -70,13 +63,13 @@ async def resolve_actions(
     actions: Sequence[AnyBackupItemAction],
     canonical: Callable[[str], str],
     blocks: Sequence[ItemBlockAction] = (),
-) -> ActionTable:
+) -> BackupActions:
     """Ask every action for its selector.
 
     Raises:
         FatalBackupError: an action did not answer, or with a selector that is not valid.
     """
-    return ActionTable(
+    return BackupActions(
         [await _resolve(action, canonical) for action in actions],
         [await _resolve(block, canonical) for block in blocks],
     )

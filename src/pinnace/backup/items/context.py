@@ -15,7 +15,7 @@ from pinnace.backup.cluster import ClusterReader
 from pinnace.backup.collaborators import Collaborators
 from pinnace.backup.errors import ItemFailed
 from pinnace.backup.filters import ExcludedItems
-from pinnace.backup.items.actions import ActionTable
+from pinnace.backup.items.actions import BackupActions
 from pinnace.backup.items.tracking import Tracker
 from pinnace.backup.items.volume_records import VolumeRecords
 from pinnace.backup.plan import BackupFilter
@@ -59,7 +59,7 @@ class BackupRun(msgspec.Struct, frozen=True, kw_only=True):
     writer: ItemWriter
     log: RunLog
     progress: ProgressReporter
-    actions: ActionTable
+    actions: BackupActions
     hooks: HookChoice
     collaborators: Collaborators
     activity: Activity = msgspec.field(default_factory=Activity)

@@ -24,7 +24,7 @@ from pinnace.controllers.shared.scope import Scope
 from pinnace.kube.discovery import Discovery
 from pinnace.plugins.errors import PluginCallError, PluginError
 from pinnace.plugins.protocols import DeleteItemAction
-from pinnace.plugins.resolved import ResolvedAction, without_items
+from pinnace.plugins.resolved import ActionTable, ResolvedAction
 from pinnace.restore.selection.left_out import ArchivedKinds
 from pinnace.runtime.logfields import get_logger
 from pinnace.storage.backup_store import BackupStore
@@ -63,7 +63,7 @@ async def delete_actions(
         yield None
         return
     discovery = await Discovery.load(scope.client, all_versions=scope.all_versions)
-    resolved = [await _resolve(action, discovery.canonical) for action in actions]
+    table = ActionTable([await _resolve(action, discovery.canonical) for action in actions])
     with tempfile.TemporaryDirectory(prefix="deletion-", dir=scope.workdir) as folder:
         archive = await _fetch(store, backup.metadata.name, Path(folder))
         if archive is None:
@@ -72,9 +72,9 @@ async def delete_actions(
             return
         with archive:
             archived = ArchivedKinds(archive.resources)
-            for warning in without_items(resolved, discovery, is_known=archived.has):
+            for warning in table.without_items(discovery, is_known=archived.has):
                 log.warning("%s", warning)
-            yield DeleteActions(resolved, archive, backup, discovery.canonical)
+            yield DeleteActions(table, archive, backup, discovery.canonical)
 
 
 async def _fetch(store: BackupStore, backup: str, folder: Path) -> ArchiveIndex | None:
@@ -102,7 +102,7 @@ class DeleteActions:
 
     def __init__(
         self,
-        actions: Sequence[Action],
+        actions: ActionTable[DeleteItemAction],
         archive: ArchiveIndex,
         backup: Backup,
         canonical: Callable[[str], str],
@@ -118,7 +118,7 @@ class DeleteActions:
         An error of an action is logged and stops nothing else: a plugin must be ready to be called again for
         an item that it has done.
         """
-        log.info("Running delete item actions", actions=[each.action.name for each in self._actions])
+        log.info("Running delete item actions", actions=self._actions.names)
         errors, passed = [], 0
         for item, actions in self._items():
             passed += 1
@@ -146,7 +146,7 @@ class DeleteActions:
             if canonical in handled:
                 continue
             handled.add(canonical)
-            actions = [action for action in self._actions if action.resources.matches(canonical)]
+            actions = self._actions.for_resource(canonical)
             for namespace in self._archive.namespaces(resource) if actions else ():
                 for name in self._archive.names(resource, namespace):
                     yield _Item(resource, namespace, name), actions

@@ -24,7 +24,7 @@ from pinnace.plugins.builtin.pod_classes import OFTEN_MISSING
 from pinnace.plugins.item_operations import StartedOperations
 from pinnace.plugins.logs import plugin_lines_to
 from pinnace.plugins.protocols import ResourceIdentifier, RestoreItemInput, RestoreItemOutput
-from pinnace.restore.actions import ActionTable, ApplicableAction
+from pinnace.restore.actions import ApplicableAction, RestoreActions
 from pinnace.restore.errors import ItemError, NamespaceError, ResourceError
 from pinnace.restore.followups import FollowUps
 from pinnace.restore.item.additional import AdditionalItems
@@ -67,7 +67,7 @@ class KnownKinds(msgspec.Struct, frozen=True, kw_only=True):
 
     discovery: Discovery
     filters: RestoreFilter
-    actions: ActionTable
+    actions: RestoreActions
     statuses: StatusFilter
 
 
