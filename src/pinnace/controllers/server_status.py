@@ -23,7 +23,7 @@ from pinnace.plugins.registry import ActionRegistry
 from pinnace.runtime.controller import DONE, Controller, Result
 from pinnace.runtime.keys import Key
 from pinnace.runtime.logfields import get_logger
-from pinnace.storage.open import BUILT_IN_STORES
+from pinnace.storage.providers import PROVIDERS
 from pinnace.volumes.disks import BUILT_IN_SNAPSHOTTERS
 
 log = get_logger(__name__)
@@ -44,7 +44,7 @@ def shown_plugins(*sources: Iterable[PluginId]) -> list[tuple[str, str]]:
     """
     order = list(PluginKind)
     built_in = [
-        *(PluginId(PluginKind.OBJECT_STORE, name) for name in BUILT_IN_STORES),
+        *(PluginId(PluginKind.OBJECT_STORE, name) for name in sorted(PROVIDERS)),
         *(PluginId(PluginKind.VOLUME_SNAPSHOTTER, name) for name in BUILT_IN_SNAPSHOTTERS),
     ]
     known = dict.fromkeys((*built_in, *(plugin for source in sources for plugin in source)))

@@ -28,8 +28,7 @@ from pinnace.kube.resources import SECRETS
 from pinnace.operations.workdir import work_directory
 from pinnace.storage.backup_store import BackupStore
 from pinnace.storage.errors import StorageError, StoreUnavailable
-from pinnace.storage.open import BUILT_IN_STORES, qualified_provider
-from pinnace.storage.providers import FILESYSTEM
+from pinnace.storage.providers import FILESYSTEM, PROVIDERS, qualified_provider
 
 CHECK = "locations"
 PROBE_SECONDS = 30.0
@@ -97,7 +96,7 @@ async def probe_location(client: KubeClient, namespace: str, location: JSONObjec
     except KubeError as error:
         return Probe(untried=str(error))
     except StorageError as error:
-        has_plugin = qualified_provider(provider) not in BUILT_IN_STORES
+        has_plugin = qualified_provider(provider) not in PROVIDERS
         return Probe(untried=str(error)) if has_plugin else Probe(problem=str(error))
     if probe.problem and not is_servers:  # those of this machine are refused, or there are none
         return Probe(untried=f"the server's credentials are not in a Secret: {probe.problem}")

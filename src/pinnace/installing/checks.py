@@ -7,18 +7,7 @@ from typing import Final
 from pinnace.api.values.durations import Duration
 from pinnace.csi.snapshots import FEATURE as CSI_FEATURE
 from pinnace.installing.options import KUBELET_ROOT, InstallOptions
-from pinnace.storage.open import (
-    AWS_PROVIDER,
-    AZURE_PROVIDER,
-    FILESYSTEM_PROVIDER,
-    GCP_PROVIDER,
-    qualified_provider,
-)
-from pinnace.storage.providers import FILESYSTEM, lacks_region
-
-BUILT_IN: Final = (AWS_PROVIDER, GCP_PROVIDER, AZURE_PROVIDER, FILESYSTEM_PROVIDER)
-"""Providers of backup locations that need no plugin."""
-
+from pinnace.storage.providers import FILESYSTEM, PROVIDERS, lacks_region, qualified_provider
 
 RESERVED_LABELS: Final = frozenset({"component", "deploy", "name", "control-plane"})
 """Labels by which workloads, services and commands find the pods."""
@@ -138,7 +127,7 @@ def snapshots_warning(options: InstallOptions) -> str | None:
 def _check_plugins(options: InstallOptions) -> str | None:
     """Check that a provider that the server does not know by itself comes with a plugin."""
     provider = options.provider
-    if provider and qualified_provider(provider) not in BUILT_IN and not options.plugins:
+    if provider and qualified_provider(provider) not in PROVIDERS and not options.plugins:
         return f"--plugins flag is required: without one the server does not know the provider {provider}"
     return None
 

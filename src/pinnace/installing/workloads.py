@@ -19,11 +19,10 @@ from pinnace.installing.plugin_images import UNPRIVILEGED as UNPRIVILEGED_PLUGIN
 from pinnace.installing.plugin_images import init_container_name
 from pinnace.nonadmin import manifests
 from pinnace.server.checks import NODE_AGENT
+from pinnace.storage.providers import PROVIDERS
 
 CREDENTIAL_VARIABLES: Final = (
-    "GOOGLE_APPLICATION_CREDENTIALS",
-    "AWS_SHARED_CREDENTIALS_FILE",
-    "AZURE_CREDENTIALS_FILE",
+    *(each.credentials_variable for each in PROVIDERS.values() if each.credentials_variable),
     "ALIBABA_CLOUD_CREDENTIALS_FILE",
 )
 UNPRIVILEGED: Final = 65532

@@ -9,9 +9,8 @@ azblob://container/prefix?storageAccount=…&resourceGroup=…&credentialsFile=�
 import os
 import re
 from pathlib import Path
+from typing import Final
 from urllib.parse import SplitResult, parse_qsl, unquote, urlencode, urlsplit
-
-import msgspec
 
 from pinnace.aio.small_files import read_small_file
 from pinnace.api.meta import ObjectMeta
@@ -22,54 +21,16 @@ from pinnace.api.velero.storage_location import (
     ObjectStorageLocation,
 )
 from pinnace.storage.errors import InvalidLocation
+from pinnace.storage.filesystem import FILESYSTEM_PROVIDER
 from pinnace.storage.layout import clean_prefix
-from pinnace.storage.open import (
-    AWS_PROVIDER,
-    AZURE_PROVIDER,
-    FILESYSTEM_PROVIDER,
-    GCP_PROVIDER,
-    qualified_provider,
-)
-
-S3_PARAMETERS = (
-    "region",
-    "s3Url",
-    "publicUrl",
-    "s3ForcePathStyle",
-    "signatureVersion",
-    "kmsKeyId",
-    "serverSideEncryption",
-    "profile",
-    "credentialsFile",
-    "insecureSkipTLSVerify",
-    "checksumAlgorithm",
-    "tagging",
-    "enableSharedConfig",
-    "customerKeyEncryptionFile",
-    "customerKeyEncryptionSecret",
-    "resticRepoPrefix",
-)
-"""What an S3 URL may say besides `caCertFile`: the keys of the location's configuration. (STO 14.1, 14.4)"""
-
-GCS_PARAMETERS = ("credentialsFile", "serviceAccount", "kmsKeyName", "storeEndpoint", "resticRepoPrefix")
-"""The same of a GCS URL. (STO 14.2)"""
-
-AZURE_PARAMETERS = (
-    "storageAccount",
-    "resourceGroup",
-    "subscriptionId",
-    "storageAccountKeyEnvVar",
-    "storageAccountURI",
-    "blockSizeInBytes",
-    "credentialsFile",
-    "resticRepoPrefix",
-)
-"""The same of an Azure URL. (STO 14.3)"""
+from pinnace.storage.provider import StoreURL
+from pinnace.storage.providers import PROVIDERS, qualified_provider
 
 _CA_PARAMETER = "caCertFile"
-_SCHEMES = {AWS_PROVIDER: "s3", GCP_PROVIDER: "gs", AZURE_PROVIDER: "azblob"}
+_FORMS: Final = {each.url.scheme: (each.name, each.url) for each in PROVIDERS.values() if each.url}
+"""The names of the providers that have a URL, and its form, by its scheme."""
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
-_SHORT_SCHEME = re.compile(r"(s3|gs|azblob):", re.IGNORECASE)
+_SHORT_SCHEME = re.compile(rf"({'|'.join(_FORMS)}):", re.IGNORECASE)
 
 
 def location_title(location: BackupStorageLocation) -> str:
@@ -77,30 +38,29 @@ def location_title(location: BackupStorageLocation) -> str:
     storage, provider = location.spec.object_storage, qualified_provider(location.spec.provider or "")
     if provider == FILESYSTEM_PROVIDER:
         return str(Path(location.spec.config["path"]) / storage.bucket)
-    return f"{_SCHEMES.get(provider, provider)}://{storage.bucket}/{storage.prefix}".rstrip("/")
+    form = _form_of(provider)
+    return f"{form.scheme if form else provider}://{storage.bucket}/{storage.prefix}".rstrip("/")
 
 
-_OF_COMPATIBLE = "s3://bucket/prefix?region=minio&s3ForcePathStyle=true&s3Url=http://HOST:PORT"
-_MEANT = {
-    **dict.fromkeys(("minio", "http", "https", "rest", "ceph", "b2", "r2", "swift"), _OF_COMPATIBLE),
-    **dict.fromkeys(("s3a", "s3n", "aws"), "s3://bucket/prefix"),
-    **dict.fromkeys(("gcs", "gcp", "google"), "gs://bucket/prefix"),
-    **dict.fromkeys(("azure", "az", "wasb", "wasbs", "abfs", "abfss"), "azblob://container/prefix"),
-}
+_MEANT: Final = {scheme: meant for _, form in _FORMS.values() for scheme, meant in form.others.items()}
 """What users of other programs write, by its scheme."""
-_IN_HINTS = ("region", "s3Url", "s3ForcePathStyle", "storageAccount", "resourceGroup")
+
+
+def _form_of(provider: str) -> StoreURL | None:
+    known = PROVIDERS.get(provider)
+    return known.url if known is not None else None
 
 
 def url_of(location: JSONObject) -> str:
     """The URL of a cluster's BackupStorageLocation, without credentials; empty for a folder."""
-    scheme = _SCHEMES.get(qualified_provider(text(location, "spec", "provider")))
+    form = _form_of(qualified_provider(text(location, "spec", "provider")))
     bucket = text(location, "spec", "objectStorage", "bucket")
-    if scheme is None or not bucket:
+    if form is None or not bucket:
         return ""
     prefix = text(location, "spec", "objectStorage", "prefix").strip("/")
     config = mapping(location, "spec", "config")
-    query = urlencode({key: config[key] for key in _IN_HINTS if config.get(key)}, safe=":/")
-    return f"{scheme}://{bucket}{f'/{prefix}' if prefix else ''}{f'?{query}' if query else ''}"
+    query = urlencode({key: config[key] for key in form.shown if config.get(key)}, safe=":/")
+    return f"{form.scheme}://{bucket}{f'/{prefix}' if prefix else ''}{f'?{query}' if query else ''}"
 
 
 def location_from_url(url: str, *, name: str = "default", namespace: str = "velero") -> BackupStorageLocation:
@@ -126,13 +86,14 @@ def location_from_url(url: str, *, name: str = "default", namespace: str = "vele
         spec = _directory_spec(Path(url))
     elif scheme == "file":
         spec = _directory_spec(_file_path(urlsplit(url)))
-    elif scheme in _CLOUDS:
-        spec = _bucket_spec(urlsplit(url), _CLOUDS[scheme])
+    elif scheme in _FORMS:
+        spec = _bucket_spec(urlsplit(url), *_FORMS[scheme])
     else:
         meant = _MEANT.get(scheme, "")
+        *others, last = [form.example for _, form in _FORMS.values()]
         raise InvalidLocation(
             f"unknown scheme {scheme!r} in the location{f'; did you mean {meant}?' if meant else ':'} use a"
-            " directory, file:///directory, s3://bucket/prefix, gs://bucket/prefix or azblob://container/prefix"
+            f" directory, file:///directory, {', '.join(others)} or {last}"
         )
     return BackupStorageLocation(metadata=ObjectMeta(name=name, namespace=namespace), spec=spec)
 
@@ -158,60 +119,19 @@ def _file_path(url: SplitResult) -> Path:
     return Path(unquote(url.path))
 
 
-class _Cloud(msgspec.Struct, frozen=True, kw_only=True):
-    """What a URL of an object store means; the texts are for messages."""
-
-    provider: str
-    parameters: tuple[str, ...]
-    article: str
-    name: str
-    example: str
-    instead: str
-
-
-_CLOUDS = {
-    "s3": _Cloud(
-        provider=AWS_PROVIDER,
-        parameters=S3_PARAMETERS,
-        article="an",
-        name="S3 URL",
-        example="a bucket, as in s3://bucket/prefix",
-        instead="credentialsFile or profile",
-    ),
-    "gs": _Cloud(
-        provider=GCP_PROVIDER,
-        parameters=GCS_PARAMETERS,
-        article="a",
-        name="GCS URL",
-        example="a bucket, as in gs://bucket/prefix",
-        instead="credentialsFile",
-    ),
-    "azblob": _Cloud(
-        provider=AZURE_PROVIDER,
-        parameters=AZURE_PARAMETERS,
-        article="an",
-        name="Azure URL",
-        example="a container, as in azblob://container/prefix",
-        instead="credentialsFile or storageAccountKeyEnvVar",
-    ),
-}
-
-
-def _bucket_spec(url: SplitResult, cloud: _Cloud) -> BackupStorageLocationSpec:
+def _bucket_spec(url: SplitResult, provider: str, form: StoreURL) -> BackupStorageLocationSpec:
     if "@" in url.netloc:
-        raise InvalidLocation(
-            f"{cloud.article} {cloud.name} must not contain credentials: use {cloud.instead}"
-        )
+        raise InvalidLocation(f"{form.article} {form.title} must not contain credentials: use {form.instead}")
     if not url.netloc:
-        raise InvalidLocation(f"{cloud.article} {cloud.name} names {cloud.example}")
+        raise InvalidLocation(f"{form.article} {form.title} names a {form.holder}, as in {form.example}")
     if url.fragment:
-        raise InvalidLocation(f"{cloud.article} {cloud.name} has no # part; write # as %23")
-    config = _parameters(url.query, cloud)
+        raise InvalidLocation(f"{form.article} {form.title} has no # part; write # as %23")
+    config = _parameters(url.query, form)
     ca_file = config.pop(_CA_PARAMETER, "")
     if credentials_file := config.get("credentialsFile"):
         config["credentialsFile"] = os.path.abspath(os.path.expanduser(credentials_file))
     return BackupStorageLocationSpec(
-        provider=cloud.provider,
+        provider=provider,
         config=config,
         object_storage=ObjectStorageLocation(
             bucket=unquote(url.netloc),
@@ -221,21 +141,21 @@ def _bucket_spec(url: SplitResult, cloud: _Cloud) -> BackupStorageLocationSpec:
     )
 
 
-def _parameters(query: str, cloud: _Cloud) -> dict[str, str]:
+def _parameters(query: str, form: StoreURL) -> dict[str, str]:
     try:
         pairs = parse_qsl(query, keep_blank_values=True, strict_parsing=True) if query else []
     except ValueError as error:
         raise InvalidLocation(
-            f"the parameters of the {cloud.name} must look like name=value&name=value"
+            f"the parameters of the {form.title} must look like name=value&name=value"
         ) from error
-    known = (*cloud.parameters, _CA_PARAMETER)
+    known = (*form.parameters, _CA_PARAMETER)
     names = [parameter for parameter, _ in pairs]
     if unknown := sorted(set(names) - set(known)):
         raise InvalidLocation(
-            f"unknown parameters [{' '.join(unknown)}] in the {cloud.name}; known are [{' '.join(known)}]"
+            f"unknown parameters [{' '.join(unknown)}] in the {form.title}; known are [{' '.join(known)}]"
         )
     if len(set(names)) != len(names):
-        raise InvalidLocation(f"a parameter of the {cloud.name} is given twice")
+        raise InvalidLocation(f"a parameter of the {form.title} is given twice")
     return dict(pairs)
 
 

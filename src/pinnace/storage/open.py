@@ -7,36 +7,21 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Final
 
 from pinnace.api.velero.storage_location import BackupStorageLocation, BackupStorageLocationAccessMode
 from pinnace.storage.backup_store import BackupStore
 from pinnace.storage.errors import InvalidLocation, StoreConfigError
-from pinnace.storage.filesystem.store import FilesystemStore
 from pinnace.storage.interface import ObjectStore
 from pinnace.storage.layout import Layout, clean_bucket, clean_prefix
-from pinnace.storage.settings import SET_BY_THE_LOCATION, check_keys
+from pinnace.storage.provider import Opening
+from pinnace.storage.providers import PROVIDERS, qualified_provider
+from pinnace.storage.settings import SET_BY_THE_LOCATION
 from pinnace.store_access.addresses import Addresses, IPNetwork, addresses_of
-
-AWS_PROVIDER = "velero.io/aws"
-GCP_PROVIDER = "velero.io/gcp"
-AZURE_PROVIDER = "velero.io/azure"
-FILESYSTEM_PROVIDER = "pinnace.io/filesystem"
-"""Our own provider: `config.path` is an absolute directory, the bucket a directory in it."""
-
-BUILT_IN_STORES: Final = (AWS_PROVIDER, AZURE_PROVIDER, FILESYSTEM_PROVIDER, GCP_PROVIDER)
-"""The providers whose stores are here, sorted; for lists of plugins."""
 
 OtherStores = Callable[[str, Mapping[str, str]], ObjectStore | None]
 """Opens the store of a provider that is not built in, by its full name; None if it does not know it."""
 
 _RESTIC_PREFIX_KEY = "resticRepoPrefix"
-_FILESYSTEM_KEYS = ("path", "bucket", "prefix")
-
-
-def qualified_provider(provider: str) -> str:
-    """The provider's full name: `aws` is `velero.io/aws`. (docs/spec: STO 8)"""
-    return provider if "/" in provider else f"velero.io/{provider}"
 
 
 def store_config(location: BackupStorageLocation, *, credentials_file: Path | None = None) -> dict[str, str]:
@@ -83,7 +68,7 @@ def open_object_store(
     """Open the store of a provider; the caller closes it.
 
     Args:
-        provider: `aws`, `gcp`, `azure` (short or as `velero.io/aws`) or FILESYSTEM_PROVIDER.
+        provider: its name, `aws` or `velero.io/aws`.
         config: as store_config() gives it.
         create: a directory that does not exist is an empty store and made when it is needed. Not for a
             server, to which a missing one means that it is not mounted; nor are buckets ever made.
@@ -96,24 +81,8 @@ def open_object_store(
         StoreUnavailable: the directory does not exist.
     """
     name = qualified_provider(provider)
-    if name == AWS_PROVIDER:
-        # Imported here, as are the others: only the library of the provider that is used is loaded.
-        from pinnace.storage.s3.config import parse_s3_config
-        from pinnace.storage.s3.store import S3Store
-
-        return S3Store(parse_s3_config(config), environ=environ, addresses=addresses)
-    if name == GCP_PROVIDER:
-        from pinnace.storage.gcs.config import parse_gcs_config
-        from pinnace.storage.gcs.store import GCSStore
-
-        return GCSStore(parse_gcs_config(config), environ=environ, addresses=addresses)
-    if name == AZURE_PROVIDER:
-        from pinnace.storage.azure.config import parse_azure_config
-        from pinnace.storage.azure.store import AzureStore
-
-        return AzureStore(parse_azure_config(config), environ=environ, addresses=addresses)
-    if name == FILESYSTEM_PROVIDER:
-        return FilesystemStore(_directory(config), create=create)
+    if (known := PROVIDERS.get(name)) is not None:
+        return known.open(config, Opening(create=create, environ=environ, addresses=addresses))
     if others is not None and (store := others(name, config)) is not None:
         return store
     raise StoreConfigError(f"unable to locate ObjectStore plugin named {name}{_hint(name)}")
@@ -121,19 +90,9 @@ def open_object_store(
 
 def _hint(name: str) -> str:
     """The built-in provider that was probably meant; empty if none is close."""
-    built_in = {known.rpartition("/")[2]: known for known in BUILT_IN_STORES}
+    built_in = {known.short_name: known.name for known in PROVIDERS.values()}
     close = get_close_matches(name.rpartition("/")[2], built_in, n=1)
     return f"; did you mean {built_in[close[0]]}?" if close else ""
-
-
-def _directory(config: Mapping[str, str]) -> Path:
-    check_keys(config, _FILESYSTEM_KEYS)
-    path, bucket = Path(config.get("path", "")), config.get("bucket", "")
-    if not path.is_absolute():
-        raise StoreConfigError("path of a filesystem location must be an absolute path")
-    if bucket in ("", ".", ".."):
-        raise StoreConfigError(f"the bucket of a filesystem location cannot be {bucket!r}")
-    return path / bucket
 
 
 def open_backup_store(

@@ -1,13 +1,26 @@
-"""Providers of locations as flags name them, for `install` and the commands of locations. Pure."""
+"""The providers whose stores are here: a provider is a folder and its name in `PROVIDERS`."""
 
 from collections.abc import Mapping
 from pathlib import PurePosixPath
 from typing import Final
 
-from pinnace.storage.open import AWS_PROVIDER, FILESYSTEM_PROVIDER, qualified_provider
+from pinnace.storage import azure, filesystem, gcs, s3
+from pinnace.storage.filesystem import FILESYSTEM_PROVIDER
+from pinnace.storage.provider import Provider
+from pinnace.storage.s3 import AWS_PROVIDER
+
+PROVIDERS: Final[Mapping[str, Provider]] = {
+    each.PROVIDER.name: each.PROVIDER for each in (s3, gcs, azure, filesystem)
+}
+"""By their full names, in the order in which messages name them."""
 
 FILESYSTEM: Final = ("filesystem", FILESYSTEM_PROVIDER)
 """The providers that mean a folder; the spec of the location has the full name."""
+
+
+def qualified_provider(provider: str) -> str:
+    """The provider's full name: `aws` is `velero.io/aws`. (docs/spec: STO 8)"""
+    return provider if "/" in provider else f"velero.io/{provider}"
 
 
 def lacks_region(provider: str, config: Mapping[str, str]) -> bool:

@@ -19,7 +19,7 @@ from pinnace.api.velero.backup_repository import (
     BackupRepositoryPhase,
     BackupRepositoryStatus,
 )
-from pinnace.storage.open import qualified_provider
+from pinnace.storage.providers import qualified_provider
 
 _ADDRESS: Final = ("s3Url", "region", "path", "resticRepoPrefix", "storageAccount", "storageAccountURI")
 """Settings of a location that name the store; all others say how it is used."""

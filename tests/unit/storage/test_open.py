@@ -17,15 +17,11 @@ from pinnace.storage.errors import (
     StoreConfigError,
     StoreUnavailable,
 )
+from pinnace.storage.filesystem import FILESYSTEM_PROVIDER
 from pinnace.storage.filesystem.store import FilesystemStore
 from pinnace.storage.location_url import location_from_url, location_title
-from pinnace.storage.open import (
-    FILESYSTEM_PROVIDER,
-    open_backup_store,
-    open_object_store,
-    qualified_provider,
-    store_config,
-)
+from pinnace.storage.open import open_backup_store, open_object_store, store_config
+from pinnace.storage.providers import qualified_provider
 from pinnace.storage.s3.store import S3Store
 
 KEYS = {"AWS_ACCESS_KEY_ID": "id", "AWS_SECRET_ACCESS_KEY": "secret"}

@@ -20,26 +20,13 @@ from pinnace.nonadmin.objects import (
 from pinnace.nonadmin.settings.admin import AdminSettings
 from pinnace.nonadmin.specs.credentials import credentials_problem
 from pinnace.nonadmin.specs.enforcement import filled_in, location_violation
+from pinnace.storage.providers import PROVIDERS
 from pinnace.store_access.addresses import Addresses, AddressRefused, parse_allowed
 
 _PREFIX: Final = "NonAdminBackupStorageLocation spec.bslSpec"
 
 ALLOWED_CONFIG: Final = {
-    "aws": frozenset(
-        {
-            "region",
-            "s3Url",
-            "publicUrl",
-            "kmsKeyId",
-            "serverSideEncryption",
-            "s3ForcePathStyle",
-            "signatureVersion",
-            "checksumAlgorithm",
-            "tagging",
-        }
-    ),
-    "gcp": frozenset({"kmsKeyName"}),
-    "azure": frozenset({"resourceGroup", "storageAccount", "subscriptionId", "blockSizeInBytes"}),
+    each.short_name: each.tenants.settings for each in PROVIDERS.values() if each.tenants is not None
 }
 """The providers that tenants may use, and their settings that affect only the tenant's store."""
 

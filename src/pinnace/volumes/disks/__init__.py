@@ -6,7 +6,10 @@ stores do. One is created for each operation; only the module of the cloud in us
 
 from typing import Final
 
-from pinnace.storage.open import AWS_PROVIDER, AZURE_PROVIDER, GCP_PROVIDER, qualified_provider
+from pinnace.storage.azure import AZURE_PROVIDER
+from pinnace.storage.gcs import GCP_PROVIDER
+from pinnace.storage.providers import qualified_provider
+from pinnace.storage.s3 import AWS_PROVIDER
 from pinnace.volumes.native.snapshotters import FindSnapshotter, Snapshotter
 
 BUILT_IN_SNAPSHOTTERS: Final = (AWS_PROVIDER, AZURE_PROVIDER, GCP_PROVIDER)

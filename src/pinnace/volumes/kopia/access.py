@@ -14,8 +14,12 @@ from pinnace.aio.blocking import in_thread
 from pinnace.api.values.error_texts import error_text
 from pinnace.clouds.aws.credentials import AccessKey, FixedCredentials
 from pinnace.clouds.aws.finding import find_credentials
+from pinnace.storage.azure import AZURE_PROVIDER
 from pinnace.storage.errors import InvalidLocation, StorageError
-from pinnace.storage.open import AWS_PROVIDER, AZURE_PROVIDER, GCP_PROVIDER, qualified_provider, store_config
+from pinnace.storage.gcs import GCP_PROVIDER
+from pinnace.storage.open import store_config
+from pinnace.storage.providers import qualified_provider
+from pinnace.storage.s3 import AWS_PROVIDER
 from pinnace.storage.s3.config import parse_s3_config
 from pinnace.volumes.kopia.commands import IDENTITY
 from pinnace.volumes.kopia.places import Secrets, Storage, storage_of

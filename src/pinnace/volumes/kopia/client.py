@@ -19,7 +19,9 @@ from pinnace.aio.blocking import finish, in_thread
 from pinnace.api.values.counts import counted
 from pinnace.api.values.times import utcnow
 from pinnace.storage.errors import StorageError
-from pinnace.storage.open import FILESYSTEM_PROVIDER, open_object_store, qualified_provider, store_config
+from pinnace.storage.filesystem import FILESYSTEM_PROVIDER
+from pinnace.storage.open import open_object_store, store_config
+from pinnace.storage.providers import qualified_provider
 from pinnace.volumes.kopia import commands
 from pinnace.volumes.kopia.access import Access, kopia_access
 from pinnace.volumes.kopia.output import (

@@ -11,14 +11,12 @@ from urllib.parse import urlsplit
 import msgspec
 
 from pinnace.api.velero.storage_location import BackupStorageLocation
+from pinnace.storage.azure import AZURE_PROVIDER
+from pinnace.storage.filesystem import FILESYSTEM_PROVIDER
+from pinnace.storage.gcs import GCP_PROVIDER
 from pinnace.storage.layout import clean_bucket, clean_prefix
-from pinnace.storage.open import (
-    AWS_PROVIDER,
-    AZURE_PROVIDER,
-    FILESYSTEM_PROVIDER,
-    GCP_PROVIDER,
-    qualified_provider,
-)
+from pinnace.storage.providers import qualified_provider
+from pinnace.storage.s3 import AWS_PROVIDER
 from pinnace.volumes.uploader.errors import IdentifierError
 
 _NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")

@@ -4,7 +4,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from pinnace.api.velero.storage_location import BackupStorageLocation
-from pinnace.storage.open import AWS_PROVIDER, AZURE_PROVIDER, GCP_PROVIDER, qualified_provider
+from pinnace.storage.azure import AZURE_PROVIDER
+from pinnace.storage.gcs import GCP_PROVIDER
+from pinnace.storage.providers import qualified_provider
+from pinnace.storage.s3 import AWS_PROVIDER
 from pinnace.volumes.restic.commands import identifier_is_secret
 from pinnace.volumes.uploader.azure import azure_opening
 

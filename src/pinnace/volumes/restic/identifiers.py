@@ -4,14 +4,12 @@ import re
 from pathlib import PurePosixPath
 
 from pinnace.api.velero.storage_location import BackupStorageLocation
+from pinnace.storage.azure import AZURE_PROVIDER
+from pinnace.storage.filesystem import FILESYSTEM_PROVIDER
+from pinnace.storage.gcs import GCP_PROVIDER
 from pinnace.storage.layout import clean_bucket, clean_prefix
-from pinnace.storage.open import (
-    AWS_PROVIDER,
-    AZURE_PROVIDER,
-    FILESYSTEM_PROVIDER,
-    GCP_PROVIDER,
-    qualified_provider,
-)
+from pinnace.storage.providers import qualified_provider
+from pinnace.storage.s3 import AWS_PROVIDER
 from pinnace.volumes.uploader.errors import IdentifierError
 
 _NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")

@@ -7,7 +7,9 @@ from pinnace.aio.blocking import in_thread
 from pinnace.api.values.times import utcnow
 from pinnace.api.velero.storage_location import BackupStorageLocation
 from pinnace.clouds.azure.dotenv import parse_variables
-from pinnace.storage.open import AZURE_PROVIDER, qualified_provider, store_config
+from pinnace.storage.azure import AZURE_PROVIDER
+from pinnace.storage.open import store_config
+from pinnace.storage.providers import qualified_provider
 from pinnace.volumes.uploader.errors import AccessError
 
 _LARGEST_CREDENTIALS_BYTES = 1 << 20

@@ -3,7 +3,8 @@
 import pytest
 
 from pinnace.storage.errors import StorageError
-from pinnace.storage.open import BUILT_IN_STORES, open_object_store
+from pinnace.storage.open import open_object_store
+from pinnace.storage.providers import PROVIDERS
 from pinnace.volumes.disks import BUILT_IN_SNAPSHOTTERS, with_disks
 from pinnace.volumes.native.snapshotters import Snapshotter
 
@@ -21,7 +22,7 @@ def test_every_listed_snapshotter_exists(name: str) -> None:
         find("example.io/other")
 
 
-@pytest.mark.parametrize("name", BUILT_IN_STORES)
+@pytest.mark.parametrize("name", PROVIDERS)
 def test_every_listed_store_exists(name: str) -> None:
     with pytest.raises(StorageError) as raised:  # which setting is missing does not matter here
         open_object_store(name, {"nonsense": "1"}, environ={})
