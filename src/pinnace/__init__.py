@@ -11,9 +11,22 @@ TYPE_CHECKING = (
 )
 if TYPE_CHECKING:
     from pinnace._version import __version__ as __version__
+    from pinnace.python_api.administration import (
+        Diagnosis,
+        Finding,
+        InstalledObject,
+        InstallOptions,
+        InstallOutcome,
+        InstallResult,
+        PodResources,
+    )
     from pinnace.python_api.calls import (
         backup,
         backup_async,
+        doctor,
+        doctor_async,
+        install,
+        install_async,
         list_backups,
         list_backups_async,
         restore,
@@ -59,13 +72,20 @@ __all__ = [
     "CheckResult",
     "Cluster",
     "ClusterError",
+    "Diagnosis",
     "ExistingResources",
+    "Finding",
+    "InstallOptions",
+    "InstallOutcome",
+    "InstallResult",
+    "InstalledObject",
     "InvalidRequest",
     "Location",
     "LocationError",
     "NameTaken",
     "Phase",
     "PinnaceError",
+    "PodResources",
     "Progress",
     "ProgressCallback",
     "ResourceModifier",
@@ -78,6 +98,10 @@ __all__ = [
     "VerifyOptions",
     "backup",
     "backup_async",
+    "doctor",
+    "doctor_async",
+    "install",
+    "install_async",
     "list_backups",
     "list_backups_async",
     "restore",
@@ -101,14 +125,17 @@ if not TYPE_CHECKING:  # type checkers see the imports above, and no other names
         for module in (calls, errors, types):
             if name in vars(module):
                 globals()[name] = vars(module)[name]
-                break
+                return globals()[name]
+        from pinnace.python_api import administration  # its types load the rooms that do the work
+
+        globals()[name] = vars(administration)[name]
         return globals()[name]
 
     def __dir__() -> list[str]:
         return sorted({*globals(), *__all__})
 
     class _Package(type(sys)):
-        """Keeps `backup` and `restore` the functions when the packages of these names are imported.
+        """Keeps `backup`, `restore` and `doctor` the functions when the packages of these names are imported.
 
         The packages are reached by `from pinnace.backup import ...`, as all modules here do. (docs/adr/036)
         """

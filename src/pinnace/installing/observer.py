@@ -1,6 +1,7 @@
 """What an installation or a removal reports while it runs."""
 
 from pinnace.api.objects import JSONObject
+from pinnace.installing.outcomes import InstallOutcome
 
 
 class InstallObserver:
@@ -9,8 +10,8 @@ class InstallObserver:
     def begin(self, obj: JSONObject) -> None:
         """An object is about to be sent."""
 
-    def done(self, obj: JSONObject, outcome: str) -> None:
-        """An object was sent, with this outcome (see `outcomes`)."""
+    def done(self, obj: JSONObject, outcome: InstallOutcome) -> None:
+        """An object was sent, with this outcome."""
 
     def ended(self) -> None:
         """No more objects are sent, whether all were or not."""

@@ -1,14 +1,22 @@
-"""The outcomes of sending an object, as texts for users. Pure."""
+"""The outcomes of sending an object. Pure."""
 
-from typing import Final
+from enum import StrEnum
 
 from pinnace.api.objects import JSONObject
 
-CREATED: Final = "Created"
-APPLIED: Final = "Applied"
-WIDENED: Final = "Widened by the fields of this version"
-LEFT: Final = "Existed and were left as they are (--apply brings them in line with the flags)"
-NOT_CHANGED: Final = "Not changed"
+
+class InstallOutcome(StrEnum):
+    """What was done with an object of an installation."""
+
+    CREATED = "created"
+    APPLIED = "applied"
+    """It was brought in line, whether or not anything changed."""
+    WIDENED = "widened"
+    """A definition got the fields of this version."""
+    LEFT = "left"
+    """It existed, and was left as it is."""
+    NOT_CHANGED = "not changed"
+    """It cannot be changed; a warning says why."""
 
 
 def title(obj: JSONObject) -> str:

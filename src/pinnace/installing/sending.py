@@ -12,7 +12,7 @@ from pinnace.installing.errors import InstallError
 from pinnace.installing.finalizers import defined_by
 from pinnace.installing.live import LiveWorkloads, read_live
 from pinnace.installing.observer import InstallObserver
-from pinnace.installing.outcomes import APPLIED, CREATED, LEFT, NOT_CHANGED, WIDENED, title
+from pinnace.installing.outcomes import InstallOutcome, title
 from pinnace.installing.wait import wait_for_workloads
 from pinnace.installing.workloads import UPLOADER_FLAG
 from pinnace.kube.client import KubeClient
@@ -185,7 +185,7 @@ class Installer:
         )
         return True
 
-    async def _create(self, obj: JSONObject) -> str:
+    async def _create(self, obj: JSONObject) -> InstallOutcome:
         """Create the object if there is none. Returns what was done."""
         name = title(obj)
         try:
@@ -198,19 +198,19 @@ class Installer:
             # A user who asks for fewer rights must not believe that the server has only those.
             if await self._other_role(obj) == ALL_RIGHTS:
                 self._warn_of_other_role(obj, ALL_RIGHTS)
-            return LEFT
+            return InstallOutcome.LEFT
         except KubeError as error:
             raise InstallError(f"Error creating resource {name}: {error}") from error
-        return CREATED
+        return InstallOutcome.CREATED
 
-    async def _apply(self, obj: JSONObject) -> str:
+    async def _apply(self, obj: JSONObject) -> InstallOutcome:
         """Change the object to the wanted one. Returns what was done."""
         name = title(obj)
         try:
             # The role of a binding cannot be changed: the API server would refuse the whole object.
             if other := await self._other_role(obj):
                 self._warn_of_other_role(obj, other)
-                return NOT_CHANGED
+                return InstallOutcome.NOT_CHANGED
             if obj["kind"] == CUSTOM_RESOURCE_DEFINITIONS.kind:
                 # Fields of other managers are kept, so none is overruled.
                 await apply(self._client, CUSTOM_RESOURCE_DEFINITIONS, await self._without_loss(obj))
@@ -221,21 +221,21 @@ class Installer:
             raise InstallError(f"Error applying resource {name}: {error}") from error
         for field in overruled:
             self._observer.warn(f"{name}: set again {field}")
-        return APPLIED
+        return InstallOutcome.APPLIED
 
-    async def _widen(self, obj: JSONObject) -> str:
+    async def _widen(self, obj: JSONObject) -> InstallOutcome:
         """Add the fields of this version to an existing definition, so that objects do not lose them."""
         name = title(obj)
         try:
             served = await self._client.get(CUSTOM_RESOURCE_DEFINITIONS, obj["metadata"]["name"])
             wide = superset(obj, served)
             if wide["spec"]["versions"] == served["spec"]["versions"]:
-                return LEFT
+                return InstallOutcome.LEFT
             self._print_kept(obj, served)
             await apply(self._client, CUSTOM_RESOURCE_DEFINITIONS, wide)
         except KubeError as error:
             raise InstallError(f"Error widening resource {name}: {error}") from error
-        return WIDENED
+        return InstallOutcome.WIDENED
 
     async def _without_loss(self, obj: JSONObject) -> JSONObject:
         """The definition to apply: that of this version, with the fields that only the installed one has."""

@@ -17,6 +17,7 @@ from pinnace.api.velero.backup import Backup, BackupSpec
 from pinnace.api.velero.restore import Restore, RestoreSpec
 from pinnace.api.velero.storage_location import BackupStorageLocation
 from pinnace.browse.errors import NoRoom
+from pinnace.installing.errors import InstallError
 from pinnace.kube.client import KubeClient
 from pinnace.kube.config import load_config
 from pinnace.kube.errors import KubeError
@@ -105,7 +106,7 @@ def translated() -> Iterator[None]:
             raise NameTaken(str(cause)) from error
         if isinstance(cause, local.InvalidRun):
             raise InvalidRequest(str(cause)) from error
-        if isinstance(cause, KubeError):
+        if isinstance(cause, KubeError | InstallError):
             raise ClusterError(str(cause)) from error
         if isinstance(cause, StorageError):
             raise LocationError(str(cause)) from error
@@ -164,10 +165,10 @@ def backup_request(name: str, cluster: Cluster, selection: Selection, options: B
         snapshot_volumes=options.snapshot_volumes,
         ttl=_duration(options.ttl),
         ordered_resources=dict(options.ordered_resources),
-        included_cluster_scoped_resources=_names(scoped.included_cluster, "included_cluster"),
-        excluded_cluster_scoped_resources=_names(scoped.excluded_cluster, "excluded_cluster"),
-        included_namespace_scoped_resources=_names(scoped.included_namespaced, "included_namespaced"),
-        excluded_namespace_scoped_resources=_names(scoped.excluded_namespaced, "excluded_namespaced"),
+        included_cluster_scoped_resources=names(scoped.included_cluster, "included_cluster"),
+        excluded_cluster_scoped_resources=names(scoped.excluded_cluster, "excluded_cluster"),
+        included_namespace_scoped_resources=names(scoped.included_namespaced, "included_namespaced"),
+        excluded_namespace_scoped_resources=names(scoped.excluded_namespaced, "excluded_namespaced"),
     )
     _select(spec, selection)
     metadata = ObjectMeta(name=name, namespace=cluster.namespace, labels=dict(options.labels))
@@ -216,22 +217,23 @@ def phase_of(text: str) -> Phase:
 
 def _select(spec: BackupSpec | RestoreSpec, selection: Selection) -> None:
     """Put what is selected into a spec. Raises InvalidRequest."""
-    spec.included_namespaces = _names(selection.included_namespaces, "included_namespaces")
-    spec.excluded_namespaces = _names(selection.excluded_namespaces, "excluded_namespaces")
-    spec.included_resources = _names(selection.included_resources, "included_resources")
-    spec.excluded_resources = _names(selection.excluded_resources, "excluded_resources")
+    spec.included_namespaces = names(selection.included_namespaces, "included_namespaces")
+    spec.excluded_namespaces = names(selection.excluded_namespaces, "excluded_namespaces")
+    spec.included_resources = names(selection.included_resources, "included_resources")
+    spec.excluded_resources = names(selection.excluded_resources, "excluded_resources")
     spec.label_selector = _selector(selection.labels, "labels")
     spec.or_label_selectors = _selectors(selection)
     spec.include_cluster_resources = selection.cluster_resources
 
 
-def _names(names: object, field: str) -> list[str]:
+def names(given: object, field: str) -> list[str]:
+    """The names that a caller gave in a field. Raises InvalidRequest."""
     # A text is a sequence of texts too: "shop" would mean the namespaces s, h, o and p.
-    if isinstance(names, str):
-        raise InvalidRequest(f"{field} must be a list of names, not the text {names!r}")
-    if not isinstance(names, list | tuple | set | frozenset) or not all(isinstance(n, str) for n in names):
+    if isinstance(given, str):
+        raise InvalidRequest(f"{field} must be a list of names, not the text {given!r}")
+    if not isinstance(given, list | tuple | set | frozenset) or not all(isinstance(n, str) for n in given):
         raise InvalidRequest(f"{field} must be a list of names")
-    return sorted(names) if isinstance(names, set | frozenset) else list(names)
+    return sorted(given) if isinstance(given, set | frozenset) else list(given)
 
 
 def _selector(text: str, field: str) -> LabelSelector | None:
@@ -243,7 +245,7 @@ def _selector(text: str, field: str) -> LabelSelector | None:
 
 def _selectors(selection: Selection) -> list[LabelSelector]:
     field = "any_of_labels"
-    found = [_selector(text, field) for text in _names(selection.any_of_labels, field)]
+    found = [_selector(text, field) for text in names(selection.any_of_labels, field)]
     if None in found:
         raise InvalidRequest(f"{field} must not contain an empty selector, which would match everything")
     return [each for each in found if each is not None]
@@ -276,7 +278,7 @@ def _rule(number: int, modifier: ResourceModifier) -> Rule:
         number,
         Given(
             resources=modifier.resources,
-            namespaces=_names(modifier.namespaces, f"modifiers: rule {number}: namespaces"),
+            namespaces=names(modifier.namespaces, f"modifiers: rule {number}: namespaces"),
             name_pattern=modifier.name_pattern,
             labels=selector,
             matches=modifier.matches,

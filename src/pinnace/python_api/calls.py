@@ -1,8 +1,8 @@
 """The functions of the Python API, each for scripts and for asyncio. Calls load the engines."""
 
 import asyncio
-from collections.abc import Coroutine
-from typing import Any, TypeVar
+from collections.abc import Coroutine, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pinnace.python_api.errors import InvalidRequest
 from pinnace.python_api.types import (
@@ -19,6 +19,9 @@ from pinnace.python_api.types import (
     Verification,
     VerifyOptions,
 )
+
+if TYPE_CHECKING:
+    from pinnace.python_api.administration import Diagnosis, InstallOptions, InstallResult
 
 _PARALLEL_READS = 16
 
@@ -237,6 +240,70 @@ async def verify_async(
 
     with translated():
         return await verification(backup, location, cluster, options or VerifyOptions())
+
+
+def doctor(
+    location: Location | None = None,
+    *,
+    cluster: Cluster | None = None,
+    namespaces: Sequence[str] = (),
+) -> "Diagnosis":
+    """Check everything that backups and restores need. Nothing stays changed.
+
+    Args:
+        location: check what is needed without a server; without one, the server of the cluster's namespace.
+        namespaces: whose objects are backed up; by default all. For checks without a server.
+
+    Not for programs with a running event loop: these await `doctor_async`.
+
+    Raises:
+        InvalidRequest: a namespace is no name. What is wrong with cluster or location is in the result.
+    """
+    return _run(doctor_async(location, cluster=cluster, namespaces=namespaces), "doctor")
+
+
+async def doctor_async(
+    location: Location | None = None,
+    *,
+    cluster: Cluster | None = None,
+    namespaces: Sequence[str] = (),
+) -> "Diagnosis":
+    """As `doctor`, for asyncio.
+
+    Raises:
+        InvalidRequest: a namespace is no name.
+    """
+    from pinnace.python_api._running import names, translated
+    from pinnace.python_api.administration import diagnosis
+
+    chosen = names(namespaces, "namespaces")
+    with translated():
+        return await diagnosis(location, cluster or Cluster(), chosen)
+
+
+def install(options: "InstallOptions", *, cluster: Cluster | None = None) -> "InstallResult":
+    """Install definitions, access rights, a backup location and the server, in the cluster's namespace.
+
+    Existing objects are left as they are, unless the options say `apply`.
+    Not for programs with a running event loop: these await `install_async`.
+
+    Raises:
+        PinnaceError: see the subclasses. What was sent before the error stays.
+    """
+    return _run(install_async(options, cluster=cluster), "install")
+
+
+async def install_async(options: "InstallOptions", *, cluster: Cluster | None = None) -> "InstallResult":
+    """As `install`, for asyncio.
+
+    Raises:
+        PinnaceError: see the subclasses.
+    """
+    from pinnace.python_api._running import translated
+    from pinnace.python_api.administration import installation
+
+    with translated():
+        return await installation(cluster or Cluster(), options)
 
 
 def _run(work: Coroutine[Any, Any, _T], function: str) -> _T:

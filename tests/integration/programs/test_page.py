@@ -11,7 +11,7 @@ import pytest
 import pinnace
 from hack.cluster.control_plane import ControlPlane
 from pinnace.kube.client import KubeClient
-from pinnace.kube.resources import CONFIGMAPS
+from pinnace.kube.resources import BACKUP_STORAGE_LOCATIONS, CONFIGMAPS
 
 PAGE = Path(__file__).parents[3] / "docs/python.md"
 
@@ -29,7 +29,7 @@ async def test_the_examples_of_the_page_do_what_they_say(
     control_plane: ControlPlane, client: KubeClient, shop: str, tmp_path: Path
 ) -> None:
     examples = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
-    assert len(examples) == 5
+    assert len(examples) == 6
     printed = []
     for example in examples:
         code = example.replace('"shop"', repr(shop))
@@ -47,12 +47,16 @@ async def test_the_examples_of_the_page_do_what_they_say(
         assert (ran.returncode, ran.stderr) == (0, "")
         printed.append(ran.stdout)
 
-    script, settings, filtered, nightly, failing = printed
+    script, settings, filtered, administered, nightly, failing = printed
     assert script.startswith("shop-monday Completed ")
     assert script.splitlines()[1].startswith("shop-monday Completed 20")
     assert script.splitlines()[2].startswith("Completed 0 errors, ")
     assert "of about" in settings
     assert filtered == ""
+    assert administered.startswith("healthy\nCustomResourceDefinition ")
+    assert "BackupStorageLocation default applied\n" in administered
+    location = await client.get(BACKUP_STORAGE_LOCATIONS, "default", "velero")
+    assert location["spec"]["config"] == {"region": "eu-central-1"}
     assert nightly == "4 backups\n"
     assert failing.startswith("not possible as asked for: the restore is not valid:")
     copies = await client.list_all(CONFIGMAPS, f"{shop}-copy")

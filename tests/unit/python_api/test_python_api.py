@@ -39,7 +39,8 @@ def test_importing_the_package_loads_nothing_heavy() -> None:
 
 def test_the_functions_stay_functions_when_the_packages_of_their_names_are_imported() -> None:
     code = (
-        "import pinnace.backup.engine, pinnace.restore.engine, inspect;"
+        "import pinnace.backup.engine, pinnace.restore.engine, pinnace.doctor.examining, inspect;"
+        "assert 'namespaces' in inspect.signature(pinnace.doctor).parameters;"
         "assert 'location' in inspect.signature(pinnace.backup).parameters;"
         "assert 'location' in inspect.signature(pinnace.restore).parameters"
     )
@@ -84,6 +85,32 @@ def test_errors_of_lower_layers_become_errors_of_the_api(error: Exception, expec
 def test_a_defect_is_raised_unchanged() -> None:
     with pytest.raises(ZeroDivisionError), translated():
         raise ZeroDivisionError
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"provider": "aws", "bucket": "b"}, "One of --secret-file or --no-secret is required"),
+        ({"provider": "aws", "no_secret": True}, "--bucket is required"),
+        ({"provider": "x", "bucket": "b", "no_secret": True}, "does not know the provider x"),
+    ],
+)
+def test_an_installation_that_cannot_be_is_refused(options: dict[str, Any], text: str) -> None:
+    with pytest.raises(pinnace.InvalidRequest, match=text):
+        pinnace.install(pinnace.InstallOptions(**options), cluster=pinnace.Cluster(kubeconfig="/nowhere"))
+
+
+def test_a_doctor_without_a_cluster_says_so_in_a_finding(tmp_path: Path) -> None:
+    cluster = pinnace.Cluster(kubeconfig="/nowhere")
+
+    diagnosis = pinnace.doctor(pinnace.Location(tmp_path), cluster=cluster, namespaces=["shop"])
+
+    assert not diagnosis.is_healthy
+    found = {str(finding.code): str(finding.level) for finding in diagnosis.findings}
+    assert found["kubeconfig-unusable"] == "PROBLEM"
+    assert found["ok"] == "OK"
+    with pytest.raises(pinnace.InvalidRequest, match="namespaces: "):
+        pinnace.doctor(namespaces=["Shop!"], cluster=cluster)
 
 
 def test_a_missing_folder_is_an_error_and_not_an_empty_list(tmp_path: Path) -> None:

@@ -10,10 +10,17 @@ import click
 from pinnace.api.objects import JSONObject
 from pinnace.cli.guard import can_redraw, complain, drawn, erased
 from pinnace.installing.observer import InstallObserver
-from pinnace.installing.outcomes import title
+from pinnace.installing.outcomes import InstallOutcome, title
 
 DEFINITION: Final = "CustomResourceDefinition"
 
+_OUTCOMES: Final = {
+    InstallOutcome.CREATED: "Created",
+    InstallOutcome.APPLIED: "Applied",
+    InstallOutcome.WIDENED: "Widened by the fields of this version",
+    InstallOutcome.LEFT: "Existed and were left as they are (--apply brings them in line with the flags)",
+    InstallOutcome.NOT_CHANGED: "Not changed",
+}
 WOULD_CREATE: Final = "Would create, or leave as they are where they exist"
 
 
@@ -23,7 +30,7 @@ class Report(InstallObserver):
     def __init__(self, total: int) -> None:
         self._total = total
         self._done = 0
-        self._outcomes: dict[str, list[JSONObject]] = {}
+        self._outcomes: dict[InstallOutcome, list[JSONObject]] = {}
         stream = sys.stderr
         self._stream = getattr(stream, "unguarded", stream)
         self._draws = stream is not None and can_redraw(stream)
@@ -36,7 +43,7 @@ class Report(InstallObserver):
             self._stream.flush()
             drawn(self.ended)
 
-    def done(self, obj: JSONObject, outcome: str) -> None:
+    def done(self, obj: JSONObject, outcome: InstallOutcome) -> None:
         """Record what was done with an object."""
         self._done += 1
         self._outcomes.setdefault(outcome, []).append(obj)
@@ -51,7 +58,7 @@ class Report(InstallObserver):
     def sent(self) -> None:
         """Print a line for each outcome."""
         for outcome, objects in self._outcomes.items():
-            click.echo(f"{outcome}: {enumerated(objects)}")
+            click.echo(f"{_OUTCOMES[outcome]}: {enumerated(objects)}")
 
     def say(self, text: str) -> None:
         click.echo(text)
