@@ -20,6 +20,7 @@ from pinnace.api.values.near import Advice, did_you_mean
 from pinnace.api.velero.backup import BackupSpec
 from pinnace.archive.runlog import RunLog
 from pinnace.backup.cluster import ClusterReader
+from pinnace.backup.errors import FatalBackupError
 from pinnace.backup.listing import CompleteLists
 from pinnace.kube.errors import Forbidden, KubeError, NotFound
 from pinnace.kube.lists.pages import Item
@@ -114,6 +115,10 @@ class _LookUp:
             facts = await self._of_listed()
         except KubeError as error:
             self._log.error("Error listing namespaces for the patterns among the included ones", error=error)
+            if not self._names:
+                raise FatalBackupError(
+                    f"the patterns choose no namespace, as none can be listed: {error}"
+                ) from error
             return await self._of_names()
         known = KnownNames(facts.existing)
         for pattern in self._patterns:

@@ -236,8 +236,10 @@ def _kind_in(path: str) -> str:
 
 
 def _readable(excerpt: str) -> str:
-    """The excerpt of an answer; of a web page only the title, which says who answers."""
+    """The excerpt of an answer; of a web page only the title, which says who answers; nothing of XML."""
     lower = excerpt.lower()
+    if lower.startswith("<?xml"):
+        return "an XML document"
     if not lower.startswith(("<!doctype html", "<html")):
         return excerpt
     begin = lower.find("<title>") + len("<title>")

@@ -238,7 +238,7 @@ async def test_a_request_that_the_cluster_shows_to_be_wrong_has_its_exit_code(
     assert "nodes are non-restorable resources" in restore.err
     unknown = await pinnace("restore", "create", "r1", "--from-backup", "nope")
     assert unknown.code == 2
-    assert 'Error retrieving backup: backup.velero.io "nope" not found' in unknown.err
+    assert 'backups.velero.io "nope" not found; ' in unknown.err
     assert files_in(location) == before
 
 

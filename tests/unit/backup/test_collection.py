@@ -10,6 +10,7 @@ from pinnace.api.meta import LabelSelector
 from pinnace.api.selection.label_choice import label_choice_errors
 from pinnace.api.selection.validation import namespace_list_errors
 from pinnace.api.velero.backup import BackupHooks, BackupResourceHookSpec
+from pinnace.backup.errors import FatalBackupError
 from pinnace.kube.errors import ConnectionFailed, status_error
 from pinnace.kube.resources import (
     CONFIGMAPS,
@@ -447,6 +448,20 @@ async def test_a_backup_of_all_namespaces_whose_labels_cannot_be_read_is_an_erro
 
     assert outcome.items == ["configmaps/ns/c"]
     assert outcome.errors == 2, "the labels, and the namespaces themselves"
+
+
+@pytest.mark.found("op-61")
+async def test_patterns_that_cannot_be_resolved_fail_the_backup_unless_namespaces_are_named(
+    tmp_path: Path,
+) -> None:
+    cluster = FakeCluster().add(CONFIGMAPS, "ns/c")
+    cluster.list_errors["namespaces"] = status_error(403, {"message": "namespaces are forbidden"})
+
+    with pytest.raises(FatalBackupError, match=r"choose no namespace, as none can be listed: .*forbidden"):
+        await run_backup(tmp_path, cluster, a_backup(included_namespaces=["n*"]))
+
+    some = await run_backup(tmp_path, cluster, a_backup(included_namespaces=["n*", "ns"]))
+    assert "configmaps/ns/c" in some.items
 
 
 async def test_a_user_who_may_not_read_namespaces_backs_up_a_named_one(tmp_path: Path) -> None:

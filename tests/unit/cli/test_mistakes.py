@@ -68,6 +68,13 @@ WITH_A_SERVER = [
     Mistake("backup create", "Give one, as in `pinnace backup create NAME`"),
     Mistake("backup-location set mainn --default", "did you mean main?"),
     Mistake("backup list", 'unknown command "list" for "pinnace backup"; did you mean get?'),
+    Mistake("schedule edit nightly", "`kubectl edit` changes it"),
+    Mistake("edit backup nightly", "`-o yaml` of `pinnace backup create` prints one for a file"),
+    Mistake("get rst,bak", "; name one kind: its kinds are backup-locations, backups, "),
+    Mistake("health", "`pinnace doctor` checks the server"),
+    Mistake("schedule create daily --schedule daily", "found 1: daily; did you mean @daily?"),
+    Mistake("backup-location create A_b --provider aws --bucket x", 'as in "a-b"'),
+    Mistake("snapshot-location create A_b --provider aws", 'as in "a-b"'),
     Mistake("restore ls", 'unknown command "ls" for "pinnace restore"; did you mean get?'),
     Mistake("backup rm x", "did you mean delete?"),
     Mistake("backup get --latest", "`pinnace backup get --sort-by .status.startTimestamp` shows the latest"),
@@ -276,6 +283,7 @@ def test_the_log_of_a_backup_that_cannot_begin_says_what_it_waits_for(
 
 WITHOUT_A_SERVER = [
     Mistake("restore create --from-schedule nightly", "No backups found for the schedule nightly", 2),
+    Mistake("restore create --from-backup nightly", '"nightly" not found; there are no backups in', 2),
     Mistake("backup get", "No backups in {location}.", 0),
     Mistake("restore get", "No restores in {location}.", 0),
     Mistake("backup describe", "No backups in {location}.", 0),

@@ -3,10 +3,12 @@
 import pytest
 
 from pinnace.api.chosen_objects import parse_object
-from pinnace.cli.common.served import check_namespaces_of
+from pinnace.api.velero.backup import BackupSpec
+from pinnace.cli.common.served import check_names, check_namespaces_of
 from pinnace.cli.errors import InvalidInput
 from pinnace.kube.discovery import Discovery
-from tests.unit.backup.fakes import discovery_of
+from pinnace.kube.resources import NAMESPACES
+from tests.unit.backup.fakes import FakeCluster, discovery_of
 
 
 @pytest.fixture(autouse=True)
@@ -41,3 +43,27 @@ async def test_the_form_of_an_object_is_that_of_its_kind(word: str, refusal: str
 async def test_a_kind_that_the_cluster_lacks_is_warned_of(capsys: pytest.CaptureFixture[str]) -> None:
     await check_namespaces_of(None, [parse_object("configmapz/shop/prices")])  # type: ignore[arg-type]
     assert capsys.readouterr().err.startswith("WARNING: the cluster serves no resource 'configmapz'; did you")
+
+
+@pytest.mark.found("op-29")
+@pytest.mark.parametrize(
+    ("spec", "warning"),
+    [
+        (
+            BackupSpec(excluded_resources=["scerets"]),
+            "the cluster serves no resource 'scerets'; did you mean",
+        ),
+        (BackupSpec(included_namespaces=["sohp"]), "there is no namespace sohp; did you mean shop?"),
+        (BackupSpec(included_namespaces=["shop", "sh*"], excluded_resources=["secrets", "x*"]), ""),
+    ],
+    ids=["excluded kind", "namespace", "none"],
+)
+async def test_names_that_select_nothing_are_warned_of_before_a_backup_is_asked_for(
+    spec: BackupSpec, warning: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cluster = FakeCluster().add(NAMESPACES, "shop")
+
+    await check_names(cluster, spec)  # type: ignore[arg-type]
+
+    said = capsys.readouterr().err
+    assert said.startswith(f"WARNING: {warning}") if warning else not said

@@ -19,7 +19,7 @@ from pinnace.cli.common import outcome
 from pinnace.cli.common.chosen_locations import check_locations, warn_of_unavailable
 from pinnace.cli.common.cluster import say_cluster, with_source
 from pinnace.cli.common.known_fields import warn_of_lost_fields, with_known_fields
-from pinnace.cli.common.served import check_kinds
+from pinnace.cli.common.served import check_names
 from pinnace.cli.common.waiting import warn_of_absence
 from pinnace.cli.connect import caller, open_cluster
 from pinnace.cli.errors import ExitCode
@@ -53,7 +53,7 @@ async def submit(
             backup = await of_schedule(client, settings.namespace, options)
         else:
             backup = encode(requested, unsent=True)
-            await check_kinds(client, requested.spec)
+            await check_names(client, requested.spec)
         if not output.sends:
             print_unsent(backup, backup_table(), output)
             return ExitCode.OK

@@ -155,6 +155,8 @@ async def nothing_found(backend: Backend, kind: PrintedKind, selector: str) -> s
     text = f"No {kind.noun}s in {backend.title}{with_labels}."
     if why := await backend.why_empty(kind.plural):
         text += f" {why[0].upper()}{why[1:]}" + ("" if why.endswith("?") else ".")
+    elif not selector and await backend.absence():
+        text += " No server runs there; -n names the namespace of one."
     return text
 
 

@@ -22,7 +22,7 @@ from pinnace.api.velero.storage_location import (
     SecretKeySelector,
 )
 from pinnace.cli.backends import open_backend
-from pinnace.cli.build import check_not_negative
+from pinnace.cli.build import check_metadata, check_not_negative
 from pinnace.cli.common.get import get as get_objects
 from pinnace.cli.common.get import print_list, server_settings, watch
 from pinnace.cli.connect import caller, command_line, open_cluster, run_async
@@ -57,6 +57,7 @@ def create(ctx: click.Context, options: BackupLocationCreateOptions) -> None:
     settings = server_settings(ctx, "backup-location create")
     _check(options)
     location = requested_location(name, settings.namespace, options)
+    check_metadata(location.metadata)
     if not output.sends:
         print_unsent(encode(location, unsent=True), BACKUP_LOCATION.table(), output)
         return

@@ -10,6 +10,7 @@ from pinnace.api.meta import ObjectMeta
 from pinnace.api.objects import text
 from pinnace.api.values.shell_words import argument
 from pinnace.api.velero.snapshot_location import VolumeSnapshotLocation, VolumeSnapshotLocationSpec
+from pinnace.cli.build import check_metadata
 from pinnace.cli.common.get import server_settings
 from pinnace.cli.connect import open_cluster, run_async
 from pinnace.cli.errors import InvalidInput
@@ -40,6 +41,7 @@ def create(ctx: click.Context, options: SnapshotLocationCreateOptions) -> None:
             provider=options.provider, config=dict(options.config), credential=credential
         ),
     )
+    check_metadata(location.metadata)
     if not output.sends:
         print_unsent(encode(location, unsent=True), SNAPSHOT_LOCATION.table(), output)
         return

@@ -2,7 +2,6 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 
 import msgspec
 
@@ -20,7 +19,7 @@ from pinnace.cli.kinds import RESTORE
 from pinnace.cli.local import open_run, say_outcome
 from pinnace.cli.restore.build import newest
 from pinnace.cli.settings import Settings
-from pinnace.client.errors import ClientError
+from pinnace.client.errors import ClientError, NoSuchObject
 from pinnace.client.location import LocationBackend
 from pinnace.operations import local_restore
 from pinnace.storage.errors import StorageError
@@ -52,8 +51,12 @@ async def make_restore(
         else:
             source = None
         if restore.spec.backup_name:
-            with suppress(ClientError, StorageError):  # the restore says what is wrong
+            try:
                 source = await location.object("backups", restore.spec.backup_name)
+            except NoSuchObject as error:
+                raise InvalidInput(str(error)) from error
+            except (ClientError, StorageError):
+                source = None  # the restore says what is wrong
         if source is not None:
             await say_source(run.client, source)
         finished, recorded = await local_restore.make_restore(run, restore, other_names=other_names)

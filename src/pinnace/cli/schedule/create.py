@@ -10,7 +10,7 @@ from pinnace.cli import build
 from pinnace.cli.common.chosen_locations import check_locations, warn_of_unavailable
 from pinnace.cli.common.get import server_settings
 from pinnace.cli.common.known_fields import warn_of_lost_fields, with_known_fields
-from pinnace.cli.common.served import check_kinds
+from pinnace.cli.common.served import check_names
 from pinnace.cli.connect import caller, open_cluster, run_async
 from pinnace.cli.errors import InvalidInput
 from pinnace.cli.kinds import SCHEDULE
@@ -45,7 +45,18 @@ def _check_expression(expression: str) -> None:
     try:
         read_schedule(expression)
     except CronError as error:
-        raise InvalidInput(str(error)) from error
+        meant = f"; did you mean @{expression}?" if _is_cron(f"@{expression}") else ""
+        raise InvalidInput(f"{error}{meant}") from error
+
+
+def _is_cron(expression: str) -> bool:
+    from pinnace.api.values.cron import CronError, read_schedule
+
+    try:
+        read_schedule(expression)
+    except CronError:
+        return False
+    return True
 
 
 def requested_schedule(name: str, namespace: str, options: ScheduleCreateOptions) -> Schedule:
@@ -94,7 +105,7 @@ async def _submit(settings: Settings, schedule: Schedule) -> None:
         template, backend = schedule.spec.template, ServerBackend(client, settings.namespace, caller())
         await check_locations(backend, template.storage_location, template.volume_snapshot_locations)
         await warn_of_unavailable(backend, template.storage_location)
-        await check_kinds(client, template, later=True)
+        await check_names(client, template, later=True)
         obj = await with_known_fields(client, SCHEDULES, encode(schedule))
         created = await client.create(SCHEDULES, obj, settings.namespace)
         warn_of_lost_fields(obj, created)

@@ -42,8 +42,9 @@ _OVERVIEW: Final = (
     "{doctor} checks the server and what it needs, {backup get --watch} follows the backups, and "
     "{schedule get} shows when the last one was made"
 )
+_EDIT: Final = "`kubectl edit` changes it, as backups and their like are objects of the cluster"
 _KUBECTL: Final = (
-    "`kubectl` does that, as backups and their like are objects of the cluster; {backup create NAME -o yaml} "
+    "`kubectl` does that, as backups and their like are objects of the cluster; `-o yaml` of {backup create} "
     "prints one for a file"
 )
 _NO_CANCEL: Final = (
@@ -54,8 +55,7 @@ _RESTORE: Final = "a backup is restored by {restore create --from-backup NAME}"
 _COMMANDS: Final = {
     "logs": "write of what: {backup logs NAME} or {restore logs NAME}",
     "download": "write {backup download NAME}",
-    "status": _OVERVIEW,
-    "top": _OVERVIEW,
+    **dict.fromkeys(("status", "top", "health", "check", "diagnose"), _OVERVIEW),
     "backup status": "{backup describe NAME} shows it, and {backup get} that of all",
     "restore status": "{restore describe NAME} shows it, and {restore get} that of all",
     "schedule status": "{schedule describe NAME} shows it, and {schedule get} that of all",
@@ -70,6 +70,11 @@ _COMMANDS: Final = {
         f"{noun} {verb}": _NO_CANCEL
         for noun in ("backup", "restore")
         for verb in ("cancel", "stop", "abort", "kill")
+    },
+    **{
+        f"{noun} {verb}": _EDIT
+        for noun in ("backup", "restore", "schedule")
+        for verb in ("edit", "set", "patch", "update")
     },
     **dict.fromkeys(("apply", "edit", "patch", "label", "annotate", "replace", "explain", "wait"), _KUBECTL),
 }  # fmt: skip
@@ -123,6 +128,8 @@ def instead_of_command(
         return did_you_mean(near)
     if list(path) == ["restore"]:
         return f"; if that is a backup, {_filled('write {restore create --from-backup NAME}', [word], shown)}"
+    if path and path[-1] in ("get", "describe", "delete") and "," in word:
+        return f"; name one kind: its kinds are {', '.join(commands)}"
     if path and path[-1] in ("get", "describe", "delete"):
         hint = f"its kinds are {', '.join(commands)}. For a backup of that name: {{{path[-1]} backup NAME}}"
         return f"; {_filled(hint, [word], shown)}"
