@@ -19,12 +19,8 @@ from pinnace.installing.plugin_images import UNPRIVILEGED as UNPRIVILEGED_PLUGIN
 from pinnace.installing.plugin_images import init_container_name
 from pinnace.nonadmin import manifests
 from pinnace.server.checks import NODE_AGENT
-from pinnace.storage.providers import PROVIDERS
+from pinnace.storage.providers import CREDENTIAL_VARIABLES
 
-CREDENTIAL_VARIABLES: Final = (
-    *(each.credentials_variable for each in PROVIDERS.values() if each.credentials_variable),
-    "ALIBABA_CLOUD_CREDENTIALS_FILE",
-)
 UNPRIVILEGED: Final = 65532
 """The user of server and self-service; a number, so that the kubelet can tell that it is not root."""
 

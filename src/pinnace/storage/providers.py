@@ -14,6 +14,12 @@ PROVIDERS: Final[Mapping[str, Provider]] = {
 }
 """By their full names, in the order in which messages name them."""
 
+CREDENTIAL_VARIABLES: Final = (
+    *(each.credentials_variable for each in PROVIDERS.values() if each.credentials_variable),
+    "ALIBABA_CLOUD_CREDENTIALS_FILE",
+)
+"""Environment variables that name a file of credentials; a plugin needs the last."""
+
 FILESYSTEM: Final = ("filesystem", FILESYSTEM_PROVIDER)
 """The providers that mean a folder; the spec of the location has the full name."""
 

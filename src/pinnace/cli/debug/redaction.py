@@ -10,6 +10,8 @@ import re
 from itertools import pairwise
 from typing import Any, Final
 
+from pinnace.storage.providers import CREDENTIAL_VARIABLES
+
 REDACTED: Final = "<redacted>"
 
 _WORDS: Final = (
@@ -22,7 +24,7 @@ _WHERE_IT_LIES = re.compile(r"(?:names?|refs?|files?|path|dir|kind|env[-_]?var|t
 
 _SHOWN_VARIABLES: Final = re.compile(
     r"VELERO_\w+|PINNACE_\w+|(?:POD_|NODE_|VELERO_)?(?:NAMESPACE|NAME)|NODE_NAME|KUBERNETES_\w+|"
-    r"AWS_SHARED_CREDENTIALS_FILE|GOOGLE_APPLICATION_CREDENTIALS|AZURE_CREDENTIALS_FILE|ALIBABA_CLOUD_CREDENTIALS_FILE|"
+    rf"{'|'.join(CREDENTIAL_VARIABLES)}|"
     r"AWS_REGION|AWS_DEFAULT_REGION|AWS_PROFILE|AWS_CONFIG_FILE|AWS_ROLE_ARN|AWS_WEB_IDENTITY_TOKEN_FILE|"
     r"LD_LIBRARY_PATH|PATH|HOME|TMPDIR|TZ|LANG|LC_ALL|GOMAXPROCS|GOMEMLIMIT|GOGC|PYTHON\w+|"
     r"(?:HTTPS?|NO|ALL)_PROXY",
