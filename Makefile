@@ -28,7 +28,7 @@ test: check ## check, then all tests; what CI runs
 	@$(PYTHON) -m hack.all_tests $(IN_PARALLEL) tests/e2e tests/integration
 
 unit-of-all: $(INSTALLED)
-	@$(PYTHON) -m hack.all_tests --unit
+	@$(PYTHON) -m hack.unit_tests
 
 # Half a minute of mypy on one core, and the rest on the other.
 check: $(INSTALLED) ## lint, formatting, types, layers, parameters, imports of tests, types of the Python API, site

@@ -5,7 +5,6 @@ files are dealt out by size. Words of the command line go to pytest, for example
 """
 
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -33,9 +32,6 @@ WAITING = frozenset(
 )
 """Files whose tests mostly wait for real time. They have a share of their own, beside those that compute."""
 
-CACHES = Path(".pytest_cache/unit")
-"""A folder for each share, in which pytest notes what failed."""
-
 _NO_TESTS = 5
 """The exit code of pytest when words such as `-k name` select no test of a share."""
 
@@ -59,29 +55,16 @@ def outcome(codes: Sequence[int]) -> int:
 
 
 def main(words: Sequence[str]) -> int:
-    """Run all shares side by side and print what each says, one after the other.
-
-    Afterwards each share has a folder of its own in `CACHES`.
-    """
-    shutil.rmtree(CACHES, ignore_errors=True)
+    """Run all shares side by side and print what each says, one after the other."""
     files = set(FOLDER.rglob("test_*.py"))
     sizes = [(str(path), path.stat().st_size) for path in files - WAITING]
     number = SHARES_PER_PROCESSOR * (os.cpu_count() or 1)
     dealt = [sorted(map(str, files & WAITING)), *shares(sizes, number)]
     running: list[tuple[subprocess.Popen[bytes], IO[bytes]]] = []
     try:
-        for name, share in enumerate(dealt):
+        for share in dealt:
             output: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - closed below
-            command = [
-                sys.executable,
-                "-m",
-                "pytest",
-                "-q",
-                "-p",
-                "no:xdist",
-                "-o",
-                f"cache_dir={CACHES / str(name)}",
-            ]
+            command = [sys.executable, "-m", "pytest", "-q", "-p", "no:xdist", "-p", "no:cacheprovider"]
             process = subprocess.Popen([*command, *words, *share], stdout=output, stderr=subprocess.STDOUT)
             running.append((process, output))
         codes = []

@@ -1,10 +1,11 @@
-"""`make test` runs a few tests that failed once more, and says so. (ADR 072)"""
+"""`make test` runs known races once more, and names them with their dates. (ADR 072)"""
 
 import asyncio
 import os
 import signal
 import subprocess
 import sys
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -34,7 +35,13 @@ def test_long():
 """
 
 
-def start(folder: Path, tests: str, root: Path) -> subprocess.Popen[str]:
+TODAY = datetime.now(UTC).date()
+RACE = f"{TODAY} test_some.py::test_flaky it is one\n"
+
+
+def start(folder: Path, tests: str, root: Path, races: str = RACE) -> subprocess.Popen[str]:
+    (folder / "tests").mkdir(exist_ok=True)
+    (folder / "tests/races.txt").write_text(f"# date, test, reason\n\n{races}")
     (folder / "test_some.py").write_text(tests)
     (folder / "pytest.ini").touch()
     return subprocess.Popen(
@@ -52,8 +59,8 @@ def start(folder: Path, tests: str, root: Path) -> subprocess.Popen[str]:
     )
 
 
-def run(folder: Path, tests: str, root: Path) -> tuple[int, str]:
-    with start(folder, tests, root) as process:
+def run(folder: Path, tests: str, root: Path, races: str = RACE) -> tuple[int, str]:
+    with start(folder, tests, root, races) as process:
         output, _ = process.communicate(timeout=200)
     return process.returncode, output
 
@@ -69,29 +76,46 @@ def test_one_that_passes_the_second_time_is_named(
 
     assert code == 0
     assert "AssertionError: the first time" in output, "the report of the failure"
+    assert f"1 test on the list of races:\n  {TODAY} test_some.py::test_flaky\n" in output
     assert output.endswith(
-        "1 test passed the second time only: a race in the test or in the program, which has to be found:\n"
+        "1 test passed the second time only, as the list of races says they may:\n"
         "  test_some.py::test_flaky\n"
     )
 
 
 def test_one_that_fails_again_fails_the_run(tmp_path: Path, pytestconfig: pytest.Config) -> None:
-    code, output = run(tmp_path, FLAKY + FAILS, pytestconfig.rootpath)
+    cases = "import pytest\n@pytest.mark.parametrize('n', [1, 2])\ndef test_fails(n): assert n == 1\n"
+    races = f"{RACE}{TODAY} test_some.py::test_fails all of its cases\n"
+
+    code, output = run(tmp_path, FLAKY + cases, pytestconfig.rootpath, races)
 
     assert code == 1
     assert "2 tests failed, and run once more, alone" in output
     assert "second time only" not in output
 
 
+def test_a_race_that_is_a_month_old_fails_the_run_before_any_test(
+    tmp_path: Path, pytestconfig: pytest.Config
+) -> None:
+    old = f"{TODAY - timedelta(days=31)} test_some.py::test_old nobody looked\n"
+
+    code, output = run(tmp_path, PASSES, pytestconfig.rootpath, RACE + old)
+
+    assert code == 1
+    assert output.endswith(
+        "1 test on the list of races for more than 30 days: find their causes:\n  test_some.py::test_old\n"
+    )
+
+
 @pytest.mark.parametrize(
     ("tests", "code"),
     [
         (PASSES, 0),
-        ("".join(f"def test_{n}(): assert False\n" for n in range(4)), 1),
+        (FLAKY + FAILS, 1),
         ("import nothing", 2),
         ("", 5),
     ],
-    ids=["none failed", "many failed", "not loaded", "no tests"],
+    ids=["none failed", "one failed that is not on the list", "not loaded", "no tests"],
 )
 def test_nothing_else_is_run_again(
     tmp_path: Path, pytestconfig: pytest.Config, tests: str, code: int

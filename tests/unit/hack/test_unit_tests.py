@@ -1,13 +1,9 @@
 """The shares in which `make unit` runs the unit tests."""
 
-import json
-from pathlib import Path
-
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from hack.all_tests import last_failed
 from hack.unit_tests import WAITING, outcome, shares
 
 
@@ -39,14 +35,3 @@ def test_the_files_that_wait_exist() -> None:
 )
 def test_the_run_fails_if_one_share_does(codes: list[int], code: int) -> None:
     assert outcome(codes) == code
-
-
-def test_what_failed_in_any_share_is_found(tmp_path: Path) -> None:
-    """`make test` runs those once more. (ADR 072)"""
-    for share, names in (("0", ["b.py::test_2"]), ("1", []), ("2", ["a.py::test_1"])):
-        notes = tmp_path / share / "v/cache"
-        notes.mkdir(parents=True)
-        (notes / "lastfailed").write_text(json.dumps(dict.fromkeys(names, True)))
-    (tmp_path / "3").mkdir()
-
-    assert last_failed(sorted(tmp_path.iterdir())) == ["a.py::test_1", "b.py::test_2"]
