@@ -7,10 +7,10 @@ from hack.cluster.pki import KeyPair
 from hack.cluster.proxy import FaultProxy
 from pinnace.kube.client import KubeClient
 from pinnace.storage.backup_store import BackupStore
-from pinnace.store_access.requests import RetryPolicy
+from pinnace.store_access.requests import RequestPolicy
 
-QUICK_STORE = RetryPolicy(attempts=3, delay_seconds=0.01, request_seconds=30.0, upload_seconds=30.0)
-IMPATIENT_STORE = RetryPolicy(attempts=2, delay_seconds=0.01, request_seconds=2.0, upload_seconds=2.0)
+QUICK_STORE = RequestPolicy(attempts=3, base_seconds=0.01, request_seconds=30.0, upload_seconds=30.0)
+IMPATIENT_STORE = RequestPolicy(attempts=2, base_seconds=0.01, request_seconds=2.0, upload_seconds=2.0)
 """For stores that stall."""
 
 

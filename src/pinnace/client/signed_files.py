@@ -20,12 +20,12 @@ from pinnace.api.values.error_texts import error_text
 from pinnace.client.errors import ClientError, FileMissing, PartsUnsupported
 from pinnace.client.interface import DownloadOptions
 from pinnace.store_access import tracing
-from pinnace.store_access.requests import Reply, RetryPolicy, reason_of, status_text, web_page
+from pinnace.store_access.requests import Reply, RequestPolicy, reason_of, status_text, web_page
 
 CHUNK_BYTES = 1 << 18
 PROGRESS_BYTES = 1 << 20
 """A download goes on as long as this much comes in each `SLOW_SECONDS`, as a storage client's does."""
-SLOW_SECONDS = RetryPolicy().upload_seconds
+SLOW_SECONDS = RequestPolicy().upload_seconds
 MOST_REDIRECTS = 3
 
 

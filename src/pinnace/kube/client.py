@@ -45,7 +45,7 @@ from pinnace.kube.transport.requests import (
     Output,
     with_query,
 )
-from pinnace.kube.transport.retrying import RetryPolicy, Sender
+from pinnace.kube.transport.retrying import Sender, ThrottledRetryPolicy
 from pinnace.kube.transport.silence import Silence
 from pinnace.kube.transport.timeouts import DEFAULT_TIMEOUT_SECONDS, LIST_TIMEOUT_SECONDS
 from pinnace.kube.watching import GRACE_SECONDS, WATCH_SECONDS, WatchEvent, read_events
@@ -94,12 +94,12 @@ class KubeClient:
         max_in_flight: int = MAXIMUM_IN_FLIGHT,
         rate: RateCap | None = None,
         gzip: bool = False,
-        retry: RetryPolicy | None = None,
+        retry: ThrottledRetryPolicy | None = None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         jitter: Callable[[], float] = random.random,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        policy = retry or RetryPolicy(patience_seconds=config.patience_seconds)
+        policy = retry or ThrottledRetryPolicy(patience_seconds=config.patience_seconds)
         self._timeout_seconds = min(timeout_seconds, policy.patience_seconds)
         self.fence: Fence | None = None
         self._context = config.context

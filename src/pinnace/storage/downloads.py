@@ -12,7 +12,7 @@ from pinnace.api.values.digits import is_digits
 from pinnace.storage.errors import StorageError, StoreUnavailable
 from pinnace.store_access.requests import (
     Reply,
-    RetryPolicy,
+    RequestPolicy,
     Tries,
     may_differ_later,
     not_an_answer,
@@ -61,7 +61,7 @@ class Download:
         self,
         session: aiohttp.ClientSession,
         source: ObjectURL,
-        policy: RetryPolicy,
+        policy: RequestPolicy,
         *,
         span: tuple[int, int] | None = None,
     ) -> None:

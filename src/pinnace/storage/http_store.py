@@ -19,7 +19,7 @@ from pinnace.storage.downloads import Download, ObjectURL
 from pinnace.storage.interface import Body, ListPage, check_key, check_prefix, check_range
 from pinnace.storage.upload import GRACE_SECONDS
 from pinnace.store_access.addresses import Addresses
-from pinnace.store_access.requests import RetryPolicy, new_session
+from pinnace.store_access.requests import RequestPolicy, new_session
 
 SignURL = Callable[[str, timedelta], Awaitable[str]]
 """Makes the URL to read an object with, given its key and how long the URL is to work."""
@@ -78,7 +78,7 @@ class HTTPStore(ABC):
         self,
         *,
         tls: ssl.SSLContext | bool,
-        policy: RetryPolicy,
+        policy: RequestPolicy,
         addresses: Addresses | None = None,
     ) -> None:
         self._tls = tls

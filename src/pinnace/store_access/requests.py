@@ -23,6 +23,7 @@ from xml.etree import ElementTree
 import aiohttp
 from yarl import URL
 
+from pinnace.aio.retrying import RetryPolicy
 from pinnace.aio.temporary import TOO_MANY_OPEN
 from pinnace.store_access import tracing
 from pinnace.store_access.addresses import Addresses
@@ -38,35 +39,29 @@ _ERROR_NUMBERS: Final = re.compile(r"\[Errno ([0-9]+)\]")
 _REDIRECTIONS = frozenset({302, 303, 307})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RetryPolicy:
-    """The limits and pauses of the attempts at a request.
+class RequestPolicy(RetryPolicy, frozen=True, kw_only=True):
+    """The retries of a request and the time limits of its attempts.
 
     Attributes:
-        attempts: the number of attempts, including the first.
-        delay_seconds: the longest pause before the second attempt; doubled for each further one.
         request_seconds: the timeout of one request that transfers little data.
         upload_seconds: the timeout of one request that sends a part of an object.
         connect_seconds: the timeout for connecting, TLS included.
         silence_seconds: how long no data may flow, in either direction, before a request fails: the timeout
             of the first byte of an answer, and of each block after it.
-        retry_seconds: no attempt starts later than this after the first one. Only the second may start later
-            by one silence: a single connection that hangs is tried again on another, and a service that
+        patience_seconds: no attempt starts later than this after the first one. Only the second may start
+            later by one silence: a single connection that hangs is tried again on another, and a service that
             accepts connections and never answers is an error after two silences.
     """
 
-    attempts: int = 5
-    delay_seconds: float = 0.2
+    patience_seconds: float = 15.0
     request_seconds: float = 60.0
     upload_seconds: float = 300.0
     connect_seconds: float = 5.0
     silence_seconds: float = 20.0
-    retry_seconds: float = 15.0
 
-    async def wait(self, tries: int) -> None:
-        """Wait after `tries` failed attempts: a random part of the growing delay, to spread the load."""
-        jitter = random.random()  # noqa: S311 - spreads load, protects nothing
-        await asyncio.sleep(self.delay_seconds * 2 ** (tries - 1) * jitter)
+    async def wait(self, attempts: int) -> None:
+        """Wait after this number of failed attempts."""
+        await asyncio.sleep(self.backoff_seconds(attempts, jitter=random.random))
 
     def began(self) -> "Tries":
         """Return the counter for the attempts of a request that starts now."""
@@ -77,7 +72,7 @@ class RetryPolicy:
 class Tries:
     """The attempts of one request so far."""
 
-    policy: RetryPolicy
+    policy: RequestPolicy
     since: float
     count: int = 0
 
@@ -85,7 +80,7 @@ class Tries:
     def used_up(self) -> bool:
         """Whether the attempt that just ended was the last one."""
         policy = self.policy
-        limit_seconds = policy.retry_seconds + (policy.silence_seconds if self.count == 1 else 0.0)
+        limit_seconds = policy.patience_seconds + (policy.silence_seconds if self.count == 1 else 0.0)
         late = asyncio.get_running_loop().time() - self.since >= limit_seconds
         return late or self.count >= policy.attempts
 
@@ -209,7 +204,7 @@ async def send(
     method: str,
     url: str,
     *,
-    policy: RetryPolicy,
+    policy: RequestPolicy,
     headers: Callable[[], Awaitable[Mapping[str, str]]] | None = None,
     data: Mapping[str, str] | bytes | None = None,
 ) -> Reply:
@@ -218,7 +213,7 @@ async def send(
     return await send_request(session, request, policy=policy)
 
 
-async def send_request(session: aiohttp.ClientSession, request: Request, *, policy: RetryPolicy) -> Reply:
+async def send_request(session: aiohttp.ClientSession, request: Request, *, policy: RequestPolicy) -> Reply:
     """Send a request, repeat it after transient failures, and return the last answer of any status.
 
     Raises:
@@ -251,7 +246,7 @@ def not_an_answer(url: str, reply: Reply, complaint: str, *, what: str = "") -> 
     )
 
 
-async def _send_once(session: aiohttp.ClientSession, request: Request, policy: RetryPolicy) -> Reply:
+async def _send_once(session: aiohttp.ClientSession, request: Request, policy: RequestPolicy) -> Reply:
     data, url = request.data, request.url
     silence_seconds = request.silence_seconds or policy.silence_seconds
     headers = await request.headers() if request.headers else {}

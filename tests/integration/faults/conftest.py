@@ -15,18 +15,18 @@ from hack.cluster.stores.s3 import Bucket
 from pinnace.kube.client import KubeClient
 from pinnace.kube.config import load_config
 from pinnace.kube.resources import NAMESPACES
-from pinnace.kube.transport.retrying import RetryPolicy as KubeRetryPolicy
+from pinnace.kube.transport.retrying import ThrottledRetryPolicy
 from pinnace.storage.backup_store import BackupStore
 from pinnace.storage.filesystem.store import FilesystemStore
 from pinnace.storage.layout import Layout
 from pinnace.storage.s3.config import parse_s3_config
 from pinnace.storage.s3.store import S3Store
-from pinnace.store_access.requests import RetryPolicy
+from pinnace.store_access.requests import RequestPolicy
 from tests.integration.faults.world import Lab, install_application
 from tests.support.clock import HurriedTimer
 from tests.support.faulty_parts import QUICK_STORE, OpenBucket, Reach
 
-QUICK_CLUSTER = KubeRetryPolicy(
+QUICK_CLUSTER = ThrottledRetryPolicy(
     attempts=4, throttled_attempts=4, base_seconds=0.01, cap_seconds=0.05, patience_seconds=20.0
 )
 CALL_SECONDS = 2.0
@@ -87,7 +87,7 @@ async def open_bucket() -> AsyncIterator[OpenBucket]:
     async with AsyncExitStack() as stack:
 
         def opened(
-            bucket: Bucket, *, via: FaultProxy | None = None, policy: RetryPolicy = QUICK_STORE
+            bucket: Bucket, *, via: FaultProxy | None = None, policy: RequestPolicy = QUICK_STORE
         ) -> BackupStore:
             settings = {
                 **bucket.location_config,

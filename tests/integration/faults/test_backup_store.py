@@ -31,7 +31,7 @@ from pinnace.storage.backup_store import BackupStore
 from pinnace.storage.errors import StorageError, StoreUnavailable
 from pinnace.storage.layout import Layout
 from pinnace.storage.patience import Patience
-from pinnace.store_access.requests import RetryPolicy
+from pinnace.store_access.requests import RequestPolicy
 from tests.integration.faults.world import Lab, no_longer_than, stored_keys
 from tests.support.faulty_parts import IMPATIENT_STORE, QUICK_STORE, OpenBucket
 from tests.support.stores.faulty_store import DyingStore
@@ -63,7 +63,7 @@ async def proxy(s3: S3Server, fault_proxy: StartProxy) -> FaultProxy:
     return await fault_proxy(s3)
 
 
-def patience_for(fault: Fault) -> RetryPolicy:
+def patience_for(fault: Fault) -> RequestPolicy:
     """Deadlines for a fault: short ones for a stall, otherwise ones that a healthy store keeps."""
     return IMPATIENT_STORE if isinstance(fault, Stall) else QUICK_STORE
 

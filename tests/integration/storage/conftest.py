@@ -18,10 +18,10 @@ from pinnace.storage.gcs.config import parse_gcs_config
 from pinnace.storage.gcs.store import GCSStore
 from pinnace.storage.s3.config import parse_s3_config
 from pinnace.storage.s3.store import S3Store
-from pinnace.store_access.requests import RetryPolicy
+from pinnace.store_access.requests import RequestPolicy
 from tests.support.stores.opened import OpenStore
 
-QUICK = RetryPolicy(attempts=3, delay_seconds=0.01, request_seconds=20.0)
+QUICK = RequestPolicy(attempts=3, base_seconds=0.01, request_seconds=20.0)
 """For a store that does not answer: the default would take half a minute."""
 
 
@@ -30,7 +30,7 @@ async def open_store() -> AsyncIterator[OpenStore]:
     """A function that opens a bucket; further keywords are configuration keys. Closed after the test."""
     async with AsyncExitStack() as stack:
 
-        def opened(bucket: Bucket, policy: RetryPolicy = QUICK, **config: str) -> S3Store:
+        def opened(bucket: Bucket, policy: RequestPolicy = QUICK, **config: str) -> S3Store:
             settings = {
                 **bucket.location_config,
                 "bucket": bucket.name,
@@ -93,7 +93,7 @@ async def open_gcs() -> AsyncIterator[Callable[..., GCSStore]]:
     """A function that opens a bucket of a server; further keywords are configuration keys."""
     async with AsyncExitStack() as stack:
 
-        def opened(server: GCSServer, bucket: str, policy: RetryPolicy = QUICK, **config: str) -> GCSStore:
+        def opened(server: GCSServer, bucket: str, policy: RequestPolicy = QUICK, **config: str) -> GCSStore:
             settings = {
                 "bucket": bucket,
                 "storeEndpoint": server.url,
@@ -113,7 +113,7 @@ async def open_azure(tmp_path: Path) -> AsyncIterator[Callable[..., AzureStore]]
     async with AsyncExitStack() as stack:
 
         def opened(
-            server: AzureBlobServer, container: str, policy: RetryPolicy = QUICK, **config: str
+            server: AzureBlobServer, container: str, policy: RequestPolicy = QUICK, **config: str
         ) -> AzureStore:
             credentials = tmp_path / "azure-credentials"
             credentials.write_text(f"AZURE_STORAGE_ACCOUNT_ACCESS_KEY={server.key}\n")

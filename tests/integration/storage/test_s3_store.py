@@ -28,7 +28,7 @@ from pinnace.storage.errors import (
     StoreUnavailable,
 )
 from pinnace.storage.interface import ObjectStore
-from pinnace.store_access.requests import RetryPolicy
+from pinnace.store_access.requests import RequestPolicy
 from tests.support.stores.conformance import (
     BrokenBodyError,
     Hanging,
@@ -203,7 +203,7 @@ class TestDeadlines:
         self, bucket: Bucket, open_store: OpenStore
     ) -> None:
         """It takes longer than the longest silence, but some bytes move all the time."""
-        policy = RetryPolicy(attempts=1, silence_seconds=2.0)
+        policy = RequestPolicy(attempts=1, silence_seconds=2.0)
         size_bytes, received = 4 << 20, bytearray()
 
         async def read_slowly(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

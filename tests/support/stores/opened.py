@@ -3,8 +3,8 @@
 from collections.abc import Callable
 
 from pinnace.storage.s3.store import S3Store
-from pinnace.store_access.requests import RetryPolicy
+from pinnace.store_access.requests import RequestPolicy
 
-HASTY = RetryPolicy(attempts=3, delay_seconds=0.01, silence_seconds=1.0, retry_seconds=1.6)
+HASTY = RequestPolicy(attempts=3, base_seconds=0.01, silence_seconds=1.0, patience_seconds=1.6)
 
 OpenStore = Callable[..., S3Store]

@@ -14,7 +14,7 @@ from multidict import CIMultiDictProxy
 
 from pinnace.kube.client import KubeClient
 from pinnace.kube.transport.config import ClusterConfig
-from pinnace.kube.transport.retrying import RetryPolicy
+from pinnace.kube.transport.retrying import ThrottledRetryPolicy
 
 Answer = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
@@ -131,7 +131,7 @@ class Sleeps:
         return sum(self.delays)
 
 
-ONE_TRY = RetryPolicy(attempts=1, throttled_attempts=1)
+ONE_TRY = ThrottledRetryPolicy(attempts=1, throttled_attempts=1)
 
 
 def answer_json(document: object, *, code: int = 200, headers: Mapping[str, str] | None = None) -> Answer:

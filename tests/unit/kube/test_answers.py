@@ -12,7 +12,7 @@ from pinnace.kube.client import KubeClient
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import AlreadyExists, InvalidResponse, NotFound, error_from_body
 from pinnace.kube.resources import CONFIGMAPS, DEPLOYMENTS
-from pinnace.kube.transport.retrying import RetryPolicy
+from pinnace.kube.transport.retrying import ThrottledRetryPolicy
 from tests.unit.kube.scripted import (
     Answer,
     ScriptedServer,
@@ -277,7 +277,7 @@ class TestLists:
 
     async def test_a_list_that_is_always_another_one_is_an_error(self, server: ScriptedServer) -> None:
         server.on(self.LIST, answer_bytes(self.WHOLE[:-4]))
-        async with connected(server, retry=RetryPolicy(attempts=3)) as client:
+        async with connected(server, retry=ThrottledRetryPolicy(attempts=3)) as client:
             with pytest.raises(InvalidResponse, match=r"GET /api/v1/.*is not an API server's.*proxy"):
                 await client.list_all(CONFIGMAPS, "demo")
 

@@ -31,7 +31,7 @@ from pinnace.kube.errors import (
 )
 from pinnace.kube.resources import CONFIGMAPS, DEPLOYMENTS, NAMESPACES, velero
 from pinnace.kube.transport.config import ClusterConfig
-from pinnace.kube.transport.retrying import RetryPolicy
+from pinnace.kube.transport.retrying import ThrottledRetryPolicy
 from tests.unit.kube.scripted import (
     ONE_TRY,
     ScriptedServer,
@@ -173,7 +173,7 @@ async def test_jitter_comes_on_top_of_retry_after(server: ScriptedServer) -> Non
 async def test_a_server_that_stays_busy_is_given_up_on(server: ScriptedServer) -> None:
     server.on(f"POST {COLLECTION}", answer_status(429, "TooManyRequests", "busy"))
     sleeps = Sleeps()
-    async with connected(server, sleep=sleeps, retry=RetryPolicy(throttled_attempts=4)) as client:
+    async with connected(server, sleep=sleeps, retry=ThrottledRetryPolicy(throttled_attempts=4)) as client:
         with pytest.raises(TooManyRequests, match="busy"):
             await client.create(CONFIGMAPS, BODY, "demo")
     assert len(server.seen) == 4
@@ -243,7 +243,7 @@ async def test_a_read_that_is_cut_is_sent_again(server: ScriptedServer) -> None:
 
 async def test_reads_that_are_always_cut_fail(server: ScriptedServer) -> None:
     server.on(f"GET {ONE}", answer_cut(b"{}"))
-    async with connected(server, retry=RetryPolicy(attempts=3)) as client:
+    async with connected(server, retry=ThrottledRetryPolicy(attempts=3)) as client:
         with pytest.raises(ConnectionFailed, match="cut in the middle of an answer"):
             await client.get(CONFIGMAPS, "a", "demo")
     assert len(server.seen) == 3
@@ -259,7 +259,7 @@ async def test_a_write_that_could_act_twice_is_not_sent_again_when_cut(server: S
 
 async def test_a_silent_server_meets_the_deadline(server: ScriptedServer) -> None:
     server.on(f"GET {ONE}", server.stall())
-    async with connected(server, timeout_seconds=0.4, retry=RetryPolicy(attempts=2)) as client:
+    async with connected(server, timeout_seconds=0.4, retry=ThrottledRetryPolicy(attempts=2)) as client:
         with pytest.raises(DeadlineExceeded, match="did not answer in time"):
             await client.get(CONFIGMAPS, "a", "demo")
     assert len(server.seen) == 2

@@ -10,7 +10,7 @@ from pinnace.api.selection.names import IncludesExcludes
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import DeadlineExceeded, InvalidResponse, ServerFault, UnknownResource
 from pinnace.kube.groups import APIGroup, GroupVersion
-from pinnace.kube.transport.retrying import RetryPolicy
+from pinnace.kube.transport.retrying import ThrottledRetryPolicy
 from tests.support.cluster.discovered import documented_discovery, resource, served
 from tests.unit.kube.scripted import (
     ONE_TRY,
@@ -414,7 +414,7 @@ async def test_a_broken_group_is_a_warning(server: ScriptedServer, failure: str)
     }
     server.on("GET /apis/metrics.k8s.io/v1beta1", answers[failure])
     seconds = 0.5 if failure == "hangs" else 30.0
-    async with connected(server, timeout_seconds=seconds, retry=RetryPolicy(attempts=2)) as client:
+    async with connected(server, timeout_seconds=seconds, retry=ThrottledRetryPolicy(attempts=2)) as client:
         loaded = await Discovery.load(client)
     (warning,) = loaded.warnings
     assert warning.startswith("Failed to discover group: metrics.k8s.io/v1beta1: ")

@@ -10,7 +10,7 @@ from aiohttp import web
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import ConnectionFailed, Forbidden, KubeError, ServerFault, Unauthorized
 from pinnace.kube.resources import CONFIGMAPS
-from pinnace.kube.transport.retrying import OUTAGE_PAUSE_SECONDS, RetryPolicy
+from pinnace.kube.transport.retrying import OUTAGE_PAUSE_SECONDS, ThrottledRetryPolicy
 from tests.unit.kube.scripted import (
     Answer,
     ScriptedServer,
@@ -108,7 +108,7 @@ async def test_an_outage_that_lasts_is_given_up_on_after_the_api_timeout(
     server: ScriptedServer, sleeps: Sleeps, away: str
 ) -> None:
     with_outage(server, sleeps, AWAY[away], float("inf"))
-    retry = RetryPolicy(patience_seconds=20)
+    retry = ThrottledRetryPolicy(patience_seconds=20)
     async with connected(server, sleep=sleeps, retry=retry) as client:
         await client.version()
         with pytest.raises(KubeError):

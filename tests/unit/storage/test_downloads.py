@@ -8,7 +8,7 @@ import pytest
 
 from pinnace.storage.downloads import Download, ObjectURL
 from pinnace.storage.errors import StorageError, StoreUnavailable
-from pinnace.store_access.requests import Reply, RetryPolicy, new_session, tls_context
+from pinnace.store_access.requests import Reply, RequestPolicy, new_session, tls_context
 
 SIZE_BYTES = 20 << 20
 
@@ -44,7 +44,7 @@ async def dripping(block: bytes, pause_seconds: float) -> AsyncIterator[str]:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def read(url: str, policy: RetryPolicy) -> int:
+async def read(url: str, policy: RequestPolicy) -> int:
     async def headers(_wanted: Mapping[str, str]) -> Mapping[str, str]:
         return {}
 
@@ -62,7 +62,7 @@ async def read(url: str, policy: RetryPolicy) -> int:
 
 
 async def test_a_service_that_never_stops_dripping_does_not_hold_the_reader() -> None:
-    policy = RetryPolicy(silence_seconds=5.0, upload_seconds=0.1)
+    policy = RequestPolicy(silence_seconds=5.0, upload_seconds=0.1)
     async with dripping(b"x", 0.005) as url, asyncio.timeout(30):
         with pytest.raises(StoreUnavailable, match=r"sent only \d+ bytes in \d+ seconds"):
             await read(url, policy)
@@ -70,6 +70,6 @@ async def test_a_service_that_never_stops_dripping_does_not_hold_the_reader() ->
 
 async def test_a_slow_download_that_makes_progress_is_not_given_up() -> None:
     # The whole takes longer than a part may, each MiB far less.
-    policy = RetryPolicy(silence_seconds=5.0, upload_seconds=1.0)
+    policy = RequestPolicy(silence_seconds=5.0, upload_seconds=1.0)
     async with dripping(bytes(1 << 20), 0.06) as url:
         assert await read(url, policy) == SIZE_BYTES

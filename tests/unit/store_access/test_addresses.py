@@ -30,10 +30,10 @@ from pinnace.store_access.addresses import (
     literal_address,
     parse_allowed,
 )
-from pinnace.store_access.requests import RetryPolicy, new_session, send
+from pinnace.store_access.requests import RequestPolicy, new_session, send
 
 PUBLIC = "93.184.216.34"
-QUICK = RetryPolicy(attempts=1, delay_seconds=0.0, request_seconds=20.0)
+QUICK = RequestPolicy(attempts=1, base_seconds=0.0, request_seconds=20.0)
 KEYS = {"AWS_ACCESS_KEY_ID": "id", "AWS_SECRET_ACCESS_KEY": "secret"}
 NOTHING_ALLOWED = Addresses()
 
@@ -221,14 +221,14 @@ class TestAddresses:
         assert addresses_of(given) is None
 
 
-async def no_wait(policy: RetryPolicy, tries: int) -> None:
+async def no_wait(policy: RequestPolicy, tries: int) -> None:
     """Instead of the pause between two attempts."""
 
 
 class TestConnections:
     @pytest.fixture(autouse=True)
     def _no_pauses(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(RetryPolicy, "wait", no_wait)
+        monkeypatch.setattr(RequestPolicy, "wait", no_wait)
 
     @pytest.mark.parametrize(
         "host",
@@ -309,7 +309,7 @@ class TestConnections:
             assert (await send(session, "GET", listener.url, policy=QUICK)).body == b"internal"
 
     async def test_a_refusal_is_not_tried_again(self, listener: Listener) -> None:
-        policy = RetryPolicy(attempts=5, delay_seconds=1e6)
+        policy = RequestPolicy(attempts=5, base_seconds=1e6, cap_seconds=1e6)
         async with new_session(ssl.create_default_context(), addresses=NOTHING_ALLOWED) as session:
             with pytest.raises(AddressRefused):
                 await send(session, "GET", listener.url, policy=policy)

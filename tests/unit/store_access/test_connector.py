@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from hack.cluster.pki import CertificateAuthority
-from pinnace.store_access.requests import RetryPolicy, new_session, send
+from pinnace.store_access.requests import RequestPolicy, new_session, send
 
 ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok"
 
@@ -50,7 +50,7 @@ def test_an_unanswered_close_is_not_waited_for(tmp_path: Path) -> None:
 
     async def ask(url: str) -> bytes:
         async with new_session(authority.trust()) as session:
-            policy = RetryPolicy(attempts=1, delay_seconds=0.0, request_seconds=30.0)
+            policy = RequestPolicy(attempts=1, base_seconds=0.0, request_seconds=30.0)
             return (await send(session, "GET", url, policy=policy)).body
 
     with rude_server(context) as url, warnings.catch_warnings(record=True) as seen:

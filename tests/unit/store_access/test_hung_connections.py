@@ -7,10 +7,10 @@ from contextlib import asynccontextmanager
 import pytest
 
 from pinnace.store_access.errors import StoreUnavailable
-from pinnace.store_access.requests import RetryPolicy, new_session, send, tls_context
+from pinnace.store_access.requests import RequestPolicy, new_session, send, tls_context
 
 SILENCE_SECONDS = 0.5
-HASTY = RetryPolicy(delay_seconds=0.0, silence_seconds=SILENCE_SECONDS, retry_seconds=SILENCE_SECONDS / 2)
+HASTY = RequestPolicy(base_seconds=0.0, silence_seconds=SILENCE_SECONDS, patience_seconds=SILENCE_SECONDS / 2)
 """A silence ends after the time in which another attempt may begin, as with the default policy."""
 
 

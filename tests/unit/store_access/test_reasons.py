@@ -9,7 +9,7 @@ from multidict import CIMultiDict, CIMultiDictProxy
 from yarl import URL
 
 from pinnace.store_access.errors import StoreUnavailable
-from pinnace.store_access.requests import RetryPolicy, error_for, new_session, reason_of, send
+from pinnace.store_access.requests import RequestPolicy, error_for, new_session, reason_of, send
 
 
 async def test_an_answer_that_is_not_http_does_not_show_the_authorization_in_the_url() -> None:
@@ -24,7 +24,7 @@ async def test_an_answer_that_is_not_http_does_not_show_the_authorization_in_the
     async with server, new_session(tls=True) as session:
         with pytest.raises(StoreUnavailable) as caught:
             await send(
-                session, "GET", f"http://127.0.0.1:{port}/a?sig=secret", policy=RetryPolicy(attempts=1)
+                session, "GET", f"http://127.0.0.1:{port}/a?sig=secret", policy=RequestPolicy(attempts=1)
             )
 
     assert str(caught.value) == f"cannot reach http://127.0.0.1:{port}: the answer is not HTTP"
@@ -41,7 +41,7 @@ async def test_https_to_a_port_without_tls_says_so() -> None:
     port = server.sockets[0].getsockname()[1]
     async with server, new_session(tls=True) as session:
         with pytest.raises(StoreUnavailable, match=r"speaks no TLS: is it http:// and not https://\?$"):
-            await send(session, "GET", f"https://127.0.0.1:{port}/a", policy=RetryPolicy(attempts=1))
+            await send(session, "GET", f"https://127.0.0.1:{port}/a", policy=RequestPolicy(attempts=1))
 
 
 def test_the_refusal_of_a_proxy_is_called_one_and_shows_no_url() -> None:

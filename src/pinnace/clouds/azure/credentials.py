@@ -28,7 +28,7 @@ from pinnace.aio.blocking import in_thread
 from pinnace.clouds.azure.dotenv import parse_variables
 from pinnace.clouds.tokens import Token, base64url, signed_jwt, token_of
 from pinnace.store_access.errors import StoreConfigError
-from pinnace.store_access.requests import RetryPolicy, new_session, send, tls_context
+from pinnace.store_access.requests import RequestPolicy, new_session, send, tls_context
 
 _WHAT = "cannot get an Azure access token"
 _METADATA_HOST = "http://169.254.169.254"
@@ -171,7 +171,7 @@ def find_azure_origin(variables: Mapping[str, str]) -> AzureOrigin:
 
 
 async def fetch_azure_token(
-    origin: AzureOrigin, *, cloud: AzureCloud, resource: str, policy: RetryPolicy, now: datetime
+    origin: AzureOrigin, *, cloud: AzureCloud, resource: str, policy: RequestPolicy, now: datetime
 ) -> Token:
     """Ask for a token.
 
@@ -195,7 +195,9 @@ async def fetch_azure_token(
         return token_of(await send(session, "POST", url, policy=policy, data=form), _WHAT, now=now)
 
 
-async def _ask_machine(identity: ManagedIdentity, resource: str, policy: RetryPolicy, now: datetime) -> Token:
+async def _ask_machine(
+    identity: ManagedIdentity, resource: str, policy: RequestPolicy, now: datetime
+) -> Token:
     near = replace(policy, attempts=min(policy.attempts, 2), request_seconds=_METADATA_SECONDS)
     url = f"{identity.host}/metadata/identity/oauth2/token?api-version=2018-02-01&resource={quote(resource)}"
     if identity.client_id:

@@ -25,7 +25,7 @@ from pinnace.clouds.tokens import Token, signed_jwt, token_of
 from pinnace.store_access.addresses import Addresses
 from pinnace.store_access.errors import StorageError, StoreConfigError, StoreUnavailable
 from pinnace.store_access.json import json_object
-from pinnace.store_access.requests import Reply, RetryPolicy, new_session, send, tls_context
+from pinnace.store_access.requests import Reply, RequestPolicy, new_session, send, tls_context
 
 SCOPE = "https://www.googleapis.com/auth/cloud-platform"
 """The scope of tokens; the roles of the account decide what they may do."""
@@ -152,7 +152,7 @@ async def fetch_google_token(
     origin: GoogleOrigin,
     *,
     environ: Mapping[str, str],
-    policy: RetryPolicy,
+    policy: RequestPolicy,
     now: datetime,
     addresses: Addresses | None = None,
 ) -> Token:
@@ -242,7 +242,7 @@ def _one_line(error: Exception) -> str:
 
 
 async def find_google_project(
-    origin: GoogleOrigin, *, environ: Mapping[str, str], policy: RetryPolicy
+    origin: GoogleOrigin, *, environ: Mapping[str, str], policy: RequestPolicy
 ) -> str:
     """The project of the credentials. Raises StorageError."""
     if isinstance(origin, MetadataServer):
@@ -255,7 +255,7 @@ async def find_google_project(
     return project
 
 
-async def _ask_metadata(url: str, policy: RetryPolicy) -> Reply:
+async def _ask_metadata(url: str, policy: RequestPolicy) -> Reply:
     near = replace(policy, attempts=min(policy.attempts, 2), request_seconds=_METADATA_SECONDS)
 
     async def headers() -> Mapping[str, str]:

@@ -29,6 +29,7 @@ import msgspec
 from msgspec.structs import replace
 
 from pinnace.aio.fence import Fence, FenceClosed
+from pinnace.aio.retrying import RetryPolicy
 from pinnace.kube.answers import Reading
 from pinnace.kube.errors import (
     SUSPECTS,
@@ -73,22 +74,15 @@ _PASSING_FAULTS = frozenset({500, 502, 503, 504})
 _READY = APIRequest(method="GET", path="/readyz", accept="*/*", timeout_seconds=PROBE_SECONDS)
 
 
-class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True):
-    """How often, and after which pauses, a request is sent again.
+class ThrottledRetryPolicy(RetryPolicy, frozen=True, kw_only=True):
+    """The retries of a server that says when it is merely busy, and when it wants to be asked again.
 
     Attributes:
-        attempts: how often a request is sent at most when it fails while the server is ready.
-        throttled_attempts: the same when the server is merely busy (429).
-        base_seconds: the first back-off; each next one is twice as long.
-        cap_seconds: the longest back-off.
+        throttled_attempts: how often a request is sent at most when the server is merely busy (429).
         retry_after_cap_seconds: the longest Retry-After that is obeyed; with a longer one the request fails.
-        patience_seconds: a failing request is not sent again after this time, whatever the reason.
     """
 
-    attempts: int = 5
     throttled_attempts: int = 10
-    base_seconds: float = 0.2
-    cap_seconds: float = 10.0
     retry_after_cap_seconds: float = 60.0
     patience_seconds: float = DEFAULT_PATIENCE_SECONDS
 
@@ -107,11 +101,6 @@ class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True):
     def failed_seconds(self, error: KubeError, attempt: int, *, jitter: Callable[[], float]) -> float | None:
         """How long to wait after the `attempt`-th failure (from 1), or None if the server forbids it."""
         return self._asked_for(error, self.backoff_seconds(attempt, jitter=jitter), jitter)
-
-    def backoff_seconds(self, attempt: int, *, jitter: Callable[[], float]) -> float:
-        """The back-off after this number of attempts."""
-        doublings = min(attempt - 1, 30)
-        return min(self.cap_seconds, self.base_seconds * 2.0**doublings) * (0.5 + 0.5 * jitter())
 
     def _asked_for(self, error: KubeError, delay: float, jitter: Callable[[], float]) -> float | None:
         wanted = error.retry_after_seconds if isinstance(error, APIStatusError) else None
@@ -168,7 +157,7 @@ class Sender:
         self,
         transport: Transport,
         limit: InFlightLimit,
-        policy: RetryPolicy,
+        policy: ThrottledRetryPolicy,
         *,
         rate: RateCap | None = None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,

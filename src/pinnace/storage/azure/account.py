@@ -18,7 +18,7 @@ from pinnace.clouds.azure.credentials import (
 from pinnace.storage.azure.config import AzureConfig, missing
 from pinnace.storage.errors import StoreConfigError
 from pinnace.store_access.json import json_error, json_object
-from pinnace.store_access.requests import RetryPolicy, new_session, send, tls_context
+from pinnace.store_access.requests import RequestPolicy, new_session, send, tls_context
 
 SAS_VARIABLE = "AZURE_STORAGE_SAS_TOKEN"
 """A shared access signature in place of a key; Azure's own tools know it by this name."""
@@ -86,7 +86,7 @@ def find_account_access(config: AzureConfig, variables: Mapping[str, str]) -> Ac
 
 
 async def resolve_account(
-    access: AccountAccess, *, policy: RetryPolicy, now: datetime
+    access: AccountAccess, *, policy: RequestPolicy, now: datetime
 ) -> AccountKey | SharedAccess:
     """Ask the resource manager for the key of a KeyToAsk; return any other access as it is.
 

@@ -25,7 +25,7 @@ from pinnace.store_access.requests import (
     Complaint,
     Reply,
     Request,
-    RetryPolicy,
+    RequestPolicy,
     child_text,
     error_for,
     error_within,
@@ -57,7 +57,7 @@ class ContainerRequests:
     container: str
     url: str
     access: Callable[[], Awaitable[AccountKey | SharedAccess]]
-    policy: RetryPolicy
+    policy: RequestPolicy
     clock: Callable[[], datetime]
     block_bytes: int
 

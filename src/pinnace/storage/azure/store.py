@@ -15,7 +15,7 @@ from pinnace.storage.azure.config import AzureConfig
 from pinnace.storage.azure.requests import ContainerRequests
 from pinnace.storage.http_store import HTTPStore
 from pinnace.store_access.addresses import Addresses
-from pinnace.store_access.requests import RetryPolicy, tls_context
+from pinnace.store_access.requests import RequestPolicy, tls_context
 
 
 class AzureStore(HTTPStore):
@@ -30,7 +30,7 @@ class AzureStore(HTTPStore):
         config: AzureConfig,
         *,
         environ: Mapping[str, str] = os.environ,
-        policy: RetryPolicy | None = None,
+        policy: RequestPolicy | None = None,
         clock: Callable[[], datetime] = utcnow,
         addresses: Addresses | None = None,
     ) -> None:
@@ -53,7 +53,7 @@ class AzureStore(HTTPStore):
         self._found: AccountKey | SharedAccess | None = None
         super().__init__(
             tls=tls_context(config.ca_cert, insecure=False),
-            policy=policy or RetryPolicy(),
+            policy=policy or RequestPolicy(),
             addresses=addresses,
         )
 

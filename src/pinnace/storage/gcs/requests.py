@@ -24,7 +24,7 @@ from pinnace.store_access.requests import (
     Complaint,
     Reply,
     Request,
-    RetryPolicy,
+    RequestPolicy,
     origin_of,
     send,
     send_request,
@@ -48,7 +48,7 @@ class GCSRequests:
     bucket: str
     endpoint: str
     token: Callable[[], Awaitable[str]]
-    policy: RetryPolicy
+    policy: RequestPolicy
     kms_key_name: str
     sign: SignURL
 
@@ -251,7 +251,7 @@ async def sign_blob(
     account: str,
     token: str,
     data: bytes,
-    policy: RetryPolicy,
+    policy: RequestPolicy,
 ) -> bytes:
     """Have IAM sign for a service account whose key we do not have. Raises StorageError."""
     what = f"cannot sign as {account}"

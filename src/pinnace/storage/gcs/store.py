@@ -22,7 +22,7 @@ from pinnace.storage.gcs.requests import GCSRequests, sign_blob
 from pinnace.storage.gcs.signing import signed_url_google
 from pinnace.storage.http_store import HTTPStore
 from pinnace.store_access.addresses import Addresses
-from pinnace.store_access.requests import RetryPolicy, tls_context
+from pinnace.store_access.requests import RequestPolicy, tls_context
 
 IAM_ENDPOINT = "https://iamcredentials.googleapis.com"
 
@@ -35,7 +35,7 @@ class GCSStore(HTTPStore):
         config: GCSConfig,
         *,
         environ: Mapping[str, str] = os.environ,
-        policy: RetryPolicy | None = None,
+        policy: RequestPolicy | None = None,
         clock: Callable[[], datetime] = utcnow,
         iam_endpoint: str = IAM_ENDPOINT,
         addresses: Addresses | None = None,
@@ -59,7 +59,7 @@ class GCSStore(HTTPStore):
             raise StoreConfigError(
                 "serviceAccount is expected to be provided as an item in BackupStorageLocation's config"
             )
-        policy = policy or RetryPolicy()
+        policy = policy or RequestPolicy()
         # Not a method: a reference to this store would be a cycle, which only the garbage collector frees.
         fetch = partial(_fetch, self._origin, environ, policy, clock, addresses)
         self._token = CachedToken(fetch, clock=clock)
@@ -116,7 +116,7 @@ class GCSStore(HTTPStore):
 async def _fetch(
     origin: GoogleOrigin,
     environ: Mapping[str, str],
-    policy: RetryPolicy,
+    policy: RequestPolicy,
     clock: Callable[[], datetime],
     addresses: Addresses | None,
 ) -> Token:

@@ -31,7 +31,7 @@ from pinnace.storage.upload import upload
 from pinnace.store_access.requests import (
     Reply,
     Request,
-    RetryPolicy,
+    RequestPolicy,
     child_text,
     code_and_message,
     error_for,
@@ -100,7 +100,7 @@ class BucketRequests:
     url: str
     region: str
     credentials: Callable[[], Awaitable[AccessKey]]
-    policy: RetryPolicy
+    policy: RequestPolicy
     clock: Callable[[], datetime]
     object_headers: Mapping[str, str]
     sign: SignURL
@@ -510,7 +510,7 @@ async def find_bucket_region(
     bucket: str,
     session: aiohttp.ClientSession,
     *,
-    policy: RetryPolicy,
+    policy: RequestPolicy,
     service_urls: tuple[str, ...] = PARTITION_URLS,
 ) -> str:
     """Ask AWS in which region a bucket is; needs no credentials. (docs/spec: STO 14.1, 15)

@@ -19,7 +19,7 @@ from pinnace.storage.s3.config import S3Config
 from pinnace.storage.s3.requests import PARTITION_URLS, BucketRequests, find_bucket_region
 from pinnace.storage.s3.signing_v1 import signed_url_v1
 from pinnace.store_access.addresses import Addresses
-from pinnace.store_access.requests import RetryPolicy, tls_context
+from pinnace.store_access.requests import RequestPolicy, tls_context
 
 _DEFAULT_REGION = "us-east-1"
 
@@ -32,7 +32,7 @@ class S3Store(HTTPStore):
         config: S3Config,
         *,
         environ: Mapping[str, str] = os.environ,
-        policy: RetryPolicy | None = None,
+        policy: RequestPolicy | None = None,
         region_urls: tuple[str, ...] = PARTITION_URLS,
         clock: Callable[[], datetime] = utcnow,
         addresses: Addresses | None = None,
@@ -59,7 +59,7 @@ class S3Store(HTTPStore):
         )
         super().__init__(
             tls=tls_context(config.ca_cert, insecure=config.insecure_skip_tls_verify),
-            policy=policy or RetryPolicy(),
+            policy=policy or RequestPolicy(),
             addresses=addresses,
         )
 

@@ -15,7 +15,7 @@ from pinnace.api.values.times import parse_time, utcnow
 from pinnace.clouds.aws.finding import find_credentials
 from pinnace.storage.errors import StoreUnavailable
 from pinnace.storage.settings import parse_bool
-from pinnace.store_access.requests import RetryPolicy, child_text
+from pinnace.store_access.requests import RequestPolicy, child_text
 from pinnace.volumes.disks.aws_requests import EC2, EC2Error, items, numbered, tag_specification, tags_of
 from pinnace.volumes.disks.volumes import (
     CREDENTIALS_FILE,
@@ -56,12 +56,12 @@ class EBSSnapshotter:
         self,
         *,
         environ: Mapping[str, str] = os.environ,
-        policy: RetryPolicy | None = None,
+        policy: RequestPolicy | None = None,
         clock: Callable[[], datetime] = utcnow,
         pause: Pause = asyncio.sleep,
     ) -> None:
         self._environ = environ
-        self._policy = policy or RetryPolicy()
+        self._policy = policy or RequestPolicy()
         self._clock = clock
         self._pause = pause
         self._service: EC2 | None = None

@@ -12,7 +12,7 @@ from pinnace.clouds.aws.signing import Signer, signed_headers
 from pinnace.storage.errors import StorageError
 from pinnace.store_access.requests import (
     Request,
-    RetryPolicy,
+    RequestPolicy,
     child_text,
     code_and_message,
     error_for,
@@ -48,7 +48,7 @@ class EC2:
         credentials: CredentialSource,
         *,
         endpoint: str,
-        policy: RetryPolicy,
+        policy: RequestPolicy,
         clock: Callable[[], datetime],
     ) -> None:
         suffix = ".cn" if region.startswith("cn-") else ""
@@ -59,7 +59,7 @@ class EC2:
         self._clock = clock
 
     async def call(
-        self, action: str, params: Mapping[str, str], what: str, *, policy: RetryPolicy | None = None
+        self, action: str, params: Mapping[str, str], what: str, *, policy: RequestPolicy | None = None
     ) -> Element:
         """The answer to an action; a document of anything else is refused. (docs/adr/012)
 

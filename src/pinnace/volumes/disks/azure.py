@@ -21,7 +21,7 @@ from pinnace.clouds.azure.credentials import (
 )
 from pinnace.clouds.tokens import CachedToken, Token
 from pinnace.storage.settings import parse_bool
-from pinnace.store_access.requests import RetryPolicy
+from pinnace.store_access.requests import RequestPolicy
 from pinnace.volumes.disks.azure_operations import ResourceManager
 from pinnace.volumes.disks.json_requests import JSONService, NotFoundError
 from pinnace.volumes.disks.volumes import (
@@ -88,12 +88,12 @@ class AzureDiskSnapshotter:
         self,
         *,
         environ: Mapping[str, str] = os.environ,
-        policy: RetryPolicy | None = None,
+        policy: RequestPolicy | None = None,
         clock: Callable[[], datetime] = utcnow,
         pause: Pause = asyncio.sleep,
     ) -> None:
         self._environ = environ
-        self._policy = policy or RetryPolicy()
+        self._policy = policy or RequestPolicy()
         self._clock = clock
         self._pause = pause
         self._incremental = False

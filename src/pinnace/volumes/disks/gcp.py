@@ -18,7 +18,7 @@ from pinnace.clouds.gcp.credentials import (
     find_google_project,
 )
 from pinnace.clouds.tokens import CachedToken, Token
-from pinnace.store_access.requests import RetryPolicy
+from pinnace.store_access.requests import RequestPolicy
 from pinnace.volumes.disks.gcp_operations import Compute
 from pinnace.volumes.disks.json_requests import JSONService, NotFoundError
 from pinnace.volumes.disks.volumes import (
@@ -89,13 +89,13 @@ class GCESnapshotter:
         self,
         *,
         environ: Mapping[str, str] = os.environ,
-        policy: RetryPolicy | None = None,
+        policy: RequestPolicy | None = None,
         clock: Callable[[], datetime] = utcnow,
         endpoint: str = ENDPOINT,
         pause: Pause = asyncio.sleep,
     ) -> None:
         self._environ = environ
-        self._policy = policy or RetryPolicy()
+        self._policy = policy or RequestPolicy()
         self._clock = clock
         self._location = ""
         self._wanted_project = ""

@@ -8,7 +8,7 @@ from typing import Any, Final
 from pinnace.api.objects import JSONObject
 from pinnace.storage.errors import StorageError
 from pinnace.store_access.json import error_texts, json_error, json_object
-from pinnace.store_access.requests import Reply, RetryPolicy, new_session, send, tls_context
+from pinnace.store_access.requests import Reply, RequestPolicy, new_session, send, tls_context
 
 
 class RefusalError(StorageError):
@@ -45,7 +45,7 @@ class JSONService:
     """A service that is authorized by tokens."""
 
     token: Callable[[], Awaitable[str]] = field(repr=False)
-    policy: RetryPolicy
+    policy: RequestPolicy
 
     async def call(self, method: str, url: str, what: str, body: Mapping[str, Any] | None = None) -> Answer:
         """Send a request that can be sent again without harm, and do so after transient faults.

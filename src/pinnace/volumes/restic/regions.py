@@ -14,9 +14,9 @@ async def find_region(bucket: str) -> str:
     """The region, asked of AWS without credentials; empty if it is not known, which the identifier allows."""
     # Loaded here: only a bucket of AWS itself needs it.
     from pinnace.storage.s3.requests import find_bucket_region
-    from pinnace.store_access.requests import RetryPolicy, new_session, tls_context
+    from pinnace.store_access.requests import RequestPolicy, new_session, tls_context
 
-    policy = RetryPolicy(attempts=2, request_seconds=REGION_SECONDS / 3)
+    policy = RequestPolicy(attempts=2, request_seconds=REGION_SECONDS / 3)
     try:
         async with asyncio.timeout(REGION_SECONDS), new_session(tls_context("", insecure=False)) as session:
             return await find_bucket_region(bucket, session, policy=policy)

@@ -51,12 +51,12 @@ async def azure_account(
     from pinnace.clouds.azure.credentials import azure_variables
     from pinnace.storage.azure.account import AccountKey, find_account_access, resolve_account
     from pinnace.storage.azure.config import parse_azure_config
-    from pinnace.store_access.requests import RetryPolicy
+    from pinnace.store_access.requests import RequestPolicy
 
     settings = parse_azure_config(store_config(location, credentials_file=credentials))
     variables = await in_thread(azure_variables, settings.credentials_file, inherited)
     access = find_account_access(settings, variables)
-    found = await resolve_account(access, policy=RetryPolicy(), now=utcnow())
+    found = await resolve_account(access, policy=RequestPolicy(), now=utcnow())
     if isinstance(found, AccountKey):
         return {"AZURE_ACCOUNT_KEY": found.key}
     return {"AZURE_ACCOUNT_SAS": found.query}

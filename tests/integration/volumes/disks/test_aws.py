@@ -15,7 +15,7 @@ from hack.cluster.proxy import FaultProxy, Upstream
 from pinnace.api.values.times import utcnow
 from pinnace.clouds.aws.credentials import AccessKey, FixedCredentials
 from pinnace.storage.errors import StorageError, StoreUnavailable
-from pinnace.store_access.requests import RetryPolicy, child_text
+from pinnace.store_access.requests import RequestPolicy, child_text
 from pinnace.volumes.disks.aws import EBSSnapshotter
 from pinnace.volumes.disks.aws_requests import EC2, EC2Error, items, tag_specification, tags_of
 from pinnace.volumes.disks.volumes import DiskInfo
@@ -23,7 +23,7 @@ from pinnace.volumes.native.snapshotters import SnapshotError
 
 REGION, ZONE = "eu-west-1", "eu-west-1b"
 KEYS = {"AWS_ACCESS_KEY_ID": "id", "AWS_SECRET_ACCESS_KEY": "secret"}
-QUICK = RetryPolicy(attempts=3, delay_seconds=0.0, request_seconds=20.0)
+QUICK = RequestPolicy(attempts=3, base_seconds=0.0, request_seconds=20.0)
 TAGS = {"velero.io/backup": "b1", "velero.io/pv": "pv1"}
 
 Open = Callable[..., Awaitable[EBSSnapshotter]]

@@ -12,7 +12,7 @@ from pinnace.kube.errors import ConnectionFailed, DeadlineExceeded, Gone, Invali
 from pinnace.kube.lists.listing import MAXIMUM_RESTARTS
 from pinnace.kube.lists.pages import Page
 from pinnace.kube.resources import CONFIGMAPS
-from pinnace.kube.transport.retrying import RetryPolicy
+from pinnace.kube.transport.retrying import ThrottledRetryPolicy
 from tests.unit.kube.scripted import (
     ScriptedServer,
     answer_bytes,
@@ -218,7 +218,7 @@ async def test_a_page_cut_on_the_way_is_fetched_again(server: ScriptedServer) ->
 
 async def test_pages_always_cut_fail_the_list(server: ScriptedServer) -> None:
     server.on(LIST, answer_json(listing(["a"], token="t1")), answer_cut(b'{"kind"'))
-    async with connected(server, retry=RetryPolicy(attempts=2)) as client:
+    async with connected(server, retry=ThrottledRetryPolicy(attempts=2)) as client:
         with pytest.raises(ConnectionFailed):
             await client.list_all(CONFIGMAPS, "demo")
     # The server says that it is ready, so that one more attempt is the last.
@@ -247,7 +247,7 @@ async def test_a_cut_that_http_does_not_show_is_an_error(server: ScriptedServer,
 
 async def test_a_page_that_stalls_half_way_meets_the_deadline(server: ScriptedServer) -> None:
     server.on(LIST, answer_chunks(b'{"kind":"ConfigMapList",', then=server.hang))
-    async with connected(server, timeout_seconds=0.4, retry=RetryPolicy(attempts=2)) as client:
+    async with connected(server, timeout_seconds=0.4, retry=ThrottledRetryPolicy(attempts=2)) as client:
         with pytest.raises(DeadlineExceeded):
             await client.list_all(CONFIGMAPS, "demo")
     assert len(server.seen) == 2

@@ -11,7 +11,7 @@ from pinnace.kube.resources import SECRETS
 from pinnace.kube.transport.config import ClusterConfig
 from pinnace.kube.transport.credentials import StaticAuth, bearer
 from pinnace.store_access import tracing
-from pinnace.store_access.requests import RetryPolicy, new_session, send, tls_context
+from pinnace.store_access.requests import RequestPolicy, new_session, send, tls_context
 from tests.unit.kube.scripted import ONE_TRY, ScriptedServer, answer_json, answer_status
 
 PATH = "/api/v1/namespaces/demo/secrets"
@@ -110,7 +110,7 @@ async def test_requests_to_stores_are_printed_without_their_signatures(server: S
     with tracing.traced(8, lines):
         async with new_session(tls_context()) as session:
             await send(
-                session, "GET", f"{server.url}/bucket/key?X-Amz-Signature=hunter2", policy=RetryPolicy()
+                session, "GET", f"{server.url}/bucket/key?X-Amz-Signature=hunter2", policy=RequestPolicy()
             )
             with pytest.raises(aiohttp.ClientError):
                 await session.get("http://127.0.0.1:9/other")

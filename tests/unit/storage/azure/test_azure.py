@@ -34,10 +34,10 @@ from pinnace.storage.azure.requests import parse_page
 from pinnace.storage.azure.store import AzureStore
 from pinnace.storage.errors import StorageError, StoreConfigError
 from pinnace.storage.open import open_object_store
-from pinnace.store_access.requests import RetryPolicy
+from pinnace.store_access.requests import RequestPolicy
 from tests.support.stores.scripted_cloud import Cloud
 
-QUICK = RetryPolicy(attempts=3, delay_seconds=0.0, request_seconds=10.0)
+QUICK = RequestPolicy(attempts=3, base_seconds=0.0, request_seconds=10.0)
 NOW = datetime(2021, 8, 11, 21, 43, 26, tzinfo=UTC)
 TENANT = {"AZURE_TENANT_ID": "tenant", "AZURE_CLIENT_ID": "client"}
 TOKEN_PATH = "/tenant/oauth2/v2.0/token"

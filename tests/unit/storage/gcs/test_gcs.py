@@ -26,11 +26,11 @@ from pinnace.storage.gcs.signing import signed_url_google
 from pinnace.storage.gcs.store import GCSStore
 from pinnace.storage.open import open_object_store
 from pinnace.store_access.addresses import Addresses
-from pinnace.store_access.requests import RetryPolicy
+from pinnace.store_access.requests import RequestPolicy
 from tests.support.clock import FrozenClock
 from tests.support.stores.scripted_cloud import Cloud
 
-QUICK = RetryPolicy(attempts=3, delay_seconds=0.0, request_seconds=10.0)
+QUICK = RequestPolicy(attempts=3, base_seconds=0.0, request_seconds=10.0)
 NOW = datetime(2021, 8, 11, 21, 43, 26, tzinfo=UTC)
 PEM = (
     generate_private_key(public_exponent=65537, key_size=2048)

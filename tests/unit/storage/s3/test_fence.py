@@ -10,7 +10,7 @@ from pinnace.storage.fenced import FencedStore
 from pinnace.storage.s3.config import parse_s3_config
 from pinnace.storage.s3.store import S3Store
 from pinnace.storage.upload import PART_SIZE_BYTES
-from pinnace.store_access.requests import RetryPolicy
+from pinnace.store_access.requests import RequestPolicy
 from tests.support.fences import TestFence
 from tests.support.scripted_http import Service
 from tests.support.stores.conformance import blocks
@@ -51,7 +51,7 @@ async def test_no_request_of_an_upload_follows_the_closing(
     inner = S3Store(
         parse_s3_config({"bucket": "bucket", "s3Url": service.url, "s3ForcePathStyle": "true"}),
         environ={"AWS_ACCESS_KEY_ID": "id", "AWS_SECRET_ACCESS_KEY": "secret"},
-        policy=RetryPolicy(attempts=5, delay_seconds=0.0),
+        policy=RequestPolicy(attempts=5, base_seconds=0.0),
     )
     store = FencedStore(inner, service.fence)
     try:
@@ -69,7 +69,7 @@ async def test_a_refused_request_is_not_repeated_once_the_fence_is_closed(servic
     inner = S3Store(
         parse_s3_config({"bucket": "bucket", "s3Url": service.url, "s3ForcePathStyle": "true"}),
         environ={"AWS_ACCESS_KEY_ID": "id", "AWS_SECRET_ACCESS_KEY": "secret"},
-        policy=RetryPolicy(attempts=5, delay_seconds=0.0),
+        policy=RequestPolicy(attempts=5, base_seconds=0.0),
     )
     store = FencedStore(inner, service.fence)
     try:
@@ -90,7 +90,7 @@ async def test_a_fence_that_closes_after_the_connecting_lets_nothing_be_sent(
     inner = S3Store(
         parse_s3_config({"bucket": "bucket", "s3Url": service.url, "s3ForcePathStyle": "true"}),
         environ={"AWS_ACCESS_KEY_ID": "id", "AWS_SECRET_ACCESS_KEY": "secret"},
-        policy=RetryPolicy(attempts=5, delay_seconds=0.0),
+        policy=RequestPolicy(attempts=5, base_seconds=0.0),
     )
     store = FencedStore(inner, service.fence)
     try:

@@ -14,11 +14,11 @@ from pinnace.storage.errors import StorageError, StoreConfigError, StoreUnavaila
 from pinnace.storage.s3.config import parse_s3_config
 from pinnace.storage.s3.store import S3Store
 from pinnace.storage.upload import PART_SIZE_BYTES, split_into_parts
-from pinnace.store_access.requests import RetryPolicy
+from pinnace.store_access.requests import RequestPolicy
 from tests.support.scripted_http import Service
 from tests.support.stores.conformance import BrokenBodyError, blocks, broken
 
-QUICK = RetryPolicy(attempts=3, delay_seconds=0.0, request_seconds=10.0)
+QUICK = RequestPolicy(attempts=3, base_seconds=0.0, request_seconds=10.0)
 EXPIRATION = datetime(2021, 8, 12, 3, 0, tzinfo=UTC)
 JSON_ANSWER = (
     b'{"Code":"Success","AccessKeyId":"id","SecretAccessKey":"secret","Token":"token",'

@@ -8,7 +8,7 @@ import pytest
 from aiohttp import web
 
 from pinnace.storage.errors import StoreConfigError
-from pinnace.store_access.requests import RetryPolicy
+from pinnace.store_access.requests import RequestPolicy
 from pinnace.volumes.disks.aws import EBSSnapshotter
 from pinnace.volumes.native.snapshotters import SnapshotError
 
@@ -120,7 +120,7 @@ async def test_after_a_lost_answer_only_a_snapshot_of_this_attempt_is_taken_for_
     try:
         host, port = runner.addresses[0][:2]
         environ = {**KEYS, "AWS_ENDPOINT_URL_EC2": f"http://{host}:{port}"}
-        policy = RetryPolicy(attempts=3, delay_seconds=0.0, request_seconds=20.0)
+        policy = RequestPolicy(attempts=3, base_seconds=0.0, request_seconds=20.0)
         snapshotter = EBSSnapshotter(environ=environ, policy=policy, clock=lambda: NOW)
         await snapshotter.init({"region": "eu-west-1"})
 

@@ -8,7 +8,7 @@ from urllib.parse import parse_qs
 import pytest
 
 from pinnace.storage.errors import StorageError, StoreConfigError
-from pinnace.store_access.requests import RetryPolicy
+from pinnace.store_access.requests import RequestPolicy
 from pinnace.volumes.disks.azure import AzureDiskSnapshotter, azure_tags, check_snapshot_id
 from pinnace.volumes.native.snapshotters import SnapshotError
 from tests.support.stores.scripted_cloud import Cloud, no_pause
@@ -22,7 +22,7 @@ from tests.unit.volumes.disks.arm_answers import (
     state,
 )
 
-QUICK = RetryPolicy(attempts=3, delay_seconds=0.0, request_seconds=10.0)
+QUICK = RequestPolicy(attempts=3, base_seconds=0.0, request_seconds=10.0)
 GROUP = "/subscriptions/sub/resourceGroups/nodes/providers/Microsoft.Compute"
 VAULT = "/subscriptions/other/resourceGroups/vault/providers/Microsoft.Compute"
 UUID = "00000000-0000-4000-8000-000000000000"

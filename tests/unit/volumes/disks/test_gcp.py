@@ -14,13 +14,13 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 from cryptography.hazmat.primitives.hashes import SHA256
 
 from pinnace.storage.errors import StorageError, StoreConfigError
-from pinnace.store_access.requests import RetryPolicy
+from pinnace.store_access.requests import RequestPolicy
 from pinnace.volumes.disks.gcp import DiskLocation, GCESnapshotter, place_of, region_of
 from pinnace.volumes.native.snapshotters import SnapshotError
 from tests.support.stores.scripted_cloud import Cloud, no_pause
 from tests.unit.volumes.disks.gce_answers import disk, failed, operation, refusal, snapshot
 
-QUICK = RetryPolicy(attempts=3, delay_seconds=0.0, request_seconds=10.0)
+QUICK = RequestPolicy(attempts=3, base_seconds=0.0, request_seconds=10.0)
 ZONE = "europe-west1-b"
 DISKS = "/compute/v1/projects/shop/zones/europe-west1-b/disks"
 SNAPSHOTS = "/compute/v1/projects/shop/global/snapshots"
