@@ -14,11 +14,10 @@ import click
 from prometheus_client import CollectorRegistry
 
 from pinnace.api.definitions.crds import crd_manifests
-from pinnace.cli.declaring.examples import examples_of
-from pinnace.cli.declaring.sections import CONNECTION, flags_of
-from pinnace.cli.declaring.tables import noun_first
+from pinnace.cli.declaring.commands import Group
+from pinnace.cli.declaring.fields import Section
+from pinnace.cli.declaring.sections import flags_of
 from pinnace.cli.errors import ExitCode
-from pinnace.cli.flags import Group
 from pinnace.cli.program import cli
 from pinnace.doctor.findings import Code
 from pinnace.nonadmin.manifests import crds as non_admin_crds
@@ -170,7 +169,7 @@ def commands() -> str:
         usage = " ".join(command.collect_usage_pieces(context))
         lines += ["", "```text", f"{' '.join(words)} {usage}".rstrip(), "```", ""]
         lines += _flags(context, command)
-        lines += _examples(command, words)
+        lines += _examples(command)
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -197,13 +196,13 @@ def _flags(context: click.Context, command: click.Command) -> list[str]:
         f"| `{_cell(flag)}` | {_cell(meaning)} |"
         for title, lines in sections.items()
         for flag, meaning in lines
-        if not flag.endswith("--help") and (title != CONNECTION or context.parent is None)
+        if not flag.endswith("--help") and (title is not Section.CONNECTION or context.parent is None)
     ]
     return ["| flag | meaning |", "| --- | --- |", *rows] if rows else []
 
 
-def _examples(command: click.Command, words: list[str]) -> list[str]:
-    examples = examples_of(command, noun_first(words[1:]))
+def _examples(command: click.Command) -> list[str]:
+    examples = getattr(command, "examples", ())
     lines = [line for text, command in examples for line in (f"# {text}", command)]
     return ["", "```sh", *lines, "```"] if lines else []
 

@@ -4,6 +4,7 @@ One table serves command names (`bsl get`, `get backups.velero.io`), names as `-
 (`backup.velero.io/nightly`), and messages.
 """
 
+from collections.abc import Sequence
 from typing import Final
 
 from pinnace.api import GROUP, TENANT_GROUP, TENANT_VERSION, VERSION, kinds
@@ -46,3 +47,10 @@ def bare_name(word: str, noun: str) -> str:
     if found != noun:
         raise ValueError(f"{word} is a {found}, not a {noun}")
     return name
+
+
+def noun_first(words: Sequence[str]) -> str:
+    """A command's words, noun first: `backup get` for `get backups` too."""
+    if len(words) == 2 and words[0] in ("create", "get", "describe", "delete"):
+        return f"{words[1].removesuffix('s')} {words[0]}"
+    return " ".join(words)

@@ -14,9 +14,9 @@ from pathlib import Path
 import click
 
 from pinnace.api.values.error_texts import NO_MORE_THREADS, cause_of, error_text
+from pinnace.cli.declaring.commands import Group
 from pinnace.cli.declaring.global_flags import GlobalFlags
 from pinnace.cli.errors import CommandError, ExitCode, InvalidInput
-from pinnace.cli.flags import Group
 from pinnace.cli.guard import (
     TRACEBACK_VARIABLE,
     complain,
@@ -61,41 +61,44 @@ cli = Group(
             "pinnace.cli.nonadmin.commands:group",
             "Back up and restore your own namespace (self-service).",
         ),
-        "history": ("pinnace.cli.browse.commands:history", "Show in which backups an object changed."),
+        "history": ("pinnace.cli.browse.history:history", "Show in which backups an object changed."),
         "create": ("pinnace.cli.verbs:create", "Create backups, restores, schedules and locations."),
         "get": ("pinnace.cli.verbs:get", "List backups, restores, schedules, locations and plugins."),
         "describe": ("pinnace.cli.verbs:describe", "Describe backups, restores and schedules."),
         "delete": ("pinnace.cli.verbs:delete", "Delete backups, restores, schedules and locations."),
         "install": (
-            "pinnace.cli.install.commands:command",
+            "pinnace.cli.install.install:install",
             "Install the server and its resources in a cluster.",
         ),
         "uninstall": (
-            "pinnace.cli.install.commands:uninstall",
+            "pinnace.cli.install.uninstall:uninstall",
             "Remove the server and its resources from a cluster.",
         ),
         "client": ("pinnace.cli.client.commands:group", "Work with the settings of this client."),
-        "completion": ("pinnace.cli.client.completion:command", "Print the completion script of a shell."),
+        "completion": ("pinnace.cli.client.completion:completion", "Print the completion script of a shell."),
         "version": (
-            "pinnace.cli.client.version:command",
+            "pinnace.cli.client.version:version",
             "Print the version of the client and of the server.",
         ),
         "help": (
-            "pinnace.cli.client.help:command",
+            "pinnace.cli.client.help:help_",
             "Explain a command or a topic: filters, locations, exit-codes, hooks.",
         ),
-        "man": ("pinnace.cli.client.man:command", "Show, print or install the manual pages."),
-        "doctor": ("pinnace.cli.doctor.commands:command", "Check what backups and restores need."),
+        "man": ("pinnace.cli.client.man:man", "Show, print or install the manual pages."),
+        "doctor": ("pinnace.cli.doctor.commands:doctor", "Check what backups and restores need."),
         "bug": ("pinnace.cli.debug.commands:bug", "Print the text of a bug report to fill in."),
         "debug": (
-            "pinnace.cli.debug.commands:command",
+            "pinnace.cli.debug.commands:debug",
             "Write a support bundle: logs, objects and versions.",
         ),
-        "server": ("pinnace.cli.process.server:command", "Run the server (the Deployment does)."),
-        "node-agent": ("pinnace.cli.process.node_agent:command", "Run the node agent (the DaemonSet does)."),
-        "restore-helper": ("pinnace.cli.process.restore_helper:command", ""),
-        "repo-maintenance": ("pinnace.cli.process.repo_maintenance:command", ""),
-        "hold-volume": ("pinnace.cli.process.hold_volume:command", ""),
+        "server": ("pinnace.cli.process.server:server", "Run the server (the Deployment does)."),
+        "node-agent": (
+            "pinnace.cli.process.node_agent:node_agent",
+            "Run the node agent (the DaemonSet does).",
+        ),
+        "restore-helper": ("pinnace.cli.process.restore_helper:restore_helper", ""),
+        "repo-maintenance": ("pinnace.cli.process.repo_maintenance:repo_maintenance", ""),
+        "hold-volume": ("pinnace.cli.process.hold_volume:hold_volume", ""),
     },
 )
 

@@ -19,6 +19,8 @@ from pinnace.cli.words import as_written, is_text
 from pinnace.kube.transport.timeouts import DEFAULT_PATIENCE_SECONDS
 
 DEFAULT_NAMESPACE = "velero"
+SETTINGS = ("namespace", "features", "cacert", "colorized", "exit-code")
+"""The keys of the client's config file."""
 
 
 class Settings(Struct):

@@ -6,7 +6,7 @@ Each is the command of the noun-first form under another name, so that the two c
 import click
 
 from pinnace.cli.common.commands import CONTEXT
-from pinnace.cli.flags import Group
+from pinnace.cli.declaring.commands import Group
 
 
 class Verb(Group):

@@ -13,7 +13,7 @@ from pinnace.api.values import cron
 from pinnace.api.values.digits import is_digits
 from pinnace.api.values.durations import Duration
 from pinnace.api.values.quantities import canonical_cpu, parse_quantity
-from pinnace.cli.flags import Number
+from pinnace.cli.declaring.types import Number
 from pinnace.server.monitoring.pages import parse_address
 
 ARABIC, FULLWIDTH, SUPERSCRIPT, BLANK = "\u0663", "\uff13", "\u00b3", "\u00a0"

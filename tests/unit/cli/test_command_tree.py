@@ -10,7 +10,7 @@ import pytest
 from pinnace.api.kinds import KINDS
 from pinnace.cli.backup import commands as backup_commands
 from pinnace.cli.debug import bug as bug_report
-from pinnace.cli.flags import Group
+from pinnace.cli.declaring.commands import Group
 from pinnace.cli.nouns import NOUNS, noun_of
 from pinnace.cli.program import cli, run
 

@@ -12,10 +12,10 @@ import yaml
 
 from pinnace import __version__
 from pinnace.cli import program
-from pinnace.cli.declaring.examples import EXAMPLES
 from pinnace.cli.declaring.global_flags import GlobalFlags
 from pinnace.cli.main import run
 from pinnace.cli.settings import resolve_settings
+from tests.support.commands import EXAMPLES
 from tests.support.stores.indexed_backups import config_map, store
 
 HEAVY = ("aiohttp", "msgspec", "yaml", "obstore", "prometheus_client", "orjson", "asyncio", "ssl")
@@ -121,7 +121,7 @@ NO_CLUSTER = {
 
 @pytest.mark.parametrize(
     "modules",
-    [("pinnace.cli.backup.create", "pinnace.cli.backup.local"), ("pinnace.client.server",)],
+    [("pinnace.cli.backup.creating", "pinnace.cli.backup.local"), ("pinnace.client.server",)],
     ids=["a backup into a folder", "objects of a server"],
 )
 def test_commands_that_send_no_http_requests_of_their_own_load_no_library_for_it(

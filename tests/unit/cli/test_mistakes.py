@@ -11,7 +11,7 @@ import click
 import pytest
 
 from pinnace.cli.common.reading import sentence
-from pinnace.cli.flags import DurationFlag, WaitFlag
+from pinnace.cli.declaring.types import DurationFlag, WaitFlag
 from pinnace.cli.main import run
 from pinnace.cli.program import cli
 from pinnace.kube.errors import Forbidden, NotFound

@@ -1,47 +1,38 @@
-"""The options of each command as one struct, made of click's parameters."""
+"""The options of each command: one struct, whose fields declare its flags and arguments."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import click
 import pytest
 from click.testing import CliRunner
 
-from pinnace.cli.flags import (
-    Command,
-    KeyValueMap,
-    NameArgument,
-    boolean,
+from pinnace.cli.declaring.commands import Command, command
+from pinnace.cli.declaring.fields import (
+    Options,
+    Section,
+    arguments,
     comma_list,
+    flag,
     key_values,
     string_slice,
-    takes,
+    switch,
+    text,
 )
+from pinnace.cli.declaring.sections import flags_of
+from pinnace.cli.declaring.types import KeyValueMap, NameArgument, Number
+from pinnace.cli.declaring.values import NAMESPACES
 from pinnace.cli.main import run
 from pinnace.cli.program import cli
 from pinnace.cli.structs import Struct, replace
 
 
-class Options(Struct):
+class PlainOptions(Struct):
     names: Sequence[str]
     quiet: bool
     depth: int = 0
 
 
-def command_with(*decorators: object) -> click.Command:
-    def function(_ctx: click.Context, options: Options) -> None:
-        """Print the options."""
-        click.echo(repr(options))
-
-    decorated = takes(Options)(function)
-    for decorator in decorators:
-        decorated = decorator(decorated)  # type: ignore[operator]
-    return click.command(cls=Command)(decorated)
-
-
-NAMES, QUIET = click.argument("names", nargs=-1), boolean("--quiet", help="Print less.")
-
-
-class DeepOptions(Options):
+class DeepOptions(PlainOptions):
     depth: int = 1
     sort: Callable[[list[str]], list[str]] = sorted
 
@@ -50,7 +41,7 @@ def test_a_struct_is_frozen_and_knows_its_fields() -> None:
     options = DeepOptions(names=["b", "a"], quiet=False)
 
     assert options == replace(DeepOptions(names=["b", "a"], quiet=True), quiet=False)
-    assert options != Options(names=["b", "a"], quiet=False, depth=1)
+    assert options != PlainOptions(names=["b", "a"], quiet=False, depth=1)
     assert hash(replace(options, names=())) == hash(DeepOptions(names=(), quiet=False))
     assert repr(replace(options, sort=list)).endswith("quiet=False, depth=1, sort=<class 'list'>)")
     assert options.sort(list(options.names)) == ["a", "b"]
@@ -64,37 +55,100 @@ def test_a_struct_is_frozen_and_knows_its_fields() -> None:
         replace(options, deep=1)
 
 
-def test_a_command_gets_its_parameters_as_one_struct() -> None:
-    shown = CliRunner().invoke(command_with(NAMES, QUIET), ["a", "b", "--quiet"], obj=None)
+class WalkOptions(Options, section=Section.WHAT, verb="walk"):
+    """What to `verb`."""
 
-    assert shown.output == "Options(names=('a', 'b'), quiet=True, depth=0)\n"
+    under: str = text("--under", help="{verb} what is under this.")
+    depth: int = flag("--depth", type=Number(whole=True), default=1, help="How deep to {verb}.")
 
 
-def test_a_field_with_a_default_can_have_a_parameter() -> None:
-    shown = CliRunner().invoke(command_with(NAMES, QUIET, click.option("--depth", type=int)), ["--depth=2"])
+class QuietOptions(Options):
+    quiet: bool = switch("--quiet", help="Print less.")
+    jobs: int = flag("--jobs", type=Number(whole=True), default=1, help="How many at once.")
 
-    assert "depth=2" in shown.output
+
+class ListOptions(WalkOptions, QuietOptions, verb="list"):
+    names: Sequence[str] = arguments("NAME [KIND]")
+    namespaces: Sequence[str] = comma_list(
+        "--namespaces", value=NAMESPACES, before="depth", section=Section.WHAT, help="Only these."
+    )
+    jobs: int = 4
+
+
+def declared(options: type[Options], seen: list[Options]) -> Command:
+    @command("list", options, short_help="List.")
+    def list_(_ctx: click.Context, options: Options) -> None:
+        """List what is there."""
+        seen.append(options)
+
+    return list_
+
+
+def test_a_command_gets_the_fields_that_its_struct_declares() -> None:
+    seen: list[Options] = []
+    list_ = declared(ListOptions, seen)
+
+    for words in (["a", "--depth=2", "--quiet", "--namespaces=x,y"], ["a", "b"]):
+        shown = CliRunner().invoke(list_, words)
+        assert shown.exit_code == 0, shown.output
+
+    assert seen == [
+        ListOptions(names=("a",), under="", depth=2, quiet=True, namespaces=["x", "y"]),
+        ListOptions(names=("a", "b"), under="", depth=1, quiet=False, namespaces=[]),
+    ]
+    assert isinstance(seen[0], ListOptions)
+    assert seen[0].jobs == 4
+
+
+def test_flags_stand_in_the_order_of_the_structs_with_the_words_of_the_last() -> None:
+    list_ = declared(ListOptions, [])
+
+    shown = flags_of(list_, click.Context(list_, info_name="list"))
+
+    assert shown[Section.WHAT] == [
+        ("--under UNDER", "List what is under this."),
+        ("--namespaces NAMESPACE,...", "Only these."),
+        ("--depth NUMBER", "How deep to list."),
+    ]
+    # `jobs` has a plain value, and so is no flag any more.
+    assert [name for name, _text in shown[Section.OPTIONS]] == ["--quiet", "--help"]
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        ([], "requires at least 1 arg(s), only received 0: list NAME [KIND]"),
+        (["a", "b", "c"], "accepts at most 2 arg(s), received 3: list NAME [KIND]"),
+        (["a", "--jobs=2"], "No such option '--jobs'"),
+    ],
+)
+def test_the_number_of_arguments_follows_from_how_the_usage_shows_them(
+    words: list[str], problem: str
+) -> None:
+    shown = CliRunner().invoke(declared(ListOptions, []), words)
+
+    assert shown.exit_code == 2
+    assert problem in shown.output
+
+
+def test_a_field_with_neither_a_flag_nor_a_value_is_refused() -> None:
+    class Forgotten(QuietOptions):
+        loud: bool
+
+    with pytest.raises(TypeError, match=r"^Forgotten: no flag and no value: loud$"):
+        declared(Forgotten, [])
 
 
 def test_repeated_flags_add_up_or_replace() -> None:
-    class Lists(Struct):
-        labels: dict[str, str]
-        locations: list[str]
-        kinds: list[str]
+    class Lists(Options):
+        labels: Mapping[str, str] = key_values("--labels", help="")
+        locations: Sequence[str] = string_slice("--locations", help="")
+        kinds: Sequence[str] = comma_list("--kinds", help="")
 
-    seen: list[Lists] = []
-
-    @click.command(cls=Command)
-    @key_values("--labels", help="")
-    @string_slice("--locations", help="")
-    @comma_list("--kinds", help="")
-    @takes(Lists)
-    def command(_ctx: click.Context, options: Lists) -> None:
-        seen.append(options)
-
+    seen: list[Options] = []
     words = ["--labels=a=1,b=2", "--labels=b=3", "--locations=x,y", "--locations=z", "--kinds=p", "--kinds=q"]
     for each in (words, []):
-        assert CliRunner().invoke(command, each).exit_code == 0
+        assert CliRunner().invoke(declared(Lists, seen), each).exit_code == 0
 
     assert seen == [
         Lists(labels={"a": "1", "b": "3"}, locations=["x", "y", "z"], kinds=["q"]),
@@ -134,8 +188,8 @@ def test_the_name_of_a_schedule_is_trimmed_and_not_empty(capsys: pytest.CaptureF
 
 @pytest.mark.found("X5")
 def test_every_list_has_the_short_flag_of_label_columns() -> None:
-    for command in commands(cli):
-        columns = [param for param in command.params if "--label-columns" in param.opts]
+    for each in commands(cli):
+        columns = [param for param in each.params if "--label-columns" in param.opts]
         assert all("-L" in param.opts for param in columns)
     with click.Context(cli) as ctx:
         group = cli.get_command(ctx, "backup")

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from pinnace.cli.declaring.global_flags import GlobalFlags
+from pinnace.cli.declaring.types import CommaList, Number, StringSlice
 from pinnace.cli.errors import InvalidInput
-from pinnace.cli.flags import CommaList, Number, StringSlice
 from pinnace.cli.main import run
 from pinnace.cli.settings import resolve_settings
 from pinnace.cli.words import as_written, location_in, with_short_words

@@ -16,7 +16,7 @@ from aiohttp import web
 
 from hack.cluster.pki import CertificateAuthority
 from pinnace.api.velero.download_request import OF_VELERO_1_6, DownloadTargetKind
-from pinnace.cli.backup.download import write_file
+from pinnace.cli.backup.downloading import write_file
 from pinnace.cli.connect import caller
 from pinnace.cli.errors import CommandError
 from pinnace.client import server as server_backend

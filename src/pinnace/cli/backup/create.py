@@ -1,76 +1,87 @@
-"""Implements `backup create`. (docs/spec: CLI 4.1)"""
+"""`backup create`. (docs/spec: CLI 4.1)"""
+
+from collections.abc import Sequence
 
 import click
 
-from pinnace.api.codec import decode, encode
-from pinnace.api.velero.backup import Backup
-from pinnace.cli import build
-from pinnace.cli.backup.options import BackupCreateOptions
-from pinnace.cli.common import outcome
-from pinnace.cli.connect import open_cluster, program_name, run_async, settings_of
-from pinnace.cli.errors import ExitCode, InvalidInput
-from pinnace.cli.kinds import BACKUP
-from pinnace.cli.output.printing import print_unsent
-from pinnace.cli.output.tables import backup_table
-from pinnace.cli.settings import Settings
+from pinnace.cli.common.options import (
+    BackupSpecOptions,
+    MetadataOptions,
+    OperationTimeoutOptions,
+    WaitOptions,
+)
+from pinnace.cli.common.refused import OF_BACKUPS, refused
+from pinnace.cli.declaring.commands import command, work_in
+from pinnace.cli.declaring.fields import Section, arguments, flag
+from pinnace.cli.declaring.types import NameArgument
+from pinnace.cli.declaring.values import NEW, SCHEDULE
+from pinnace.cli.output.printing import OutputOptions
 
 
+class BackupCreateOptions(
+    BackupSpecOptions, MetadataOptions, OperationTimeoutOptions, WaitOptions, OutputOptions, kind="Backup"
+):
+    """`backup create`."""
+
+    names: Sequence[str] = arguments("[NAME]", NEW)
+    from_schedule: str = flag(
+        "--from-schedule",
+        type=NameArgument("schedule"),
+        section=Section.WHAT,
+        value=SCHEDULE,
+        callback=lambda _ctx, _param, name: name or "",
+        help="Use a schedule's template; the other filters are ignored.",
+    )
+    dry_run: str = flag(
+        "--dry-run",
+        type=click.Choice(["none", "client", "cluster"]),
+        is_flag=False,
+        flag_value="cluster",
+        default="none",
+        section=Section.OUTPUT,
+        before="show_labels",
+        help="Show what would be in it, and write nothing. With --dry-run=client the object is printed as it"
+        " would be sent.",
+    )
+
+    @property
+    def name(self) -> str:
+        """The backup's; empty where a schedule's template gives one."""
+        return self.names[0] if self.names else ""
+
+
+@command(
+    "create",
+    BackupCreateOptions,
+    noun="backup",
+    short_help="Create a backup.",
+    also=refused(OF_BACKUPS),
+    examples=(
+        ("Back up everything, and wait for the end", "pinnace backup create everything --wait"),
+        (
+            "Back up one namespace and keep it for 30 days",
+            "pinnace backup create shop --include-namespaces shop --ttl 30d",
+        ),
+        (
+            "The same with the files of its pods' volumes, which a server with node agents saves",
+            "pinnace backup create shop --include-namespaces shop --default-volumes-to-fs-backup",
+        ),
+        (
+            "Without a server, the objects into a folder",
+            "pinnace --location ./backups backup create shop --include-namespaces shop",
+        ),
+        (
+            "Only objects with a label, without Secrets; show first what that would be",
+            "pinnace backup create web -l app=web --exclude-resources secrets --dry-run",
+        ),
+        ("Make the backup of a schedule now", "pinnace backup create --from-schedule daily"),
+    ),
+)
 def create(ctx: click.Context, options: BackupCreateOptions) -> int:
-    """Print, submit or make the backup. Returns the exit code."""
-    output, settings = options.printed(), settings_of(ctx)
-    outcome.check(settings, options)
-    if not options.names and not options.from_schedule:
-        raise InvalidInput(
-            "A backup name is required, unless you are creating based on a schedule."
-            f" Give one, as in `{program_name()} backup create NAME`, or --from-schedule SCHEDULE."
-        )
-    if settings.location is not None:
-        _refuse_server_options(options)
-    backup = None
-    if not options.from_schedule:  # checked before anything is asked of a cluster
-        backup = build.requested_backup(options.name, settings.namespace, options)
-    if options.previews:
-        return run_async(_preview(settings, output.format, options, backup))
-    if backup is not None and (settings.location is not None or not output.sends):
-        if not output.sends:
-            print_unsent(encode(backup, unsent=True), backup_table(), output)
-            return ExitCode.OK
-        from pinnace.cli.backup.local import make_backup
+    """Create a backup.
 
-        with output.naming(BACKUP.kind) as named:
-            code = run_async(
-                make_backup(settings, backup, progress=options.progress),
-                interrupted=f"Interrupted: nothing that looks like backup {options.name} is left behind.",
-            )
-            named(options.name)
-        return code
-    from pinnace.cli.backup.submission import submit
-
-    with output.naming(BACKUP.kind) as named:
-        return run_async(submit(settings, output, options, backup, named))
-
-
-async def _preview(
-    settings: Settings, form: str | None, options: BackupCreateOptions, backup: Backup | None
-) -> int:
-    from pinnace.cli.backup.preview import preview
-
-    if backup is None:
-        from pinnace.cli.backup.submission import of_schedule
-
-        async with open_cluster(settings) as client:
-            backup = decode(Backup, await of_schedule(client, settings.namespace, options))
-    return await preview(settings, backup, form=form, progress=options.progress)
-
-
-def _refuse_server_options(options: BackupCreateOptions) -> None:
-    """Refuse options that only a server can fulfil, instead of ignoring them. Raises InvalidInput."""
-    for flag, value in (
-        ("--from-schedule", options.from_schedule),
-        ("--storage-location", options.storage_location),
-        ("--volume-snapshot-locations", options.volume_snapshot_locations),
-    ):
-        if value:
-            raise InvalidInput(f"{flag} needs a server; it cannot be used with --location")
-    if options.data_mover:
-        raise InvalidInput("--data-mover has no effect with --location: only node agents move data")
+    With --location the backup is made here and now. Then, and with --wait --exit-code, the exit code is 0
+    when it is Completed, 3 when it is PartiallyFailed, 4 when it Failed and 2 when the request is wrong.
+    """
+    code: int = work_in("pinnace.cli.backup.creating").create(ctx, options)
+    return code

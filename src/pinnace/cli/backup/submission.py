@@ -14,7 +14,7 @@ from pinnace.api.values.default_names import other_names
 from pinnace.api.values.times import utcnow
 from pinnace.api.velero.backup import Backup
 from pinnace.cli import build
-from pinnace.cli.backup.options import BackupCreateOptions
+from pinnace.cli.backup.create import BackupCreateOptions
 from pinnace.cli.common import outcome
 from pinnace.cli.common.chosen_locations import check_locations, warn_of_unavailable
 from pinnace.cli.common.cluster import say_cluster, with_source

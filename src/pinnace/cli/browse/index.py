@@ -1,36 +1,34 @@
-"""Implements `backup index`."""
+"""`backup index`."""
+
+from collections.abc import Sequence
 
 import click
 
-from pinnace.aio.blocking import in_thread
-from pinnace.api.values.counts import counted
-from pinnace.archive.errors import ArchiveError
-from pinnace.browse.scanning import write_index
-from pinnace.cli.browse.opening import Library, browse
-from pinnace.cli.browse.options import IndexOptions
-from pinnace.cli.errors import CommandError, InvalidInput
-from pinnace.cli.guard import printable
-from pinnace.client.location import LocationBackend
+from pinnace.cli.browse.options import BrowseOptions
+from pinnace.cli.declaring.commands import command, work_in
+from pinnace.cli.declaring.fields import arguments
 
 
-def write(ctx: click.Context, options: IndexOptions) -> None:
-    """Read a backup's tarball and store its index beside it."""
-    (name,) = options.names
+class IndexOptions(BrowseOptions, what="the tarball"):
+    """`backup index`."""
 
-    async def work(library: Library) -> int:
-        if not isinstance(library.backend, LocationBackend):
-            raise InvalidInput(
-                "`backup index` writes into the location itself: give it with --location, or PINNACE_LOCATION"
-            )
-        backup = await library.open(name)
-        tarball = await backup.tarball()
-        path = library.folder / "index.json.gz"
-        try:
-            count = await in_thread(write_index, tarball, path)
-        except (ArchiveError, OSError) as error:
-            raise CommandError(f"the tarball of backup {name} cannot be read: {error}") from error
-        await library.backend.store.put_index(name, path)
-        return count
+    names: Sequence[str] = arguments("NAME")
 
-    count = browse(ctx, options, work)
-    click.echo(printable(f"The index of backup {name} has been written: {counted(count, 'item')}."))
+
+@command(
+    "index",
+    IndexOptions,
+    noun="backup",
+    short_help="Write the index of a backup that has none.",
+    examples=(
+        ("Write the index of a backup in a folder", "pinnace --location ./backups backup index shop"),
+        ("Of one in a bucket", "pinnace --location s3://bucket/prefix backup index shop"),
+        ("From a slow store", "pinnace --location s3://bucket backup index shop --timeout 30m"),
+    ),
+)
+def index(ctx: click.Context, options: IndexOptions) -> None:
+    """Write the index of a backup that has none, or a damaged one, so that looking into it is quick.
+
+    Needs --location, as files cannot be written through a server.
+    """
+    work_in("pinnace.cli.browse.indexing").write(ctx, options)

@@ -11,8 +11,8 @@ from pinnace.browse.choosing import Choice
 from pinnace.browse.errors import IndexUnusable
 from pinnace.browse.filter_check import FilterCheck
 from pinnace.browse.stored import StoredBackup
+from pinnace.cli.browse.ls import ListOptions
 from pinnace.cli.browse.opening import Library, browse, chosen, meant_instead
-from pinnace.cli.browse.options import ListOptions
 from pinnace.cli.browse.rows import (
     DataList,
     check_format,

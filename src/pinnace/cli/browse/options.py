@@ -1,70 +1,44 @@
-"""The options of the commands that look into backups. Pure."""
+"""The flags that the commands which look into backups share. Pure."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import Any
 
-from pinnace.cli.common.options import FetchOptions, FilterOptions
+from pinnace.cli.common.options import FetchOptions
+from pinnace.cli.declaring.fields import Options, Section, flag, switch, text
+from pinnace.cli.declaring.values import NAMESPACE, formats
 
-if TYPE_CHECKING:
-    from pinnace.api.values.durations import Duration
 
-
-class BrowseOptions(FetchOptions):
-    """The options of all of them. `of_namespace` is `-n`: the namespace of the objects, not the server's."""
+class BrowseOptions(FetchOptions, what="a file of the backup"):
+    """What all of them have. `of_namespace` is `-n`: the namespace of the objects, not the server's."""
 
     names: Sequence[str]
     of_namespace: str = ""
     output_format: str | None = None
 
 
-class ListOptions(BrowseOptions, FilterOptions):
-    """`backup ls`."""
+class ObjectsOptions(BrowseOptions):
+    """What those about objects have."""
 
-    summary: bool
-
-
-class ShowOptions(BrowseOptions):
-    """`backup show`."""
-
-    show_secrets: bool
-
-
-class DiffOptions(BrowseOptions, FilterOptions):
-    """`backup diff`."""
-
-    cluster: bool
-    full: bool
-    name_only: bool
-    all_fields: bool
-    show_secrets: bool
+    of_namespace: str = text(
+        "-n",
+        "--namespace",
+        value=NAMESPACE,
+        before="timeout",
+        help="Namespace of the objects. (The server's is given in front of the command, or by the settings.)",
+    )
 
 
-class HistoryOptions(BrowseOptions):
-    """`history`."""
+class SecretsOptions(Options):
+    """Whether the values of Secrets are shown."""
 
-    all_fields: bool
-    show_secrets: bool
-
-
-class SearchOptions(BrowseOptions, FilterOptions):
-    """`backup search`."""
-
-    all: bool
-    content: bool
-    show_secrets: bool
+    show_secrets: bool = switch(
+        "--show-secrets", help="Show the values of Secrets, which are hidden otherwise."
+    )
 
 
-class BackupVerifyOptions(BrowseOptions):
-    """`backup verify`."""
-
-    all: bool
-    restic_password_file: str
-    read_data: str
-    ask_drivers: bool
-    restore: bool
-    include_namespaces: Sequence[str]
-    ready_timeout: "Duration"
-
-
-class IndexOptions(BrowseOptions):
-    """`backup index`."""
+def output_format(*words: str) -> Any:
+    """Declare `-o` of a command that prints in these forms."""
+    listed = f"{', '.join(words[:-1])} or {words[-1]}" if len(words) > 2 else " or ".join(words)
+    return flag(
+        "-o", "--output", section=Section.OUTPUT, value=formats(*words), help=f"Output format: {listed}."
+    )

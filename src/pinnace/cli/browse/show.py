@@ -1,28 +1,37 @@
-"""Implements `backup show`."""
+"""`backup show`."""
+
+from collections.abc import Sequence
 
 import click
 
-from pinnace.api.objects import JSONObject
-from pinnace.browse.masking import masked
-from pinnace.browse.stored import decoded
-from pinnace.cli.browse.opening import Library, browse, chosen, required_item
-from pinnace.cli.browse.options import ShowOptions
-from pinnace.cli.browse.rows import check_format, print_data
-from pinnace.cli.errors import InvalidInput
+from pinnace.cli.browse.options import ObjectsOptions, SecretsOptions, output_format
+from pinnace.cli.declaring.commands import command, work_in
+from pinnace.cli.declaring.fields import arguments
+from pinnace.cli.declaring.values import BACKUP_NAME, STORED
 
 
+class ShowOptions(SecretsOptions, ObjectsOptions):
+    """`backup show`."""
+
+    names: Sequence[str] = arguments("NAME KIND/NAME", BACKUP_NAME, STORED, most=3)
+    output_format: str | None = output_format("yaml", "json")
+
+
+@command(
+    "show",
+    ShowOptions,
+    noun="backup",
+    short_help="Show one object of a backup.",
+    paged=True,
+    examples=(
+        ("Show an object as it was", "pinnace backup show everything deployment/web -n shop"),
+        ("With the values of a Secret", "pinnace backup show shop secret/password -n shop --show-secrets"),
+        (
+            "Put one object back",
+            "pinnace backup show shop configmap/settings -n shop | kubectl apply -f -",
+        ),
+    ),
+)
 def show(ctx: click.Context, options: ShowOptions) -> None:
-    """Print one object as it was stored."""
-    form = check_format(options.output_format or "yaml", ("yaml", "json"))
-    name, *words = options.names
-    choice = chosen(options, None, words)
-    if not choice.name:
-        raise InvalidInput("give the object as KIND/NAME")
-
-    async def work(library: Library) -> JSONObject:
-        backup = await library.open(name)
-        entry = await required_item(backup, choice)
-        found = decoded(await backup.content(entry), name, entry)
-        return found if options.show_secrets else masked(found, entry.resource)
-
-    print_data(browse(ctx, options, work), form)
+    """Show an object as it was stored in a backup."""
+    work_in("pinnace.cli.browse.showing").show(ctx, options)

@@ -10,8 +10,8 @@ from pinnace.api.velero.download_request import DownloadTargetKind
 from pinnace.archive.item_index import IndexedItem
 from pinnace.browse.checks import Check, CheckResult
 from pinnace.cli.browse.opening import Library
-from pinnace.cli.browse.options import BackupVerifyOptions
 from pinnace.cli.browse.requested import STATUS_SECONDS
+from pinnace.cli.browse.verify import BackupVerifyOptions
 from pinnace.cli.common.cluster import say_cluster
 from pinnace.cli.connect import open_cluster
 from pinnace.cli.errors import CommandError

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from pinnace.cli.browse.options import BackupVerifyOptions
+from pinnace.cli.browse.verify import BackupVerifyOptions
 from pinnace.cli.connect import open_cluster, settings_of
 from pinnace.cli.errors import InvalidInput
 from pinnace.cli.settings import Settings

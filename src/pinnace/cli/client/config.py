@@ -9,10 +9,9 @@ from pathlib import Path
 from pinnace.aio.small_files import read_small_file
 from pinnace.api.objects import JSONObject
 from pinnace.api.values.near import did_you_mean, near_names
-from pinnace.cli.declaring.tables import SETTINGS
+from pinnace.cli.declaring.types import BOOLEANS
 from pinnace.cli.errors import CommandError, InvalidInput
-from pinnace.cli.flags import BOOLEANS
-from pinnace.cli.settings import config_path
+from pinnace.cli.settings import SETTINGS, config_path
 
 NOT_SET = "<NOT SET>"
 

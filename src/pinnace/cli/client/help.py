@@ -4,16 +4,31 @@ from collections.abc import Sequence
 
 import click
 
-from pinnace.cli.flags import Command, Group
+from pinnace.cli.declaring.commands import Group, command
+from pinnace.cli.declaring.fields import Options, arguments
+from pinnace.cli.declaring.values import COMMAND
 from pinnace.cli.nouns import noun_of
 
 
-@click.command("help", cls=Command, short_help="Explain a command or a topic.")
-@click.argument("words", nargs=-1, metavar="[COMMAND...|TOPIC]")
-@click.pass_context
-def command(ctx: click.Context, /, words: tuple[str, ...]) -> None:
+class HelpOptions(Options):
+    """`help`."""
+
+    words: Sequence[str] = arguments("[COMMAND...|TOPIC]", COMMAND)
+
+
+@command(
+    "help",
+    HelpOptions,
+    short_help="Explain a command or a topic.",
+    examples=(
+        ("Explain a command", "pinnace help backup create"),
+        ("Explain how to choose what is backed up", "pinnace help filters"),
+        ("Explain exit codes", "pinnace help exit-codes"),
+    ),
+)
+def help_(ctx: click.Context, options: HelpOptions) -> None:
     """Explain a command, as its flag --help does, or a topic: filters, locations, exit-codes, hooks."""
-    click.echo(explanation(ctx, words), nl=False)
+    click.echo(explanation(ctx, options.words), nl=False)
 
 
 def explanation(ctx: click.Context, words: Sequence[str]) -> str:

@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -12,28 +13,48 @@ import click
 from pinnace.api.values.counts import counted
 from pinnace.api.values.digits import is_digits
 from pinnace.cli.client.help import explanation
+from pinnace.cli.declaring.commands import command
+from pinnace.cli.declaring.fields import Options, arguments, flag, switch
+from pinnace.cli.declaring.values import COMMAND, FOLDER
 from pinnace.cli.errors import CommandError, InvalidInput
-from pinnace.cli.flags import Command, boolean
 
 _SHOWN_BY = (("man", "-l", "-"), ("mandoc", "-a"))
 """The programs that lay out a page and show it in a pager, in the order in which they are tried."""
 
 
-@click.command("man", cls=Command, short_help="Show, print or install the manual pages.")
-@click.argument("words", nargs=-1, metavar="[COMMAND...|TOPIC]")
-@click.option("--write", "folder", type=click.Path(), default="", help="Write all pages into this folder.")
-@boolean("--install", help="Write all pages where `man` finds them: beside the program, or for this user.")
-@click.pass_context
-def command(ctx: click.Context, /, words: tuple[str, ...], folder: str, install: bool) -> None:
+class ManOptions(Options):
+    """`man`."""
+
+    words: Sequence[str] = arguments("[COMMAND...|TOPIC]", COMMAND)
+    folder: str = flag(
+        "--write", type=click.Path(), default="", value=FOLDER, help="Write all pages into this folder."
+    )
+    install: bool = switch(
+        "--install", help="Write all pages where `man` finds them: beside the program, or for this user."
+    )
+
+
+@command(
+    "man",
+    ManOptions,
+    short_help="Show, print or install the manual pages.",
+    examples=(
+        ("Read the page of a command", "pinnace man backup create"),
+        ("Read the page of a topic", "pinnace man filters"),
+        ("Let man find all pages", "pinnace man --install"),
+    ),
+)
+def man(ctx: click.Context, options: ManOptions) -> None:
     """Show the manual page of a command or topic; into a pipe or file its source is printed, for `man -l -`.
 
     With --install or --write all pages are written, into the folders man1 and man7 of a folder such as
     ~/.local/share/man.
     """
     from pinnace._version import __version__
-    from pinnace.cli.declaring.tables import noun_first
+    from pinnace.cli.nouns import noun_first
     from pinnace.cli.usage.manual import manual_pages
 
+    words, folder, install = options.words, options.folder, options.install
     root = ctx.find_root().command
     assert isinstance(root, click.Group)
     pages = manual_pages(root, __version__, _date())

@@ -5,8 +5,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 
 from pinnace._version import __version__
-from pinnace.cli.flags import Command, WaitFlag, boolean
-from pinnace.cli.output.printing import data_format, encode
+from pinnace.cli.declaring.commands import command
+from pinnace.cli.declaring.fields import flag, switch
+from pinnace.cli.declaring.types import WaitFlag
+from pinnace.cli.output.printing import DataOptions, encode
 
 if TYPE_CHECKING:
     from pinnace.api.objects import JSONObject
@@ -14,26 +16,37 @@ if TYPE_CHECKING:
     from pinnace.cli.settings import Settings
 
 
-@click.command("version", cls=Command, short_help="Print the version of the client and of the server.")
-@boolean("--client-only", help="Do not ask the server.")
-@click.option(
-    "--timeout", type=WaitFlag(), default="5s", show_default=True, help="How long to wait for the server."
+class VersionOptions(DataOptions):
+    """`version`."""
+
+    client_only: bool = switch("--client-only", help="Do not ask the server.")
+    timeout: "Duration" = flag(
+        "--timeout", type=WaitFlag(), default="5s", show_default=True, help="How long to wait for the server."
+    )
+
+
+@command(
+    "version",
+    VersionOptions,
+    short_help="Print the version of the client and of the server.",
+    examples=(
+        ("Of the client and the server", "pinnace version"),
+        ("Only of the client", "pinnace version --client-only"),
+        ("For a program", "pinnace version -o json"),
+    ),
 )
-@data_format
-@click.pass_context
-def command(ctx: click.Context, /, client_only: bool, timeout: "Duration", output_format: str | None) -> None:
+def version(ctx: click.Context, options: VersionOptions) -> None:
     """Print the version of the client and, through a ServerStatusRequest, of the server."""
     client, server = f"v{__version__}", None
-    if not client_only:
+    if not options.client_only:
         from pinnace.cli.connect import run_async, settings_of
 
         settings = settings_of(ctx)
         # Asked first: without a cluster only the error is printed. With a location there is no server to ask.
         if settings.location is None:
-            server = run_async(_server_version(settings, timeout.total_seconds()))
-    click.echo(
-        "\n".join(_lines(client, server)) if output_format is None else _data(client, server, output_format)
-    )
+            server = run_async(_server_version(settings, options.timeout.total_seconds()))
+    form = options.output_format
+    click.echo("\n".join(_lines(client, server)) if form is None else _data(client, server, form))
 
 
 class ReportedVersion(NamedTuple):

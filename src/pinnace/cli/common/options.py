@@ -1,134 +1,372 @@
-"""The options of the commands that several nouns share, as structs. Pure.
+"""The flags that several commands have, as structs that the structs of these commands embed.
 
-The flags themselves are declared in `commands`; `flags.takes` proves that the names agree.
+What differs between the commands is a word in the help (`verb`, `kind`, `things`, `what`) that the struct of
+the command gives, or a flag that it declares again.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 
+import click
+
+from pinnace.cli.declaring.fields import (
+    Options,
+    Place,
+    Section,
+    arguments,
+    comma_list,
+    flag,
+    key_values,
+    string_slice,
+    switch,
+    text,
+    tristate,
+)
+from pinnace.cli.declaring.types import DurationFlag, Number, OrSelectorFlag, SelectorFlag, WaitFlag
+from pinnace.cli.declaring.values import (
+    FILE,
+    LOCATION,
+    NAMESPACES,
+    RESOURCES,
+    SELECTOR,
+    TTL,
+    CompletionSource,
+    Value,
+    formats,
+)
+from pinnace.cli.guard import complain
 from pinnace.cli.output.printing import ListingOptions
-from pinnace.cli.structs import Struct
 
 if TYPE_CHECKING:
     from pinnace.api.meta import LabelSelector
     from pinnace.api.values.durations import Duration
 
 
-class ObjectFilterOptions(Struct):
-    """Which resources and objects a backup or restore includes."""
+class NamespaceFilterOptions(Options, section=Section.WHAT, namespaces="Namespaces"):
+    """Which namespaces to `verb`."""
 
-    include_resources: Sequence[str]
-    exclude_resources: Sequence[str]
-    selector: "LabelSelector | None"
-    or_selector: "Sequence[LabelSelector]"
-    include_cluster_resources: bool | None
-
-
-class FilterOptions(ObjectFilterOptions):
-    """Which namespaces, resources and objects a backup or restore includes: `filter_options`."""
-
-    include_namespaces: Sequence[str]
-    exclude_namespaces: Sequence[str]
+    include_namespaces: Sequence[str] = comma_list(
+        "--include-namespaces", default="*", value=NAMESPACES, help="{namespaces} to {verb}, '*' for all."
+    )
+    exclude_namespaces: Sequence[str] = comma_list(
+        "--exclude-namespaces", value=NAMESPACES, help="Namespaces to leave out."
+    )
 
 
-class BackupContentOptions(ObjectFilterOptions):
+class ObjectFilterOptions(Options, section=Section.WHAT):
+    """Which resources and objects to `verb`."""
+
+    include_resources: Sequence[str] = comma_list(
+        "--include-resources", value=RESOURCES, help="Resource types to {verb} (resource.group), '*' for all."
+    )
+    exclude_resources: Sequence[str] = comma_list(
+        "--exclude-resources", value=RESOURCES, help="Resource types to leave out."
+    )
+    selector: "LabelSelector | None" = flag(
+        "-l", "--selector", type=SelectorFlag(), help="{verb} only objects that match this label selector."
+    )
+    or_selector: "Sequence[LabelSelector]" = flag(
+        "--or-selector",
+        type=OrSelectorFlag(),
+        default="",
+        help="{verb} only objects that match one of these: 'a=b or c in (d,e)'.",
+    )
+    include_cluster_resources: bool | None = tristate(
+        "--include-cluster-resources", help="Include cluster-scoped objects."
+    )
+
+
+class FilterOptions(NamespaceFilterOptions, ObjectFilterOptions):
+    """Which namespaces, resources and objects to `verb`."""
+
+
+class ScopedFilterOptions(Options, section=Section.WHAT):
+    """Which resources to `verb`, each scope for itself; not together with the filters for all resources."""
+
+    include_cluster_scoped_resources: Sequence[str] = comma_list(
+        "--include-cluster-scoped-resources",
+        value=RESOURCES,
+        help="Cluster-scoped resource types to {verb}, '*' for all.",
+    )
+    exclude_cluster_scoped_resources: Sequence[str] = comma_list(
+        "--exclude-cluster-scoped-resources",
+        value=RESOURCES,
+        help="Cluster-scoped resource types to leave out, '*' for all.",
+    )
+    include_namespace_scoped_resources: Sequence[str] = comma_list(
+        "--include-namespace-scoped-resources",
+        value=RESOURCES,
+        help="Namespaced resource types to {verb}, '*' for all.",
+    )
+    exclude_namespace_scoped_resources: Sequence[str] = comma_list(
+        "--exclude-namespace-scoped-resources",
+        value=RESOURCES,
+        help="Namespaced resource types to leave out, '*' for all.",
+    )
+
+
+class MetadataOptions(Options):
+    """The metadata of what is created: a `kind` object."""
+
+    labels: Mapping[str, str] = key_values("--labels", help="Labels for the {kind} object: k=v,...")
+    annotations: Mapping[str, str] = key_values(
+        "--annotations", help="Annotations for the {kind} object: k=v,..."
+    )
+
+
+class OperationTimeoutOptions(Options):
+    """How long operations of plugins may take."""
+
+    item_operation_timeout: "Duration | None" = flag(
+        "--item-operation-timeout",
+        type=DurationFlag(),
+        help="How long an operation that a plugin has started may take: 4h if not given.",
+    )
+
+
+class BackupContentOptions(ObjectFilterOptions, ScopedFilterOptions, verb="back up"):
     """The content of a backup and where it is stored, for administrators and tenants."""
 
-    include_cluster_scoped_resources: Sequence[str]
-    exclude_cluster_scoped_resources: Sequence[str]
-    include_namespace_scoped_resources: Sequence[str]
-    exclude_namespace_scoped_resources: Sequence[str]
-    storage_location: str
-    ordered_resources: str
-    snapshot_volumes: bool | None
-    default_volumes_to_restic: bool | None
-    csi_snapshot_timeout: "Duration | None"
-    parallel_files_upload: int
+    ordered_resources: str = text(
+        "--ordered-resources",
+        section=Section.WHAT,
+        value=Value("ORDER"),
+        help="Order within types: 'pods=ns1/p1,ns1/p2;persistentvolumes=pv1'.",
+    )
+    storage_location: str = text(
+        "--storage-location",
+        section=Section.WHERE,
+        value=LOCATION,
+        help="Location to store the backup in (with a server).",
+    )
+    snapshot_volumes: bool | None = tristate(
+        "--snapshot-volumes", section=Section.VOLUMES, help="Take snapshots of PersistentVolumes."
+    )
+    default_volumes_to_restic: bool | None = tristate(
+        "--default-volumes-to-restic",
+        "--default-volumes-to-fs-backup",
+        section=Section.VOLUMES,
+        help="Back up all pod volumes from their files unless opted out.",
+    )
+    csi_snapshot_timeout: "Duration | None" = flag(
+        "--csi-snapshot-timeout",
+        type=DurationFlag(),
+        section=Section.VOLUMES,
+        help="How long a CSI snapshot may take until the storage system has named it: 10m if not given.",
+    )
+    parallel_files_upload: int = flag(
+        "--parallel-files-upload",
+        type=Number(whole=True, least=0),
+        default=0,
+        section=Section.VOLUMES,
+        help="How many files of a volume are read at once; 0 for the uploader's own choice.",
+    )
     item_operation_timeout: "Duration | None"
-    snapshot_move_data: bool | None
-    data_mover: str
+    snapshot_move_data: bool | None = tristate(
+        "--snapshot-move-data",
+        section=Section.VOLUMES,
+        help="Move the data of CSI snapshots into the location (with a server and node agents).",
+    )
+    data_mover: str = text(
+        "--data-mover",
+        section=Section.VOLUMES,
+        value=Value("MOVER", words=("velero",)),
+        help="The program that moves the data: velero, the built-in one.",
+    )
 
 
-class BackupSpecOptions(FilterOptions, BackupContentOptions):
-    """The options for the spec of a backup, or of a schedule's template."""
+def _explain_zero(ctx: click.Context, param: click.Parameter, ttl: "Duration") -> "Duration":
+    """Say what --ttl 0 means: elsewhere it is "at once" or "for ever"."""
+    source = ctx.get_parameter_source(param.name or "")
+    if source is click.core.ParameterSource.COMMANDLINE and ttl.nanoseconds == 0:
+        complain("--ttl 0 stands for the default: as the server says, or 720h (30 days)")
+    return ttl
 
-    ttl: "Duration"
-    volume_snapshot_locations: Sequence[str]
-    resource_policies_configmap: str
+
+class BackupSpecOptions(NamespaceFilterOptions, BackupContentOptions):
+    """The options for the spec of a backup, or of a schedule's template, and for their metadata."""
+
+    ttl: "Duration" = flag(
+        "--ttl",
+        type=DurationFlag(),
+        default="0s",
+        callback=_explain_zero,
+        value=TTL,
+        help="How long to keep the backup; if not given as the server says, or 720h.",
+    )
+    volume_snapshot_locations: Sequence[str] = string_slice(
+        "--volume-snapshot-locations",
+        section=Section.VOLUMES,
+        value=Value("LOCATION,...", CompletionSource.SNAPSHOT_LOCATIONS),
+        before="snapshot_volumes",
+        help="Locations for volume snapshots, at most one per provider.",
+    )
+    resource_policies_configmap: str = text(
+        "--resource-policies-configmap",
+        section=Section.WHAT,
+        help="ConfigMap in the server's namespace with policies for volumes and resources.",
+    )
     labels: Mapping[str, str]
     annotations: Mapping[str, str]
 
 
-class RestoreContentOptions(ObjectFilterOptions):
+class RestoreContentOptions(ObjectFilterOptions, verb="restore"):
     """The content of a restore and how it is restored, for administrators and tenants."""
 
     from_backup: str
-    restore_volumes: bool | None
-    preserve_nodeports: bool | None
+    restore_volumes: bool | None = tristate(
+        "--restore-volumes", section=Section.VOLUMES, help="Restore volumes from snapshots."
+    )
+    preserve_nodeports: bool | None = tristate(
+        "--preserve-nodeports", section=Section.WHAT, help="Keep the node ports of Services."
+    )
     existing_resource_policy: str | None
     item_operation_timeout: "Duration | None"
-    write_sparse_files: bool | None
-    parallel_files_download: int
+    write_sparse_files: bool | None = tristate(
+        "--write-sparse-files",
+        section=Section.VOLUMES,
+        help="Write long runs of zeros in files of pod volumes as holes.",
+    )
+    parallel_files_download: int = flag(
+        "--parallel-files-download",
+        type=Number(whole=True, least=0),
+        default=0,
+        section=Section.VOLUMES,
+        help="How many files of a volume are written at once; 0 for the uploader's own choice.",
+    )
 
 
-class WaitOptions(Struct):
-    """Whether to wait for the end of a run: `wait_options`.
+class WaitOptions(Options, section=Section.OUTPUT):
+    """Whether to wait for the end of a run, and whether the exit code then tells how it ended.
 
     `exit_code` is None where the config file decides whether the exit code tells how the run ended.
     """
 
-    wait: bool = False
-    exit_code: bool | None = None
-    progress: str = "auto"
+    wait: bool = switch("-w", "--wait", help="Wait for the end (always so with --location).")
+    exit_code: bool | None = tristate(
+        "--exit-code",
+        help="With --wait: exit with 3 for PartiallyFailed, 4 for Failed, 2 for FailedValidation, as "
+        "always with --location. `client config set exit-code=true` makes it the default.",
+    )
+    progress: str = flag(
+        "--progress",
+        type=click.Choice(["auto", "plain", "json", "none"]),
+        default="auto",
+        show_default=True,
+        help="How progress is shown on stderr: auto redraws lines on a terminal.",
+    )
 
 
-class TLSOptions(Struct):
-    """How the server of a download is verified."""
+class TLSOptions(Options):
+    """How the server of `tls_of`, a download, is verified."""
 
+    insecure_skip_tls_verify: bool = switch(
+        "--insecure-skip-tls-verify", help="Accept any TLS certificate for {tls_of}."
+    )
+    cacert: str = text("--cacert", value=FILE, help="CA bundle to verify {tls_of} with.")
+
+
+class FetchOptions(TLSOptions, tls_of="the download"):
+    """How one file, `what`, is downloaded."""
+
+    timeout: "Duration" = flag(
+        "--timeout",
+        type=WaitFlag(),
+        default="1m0s",
+        show_default=True,
+        before="insecure_skip_tls_verify",
+        help="How long to wait for {what}.",
+    )
+
+
+def repository_password(uploaders: str, **place: Unpack[Place]) -> str:
+    """Declare the password of the repositories of `uploaders`; empty for the environment or the Secret."""
+    declared: str = flag(
+        "--restic-password-file",
+        type=click.Path(),
+        default="",
+        value=FILE,
+        help=f"With --location: the password of the {uploaders} repositories. [default: the environment's"
+        " RESTIC_PASSWORD_FILE or RESTIC_PASSWORD, else the Secret of the server's namespace]",
+        **place,
+    )
+    return declared
+
+
+def credential() -> Mapping[str, str]:
+    """Declare the Secret with the credentials of a location."""
+    return key_values(
+        "--credential",
+        section=Section.WHERE,
+        value=Value("SECRET=KEY"),
+        help="Secret with the credentials, and the key in it: secret=key.",
+    )
+
+
+class SelectorOptions(Options):
+    """`-l` of commands that read: any text that the API server understands."""
+
+    selector: str = text(
+        "-l",
+        "--selector",
+        section=Section.WHAT,
+        value=SELECTOR,
+        help="{selects} {things} that match this label selector.",
+    )
+
+
+class GetOptions(SelectorOptions, ListingOptions, selects="Show only"):
+    """`get` of a noun."""
+
+    names: Sequence[str] = arguments("[NAME...]")
+
+
+class DescribeOptions(SelectorOptions, selects="Describe only"):
+    """`describe` of a noun of which nothing is to be downloaded."""
+
+    names: Sequence[str] = arguments("[NAME...]")
+    details: bool = False
+    output: str = "plaintext"
     insecure_skip_tls_verify: bool = False
     cacert: str = ""
 
 
-class FetchOptions(TLSOptions):
-    """How one file is downloaded: `download_options`."""
+class DescribeRunOptions(DescribeOptions):
+    """`describe` of a noun with files: a backup or a restore."""
 
-    timeout: "Duration"
-
-
-class GetOptions(ListingOptions):
-    """`get` of a noun."""
-
-    names: Sequence[str]
-    selector: str
-
-
-class DescribeOptions(TLSOptions):
-    """`describe` of a noun; schedules have nothing to download, and so no further flags."""
-
-    names: Sequence[str]
-    selector: str
-    details: bool = False
-    output: str = "plaintext"
+    details: bool = switch("--details", help="{details}")
+    output: str = text(
+        "-o",
+        "--output",
+        default="plaintext",
+        show_default=True,
+        value=formats("plaintext", "json"),
+        help="plaintext, or json when one is described.",
+    )
+    insecure_skip_tls_verify: bool = switch(
+        "--insecure-skip-tls-verify", help="Accept any TLS certificate for downloads."
+    )
+    cacert: str = text("--cacert", value=FILE, help="CA bundle to verify downloads with.")
 
 
-class LogsOptions(FetchOptions):
+class LogsOptions(FetchOptions, what="the log"):
     """`logs` of a noun."""
 
-    names: Sequence[str]
+    names: Sequence[str] = arguments("{object}")
 
 
-class DeleteOptions(Struct):
-    """`delete` of a noun.
+class DeleteOptions(Options):
+    """`delete` of a noun."""
 
-    Attributes:
-        force: leave behind the volume data that cannot be deleted. (docs/adr/021)
-        restic_password_file: the password of the restic repositories; empty for the environment or
-            the Secret.
-    """
-
-    names: Sequence[str]
-    confirm: bool
-    all: bool
-    selector: "LabelSelector | None"
+    names: Sequence[str] = arguments("[NAME...]")
+    confirm: bool = switch("--confirm", help="Do not ask.")
+    all: bool = switch("--all", help="Delete all {things}.")
+    selector: "LabelSelector | None" = flag(
+        "-l",
+        "--selector",
+        type=SelectorFlag(),
+        section=Section.WHAT,
+        help="Delete the {things} that match this label selector.",
+    )
     force: bool = False
     restic_password_file: str = ""

@@ -30,7 +30,9 @@ _OUTPUTS: Final = ("plaintext", "json")
 _LOGS: Final = {BACKUP.noun: DownloadTargetKind.BACKUP_LOG, RESTORE.noun: DownloadTargetKind.RESTORE_LOG}
 
 
-def downloads(settings: Settings, options: TLSOptions, timeout_seconds: float) -> DownloadOptions:
+def downloads(
+    settings: Settings, options: TLSOptions | DescribeOptions, timeout_seconds: float
+) -> DownloadOptions:
     """How files are downloaded. Raises InvalidInput for flags that `--location` would have to ignore."""
     if settings.location is not None and (options.cacert or options.insecure_skip_tls_verify):
         raise InvalidInput(

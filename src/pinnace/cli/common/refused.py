@@ -9,8 +9,8 @@ from typing import Any, Final
 
 import click
 
+from pinnace.cli.declaring.commands import hidden_option
 from pinnace.cli.errors import InvalidInput
-from pinnace.cli.flags import Boolean
 from pinnace.cli.structs import Struct
 
 
@@ -31,20 +31,9 @@ class RefusedFlag(Struct):
     switch: bool = False
 
 
-def refusing(flags: Iterable[RefusedFlag]) -> Callable[[Any], Any]:
-    """Make a command know these flags, which no help shows, and refuse them."""
-
-    def decorate(function: Any) -> Any:
-        for flag in flags:
-            function = click.option(flag.name, **_parameters(flag))(function)
-        return function
-
-    return decorate
-
-
-def _parameters(flag: RefusedFlag) -> dict[str, Any]:
-    switch: dict[str, Any] = {"type": Boolean(), "metavar": ""} if flag.switch else {}
-    return {"hidden": True, "default": None, "expose_value": False, "callback": _refuse(flag), **switch}
+def refused(flags: Iterable[RefusedFlag]) -> list[click.Option]:
+    """Options that make a command know these flags, and refuse them; no help shows them."""
+    return [hidden_option(flag.name, _refuse(flag), switch=flag.switch) for flag in flags]
 
 
 def _refuse(flag: RefusedFlag) -> Callable[[click.Context, click.Parameter, Any], None]:

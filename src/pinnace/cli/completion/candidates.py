@@ -12,8 +12,10 @@ from typing import Final
 import click
 
 from pinnace.cli.completion.line import Line
-from pinnace.cli.declaring.tables import CompletionSource, Value, argument_of, value_of
-from pinnace.cli.flags import CommaList, Group, KeyValueMap, StringSlice
+from pinnace.cli.declaring.commands import Group
+from pinnace.cli.declaring.fields import Arguments, value_of
+from pinnace.cli.declaring.types import CommaList, KeyValueMap, StringSlice
+from pinnace.cli.declaring.values import CompletionSource, Value
 
 HARMLESS: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@:/%+-]{0,252}")
 """The names that are offered. No character of them means anything to a shell, nor to a terminal."""
@@ -43,7 +45,7 @@ def candidates(line: Line | None, names: Names) -> Candidates:
     if line is None:
         return Candidates()
     if line.option is not None:
-        return _values(line, value_of(line.path, line.option), names)
+        return _values(line, value_of(line.option), names)
     if line.typed.startswith("-") and not line.only_arguments:
         return _beginning(line.typed, _flags(line))
     if isinstance(line.command, Group):
@@ -74,12 +76,11 @@ def _flags(line: Line) -> list[tuple[str, str]]:
 
 def _arguments(line: Line, names: Names) -> Candidates:
     """The completions of a positional argument; a name that is given already is not offered."""
-    position = len(line.arguments)
-    metavars = [param.metavar or "" for param in line.command.params if isinstance(param, click.Argument)]
-    places = " ".join(metavars).split()
-    if not places or (position >= len(places) and "..." not in places[-1]):
+    declared = next((param for param in line.command.params if isinstance(param, Arguments)), None)
+    position, places = len(line.arguments), ((declared and declared.metavar) or "").split()
+    if declared is None or (position >= len(places) and "..." not in places[-1]):
         return Candidates()
-    value = argument_of(line.path, position, line.command.params)
+    value = declared.value_at(position)
     if value.source is CompletionSource.COMMANDS:
         return _of_help(line)
     found = _values(line, value, names)

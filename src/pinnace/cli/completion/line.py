@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 
 import click
 
-from pinnace.cli.declaring.tables import noun_first
-from pinnace.cli.flags import Boolean, Group
+from pinnace.cli.declaring.commands import Group
+from pinnace.cli.declaring.types import Boolean
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,11 +36,6 @@ class Line:
     prefix: str = ""
     typed: str = ""
     only_arguments: bool = False
-
-    @property
-    def path(self) -> str:
-        """The command's words, noun first."""
-        return noun_first(self.words)
 
 
 def read_line(root: click.Group, words: Sequence[str]) -> Line | None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from pinnace.cli.completion.candidates import HARMLESS
 from pinnace.cli.completion.line import Line
 from pinnace.cli.declaring.global_flags import GlobalFlags
-from pinnace.cli.declaring.tables import CompletionSource
+from pinnace.cli.declaring.values import CompletionSource
 from pinnace.cli.settings import Settings, resolve_settings
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ def _asked(settings: Settings, question: "Callable[[BackupStore], Awaitable[T]]"
 
 def _backup_of(line: Line) -> str | None:
     """The backup whose objects are offered; None for `history`, which is about all backups."""
-    return None if line.path == "history" else line.flags.get("from_backup") or line.arguments[0]
+    return None if line.command.name == "history" else line.flags.get("from_backup") or line.arguments[0]
 
 
 def newest(backups: Iterable[str]) -> str | None:
@@ -181,7 +181,7 @@ def stored_names(resources: Mapping[str, list[str]], source: CompletionSource, l
     kind, slash, _ = line.typed.partition("/")
     kinds = {_kind_of(key): titles for key, titles in resources.items()}
     if not slash:
-        end = "" if line.path == "backup ls" else "/"  # which lists all of a kind, too
+        end = "" if line.command.name == "ls" else "/"  # which lists all of a kind, too
         return [f"{each}{end}" for each in kinds]
     titles = kinds.get(kind, [])
     if source is CompletionSource.STORED_WITH_NAMESPACE:

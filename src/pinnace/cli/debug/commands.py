@@ -2,33 +2,60 @@
 
 import click
 
-from pinnace.cli.flags import Command, boolean
+from pinnace.cli.declaring.commands import command, work_in
+from pinnace.cli.declaring.fields import Options, switch, text
+from pinnace.cli.declaring.values import BACKUP, FILE, CompletionSource, Value
 from pinnace.cli.guard import complain
 
 
-@click.command("debug", cls=Command, short_help="Write a support bundle: logs, objects and versions.")
-@click.option(
-    "--output", default="", help="File to write; default bundle-YYYY-MM-DD-HH-MM-SS.tar.gz in this folder."
+class DebugOptions(Options):
+    """`debug`."""
+
+    output: str = text(
+        "--output",
+        value=FILE,
+        help="File to write; default bundle-YYYY-MM-DD-HH-MM-SS.tar.gz in this folder.",
+    )
+    backup: str = text("--backup", value=BACKUP, help="Backup to describe, with its log.")
+    restore: str = text(
+        "--restore",
+        value=Value("RESTORE", CompletionSource.RESTORES),
+        help="Restore to describe, with its log.",
+    )
+    verbose: bool = switch("--verbose", help="Say what is being collected.")
+
+
+@command(
+    "debug",
+    DebugOptions,
+    short_help="Write a support bundle: logs, objects and versions.",
+    examples=(
+        ("Write a bundle about the server", "pinnace debug"),
+        ("With the log of a backup that failed", "pinnace debug --backup shop"),
+        ("To a file of this name", "pinnace debug --output /tmp/bundle.tar.gz --verbose"),
+    ),
 )
-@click.option("--backup", default="", help="Backup to describe, with its log.")
-@click.option("--restore", default="", help="Restore to describe, with its log.")
-@boolean("--verbose", help="Say what is being collected.")
-@click.pass_context
-def command(ctx: click.Context, /, output: str, backup: str, restore: str, verbose: bool) -> None:
+def debug(ctx: click.Context, options: DebugOptions) -> None:
     """Write a support bundle about the server to one file.
 
     It holds the custom resources of the server's namespace, its workloads, their events and logs, and the
     versions. Secrets are not read, and what looks like one in the rest is taken out; look through the bundle
     all the same before you hand it on.
     """
-    from pinnace.cli.debug import run as debug_run
-
-    debug_run.debug(ctx, output, backup=backup, restore=restore, verbose=verbose)
+    work_in("pinnace.cli.debug.run").debug(ctx, options)
 
 
-@click.command("bug", cls=Command, short_help="Print the text of a bug report to fill in.")
-@click.pass_context
-def bug(ctx: click.Context, /) -> None:
+@command(
+    "bug",
+    Options,
+    short_help="Print the text of a bug report to fill in.",
+    examples=(
+        ("Print the text", "pinnace bug"),
+        ("Save it", "pinnace bug > report.md"),
+        ("With the features that are enabled", "pinnace bug --features EnableCSI"),
+    ),
+)
+def bug(ctx: click.Context, _options: Options) -> None:
     """Print a bug report with the facts about this client, to be filled in and sent as an issue.
 
     Nothing is sent, and no browser is opened.

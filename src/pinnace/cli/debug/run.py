@@ -12,16 +12,17 @@ from pinnace.cli.common.get import server_settings
 from pinnace.cli.connect import open_cluster, run_async
 from pinnace.cli.debug.bundle import Bundle, open_bundle
 from pinnace.cli.debug.collect import Collector
+from pinnace.cli.debug.commands import DebugOptions
 from pinnace.cli.guard import complain
 from pinnace.cli.settings import Settings
 
 
-def debug(ctx: click.Context, output: str, *, backup: str, restore: str, verbose: bool) -> None:
+def debug(ctx: click.Context, options: DebugOptions) -> None:
     """Write the bundle and print where it is and which parts it lacks."""
     settings = server_settings(ctx, "debug")
     now = utcnow()
-    path = Path(os.path.realpath(output or f"bundle-{now.astimezone():%Y-%m-%d-%H-%M-%S}.tar.gz"))
-    bundle = run_async(_write(settings, path, backup, restore, verbose))
+    path = Path(os.path.realpath(options.output or f"bundle-{now.astimezone():%Y-%m-%d-%H-%M-%S}.tar.gz"))
+    bundle = run_async(_write(settings, path, options))
     for problem in bundle.problems:
         complain(f"WARNING: {problem}")
     click.echo(
@@ -30,9 +31,11 @@ def debug(ctx: click.Context, output: str, *, backup: str, restore: str, verbose
     )
 
 
-async def _write(settings: Settings, path: Path, backup: str, restore: str, verbose: bool) -> Bundle:
+async def _write(settings: Settings, path: Path, options: DebugOptions) -> Bundle:
+    backup, restore = options.backup, options.restore
+
     def on_part(what: str) -> None:
-        if verbose:
+        if options.verbose:
             complain(f"Collecting {what}")
 
     async with open_cluster(settings) as client:

@@ -1,9 +1,10 @@
 """Makes click's commands and groups of what is declared."""
 
+import importlib
 import re
 import sys
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final, TypeVar
 
 import click
 
@@ -21,6 +22,8 @@ Examples = Sequence[tuple[str, str]]
 
 They are written for a shell; words after `>` and `|` are not for Pinnace.
 """
+
+_NO_WORDS: Final[Mapping[str, str]] = {}
 
 _KLOG_VALUES = (
     "--log_backtrace_at", "--log_dir", "--log_file", "--log_file_max_size",
@@ -80,15 +83,15 @@ class Command(click.Command):
 
     Attributes:
         examples: of its use, for the help.
+        paged: whether output that is longer than the screen of a terminal is shown in a pager.
         exits_like_diff: whether exit code 1 means that objects differ, so that every error ends with 2.
     """
-
-    exits_like_diff = False
 
     def __init__(
         self,
         *args: Any,
         examples: Examples = (),
+        paged: bool = False,
         exits_like_diff: bool = False,
         also: Iterable[click.Option] = (),
         **kwargs: Any,
@@ -97,7 +100,8 @@ class Command(click.Command):
         super().__init__(*args, **kwargs)
         self.params.extend(also)
         self.examples = examples
-        self.exits_like_diff = exits_like_diff or self.exits_like_diff
+        self.paged = paged
+        self.exits_like_diff = exits_like_diff
         taken = {opt for param in self.params for opt in param.opts}
         # `install` and `run-plugins` have a `--features` of their own, which hides the global one.
         self.params.extend(o for o in _global_options() if not taken.intersection(o.opts))
@@ -105,6 +109,14 @@ class Command(click.Command):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         with words_for_click(ctx, args) as words:
             return super().parse_args(ctx, words)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        if not self.paged or sys.stdout is None or not sys.stdout.isatty():
+            return super().invoke(ctx)
+        from pinnace.cli.pager import paged
+
+        with paged():
+            return super().invoke(ctx)
 
     def check_arguments(self, ctx: click.Context) -> None:
         """Refuse a wrong number of positional arguments. Raises click.UsageError."""
@@ -120,28 +132,13 @@ class Command(click.Command):
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the examples, in lines that can be pasted as they are."""
-        from pinnace.cli.declaring.examples import examples_of
-        from pinnace.cli.declaring.tables import noun_first
-
-        if examples := examples_of(self, noun_first(ctx.command_path.split()[1:])):
+        if self.examples:
             with formatter.section("Examples"):
-                for text, line in examples:
+                for text, line in self.examples:
                     formatter.write(f"  # {text}\n  {line}\n")
 
     def get_help(self, ctx: click.Context) -> str:
         return _with_called_name(super().get_help(ctx), ctx)
-
-
-class PagedCommand(Command):
-    """A command whose output is shown in a pager if it is longer than the screen of a terminal."""
-
-    def invoke(self, ctx: click.Context) -> Any:
-        if sys.stdout is None or not sys.stdout.isatty():
-            return super().invoke(ctx)
-        from pinnace.cli.pager import paged
-
-        with paged():
-            return super().invoke(ctx)
 
 
 def command(
@@ -150,15 +147,22 @@ def command(
     *,
     short_help: str,
     noun: str = "",
-    cls: type[Command] = Command,
+    words: Mapping[str, str] = _NO_WORDS,
     **settings: Any,
 ) -> Callable[[Callable[[click.Context, S], int | None]], Command]:
     """Declare a command: the function gets its context and its options.
 
     Args:
         noun: the words of the commands about such objects, whose names are its arguments.
+        words: more of what stands for words in braces in the help of the flags.
         settings: those of `Command`; `help` is the function's docstring if it is not given.
+
+    Raises:
+        TypeError: a field of the struct has neither a flag nor a value.
     """
+    known = options.__declared__.keys() | options.__struct_defaults__.keys()
+    if unknown := set(options.__struct_fields__) - known:
+        raise TypeError(f"{options.__name__}: no flag and no value: {', '.join(sorted(unknown))}")
 
     def decorate(function: Callable[[click.Context, S], int | None]) -> Command:
         def callback(**parameters: object) -> int | None:
@@ -166,13 +170,12 @@ def command(
             made.check_arguments(context)
             return function(context, options(**parameters))
 
+        all_words = {**options.__words__, **words}
         parameters = [
-            declared.option(field, options.__words__)
-            if isinstance(declared, Flag)
-            else Arguments(field, declared, noun)
-            for field, declared in options.__declared__.items()
+            each.option(name, all_words) if isinstance(each, Flag) else Arguments(name, each, noun, all_words)
+            for name, each in options.__declared__.items()
         ]
-        made = cls(
+        made = Command(
             name,
             params=parameters,
             callback=callback,
@@ -182,6 +185,14 @@ def command(
         return made
 
     return decorate
+
+
+def work_in(module: str) -> Any:
+    """The module that does the work of a command, loaded when the command runs.
+
+    It is named by a text, as a group names its commands: the work imports the struct of the declaration.
+    """
+    return importlib.import_module(module)
 
 
 @click.pass_context
@@ -240,8 +251,6 @@ class Group(click.Group):
         cmd_name = self.canonical(cmd_name)
         if cmd_name not in self.lazy:
             return super().get_command(ctx, cmd_name)
-        import importlib
-
         module, _, attribute = self.lazy[cmd_name][0].partition(":")
         command: click.Command = getattr(importlib.import_module(module), attribute)
         return command

@@ -5,13 +5,15 @@
         tail: int = flag("--tail", type=Number(whole=True), default=0, help="How many lines.")
 
 A command embeds shared groups of flags as base classes. The help lists the flags in the order of the fields:
-those of the base classes from left to right, then a class's own; what is declared again keeps its place. A
-field with a plain value is no flag: it has that value.
+those of the base classes from left to right, then a class's own but for those that say `before`; what is
+declared again keeps its place. A field with a plain value is no flag: it has that value. One with neither is
+declared by another class that the command embeds.
 """
 
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
-from typing import Any, ClassVar, cast, dataclass_transform
+from inspect import get_annotations
+from typing import Any, ClassVar, TypedDict, Unpack, cast, dataclass_transform
 
 import click
 
@@ -41,38 +43,63 @@ class FlagOption(click.Option):
         self.value = value
 
 
+def value_of(option: click.Option) -> Value:
+    """The kind of value of a flag: `--help` and `--version`, which click declares, are switches."""
+    return option.value if isinstance(option, FlagOption) else one_of("true", "false")
+
+
+class Place(TypedDict, total=False):
+    """Where a flag stands in the help, and what its value is called there.
+
+    Attributes:
+        section: the section; that of its class if not given.
+        value: the kind of its value; that of its type if not given.
+        before: the field of a base class above which it stands; below all of them if not given.
+    """
+
+    section: Section
+    value: Value
+    before: str
+
+
 class Flag:
     """The declaration of a flag.
 
     Attributes:
         names: as the user writes them: `-o`, `--output`.
         help: the sentence about it; `{verb}` and the like stand for the words of the command's struct.
-        section: None for that of its class.
-        value: the kind of its value; None for that of its type.
+        place: see `Place`.
         settings: what else click is to know of it.
     """
 
-    __slots__ = ("help", "names", "section", "settings", "value")
+    __slots__ = ("help", "names", "place", "settings")
 
-    def __init__(
-        self, names: Sequence[str], help: str, section: Section | None, value: Value | None, **settings: Any
-    ) -> None:
+    def __init__(self, names: Sequence[str], help: str, place: Place, **settings: Any) -> None:
         self.names = names
         self.help = help
-        self.section = section
-        self.value = value
+        self.place = place
         self.settings = settings
+
+    @property
+    def default(self) -> Any:
+        """The value of the field if the flag is not given; `...` where click has to make it of a text."""
+        default = self.settings.get("default", ...)
+        made = "callback" in self.settings or (isinstance(default, str) and "type" in self.settings)
+        return ... if made else default
 
     def option(self, name: str, words: Mapping[str, str], **more: Any) -> FlagOption:
         """The flag for click. `name` is that of its parameter, `words` are those of the struct."""
-        text = self.help.format_map(words) if words and "{" in self.help else self.help
-        settings = {**self.settings, **more}
+        text = self.help
+        if words and "{" in text:
+            text = text.format_map(words)
+            text = f"{text[0].upper()}{text[1:]}"
         return FlagOption(
             [*self.names, name],
-            section=self.section or Section.OPTIONS,
-            value=self.value or _value_of(settings.get("type"), name),
+            section=self.place.get("section", Section.OPTIONS),
+            value=self.place.get("value") or _value_of(self.settings.get("type"), name),
             help=text,
-            **settings,
+            **self.settings,
+            **more,
         )
 
 
@@ -84,86 +111,56 @@ def _value_of(type: object, name: str) -> Value:
     return known or Value(name.rpartition("_")[2].upper())
 
 
-def flag(
-    *names: str,
-    help: str,
-    section: Section | None = None,
-    value: Value | None = None,
-    default: Any = None,
-    **settings: Any,
-) -> Any:
-    """Declare a flag. `settings` are those of click.Option, as `type`, `multiple`, `show_default`."""
-    return Flag(names, help, section, value, default=default, **settings)
+def flag(*names: str, help: str, default: Any = None, **settings: Any) -> Any:
+    """Declare a flag of any type. `settings` are those of click.Option, as `type`, and of `Place`."""
+    place = {key: settings.pop(key) for key in Place.__annotations__ if key in settings}
+    if not settings.get("required"):
+        settings["default"] = default
+    return Flag(names, help, cast("Place", place), **settings)
 
 
 def text(
-    *names: str,
-    help: str,
-    section: Section | None = None,
-    value: Value | None = None,
-    default: str = "",
-    **settings: Any,
+    *names: str, help: str, default: str = "", show_default: bool = False, **place: Unpack[Place]
 ) -> str:
     """Declare a flag that takes any text."""
-    return cast("str", Flag(names, help, section, value, default=default, **settings))
+    return cast("str", Flag(names, help, place, default=default, show_default=show_default or None))
 
 
-def switch(*names: str, help: str, section: Section | None = None, default: bool = False) -> bool:
+def switch(*names: str, help: str, **place: Unpack[Place]) -> bool:
     """Declare a yes-or-no flag that is off by default."""
-    return cast("bool", Flag(names, help, section, None, type=Boolean(), default=default, metavar=""))
+    return cast("bool", Flag(names, help, place, type=Boolean(), default=False, metavar=""))
 
 
-def tristate(*names: str, help: str, section: Section | None = None) -> bool | None:
+def tristate(*names: str, help: str, **place: Unpack[Place]) -> bool | None:
     """Declare a flag with three states: unset (None), true, false."""
-    return cast(
-        "bool | None", Flag(names, help, section, None, type=Boolean(tristate=True), default=None, metavar="")
-    )
+    kind = Boolean(tristate=True)
+    return cast("bool | None", Flag(names, help, place, type=kind, default=None, metavar=""))
 
 
-def key_values(
-    *names: str, help: str, section: Section | None = None, value: Value | None = None, separator: str = "="
-) -> Mapping[str, str]:
+def key_values(*names: str, help: str, separator: str = "=", **place: Unpack[Place]) -> Mapping[str, str]:
     """Declare a repeatable flag whose occurrences make one mapping: later ones add to it and win."""
-    return cast(
-        "Mapping[str, str]",
-        Flag(names, help, section, value, type=KeyValueMap(separator), multiple=True, callback=_merged),
-    )
+    made = Flag(names, help, place, type=KeyValueMap(separator), multiple=True, callback=_merged)
+    return cast("Mapping[str, str]", made)
 
 
 def _merged(_ctx: click.Context, _param: click.Parameter, maps: Sequence[dict[str, str]]) -> Any:
     return {key: value for one in maps for key, value in one.items()}
 
 
-def string_slice(
-    *names: str,
-    help: str,
-    section: Section | None = None,
-    value: Value | None = None,
-    may_be_empty: bool = False,
-) -> Sequence[str]:
+def string_slice(*names: str, help: str, may_be_empty: bool = False, **place: Unpack[Place]) -> Sequence[str]:
     """Declare a repeatable flag whose occurrences make one list. `may_be_empty` as in `StringSlice`."""
     kind = StringSlice(may_be_empty=may_be_empty)
-    return cast(
-        "Sequence[str]", Flag(names, help, section, value, type=kind, multiple=True, callback=_flattened)
-    )
+    return cast("Sequence[str]", Flag(names, help, place, type=kind, multiple=True, callback=_flattened))
 
 
 def _flattened(_ctx: click.Context, _param: click.Parameter, lists: Sequence[Sequence[str]]) -> Any:
     return [item for one in lists for item in one]
 
 
-def comma_list(
-    *names: str,
-    help: str,
-    section: Section | None = None,
-    value: Value | None = None,
-    default: str | None = None,
-) -> Sequence[str]:
+def comma_list(*names: str, help: str, default: str | None = None, **place: Unpack[Place]) -> Sequence[str]:
     """Declare a comma-separated flag: a list, empty if the flag is not given."""
-    return cast(
-        "Sequence[str]",
-        Flag(names, help, section, value, type=CommaList(), default=default, callback=_never_none),
-    )
+    made = Flag(names, help, place, type=CommaList(), default=default, callback=_never_none)
+    return cast("Sequence[str]", made)
 
 
 def _never_none(_ctx: click.Context, _param: click.Parameter, value: list[str] | None) -> Any:
@@ -177,8 +174,9 @@ class Arguments(click.Argument):
         values: the kind of value at each place; the last one is also for all that follow.
     """
 
-    def __init__(self, name: str, declared: "Positional", noun: str) -> None:
-        super().__init__([name], nargs=-1, metavar=declared.metavar, callback=self._bare)
+    def __init__(self, name: str, declared: "Positional", noun: str, words: Mapping[str, str]) -> None:
+        metavar = declared.metavar.format_map(words) if "{" in declared.metavar else declared.metavar
+        super().__init__([name], nargs=-1, metavar=metavar, callback=self._bare)
         self.values = declared.values or (Value("NAME", OF_NOUNS.get(noun)),)
         self._noun = noun
         self._least, self._most = declared.least, declared.most
@@ -268,21 +266,33 @@ class Options(Struct):
         for name, each in own.items():
             delattr(cls, name)
             if isinstance(each, Flag):
-                each.section = each.section or section
-                if each.settings.get("default", ...) is None:
-                    setattr(cls, name, None)
+                if section is not None:
+                    each.place.setdefault("section", section)
+                if (default := each.default) is not ...:
+                    setattr(cls, name, default)
         super().__init_subclass__()
         cls.__own__ = own
         inherited = {word: text for base in reversed(cls.__mro__[1:]) for word, text in _words(base).items()}
         cls.__words__ = {**inherited, **words}
         cls.__declared__ = {
-            name: found for name in cls.__struct_fields__ if (found := _declared(cls, name)) is not None
+            name: found for name in _in_order(cls) if (found := _declared(cls, name)) is not None
         }
 
 
 def _words(base: type) -> dict[str, str]:
     words: dict[str, str] = vars(base).get("__words__", {})
     return words
+
+
+def _in_order(cls: type[Options]) -> list[str]:
+    """The fields of a struct in the order of the help."""
+    of_bases = [name for base in cls.__bases__ if issubclass(base, Options) for name in base.__declared__]
+    names = [*dict.fromkeys((*of_bases, *get_annotations(cls)))]
+    for name, declared in cls.__own__.items():
+        if isinstance(declared, Flag) and (follower := declared.place.get("before")):
+            names.remove(name)
+            names.insert(names.index(follower), name)
+    return names
 
 
 def _declared(cls: type[Options], name: str) -> Flag | Positional | None:

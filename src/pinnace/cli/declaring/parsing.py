@@ -16,7 +16,9 @@ from typing import Final
 
 import click
 
+from pinnace.cli.declaring.fields import value_of
 from pinnace.cli.declaring.types import Boolean
+from pinnace.cli.declaring.values import CompletionSource
 from pinnace.cli.words import BadFlagValue, as_written, flag_label, is_text
 
 _TYPED: Final = "pinnace.typed"
@@ -94,11 +96,8 @@ def _check_text(ctx: click.Context, words: Sequence[str]) -> None:
     """
     if all(map(is_text, words)):
         return
-    from pinnace.cli.declaring.tables import noun_first, value_of
-    from pinnace.cli.declaring.values import CompletionSource
 
     given, _rest, _order = ctx.command.make_parser(ctx).parse_args(list(words))
-    path = noun_first(ctx.command_path.split()[1:])
     for param in ctx.command.params:
         wrong = next((word for word in _texts(given.get(param.name or "")) if not is_text(word)), None)
         if wrong is None:
@@ -106,7 +105,7 @@ def _check_text(ctx: click.Context, words: Sequence[str]) -> None:
         problem = "it is not UTF-8"
         if not isinstance(param, click.Option):
             raise click.UsageError(f'invalid argument "{as_written(wrong)}": {problem}', ctx)
-        if value_of(path, param).source not in (CompletionSource.FILES, CompletionSource.FOLDERS):
+        if value_of(param).source not in (CompletionSource.FILES, CompletionSource.FOLDERS):
             raise BadFlagValue(as_written(wrong), flag_label(param), problem)
 
 

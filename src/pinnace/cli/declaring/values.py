@@ -68,6 +68,8 @@ FEATURES: Final = Value("FEATURE,...", words=("EnableCSI", "EnableAPIGroupVersio
 PROVIDER: Final = Value("PROVIDER", words=("aws", "azure", "gcp", "pinnace.io/filesystem"))
 SECRET_KEY: Final = Value("SECRET=KEY")
 ADDRESS: Final = Value("ADDRESS", like=":8085")
+BACKUP_NAME: Final = Value("NAME", CompletionSource.BACKUPS)
+STORED: Final = Value("KIND/NAME", CompletionSource.STORED)
 COMMAND: Final = Value("COMMAND", CompletionSource.COMMANDS)
 NEW: Final = Value("NAME")
 """The name of an object that is to be made."""

@@ -1,16 +1,37 @@
 """`doctor`."""
 
+from collections.abc import Sequence
+
 import click
 
-from pinnace.cli.flags import Command, comma_list
-from pinnace.cli.output.printing import data_format
+from pinnace.cli.declaring.commands import command
+from pinnace.cli.declaring.fields import Section, comma_list
+from pinnace.cli.declaring.values import NAMESPACES
+from pinnace.cli.output.printing import DataOptions
 
 
-@click.command("doctor", cls=Command, short_help="Check what backups and restores need.")
-@comma_list("--include-namespaces", help="Check the rights for these namespaces only; default all.")
-@data_format
-@click.pass_context
-def command(ctx: click.Context, /, include_namespaces: list[str] | None, output_format: str | None) -> int:
+class DoctorOptions(DataOptions):
+    """`doctor`."""
+
+    include_namespaces: Sequence[str] = comma_list(
+        "--include-namespaces",
+        section=Section.WHAT,
+        value=NAMESPACES,
+        help="Check the rights for these namespaces only; default all.",
+    )
+
+
+@command(
+    "doctor",
+    DoctorOptions,
+    short_help="Check what backups and restores need.",
+    examples=(
+        ("Check server, locations and cluster", "pinnace doctor"),
+        ("Without a server", "pinnace --location ./backups doctor"),
+        ("For one namespace, for a program", "pinnace doctor --include-namespaces shop -o json"),
+    ),
+)
+def doctor(ctx: click.Context, options: DoctorOptions) -> int:
     """Check everything that backups and restores need, and say how to mend what is wrong.
 
     Checked are kubeconfig and credentials, rights, clocks, CSI drivers, and locations by writing, reading and
@@ -23,4 +44,4 @@ def command(ctx: click.Context, /, include_namespaces: list[str] | None, output_
     """
     from pinnace.cli.doctor.report import report
 
-    return report(ctx, include_namespaces or [], output_format)
+    return report(ctx, options.include_namespaces, options.output_format)

@@ -29,7 +29,7 @@ from pinnace.cli.connect import caller, command_line, open_cluster, run_async
 from pinnace.cli.errors import CommandError, InvalidInput
 from pinnace.cli.guard import complain
 from pinnace.cli.kinds import BACKUP_LOCATION
-from pinnace.cli.location.options import (
+from pinnace.cli.location.backup_commands import (
     BackupLocationCreateOptions,
     BackupLocationGetOptions,
     BackupLocationSetOptions,

@@ -17,7 +17,7 @@ from pinnace.cli.errors import InvalidInput
 from pinnace.cli.guard import complain
 from pinnace.cli.kinds import SNAPSHOT_LOCATION
 from pinnace.cli.location.backup import credential_of, credential_patch
-from pinnace.cli.location.options import SnapshotLocationCreateOptions
+from pinnace.cli.location.snapshot_commands import SnapshotLocationCreateOptions
 from pinnace.cli.output.printing import print_unsent
 from pinnace.kube.errors import KubeError
 from pinnace.kube.resources import velero

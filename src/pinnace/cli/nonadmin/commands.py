@@ -4,242 +4,189 @@ Each command of a tenant needs rights in one namespace only: that of `--namespac
 kubeconfig's context, else `default`.
 """
 
+from collections.abc import Sequence
+
 import click
 
-from pinnace.cli.common.commands import (
-    CONTEXT,
-    all_of,
-    download_options,
-    movement_options,
-    names_argument,
-    operation_timeout_option,
-    restored_files_options,
-    scoped_filter_options,
-    selector_option,
-    upload_option,
-)
+from pinnace.cli.common.commands import group_of
 from pinnace.cli.common.options import GetOptions, LogsOptions
-from pinnace.cli.flags import (
-    Command,
-    DurationFlag,
-    Enum,
-    Group,
-    OrSelectorFlag,
-    SelectorFlag,
-    boolean,
-    check_arguments,
-    comma_list,
-    key_values,
-    optional_boolean,
-    takes,
-)
-from pinnace.cli.nonadmin.options import (
-    TenantBackupOptions,
-    TenantDeleteOptions,
-    TenantLocationOptions,
-    TenantRestoreOptions,
-)
-from pinnace.cli.output.printing import listing_flags, output_flags
-
-group = Group(
-    name="nonadmin",
-    help="Back up and restore your own namespace, without rights in the server's.",
-    context_settings=CONTEXT,
-    lazy={
-        "server": ("pinnace.cli.nonadmin.server:command", "Run the controllers of self-service."),
-    },
-)
-backup = Group(name="backup", help="Work with backups of your own namespace.", context_settings=CONTEXT)
-restore = Group(name="restore", help="Work with restores of your own namespace.", context_settings=CONTEXT)
-location = Group(
-    name="storage-location", help="Work with locations in your own buckets.", context_settings=CONTEXT
-)
-
-_LABELS = key_values("--labels", help="Labels for the object: k=v,...")
-_INCLUDE = comma_list("--include-resources", help="Resource types, '*' for all.")
-_EXCLUDE = comma_list("--exclude-resources", help="Resource types to leave out.")
-_SELECTOR = click.option(
-    "-l", "--selector", type=SelectorFlag(), help="Only objects that match this label selector."
-)
-
-_CLUSTER = optional_boolean(
-    "--include-cluster-resources", help="Only false is allowed: tenants have no cluster-scoped objects."
-)
-_OR_SELECTOR = click.option(
-    "--or-selector",
-    type=OrSelectorFlag(),
-    default="",
-    help="Only objects that match one of these: 'a=b or c=d'.",
-)
+from pinnace.cli.declaring.commands import Command, Examples, command, work_in
+from pinnace.cli.declaring.fields import Options, arguments, switch
+from pinnace.cli.nonadmin.create import create_backup, create_location, create_restore
 
 
-@backup.command("create", short_help="Back up your own namespace.")
-@names_argument("NAME")
-@_INCLUDE
-@_EXCLUDE
-@_SELECTOR
-@_OR_SELECTOR
-@_CLUSTER
-@scoped_filter_options("back up")
-@click.option(
-    "--ordered-resources", default="", help="Order within types: 'pods=ns1/p1,ns1/p2;secrets=ns1/s1'."
-)
-@click.option("--ttl", type=DurationFlag(), help="How long to keep it; the server's default if not given.")
-@click.option(
-    "--storage-location", default="", help="Your own storage location; the server's default if not given."
-)
-@optional_boolean("--snapshot-volumes", help="Take snapshots of volumes.")
-@optional_boolean(
-    "--default-volumes-to-restic",
-    "--default-volumes-to-fs-backup",
-    help="Back up the files of all pod volumes unless opted out.",
-)
-@click.option(
-    "--csi-snapshot-timeout", type=DurationFlag(),
-    help="How long a CSI snapshot may take until the storage system has named it; at most 10m, unless the"
-    " administrator allows more.",
-)  # fmt: skip
-@upload_option()
-@operation_timeout_option()
-@movement_options
-@_LABELS
-@output_flags
-@takes(TenantBackupOptions)
-def create_backup(ctx: click.Context, options: TenantBackupOptions) -> None:
-    """Ask for a backup of the namespace."""
-    from pinnace.cli.nonadmin import create as nonadmin_create
-
-    check_arguments(options.names, exactly=1)
-    nonadmin_create.backup(ctx, options)
-
-
-@restore.command("create", short_help="Restore your own namespace.")
-@names_argument("NAME")
-@click.option(
-    "--from-backup", default="", help="The backup to restore, by its name in this namespace. Required."
-)
-@_INCLUDE
-@_EXCLUDE
-@_SELECTOR
-@_OR_SELECTOR
-@optional_boolean("--restore-volumes", help="Restore volumes from snapshots.")
-@optional_boolean("--preserve-nodeports", help="Keep the node ports of Services.")
-@_CLUSTER
-@click.option(
-    "--existing-resource-policy",
-    type=Enum("none", "update"),
-    help="What to do with objects that exist and differ: none leaves them alone, update patches them.",
-)
-@operation_timeout_option()
-@restored_files_options()
-@_LABELS
-@output_flags
-@takes(TenantRestoreOptions)
-def create_restore(ctx: click.Context, options: TenantRestoreOptions) -> None:
-    """Ask for a restore of the namespace."""
-    from pinnace.cli.nonadmin import create as nonadmin_create
-
-    check_arguments(options.names, exactly=1)
-    nonadmin_create.restore(ctx, options)
-
-
-@location.command("create", short_help="Ask for a location in your own bucket.")
-@names_argument("NAME")
-@click.option("--provider", default="aws", show_default=True, help="Provider of the bucket.")
-@click.option("--bucket", default="", help="The bucket. Required.")
-@click.option("--prefix", default="", help="Path inside the bucket, after the namespace's name.")
-@key_values(
-    "--credential", help="Secret of this namespace with the keys, and the key in it: secret=key. Required."
-)
-@key_values("--config", help="Settings of the provider: region=...,...")
-@click.option("--backup-sync-period", type=DurationFlag(), help="How often to look for backups in it.")
-@_LABELS
-@output_flags
-@takes(TenantLocationOptions)
-def create_location(ctx: click.Context, options: TenantLocationOptions) -> None:
-    """Ask for a storage location; an administrator may have to approve it."""
-    from pinnace.cli.nonadmin import create as nonadmin_create
-
-    check_arguments(options.names, exactly=1)
-    nonadmin_create.location(ctx, options)
-
-
-def _get(noun: str) -> click.Command:
-    @click.command("get", cls=Command, short_help=f"List {noun}s.", help=f"List {noun}s, or the named ones.")
-    @names_argument("[NAME...]")
-    @selector_option(f"Only {noun}s")
-    @listing_flags
-    @takes(GetOptions)
+def _get(noun: str, things: str, name: str) -> Command:
+    @command(
+        "get",
+        GetOptions,
+        noun=f"nonadmin {noun}",
+        words={"selects": "Only", "things": f"{noun}s"},
+        short_help=f"List {noun}s.",
+        help=f"List {noun}s, or the named ones.",
+        examples=(
+            (f"List the {things} of the context's namespace", f"pinnace nonadmin {noun} get"),
+            ("Of another namespace", f"pinnace nonadmin {noun} get -n shop"),
+            ("Show one as it is stored", f"pinnace nonadmin {noun} get {name} -o yaml"),
+        ),
+    )
     def get(ctx: click.Context, options: GetOptions) -> None:
-        from pinnace.cli.nonadmin import read as nonadmin_read
+        from pinnace.cli.nonadmin import reading
 
-        nonadmin_read.get(ctx, noun, options)
+        reading.get(ctx, noun, options)
 
     return get
 
 
-def _describe(noun: str) -> click.Command:
-    @click.command(
-        "describe", cls=Command, short_help=f"Describe {noun}s.", help=f"Describe {noun}s in full."
-    )
-    @names_argument("[NAME...]")
-    @click.pass_context
-    def describe(ctx: click.Context, /, names: tuple[str, ...]) -> None:
-        from pinnace.cli.nonadmin import read as nonadmin_read
+class TenantDescribeOptions(Options):
+    """`nonadmin ... describe`."""
 
-        nonadmin_read.describe(ctx, noun, names)
+    names: Sequence[str] = arguments("[NAME...]")
+
+
+def _describe(noun: str, name: str) -> Command:
+    @command(
+        "describe",
+        TenantDescribeOptions,
+        noun=f"nonadmin {noun}",
+        short_help=f"Describe {noun}s.",
+        help=f"Describe {noun}s in full.",
+        examples=(
+            (
+                "Describe one: what was asked for, and what was done",
+                f"pinnace nonadmin {noun} describe {name}",
+            ),
+            ("Describe all of the namespace", f"pinnace nonadmin {noun} describe"),
+            ("Describe all of another namespace", f"pinnace nonadmin {noun} describe -n shop"),
+        ),
+    )
+    def describe(ctx: click.Context, options: TenantDescribeOptions) -> None:
+        from pinnace.cli.nonadmin import reading
+
+        reading.describe(ctx, noun, options.names)
 
     return describe
 
 
-def _logs(noun: str) -> click.Command:
-    @click.command(
+def _logs(noun: str, examples: Examples) -> Command:
+    @command(
         "logs",
-        cls=Command,
+        LogsOptions,
+        noun=f"nonadmin {noun}",
+        words={"object": "NAME"},
         short_help=f"Print the log of a {noun}.",
         help=f"Print the log of a finished {noun} that is in your own storage location.",
+        examples=examples,
     )
-    @names_argument("NAME")
-    @download_options("the log")
-    @takes(LogsOptions)
     def logs(ctx: click.Context, options: LogsOptions) -> None:
-        from pinnace.cli.nonadmin import read as nonadmin_read
+        from pinnace.cli.nonadmin import reading
 
-        check_arguments(options.names, exactly=1)
-        nonadmin_read.logs(ctx, noun, options)
+        reading.logs(ctx, noun, options)
 
     return logs
 
 
-def _delete(noun: str, help: str) -> click.Command:
-    keep_data = boolean(
+class TenantDeleteOptions(Options):
+    """`nonadmin ... delete`."""
+
+    names: Sequence[str] = arguments("NAME...", least=0)
+    confirm: bool = switch("--confirm", help="Do not ask.")
+    keep_data: bool = False
+
+
+class TenantBackupDeleteOptions(TenantDeleteOptions):
+    """`nonadmin backup delete`."""
+
+    keep_data: bool = switch(
         "--keep-data", help="Delete the object only; the backup stays in storage, and may come back."
     )
 
-    @click.command("delete", cls=Command, short_help=f"Delete {noun}s.", help=help)
-    @names_argument("NAME...")
-    @boolean("--confirm", help="Do not ask.")
-    @(keep_data if noun == "backup" else all_of())
-    @takes(TenantDeleteOptions)
-    def delete(ctx: click.Context, options: TenantDeleteOptions) -> None:
-        from pinnace.cli.nonadmin import delete as nonadmin_delete
 
-        nonadmin_delete.delete(ctx, noun, options)
+def _delete(noun: str, help: str, examples: Examples) -> Command:
+    @command(
+        "delete",
+        TenantBackupDeleteOptions if noun == "backup" else TenantDeleteOptions,
+        noun=f"nonadmin {noun}",
+        short_help=f"Delete {noun}s.",
+        help=help,
+        examples=examples,
+    )
+    def delete(ctx: click.Context, options: TenantDeleteOptions) -> None:
+        work_in("pinnace.cli.nonadmin.deleting").delete(ctx, noun, options)
 
     return delete
 
 
-for _group, _name, _command_help in (
-    (backup, "backup", "Delete backups for good: what is stored, and their restores."),
-    (restore, "restore", "Delete restores; what they restored stays."),
-    (
-        location,
+backup = group_of(
+    "backup",
+    "Work with backups of your own namespace.",
+    create_backup,
+    _get("backup", "backups", "shop"),
+    _describe("backup", "shop"),
+    _delete(
+        "backup",
+        "Delete backups for good: what is stored, and their restores.",
+        (
+            ("Delete a backup and what is stored of it", "pinnace nonadmin backup delete shop"),
+            ("Delete the object and keep what is stored", "pinnace nonadmin backup delete shop --keep-data"),
+            ("Delete two without a question", "pinnace nonadmin backup delete shop blog --confirm"),
+        ),
+    ),
+    _logs(
+        "backup",
+        (
+            ("Print the log of a backup", "pinnace nonadmin backup logs shop"),
+            ("In another namespace", "pinnace nonadmin backup logs shop -n shop"),
+            ("Only its errors", "pinnace nonadmin backup logs shop | grep level=error"),
+        ),
+    ),
+)
+restore = group_of(
+    "restore",
+    "Work with restores of your own namespace.",
+    create_restore,
+    _get("restore", "restores", "shop-again"),
+    _describe("restore", "shop-again"),
+    _delete(
+        "restore",
+        "Delete restores; what they restored stays.",
+        (
+            ("Delete one; what it restored stays", "pinnace nonadmin restore delete again"),
+            ("In another namespace", "pinnace nonadmin restore delete again -n shop"),
+            ("Delete two without a question", "pinnace nonadmin restore delete first second --confirm"),
+        ),
+    ),
+    _logs(
+        "restore",
+        (
+            ("Print the log of a restore", "pinnace nonadmin restore logs again"),
+            ("In another namespace", "pinnace nonadmin restore logs again -n shop"),
+            ("Only its warnings", "pinnace nonadmin restore logs again | grep level=warning"),
+        ),
+    ),
+)
+location = group_of(
+    "storage-location",
+    "Work with locations in your own buckets.",
+    create_location,
+    _get("storage-location", "storage locations", "mine"),
+    _describe("storage-location", "mine"),
+    _delete(
         "storage-location",
         "Delete storage locations and the backup objects on them; the data stays.",
+        (
+            ("Delete one; the data in the bucket stays", "pinnace nonadmin storage-location delete mine"),
+            ("In another namespace", "pinnace nonadmin storage-location delete mine -n shop"),
+            ("Without a question", "pinnace nonadmin storage-location delete mine --confirm"),
+        ),
     ),
-):
-    for _command in (_get(_name), _describe(_name), _delete(_name, _command_help)):
-        _group.add_command(_command)
-    if _name != "storage-location":
-        _group.add_command(_logs(_name))
-    group.add_command(_group)
+)
+group = group_of(
+    "nonadmin",
+    "Back up and restore your own namespace, without rights in the server's.",
+    backup,
+    restore,
+    location,
+    lazy={
+        "server": ("pinnace.cli.nonadmin.server:server", "Run the controllers of self-service."),
+    },
+)

@@ -1,109 +1,227 @@
-"""The work of `nonadmin backup|restore|storage-location create`."""
+"""`nonadmin backup|restore|storage-location create`. (docs/spec: NAC)"""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import click
 
-from pinnace.api.codec import encode
-from pinnace.api.meta import LabelSelector, ObjectMeta
-from pinnace.api.objects import JSONObject
-from pinnace.api.selection.label_choice import label_choice_errors
-from pinnace.api.selection.resource_filters import filter_errors
-from pinnace.api.values.shell_words import argument
-from pinnace.api.velero.storage_location import (
-    BackupStorageLocationSpec,
-    ObjectStorageLocation,
-    SecretKeySelector,
+from pinnace.cli.common.options import (
+    BackupContentOptions,
+    ObjectFilterOptions,
+    OperationTimeoutOptions,
+    RestoreContentOptions,
 )
-from pinnace.cli.build import backup_spec, check_metadata, check_not_negative
-from pinnace.cli.common.cluster import say_cluster
-from pinnace.cli.common.options import ObjectFilterOptions
-from pinnace.cli.connect import pasteable, run_async
-from pinnace.cli.errors import InvalidInput
-from pinnace.cli.nonadmin.kinds import KINDS, open_home
-from pinnace.cli.nonadmin.options import (
-    RequestOptions,
-    TenantBackupOptions,
-    TenantLocationOptions,
-    TenantRestoreOptions,
+from pinnace.cli.declaring.commands import command, work_in
+from pinnace.cli.declaring.fields import (
+    Section,
+    arguments,
+    comma_list,
+    flag,
+    key_values,
+    text,
+    tristate,
 )
-from pinnace.cli.output.printing import print_unsent
-from pinnace.cli.restore.build import restore_spec
+from pinnace.cli.declaring.types import DurationFlag, Enum, OrSelectorFlag, SelectorFlag
+from pinnace.cli.declaring.values import NEW, PROVIDER, RESOURCES, TTL, CompletionSource, Value
+from pinnace.cli.output.printing import OutputOptions
+
+if TYPE_CHECKING:
+    from pinnace.api.meta import LabelSelector
+    from pinnace.api.values.durations import Duration
 
 
-def backup(ctx: click.Context, options: TenantBackupOptions) -> None:
-    """Print or submit a request for a backup."""
-    check_not_negative("--ttl", options.ttl)
-    spec = backup_spec(options)
-    if problems := [*filter_errors(spec), *label_choice_errors(*_selectors(options), "backup")]:
-        raise InvalidInput("\n".join(problems))
-    given = encode(spec)
-    # Left out rather than zero: an administrator's default replaces an absent value.
-    given.pop("ttl", None)
-    if options.ttl is not None:
-        given["ttl"] = str(options.ttl)
-    given.pop("hooks", None)
-    _submit(ctx, "backup", given, options)
+class RequestOptions(OutputOptions):
+    """The options of every request of a tenant."""
+
+    names: Sequence[str] = arguments("NAME", NEW)
+    labels: Mapping[str, str] = key_values("--labels", help="Labels for the object: k=v,...")
 
 
-def restore(ctx: click.Context, options: TenantRestoreOptions) -> None:
-    """Print or submit a request for a restore."""
-    if not options.from_backup:
-        raise InvalidInput("--from-backup is required: the name of a backup in this namespace")
-    spec = restore_spec(options)
-    if problems := label_choice_errors(*_selectors(options), "restore"):
-        raise InvalidInput("\n".join(problems))
-    given = encode(spec)
-    given.pop("hooks", None)
-    _submit(ctx, "restore", given, options)
+class TenantFilterOptions(ObjectFilterOptions, section=Section.WHAT):
+    """Which resources and objects of the namespace."""
 
-
-def location(ctx: click.Context, options: TenantLocationOptions) -> None:
-    """Print or submit a request for a storage location."""
-    if not options.bucket:
-        raise InvalidInput("--bucket is required")
-    check_not_negative("--backup-sync-period", options.backup_sync_period)
-    if len(options.credential) != 1:
-        raise InvalidInput("--credential is required: secret=key, a Secret of this namespace and a key in it")
-    ((secret, key),) = options.credential.items()
-    spec = BackupStorageLocationSpec(
-        provider=options.provider,
-        config=dict(options.config),
-        credential=SecretKeySelector(name=secret, key=key),
-        object_storage=ObjectStorageLocation(bucket=options.bucket, prefix=options.prefix),
-        backup_sync_period=options.backup_sync_period,
+    include_resources: Sequence[str] = comma_list(
+        "--include-resources", value=RESOURCES, help="Resource types, '*' for all."
     )
-    _submit(ctx, "storage-location", encode(spec), options)
+    exclude_resources: Sequence[str] = comma_list(
+        "--exclude-resources", value=RESOURCES, help="Resource types to leave out."
+    )
+    selector: "LabelSelector | None" = flag(
+        "-l", "--selector", type=SelectorFlag(), help="Only objects that match this label selector."
+    )
+    or_selector: "Sequence[LabelSelector]" = flag(
+        "--or-selector",
+        type=OrSelectorFlag(),
+        default="",
+        help="Only objects that match one of these: 'a=b or c=d'.",
+    )
+    include_cluster_resources: bool | None = tristate(
+        "--include-cluster-resources",
+        help="Only false is allowed: tenants have no cluster-scoped objects.",
+    )
 
 
-def _selectors(
-    options: ObjectFilterOptions,
-) -> tuple[LabelSelector | None, list[LabelSelector]]:
-    return options.selector, list(options.or_selector)
+class TenantBackupOptions(TenantFilterOptions, BackupContentOptions, OperationTimeoutOptions, RequestOptions):
+    """`nonadmin backup create`; `ttl` None leaves it to the administrator's default."""
+
+    ordered_resources: str = text(
+        "--ordered-resources",
+        section=Section.WHAT,
+        value=Value("ORDER"),
+        help="Order within types: 'pods=ns1/p1,ns1/p2;secrets=ns1/s1'.",
+    )
+    ttl: "Duration | None" = flag(
+        "--ttl",
+        type=DurationFlag(),
+        value=TTL,
+        before="item_operation_timeout",
+        help="How long to keep it; the server's default if not given.",
+    )
+    storage_location: str = text(
+        "--storage-location",
+        section=Section.WHERE,
+        value=Value("LOCATION", CompletionSource.TENANT_LOCATIONS),
+        help="Your own storage location; the server's default if not given.",
+    )
+    snapshot_volumes: bool | None = tristate(
+        "--snapshot-volumes", section=Section.VOLUMES, help="Take snapshots of volumes."
+    )
+    default_volumes_to_restic: bool | None = tristate(
+        "--default-volumes-to-restic",
+        "--default-volumes-to-fs-backup",
+        section=Section.VOLUMES,
+        help="Back up the files of all pod volumes unless opted out.",
+    )
+    csi_snapshot_timeout: "Duration | None" = flag(
+        "--csi-snapshot-timeout",
+        type=DurationFlag(),
+        section=Section.VOLUMES,
+        help="How long a CSI snapshot may take until the storage system has named it; at most 10m, unless the"
+        " administrator allows more.",
+    )
 
 
-def _submit(ctx: click.Context, noun: str, spec: JSONObject, options: RequestOptions) -> None:
-    output, (name,), kind = options.printed(), options.names, KINDS[noun]
+@command(
+    "create",
+    TenantBackupOptions,
+    noun="nonadmin backup",
+    short_help="Back up your own namespace.",
+    examples=(
+        ("Back up the namespace of the context", "pinnace nonadmin backup create shop"),
+        (
+            "Back up another namespace, into your own bucket",
+            "pinnace nonadmin backup create shop -n shop --storage-location mine",
+        ),
+        (
+            "Without Secrets, for a week",
+            "pinnace nonadmin backup create shop --exclude-resources secrets --ttl 1w",
+        ),
+    ),
+)
+def create_backup(ctx: click.Context, options: TenantBackupOptions) -> None:
+    """Ask for a backup of the namespace."""
+    work_in("pinnace.cli.nonadmin.creating").backup(ctx, options)
 
-    async def work() -> None:
-        async with open_home(ctx) as home:
-            check_metadata(ObjectMeta(name=name, namespace=home.namespace, labels=dict(options.labels)))
-            metadata: JSONObject = {"name": name, "namespace": home.namespace}
-            if options.labels:
-                metadata["labels"] = options.labels
-            body = {
-                "apiVersion": kind.resource.api_version,
-                "kind": kind.resource.kind,
-                "metadata": metadata,
-                "spec": {kind.spec: spec},
-            }
-            if not output.sends:
-                print_unsent(body, kind.table(), output)
-                return
-            say_cluster(home.client, "Sending the request to")
-            await home.client.create(kind.resource, body, home.namespace)
-            click.echo(f'Request "{name}" submitted in namespace {home.namespace}.')
-            look = pasteable(f"`nonadmin {noun} describe {argument(name)}`")
-            click.echo(f"Run {look} to see whether it was accepted.")
-            named(name)
 
-    with output.naming(kind.resource.kind, kind.resource.group) as named:
-        run_async(work())
+class TenantRestoreOptions(
+    TenantFilterOptions, RestoreContentOptions, OperationTimeoutOptions, RequestOptions
+):
+    """`nonadmin restore create`."""
+
+    from_backup: str = text(
+        "--from-backup",
+        section=Section.WHAT,
+        value=Value("BACKUP", CompletionSource.TENANT_BACKUPS),
+        before="include_resources",
+        help="The backup to restore, by its name in this namespace. Required.",
+    )
+    preserve_nodeports: bool | None = tristate(
+        "--preserve-nodeports",
+        section=Section.WHAT,
+        before="include_cluster_resources",
+        help="Keep the node ports of Services.",
+    )
+    existing_resource_policy: str | None = flag(
+        "--existing-resource-policy",
+        type=Enum("none", "update"),
+        section=Section.WHAT,
+        help="What to do with objects that exist and differ: none leaves them alone, update patches them.",
+    )
+
+
+@command(
+    "create",
+    TenantRestoreOptions,
+    noun="nonadmin restore",
+    short_help="Restore your own namespace.",
+    examples=(
+        ("Restore a backup of the namespace", "pinnace nonadmin restore create again --from-backup shop"),
+        (
+            "Only ConfigMaps",
+            "pinnace nonadmin restore create again --from-backup shop --include-resources configmaps",
+        ),
+        ("See what would be asked for", "pinnace nonadmin restore create again --from-backup shop -o yaml"),
+    ),
+)
+def create_restore(ctx: click.Context, options: TenantRestoreOptions) -> None:
+    """Ask for a restore of the namespace."""
+    work_in("pinnace.cli.nonadmin.creating").restore(ctx, options)
+
+
+class TenantLocationOptions(RequestOptions):
+    """`nonadmin storage-location create`."""
+
+    provider: str = text(
+        "--provider",
+        default="aws",
+        show_default=True,
+        section=Section.WHERE,
+        value=PROVIDER,
+        help="Provider of the bucket.",
+    )
+    bucket: str = text("--bucket", section=Section.WHERE, help="The bucket. Required.")
+    prefix: str = text(
+        "--prefix", section=Section.WHERE, help="Path inside the bucket, after the namespace's name."
+    )
+    credential: Mapping[str, str] = key_values(
+        "--credential",
+        section=Section.WHERE,
+        value=Value("SECRET=KEY"),
+        help="Secret of this namespace with the keys, and the key in it: secret=key. Required.",
+    )
+    config: Mapping[str, str] = key_values(
+        "--config", section=Section.WHERE, help="Settings of the provider: region=...,..."
+    )
+    backup_sync_period: "Duration | None" = flag(
+        "--backup-sync-period",
+        type=DurationFlag(),
+        before="labels",
+        help="How often to look for backups in it.",
+    )
+
+
+@command(
+    "create",
+    TenantLocationOptions,
+    noun="nonadmin storage-location",
+    short_help="Ask for a location in your own bucket.",
+    examples=(
+        (
+            "Ask for a location in your own bucket",
+            "pinnace nonadmin storage-location create mine --bucket our-bucket --credential keys=cloud "
+            "--config region=eu-central-1",
+        ),
+        (
+            "A path in it",
+            "pinnace nonadmin storage-location create mine --bucket our-bucket --prefix backups "
+            "--credential keys=cloud",
+        ),
+        (
+            "See what would be asked for",
+            "pinnace nonadmin storage-location create mine --bucket ours --credential keys=cloud -o yaml",
+        ),
+    ),
+)
+def create_location(ctx: click.Context, options: TenantLocationOptions) -> None:
+    """Ask for a storage location; an administrator may have to approve it."""
+    work_in("pinnace.cli.nonadmin.creating").location(ctx, options)

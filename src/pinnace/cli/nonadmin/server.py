@@ -2,50 +2,119 @@
 
 import asyncio
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import click
 
 from pinnace.aio.gc_thresholds import collect_as_usual
 from pinnace.cli.connect import need_no_location, settings_of
+from pinnace.cli.declaring.commands import command
+from pinnace.cli.declaring.fields import Options, flag, key_values, switch, text, tristate
 from pinnace.cli.declaring.global_flags import GlobalFlags
+from pinnace.cli.declaring.types import DurationFlag, Number
+from pinnace.cli.declaring.values import ADDRESS, LOCATION, Value
 from pinnace.cli.errors import InvalidInput
-from pinnace.cli.flags import Command, DurationFlag, Number, boolean, key_values, optional_boolean, takes
-from pinnace.cli.nonadmin.options import NonAdminServerFlags
-from pinnace.cli.nonadmin.upstream import log_choice, upstream_flags
+from pinnace.cli.nonadmin.upstream import UpstreamOptions, log_choice
 from pinnace.cli.process.shared import check_address, process_errors
 from pinnace.store_access.user_agent import user_agent
 
+if TYPE_CHECKING:
+    from pinnace.api.values.durations import Duration
 
-@click.command("server", cls=Command, short_help="Run the controllers of self-service.")
-@click.option("--metrics-bind-address", default=":8080", show_default=True, help="Address of /metrics.")
-@click.option(
-    "--health-probe-bind-address", default=":8081", show_default=True, help="Address of /healthz and /readyz."
+
+class ManagerOptions(Options):
+    """The settings of the process; None leaves a setting to the config map, or to its default."""
+
+    metrics_bind_address: str = text(
+        "--metrics-bind-address",
+        default=":8080",
+        show_default=True,
+        value=ADDRESS,
+        help="Address of /metrics.",
+    )
+    health_probe_bind_address: str = text(
+        "--health-probe-bind-address",
+        default=":8081",
+        show_default=True,
+        value=ADDRESS,
+        help="Address of /healthz and /readyz.",
+    )
+    leader_elect: bool = switch(
+        "--leader-elect",
+        help="Work only while holding the Lease of this namespace.",
+    )
+    config_map: str = text(
+        "--settings",
+        default="pinnace-nonadmin",
+        show_default=True,
+        value=Value("CONFIGMAP"),
+        help="Config map of this namespace with the administrator's settings.",
+    )
+    require_approval: bool | None = tristate(
+        "--require-approval",
+        help="Use storage locations of tenants only once they are approved.",
+    )
+    garbage_collection_period: "Duration | None" = flag(
+        "--garbage-collection-period",
+        type=DurationFlag(),
+        help="How often to remove objects without a request; 0s for never. Default 24h.",
+    )
+    backup_sync_period: "Duration | None" = flag(
+        "--backup-sync-period",
+        type=DurationFlag(),
+        help="How often to make requests for stored backups; 0s for never. Default 2m.",
+    )
+    velero_backup_sync_period: "Duration | None" = flag(
+        "--velero-backup-sync-period",
+        type=DurationFlag(),
+        help="What the backup server's --backup-sync-period is. Default 1m.",
+    )
+    max_unfinished_backups: int | None = flag(
+        "--max-unfinished-backups",
+        type=Number(whole=True),
+        help="How many backups of one namespace may wait or run at once; 0 is any number.",
+    )
+    max_unfinished_restores: int | None = flag(
+        "--max-unfinished-restores",
+        type=Number(whole=True),
+        help="The same for restores.",
+    )
+    adopted_namespaces: Mapping[str, str] = key_values(
+        "--adopt-former-namespaces",
+        value=Value("NAMESPACE=UID,..."),
+        help="Give a namespace the backups of a former namespace of its name: name=uid; * is any.",
+    )
+    allowed_endpoints: Sequence[str] = flag(
+        "--allow-endpoints",
+        multiple=True,
+        value=Value("ADDRESS", like=":8085"),
+        help="Private network or host where tenants' storage may be; may be repeated.",
+    )
+    default_backup_storage_location: str = text(
+        "--default-backup-storage-location",
+        default="default",
+        show_default=True,
+        value=LOCATION,
+        help="What the backup server's flag of this name says.",
+    )
+
+
+class NonAdminServerFlags(ManagerOptions, UpstreamOptions):
+    """`nonadmin server`."""
+
+
+@command(
+    "server",
+    NonAdminServerFlags,
+    short_help="Run the controllers of self-service.",
+    examples=(
+        ("Run the controllers in one namespace", "pinnace nonadmin server -n velero"),
+        ("Check storage locations of tenants first", "pinnace nonadmin server -n velero --require-approval"),
+        ("At most two backups of one tenant at once", "pinnace nonadmin server --max-unfinished-backups 2"),
+    ),
 )
-@boolean("--leader-elect", help="Work only while holding the Lease of this namespace.")
-@click.option("--settings", "config_map", default="pinnace-nonadmin", show_default=True,
-              help="Config map of this namespace with the administrator's settings.")  # fmt: skip
-@optional_boolean("--require-approval", help="Use storage locations of tenants only once they are approved.")
-@click.option("--garbage-collection-period", type=DurationFlag(),
-              help="How often to remove objects without a request; 0s for never. Default 24h.")  # fmt: skip
-@click.option("--backup-sync-period", type=DurationFlag(),
-              help="How often to make requests for stored backups; 0s for never. Default 2m.")  # fmt: skip
-@click.option("--velero-backup-sync-period", type=DurationFlag(),
-              help="What the backup server's --backup-sync-period is. Default 1m.")  # fmt: skip
-@click.option("--max-unfinished-backups", type=Number(whole=True),
-              help="How many backups of one namespace may wait or run at once; 0 is any number.")  # fmt: skip
-@click.option("--max-unfinished-restores", type=Number(whole=True),
-              help="The same for restores.")  # fmt: skip
-@key_values("--adopt-former-namespaces", "adopted_namespaces",
-            help="Give a namespace the backups of a former namespace of its name: name=uid; "
-            "* is any.")  # fmt: skip
-@click.option("--allow-endpoints", "allowed_endpoints", multiple=True, metavar="ADDRESS",
-              help="Private network or host where tenants' storage may be; may be repeated.")  # fmt: skip
-@click.option("--default-backup-storage-location", default="default", show_default=True,
-              help="What the backup server's flag of this name says.")  # fmt: skip
-@upstream_flags
-@takes(NonAdminServerFlags)
-def command(ctx: click.Context, flags: NonAdminServerFlags) -> None:
+def server(ctx: click.Context, flags: NonAdminServerFlags) -> None:
     """Run the controllers of self-service in the backup server's namespace, until a signal.
 
     The environment may say WATCH_NAMESPACE (the namespace), LOG_LEVEL (0 panic to 6 trace, or a name) and

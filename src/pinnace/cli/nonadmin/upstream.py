@@ -4,15 +4,14 @@ The environment wins over the flags of the framework, as only the environment is
 (docs/spec: NAC 2)
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
-
-import click
+from typing import Final
 
 from pinnace.api.values.digits import is_digits
-from pinnace.cli.flags import Enum, boolean
-from pinnace.cli.nonadmin.options import UpstreamOptions
+from pinnace.cli.declaring.fields import Options, flag, switch
+from pinnace.cli.declaring.types import Enum
+from pinnace.cli.declaring.values import Value
 
 _LEVELS: Final = ("panic", "fatal", "error", "warning", "info", "debug", "trace")
 _ZAP_LEVELS: Final = ("debug", "info", "error", "panic")
@@ -25,19 +24,18 @@ _WITHOUT_EFFECT: Final = {
 }
 
 
-def upstream_flags(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Declare the flags of the upstream manager that have no other meaning here."""
-    switches = {
-        "--metrics-secure": "Without effect: metrics are served over http.",
-        "--enable-http2": "Without effect: the pages are served over HTTP/1.1.",
-        "--zap-devel": "Log as for developers: everything from debug on, as text.",
-    }
-    for name, text in switches.items():
-        command = boolean(name, help=text)(command)
-    command = click.option("--zap-encoder", type=Enum("json", "console"), help="As LOG_FORMAT.")(command)
-    command = click.option("--zap-log-level", help="As LOG_LEVEL: a name, or a number for debug.")(command)
-    command = click.option("--zap-stacktrace-level", help="Without effect.")(command)
-    return click.option("--zap-time-encoding", help="Without effect.")(command)
+class UpstreamOptions(Options):
+    """Flags of the upstream manager that have no other meaning here."""
+
+    zap_time_encoding: str | None = flag(
+        "--zap-time-encoding", value=Value("ENCODING"), help="Without effect."
+    )
+    zap_stacktrace_level: str | None = flag("--zap-stacktrace-level", help="Without effect.")
+    zap_log_level: str | None = flag("--zap-log-level", help="As LOG_LEVEL: a name, or a number for debug.")
+    zap_encoder: str | None = flag("--zap-encoder", type=Enum("json", "console"), help="As LOG_FORMAT.")
+    zap_devel: bool = switch("--zap-devel", help="Log as for developers: everything from debug on, as text.")
+    enable_http2: bool = switch("--enable-http2", help="Without effect: the pages are served over HTTP/1.1.")
+    metrics_secure: bool = switch("--metrics-secure", help="Without effect: metrics are served over http.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

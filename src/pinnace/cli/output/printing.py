@@ -12,15 +12,15 @@ import click
 
 from pinnace.api.objects import JSONObject
 from pinnace.api.values.times import utcnow
+from pinnace.cli.declaring.fields import Options, Section, comma_list, flag, switch, text
+from pinnace.cli.declaring.values import Value, formats
 from pinnace.cli.errors import CommandError
-from pinnace.cli.flags import boolean, comma_list
 from pinnace.cli.guard import complain, printable
 from pinnace.cli.output.layout import echo_laid_out
 from pinnace.cli.output.narrow import narrowed, padded_width, terminal_columns
 from pinnace.cli.structs import Struct, replace
 
 FORMATS = ("table", "json", "yaml")
-OUTPUT_HELP = "Output: table, wide, json, yaml, name, jsonpath=TEMPLATE or custom-columns=NAME:PATH,..."
 _TEMPLATES = {
     "jsonpath": "jsonpath='{.items[*].metadata.name}'",
     "custom-columns": "custom-columns=NAME:.metadata.name,PHASE:.status.phase",
@@ -46,7 +46,7 @@ _DEEP_RECURSION = 20_000
 
 
 class OutputFlags(Struct):
-    """How to print, as the flags of a `get` or `create` say.
+    """How to print, as the flags of a `get` or `create` say; `FormatOptions` has these flags.
 
     Attributes:
         format: None when `-o` was not given.
@@ -93,72 +93,8 @@ class OutputFlags(Struct):
             yield named
 
 
-def output_flags(function: Callable[..., Any], *, help: str = OUTPUT_HELP) -> Callable[..., Any]:
-    """Add `-o`, `--label-columns` and `--show-labels` to a command; `help` is about `-o`."""
-    for decorate in (
-        click.option("-o", "--output", "output_format", metavar="FORMAT", help=help),
-        comma_list("-L", "--label-columns", help="Labels to show as columns."),
-        boolean("--show-labels", help="Show all labels in the last column."),
-    ):
-        function = decorate(function)
-    return function
-
-
-def listing_flags(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the flags of `output_flags`, and those of kubectl for lists."""
-    for decorate in (
-        boolean("-w", "--watch", help="Print the objects, then each one that changes, until Ctrl-C."),
-        boolean("--no-headers", help="Leave out the names of the columns."),
-        click.option(
-            "--sort-by", default="", metavar="FIELD",
-            help="Sort by a field, as .status.startTimestamp; objects without it come first.",
-        ),
-    ):  # fmt: skip
-        function = decorate(function)
-    return output_flags(function)
-
-
-def create_flags(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the flags of `output_flags`, and `--dry-run`."""
-    dry_run = click.option(
-        "--dry-run", type=click.Choice(["none", "client"]), default="none", show_default=True,
-        help="With client, print the object and send nothing.",
-    )  # fmt: skip
-    return dry_run(output_flags(function))
-
-
-def counted_create_flags(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the flags of `output_flags`, and a `--dry-run` that shows what would be in a backup."""
-    dry_run = click.option(
-        "--dry-run", is_flag=False, flag_value="cluster", default="none",
-        type=click.Choice(["none", "client", "cluster"]),
-        help="Show what would be in it, and write nothing. With --dry-run=client the object is printed as it"
-        " would be sent.",
-    )  # fmt: skip
-    return dry_run(output_flags(function))
-
-
-def previewed_create_flags(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the flags of `output_flags`, and a `--dry-run` that shows what a restore would do."""
-    dry_run = click.option(
-        "--dry-run", is_flag=False, flag_value="cluster", default="none",
-        type=click.Choice(["none", "client", "cluster", "server"]),
-        help="Show what would be done, and do nothing. With --dry-run=server the API server is asked about"
-        " each object, too; with --dry-run=client the object is printed as it would be sent.",
-    )  # fmt: skip
-    return dry_run(output_flags(function))
-
-
-def data_format(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add `-o json|yaml` to a command whose usual output is text."""
-    choice = click.Choice(FORMATS[1:])
-    return click.option("-o", "--output", "output_format", type=choice, help="Print data: json or yaml.")(
-        function
-    )
-
-
-class OutputOptions(Struct):
-    """The flags of `output_flags` as the user gave them."""
+class FormatOptions(Options):
+    """How to print, as the user asked: what a command of this kind can have."""
 
     output_format: str | None
     label_columns: Sequence[str] = ()
@@ -193,12 +129,57 @@ class OutputOptions(Struct):
         return self.dry_run in ("cluster", "server")
 
 
-class ListingOptions(OutputOptions):
-    """The flags of `listing_flags` as the user gave them."""
+class OutputOptions(FormatOptions, section=Section.OUTPUT):
+    """How to print objects."""
 
-    watch: bool = False
-    no_headers: bool = False
-    sort_by: str = ""
+    show_labels: bool = switch("--show-labels", help="Show all labels in the last column.")
+    label_columns: Sequence[str] = comma_list(
+        "-L", "--label-columns", value=Value("LABEL,..."), help="Labels to show as columns."
+    )
+    output_format: str | None = flag(
+        "-o",
+        "--output",
+        value=formats("table", "wide", "json", "yaml", "name", "jsonpath=", "custom-columns="),
+        help="Output: table, wide, json, yaml, name, jsonpath=TEMPLATE or custom-columns=NAME:PATH,...",
+    )
+
+
+class CreateOptions(OutputOptions):
+    """How to print what is created, or what would be created."""
+
+    dry_run: str = flag(
+        "--dry-run",
+        type=click.Choice(["none", "client"]),
+        default="none",
+        show_default=True,
+        section=Section.OUTPUT,
+        before="show_labels",
+        help="With client, print the object and send nothing.",
+    )
+
+
+class DataOptions(Options):
+    """Whether a command whose usual output is text prints data."""
+
+    output_format: str | None = flag(
+        "-o",
+        "--output",
+        type=click.Choice(FORMATS[1:]),
+        section=Section.OUTPUT,
+        help="Print data: json or yaml.",
+    )
+
+
+class ListingOptions(OutputOptions, section=Section.OUTPUT):
+    """How to print a list, as kubectl does."""
+
+    sort_by: str = text(
+        "--sort-by",
+        value=Value("FIELD"),
+        help="Sort by a field, as .status.startTimestamp; objects without it come first.",
+    )
+    no_headers: bool = switch("--no-headers", help="Leave out the names of the columns.")
+    watch: bool = switch("-w", "--watch", help="Print the objects, then each one that changes, until Ctrl-C.")
 
     def printed(self, *, default: str | None = None) -> OutputFlags:
         if self.sort_by:

@@ -4,11 +4,12 @@ import signal
 
 import click
 
-from pinnace.cli.flags import Command
+from pinnace.cli.declaring.commands import command
+from pinnace.cli.declaring.fields import Options
 
 
-@click.command("hold-volume", cls=Command, short_help="Keep a volume mounted.", hidden=True)
-def command() -> int:
+@command("hold-volume", Options, short_help="Keep a volume mounted.", hidden=True)
+def hold_volume(_ctx: click.Context, _options: Options) -> int:
     """Do nothing until ended; run by the pods that mount volumes whose data is moved."""
     ends = {signal.SIGTERM, signal.SIGINT}
     # Blocked and waited for, as the first process of a container has no default action for them.

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import click
 
-from pinnace.cli.flags import Boolean
+from pinnace.cli.declaring.commands import hidden_option
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,18 +82,9 @@ CONTROLLERS: Final[Mapping[str, str]] = {
 """What --disable-controllers takes in Velero 1.18: the name here, or empty if there is no such controller."""
 
 
-def accepted(flags: Iterable[LaterFlag]) -> Callable[[Any], Any]:
-    """Make a command take these flags, which no help shows."""
-
-    def decorate(function: Any) -> Any:
-        for flag in flags:
-            switch: dict[str, Any] = {"type": Boolean(), "metavar": ""} if flag.switch else {}
-            function = click.option(
-                flag.name, hidden=True, default=None, expose_value=False, callback=_note(flag), **switch
-            )(function)
-        return function
-
-    return decorate
+def accepted(flags: Iterable[LaterFlag]) -> list[click.Option]:
+    """Options that make a command take these flags; no help shows them."""
+    return [hidden_option(flag.name, _note(flag), switch=flag.switch) for flag in flags]
 
 
 def _note(flag: LaterFlag) -> Callable[[click.Context, click.Parameter, Any], None]:

@@ -2,22 +2,23 @@
 
 import asyncio
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import click
 
 from pinnace.aio.gc_thresholds import collect_as_usual
-from pinnace.cli.common.commands import all_of, names_argument
 from pinnace.cli.connect import need_no_location, settings_of
+from pinnace.cli.declaring.commands import command
+from pinnace.cli.declaring.fields import arguments, flag, text
+from pinnace.cli.declaring.types import Number
+from pinnace.cli.declaring.values import FOLDER
 from pinnace.cli.errors import InvalidInput
-from pinnace.cli.flags import Command, Number, takes
 from pinnace.cli.process import later_flags
-from pinnace.cli.process.options import NodeAgentFlags
 from pinnace.cli.process.shared import (
+    MonitoringOptions,
     at_least_one,
     check_address,
-    monitoring_options,
     process_errors,
 )
 from pinnace.store_access.user_agent import user_agent
@@ -25,33 +26,56 @@ from pinnace.store_access.user_agent import user_agent
 NODE_VARIABLE = "NODE_NAME"
 SCRATCH_VARIABLE = "VELERO_SCRATCH_DIR"
 
-_OPTIONS = all_of(
-    monitoring_options,
-    click.option(
-        "--host-pods", default="/host_pods", show_default=True,
+
+class NodeAgentFlags(MonitoringOptions):
+    """`node-agent` and `restic server`."""
+
+    host_pods: str = text(
+        "--host-pods",
+        default="/host_pods",
+        show_default=True,
+        value=FOLDER,
         help="Folder where the pods directory of the node's kubelet is mounted.",
-    ),
-    click.option(
-        "--backup-workers", type=Number(whole=True), default="1", show_default=True,
+    )
+    backup_workers: int = flag(
+        "--backup-workers",
+        type=Number(whole=True),
+        default="1",
+        show_default=True,
         help="How many volumes are saved at once.",
-    ),
-    click.option(
-        "--restore-workers", type=Number(whole=True), default="1", show_default=True,
+    )
+    restore_workers: int = flag(
+        "--restore-workers",
+        type=Number(whole=True),
+        default="1",
+        show_default=True,
         help="How many volumes are restored at once.",
-    ),
-    click.option(
-        "--node-agent-configmap", default="",
+    )
+    node_agent_configmap: str = text(
+        "--node-agent-configmap",
         help="ConfigMap with settings; loadConcurrency there replaces the numbers of workers.",
+    )
+
+
+class NamedNodeAgentFlags(NodeAgentFlags):
+    """`node-agent`, to which manifests for Velero give the word `server`."""
+
+    names: Sequence[str] = arguments("[server]", most=99)
+
+
+@command(
+    "node-agent",
+    NamedNodeAgentFlags,
+    short_help="Run the node agent.",
+    hidden=True,
+    also=later_flags.accepted(later_flags.OF_NODE_AGENT),
+    examples=(
+        ("Run it on a node", "pinnace node-agent"),
+        ("Save two volumes at once", "pinnace node-agent --backup-workers 2"),
+        ("With a log in JSON", "pinnace node-agent --log-format json"),
     ),
-    later_flags.accepted(later_flags.OF_NODE_AGENT),
-)  # fmt: skip
-
-
-@click.command("node-agent", cls=Command, short_help="Run the node agent.", hidden=True)
-@names_argument("[server]")
-@_OPTIONS
-@takes(NodeAgentFlags)
-def command(ctx: click.Context, flags: NodeAgentFlags) -> None:
+)
+def node_agent(ctx: click.Context, flags: NamedNodeAgentFlags) -> None:
     """Run the node agent: it saves and restores the volumes of the pods of its node, until a signal.
 
     The environment has the name of the node (NODE_NAME), the namespace of the server (VELERO_NAMESPACE), and
@@ -62,9 +86,13 @@ def command(ctx: click.Context, flags: NodeAgentFlags) -> None:
     _serve(ctx, flags)
 
 
-@click.command("server", cls=Command, short_help="Run the node agent.", hidden=True)
-@_OPTIONS
-@takes(NodeAgentFlags)
+@command(
+    "server",
+    NodeAgentFlags,
+    short_help="Run the node agent.",
+    hidden=True,
+    also=later_flags.accepted(later_flags.OF_NODE_AGENT),
+)
 def server(ctx: click.Context, flags: NodeAgentFlags) -> None:
     """Run the node agent; the same as `node-agent`, which explains it."""
     _serve(ctx, flags)

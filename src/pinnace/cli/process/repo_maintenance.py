@@ -9,18 +9,21 @@ import click
 from pinnace.aio.gc_thresholds import collect_as_usual
 from pinnace.api.values.error_texts import error_text
 from pinnace.cli.connect import need_no_location, settings_of
+from pinnace.cli.declaring.commands import command
+from pinnace.cli.declaring.fields import flag
 from pinnace.cli.errors import CommandError
-from pinnace.cli.flags import Command, takes
-from pinnace.cli.process.options import RepoMaintenanceFlags
-from pinnace.cli.process.shared import log_options
+from pinnace.cli.process.shared import LogOptions
 from pinnace.store_access.user_agent import user_agent
 
 
-@click.command("repo-maintenance", cls=Command, short_help="Maintain a repository.", hidden=True)
-@log_options
-@click.option("--repository", required=True, help="The BackupRepository.")
-@takes(RepoMaintenanceFlags)
-def command(ctx: click.Context, flags: RepoMaintenanceFlags) -> int:
+class RepoMaintenanceFlags(LogOptions):
+    """The flags of `repo-maintenance`."""
+
+    repository: str = flag("--repository", required=True, help="The BackupRepository.")
+
+
+@command("repo-maintenance", RepoMaintenanceFlags, short_help="Maintain a repository.", hidden=True)
+def repo_maintenance(ctx: click.Context, flags: RepoMaintenanceFlags) -> int:
     """Maintain the repository of a BackupRepository once; run by the Jobs that the server creates."""
     from pinnace.kube.config import load_config
     from pinnace.kube.errors import KubeError

@@ -3,16 +3,24 @@
 The entry point calls its function without this command where it can: that is a tenth of the work.
 """
 
+from collections.abc import Sequence
+
 import click
 
-from pinnace.cli.flags import Command
+from pinnace.cli.declaring.commands import command
+from pinnace.cli.declaring.fields import Options, arguments
 
 
-@click.command("restore-helper", cls=Command, short_help="Wait for the volumes of a pod.", hidden=True)
-@click.argument("words", nargs=-1, metavar="RESTORE_UID")
-def command(words: tuple[str, ...]) -> int:
+class RestoreHelperOptions(Options):
+    """`restore-helper`."""
+
+    words: Sequence[str] = arguments("RESTORE_UID", least=0, most=99)
+
+
+@command("restore-helper", RestoreHelperOptions, short_help="Wait for the volumes of a pod.", hidden=True)
+def restore_helper(_ctx: click.Context, options: RestoreHelperOptions) -> int:
     """Wait until the volumes below /restores have their data; run by the init container of restored pods."""
-    from pinnace.server import restore_helper
+    from pinnace.server.restore_helper import end_on_signals, main
 
-    restore_helper.end_on_signals()
-    return restore_helper.main(words)
+    end_on_signals()
+    return main([*options.words])

@@ -13,7 +13,7 @@ from pinnace.api.velero.backup import ITEM_OPERATION_TIMEOUT
 from pinnace.backup.request import ServerDefaults
 from pinnace.cli.connect import need_no_location, settings_of
 from pinnace.cli.errors import InvalidInput
-from pinnace.cli.process.options import ServerFlags
+from pinnace.cli.process.server import ServerFlags
 from pinnace.cli.process.shared import at_least_one, check_address, process_errors
 from pinnace.cli.settings import Settings
 from pinnace.controllers.registry import NAMES, NOT_FOR_RESTORES

@@ -4,39 +4,39 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-import click
-
-from pinnace.cli.common.commands import all_of
+from pinnace.cli.declaring.fields import Options, flag, text
+from pinnace.cli.declaring.types import Enum
+from pinnace.cli.declaring.values import ADDRESS
 from pinnace.cli.errors import CommandError, InvalidInput, LeaseLost
-from pinnace.cli.flags import Enum
 
 LEVELS: Final = ("trace", "debug", "info", "warning", "error", "fatal", "panic")
 
 
-log_options: Final = all_of(
-    click.option(
+class LogOptions(Options):
+    """The flags of a process for its log."""
+
+    log_level: str = flag(
         "--log-level", type=Enum(*LEVELS), default="info", show_default=True, help="Lowest level written."
-    ),
-    click.option(
+    )
+    log_format: str = flag(
         "--log-format",
         type=Enum("text", "json"),
         default="text",
         show_default=True,
         help="Form of log lines.",
-    ),
-)
-"""The options of a process for its log."""
+    )
 
-monitoring_options: Final = all_of(
-    log_options,
-    click.option(
+
+class MonitoringOptions(LogOptions):
+    """The flags of server and node agent for log, metrics and probes."""
+
+    metrics_address: str = text(
         "--metrics-address",
         default=":8085",
         show_default=True,
+        value=ADDRESS,
         help="Address of /metrics, /healthz, /readyz.",
-    ),
-)
-"""The options of server and node agent for log, metrics and probes."""
+    )
 
 
 def check_address(flag: str, text: str) -> None:

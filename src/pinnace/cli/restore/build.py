@@ -11,7 +11,7 @@ from pinnace.api.velero.restore import Restore, RestoreSpec, RestoreStatusSpec, 
 from pinnace.cli.build import check_metadata, check_not_negative, check_selectors
 from pinnace.cli.common.options import RestoreContentOptions
 from pinnace.cli.errors import InvalidInput
-from pinnace.cli.restore.options import RestoreCreateOptions
+from pinnace.cli.restore.create import RestoreCreateOptions
 
 
 def requested_restore(name: str, namespace: str, options: RestoreCreateOptions) -> Restore:

@@ -1,175 +1,170 @@
-"""The work of `restore create`. (docs/spec: CLI 5.1)"""
+"""`restore create`. (docs/spec: CLI 5.1)"""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 
 import click
 
-from pinnace.api import labels, phases
-from pinnace.api.chosen_objects import parse_object
-from pinnace.api.codec import encode
-from pinnace.api.objects import JSONObject
-from pinnace.api.values.default_names import other_names, stamped_name
-from pinnace.api.values.times import utcnow
-from pinnace.api.velero.restore import ExistingResourcePolicy, Restore
-from pinnace.cli.common import outcome
-from pinnace.cli.common.cluster import say_cluster, say_source
-from pinnace.cli.common.known_fields import warn_of_lost_fields, with_known_fields
-from pinnace.cli.common.served import check_namespaces_of
-from pinnace.cli.common.waiting import warn_of_absence
-from pinnace.cli.connect import caller, command_line, open_cluster, run_async, settings_of
-from pinnace.cli.errors import CommandError, ExitCode, InvalidInput
-from pinnace.cli.kinds import RESTORE
-from pinnace.cli.output.printing import OutputFlags, print_unsent
-from pinnace.cli.output.prompt import confirmed, on_terminal
-from pinnace.cli.output.tables import restore_table
-from pinnace.cli.restore.build import newest, requested_restore
-from pinnace.cli.restore.options import RestoreCreateOptions
-from pinnace.cli.settings import Settings
-from pinnace.cli.structs import replace
-from pinnace.client.server import ServerBackend, created_under
-from pinnace.client.server_status import answered, ask_server, is_ours
-from pinnace.kube.client import KubeClient
-from pinnace.kube.resources import BACKUPS, RESTORES, SCHEDULES
-
-_STATUS_SECONDS = 10.0
+from pinnace.cli.common.options import (
+    FilterOptions,
+    MetadataOptions,
+    OperationTimeoutOptions,
+    RestoreContentOptions,
+    WaitOptions,
+)
+from pinnace.cli.declaring.commands import command, work_in
+from pinnace.cli.declaring.fields import (
+    Options,
+    Section,
+    arguments,
+    comma_list,
+    flag,
+    key_values,
+    switch,
+    text,
+    tristate,
+)
+from pinnace.cli.declaring.types import Enum, NameArgument
+from pinnace.cli.declaring.values import BACKUP, NEW, RESOURCES, SCHEDULE, CompletionSource, Value
+from pinnace.cli.output.printing import OutputOptions
 
 
+class ObjectOptions(Options):
+    """The objects to restore, by name, and what may need a yes."""
+
+    objects: Sequence[str] = flag(
+        "--object",
+        multiple=True,
+        value=Value("KIND/NAMESPACE/NAME", CompletionSource.STORED_WITH_NAMESPACE),
+        help="Restore only this object, as named in the backup; can be given several times. KIND/NAME is a"
+        " cluster-scoped one.",
+    )
+    object_with_owners: bool = switch(
+        "--object-with-owners", help="Restore the owners of each --object, too."
+    )
+    with_dependencies: bool = switch(
+        "--with-dependencies",
+        help="Restore what its pods refer to, too: Secrets, ConfigMaps, claims, service accounts.",
+    )
+    confirm: bool = switch("--confirm", help="Do not ask before --existing-resource-policy recreate.")
+    allow_partially_failed: bool | None = tristate(
+        "--allow-partially-failed", help="With --from-schedule: PartiallyFailed backups count too."
+    )
+    allow_failed: bool = switch(
+        "--allow-failed", help="With --from-backup: restore what a Failed backup has."
+    )
+
+
+class RestoreCreateOptions(
+    FilterOptions,
+    RestoreContentOptions,
+    MetadataOptions,
+    ObjectOptions,
+    OperationTimeoutOptions,
+    WaitOptions,
+    OutputOptions,
+    kind="Restore",
+    namespaces="Namespaces (as in the backup)",
+):
+    """`restore create`."""
+
+    names: Sequence[str] = arguments("[RESTORE_NAME]", NEW)
+    from_backup: str = flag(
+        "--from-backup",
+        type=NameArgument("backup", may_be_empty=True),
+        default="",
+        section=Section.WHAT,
+        value=BACKUP,
+        before="include_namespaces",
+        help="Backup to restore.",
+    )
+    from_schedule: str = flag(
+        "--from-schedule",
+        type=NameArgument("schedule", may_be_empty=True),
+        default="",
+        section=Section.WHAT,
+        value=SCHEDULE,
+        before="include_namespaces",
+        help="Schedule whose newest successful backup is restored.",
+    )
+    namespace_mappings: Mapping[str, str] = key_values(
+        "--namespace-mappings",
+        separator=":",
+        section=Section.WHAT,
+        value=Value("OLD:NEW,...", CompletionSource.NAMESPACES),
+        before="preserve_nodeports",
+        help="Restore namespaces under other names: src1:dst1,src2:dst2.",
+    )
+    without_volume_data: bool = switch(
+        "--without-volume-data",
+        section=Section.VOLUMES,
+        before="write_sparse_files",
+        help="Create claims and pods whose data cannot be restored, with empty volumes.",
+    )
+    existing_resource_policy: str | None = flag(
+        "--existing-resource-policy",
+        type=Enum("none", "update", "recreate"),
+        section=Section.WHAT,
+        help="What to do with objects that exist and differ: none leaves them alone, update patches them to"
+        " the"
+        " version in the backup, recreate also deletes and creates anew what cannot be patched.",
+    )
+    status_include_resources: Sequence[str] = comma_list(
+        "--status-include-resources",
+        section=Section.WHAT,
+        value=RESOURCES,
+        help="Resource types whose status is restored, '*' for all.",
+    )
+    status_exclude_resources: Sequence[str] = comma_list(
+        "--status-exclude-resources",
+        section=Section.WHAT,
+        value=RESOURCES,
+        help="Resource types whose status is not restored.",
+    )
+    resource_modifier_configmap: str = text(
+        "--resource-modifier-configmap",
+        section=Section.WHAT,
+        help="ConfigMap of the server's namespace with rules that change objects before they are created.",
+    )
+    dry_run: str = flag(
+        "--dry-run",
+        type=click.Choice(["none", "client", "cluster", "server"]),
+        is_flag=False,
+        flag_value="cluster",
+        default="none",
+        section=Section.OUTPUT,
+        before="show_labels",
+        help="Show what would be done, and do nothing. With --dry-run=server the API server is asked about"
+        " each object, too; with --dry-run=client the object is printed as it would be sent.",
+    )
+
+
+@command(
+    "create",
+    RestoreCreateOptions,
+    noun="restore",
+    short_help="Create a restore.",
+    examples=(
+        ("Show what a restore would do", "pinnace restore create --from-backup shop --dry-run"),
+        ("Restore a backup, and wait for the end", "pinnace restore create --from-backup shop --wait"),
+        (
+            "Into another namespace",
+            "pinnace restore create --from-backup shop --namespace-mappings shop:shop-copy",
+        ),
+        (
+            "Without a server, from a folder, only ConfigMaps",
+            "pinnace --location ./backups restore create --from-backup shop --include-resources configmaps",
+        ),
+        (
+            "One object with all that it needs",
+            "pinnace restore create --from-backup shop --object deployments/shop/web --with-dependencies",
+        ),
+    ),
+)
 def create(ctx: click.Context, options: RestoreCreateOptions) -> int:
-    """Print, submit or make the restore. Returns the exit code."""
-    output, settings = options.printed(), settings_of(ctx)
-    outcome.check(settings, options)
-    if bool(options.from_backup) == bool(options.from_schedule):
-        raise InvalidInput(
-            "either a backup or schedule must be specified, but not both: give --from-backup BACKUP or "
-            f"--from-schedule SCHEDULE{_meant(settings, options)}"
-        )
-    if not options.previews and not _may_recreate(options):
-        return ExitCode.OK
-    source = options.from_backup or options.from_schedule
-    name = options.names[0] if options.names else stamped_name(source, utcnow())
-    others = () if options.names else tuple(other_names(name))
-    if options.previews:
-        from pinnace.cli.restore.preview import preview
+    """Create a restore.
 
-        restore = requested_restore(name, settings.namespace, options)
-        ask = options.dry_run == "server"
-        form, progress = output.format, options.progress
-        return run_async(preview(settings, restore, ask_api_server=ask, form=form, progress=progress))
-    if settings.location is None:
-        if options.names:  # a wrong word is told before the cluster is asked anything
-            requested_restore(name, settings.namespace, options)
-        with output.naming(RESTORE.kind) as named:
-            names = (name, *others)
-            return run_async(_submit(settings, names, output, options, named))
-    restore = requested_restore(name, settings.namespace, options)
-    if not output.sends:
-        print_restore(restore, output)
-        return ExitCode.OK
-    from pinnace.cli.restore.local import make_restore
-
-    allow_partially_failed = bool(options.allow_partially_failed)
-    with output.naming(RESTORE.kind) as named:
-        return run_async(
-            make_restore(
-                settings,
-                restore,
-                allow_partially_failed=allow_partially_failed,
-                progress=options.progress,
-                other_names=others,
-                named=named,
-            ),
-            interrupted="Interrupted: what was restored so far stays. The same command continues.",
-        )
-
-
-def _meant(settings: Settings, options: RestoreCreateOptions) -> str:
-    """The command for a backup that was named as if it were the restore; empty without such a name."""
-    if options.from_backup or not options.names:
-        return ""
-    name = options.names[0]
-    command = command_line(settings, "restore", "create", "--from-backup", name)
-    return f"; if {name} is a backup, write `{command}`"
-
-
-def _may_recreate(options: RestoreCreateOptions) -> bool:
-    """Whether objects may be deleted. Asks only on a terminal: a script has set the flag on purpose."""
-    deletes = options.existing_resource_policy == ExistingResourcePolicy.RECREATE
-    if not deletes or options.confirm or not options.printed().sends or not on_terminal():
-        return True
-    print("Objects in the cluster that differ and cannot be patched will be deleted and created anew.")
-    return confirmed()
-
-
-def print_restore(restore: Restore, output: OutputFlags) -> None:
-    """Print a Restore that was never sent."""
-    print_unsent(encode(restore, unsent=True), restore_table(), output)
-
-
-async def _submit(
-    settings: Settings,
-    names: Sequence[str],
-    output: OutputFlags,
-    options: RestoreCreateOptions,
-    named: Callable[[str], None],
-) -> int:
-    """Send the Restore under the first of the names that is free, or print it."""
-    async with open_cluster(settings) as client:
-        options, source = await _resolved(client, settings.namespace, options)
-        restore = requested_restore(names[0], settings.namespace, options)
-        if not output.sends:
-            print_restore(restore, output)
-            return ExitCode.OK
-        say_cluster(client, "Asking for a restore into")
-        if source is not None:
-            await say_source(client, source)
-        if options.objects:
-            await _check_server(client, settings.namespace)
-            await check_namespaces_of(client, [parse_object(each) for each in options.objects])
-        obj = await with_known_fields(client, RESTORES, encode(restore))
-        created = await created_under(client, RESTORES, obj, names)
-        warn_of_lost_fields(obj, created)
-        name = created["metadata"]["name"]
-        named(name)
-        click.echo(f'Restore request "{name}" submitted successfully.')
-        if options.wait:
-            return await outcome.wait(client, settings, RESTORE, created, options)
-        outcome.say_where_to_look(settings, RESTORE, name)
-        await warn_of_absence(ServerBackend(client, settings.namespace, caller()), RESTORE.noun)
-        return ExitCode.OK
-
-
-async def _check_server(client: KubeClient, namespace: str) -> None:
-    """Refuse single objects where a Velero server would restore everything. Raises CommandError."""
-    answer = await ask_server(client, namespace, _STATUS_SECONDS)
-    if not is_ours(answer):
-        why = "is not Pinnace's" if answered(answer) else "does not say that it is Pinnace's"
-        raise CommandError(
-            f"the server in namespace {namespace} {why}, and another one would restore all objects instead of"
-            " those named by --object; with --location the restore needs no server"
-        )
-
-
-async def _resolved(
-    client: KubeClient, namespace: str, options: RestoreCreateOptions
-) -> tuple[RestoreCreateOptions, JSONObject | None]:
-    """Check that the source exists. With --allow-partially-failed the backup is chosen here. (CLI 5.1)
-
-    Returns:
-        The options, and the backup that is restored or, of a schedule, its newest one that can be.
+    With --location the restore is made here and now. Then, and with --wait --exit-code, the exit code is 0
+    when it is Completed, 3 when it is PartiallyFailed, 4 when it Failed and 2 when the request is wrong.
     """
-    if options.from_backup:
-        return options, await ServerBackend(client, namespace, caller()).object(
-            BACKUPS.name, options.from_backup
-        )
-    schedule = options.from_schedule
-    selector = f"{labels.SCHEDULE_NAME}={labels.label_value(schedule)}"
-    backups = await client.list_all(BACKUPS, namespace, label_selector=selector)
-    if not backups:
-        # Backups outlive their schedule, so only a schedule without backups must exist.
-        await ServerBackend(client, namespace, caller()).object(SCHEDULES.name, schedule)
-        raise CommandError(f"No backups found for the schedule {schedule}")
-    if options.allow_partially_failed:
-        chosen = newest(backups, phases.FINISHED)
-        if chosen is not None:
-            return replace(options, from_backup=chosen["metadata"]["name"], from_schedule=""), chosen
-    return options, newest(backups, ("Completed",))
+    code: int = work_in("pinnace.cli.restore.creating").create(ctx, options)
+    return code

@@ -1,111 +1,98 @@
-"""The work of `schedule create`. (docs/spec: CLI 6)"""
+"""`schedule create`. (docs/spec: CLI 6, BEY 7.1)"""
+
+from collections.abc import Sequence
 
 import click
 
-from pinnace.api import labels
-from pinnace.api.codec import encode
-from pinnace.api.meta import ObjectMeta
-from pinnace.api.velero.schedule import Schedule, ScheduleSpec
-from pinnace.cli import build
-from pinnace.cli.common.chosen_locations import check_locations, warn_of_unavailable
-from pinnace.cli.common.get import server_settings
-from pinnace.cli.common.known_fields import warn_of_lost_fields, with_known_fields
-from pinnace.cli.common.served import check_names
-from pinnace.cli.connect import caller, open_cluster, run_async
-from pinnace.cli.errors import InvalidInput
-from pinnace.cli.kinds import SCHEDULE
-from pinnace.cli.output.printing import print_unsent
-from pinnace.cli.schedule.options import ScheduleCreateOptions
-from pinnace.cli.settings import Settings
-from pinnace.client.server import ServerBackend
-from pinnace.kube.resources import SCHEDULES
+from pinnace.cli.common.options import BackupSpecOptions, MetadataOptions, OperationTimeoutOptions
+from pinnace.cli.common.refused import OF_BACKUPS, refused
+from pinnace.cli.declaring.commands import command, work_in
+from pinnace.cli.declaring.fields import arguments, switch, text, tristate
+from pinnace.cli.declaring.values import NEW, Value
+from pinnace.cli.output.printing import CreateOptions
+
+CRON = Value(
+    "CRON",
+    words=("@hourly", "@daily", "@weekly", "@monthly", "@yearly", "@every"),
+    like="'0 3 * * *', @daily, '@every 6h'",
+)
 
 
-def create(ctx: click.Context, options: ScheduleCreateOptions) -> None:
-    """Print or submit the schedule."""
-    output, (name,) = options.printed(), options.names
-    settings = server_settings(ctx, "schedule create")
-    _check_expression(options.schedule)
-    schedule = requested_schedule(name, settings.namespace, options)
-    if not output.sends:
-        print_unsent(encode(schedule, unsent=True), SCHEDULE.table(), output)
-        return
-    with output.naming(SCHEDULE.kind) as named:
-        run_async(_submit(settings, schedule))
-        named(name)
-        click.echo(f'Schedule "{name}" created successfully.')
+class ScheduleCreateOptions(
+    BackupSpecOptions, OperationTimeoutOptions, MetadataOptions, CreateOptions, kind="Schedule"
+):
+    """`schedule create`: when, and what each backup of the schedule contains."""
 
-
-def _check_expression(expression: str) -> None:
-    """Refuse an expression that the server would refuse later, where few look for it. Raises InvalidInput."""
-    if not expression:
-        raise InvalidInput("--schedule is required, as in --schedule '0 3 * * *' or --schedule @daily")
-    from pinnace.api.values.cron import CronError, read_schedule
-
-    try:
-        read_schedule(expression)
-    except CronError as error:
-        meant = f"; did you mean @{expression}?" if _is_cron(f"@{expression}") else ""
-        raise InvalidInput(f"{error}{meant}") from error
-
-
-def _is_cron(expression: str) -> bool:
-    from pinnace.api.values.cron import CronError, read_schedule
-
-    try:
-        read_schedule(expression)
-    except CronError:
-        return False
-    return True
-
-
-def requested_schedule(name: str, namespace: str, options: ScheduleCreateOptions) -> Schedule:
-    """The Schedule that the options describe. Raises InvalidInput."""
-    return Schedule(
-        metadata=ObjectMeta(
-            name=name,
-            namespace=namespace,
-            labels=dict(options.labels),
-            annotations={**options.annotations, **_verification(options)},
-        ),
-        spec=ScheduleSpec(
-            schedule=options.schedule,
-            use_owner_references_in_backup=options.use_owner_references_in_backup,
-            paused=options.paused,
-            skip_immediately=options.skip_immediately,
-            template=build.requested_backup(name, namespace, options).spec,
-        ),
+    names: Sequence[str] = arguments("NAME", NEW)
+    schedule: str = text(
+        "--schedule",
+        value=CRON,
+        before="ttl",
+        help="When to make backups: a cron expression, or '@every 6h'. Required.",
+    )
+    use_owner_references_in_backup: bool = switch(
+        "--use-owner-references-in-backup",
+        before="labels",
+        help="Make the schedule the owner of its backups: deleting it deletes the Backup objects.",
+    )
+    paused: bool = switch(
+        "--paused",
+        before="labels",
+        help="Create the schedule paused: it makes no backups until it is unpaused.",
+    )
+    skip_immediately: bool | None = tristate(
+        "--skip-immediately",
+        before="labels",
+        help="Whether a backup that is due at once is left out; the server's setting if not given.",
+    )
+    verify: str = text(
+        "--verify",
+        value=Value("CRON"),
+        before="labels",
+        help="When the server verifies the newest backup of the schedule, as `backup verify` does: a cron"
+        " expression, or '@daily'.",
+    )
+    verify_read_data: str = text(
+        "--verify-read-data",
+        value=Value("SHARE"),
+        before="labels",
+        help="With --verify: how much of the data in restic and kopia repositories is read, such as 10%.",
     )
 
 
-def _verification(options: ScheduleCreateOptions) -> dict[str, str]:
-    """The annotations by which the server verifies backups. Raises InvalidInput."""
-    if not options.verify:
-        if options.verify_read_data:
-            raise InvalidInput("--verify-read-data has no meaning without --verify")
-        return {}
-    from pinnace.api.values.cron import CronError, read_schedule
-    from pinnace.volumes.uploader.share import ReadShare
+@command(
+    "create",
+    ScheduleCreateOptions,
+    noun="schedule",
+    short_help="Create a schedule.",
+    also=refused(OF_BACKUPS),
+    examples=(
+        (
+            "Each day at 3, kept for two weeks",
+            "pinnace schedule create daily --schedule '0 3 * * *' --ttl 2w",
+        ),
+        (
+            "Every six hours, one namespace",
+            "pinnace schedule create shop --schedule '@every 6h' --include-namespaces shop",
+        ),
+        (
+            "See what would be created",
+            "pinnace schedule create daily --schedule @daily --dry-run=client -o yaml",
+        ),
+    ),
+)
+def create(ctx: click.Context, options: ScheduleCreateOptions) -> None:
+    """Create a schedule, by which a server makes backups.
 
-    notes = {labels.VERIFY: options.verify}
-    try:
-        read_schedule(options.verify)
-        if options.verify_read_data:
-            notes[labels.VERIFY_READ_DATA] = str(ReadShare.parse(options.verify_read_data))
-    except CronError as error:
-        raise InvalidInput(f"--verify: {error}") from error
-    except ValueError as error:
-        raise InvalidInput(f"--verify-read-data: {error}") from error
-    return notes
+    The schedule is a cron expression of five fields, in UTC, or '@every' and a duration.
 
-
-async def _submit(settings: Settings, schedule: Schedule) -> None:
-    """Create it if its locations exist."""
-    async with open_cluster(settings) as client:
-        template, backend = schedule.spec.template, ServerBackend(client, settings.namespace, caller())
-        await check_locations(backend, template.storage_location, template.volume_snapshot_locations)
-        await warn_of_unavailable(backend, template.storage_location)
-        await check_names(client, template, later=True)
-        obj = await with_known_fields(client, SCHEDULES, encode(schedule))
-        created = await client.create(SCHEDULES, obj, settings.namespace)
-        warn_of_lost_fields(obj, created)
+    \b
+    .------------- minute (0-59)
+    | .----------- hour (0-23)
+    | | .--------- day of the month (1-31)
+    | | | .------- month (1-12)
+    | | | | .----- day of the week (0-6, Sunday is 0)
+    | | | | |
+    0 7 * * *
+    """
+    work_in("pinnace.cli.schedule.creating").create(ctx, options)

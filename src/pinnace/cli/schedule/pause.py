@@ -1,62 +1,72 @@
-"""The work of `schedule pause` and `schedule unpause`. (docs/spec: BEY 7.1)"""
+"""`schedule pause` and `schedule unpause`. (docs/spec: CLI 6)"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import click
 
-from pinnace.api.objects import JSONObject
-from pinnace.api.selection.selectors import Selector
-from pinnace.cli.backends import open_backend
-from pinnace.cli.common.get import find, server_settings
-from pinnace.cli.connect import open_cluster, run_async
-from pinnace.cli.errors import CommandError, InvalidInput
-from pinnace.cli.kinds import SCHEDULE
-from pinnace.cli.output.prompt import exactly_one
-from pinnace.cli.schedule.options import PauseOptions
-from pinnace.cli.settings import Settings
-from pinnace.kube.client import KubeClient
-from pinnace.kube.resources import velero
+from pinnace.cli.declaring.commands import Command, Examples, command, work_in
+from pinnace.cli.declaring.fields import Options, Section, arguments, flag, switch, tristate
+from pinnace.cli.declaring.types import SelectorFlag
+
+if TYPE_CHECKING:
+    from pinnace.api.meta import LabelSelector
 
 
-def change(ctx: click.Context, options: PauseOptions, *, paused: bool) -> None:
-    """Pause or unpause the chosen schedules of the namespace. Raises InvalidInput and CommandError."""
-    settings = server_settings(ctx, f"schedule {_verb(paused)}")
-    exactly_one(len(options.names), options.all, options.selector, SCHEDULE.noun)
-    chosen = Selector.from_label_selector(options.selector)
-    if options.selector is not None and chosen.empty:
-        raise InvalidInput("--selector must not be empty; use --all for all schedules")
-    run_async(_change(settings, options, str(chosen), paused=paused))
+class PauseOptions(Options):
+    """`schedule pause` and `schedule unpause`.
+
+    Attributes:
+        skip_immediately: what to write into the schedules; None leaves it as it is.
+    """
+
+    names: Sequence[str] = arguments("[NAME...]")
+    all: bool = switch("--all", help="{verb} all schedules.")
+    selector: "LabelSelector | None" = flag(
+        "-l",
+        "--selector",
+        type=SelectorFlag(),
+        section=Section.WHAT,
+        help="Only schedules that match this label selector.",
+    )
+    skip_immediately: bool | None = tristate(
+        "--skip-immediately",
+        help="Whether a backup that is due at once is left out; the server's setting if not given.",
+    )
 
 
-def _verb(paused: bool) -> str:
-    return "pause" if paused else "unpause"
+def _pause_command(verb: str, effect: str, examples: Examples) -> Command:
+    @command(
+        verb,
+        PauseOptions,
+        noun="schedule",
+        words={"verb": verb},
+        short_help=f"{verb.capitalize()} schedules.",
+        help=f"{verb.capitalize()} schedules: {effect}",
+        examples=examples,
+    )
+    def change(ctx: click.Context, options: PauseOptions) -> None:
+        work_in("pinnace.cli.schedule.pausing").change(ctx, options, paused=verb == "pause")
+
+    return change
 
 
-async def _change(settings: Settings, options: PauseOptions, selector: str, *, paused: bool) -> None:
-    async with open_backend(settings) as backend:
-        names = list(dict.fromkeys(options.names))
-        schedules = await find(backend, SCHEDULE, names, selector)
-    if not schedules:
-        click.echo("No schedules found")
-    async with open_cluster(settings) as client:
-        for schedule in schedules:
-            await _change_one(client, schedule, options, paused=paused)
-
-
-async def _change_one(
-    client: KubeClient, schedule: JSONObject, options: PauseOptions, *, paused: bool
-) -> None:
-    verb = _verb(paused)
-    metadata, spec = schedule["metadata"], schedule.get("spec") or {}
-    name = metadata["name"]
-    if (spec.get("paused") is True) == paused:
-        click.echo(f"Schedule {name} is already {verb}d, skip")
-        return
-    patch: JSONObject = {"spec": {"paused": paused}}
-    if options.skip_immediately is not None:
-        patch["spec"]["skipImmediately"] = options.skip_immediately
-    stored = await client.patch(velero(SCHEDULE.plural), name, patch, metadata["namespace"])
-    if ((stored.get("spec") or {}).get("paused") is True) != paused:
-        raise CommandError(
-            f"Schedule {name} was not {verb}d: its CustomResourceDefinition in the cluster has no "
-            "field spec.paused; run `pinnace install --crds-only --apply` to add it"
-        )
-    click.echo(f"Schedule {name} {verb}d successfully")
+pause = _pause_command(
+    "pause",
+    "the server makes no backups of them until they are unpaused.",
+    (
+        ("Pause one", "pinnace schedule pause daily"),
+        ("Pause all", "pinnace schedule pause --all"),
+        ("Pause those with a label", "pinnace schedule pause -l team=web"),
+    ),
+)
+unpause = _pause_command(
+    "unpause",
+    "the server makes their backups again. If a run became due meanwhile, one backup is made at once, unless"
+    " --skip-immediately is given.",
+    (
+        ("Go on with one", "pinnace schedule unpause daily"),
+        ("Without the backup that became due meanwhile", "pinnace schedule unpause daily --skip-immediately"),
+        ("Go on with all", "pinnace schedule unpause --all"),
+    ),
+)

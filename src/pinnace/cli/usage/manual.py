@@ -9,9 +9,8 @@ from typing import Final
 
 import click
 
-from pinnace.cli.declaring.examples import examples_of
-from pinnace.cli.declaring.sections import CONNECTION, flags_of
-from pinnace.cli.declaring.tables import noun_first
+from pinnace.cli.declaring.fields import Section
+from pinnace.cli.declaring.sections import flags_of
 from pinnace.cli.usage.topics import TOPICS
 
 _MANUAL: Final = "Pinnace Manual"
@@ -56,7 +55,6 @@ def _head(name: str, section: int, version: str, date: str) -> str:
 
 def _of_command(name: str, context: click.Context) -> Iterator[str]:
     command = context.command
-    words = context.command_path.split()[1:]
     yield from (".SH NAME", f"{_text(name)} \\- {_text(command.get_short_help_str(200).rstrip('.'))}")
     usage = " ".join(command.collect_usage_pieces(context))
     yield from (".SH SYNOPSIS", f".B {_text(context.command_path)}", _text(usage))
@@ -64,7 +62,7 @@ def _of_command(name: str, context: click.Context) -> Iterator[str]:
     if isinstance(command, click.Group):
         yield from _of_group(command, context)
     yield from _options(command, context)
-    if examples := examples_of(command, noun_first(words)):
+    if examples := getattr(command, "examples", ()):
         yield ".SH EXAMPLES"
         for number, (text, line) in enumerate(examples):
             yield from ([".PP"] if number else [])
@@ -86,7 +84,7 @@ def _options(command: click.Command, context: click.Context) -> Iterator[str]:
     """The flags by section; those of all commands only in the page of the program."""
     yield ".SH OPTIONS"
     for title, lines in flags_of(command, context).items():
-        if title == CONNECTION and context.parent is not None:
+        if title is Section.CONNECTION and context.parent is not None:
             continue
         yield f".SS {title}"
         for flag, meaning in lines:

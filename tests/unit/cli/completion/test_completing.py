@@ -13,7 +13,7 @@ from pinnace.cli.completion.candidates import Candidates, candidates
 from pinnace.cli.completion.line import Line, read_line
 from pinnace.cli.completion.names import newest, stored_names
 from pinnace.cli.completion.scripts import SHELLS, script
-from pinnace.cli.declaring.tables import CompletionSource
+from pinnace.cli.declaring.values import CompletionSource
 from pinnace.cli.program import cli, run
 from pinnace.cli.usage.topics import TOPICS
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from pinnace.api.definitions.crds import crd_manifests
-from pinnace.cli.install import run as install_run
+from pinnace.cli.install import installing as install_run
 from pinnace.cli.main import run
 from pinnace.cli.process import server_run
 from pinnace.installing import sending

@@ -6,7 +6,7 @@ from typing import Any, cast
 import pytest
 
 from pinnace.api.velero.download_request import DownloadTargetKind
-from pinnace.cli.nonadmin.read import TenantBackend
+from pinnace.cli.nonadmin.reading import TenantBackend
 from pinnace.client import lease
 from pinnace.client.errors import ClientError
 from pinnace.client.interface import DownloadOptions, fetch

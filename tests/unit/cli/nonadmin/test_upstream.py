@@ -6,9 +6,8 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from pinnace.cli.flags import Command
-from pinnace.cli.nonadmin.options import UpstreamOptions
-from pinnace.cli.nonadmin.upstream import log_choice, upstream_flags
+from pinnace.cli.declaring.commands import command
+from pinnace.cli.nonadmin.upstream import UpstreamOptions, log_choice
 from pinnace.cli.program import run
 from pinnace.nonadmin.settings.source import SettingsFlags
 from pinnace.server.nonadmin import NonAdminServerOptions
@@ -62,26 +61,27 @@ def test_settings_without_effect_are_reported(
 
 
 def test_all_flags_of_upstream_are_accepted() -> None:
-    taken: dict[str, Any] = {}
+    taken: list[UpstreamOptions] = []
 
-    @click.command(cls=Command)
-    @upstream_flags
-    def command(**flags: Any) -> None:
-        taken.update(flags)
+    @command("server", UpstreamOptions, short_help="")
+    def server(_ctx: click.Context, options: UpstreamOptions) -> None:
+        taken.append(options)
 
     words = ["--metrics-secure", "--enable-http2", "--zap-devel", "--zap-encoder", "json"]
     words += ["--zap-log-level=debug", "--zap-stacktrace-level=error", "--zap-time-encoding=epoch"]
-    outcome = CliRunner().invoke(command, words)
+    outcome = CliRunner().invoke(server, words)
     assert outcome.exit_code == 0, outcome.output
-    assert taken == {
-        "metrics_secure": True,
-        "enable_http2": True,
-        "zap_devel": True,
-        "zap_encoder": "json",
-        "zap_log_level": "debug",
-        "zap_stacktrace_level": "error",
-        "zap_time_encoding": "epoch",
-    }
+    assert taken == [
+        UpstreamOptions(
+            metrics_secure=True,
+            enable_http2=True,
+            zap_devel=True,
+            zap_encoder="json",
+            zap_log_level="debug",
+            zap_stacktrace_level="error",
+            zap_time_encoding="epoch",
+        )
+    ]
 
 
 def test_the_flags_reach_the_options_of_the_server(

@@ -2,19 +2,18 @@
 
 import re
 import shlex
-from collections.abc import Iterator
 
 import click
 import pytest
 
 from pinnace import __version__
-from pinnace.cli.declaring.examples import EXAMPLES
+from pinnace.cli.declaring.commands import Group
 from pinnace.cli.declaring.sections import flags_of
-from pinnace.cli.declaring.tables import noun_first
-from pinnace.cli.flags import Group
 from pinnace.cli.main import run
+from pinnace.cli.nouns import noun_first
 from pinnace.cli.program import cli
 from pinnace.cli.usage.topics import TOPICS
+from tests.support.commands import ALL, EXAMPLES
 
 UNTOUCHED = {"restore-helper", "hold-volume", "repo-maintenance", "restic server"}
 """What only pods run, and no help lists."""
@@ -23,24 +22,6 @@ UNTOUCHED = {"restore-helper", "hold-volume", "repo-maintenance", "restic server
 def shown(capsys: pytest.CaptureFixture[str], *words: str) -> str:
     assert run(list(words)) == 0
     return capsys.readouterr().out
-
-
-def commands(group: click.Group, context: click.Context) -> Iterator[click.Context]:
-    """A context for each command that is no group, whether a help lists it or not."""
-    for name in group.list_commands(context):
-        command = group.get_command(context, name)
-        assert command is not None
-        inner = click.Context(command, info_name=name, parent=context)
-        if isinstance(command, Group):
-            yield from commands(command, inner)
-        else:
-            yield inner
-
-
-ALL = {
-    " ".join(context.command_path.split()[1:]): context
-    for context in commands(cli, click.Context(cli, info_name="pinnace"))
-}
 
 
 def test_flags_are_listed_in_sections_and_global_ones_once(capsys: pytest.CaptureFixture[str]) -> None:

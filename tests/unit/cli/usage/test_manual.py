@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from pinnace.cli.declaring.examples import EXAMPLES
 from pinnace.cli.main import run
 from pinnace.cli.program import cli
 from pinnace.cli.usage.manual import manual_pages
 from pinnace.cli.usage.topics import TOPICS
+from tests.support.commands import EXAMPLES
 
 PAGES = manual_pages(cli, "1.2.3", "2026-11-22")
 MACROS = {".TH", ".SH", ".SS", ".TP", ".PP", ".B", ".BR", ".RS", ".RE", ".nf", ".fi"}

@@ -9,8 +9,8 @@ from pinnace.cli.common.cluster import say_cluster
 from pinnace.cli.connect import caller, run_async
 from pinnace.cli.errors import CommandError, InvalidInput, aggregate
 from pinnace.cli.guard import printable
+from pinnace.cli.nonadmin.commands import TenantDeleteOptions
 from pinnace.cli.nonadmin.kinds import KINDS, Home, TenantKind, open_home
-from pinnace.cli.nonadmin.options import TenantDeleteOptions
 from pinnace.cli.output.prompt import confirmed
 from pinnace.client.server import ServerBackend
 from pinnace.kube.errors import KubeError, NotFound

@@ -11,10 +11,10 @@ from pinnace.api.pod_resources import PodResources
 from pinnace.api.values.durations import Duration
 from pinnace.cli.common.cluster import say_cluster
 from pinnace.cli.connect import command_line, need_no_location, open_cluster, run_async, settings_of
+from pinnace.cli.declaring.parsing import as_typed
 from pinnace.cli.errors import CommandError, InvalidInput
-from pinnace.cli.flags import as_typed
 from pinnace.cli.guard import complain
-from pinnace.cli.install.flags import InstallFlags
+from pinnace.cli.install.install import InstallFlags
 from pinnace.cli.install.report import Report, print_plan
 from pinnace.cli.output.printing import encode
 from pinnace.cli.settings import Settings

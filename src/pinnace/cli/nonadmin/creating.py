@@ -1,0 +1,109 @@
+"""The work of `nonadmin backup|restore|storage-location create`."""
+
+import click
+
+from pinnace.api.codec import encode
+from pinnace.api.meta import LabelSelector, ObjectMeta
+from pinnace.api.objects import JSONObject
+from pinnace.api.selection.label_choice import label_choice_errors
+from pinnace.api.selection.resource_filters import filter_errors
+from pinnace.api.values.shell_words import argument
+from pinnace.api.velero.storage_location import (
+    BackupStorageLocationSpec,
+    ObjectStorageLocation,
+    SecretKeySelector,
+)
+from pinnace.cli.build import backup_spec, check_metadata, check_not_negative
+from pinnace.cli.common.cluster import say_cluster
+from pinnace.cli.common.options import ObjectFilterOptions
+from pinnace.cli.connect import pasteable, run_async
+from pinnace.cli.errors import InvalidInput
+from pinnace.cli.nonadmin.create import (
+    RequestOptions,
+    TenantBackupOptions,
+    TenantLocationOptions,
+    TenantRestoreOptions,
+)
+from pinnace.cli.nonadmin.kinds import KINDS, open_home
+from pinnace.cli.output.printing import print_unsent
+from pinnace.cli.restore.build import restore_spec
+
+
+def backup(ctx: click.Context, options: TenantBackupOptions) -> None:
+    """Print or submit a request for a backup."""
+    check_not_negative("--ttl", options.ttl)
+    spec = backup_spec(options)
+    if problems := [*filter_errors(spec), *label_choice_errors(*_selectors(options), "backup")]:
+        raise InvalidInput("\n".join(problems))
+    given = encode(spec)
+    # Left out rather than zero: an administrator's default replaces an absent value.
+    given.pop("ttl", None)
+    if options.ttl is not None:
+        given["ttl"] = str(options.ttl)
+    given.pop("hooks", None)
+    _submit(ctx, "backup", given, options)
+
+
+def restore(ctx: click.Context, options: TenantRestoreOptions) -> None:
+    """Print or submit a request for a restore."""
+    if not options.from_backup:
+        raise InvalidInput("--from-backup is required: the name of a backup in this namespace")
+    spec = restore_spec(options)
+    if problems := label_choice_errors(*_selectors(options), "restore"):
+        raise InvalidInput("\n".join(problems))
+    given = encode(spec)
+    given.pop("hooks", None)
+    _submit(ctx, "restore", given, options)
+
+
+def location(ctx: click.Context, options: TenantLocationOptions) -> None:
+    """Print or submit a request for a storage location."""
+    if not options.bucket:
+        raise InvalidInput("--bucket is required")
+    check_not_negative("--backup-sync-period", options.backup_sync_period)
+    if len(options.credential) != 1:
+        raise InvalidInput("--credential is required: secret=key, a Secret of this namespace and a key in it")
+    ((secret, key),) = options.credential.items()
+    spec = BackupStorageLocationSpec(
+        provider=options.provider,
+        config=dict(options.config),
+        credential=SecretKeySelector(name=secret, key=key),
+        object_storage=ObjectStorageLocation(bucket=options.bucket, prefix=options.prefix),
+        backup_sync_period=options.backup_sync_period,
+    )
+    _submit(ctx, "storage-location", encode(spec), options)
+
+
+def _selectors(
+    options: ObjectFilterOptions,
+) -> tuple[LabelSelector | None, list[LabelSelector]]:
+    return options.selector, list(options.or_selector)
+
+
+def _submit(ctx: click.Context, noun: str, spec: JSONObject, options: RequestOptions) -> None:
+    output, (name,), kind = options.printed(), options.names, KINDS[noun]
+
+    async def work() -> None:
+        async with open_home(ctx) as home:
+            check_metadata(ObjectMeta(name=name, namespace=home.namespace, labels=dict(options.labels)))
+            metadata: JSONObject = {"name": name, "namespace": home.namespace}
+            if options.labels:
+                metadata["labels"] = options.labels
+            body = {
+                "apiVersion": kind.resource.api_version,
+                "kind": kind.resource.kind,
+                "metadata": metadata,
+                "spec": {kind.spec: spec},
+            }
+            if not output.sends:
+                print_unsent(body, kind.table(), output)
+                return
+            say_cluster(home.client, "Sending the request to")
+            await home.client.create(kind.resource, body, home.namespace)
+            click.echo(f'Request "{name}" submitted in namespace {home.namespace}.')
+            look = pasteable(f"`nonadmin {noun} describe {argument(name)}`")
+            click.echo(f"Run {look} to see whether it was accepted.")
+            named(name)
+
+    with output.naming(kind.resource.kind, kind.resource.group) as named:
+        run_async(work())

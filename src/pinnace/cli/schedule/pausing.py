@@ -1,0 +1,62 @@
+"""The work of `schedule pause` and `schedule unpause`. (docs/spec: BEY 7.1)"""
+
+import click
+
+from pinnace.api.objects import JSONObject
+from pinnace.api.selection.selectors import Selector
+from pinnace.cli.backends import open_backend
+from pinnace.cli.common.get import find, server_settings
+from pinnace.cli.connect import open_cluster, run_async
+from pinnace.cli.errors import CommandError, InvalidInput
+from pinnace.cli.kinds import SCHEDULE
+from pinnace.cli.output.prompt import exactly_one
+from pinnace.cli.schedule.pause import PauseOptions
+from pinnace.cli.settings import Settings
+from pinnace.kube.client import KubeClient
+from pinnace.kube.resources import velero
+
+
+def change(ctx: click.Context, options: PauseOptions, *, paused: bool) -> None:
+    """Pause or unpause the chosen schedules of the namespace. Raises InvalidInput and CommandError."""
+    settings = server_settings(ctx, f"schedule {_verb(paused)}")
+    exactly_one(len(options.names), options.all, options.selector, SCHEDULE.noun)
+    chosen = Selector.from_label_selector(options.selector)
+    if options.selector is not None and chosen.empty:
+        raise InvalidInput("--selector must not be empty; use --all for all schedules")
+    run_async(_change(settings, options, str(chosen), paused=paused))
+
+
+def _verb(paused: bool) -> str:
+    return "pause" if paused else "unpause"
+
+
+async def _change(settings: Settings, options: PauseOptions, selector: str, *, paused: bool) -> None:
+    async with open_backend(settings) as backend:
+        names = list(dict.fromkeys(options.names))
+        schedules = await find(backend, SCHEDULE, names, selector)
+    if not schedules:
+        click.echo("No schedules found")
+    async with open_cluster(settings) as client:
+        for schedule in schedules:
+            await _change_one(client, schedule, options, paused=paused)
+
+
+async def _change_one(
+    client: KubeClient, schedule: JSONObject, options: PauseOptions, *, paused: bool
+) -> None:
+    verb = _verb(paused)
+    metadata, spec = schedule["metadata"], schedule.get("spec") or {}
+    name = metadata["name"]
+    if (spec.get("paused") is True) == paused:
+        click.echo(f"Schedule {name} is already {verb}d, skip")
+        return
+    patch: JSONObject = {"spec": {"paused": paused}}
+    if options.skip_immediately is not None:
+        patch["spec"]["skipImmediately"] = options.skip_immediately
+    stored = await client.patch(velero(SCHEDULE.plural), name, patch, metadata["namespace"])
+    if ((stored.get("spec") or {}).get("paused") is True) != paused:
+        raise CommandError(
+            f"Schedule {name} was not {verb}d: its CustomResourceDefinition in the cluster has no "
+            "field spec.paused; run `pinnace install --crds-only --apply` to add it"
+        )
+    click.echo(f"Schedule {name} {verb}d successfully")
