@@ -14,7 +14,7 @@ export PYTHONPATH := $(CURDIR)
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test unit-of-all check check-types check-rest docs reference picture release format unit integration e2e fuzz applications bench programs node-programs test-programs image cluster-up cluster-down lock clean
+.PHONY: help demo test unit-of-all check check-types check-rest docs reference picture release format unit integration e2e coverage fuzz applications bench programs node-programs test-programs image cluster-up cluster-down lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "make %-14s %s\n", $$1, $$2}' Makefile
@@ -68,6 +68,14 @@ integration: test-programs ## tests against a real API server, S3 server or node
 
 e2e: test-programs ## tests of the whole program
 	@$(PYTEST) tests/e2e
+
+# It takes three times as long as the tests alone, so that `make test` leaves it out.
+coverage: $(INSTALLED) ## how much of each room the unit tests run; TESTS= for others
+	@rm -rf build/coverage
+	@$(PYTHON) -m coverage run -m $(if $(TESTS),pytest $(TESTS),hack.unit_tests)
+	@$(PYTHON) -m coverage combine -q
+	@$(PYTHON) -m coverage json -q -o build/coverage/measured.json
+	@$(PYTHON) -m hack.coverage_by_room
 
 fuzz: test-programs ## a server among 5,000 odd objects; PINNACE_ODD_SEED for others
 	@PINNACE_ODD_OBJECTS=$${PINNACE_ODD_OBJECTS:-5000} $(PYTEST) -n 0 tests/e2e/test_odd_objects.py
