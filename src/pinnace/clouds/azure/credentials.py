@@ -24,6 +24,8 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from urllib.parse import quote
 
+import msgspec
+
 from pinnace.aio.blocking import in_thread
 from pinnace.clouds.azure.dotenv import parse_variables
 from pinnace.clouds.tokens import Token, base64url, signed_jwt, token_of
@@ -198,7 +200,9 @@ async def fetch_azure_token(
 async def _ask_machine(
     identity: ManagedIdentity, resource: str, policy: RequestPolicy, now: datetime
 ) -> Token:
-    near = replace(policy, attempts=min(policy.attempts, 2), request_seconds=_METADATA_SECONDS)
+    near = msgspec.structs.replace(
+        policy, attempts=min(policy.attempts, 2), request_seconds=_METADATA_SECONDS
+    )
     url = f"{identity.host}/metadata/identity/oauth2/token?api-version=2018-02-01&resource={quote(resource)}"
     if identity.client_id:
         url += f"&client_id={quote(identity.client_id)}"

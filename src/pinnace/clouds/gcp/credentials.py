@@ -14,10 +14,12 @@ Explicit credentials never lead to the metadata server. (docs/spec: STO 14.2)
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from pinnace.aio.blocking import in_thread
 from pinnace.aio.small_files import read_small_file
@@ -256,7 +258,9 @@ async def find_google_project(
 
 
 async def _ask_metadata(url: str, policy: RequestPolicy) -> Reply:
-    near = replace(policy, attempts=min(policy.attempts, 2), request_seconds=_METADATA_SECONDS)
+    near = msgspec.structs.replace(
+        policy, attempts=min(policy.attempts, 2), request_seconds=_METADATA_SECONDS
+    )
 
     async def headers() -> Mapping[str, str]:
         return _METADATA_HEADERS

@@ -5,9 +5,10 @@ import os
 import re
 import uuid
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from xml.etree.ElementTree import Element
+
+import msgspec
 
 from pinnace.api.objects import JSONObject
 from pinnace.api.values.digits import is_digits
@@ -126,7 +127,7 @@ class EBSSnapshotter:
         wanted = {**tags_of(await self._volume(volume_id)), **tags}
         what = f"cannot take a snapshot of {volume_id}"
         params = {"VolumeId": volume_id, **tag_specification("snapshot", wanted)}
-        once, begun = replace(self._policy, attempts=1), self._clock()
+        once, begun = msgspec.structs.replace(self._policy, attempts=1), self._clock()
         for tries in range(1, self._policy.attempts + 1):
             try:
                 answer = await self._ec2.call("CreateSnapshot", params, what, policy=once)
