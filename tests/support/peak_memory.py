@@ -211,15 +211,12 @@ def in_store(reading: Callable[[BackupStore, Path], Any]) -> Callable[[Path], ob
 
 
 async def _as_a_restore(found: BackupStore, _folder: Path) -> object:
-    from pinnace.operations.local_restore import _pod_volume_backups
+    from pinnace.catalogue.reading import read_records
+    from pinnace.operations.local_restore import _pod_volumes
 
-    backup = await found.read_backup(BACKUP)
-    return (
-        await _pod_volume_backups(found, backup),
-        await found.read_snapshots(BACKUP),
-        await found.read_volume_infos(BACKUP),
-        await found.read_item_operations(BACKUP),
-    )
+    await found.read_backup(BACKUP)
+    records = await read_records(found, BACKUP)
+    return records, await _pod_volumes(found, BACKUP, records.infos)
 
 
 async def _as_a_dry_run(found: BackupStore, folder: Path) -> object:
@@ -233,9 +230,9 @@ async def _as_a_dry_run(found: BackupStore, folder: Path) -> object:
 
 
 async def _as_a_deletion(found: BackupStore, folder: Path) -> object:
-    from pinnace.csi.stored_data import read_volume_data
+    from pinnace.catalogue.reading import read_volumes
 
-    return await read_volume_data(found, BACKUP, folder)
+    return await read_volumes(found, BACKUP, folder)
 
 
 async def _as_a_finalization(found: BackupStore, _folder: Path) -> object:

@@ -1,13 +1,11 @@
 """The record of each volume of a backup, as Velero 1.13 and later write it too. (docs/spec: BEY 3.6)"""
 
-from collections.abc import Iterable, Iterator
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import Annotated
 
 from msgspec import Struct, field
 
 from pinnace.api.fields import ALWAYS, NullableTime
-from pinnace.api.kinds import PERSISTENT_VOLUME_CLAIMS
 
 
 class BackupMethod(StrEnum):
@@ -123,26 +121,3 @@ class RestoredVolumeInfo(Struct, rename="camel", kw_only=True):
     snapshot_data_movement_info: DataMovementInfo | None = None
     native_snapshot_info: NativeSnapshotInfo | None = None
     pvr_info: PodVolumeInfo | None = None
-
-
-_DATA_UPLOAD_OPERATION = "du-"
-
-
-def moved_claims(
-    infos: Iterable[BackupVolumeInfo], operations: Iterable[dict[str, Any]]
-) -> Iterator[tuple[str, str]]:
-    """Namespace and name of the claims whose data a data mover saved to the location. (docs/spec: BEY 6.7)
-
-    Args:
-        operations: of `<backup>-itemoperations.json.gz`, not checked.
-    """
-    for info in infos:
-        if info.snapshot_data_moved and info.pvc_name:
-            yield info.claim
-    for operation in operations:
-        spec = operation.get("spec")
-        if not isinstance(spec, dict) or not str(spec.get("operationID")).startswith(_DATA_UPLOAD_OPERATION):
-            continue
-        about = spec.get("resourceIdentifier")
-        if isinstance(about, dict) and about.get("Resource") == PERSISTENT_VOLUME_CLAIMS.group_resource:
-            yield str(about.get("Namespace") or ""), str(about.get("Name") or "")

@@ -14,11 +14,11 @@ from pinnace.api.nonadmin.hiding import hiding_for, results_without
 from pinnace.api.nonadmin.names import Origin, tenant_of
 from pinnace.api.objects import JSONObject
 from pinnace.api.phases import BackupPhase, RestorePhase
-from pinnace.api.pod_volume_catalogue import with_uploaders
 from pinnace.api.velero.backup import Backup
-from pinnace.api.velero.pod_volume import PodVolumeBackup
 from pinnace.api.velero.restore import Restore
 from pinnace.api.velero.storage_location import BackupStorageLocation
+from pinnace.api.volume_info import BackupVolumeInfo
+from pinnace.catalogue.pod_volumes import SavedPodVolumes, check_pod_volume_backups, pod_volumes
 from pinnace.controllers.run_progress import RunProgress
 from pinnace.controllers.shared.availability import Availability
 from pinnace.controllers.shared.confinement import Confinement, bounded, confined, is_bounded
@@ -267,7 +267,7 @@ class RestoreWork:
                     caveats=[text for text in (confinement.caveat, *checked.caveats) if text],
                     worker_slot=slot,
                 ),
-                pod_volume_backups=partial(self._pod_volume_backups, backup.metadata.name, store),
+                saved_pod_volumes=partial(self._saved_pod_volumes, backup.metadata.name, store),
                 options=self._options,
                 pod_volumes=restorer,
                 moved_data=moved_data,
@@ -297,8 +297,10 @@ class RestoreWork:
             options, hide=hide, hide_results=partial(results_without, tenant=tenant, hide=hide)
         )
 
-    async def _pod_volume_backups(self, backup: str, store: BackupStore) -> Sequence[PodVolumeBackup]:
-        """The PodVolumeBackups of the backup in the cluster, with their uploaders. (RST 4, BEY 11.1)
+    async def _saved_pod_volumes(
+        self, backup: str, store: BackupStore, infos: Sequence[BackupVolumeInfo]
+    ) -> SavedPodVolumes:
+        """The volumes of pods whose PodVolumeBackups the cluster has. (RST 4, BEY 11.1)
 
         Raises:
             RestoreFailed, KubeError, StorageError: they cannot be listed or read.
@@ -308,13 +310,11 @@ class RestoreWork:
             POD_VOLUME_BACKUPS, self._scope.namespace, label_selector=selector
         )
         try:
-            found = [decode(PodVolumeBackup, obj) for obj in listed]
+            check_pod_volume_backups(listed)
         except DecodeError as error:
             raise RestoreFailed(f"error listing pod volume backups: {error}") from error
-        if not found:
-            return found
-        stored = await store.read_pod_volume_backups(backup)
-        return with_uploaders(found, stored, await store.read_volume_infos(backup))
+        stored = await store.read_pod_volume_backups(backup) if listed else ()
+        return SavedPodVolumes(pod_volumes(listed, infos, stored))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

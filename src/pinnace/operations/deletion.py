@@ -3,9 +3,12 @@
 from collections.abc import Sequence
 from typing import Final, Protocol
 
+from pinnace.api.velero.snapshots import VolumeSnapshot
+from pinnace.catalogue.reading import read_volumes
+from pinnace.catalogue.volumes import Place, SavedVolume, Way
+from pinnace.csi.deletion import StoredSnapshot
 from pinnace.csi.objects import delete_csi_snapshots
 from pinnace.csi.snapshots import FEATURE, SnapshotKinds
-from pinnace.csi.stored_data import StoredVolumeData, read_volume_data
 from pinnace.operations.snapshots import snapshotters_of
 from pinnace.runs.context import RunContext
 from pinnace.volumes.native.snapshots_restore import delete_snapshots
@@ -55,16 +58,21 @@ class DeleteOperation:
 
 
 class Snapshots:
-    """The native and CSI snapshots of one backup, and what a data mover has copied.
+    """The native and CSI snapshots of one backup, and the data that a data mover has copied elsewhere.
 
     Args:
         trusted: whether the administrator's own location holds the backup. A backup in a tenant's location
             has no snapshots: its files and its name are the tenant's choice. (docs/spec: NAC A15, A35)
-        known: the volume data by the files of the backup, if they were read already.
+        known: the volumes by the files of the backup, if they were read already.
     """
 
     def __init__(
-        self, context: RunContext, backup: str, *, trusted: bool = True, known: StoredVolumeData | None = None
+        self,
+        context: RunContext,
+        backup: str,
+        *,
+        trusted: bool = True,
+        known: Sequence[SavedVolume] | None = None,
     ) -> None:
         self._context = context
         self._snapshotters = snapshotters_of(context)
@@ -75,29 +83,35 @@ class Snapshots:
 
     async def obstacles(self) -> list[str]:
         found: list[str] = []
-        problems = self._problems
-        data = await self._data()
-        for record in data.native:
-            location = record.spec.location
-            if location not in problems:
-                problems[location] = await self._problem(location)
-            if problems[location]:
-                found.append(f"volume snapshot {record.status.provider_snapshot_id} ({problems[location]})")
-        if data.csi and self._kinds() is None:
-            found += [f"{snapshot} ({self._no_kinds()})" for snapshot in data.csi]
-        return [*found, *(f"moved data of {each}" for each in data.moved)]
+        problems, has_kinds = self._problems, self._kinds() is not None
+        for volume in await self._volumes():
+            match volume.record:
+                case VolumeSnapshot(spec=spec):
+                    if spec.location not in problems:
+                        problems[spec.location] = await self._problem(spec.location)
+                    if problems[spec.location]:
+                        found.append(f"{volume} ({problems[spec.location]})")
+                case StoredSnapshot():
+                    if not has_kinds:
+                        found.append(f"{volume} ({self._no_kinds()})")
+                case _:
+                    if volume.place == Place.ELSEWHERE and volume.way == Way.MOVED:
+                        found.append(str(volume))
+        return found
 
     async def delete(self) -> list[str]:
-        data = await self._data()
+        records = [volume.record for volume in await self._volumes()]
+        native = [each for each in records if isinstance(each, VolumeSnapshot)]
         # `obstacles` has named the others: an error here would be a second one for the same.
-        deletable = [each for each in data.native if not self._problems.get(each.spec.location)]
+        deletable = [each for each in native if not self._problems.get(each.spec.location)]
         errors = await delete_snapshots(deletable, self._snapshotters)
         kinds = self._kinds()
         if kinds is None:
             return errors
         client, namespace = self._context.client, self._context.namespace
+        of_csi = [each for each in records if isinstance(each, StoredSnapshot)]
         return errors + await delete_csi_snapshots(
-            client, kinds, data.csi, backup=self._backup, namespace=namespace
+            client, kinds, of_csi, backup=self._backup, namespace=namespace
         )
 
     async def _problem(self, location: str) -> str:
@@ -107,13 +121,13 @@ class Snapshots:
             return str(error)
         return ""
 
-    async def _data(self) -> StoredVolumeData:
-        """The volume data by the files of the backup; read once, as the tarball may be among them."""
+    async def _volumes(self) -> Sequence[SavedVolume]:
+        """The volumes by the files of the backup; read once, as the tarball may be among them."""
         if not self._trusted:
-            return StoredVolumeData()
+            return ()
         context = self._context
         if self._known is None:
-            self._known = await read_volume_data(context.store, self._backup, context.workdir)
+            self._known = await read_volumes(context.store, self._backup, context.workdir)
         return self._known
 
     def _kinds(self) -> SnapshotKinds | None:
@@ -127,7 +141,7 @@ class Snapshots:
         return "the cluster does not serve VolumeSnapshotContents"
 
 
-def summary(named: Sequence[str]) -> str:
+def summary(named: Sequence[object]) -> str:
     """The first of many names, and how many more there are."""
     more = f" and {len(named) - _NAMED} more" if len(named) > _NAMED else ""
-    return f"{', '.join(named[:_NAMED])}{more}"
+    return f"{', '.join(map(str, named[:_NAMED]))}{more}"

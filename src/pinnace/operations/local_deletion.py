@@ -1,4 +1,4 @@
-"""The pod volume snapshots of a backup in a location, forgotten without a server. (docs/adr/021)"""
+"""Forgets the snapshots that a backup has in repositories, without a server. (docs/adr/021)"""
 
 import asyncio
 import os
@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pinnace.api.velero.pod_volume import RESTIC
 from pinnace.api.velero.storage_location import BackupStorageLocation
-from pinnace.csi.stored_data import SavedPodVolume
+from pinnace.catalogue.volumes import Place, SavedVolume
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import KubeError
 from pinnace.operations.deletion import summary
@@ -19,18 +19,18 @@ from pinnace.volumes.restic.regions import find_region
 from pinnace.volumes.uploader.access import LocationAccess, Repository
 from pinnace.volumes.uploader.errors import InvalidSnapshot, RepositoryMissing, UploaderError
 from pinnace.volumes.uploader.passwords import read_password
-from pinnace.volumes.uploaders import UPLOADERS, Uploaders
+from pinnace.volumes.uploaders import Uploaders
 
 PasswordSource = Callable[[], Awaitable[bytes]]
 """Finds the password of the repositories; raises UploaderError, OSError."""
 
 
-class LocationPodVolumes:
-    """The pod volume snapshots of one backup, in the repositories of its location.
+class LocationRepositories:
+    """The snapshots of one backup in the repositories of its location.
 
     Args:
         store: of the location.
-        saved: the snapshots, of all uploaders.
+        volumes: of the backup, wherever they are; of those elsewhere this tells that they would be left.
         warn: told of a snapshot that is not there any more.
     """
 
@@ -38,23 +38,23 @@ class LocationPodVolumes:
         self,
         location: BackupStorageLocation,
         store: BackupStore,
-        saved: Sequence[SavedPodVolume],
+        volumes: Sequence[SavedVolume],
         *,
         password: PasswordSource,
         warn: Callable[[str], None],
     ) -> None:
         self._location = location
         self._store = store
-        self._saved = saved
+        self._volumes = volumes
         self._password = password
         self._warn = warn
 
     async def obstacles(self) -> list[str]:
-        return [str(each) for each in self._saved if each.uploader not in UPLOADERS]
+        return [str(each) for each in self._volumes if each.place == Place.ELSEWHERE]
 
     async def delete(self) -> list[str]:
         """Forget the snapshots; the next maintenance frees their space."""
-        wanted = [each for each in self._saved if each.uploader in UPLOADERS]
+        wanted = [each for each in self._volumes if each.place == Place.REPOSITORY]
         if not wanted:
             return []
         try:
@@ -63,7 +63,7 @@ class LocationPodVolumes:
             if needs_region(self._location) and any(each.uploader == RESTIC for each in wanted):
                 region = await find_region(self._location.spec.object_storage.bucket)
         except (UploaderError, OSError) as error:
-            return [f"{summary([str(each) for each in wanted])} cannot be forgotten: {error}"]
+            return [f"{summary(wanted)} cannot be forgotten: {error}"]
         errors = []
         async with work_directory(None) as workdir:
             uploaders = Uploaders.of(LocationAccess(self._location, password, workdir))
@@ -74,7 +74,7 @@ class LocationPodVolumes:
                     errors.append(f"{each} cannot be forgotten: {error}")
         return errors
 
-    async def _forget(self, uploaders: Uploaders, saved: SavedPodVolume, region: str) -> None:
+    async def _forget(self, uploaders: Uploaders, saved: SavedVolume, region: str) -> None:
         # By the location: the PodVolumeBackup is stored in the bucket and could name any repository.
         identifier = ""
         if saved.uploader == RESTIC:

@@ -12,15 +12,15 @@ import msgspec
 
 from pinnace.aio.gc_thresholds import raised_gc_thresholds
 from pinnace.api import labels
-from pinnace.api.codec import DecodeError, decode
+from pinnace.api.codec import DecodeError
 from pinnace.api.phases import RestorePhase
-from pinnace.api.pod_volume_catalogue import with_uploaders
 from pinnace.api.values.near import did_you_mean, near_names
 from pinnace.api.values.shell_words import argument
 from pinnace.api.values.times import utcnow
 from pinnace.api.velero.backup import Backup
-from pinnace.api.velero.pod_volume import PodVolumeBackup
 from pinnace.api.velero.restore import Restore
+from pinnace.api.volume_info import BackupVolumeInfo
+from pinnace.catalogue.pod_volumes import SavedPodVolumes, check_pod_volume_backups, pod_volumes
 from pinnace.operations.local import InvalidRun, LocalRun, NameTaken, check_metadata
 from pinnace.operations.modifiers import modifiers_of
 from pinnace.operations.restore import RestoreOperation
@@ -119,7 +119,7 @@ async def _make_restore(
         async with run.open(discovery, builtin=ids) as context:
             operation = RestoreOperation(
                 context=msgspec.structs.replace(context, caveats=completed.warnings),
-                pod_volume_backups=partial(_pod_volume_backups, run.store, backup),
+                saved_pod_volumes=partial(_pod_volumes, run.store, backup.metadata.name),
                 options=RestoreSettings(features=run.features),
                 modifiers=modifiers,
             )
@@ -206,11 +206,11 @@ async def _record(run: LocalRun, restore: Restore) -> bool:
     return True
 
 
-async def _pod_volume_backups(store: BackupStore, backup: Backup) -> Sequence[PodVolumeBackup]:
-    """The PodVolumeBackups that the location holds, each with its uploader. Raises StorageError."""
-    stored = await store.read_pod_volume_backups(backup.metadata.name)
+async def _pod_volumes(store: BackupStore, backup: str, infos: Sequence[BackupVolumeInfo]) -> SavedPodVolumes:
+    """The volumes of pods whose PodVolumeBackups the location holds. Raises StorageError."""
+    stored = await store.read_pod_volume_backups(backup)
     try:
-        found = [decode(PodVolumeBackup, obj) for obj in stored]
+        check_pod_volume_backups(stored)
     except DecodeError as error:
         raise StorageError(str(error)) from error
-    return with_uploaders(found, stored, await store.read_volume_infos(backup.metadata.name))
+    return SavedPodVolumes(pod_volumes(stored, infos))

@@ -11,16 +11,13 @@ from typing import cast
 
 import msgspec
 
-from pinnace.api.objects import JSONObject
 from pinnace.api.values.error_texts import cause_of
 from pinnace.api.velero.backup import Backup
-from pinnace.api.velero.pod_volume import PodVolumeBackup
 from pinnace.api.velero.restore import Restore
-from pinnace.api.velero.snapshots import VolumeSnapshot
-from pinnace.api.volume_info import BackupVolumeInfo
 from pinnace.archive.errors import ArchiveError
 from pinnace.archive.eventlog import EventLog
 from pinnace.archive.reader import ArchiveIndex
+from pinnace.catalogue.records import BackupRecords
 from pinnace.csi.restore import csi_restore_actions
 from pinnace.csi.snapshots import FEATURE, SnapshotKinds
 from pinnace.kube.client import KubeClient
@@ -51,10 +48,7 @@ class BackupContents(msgspec.Struct, frozen=True, kw_only=True):
 
     backup: Backup
     tarball: Path
-    snapshots: Sequence[VolumeSnapshot] = ()
-    pod_volume_backups: Sequence[PodVolumeBackup] = ()
-    volume_infos: Sequence[BackupVolumeInfo] = ()
-    item_operations: Sequence[JSONObject] = ()
+    records: BackupRecords = msgspec.field(default_factory=BackupRecords)
 
 
 class PreviewSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -169,10 +163,7 @@ async def _preview(
     request = RestoreRequest(
         restore=restore,
         backup=contents.backup,
-        snapshots=contents.snapshots,
-        pod_volume_backups=contents.pod_volume_backups,
-        volume_infos=contents.volume_infos,
-        item_operations=contents.item_operations,
+        records=contents.records,
         modifiers=settings.modifiers,
         activity=settings.activity,
         caveats=[
@@ -200,10 +191,8 @@ async def _preview(
 def _actions(
     client: KubeClient, discovery: Discovery, contents: BackupContents, settings: PreviewSettings
 ) -> Sequence[RestoreItemAction]:
-    async def pod_volume_backups() -> Sequence[PodVolumeBackup]:
-        return contents.pod_volume_backups
-
-    builtin = restore_actions(client, discovery, settings.namespace, pod_volumes=pod_volume_backups)
+    pod_volumes = contents.records.pod_volumes
+    builtin = restore_actions(client, discovery, settings.namespace, pod_volumes=pod_volumes)
     csi: Sequence[RestoreItemAction] = ()
     if FEATURE in settings.features and SnapshotKinds.served(discovery) is not None:
         csi = csi_restore_actions(client, discovery)

@@ -7,6 +7,7 @@ import msgspec
 from pinnace.api.nonadmin.names import Origin
 from pinnace.api.velero.backup import Backup
 from pinnace.api.velero.restore import Restore
+from pinnace.catalogue.pod_volumes import SavedPodVolumes
 from pinnace.csi.snapshots import FEATURE, handle_of
 from pinnace.hooks.limit import hook_limit
 from pinnace.hooks.restore_running import PodExecHooks
@@ -19,7 +20,7 @@ from pinnace.restore.item.tenant_rights import TenantRights
 from pinnace.restore.modifiers.modifier import ResourceModifiers
 from pinnace.restore.ports import MovedDataRestorer, PodVolumeRestorer
 from pinnace.restore.request import Helpers, RestoreSettings
-from pinnace.restore.runner import PodVolumeBackupSource, RestoreInputs, execute_restore
+from pinnace.restore.runner import PodVolumeSource, RestoreInputs, execute_restore
 from pinnace.runs.context import RunContext
 from pinnace.storage.errors import StorageError
 from pinnace.volumes.native.snapshots_restore import SnapshotVolumes
@@ -29,14 +30,14 @@ class RestoreOperation(msgspec.Struct, frozen=True, kw_only=True):
     """One restore.
 
     Attributes:
-        pod_volume_backups: asked for those of the backup; may raise KubeError, StorageError or RestoreFailed.
+        saved_pod_volumes: asked for those of the backup; may raise KubeError, StorageError or RestoreFailed.
         pod_volumes: restores the content of pod volumes; without it such a volume is an error.
         moved_data: restores data that was moved into the location; without it such data is an error.
         trusted, rights, modifiers: as in `RestoreRequest`.
     """
 
     context: RunContext
-    pod_volume_backups: PodVolumeBackupSource
+    saved_pod_volumes: PodVolumeSource
     options: RestoreSettings = msgspec.field(default_factory=RestoreSettings)
     pod_volumes: PodVolumeRestorer | None = None
     moved_data: MovedDataRestorer | None = None
@@ -47,15 +48,15 @@ class RestoreOperation(msgspec.Struct, frozen=True, kw_only=True):
     async def run(self, restore: Restore, backup: Backup) -> Restore:
         """Restore and keep log and results in the store; see `execute_restore`."""
 
-        async def actions() -> Sequence[RestoreItemAction]:
-            return await self._actions(restore)
+        async def actions(saved: SavedPodVolumes) -> Sequence[RestoreItemAction]:
+            return await self._actions(restore, saved)
 
         context = self.context
         limit = hook_limit(restore.metadata.annotations, Origin.RESTORE)
         hooks = PodExecHooks.of(context.client, limit)
         inputs = RestoreInputs(
             actions=actions,
-            pod_volume_backups=self.pod_volume_backups,
+            pod_volumes=self.saved_pod_volumes,
             options=self.options,
             helpers=Helpers(
                 volume_restorer=SnapshotVolumes(snapshotters_of(context)),
@@ -71,14 +72,14 @@ class RestoreOperation(msgspec.Struct, frozen=True, kw_only=True):
         finished.status.hook_status = hooks.counts.status()
         return finished
 
-    async def _actions(self, restore: Restore) -> Sequence[RestoreItemAction]:
+    async def _actions(self, restore: Restore, saved: SavedPodVolumes) -> Sequence[RestoreItemAction]:
         """All actions, in their order. Raises RestoreFailed."""
         context = self.context
         builtin = restore_actions(
             context.client,
             context.discovery,
             context.namespace,
-            pod_volumes=self.pod_volume_backups if self.pod_volumes is not None else None,
+            pod_volumes=saved if self.pod_volumes is not None else None,
         )
         try:
             csi = csi_restore_actions_of(context, recorded=await self._recorded_handles(restore))

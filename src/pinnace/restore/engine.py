@@ -16,14 +16,13 @@ from pinnace.aio.timing import poll
 from pinnace.api import labels
 from pinnace.api.chosen_objects import decode_chosen
 from pinnace.api.nonadmin.exclusions import GUARDED_KINDS
-from pinnace.api.pod_volume_catalogue import PodVolumeCatalogue
 from pinnace.api.restore_outcomes import Outcome
 from pinnace.api.selection.names import IncludesExcludes
 from pinnace.api.velero.restore import ExistingResourcePolicy
 from pinnace.archive.errors import MissingItem
 from pinnace.archive.eventlog import EventLog
 from pinnace.archive.reader import ArchiveIndex
-from pinnace.csi.restore import claims_with_snapshots
+from pinnace.catalogue.pod_volumes import SavedPodVolumes
 from pinnace.csi.snapshots import FEATURE as CSI_FEATURE
 from pinnace.csi.snapshots import SNAPSHOTS as CSI_SNAPSHOTS
 from pinnace.csi.snapshots import SnapshotKinds
@@ -79,7 +78,7 @@ from pinnace.restore.volumes.moved_data import MovedData
 from pinnace.restore.volumes.patches import VolumePatches
 from pinnace.restore.volumes.preparing import SavedVolumes, VolumePreparer
 from pinnace.restore.volumes.records import RestoredVolumes
-from pinnace.restore.volumes.saved_data import Abilities, SavedData, VolumeDataKeeper
+from pinnace.restore.volumes.saved_data import Abilities, VolumeDataKeeper
 
 DEFINITIONS: Final = CUSTOM_RESOURCE_DEFINITIONS.group_resource
 _ALL_KINDS: Final = "everything but definitions"
@@ -234,14 +233,14 @@ class RestoreEngine:
         outcomes: ItemOutcomes,
     ) -> _Run:
         claims, kinds, reader = Claims(), begun.kinds, begun.reader
-        pod_volumes = PodVolumeCatalogue(request.pod_volume_backups)
+        pod_volumes = request.records.pod_volumes
         served = SnapshotKinds.served(self._discovery) is not None
         csi = (CSI_FEATURE in self._options.features and served) or kinds.actions.handles(CSI_SNAPSHOTS)
-        volume_data = self._new_volume_data(request, archive, pod_volumes, csi=csi)
+        volume_data = self._new_volume_data(request, archive, csi=csi)
         is_administrators = request.trusted and request.rights is None
         volume_patches = VolumePatches(
             self._client,
-            request.volume_infos if is_administrators and not self._is_simulated else (),
+            request.records.infos if is_administrators and not self._is_simulated else (),
         )
         follow_ups = FollowUps(
             definitions=Definitions(
@@ -279,7 +278,7 @@ class RestoreEngine:
         records = RestoredVolumes(
             made=volumes.made,
             pod_volumes=pod_volumes if self._helpers.pod_volume_restorer is not None else None,
-            infos=request.volume_infos,
+            infos=request.records.infos,
             found=outcomes.volumes,
         )
         parts = ItemParts(
@@ -338,29 +337,25 @@ class RestoreEngine:
         )
 
     def _new_volume_data(
-        self, request: RestoreRequest, archive: ArchiveIndex, pod_volumes: PodVolumeCatalogue, *, csi: bool
+        self, request: RestoreRequest, archive: ArchiveIndex, *, csi: bool
     ) -> VolumeDataKeeper:
-        saved = SavedData(
-            pod_volumes=pod_volumes, infos=request.volume_infos, operations=request.item_operations
-        )
         can = Abilities(
             pod_volumes=self._helpers.pod_volume_restorer is not None,
             csi=csi,
             csi_is_on=CSI_FEATURE in self._options.features,
-            csi_claims=claims_with_snapshots(archive, request.restore.spec.backup_name),
             moved_data=self._helpers.moved_data is not None,
         )
-        return VolumeDataKeeper.of(saved, archive, request.restore, can)
+        return VolumeDataKeeper.of(request.records, archive, request.restore, can)
 
     def _new_volumes(
-        self, request: RestoreRequest, pod_volumes: PodVolumeCatalogue, volume_data: VolumeDataKeeper
+        self, request: RestoreRequest, pod_volumes: SavedPodVolumes, volume_data: VolumeDataKeeper
     ) -> VolumePreparer:
         return VolumePreparer(
             self._target,
             restore=request.restore,
             backup=request.backup,
             saved=SavedVolumes(
-                snapshots=request.snapshots,
+                snapshots=request.records.native,
                 pod_volumes=pod_volumes,
                 claims_with_data=volume_data.claims_with_new_volumes,
             ),

@@ -12,8 +12,8 @@ import orjson
 
 from pinnace.api.kinds import CUSTOM_RESOURCE_DEFINITIONS, PERSISTENT_VOLUME_CLAIMS, PODS
 from pinnace.api.objects import JSONObject
-from pinnace.api.pod_volume_catalogue import PodVolumeCatalogue
 from pinnace.archive.eventlog import EventLog
+from pinnace.catalogue.pod_volumes import SavedPodVolumes
 from pinnace.hooks.restore_selection import ExecHookFinder
 from pinnace.kube.resources import APIResource
 from pinnace.restore.definitions import Definitions, is_established
@@ -42,7 +42,7 @@ class PodCollaborators(msgspec.Struct, frozen=True, kw_only=True):
         activity: told which pods are waited for.
     """
 
-    volumes: PodVolumeCatalogue
+    volumes: SavedPodVolumes
     volume_restorer: PodVolumeRestorer | None
     hook_finder: ExecHookFinder
     exec_hooks: ExecHooks | None

@@ -7,7 +7,7 @@ import msgspec
 
 from pinnace.aio.timing import Timer
 from pinnace.api.objects import JSONObject
-from pinnace.api.pod_volume_catalogue import SavedSnapshot
+from pinnace.api.pod_snapshots import SavedSnapshot
 from pinnace.api.velero.restore import Restore
 from pinnace.api.velero.snapshots import VolumeSnapshot
 from pinnace.archive.eventlog import EventLog

@@ -7,13 +7,10 @@ import msgspec
 
 from pinnace.aio.timing import SystemTimer, Timer
 from pinnace.api import labels
-from pinnace.api.objects import JSONObject
 from pinnace.api.values.durations import Duration
 from pinnace.api.velero.backup import ITEM_OPERATION_TIMEOUT, Backup
-from pinnace.api.velero.pod_volume import PodVolumeBackup
 from pinnace.api.velero.restore import Restore
-from pinnace.api.velero.snapshots import VolumeSnapshot
-from pinnace.api.volume_info import BackupVolumeInfo
+from pinnace.catalogue.records import BackupRecords
 from pinnace.kube.discovery import Discovery
 from pinnace.plugins.item_operations import StartedOperations
 from pinnace.restore.definitions import DEFAULT_RESOURCE_TIMEOUT_SECONDS
@@ -41,7 +38,6 @@ class RestoreRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         rights: the kinds that may be created; None for all.
-        volume_infos, item_operations: the records of volumes in backups of later Velero; empty for others.
         trusted: whether the location is the administrator's own. Otherwise no namespace is created, as its
             labels could lift restrictions of this cluster. (docs/spec: NAC 17 A13)
         modifiers: rules that change objects before they are created; None for none.
@@ -52,10 +48,7 @@ class RestoreRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     restore: Restore
     backup: Backup
-    snapshots: Sequence[VolumeSnapshot] = ()
-    pod_volume_backups: Sequence[PodVolumeBackup] = ()
-    volume_infos: Sequence[BackupVolumeInfo] = ()
-    item_operations: Sequence[JSONObject] = ()
+    records: BackupRecords = msgspec.field(default_factory=BackupRecords)
     trusted: bool = True
     rights: TenantRights | None = None
     modifiers: ResourceModifiers | None = None

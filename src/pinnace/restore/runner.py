@@ -20,11 +20,13 @@ from pinnace.api.phases import RestorePhase
 from pinnace.api.restore_outcomes import encode_counts
 from pinnace.api.values.error_texts import error_text
 from pinnace.api.velero.backup import Backup
-from pinnace.api.velero.pod_volume import PodVolumeBackup
 from pinnace.api.velero.restore import Restore, RestoreProgress, RestoreStatus
+from pinnace.api.volume_info import BackupVolumeInfo
 from pinnace.archive.errors import ArchiveError
 from pinnace.archive.reader import ArchiveIndex, ArchiveLimits
 from pinnace.archive.runlog import RunLog
+from pinnace.catalogue.pod_volumes import SavedPodVolumes
+from pinnace.catalogue.reading import read_records
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import KubeError
 from pinnace.plugins.asynchronous import RestoreItemActionV2
@@ -52,8 +54,8 @@ from pinnace.storage.backup_store import BackupStore
 from pinnace.storage.errors import StorageError
 from pinnace.storage.patience import Patience, impatient
 
-ActionSource = Callable[[], Awaitable[Sequence[RestoreItemAction]]]
-PodVolumeBackupSource = Callable[[], Awaitable[Sequence[PodVolumeBackup]]]
+ActionSource = Callable[[SavedPodVolumes], Awaitable[Sequence[RestoreItemAction]]]
+PodVolumeSource = Callable[[Sequence[BackupVolumeInfo]], Awaitable[SavedPodVolumes]]
 
 
 class RestoreInputs(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,13 +63,12 @@ class RestoreInputs(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         actions: called once for the restore item actions; may raise RestoreFailed.
-        pod_volume_backups: called once for the PodVolumeBackups of the backup; may raise KubeError or
-            StorageError.
+        pod_volumes: called once with the backup's records of volumes; may raise KubeError or StorageError.
         trusted, rights, modifiers: as in `RestoreRequest`.
     """
 
     actions: ActionSource
-    pod_volume_backups: PodVolumeBackupSource
+    pod_volumes: PodVolumeSource
     options: RestoreSettings = msgspec.field(default_factory=RestoreSettings)
     helpers: Helpers = msgspec.field(default_factory=Helpers)
     trusted: bool = True
@@ -260,8 +261,8 @@ class _Run(msgspec.Struct, frozen=True):
         log.info(f"Starting restore of backup {self.restore.metadata.namespace}/{backup_name}")
         contents = self.directory / "contents.tar.gz"
         with self.context.worker_slot.lent():
-            actions = await self.inputs.actions()
             request = await self._read(contents)
+            actions = await self.inputs.actions(request.records.pod_volumes)
         await self.context.worker_slot.take()
         try:
             results = await self._restore_archive(log, actions, contents, request)
@@ -290,26 +291,24 @@ class _Run(msgspec.Struct, frozen=True):
         finally:
             activity.downloading = None
         try:
-            pod_volume_backups = await self.inputs.pod_volume_backups()
-        except (StorageError, KubeError) as error:
-            raise RestoreFailed(f"error listing pod volume backups: {error}") from error
-        try:
-            return RestoreRequest(
-                restore=self.restore,
-                backup=self.backup,
-                snapshots=await store.read_snapshots(backup_name),
-                pod_volume_backups=pod_volume_backups,
-                volume_infos=await store.read_volume_infos(backup_name),
-                item_operations=await store.read_item_operations(backup_name),
-                trusted=self.inputs.trusted,
-                rights=self.inputs.rights,
-                modifiers=self.inputs.modifiers,
-                caveats=self.context.caveats,
-                started=self.started,
-                activity=activity,
-            )
+            records = await read_records(store, backup_name)
         except StorageError as error:
             raise RestoreFailed(f"error fetching volume snapshots metadata: {error}") from error
+        try:
+            pod_volumes = await self.inputs.pod_volumes(records.infos)
+        except (StorageError, KubeError) as error:
+            raise RestoreFailed(f"error listing pod volume backups: {error}") from error
+        return RestoreRequest(
+            restore=self.restore,
+            backup=self.backup,
+            records=msgspec.structs.replace(records, pod_volumes=pod_volumes),
+            trusted=self.inputs.trusted,
+            rights=self.inputs.rights,
+            modifiers=self.inputs.modifiers,
+            caveats=self.context.caveats,
+            started=self.started,
+            activity=activity,
+        )
 
     async def _restore_archive(
         self,

@@ -16,7 +16,7 @@ from hack.cluster import binaries
 from pinnace.api import labels
 from pinnace.api.codec import decode
 from pinnace.api.objects import JSONObject
-from pinnace.api.pod_volume_catalogue import SavedSnapshot
+from pinnace.api.pod_snapshots import SavedSnapshot
 from pinnace.api.velero.backup import Backup
 from pinnace.api.velero.restore import Restore
 from pinnace.controllers.shared.options import MAINTENANCE_FREQUENCY

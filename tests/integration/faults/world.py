@@ -17,11 +17,11 @@ from pinnace.api.objects import JSONObject
 from pinnace.api.phases import BackupPhase, RestorePhase
 from pinnace.api.values.times import utcnow
 from pinnace.api.velero.backup import Backup, BackupSpec
-from pinnace.api.velero.pod_volume import PodVolumeBackup
 from pinnace.api.velero.restore import Restore, RestoreSpec
 from pinnace.api.velero.storage_location import BackupStorageLocation
 from pinnace.backup.request import ServerDefaults, prepare_backup
 from pinnace.backup.runner import execute_backup
+from pinnace.catalogue.pod_volumes import SavedPodVolumes
 from pinnace.kube.client import KubeClient
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import NotFound
@@ -342,11 +342,11 @@ class Lab:
         discovery = await Discovery.load(self.client)
         through = client or self.client
 
-        async def actions() -> Sequence[RestoreItemAction]:
+        async def actions(_saved: SavedPodVolumes) -> Sequence[RestoreItemAction]:
             return restore_actions(through, discovery, "velero")
 
-        async def no_volumes() -> Sequence[PodVolumeBackup]:
-            return ()
+        async def no_volumes(_infos: object) -> SavedPodVolumes:
+            return SavedPodVolumes()
 
         async with asyncio.timeout(RUN_SECONDS):
             done = await execute_restore(
@@ -355,7 +355,7 @@ class Lab:
                 run_context(
                     store, through, discovery, self.workdir, progress=progress, reopen_store=reopen_store
                 ),
-                RestoreInputs(actions=actions, pod_volume_backups=no_volumes),
+                RestoreInputs(actions=actions, pod_volumes=no_volumes),
             )
         assert self.left_over == []
         assert done.status.completion_timestamp is not None

@@ -21,7 +21,7 @@ from msgspec.structs import replace
 from hack.cluster.stores.s3 import Bucket, S3Server
 from pinnace.api.codec import decode
 from pinnace.api.velero.storage_location import BackupStorageLocation
-from pinnace.csi.stored_data import SavedPodVolume
+from pinnace.catalogue.pod_volumes import pod_volumes
 from pinnace.operations.verification.repositories import Lookup, look_up_snapshots
 from pinnace.volumes.restic.access import restic_access
 from pinnace.volumes.restic.client import Restic
@@ -492,9 +492,12 @@ async def test_a_server_looks_its_snapshots_up_and_reads_their_data(bucket_lab: 
     lab.fill({"big": secrets.token_bytes(300_000)})
     snapshot = await lab.restic.back_up(lab.repository, lab.volume, TAGS)
     location = decode(BackupStorageLocation, lab.cluster.objects["backupstoragelocations", "default"])
+    pods = ((snapshot, "shop"), ("0123abcd", "shop"), ("4567abcd", "elsewhere"))
     saved = [
-        SavedPodVolume(uploader="restic", snapshot=each, namespace=namespace, pod="p", volume="data")
-        for each, namespace in ((snapshot, "shop"), ("0123abcd", "shop"), ("4567abcd", "elsewhere"))
+        *pod_volumes(
+            {"spec": {"pod": {"namespace": namespace, "name": "p"}}, "status": {"snapshotID": each}}
+            for each, namespace in pods
+        )
     ]
 
     async def access(workdir: Path) -> AccessProvider:

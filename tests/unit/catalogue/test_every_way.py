@@ -11,25 +11,23 @@ import pytest
 import pinnace.cli.backup.deletion as by_command
 import pinnace.operations.deletion as by_server
 import pinnace.operations.verification.volumes as verification
-from pinnace.api.codec import decode
 from pinnace.api.meta import ObjectMeta
-from pinnace.api.pod_volume_catalogue import PodVolumeCatalogue, with_uploaders
 from pinnace.api.velero.backup import Backup, BackupSpec
 from pinnace.api.velero.backup_repository import BackupRepository
-from pinnace.api.velero.pod_volume import PodVolumeBackup
 from pinnace.api.velero.restore import Restore, RestoreSpec
 from pinnace.api.velero.storage_location import BackupStorageLocation, BackupStorageLocationSpec
 from pinnace.archive.reader import ArchiveIndex
+from pinnace.catalogue.pod_volumes import SavedPodVolumes, pod_volumes
+from pinnace.catalogue.reading import read_records
 from pinnace.cli.common.options import DeleteOptions
 from pinnace.cli.settings import Settings
 from pinnace.client.location import LocationBackend
 from pinnace.controllers.deletion.scope import RecordedPodVolumes
 from pinnace.controllers.shared.pod_volumes import PodVolumes
-from pinnace.csi.restore import claims_with_snapshots
 from pinnace.csi.snapshots import FEATURE, SnapshotKinds
 from pinnace.kube.errors import ConfigError
 from pinnace.operations.deletion import DeleteOperation, Snapshots
-from pinnace.restore.volumes.saved_data import Abilities, SavedData, VolumeDataKeeper
+from pinnace.restore.volumes.saved_data import Abilities, VolumeDataKeeper
 from pinnace.storage.backup_store import BackupStore
 from pinnace.volumes.uploader.access import Repository
 from pinnace.volumes.uploader.locks import RepositoryLocks
@@ -218,24 +216,15 @@ async def test_verification(way: Way, store: BackupStore, monkeypatch: pytest.Mo
 
 async def keeper_of(way: Way, store: BackupStore, archive: ArchiveIndex, *, able: bool) -> VolumeDataKeeper:
     name = way.backup
-    infos, stored = await store.read_volume_infos(name), await store.read_pod_volume_backups(name)
+    records, stored = await read_records(store, name), await store.read_pod_volume_backups(name)
     objects = (
         way.live.get("podvolumebackups", stored) if able else stored
     )  # a server has those of its cluster
-    backups = with_uploaders([decode(PodVolumeBackup, each) for each in objects], stored, infos)
-    saved = SavedData(
-        pod_volumes=PodVolumeCatalogue(backups),
-        infos=infos,
-        operations=await store.read_item_operations(name),
+    records = msgspec.structs.replace(
+        records, pod_volumes=SavedPodVolumes(pod_volumes(objects, records.infos, stored))
     )
-    can = Abilities(
-        pod_volumes=able,
-        csi=able,
-        csi_is_on=able,
-        csi_claims=claims_with_snapshots(archive, name),
-        moved_data=able,
-    )
-    return VolumeDataKeeper.of(saved, archive, Restore(spec=RestoreSpec(backup_name=name)), can)
+    can = Abilities(pod_volumes=able, csi=able, csi_is_on=able, moved_data=able)
+    return VolumeDataKeeper.of(records, archive, Restore(spec=RestoreSpec(backup_name=name)), can)
 
 
 @pytest.mark.parametrize("able", [True, False], ids=["able", "unable"])

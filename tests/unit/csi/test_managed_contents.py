@@ -7,11 +7,11 @@ import pytest
 
 from pinnace.api import labels
 from pinnace.api.objects import JSONObject
+from pinnace.catalogue.snapshots import _of_content
 from pinnace.csi.deletion import StoredSnapshot, content_to_delete
 from pinnace.csi.looking import content_for_look
 from pinnace.csi.restore import BindSnapshot
 from pinnace.csi.snapshots import manager_label, synced_content
-from pinnace.csi.stored_data import _of_content
 from pinnace.kube.client import KubeClient
 from pinnace.restore.request import RestoreSettings
 from tests.support.cluster.snapshot_crds import kinds

@@ -6,9 +6,10 @@ from typing import cast
 import pytest
 
 from pinnace.api.velero.storage_location import BackupStorageLocation, BackupStorageLocationSpec
-from pinnace.csi.stored_data import SavedPodVolume
+from pinnace.catalogue.pod_volumes import pod_volumes
+from pinnace.catalogue.volumes import SavedVolume
 from pinnace.operations.deletion import DeleteOperation, summary
-from pinnace.operations.local_deletion import LocationPodVolumes, find_password
+from pinnace.operations.local_deletion import LocationRepositories, find_password
 from pinnace.storage.backup_store import BackupStore
 from pinnace.volumes.uploader.errors import UploaderError
 
@@ -44,32 +45,37 @@ def test_a_summary_names_ten_at_most(count: int, text: str) -> None:
     assert summary([str(number) for number in range(count)]).endswith(text)
 
 
-def saved(*uploaders: str) -> Sequence[SavedPodVolume]:
-    return [
-        SavedPodVolume(uploader=uploader, snapshot=f"s{number}", namespace="shop")
-        for number, uploader in enumerate(uploaders)
-    ]
+def saved(*uploaders: str) -> Sequence[SavedVolume]:
+    return list(
+        pod_volumes(
+            {
+                "spec": {"uploaderType": uploader, "pod": {"namespace": "shop"}},
+                "status": {"snapshotID": f"s{number}"},
+            }
+            for number, uploader in enumerate(uploaders)
+        )
+    )
 
 
-def pod_volumes(volumes: Sequence[SavedPodVolume], asked: list[str]) -> LocationPodVolumes:
+def repositories(volumes: Sequence[SavedVolume], asked: list[str]) -> LocationRepositories:
     async def password() -> bytes:
         asked.append("password")
         raise UploaderError("the password is not known")
 
     location = BackupStorageLocation(spec=BackupStorageLocationSpec(provider="aws"))
     store = cast(BackupStore, None)  # nothing is looked for
-    return LocationPodVolumes(location, store, volumes, password=password, warn=asked.append)
+    return LocationRepositories(location, store, volumes, password=password, warn=asked.append)
 
 
 async def test_snapshots_of_another_uploader_are_obstacles_and_nothing_is_touched() -> None:
     asked: list[str] = []
 
-    assert await pod_volumes(saved("restic", "kopia", "other"), asked).obstacles() == ["other snapshot s2"]
+    assert await repositories(saved("restic", "kopia", "other"), asked).obstacles() == ["other snapshot s2"]
     assert asked == []
 
 
 async def test_without_a_password_the_snapshots_are_named_as_errors() -> None:
-    (error,) = await pod_volumes(saved("restic", "other", "kopia"), []).delete()
+    (error,) = await repositories(saved("restic", "other", "kopia"), []).delete()
 
     assert error == "restic snapshot s0, kopia snapshot s2 cannot be forgotten: the password is not known"
 
@@ -77,7 +83,7 @@ async def test_without_a_password_the_snapshots_are_named_as_errors() -> None:
 async def test_no_password_is_asked_for_without_snapshots_of_ours() -> None:
     asked: list[str] = []
 
-    assert await pod_volumes(saved("other"), asked).delete() == []
+    assert await repositories(saved("other"), asked).delete() == []
     assert asked == []
 
 

@@ -12,10 +12,10 @@ from pinnace.api.meta import ObjectMeta
 from pinnace.api.phases import RestorePhase
 from pinnace.api.velero.backup import Backup, BackupStatus
 from pinnace.api.velero.download_request import DownloadTargetKind
-from pinnace.api.velero.pod_volume import PodVolumeBackup
 from pinnace.api.velero.restore import Restore, RestoreSpec, RestoreStatus
 from pinnace.archive.paths import item_path
 from pinnace.archive.writer import ArchiveWriter
+from pinnace.catalogue.pod_volumes import SavedPodVolumes
 from pinnace.kube.errors import Forbidden
 from pinnace.plugins.installed import NO_PLUGINS
 from pinnace.plugins.protocols import RestoreItemAction
@@ -102,16 +102,16 @@ class Stage:
 
         plugins = self.plugins.operation()
 
-        async def actions() -> Sequence[RestoreItemAction]:
+        async def actions(_saved: SavedPodVolumes) -> Sequence[RestoreItemAction]:
             if self.fail_actions:
                 raise RestoreFailed(self.fail_actions)
             self.clock.advance(timedelta(minutes=1))
             return plugins.restore_actions
 
-        async def pod_volume_backups() -> Sequence[PodVolumeBackup]:
+        async def pod_volumes(_infos: object) -> SavedPodVolumes:
             if self.fail_backups:
                 raise Forbidden(403, message="you may not list")
-            return ()
+            return SavedPodVolumes()
 
         async def reopen_store() -> ReopenedStore:
             if self.fail_reopening:
@@ -133,7 +133,7 @@ class Stage:
                 worker_slot=self.slot,
                 patience=self.patience,
             ),
-            RestoreInputs(actions=actions, pod_volume_backups=pod_volume_backups, options=self.options),
+            RestoreInputs(actions=actions, pod_volumes=pod_volumes, options=self.options),
         )
 
     async def log(self) -> str:

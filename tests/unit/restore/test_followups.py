@@ -7,8 +7,9 @@ from typing import Any
 import orjson
 import pytest
 
+from pinnace.api.codec import encode
 from pinnace.api.meta import LabelSelector, ObjectMeta, ObjectReference
-from pinnace.api.pod_volume_catalogue import PodVolumeCatalogue, SavedSnapshot
+from pinnace.api.pod_snapshots import SavedSnapshot
 from pinnace.api.velero.pod_volume import PodVolumeBackup, PodVolumeBackupSpec, PodVolumeBackupStatus
 from pinnace.api.velero.restore import (
     ExecRestoreHook,
@@ -19,6 +20,7 @@ from pinnace.api.velero.restore import (
 )
 from pinnace.api.volume_info import BackupVolumeInfo, PersistentVolumeInfo
 from pinnace.archive.eventlog import EventLog
+from pinnace.catalogue.pod_volumes import SavedPodVolumes, pod_volumes
 from pinnace.hooks.restore_selection import PodExecHook
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import Forbidden, Gone, NotFound, ServerFault
@@ -361,7 +363,8 @@ def pod_volume_backup(volume: str = "data", snapshot_id: str = "snap", name: str
 def test_the_snapshots_of_a_pods_volumes_are_found(
     backups: Any, fields: Any, expected: dict[str, str]
 ) -> None:
-    found = PodVolumeCatalogue(backups).snapshots(pod("p", "m1", **fields), "ns-1")
+    saved_volumes = SavedPodVolumes(pod_volumes(map(encode, backups)))
+    found = saved_volumes.snapshots(pod("p", "m1", **fields), "ns-1")
     assert {volume: saved.id for volume, saved in found.items()} == expected
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import orjson
 import pytest
 
+from pinnace.api.codec import encode
 from pinnace.api.meta import ObjectMeta
 from pinnace.api.objects import JSONObject
 from pinnace.api.velero.backup import Backup, BackupSpec, BackupStatus
@@ -21,6 +22,8 @@ from pinnace.archive.paths import item_path
 from pinnace.archive.reader import ArchiveIndex
 from pinnace.archive.runlog import RunLog
 from pinnace.archive.writer import ArchiveWriter
+from pinnace.catalogue.pod_volumes import SavedPodVolumes, pod_volumes
+from pinnace.catalogue.records import BackupRecords
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import KubeError
 from pinnace.kube.resources import APIResource
@@ -347,6 +350,20 @@ def claim(name: str, namespace: str = "ns-1", **fields: Any) -> JSONObject:
     return obj("PersistentVolumeClaim", name, namespace, **{"spec": {}, **fields})
 
 
+def with_records(fields: JSONObject) -> JSONObject:
+    """These fields of a request, with `records` of its snapshots, PodVolumeBackups, infos and operations."""
+    infos = fields.get("volume_infos", ())
+    backups = [encode(each) for each in fields.get("pod_volume_backups", ())]
+    records = BackupRecords(
+        native=fields.get("snapshots", ()),
+        pod_volumes=SavedPodVolumes(pod_volumes(backups, infos)),
+        infos=infos,
+        operations=fields.get("item_operations", ()),
+    )
+    files = ("snapshots", "pod_volume_backups", "volume_infos", "item_operations")
+    return {**{key: value for key, value in fields.items() if key not in files}, "records": records}
+
+
 async def archive_of(
     directory: Path,
     items: Iterable[JSONObject] = (),
@@ -440,7 +457,8 @@ class Harness:
             options=self.options,
             helpers=self.helpers,
         )
-        request = RestoreRequest(restore=restore, backup=self.backup, **self.request_fields)
+        fields = with_records(self.request_fields)
+        request = RestoreRequest(restore=restore, backup=self.backup, **fields)
         self.outcomes = ItemOutcomes()
         return await engine.run(request, archive, self.outcomes)
 

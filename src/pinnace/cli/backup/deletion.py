@@ -10,6 +10,8 @@ from typing import Final
 
 from pinnace.api.phases import BackupPhase
 from pinnace.archive.errors import ArchiveError
+from pinnace.catalogue.reading import read_volumes
+from pinnace.catalogue.volumes import Place, SavedVolume
 from pinnace.cli.common.options import DeleteOptions
 from pinnace.cli.common.outcome import say
 from pinnace.cli.connect import open_cluster
@@ -18,13 +20,12 @@ from pinnace.cli.settings import Settings
 from pinnace.client.location import LocationBackend
 from pinnace.csi.objects import delete_objects
 from pinnace.csi.snapshots import FEATURE, SnapshotKinds, backup_selector
-from pinnace.csi.stored_data import StoredVolumeData, read_volume_data
 from pinnace.kube.client import KubeClient
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import ConfigError, KubeError
 from pinnace.operations.deletion import DeleteOperation, Snapshots, VolumeData, summary
 from pinnace.operations.local import InvalidRun, LocalRun
-from pinnace.operations.local_deletion import LocationPodVolumes, find_password
+from pinnace.operations.local_deletion import LocationRepositories, find_password
 from pinnace.storage.errors import StorageError
 
 _NO_ANSWER: Final = "the cluster, through which snapshots are deleted, does not answer"
@@ -41,12 +42,11 @@ async def delete_volume_data(
             must stay, as only they record the data. Repeating the command is harmless.
     """
     try:
-        data = await read_volume_data(location.store, backup, None)
+        volumes = await read_volumes(location.store, backup, None)
     except (StorageError, ArchiveError) as error:
         _report(backup, [f"its records cannot be read: {error}"], options)
         return
-    snapshots = _snapshots_in(data)
-    undeletable = [f"moved data of {each}" for each in data.moved]
+    snapshots = [each for each in volumes if each.place in (Place.STORAGE_SYSTEM, Place.CLOUD)]
     obstacles: list[str] = []
     async with AsyncExitStack() as stack:
         client = None
@@ -57,16 +57,15 @@ async def delete_volume_data(
                 obstacles.append(f"{summary(snapshots)} can be deleted only through a cluster: {error}")
         password = partial(find_password, options.restic_password_file, client, settings.namespace)
         parts: list[VolumeData] = [
-            LocationPodVolumes(
-                location.location, location.store, data.pod_volumes, password=password, warn=_warn
-            )
+            LocationRepositories(location.location, location.store, volumes, password=password, warn=_warn)
         ]
+        undeletable = await DeleteOperation(*parts).obstacles()
         try:
             if client is not None and snapshots:
                 run = _local_run(settings, location, client)
-                parts.append(await stack.enter_async_context(_opened_snapshots(run, backup, data)))
-                undeletable = []  # named by the snapshots
-            undeletable += await DeleteOperation(*parts).obstacles()
+                opened = await stack.enter_async_context(_opened_snapshots(run, backup, snapshots))
+                parts.append(opened)
+                undeletable += await opened.obstacles()
         except KubeError as error:
             obstacles.append(f"{_NO_ANSWER}: {error}")
         if client is not None and not snapshots and await _may_have_left_some(location, backup):
@@ -118,12 +117,6 @@ async def _may_have_left_some(location: LocationBackend, backup: str) -> bool:
     return status.phase != BackupPhase.COMPLETED or status.csi_volume_snapshots_attempted > 0
 
 
-def _snapshots_in(data: StoredVolumeData) -> list[str]:
-    """The names of the snapshots that are deleted through a cluster."""
-    native = [f"volume snapshot {each.status.provider_snapshot_id}" for each in data.native]
-    return [*(str(each) for each in data.csi), *native]
-
-
 def _local_run(settings: Settings, location: LocationBackend, client: KubeClient) -> LocalRun:
     return LocalRun(
         client=client,
@@ -137,12 +130,15 @@ def _local_run(settings: Settings, location: LocationBackend, client: KubeClient
 
 
 @asynccontextmanager
-async def _opened_snapshots(run: LocalRun, backup: str, data: StoredVolumeData) -> AsyncIterator[Snapshots]:
+async def _opened_snapshots(
+    run: LocalRun, backup: str, volumes: Sequence[SavedVolume]
+) -> AsyncIterator[Snapshots]:
     """The snapshots of the backup, with the plugins of this run. Raises KubeError, InvalidInput."""
-    discovery = await Discovery.load(run.client) if data.csi else Discovery(())
+    has_csi = any(each.place == Place.STORAGE_SYSTEM for each in volumes)
+    discovery = await Discovery.load(run.client) if has_csi else Discovery(())
     try:
         async with run.open(discovery, builtin=()) as context:
-            yield Snapshots(context, backup, known=data)
+            yield Snapshots(context, backup, known=volumes)
     except InvalidRun as error:
         raise InvalidInput(str(error)) from error
 

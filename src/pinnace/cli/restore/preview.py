@@ -10,16 +10,16 @@ from pinnace.api import labels
 from pinnace.api.codec import DecodeError, decode
 from pinnace.api.codec import encode as encode_object
 from pinnace.api.objects import JSONObject, objects, text
-from pinnace.api.pod_volume_catalogue import with_uploaders
 from pinnace.api.restore_outcomes import MEANINGS, Outcome
 from pinnace.api.values.counts import counted
 from pinnace.api.velero.backup import Backup
 from pinnace.api.velero.download_request import DownloadTargetKind
-from pinnace.api.velero.pod_volume import PodVolumeBackup
 from pinnace.api.velero.restore import Restore
 from pinnace.api.velero.snapshots import decode_snapshots
 from pinnace.api.volume_info import BackupVolumeInfo
 from pinnace.archive.runlog import RunLog
+from pinnace.catalogue.pod_volumes import SavedPodVolumes, check_pod_volume_backups, pod_volumes
+from pinnace.catalogue.records import BackupRecords
 from pinnace.cli.backends import open_backend
 from pinnace.cli.client.plugin_actions import plugin_actions
 from pinnace.cli.common.cluster import described, foreign_source, say_cluster, say_source
@@ -157,14 +157,16 @@ async def _contents(backend: Backend, backup: Backup, folder: Path, activity: Ac
     stored = await backend.volumes_of(name)
     try:
         volume_infos = [decode(BackupVolumeInfo, each) for each in infos]
-        volumes = [decode(PodVolumeBackup, each) for each in stored]
+        check_pod_volume_backups(stored)
         return BackupContents(
             backup=backup,
             tarball=tarball,
-            snapshots=decode_snapshots(snapshots),
-            pod_volume_backups=with_uploaders(volumes, stored, volume_infos),
-            volume_infos=volume_infos,
-            item_operations=operations,
+            records=BackupRecords(
+                native=decode_snapshots(snapshots),
+                pod_volumes=SavedPodVolumes(pod_volumes(stored, volume_infos)),
+                infos=volume_infos,
+                operations=operations,
+            ),
         )
     except DecodeError as error:
         raise CommandError(f"the records of the volumes of backup {name} cannot be read: {error}") from error

@@ -1,9 +1,9 @@
 """Which files and pod volume snapshots of a backup a server may and can delete. (docs/spec: CTL 6.2)"""
 
 from pinnace.api import labels
-from pinnace.api.pod_volume_catalogue import UPLOADERS
 from pinnace.api.velero.backup import Backup
-from pinnace.controllers.shared.pod_volumes import PodVolumes, pod_volume_snapshots
+from pinnace.catalogue.volumes import Place, Way
+from pinnace.controllers.shared.pod_volumes import PodVolumes, volumes_in_repositories
 from pinnace.controllers.shared.scope import Scope
 from pinnace.storage.backup_store import BackupStore
 from pinnace.storage.errors import ObjectNotFound, UnreadableObject
@@ -53,8 +53,14 @@ class RecordedPodVolumes:
         self._pod_volumes = pod_volumes
 
     async def obstacles(self) -> list[str]:
-        found = await pod_volume_snapshots(self._scope, self._store, self._backup.metadata.name)
-        return [str(saved) for saved in found if saved.uploader not in UPLOADERS or self._pod_volumes is None]
+        found = await volumes_in_repositories(self._scope, self._store, self._backup.metadata.name)
+        return [
+            str(volume)
+            for volume in found
+            # `Snapshots` names moved data that is elsewhere.
+            if (volume.place == Place.ELSEWHERE and volume.way == Way.POD_VOLUME)
+            or (volume.place == Place.REPOSITORY and self._pod_volumes is None)
+        ]
 
     async def delete(self) -> list[str]:
         if self._pod_volumes is None:

@@ -6,25 +6,18 @@ from contextlib import asynccontextmanager
 from typing import Final, Protocol
 
 from pinnace.api import labels
-from pinnace.api.objects import text
 from pinnace.api.values.durations import Duration
 from pinnace.api.velero.backup import Backup
 from pinnace.api.velero.backup_repository import BackupRepository
-from pinnace.api.velero.pod_volume import KOPIA, RESTIC
+from pinnace.api.velero.pod_volume import RESTIC
 from pinnace.api.velero.restore import Restore
-from pinnace.api.volume_info import BackupVolumeInfo, moved_claims
+from pinnace.catalogue.reading import Live, read_volumes_in_repositories
+from pinnace.catalogue.volumes import Place, SavedVolume
 from pinnace.controllers.shared.repository_presence import RepositoryPresence
 from pinnace.controllers.shared.restored_pods import RestoredPods
 from pinnace.controllers.shared.scope import Scope
 from pinnace.controllers.shared.unattended import Unattended
 from pinnace.controllers.shared.waiting_pods import POD_INDEX, by_pod
-from pinnace.csi.movement.objects import is_built_in
-from pinnace.csi.stored_data import (
-    SavedPodVolume,
-    moved_volumes_of,
-    saved_moved_volumes,
-    saved_pod_volumes,
-)
 from pinnace.hooks.pod_watches import PodWatches
 from pinnace.kube.resources import DATA_UPLOADS, POD_VOLUME_BACKUPS, POD_VOLUME_RESTORES, APIResource
 from pinnace.restore.ports import PodVolumeRestorer
@@ -40,7 +33,7 @@ from pinnace.volumes.repositories import Repositories, RepositoryUnavailable, no
 from pinnace.volumes.uploader.access import Repository
 from pinnace.volumes.uploader.errors import InvalidSnapshot, RepositoryMissing, UploaderError
 from pinnace.volumes.uploader.locks import RepositoryLocks
-from pinnace.volumes.uploaders import UPLOADERS, Uploaders
+from pinnace.volumes.uploaders import Uploaders
 
 log = get_logger(__name__)
 
@@ -160,11 +153,11 @@ class PodVolumes:
         Raises:
             StorageError, KubeError: the snapshots cannot be listed now.
         """
-        found = await pod_volume_snapshots(self._scope, store, backup.metadata.name)
+        found = await volumes_in_repositories(self._scope, store, backup.metadata.name)
         errors, left_seconds = [], FORGET_WAIT_SECONDS
         now = asyncio.get_running_loop().time
         for saved in found:
-            if saved.uploader not in UPLOADERS:
+            if saved.place != Place.REPOSITORY:
                 continue
             namespace, snapshot, began = saved.namespace, saved.snapshot, now()
             try:
@@ -231,32 +224,16 @@ class PodVolumes:
                 task.cancel()
 
 
-async def pod_volume_snapshots(scope: Scope, store: BackupStore, backup: str) -> list[SavedPodVolume]:
-    """A backup's snapshots of pod volumes: of live objects, and of those in the location.
+async def volumes_in_repositories(scope: Scope, store: BackupStore, backup: str) -> list[SavedVolume]:
+    """A backup's volumes of pods and its moved volumes: of live objects, and of those in the location.
 
     Raises:
         StorageError, KubeError: they cannot be listed now.
     """
     selector = f"{labels.BACKUP_NAME}={labels.label_value(backup)}"
-    live = await scope.client.list_all(POD_VOLUME_BACKUPS, scope.namespace, label_selector=selector)
-    stored = await store.read_pod_volume_backups(backup)
-    infos = await store.read_volume_infos(backup)
-    found = saved_pod_volumes([*live, *stored], infos)
-    return found + await _moved_snapshots(scope, store, backup, infos, selector)
-
-
-async def _moved_snapshots(
-    scope: Scope, store: BackupStore, backup: str, infos: list[BackupVolumeInfo], selector: str
-) -> list[SavedPodVolume]:
-    """The snapshots of moved data: of live DataUploads, and of those in the location."""
-    saved: dict[str, SavedPodVolume] = {}
-    for obj in await scope.client.list_all(DATA_UPLOADS, scope.namespace, label_selector=selector):
-        snapshot = text(obj, "status", "snapshotID")
-        if snapshot and is_built_in(obj):
-            namespace = text(obj, "spec", "sourceNamespace")
-            saved[snapshot] = SavedPodVolume(uploader=KOPIA, snapshot=snapshot, namespace=namespace)
-    operations = await store.read_item_operations(backup)
-    if any(True for _ in moved_claims(infos, operations)):
-        for each in saved_moved_volumes(await moved_volumes_of(store, backup, operations, scope.workdir)):
-            saved.setdefault(each.snapshot, each)
-    return list(saved.values())
+    client, namespace = scope.client, scope.namespace
+    live = Live(
+        pod_volume_backups=await client.list_all(POD_VOLUME_BACKUPS, namespace, label_selector=selector),
+        data_uploads=await client.list_all(DATA_UPLOADS, namespace, label_selector=selector),
+    )
+    return await read_volumes_in_repositories(store, backup, scope.workdir, live)

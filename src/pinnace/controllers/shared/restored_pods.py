@@ -18,7 +18,7 @@ from pinnace.api import phases
 from pinnace.api.objects import JSONObject, text
 from pinnace.api.phases import TransferPhase
 from pinnace.api.pod_hooks import is_ended
-from pinnace.api.pod_volume_catalogue import SavedSnapshot
+from pinnace.api.pod_snapshots import SavedSnapshot
 from pinnace.api.values.times import format_time
 from pinnace.controllers.shared.scope import Scope
 from pinnace.controllers.shared.unattended import Unattended

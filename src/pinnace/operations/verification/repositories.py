@@ -8,7 +8,7 @@ import msgspec
 
 from pinnace.api.velero.pod_volume import RESTIC
 from pinnace.api.velero.storage_location import BackupStorageLocation
-from pinnace.csi.stored_data import SavedPodVolume
+from pinnace.catalogue.volumes import SavedVolume
 from pinnace.operations.workdir import work_directory
 from pinnace.storage.errors import StorageError
 from pinnace.volumes.restic.identifiers import needs_region, repository_identifier
@@ -52,7 +52,7 @@ class Lookup(msgspec.Struct, frozen=True, kw_only=True):
 
 async def look_up_snapshots(
     location: BackupStorageLocation,
-    saved: Sequence[SavedPodVolume],
+    saved: Sequence[SavedVolume],
     access: OpenAccess,
     share: ReadShare | None = None,
     hold: Hold = no_lock,
@@ -70,7 +70,7 @@ async def look_up_snapshots(
         return Lookup()
     missing: list[str] = []
     unknown: list[str] = []
-    found: dict[Repository, list[SavedPodVolume]] = {}
+    found: dict[Repository, list[SavedVolume]] = {}
     async with work_directory(None) as workdir:
         uploaders = Uploaders.of(await access(workdir))
         region = ""
@@ -104,10 +104,10 @@ async def look_up_snapshots(
 
 
 def _by_repository(
-    location: BackupStorageLocation, saved: Sequence[SavedPodVolume], region: str, unknown: list[str]
-) -> dict[Repository, list[SavedPodVolume]]:
+    location: BackupStorageLocation, saved: Sequence[SavedVolume], region: str, unknown: list[str]
+) -> dict[Repository, list[SavedVolume]]:
     """The snapshots of each repository; a snapshot whose repository cannot be known goes to `unknown`."""
-    places: dict[Repository, list[SavedPodVolume]] = {}
+    places: dict[Repository, list[SavedVolume]] = {}
     for each in saved:
         try:
             # By the location: the PodVolumeBackup is stored in the bucket and could name any repository.

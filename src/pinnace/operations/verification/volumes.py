@@ -13,10 +13,11 @@ from pinnace.api.velero.snapshots import VolumeSnapshot
 from pinnace.api.velero.storage_location import BackupStorageLocation
 from pinnace.archive.errors import ArchiveError
 from pinnace.browse.checks import Check, CheckResult
+from pinnace.catalogue.reading import read_volumes
+from pinnace.catalogue.volumes import Place, SavedVolume
 from pinnace.csi.deletion import StoredSnapshot
 from pinnace.csi.looking import look_up_csi
 from pinnace.csi.snapshots import SnapshotKinds
-from pinnace.csi.stored_data import SavedPodVolume, StoredVolumeData, read_volume_data
 from pinnace.kube.client import KubeClient
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import KubeError
@@ -76,24 +77,24 @@ class VolumeLookup(msgspec.Struct, frozen=True, kw_only=True):
     async def findings(self, backup: str) -> list[Check]:
         """The findings of a backup; none for a backup without volume data."""
         try:
-            data = await read_volume_data(self.store, backup, None)
+            volumes = await read_volumes(self.store, backup, None)
         except (StorageError, ArchiveError) as error:
             return [_finding("volumes", CheckResult.BAD, f"the records cannot be read: {error}")]
+
+        def in_place(place: Place) -> list[SavedVolume]:
+            return [each for each in volumes if each.place == place]
+
         found = []
         for uploader in UPLOADERS:
-            if saved := [each for each in data.pod_volumes if each.uploader == uploader]:
+            if saved := [each for each in in_place(Place.REPOSITORY) if each.uploader == uploader]:
                 found += await self._repositories(uploader, saved)
-        if data.native or data.csi:
-            found += await self._snapshots(data)
-        others = [
-            *(str(each) for each in data.pod_volumes if each.uploader not in UPLOADERS),
-            *(f"moved data of {each}" for each in data.moved),
-        ]
-        if others:
+        if snapshots := [*in_place(Place.CLOUD), *in_place(Place.STORAGE_SYSTEM)]:
+            found += await self._snapshots(snapshots)
+        if others := in_place(Place.ELSEWHERE):
             found.append(_finding("other volume data", CheckResult.NOT_CHECKED, counted_summary(others)))
         return found
 
-    async def _repositories(self, uploader: str, saved: Sequence[SavedPodVolume]) -> list[Check]:
+    async def _repositories(self, uploader: str, saved: Sequence[SavedVolume]) -> list[Check]:
         check = f"{uploader} snapshots"
         try:
             found = await look_up_snapshots(self.location, saved, self.access, self.share, self.hold)
@@ -102,18 +103,25 @@ class VolumeLookup(msgspec.Struct, frozen=True, kw_only=True):
         read = f"; {self.share} of the data read" if self.share is not None and found.read else ""
         return _findings(check, found.missing, found.unknown, f"{counted(len(saved), 'snapshot')}{read}")
 
-    async def _snapshots(self, data: StoredVolumeData) -> list[Check]:
+    async def _snapshots(self, volumes: Sequence[SavedVolume]) -> list[Check]:
         """Native and CSI snapshots, which are looked at by way of a cluster."""
         try:
             view = await self.cluster()
         except NoCluster as error:
-            native = [f"snapshot {each.status.provider_snapshot_id}" for each in data.native]
+            named: dict[str, list[object]] = {
+                _NATIVE: [f"snapshot {each.snapshot}" for each in volumes if each.place == Place.CLOUD],
+                _CSI: [each for each in volumes if each.place == Place.STORAGE_SYSTEM],
+            }
             return [
-                _finding(check, CheckResult.NOT_CHECKED, f"{counted_summary(named)}: {error}")
-                for check, named in ((_NATIVE, native), (_CSI, [str(each) for each in data.csi]))
-                if named
+                _finding(check, CheckResult.NOT_CHECKED, f"{counted_summary(names)}: {error}")
+                for check, names in named.items()
+                if names
             ]
-        return [*await _native(view, data.native), *await _csi(view, data.csi)]
+        records = [each.record for each in volumes]
+        return [
+            *await _native(view, [each for each in records if isinstance(each, VolumeSnapshot)]),
+            *await _csi(view, [each for each in records if isinstance(each, StoredSnapshot)]),
+        ]
 
 
 async def _native(view: ClusterView, records: Sequence[VolumeSnapshot]) -> list[Check]:
@@ -148,11 +156,10 @@ async def _csi(view: ClusterView, snapshots: Sequence[StoredSnapshot]) -> list[C
             reason = str(error)
         else:
             return _findings(_CSI, found.missing, found.unknown, counted(len(snapshots), "snapshot"))
-    named = [str(each) for each in snapshots]
-    return [_finding(_CSI, CheckResult.NOT_CHECKED, f"{counted_summary(named)}: {reason}")]
+    return [_finding(_CSI, CheckResult.NOT_CHECKED, f"{counted_summary(snapshots)}: {reason}")]
 
 
-def counted_summary(named: Sequence[str]) -> str:
+def counted_summary(named: Sequence[object]) -> str:
     """How many there are, and the first by name."""
     return f"{len(named)}: {summary(named)}"
 

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 import msgspec
 
 from pinnace.api.objects import JSONObject, text
-from pinnace.api.pod_volume_catalogue import SavedSnapshot
+from pinnace.api.pod_snapshots import SavedSnapshot
 from pinnace.api.velero.restore import Restore
 from pinnace.api.velero.snapshots import VolumeSnapshot
 from pinnace.archive.eventlog import EventLog

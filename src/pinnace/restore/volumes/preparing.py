@@ -13,10 +13,10 @@ import msgspec
 from pinnace.aio.timing import poll
 from pinnace.api import labels
 from pinnace.api.objects import JSONObject, text
-from pinnace.api.pod_volume_catalogue import PodVolumeCatalogue
 from pinnace.api.velero.backup import Backup
 from pinnace.api.velero.restore import Restore
 from pinnace.api.velero.snapshots import VolumeSnapshot
+from pinnace.catalogue.pod_volumes import SavedPodVolumes
 from pinnace.kube.errors import KubeError, NotFound
 from pinnace.kube.resources import (
     NAMESPACES,
@@ -99,7 +99,7 @@ class SavedVolumes(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     snapshots: Iterable[VolumeSnapshot]
-    pod_volumes: PodVolumeCatalogue
+    pod_volumes: SavedPodVolumes
     claims_with_data: Collection[tuple[str, str]] = ()
 
 
@@ -211,14 +211,14 @@ class VolumePreparer:
 
     def _has_pod_volume_backup(self, ref: ItemRef, spec: JSONObject) -> bool:
         claim = spec.get("claimRef") or {}
-        backups = self._pod_volumes.of_claim(claim.get("namespace", ""), claim.get("name", ""))
-        if backups and not any(backup.status.snapshot_id for backup in backups):
+        saved = self._pod_volumes.of_claim(claim.get("namespace", ""), claim.get("name", ""))
+        if saved and not any(volume.snapshot for volume in saved):
             self._log.warning(
                 "The pod volume backup of this persistent volume holds no data, its claim comes back empty",
                 name=ref.name,
                 claim=f"{claim.get('namespace')}/{claim.get('name')}",
             )
-        return bool(backups)
+        return bool(saved)
 
     def _has_csi_snapshot(self, spec: JSONObject) -> bool:
         claim = spec.get("claimRef") or {}

@@ -11,7 +11,6 @@ import orjson
 
 from pinnace.api.kinds import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS
 from pinnace.api.objects import JSONObject, mapping, text
-from pinnace.api.pod_volume_catalogue import PodVolumeCatalogue
 from pinnace.api.velero.snapshots import VolumeSnapshot
 from pinnace.api.volume_info import (
     BackupMethod,
@@ -22,6 +21,7 @@ from pinnace.api.volume_info import (
     PodVolumeInfo,
     RestoredVolumeInfo,
 )
+from pinnace.catalogue.pod_volumes import SavedPodVolumes
 from pinnace.csi.movement.objects import MovedVolume
 from pinnace.restore.selection.reading import ItemRef
 from pinnace.volumes.pods.pod_claims import claim_name, find_volume
@@ -40,7 +40,7 @@ class RestoredVolumes(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     made: Mapping[str, VolumeSnapshot]
-    pod_volumes: PodVolumeCatalogue | None
+    pod_volumes: SavedPodVolumes | None
     infos: Sequence[BackupVolumeInfo] = ()
     found: list[RestoredVolumeInfo] = msgspec.field(default_factory=list)
 
@@ -103,7 +103,7 @@ class RestoredVolumes(msgspec.Struct, frozen=True, kw_only=True):
             )
         )
 
-    def _from_pod(self, ref: ItemRef, pod: JSONObject, saved: PodVolumeCatalogue) -> None:
+    def _from_pod(self, ref: ItemRef, pod: JSONObject, saved: SavedPodVolumes) -> None:
         for name, snapshot in sorted(saved.snapshots(pod, ref.original_namespace).items()):
             source = find_volume(pod, name)
             claim = claim_name(pod, source) if source is not None else ""

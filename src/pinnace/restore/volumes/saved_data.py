@@ -6,25 +6,23 @@ would start without the data are left out. With `pinnace.io/without-volume-data`
 created with empty volumes and each is a warning.
 """
 
-from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Final
 
 import msgspec
-import orjson
 
 from pinnace.api import labels
-from pinnace.api.kinds import DATA_UPLOADS, PODS
 from pinnace.api.objects import JSONObject, mapping, text
-from pinnace.api.phases import TransferPhase
-from pinnace.api.pod_volume_catalogue import UPLOADERS, PodVolumeCatalogue, uploader_of
-from pinnace.api.velero.pod_volume import RESTIC, PodVolumeBackup
+from pinnace.api.velero.pod_volume import RESTIC
 from pinnace.api.velero.restore import Restore
-from pinnace.api.volume_info import BackupMethod, BackupVolumeInfo, moved_claims
-from pinnace.archive.errors import ArchiveError
 from pinnace.archive.reader import ArchiveIndex
+from pinnace.catalogue.moved import ReadItem
+from pinnace.catalogue.pod_volumes import SavedPodVolumes
+from pinnace.catalogue.records import BackupRecords
+from pinnace.catalogue.tarball import read_item
+from pinnace.catalogue.volumes import Claim, Place, SavedVolume, Way
 from pinnace.csi.movement.objects import MovedVolume
-from pinnace.csi.movement.stored import NotMoved, ReadItem, moved_volumes
 from pinnace.csi.restore import note_manager
 from pinnace.csi.snapshots import (
     CONTENTS,
@@ -39,11 +37,8 @@ from pinnace.restore.results import Results
 from pinnace.restore.selection.reading import ItemRef
 from pinnace.restore.volumes.moved_data import wait_for_data
 from pinnace.volumes.pods.pod_claims import claim_name, find_volume
+from pinnace.volumes.uploaders import UPLOADERS
 
-Claim = tuple[str, str]
-"""Namespace in the backup, and name."""
-
-_DATA_UPLOADS: Final = DATA_UPLOADS.group_resource
 _SOURCES: Final = ("dataSource", "dataSourceRef")
 _WITH_VELERO: Final = "restore it with Velero"
 _WITH_NODE_AGENTS: Final = (
@@ -67,193 +62,88 @@ class Abilities(msgspec.Struct, frozen=True, kw_only=True):
         pod_volumes: snapshots of pod volumes by restic and kopia.
         csi: CSI snapshots.
         csi_is_on: whether the feature for them is on; then they need only that the cluster serves them.
-        csi_claims: the claims with usable CSI snapshots in the backup.
         moved_data: data that was moved into the location.
     """
 
     pod_volumes: bool
     csi: bool
     csi_is_on: bool = False
-    csi_claims: Collection[Claim] = ()
     moved_data: bool = False
 
 
-class SavedData(msgspec.Struct, frozen=True, kw_only=True):
-    """The records of volume data in a backup.
-
-    Attributes:
-        infos: none for backups of Velero before 1.13.
-        operations: of Velero 1.11 and later, not checked.
-    """
-
-    pod_volumes: PodVolumeCatalogue
-    infos: Sequence[BackupVolumeInfo] = ()
-    operations: Sequence[JSONObject] = ()
-
-
-def lost_claims(
-    saved: SavedData, archive: ArchiveIndex, restore: Restore, can: Abilities
-) -> dict[Claim, DataLoss]:
+def lost_claims(volumes: Sequence[SavedVolume], restore: Restore, can: Abilities) -> dict[Claim, DataLoss]:
     """The claims whose data is in the backup but cannot be restored.
 
     Args:
+        volumes: of several of one claim the last counts.
         restore: with `restorePVs: false` it uses no snapshots, nor moved data.
     """
     found: dict[Claim, DataLoss] = {}
-    if restore.spec.restore_pvs is not False:
-        for claim in can.csi_claims if not can.csi else ():
-            found[claim] = _no_csi("", can)
-        for info in saved.infos:
-            if info.backup_method == BackupMethod.CSI_SNAPSHOT and not info.snapshot_data_moved:
-                handle = info.csi_snapshot_info.snapshot_handle if info.csi_snapshot_info else ""
-                if not can.csi:
-                    found[info.claim] = _no_csi(handle, can)
-                elif info.claim not in can.csi_claims:
-                    found[info.claim] = DataLoss(
-                        reason=f"it is in the CSI snapshot {handle}, and the backup has no VolumeSnapshot",
-                        advice="restore the snapshot with the tools of the storage system",
-                    )
-        moved = _moved_volumes(saved, archive)
-        for claim in _moved_claims(saved, archive, restore.spec.backup_name):
-            loss = _moved_loss(moved.get(claim), can)
-            if loss is not None:
-                found[claim] = loss
-            else:
-                found.pop(claim, None)
-    for info in saved.infos:
-        if info.backup_method == BackupMethod.POD_VOLUME_BACKUP and info.pvb_info is not None:
-            of_info = info.pvb_info
-            loss = pod_volume_loss(of_info.uploader_type or "restic", of_info.snapshot_handle, can)
-            if loss is not None and of_info.snapshot_handle:
-                found[info.claim] = loss
-    for backup in saved.pod_volumes.backups:
-        if backup.status.snapshot_id:
-            loss = pod_volume_loss(uploader_of(backup), backup.status.snapshot_id, can)
-            claim_of_pod = _claim_of_pod(
-                archive, backup.spec.pod.namespace, backup.spec.pod.name, backup.spec.volume
-            )
-            name = backup.metadata.annotations.get(labels.PVC_NAME) or claim_of_pod
-            if loss is not None:
-                found[(backup.spec.pod.namespace, name)] = loss
-    return {claim: loss for claim, loss in found.items() if claim[1]}
+    for volume in volumes:
+        if restore.spec.restore_pvs is False and volume.way != Way.POD_VOLUME:
+            continue
+        loss = loss_of(volume, can)
+        if loss is not None:
+            found[volume.claim] = loss
+        elif volume.way == Way.MOVED:
+            found.pop(volume.claim, None)
+    return found
 
 
-def snapshotted_claims(
-    saved: SavedData, archive: ArchiveIndex, restore: Restore, can: Abilities
-) -> frozenset[Claim]:
-    """The claims whose data is in CSI snapshots or was moved, whether or not it can be restored.
-
-    Their old volumes are never restored: two clusters would use one disk.
-    """
-    of_infos = {info.claim for info in saved.infos if info.backup_method == BackupMethod.CSI_SNAPSHOT}
-    found = of_infos.union(can.csi_claims, _moved_claims(saved, archive, restore.spec.backup_name))
-    return frozenset(claim for claim in found if claim[1])
-
-
-def restorable_moved(
-    saved: SavedData, archive: ArchiveIndex, lost: Collection[Claim]
-) -> dict[Claim, MovedVolume]:
-    """The moved data that is restored: the data of all claims except the lost ones."""
-    found = _moved_volumes(saved, archive)
-    return {
-        claim: volume
-        for claim, volume in found.items()
-        if isinstance(volume, MovedVolume) and claim not in lost
-    }
+def loss_of(volume: SavedVolume, can: Abilities) -> DataLoss | None:
+    """Why the data of a volume is not restored; None if it is, or if there is none."""
+    match volume.way:
+        case Way.CSI_SNAPSHOT:
+            return _csi_loss(volume, can)
+        case Way.MOVED:
+            return _moved_loss(volume, can)
+        case Way.POD_VOLUME if volume.place != Place.NOWHERE:
+            return _pod_volume_loss(volume, can)
+    return None
 
 
-def _moved_volumes(saved: SavedData, archive: ArchiveIndex) -> dict[Claim, MovedVolume | NotMoved]:
-    return moved_volumes(saved.operations, partial(_read, archive))
-
-
-def _moved_loss(moved: MovedVolume | NotMoved | None, can: Abilities) -> DataLoss | None:
-    """Why the moved data of a claim is not restored; None if it is."""
-    if moved is None:
-        return DataLoss(
-            reason="it was moved into the backup location by a data mover, and the backup has no record of"
-            " the operation that would tell where",
-            advice=_WITH_VELERO,
-        )
-    if isinstance(moved, NotMoved):
-        return DataLoss(
-            reason=f"it was to be moved into the backup location, but {moved.reason}", advice=_WITH_VELERO
-        )
+def _moved_loss(volume: SavedVolume, can: Abilities) -> DataLoss | None:
+    if volume.lacks:
+        return DataLoss(reason=volume.lacks, advice=_WITH_VELERO)
     if not can.moved_data:
         return DataLoss(
-            reason=f"it was moved into the backup location (snapshot {moved.snapshot}), from where node"
+            reason=f"it was moved into the backup location (snapshot {volume.snapshot}), from where node"
             " agents of a server restore it, and this restore is made without them",
             advice=_WITH_NODE_AGENTS,
         )
     return None
 
 
-def pod_volume_loss(uploader: str, snapshot: str, can: Abilities) -> DataLoss | None:
-    """Why a pod volume that an uploader saved is not restored; None if it is."""
-    if uploader not in UPLOADERS:
+def _pod_volume_loss(volume: SavedVolume, can: Abilities) -> DataLoss | None:
+    saved = f"it was saved with {volume.uploader} (snapshot {volume.snapshot})"
+    if volume.place == Place.ELSEWHERE:
         return DataLoss(
-            reason=f"it was saved with {uploader} (snapshot {snapshot}), and this version restores snapshots"
-            f" of {' and '.join(UPLOADERS)} only",
+            reason=f"{saved}, and this version restores snapshots of {' and '.join(UPLOADERS)} only",
             advice=_WITH_VELERO,
         )
     if not can.pod_volumes:
         return DataLoss(
-            reason=f"it was saved with {uploader} (snapshot {snapshot}), which the node agents of a server"
-            " restore, and this restore is made without them",
+            reason=f"{saved}, which the node agents of a server restore, and this restore is made without"
+            " them",
             advice=_WITH_NODE_AGENTS,
         )
     return None
 
 
-def _no_csi(handle: str, can: Abilities) -> DataLoss:
-    snapshot = f"the CSI snapshot {handle}" if handle else "a CSI snapshot"
+def _csi_loss(volume: SavedVolume, can: Abilities) -> DataLoss | None:
+    if can.csi:
+        advice = "restore the snapshot with the tools of the storage system"
+        return DataLoss(reason=volume.lacks, advice=advice) if volume.lacks else None
     if can.csi_is_on:
         return DataLoss(
-            reason=f"it is in {snapshot}, and this cluster does not serve {SNAPSHOTS}",
+            reason=f"it is in {volume}, and this cluster does not serve {SNAPSHOTS}",
             advice="install the definitions and the controller of the CSI snapshotter, and restore again",
         )
     return DataLoss(
-        reason=f"it is in {snapshot}, and volumes are restored from CSI snapshots with the feature EnableCSI"
+        reason=f"it is in {volume}, and volumes are restored from CSI snapshots with the feature EnableCSI"
         " only",
         advice="restore with --features EnableCSI",
     )
-
-
-def _moved_claims(saved: SavedData, archive: ArchiveIndex, backup: str) -> Iterable[Claim]:
-    yield from moved_claims(saved.infos, saved.operations)
-    for upload in _stored(archive, _DATA_UPLOADS):
-        maker = mapping(upload, "metadata", "labels").get(labels.BACKUP_NAME)
-        if maker is not None and maker != labels.label_value(backup):
-            continue  # a backup of the server's namespace has those of other backups too
-        spec = upload.get("spec")
-        if isinstance(spec, dict) and spec.get("sourcePVC"):
-            yield str(spec.get("sourceNamespace") or ""), str(spec["sourcePVC"])
-
-
-def _stored(archive: ArchiveIndex, group_resource: str) -> Iterable[JSONObject]:
-    """The objects of a kind that can be read; they are used as hints only."""
-    for namespace in archive.namespaces(group_resource):
-        for name in archive.names(group_resource, namespace):
-            found = _read(archive, group_resource, namespace, name)
-            if found is not None:
-                yield found
-
-
-def _read(archive: ArchiveIndex, group_resource: str, namespace: str, name: str) -> JSONObject | None:
-    try:
-        found = orjson.loads(archive.read(group_resource, namespace, name))
-    except (ArchiveError, orjson.JSONDecodeError):
-        return None  # reported with its own item
-    return found if isinstance(found, dict) else None
-
-
-def _claim_of_pod(archive: ArchiveIndex, namespace: str, pod: str, volume: str) -> str:
-    """The claim behind a volume of a stored pod; empty if there is none."""
-    found = _read(archive, PODS.group_resource, namespace, pod)
-    try:
-        source = find_volume(found, volume) if found is not None else None
-        return claim_name(found, source) if found is not None and source is not None else ""
-    except (LookupError, TypeError, AttributeError):
-        return ""  # no API server would have stored it; reported with its own item
 
 
 Exists = Callable[[], Awaitable[bool]]
@@ -268,7 +158,7 @@ class VolumeDataKeeper(msgspec.Struct):
     """
 
     lost: dict[Claim, DataLoss]
-    pod_volumes: PodVolumeCatalogue
+    pod_volumes: SavedPodVolumes
     can: Abilities
     accepted: bool
     """Whether the user accepts empty volumes."""
@@ -276,7 +166,9 @@ class VolumeDataKeeper(msgspec.Struct):
     moved: dict[Claim, MovedVolume] = msgspec.field(default_factory=dict)
     """The moved data that is restored."""
     snapshotted: frozenset[Claim] = frozenset()
-    """The result of `snapshotted_claims`."""
+    """The claims whose data is in CSI snapshots or was moved, whether or not it can be restored.
+
+    Their old volumes are never restored: two clusters would use one disk."""
     has_records: bool = False
     """Whether the backup has a record of each volume whose data it has."""
     read: ReadItem = lambda _resource, _namespace, _name: None
@@ -287,26 +179,30 @@ class VolumeDataKeeper(msgspec.Struct):
 
     @classmethod
     def of(
-        cls, saved: SavedData, archive: ArchiveIndex, restore: Restore, can: Abilities
+        cls, records: BackupRecords, archive: ArchiveIndex, restore: Restore, can: Abilities
     ) -> "VolumeDataKeeper":
         """The keeper of one restore."""
         accepted = restore.metadata.annotations.get(labels.WITHOUT_VOLUME_DATA) == "true"
         config = restore.spec.uploader_config
         is_tuned = config is not None and bool(config.write_sparse_files or config.parallel_files_download)
-        lost = lost_claims(saved, archive, restore, can)
+        volumes = records.volumes(archive, restore.spec.backup_name)
+        lost = lost_claims(volumes, restore, can)
         wanted = restore.spec.restore_pvs is not False
-        moved = restorable_moved(saved, archive, lost) if can.moved_data and wanted else {}
-        snapshotted = snapshotted_claims(saved, archive, restore, can)
+        moved = {
+            volume.claim: volume.record
+            for volume in volumes
+            if isinstance(volume.record, MovedVolume) and not volume.lacks and volume.claim not in lost
+        }
         return cls(
             lost,
-            saved.pod_volumes,
+            records.pod_volumes,
             can,
             accepted,
             restore,
-            moved,
-            snapshotted,
-            has_records=bool(saved.infos),
-            read=partial(_read, archive),
+            moved if can.moved_data and wanted else {},
+            frozenset(each.claim for each in volumes if each.way in (Way.CSI_SNAPSHOT, Way.MOVED)),
+            has_records=bool(records.infos),
+            read=partial(read_item, archive),
             is_tuned=is_tuned,
         )
 
@@ -413,13 +309,10 @@ class VolumeDataKeeper(msgspec.Struct):
             return True
         if await exists():
             return True
-        for volume, backup in unsaved.items():
-            status = backup.status
-            why = f": {status.message}" if status.message else ""
+        for volume, saved in unsaved.items():
             (results.warnings if self.accepted else results.errors).add(
                 ref.target_namespace,
-                f"the data of volume {volume} of {ref.id} is not restored: it was not saved, its"
-                f" PodVolumeBackup is {status.phase or TransferPhase.NEW}{why}",
+                f"the data of volume {volume} of {ref.id} is not restored: it was not saved, {saved.lacks}",
             )
         if not losses and not unbound:
             return True
@@ -463,37 +356,22 @@ class VolumeDataKeeper(msgspec.Struct):
                 f" {ref.id} among them: restic has no such settings",
             )
 
-    def _unsaved_of(self, ref: ItemRef, pod: JSONObject) -> dict[str, PodVolumeBackup]:
-        """The volumes of a pod that were to be saved, but were not.
-
-        An empty volume counts as saved: its PodVolumeBackup is Completed and has no snapshot.
-        """
+    def _unsaved_of(self, ref: ItemRef, pod: JSONObject) -> dict[str, SavedVolume]:
+        """The volumes of a pod that were to be saved, but were not. An empty volume counts as saved."""
         names = {text(volume, "name") for volume in pod["spec"]["volumes"]}
-        unsaved: dict[str, PodVolumeBackup] = {}
-        saved = set()
-        for backup in self.pod_volumes.of_pod(ref.original_namespace, ref.name):
-            if backup.status.snapshot_id or backup.status.phase == TransferPhase.COMPLETED:
-                saved.add(backup.spec.volume)
-            elif backup.spec.volume in names:
-                unsaved[backup.spec.volume] = backup
-        return {volume: backup for volume, backup in sorted(unsaved.items()) if volume not in saved}
+        found = self.pod_volumes.of_pod(ref.original_namespace, ref.name)
+        unsaved = {each.volume: each for each in found if each.lacks and each.volume in names}
+        saved = {each.volume for each in found if not each.lacks}
+        return {name: volume for name, volume in sorted(unsaved.items()) if name not in saved}
 
     def _losses_of(self, ref: ItemRef, pod: JSONObject) -> dict[str, DataLoss]:
         """The losses of a pod's volumes that were not reported with their claims."""
-        of_volumes: dict[str, DataLoss] = {}
-        others = self.pod_volumes.of_other_uploaders(pod, ref.original_namespace)
-        for volume, backup in others.items():
-            loss = pod_volume_loss(uploader_of(backup), backup.status.snapshot_id, self.can)
-            if loss is not None:
-                of_volumes[volume] = loss
-        for volume, snapshot in self.pod_volumes.snapshots(pod, ref.original_namespace).items():
-            loss = pod_volume_loss(snapshot.uploader, snapshot.id, self.can)
-            if loss is not None:
-                of_volumes[volume] = loss
+        saved = self.pod_volumes.saved(pod, ref.original_namespace)
         return {
-            volume: loss
-            for volume, loss in sorted(of_volumes.items())
-            if (ref.original_namespace, _claim_of(pod, volume)) not in self._handled
+            name: loss
+            for name, volume in sorted(saved.items())
+            if (loss := _pod_volume_loss(volume, self.can)) is not None
+            and (ref.original_namespace, _claim_of(pod, name)) not in self._handled
         }
 
     def _unbound_claims(self, ref: ItemRef, pod: JSONObject) -> list[str]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pinnace.api import API_VERSION, labels, phases
 from pinnace.api.objects import JSONObject
 from pinnace.api.phases import TransferPhase
-from pinnace.api.pod_volume_catalogue import out_of_reach
+from pinnace.api.pod_snapshots import out_of_reach
 from pinnace.api.velero.backup import Backup
 from pinnace.api.velero.backup_repository import RESTIC_REPOSITORY, BackupRepository
 from pinnace.api.velero.pod_volume import RESTIC

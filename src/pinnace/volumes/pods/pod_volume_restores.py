@@ -11,7 +11,7 @@ from typing import Final
 
 from pinnace.api import API_VERSION, labels, phases
 from pinnace.api.objects import JSONObject
-from pinnace.api.pod_volume_catalogue import SavedSnapshot, out_of_reach
+from pinnace.api.pod_snapshots import SavedSnapshot, out_of_reach
 from pinnace.api.velero.backup_repository import RESTIC_REPOSITORY, BackupRepository
 from pinnace.api.velero.restore import Restore
 from pinnace.kube.client import KubeClient

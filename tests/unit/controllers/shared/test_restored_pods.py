@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 
 from pinnace.api.objects import JSONObject
-from pinnace.api.pod_volume_catalogue import SavedSnapshot
+from pinnace.api.pod_snapshots import SavedSnapshot
 from pinnace.controllers.shared.restored_pods import (
     AGENT_SECONDS,
     HELPER_SECONDS,

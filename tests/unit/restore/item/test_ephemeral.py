@@ -7,7 +7,7 @@ import pytest
 from pinnace.api import labels
 from pinnace.api.meta import ObjectMeta, ObjectReference
 from pinnace.api.objects import JSONObject
-from pinnace.api.pod_volume_catalogue import SavedSnapshot
+from pinnace.api.pod_snapshots import SavedSnapshot
 from pinnace.api.velero.pod_volume import PodVolumeBackup, PodVolumeBackupSpec, PodVolumeBackupStatus
 from pinnace.kube.errors import Conflict
 from pinnace.restore.request import Helpers

@@ -2,7 +2,6 @@
 
 import copy
 import tempfile
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,6 @@ from hypothesis import HealthCheck, example, given, note, settings
 from hypothesis import strategies as st
 
 from pinnace.api.objects import JSONObject
-from pinnace.api.velero.pod_volume import PodVolumeBackup
 from pinnace.api.velero.restore import (
     InitRestoreHook,
     Restore,
@@ -21,6 +19,7 @@ from pinnace.api.velero.restore import (
     RestoreResourceHookSpec,
     RestoreSpec,
 )
+from pinnace.catalogue.pod_volumes import SavedPodVolumes
 from pinnace.kube.discovery import Discovery
 from pinnace.plugins.builtin.restore.actions import restore_actions
 from pinnace.plugins.builtin.restore.config import ActionError
@@ -56,11 +55,7 @@ HOOKS = RestoreHooks(
 RESTORE = Restore(spec=RestoreSpec(backup_name="b", hooks=HOOKS, namespace_mapping={"x": "y"}))
 
 
-async def _no_volumes() -> Sequence[PodVolumeBackup]:
-    return ()
-
-
-ACTIONS = restore_actions(World(), discovery(), "velero", pod_volumes=_no_volumes)
+ACTIONS = restore_actions(World(), discovery(), "velero", pod_volumes=SavedPodVolumes())
 
 
 # Objects take longer to make up than to act on: each is for all actions.

@@ -11,7 +11,7 @@ from pinnace.api.objects import JSONObject
 from pinnace.api.velero.restore import Restore, RestoreSpec
 from pinnace.kube.discovery import Discovery
 from pinnace.operations.preview import BackupContents, Preview, PreviewSettings, preview_restore
-from tests.unit.restore.world import Harness, tarball_of
+from tests.unit.restore.world import Harness, tarball_of, with_records
 
 
 class Foresee(Protocol):
@@ -49,7 +49,7 @@ def foreseer(harness: Harness, folder: Path, monkeypatch: pytest.MonkeyPatch) ->
         contents = BackupContents(
             backup=harness.backup,
             tarball=await tarball_of(folder, items, files=files),
-            **harness.request_fields,
+            **with_records(harness.request_fields),
         )
         settings = PreviewSettings(
             log=harness.log,

@@ -8,7 +8,7 @@ import pytest
 
 from pinnace.api.meta import ObjectMeta, ObjectReference
 from pinnace.api.objects import JSONObject
-from pinnace.api.pod_volume_catalogue import SavedSnapshot
+from pinnace.api.pod_snapshots import SavedSnapshot
 from pinnace.api.velero.backup import BackupSpec
 from pinnace.api.velero.pod_volume import PodVolumeBackup, PodVolumeBackupSpec, PodVolumeBackupStatus
 from pinnace.api.velero.snapshots import VolumeSnapshot

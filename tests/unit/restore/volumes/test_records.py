@@ -7,7 +7,7 @@ import orjson
 from pinnace.api.codec import encode
 from pinnace.api.meta import ObjectReference
 from pinnace.api.objects import JSONObject
-from pinnace.api.pod_volume_catalogue import SavedSnapshot
+from pinnace.api.pod_snapshots import SavedSnapshot
 from pinnace.api.velero.pod_volume import PodVolumeBackup, PodVolumeBackupSpec, PodVolumeBackupStatus
 from pinnace.api.volume_info import BackupVolumeInfo, CSISnapshotInfo, RestoredVolumeInfo
 from pinnace.csi.movement.objects import MovedVolume

@@ -9,12 +9,14 @@ import orjson
 import pytest
 
 from pinnace.api import labels
+from pinnace.api.codec import encode
 from pinnace.api.meta import ObjectMeta, ObjectReference
 from pinnace.api.objects import JSONObject
-from pinnace.api.pod_volume_catalogue import PodVolumeCatalogue, SavedSnapshot, with_uploaders
+from pinnace.api.pod_snapshots import SavedSnapshot
 from pinnace.api.velero.pod_volume import PodVolumeBackup, PodVolumeBackupSpec, PodVolumeBackupStatus
 from pinnace.api.velero.restore import RestoreUploader
 from pinnace.api.volume_info import BackupVolumeInfo, CSISnapshotInfo, PodVolumeInfo
+from pinnace.catalogue.pod_volumes import SavedPodVolumes, pod_volumes
 from pinnace.csi.restore import ProvisionClaim
 from pinnace.kube.client import KubeClient
 from pinnace.restore.request import Helpers, RestoreSettings
@@ -407,10 +409,10 @@ def test_the_uploader_comes_from_the_location_where_the_object_does_not_name_it(
         {"spec": 3, "status": None},
     ]
 
-    found = with_uploaders(live, stored, infos)
+    found = list(pod_volumes(map(encode, live), infos, stored))
 
-    assert [each.spec.uploader_type for each in found] == ["kopia", "other", "", "restic"]
-    known = PodVolumeCatalogue(found).snapshots(pod("db"), "ns-1")
+    assert [each.uploader for each in found] == ["kopia", "other", "restic", "restic"]
+    known = SavedPodVolumes(found).snapshots(pod("db"), "ns-1")
     assert {volume: (each.id, each.uploader) for volume, each in known.items()} == {
         "a": ("s1", "kopia"),
         "c": ("s3", "restic"),

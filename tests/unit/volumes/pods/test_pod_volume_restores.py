@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from pinnace.api.meta import ObjectMeta
-from pinnace.api.pod_volume_catalogue import SavedSnapshot
+from pinnace.api.pod_snapshots import SavedSnapshot
 from pinnace.api.velero.restore import Restore, RestoreSpec, RestoreUploader
 from pinnace.volumes.pods.pod_volume_restores import PodVolumeRestores
 from pinnace.volumes.pods.timeouts import Timeout

@@ -8,7 +8,7 @@ from pinnace.plugins.builtin.restore.crds import PreserveUnknownFields, SkipMana
 from pinnace.plugins.builtin.restore.images import ChangeImageName
 from pinnace.plugins.builtin.restore.init_hooks import AddInitContainers
 from pinnace.plugins.builtin.restore.jobs import FreeJob
-from pinnace.plugins.builtin.restore.pod_volumes import PodVolumeBackupSource, WaitForPodVolumes
+from pinnace.plugins.builtin.restore.pod_volumes import PodSnapshots, WaitForPodVolumes
 from pinnace.plugins.builtin.restore.pods import AddClaimsOfPod, FreePod
 from pinnace.plugins.builtin.restore.rbac import MapClusterRoleBinding, MapRoleBinding
 from pinnace.plugins.builtin.restore.services import FreeService
@@ -22,7 +22,7 @@ def restore_actions(
     discovery: Discovery,
     namespace: str,
     *,
-    pod_volumes: PodVolumeBackupSource | None = None,
+    pod_volumes: PodSnapshots | None = None,
 ) -> list[RestoreItemAction]:
     """The actions, sorted by name.
 
@@ -30,8 +30,8 @@ def restore_actions(
         client: of the cluster that is restored into.
         discovery: what that cluster serves.
         namespace: the server's, where the ConfigMaps of the actions are.
-        pod_volumes: lists the pod volume backups of the restore's backup, for whose data pods wait; None
-            where no node agents fill volumes.
+        pod_volumes: those of the restore's backup, for whose data pods wait; None where no node agents fill
+            volumes.
     """
     storage_classes = discovery.preferred(STORAGE_CLASSES.group_resource) or STORAGE_CLASSES
     actions: list[RestoreItemAction] = [

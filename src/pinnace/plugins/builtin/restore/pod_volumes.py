@@ -2,13 +2,12 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Final
+from collections.abc import Mapping
+from typing import Final, Protocol
 
 from pinnace.api.kinds import PODS
 from pinnace.api.objects import JSONObject, mapping, objects, text
-from pinnace.api.pod_volume_catalogue import PodVolumeCatalogue, SavedSnapshot, out_of_reach
-from pinnace.api.velero.pod_volume import PodVolumeBackup
+from pinnace.api.pod_snapshots import SavedSnapshot, out_of_reach
 from pinnace.api.velero.restore import Restore
 from pinnace.kube.errors import KubeError, NotFound
 from pinnace.kube.reading import ObjectSource
@@ -24,15 +23,20 @@ from pinnace.plugins.builtin.restore.helper_container import (
 )
 from pinnace.plugins.builtin.restore.init_hooks import WAIT_CONTAINERS
 from pinnace.plugins.protocols import ResourceSelector, RestoreItemInput, RestoreItemOutput
-from pinnace.storage.errors import StorageError
 
 log = logging.getLogger(__name__)
 
 LATER_NAME: Final = "velero.io/pod-volume-restore"
 """Name of the action, and so label of its ConfigMap, since Velero 1.10; taken before the older one."""
 
-PodVolumeBackupSource = Callable[[], Awaitable[Sequence[PodVolumeBackup]]]
-"""Lists the pod volume backups of one backup; may raise KubeError or StorageError."""
+
+class PodSnapshots(Protocol):
+    """The snapshots that a backup has of the volumes of pods."""
+
+    def snapshots(self, pod: JSONObject, original_namespace: str) -> Mapping[str, SavedSnapshot]:
+        """Volume name to snapshot, for the volumes of a pod that have one, by its namespace in the backup."""
+        ...
+
 
 _WORKLOADS: Final = (
     (DEPLOYMENTS, "velero"),
@@ -48,22 +52,18 @@ class WaitForPodVolumes:
     Args:
         client: the cluster that is restored into.
         namespace: the server's.
-        pod_volume_backups: lists those of the restore's backup; None where no node agents fill volumes: then
-            no pod waits.
+        pod_volumes: those of the restore's backup; None where no node agents fill volumes: then no pod waits.
     """
 
     name = "velero.io/restic"
 
-    def __init__(
-        self, client: ObjectSource, namespace: str, pod_volume_backups: PodVolumeBackupSource | None
-    ) -> None:
+    def __init__(self, client: ObjectSource, namespace: str, pod_volumes: PodSnapshots | None) -> None:
         self._client = client
         self._namespace = namespace
-        self._pod_volume_backups = pod_volume_backups
+        self._pod_volumes = pod_volumes
         self._config = PluginConfig(client, namespace, self.name)
         self._later_config = PluginConfig(client, namespace, LATER_NAME)
         self._lock = asyncio.Lock()
-        self._known: tuple[Restore, PodVolumeCatalogue] | None = None
         self._own_image: str | None = None
 
     async def applies_to(self) -> ResourceSelector:
@@ -74,14 +74,14 @@ class WaitForPodVolumes:
         """Add the container if the backup has data for the pod's volumes.
 
         Raises:
-            ActionError: the configuration is ambiguous, or the backup's volumes cannot be listed.
+            ActionError: the configuration is ambiguous.
         """
         spec = given.item.get("spec")
         if not isinstance(spec, dict):
             return RestoreItemOutput(item=given.item)
         present = spec.get("initContainers")
         others = [each for each in present if not _is_helper(each)] if isinstance(present, list) else []
-        snapshots = await self._snapshots(given) if self._pod_volume_backups is not None else {}
+        snapshots = self._snapshots(given)
         if snapshots and not out_of_reach(given.item):
             spec["initContainers"] = [await self._container(given.restore, spec, sorted(snapshots)), *others]
         elif isinstance(present, list) and len(others) < len(present):
@@ -89,28 +89,16 @@ class WaitForPodVolumes:
             spec["initContainers"] = others
         return RestoreItemOutput(item=given.item)
 
-    async def _snapshots(self, given: RestoreItemInput) -> Mapping[str, SavedSnapshot]:
+    def _snapshots(self, given: RestoreItemInput) -> Mapping[str, SavedSnapshot]:
         name = text(given.item, "metadata", "name")
-        if not name:
+        if not name or self._pod_volumes is None:
             return {}
         annotations = mapping(given.item, "metadata", "annotations")
         pod = {
             "metadata": {"name": name, "annotations": annotations},
             "spec": {"volumes": objects(given.item, "spec", "volumes")},
         }
-        assert self._pod_volume_backups is not None
-        catalogue = await self._catalogue(given.restore, self._pod_volume_backups)
-        return catalogue.snapshots(pod, text(given.item_from_backup, "metadata", "namespace"))
-
-    async def _catalogue(self, restore: Restore, listing: PodVolumeBackupSource) -> PodVolumeCatalogue:
-        """What the backup holds, listed once a restore. Raises ActionError."""
-        async with self._lock:
-            if self._known is None or self._known[0] is not restore:
-                try:
-                    self._known = (restore, PodVolumeCatalogue(await listing()))
-                except (KubeError, StorageError) as error:
-                    raise ActionError(f"error listing pod volume backups: {error}") from error
-            return self._known[1]
+        return self._pod_volumes.snapshots(pod, text(given.item_from_backup, "metadata", "namespace"))
 
     async def _container(self, restore: Restore, spec: JSONObject, volumes: list[str]) -> JSONObject:
         later = await self._later_config.data(restore)

@@ -8,19 +8,20 @@ from pathlib import Path
 import pytest
 
 from pinnace.archive.reader import ArchiveIndex
+from pinnace.catalogue.moved import moved_volumes
+from pinnace.catalogue.tarball import read_item
+from pinnace.catalogue.volumes import Claim, Place, SavedVolume
 from pinnace.csi.movement.objects import MovedVolume
-from pinnace.csi.movement.stored import Claim, NotMoved, moved_volumes
-from pinnace.csi.stored_data import read_item, saved_moved_volumes
 from tests.support.stores import golden
 
 TREE, RAW = ("drives", "tree"), ("drives", "raw")
 
 
-async def moved_in(folder: Path, version: str, backup: str) -> dict[Claim, MovedVolume | NotMoved]:
+async def moved_in(folder: Path, version: str, backup: str) -> dict[Claim, SavedVolume]:
     directory = golden.unpack(version, folder) / "backups" / backup
     operations = json.loads(gzip.decompress((directory / f"{backup}-itemoperations.json.gz").read_bytes()))
     with await ArchiveIndex.open(directory / f"{backup}.tar.gz", folder) as archive:
-        return moved_volumes(operations, partial(read_item, archive))
+        return moved_volumes((), operations, partial(read_item, archive))
 
 
 @pytest.mark.found("G3")
@@ -42,12 +43,12 @@ async def test_data_of_the_file_system_mover_is_restored_whatever_its_name(
 ) -> None:
     found = await moved_in(tmp_path, version, backup)
 
-    assert {claim: getattr(each, "snapshot", each) for claim, each in found.items()} == {
-        TREE: snapshots[0],
-        RAW: snapshots[1],
-    }
+    assert {claim: each.snapshot for claim, each in found.items()} == {TREE: snapshots[0], RAW: snapshots[1]}
+    assert not any(each.lacks for each in found.values())
     # The DataDownload has the name by which agents of all versions know the mover.
-    assert {getattr(each, "mover", None) for each in found.values()} <= {"", "velero"}
+    moved = [each.record for each in found.values() if isinstance(each.record, MovedVolume)]
+    assert len(moved) == 2
+    assert {each.mover for each in moved} <= {"", "velero"}
 
 
 @pytest.mark.found("G3")
@@ -58,10 +59,9 @@ async def test_images_of_the_block_mover_can_be_deleted_and_verified_and_are_not
 
     assert sorted(found) == [("blocks", "raw"), ("blocks", "tree")]
     for volume in found.values():
-        assert isinstance(volume, NotMoved)
-        assert "velero-block, whose images this version cannot restore" in volume.reason
-        assert volume.is_known
-    assert {(each.uploader, each.namespace, each.snapshot) for each in saved_moved_volumes(found)} == {
+        assert "velero-block, whose images this version cannot restore" in volume.lacks
+        assert volume.place == Place.REPOSITORY
+    assert {(each.uploader, each.namespace, each.snapshot) for each in found.values()} == {
         ("kopia", "blocks", "18e3beafeb4d2fc8009bd5b67a610166"),
         ("kopia", "blocks", "f326a1bb86dd336f9ee4794636dbf17d"),
     }
