@@ -16,7 +16,6 @@ from pinnace.catalogue.pod_volumes import SavedPodVolumes, recorded_pod_volumes
 from pinnace.catalogue.snapshots import claims_in_snapshots
 from pinnace.catalogue.tarball import read_item, stored_objects
 from pinnace.catalogue.volumes import Claim, SavedVolume
-from pinnace.csi.restore import claims_with_snapshots
 from pinnace.volumes.pods.pod_claims import claim_name, find_volume
 
 
@@ -40,7 +39,7 @@ class BackupRecords(msgspec.Struct, frozen=True, kw_only=True):
 
         Of several records of one claim the last counts.
         """
-        found = claims_in_snapshots(claims_with_snapshots(archive, backup), self.infos)
+        found = claims_in_snapshots(archive, self.infos, backup)
         moved = moved_volumes(self.infos, self.operations, partial(read_item, archive))
         hinted = {claim: without_record(claim) for claim in _claims_of_uploads(archive, backup)}
         found += {**hinted, **moved}.values()

@@ -1,14 +1,14 @@
 """The snapshots of a backup, in clouds and in storage systems. Pure. (docs/spec: CTL 6.5, BEY 3.2, 7.6)"""
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from pinnace.api import labels
-from pinnace.api.objects import JSONObject, text
+from pinnace.api.objects import JSONObject, mapping, text
 from pinnace.api.velero.snapshots import VolumeSnapshot
 from pinnace.api.volume_info import BackupMethod, BackupVolumeInfo
 from pinnace.archive.reader import ArchiveIndex
-from pinnace.catalogue.tarball import stored_objects
+from pinnace.catalogue.tarball import read_item, stored_objects
 from pinnace.catalogue.volumes import UNKNOWN, Claim, Place, SavedVolume, Way
 from pinnace.csi import snapshots as csi
 from pinnace.csi.deletion import StoredSnapshot
@@ -56,13 +56,10 @@ def csi_snapshots(
 
 
 def claims_in_snapshots(
-    restorable: Collection[Claim], infos: Iterable[BackupVolumeInfo]
+    archive: ArchiveIndex, infos: Iterable[BackupVolumeInfo], backup: str
 ) -> list[SavedVolume]:
-    """The claims with CSI snapshots, for a restore, which needs the VolumeSnapshot of each.
-
-    Args:
-        restorable: the claims whose VolumeSnapshots are in the tarball.
-    """
+    """The claims with CSI snapshots, for a restore, which needs the VolumeSnapshot of each."""
+    restorable = _claims_with_snapshots(archive, backup)
     handles = dict.fromkeys(restorable, "")
     for info in infos:
         if info.backup_method == BackupMethod.CSI_SNAPSHOT and not info.snapshot_data_moved:
@@ -80,6 +77,19 @@ def claims_in_snapshots(
         )
         for claim, handle in handles.items()
     ]
+
+
+def _claims_with_snapshots(archive: ArchiveIndex, backup: str) -> frozenset[Claim]:
+    """The claims whose usable VolumeSnapshots are in the tarball."""
+    found = set()
+    for namespace in archive.namespaces(csi.SNAPSHOTS):
+        for name in archive.names(csi.SNAPSHOTS, namespace):
+            snapshot = read_item(archive, csi.SNAPSHOTS, namespace, name)
+            maker = mapping(snapshot, "metadata", "labels").get(labels.BACKUP_NAME)
+            handle = mapping(snapshot, "metadata", "annotations").get(labels.CSI_SNAPSHOT_HANDLE)
+            if handle and maker == labels.label_value(backup):
+                found.add((namespace, text(snapshot, "spec", "source", "persistentVolumeClaimName")))
+    return frozenset(found)
 
 
 def snapshots_made_by(archive: ArchiveIndex, backup: str) -> Iterator[StoredSnapshot]:

@@ -10,13 +10,9 @@ delete the snapshot of a content that names the uid of a missing VolumeSnapshot.
 
 from collections.abc import Container, Iterable
 
-import orjson
-
 from pinnace.api import labels
 from pinnace.api.kinds import PERSISTENT_VOLUME_CLAIMS, SECRETS
 from pinnace.api.objects import JSONObject
-from pinnace.archive.errors import ArchiveError
-from pinnace.archive.reader import ArchiveIndex
 from pinnace.csi import snapshots as csi
 from pinnace.csi.snapshots import CSIError, SnapshotKinds
 from pinnace.kube.client import KubeClient
@@ -53,37 +49,6 @@ def csi_restore_actions(
         RestoreClass(kinds),
         LeaveContent(),
     ]
-
-
-def claims_with_snapshots(archive: ArchiveIndex, backup: str) -> frozenset[tuple[str, str]]:
-    """Namespace and name of the claims with CSI snapshots in the backup.
-
-    They are provisioned from their snapshots; if the old volumes were restored too, they would be bound to
-    them.
-    """
-    found = set()
-    for namespace in archive.namespaces(csi.SNAPSHOTS):
-        for name in archive.names(csi.SNAPSHOTS, namespace):
-            try:
-                snapshot = orjson.loads(archive.read(csi.SNAPSHOTS, namespace, name))
-            except (ArchiveError, orjson.JSONDecodeError):
-                continue  # reported with its own item
-            claim = _claim_of(snapshot, backup)
-            if claim:
-                found.add((namespace, claim))
-    return frozenset(found)
-
-
-def _claim_of(snapshot: object, backup: str) -> str:
-    """The claim of a snapshot that can be restored; empty for any other object."""
-    try:
-        if not isinstance(snapshot, dict) or not csi.is_of_backup(snapshot, backup):
-            return ""
-        if not csi.annotations_of(snapshot).get(labels.CSI_SNAPSHOT_HANDLE):
-            return ""
-        return str(snapshot["spec"]["source"].get("persistentVolumeClaimName") or "")
-    except (LookupError, TypeError, AttributeError):
-        return ""
 
 
 class ProvisionClaim:
