@@ -5,13 +5,7 @@ from typing import TYPE_CHECKING
 from pinnace.cli.backup.create import create
 from pinnace.cli.backup.delete import delete
 from pinnace.cli.backup.download import download
-from pinnace.cli.common.commands import (
-    describe_command,
-    examples_of_get,
-    get_command,
-    group_of,
-    logs_command,
-)
+from pinnace.cli.common.commands import describe_command, examples_of_get, get_command, group_of, logs_command
 
 if TYPE_CHECKING:
     from pinnace.cli.common.describing import Describer

@@ -26,10 +26,7 @@ class ShowOptions(SecretsOptions, ObjectsOptions):
     examples=(
         ("Show an object as it was", "pinnace backup show everything deployment/web -n shop"),
         ("With the values of a Secret", "pinnace backup show shop secret/password -n shop --show-secrets"),
-        (
-            "Put one object back",
-            "pinnace backup show shop configmap/settings -n shop | kubectl apply -f -",
-        ),
+        ("Put one object back", "pinnace backup show shop configmap/settings -n shop | kubectl apply -f -"),
     ),
 )
 def show(ctx: click.Context, options: ShowOptions) -> None:

@@ -8,16 +8,7 @@ import click
 from pinnace.cli.common.commands import delete_command, describe_command, examples_of_get, group_of
 from pinnace.cli.common.options import GetOptions, credential
 from pinnace.cli.declaring.commands import command, work_in
-from pinnace.cli.declaring.fields import (
-    Options,
-    Section,
-    arguments,
-    flag,
-    key_values,
-    switch,
-    text,
-    tristate,
-)
+from pinnace.cli.declaring.fields import Options, Section, arguments, flag, key_values, switch, text, tristate
 from pinnace.cli.declaring.types import DurationFlag, Enum
 from pinnace.cli.declaring.values import FILE, NEW, PROVIDER
 from pinnace.cli.output.printing import CreateOptions
@@ -38,17 +29,13 @@ class BackupLocationCreateOptions(CreateOptions):
         help="Kind of the store: aws, or filesystem for a folder. Required.",
     )
     bucket: str = text(
-        "--bucket",
-        section=Section.WHERE,
-        help="Bucket to keep them in. Required, except for a folder.",
+        "--bucket", section=Section.WHERE, help="Bucket to keep them in. Required, except for a folder."
     )
     prefix: str = text("--prefix", section=Section.WHERE, help="Path inside the bucket.")
     credential: Mapping[str, str] = credential()
     default: bool = switch("--default", help="Make it the location of backups that name none.")
     backup_sync_period: "Duration | None" = flag(
-        "--backup-sync-period",
-        type=DurationFlag(),
-        help="How often to look for backups in it; 0s for never.",
+        "--backup-sync-period", type=DurationFlag(), help="How often to look for backups in it; 0s for never."
     )
     validation_frequency: "Duration | None" = flag(
         "--validation-frequency", type=DurationFlag(), help="How often to check it; 0s for once."

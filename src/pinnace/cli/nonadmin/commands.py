@@ -186,7 +186,5 @@ group = group_of(
     backup,
     restore,
     location,
-    lazy={
-        "server": ("pinnace.cli.nonadmin.server:server", "Run the controllers of self-service."),
-    },
+    lazy={"server": ("pinnace.cli.nonadmin.server:server", "Run the controllers of self-service.")},
 )

@@ -12,15 +12,7 @@ from pinnace.cli.common.options import (
     RestoreContentOptions,
 )
 from pinnace.cli.declaring.commands import command, work_in
-from pinnace.cli.declaring.fields import (
-    Section,
-    arguments,
-    comma_list,
-    flag,
-    key_values,
-    text,
-    tristate,
-)
+from pinnace.cli.declaring.fields import Section, arguments, comma_list, flag, key_values, text, tristate
 from pinnace.cli.declaring.types import DurationFlag, Enum, OrSelectorFlag, SelectorFlag
 from pinnace.cli.declaring.values import NEW, PROVIDER, RESOURCES, TTL, CompletionSource, Value
 from pinnace.cli.output.printing import OutputOptions
@@ -56,8 +48,7 @@ class TenantFilterOptions(ObjectFilterOptions, section=Section.WHAT):
         help="Only objects that match one of these: 'a=b or c=d'.",
     )
     include_cluster_resources: bool | None = tristate(
-        "--include-cluster-resources",
-        help="Only false is allowed: tenants have no cluster-scoped objects.",
+        "--include-cluster-resources", help="Only false is allowed: tenants have no cluster-scoped objects."
     )
 
 

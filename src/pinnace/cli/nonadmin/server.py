@@ -40,10 +40,7 @@ class ManagerOptions(Options):
         value=ADDRESS,
         help="Address of /healthz and /readyz.",
     )
-    leader_elect: bool = switch(
-        "--leader-elect",
-        help="Work only while holding the Lease of this namespace.",
-    )
+    leader_elect: bool = switch("--leader-elect", help="Work only while holding the Lease of this namespace.")
     config_map: str = text(
         "--settings",
         default="pinnace-nonadmin",
@@ -52,8 +49,7 @@ class ManagerOptions(Options):
         help="Config map of this namespace with the administrator's settings.",
     )
     require_approval: bool | None = tristate(
-        "--require-approval",
-        help="Use storage locations of tenants only once they are approved.",
+        "--require-approval", help="Use storage locations of tenants only once they are approved."
     )
     garbage_collection_period: "Duration | None" = flag(
         "--garbage-collection-period",
@@ -76,9 +72,7 @@ class ManagerOptions(Options):
         help="How many backups of one namespace may wait or run at once; 0 is any number.",
     )
     max_unfinished_restores: int | None = flag(
-        "--max-unfinished-restores",
-        type=Number(whole=True),
-        help="The same for restores.",
+        "--max-unfinished-restores", type=Number(whole=True), help="The same for restores."
     )
     adopted_namespaces: Mapping[str, str] = key_values(
         "--adopt-former-namespaces",

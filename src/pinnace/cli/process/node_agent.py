@@ -15,12 +15,7 @@ from pinnace.cli.declaring.types import Number
 from pinnace.cli.declaring.values import FOLDER
 from pinnace.cli.errors import InvalidInput
 from pinnace.cli.process import later_flags
-from pinnace.cli.process.shared import (
-    MonitoringOptions,
-    at_least_one,
-    check_address,
-    process_errors,
-)
+from pinnace.cli.process.shared import MonitoringOptions, at_least_one, check_address, process_errors
 from pinnace.store_access.user_agent import user_agent
 
 NODE_VARIABLE = "NODE_NAME"

@@ -1,6 +1,5 @@
-"""Explanations of commands and flags: for the help, manual pages and the site.
+"""Explanations of commands: for manual pages, topics of the help, and mistaken words.
 
-`values` has the kinds of values of flags and arguments, `sections` the section of each flag, `examples` the
-examples of each command, `topics` the texts about several commands; `manual` makes manual pages of all that.
-Not here: the commands themselves, and what they do.
+`topics` has the texts about several commands, `manual` makes manual pages of what is declared, `mistaken` has
+what to write instead of words that other programs know. Not here: the commands themselves, and what they do.
 """
