@@ -19,7 +19,6 @@ from pinnace.cli.errors import CommandError, InvalidInput
 from pinnace.cli.guard import complain, silence_loggers, traced_requests
 from pinnace.cli.settings import Settings, given_words, resolve_settings
 from pinnace.client.errors import ClientError, InvalidArgument
-from pinnace.installing.errors import InstallError
 from pinnace.kube.errors import AlreadyExists, Forbidden, KubeError, NotFound
 from pinnace.storage.errors import StorageError
 from pinnace.store_access.user_agent import user_agent
@@ -175,13 +174,15 @@ def run_async(work: Coroutine[Any, Any, T], *, interrupted: str = "") -> T:
             raise KeyboardInterrupt from None
         if isinstance(cause, NotFound) and not cause.reason:
             raise CommandError(f"{no_kinds()} ({cause})") from error
-        if isinstance(cause, InstallError):
-            raise CommandError(str(cause)) from error
         if isinstance(cause, ClientError):
             wrong = isinstance(cause, InvalidArgument)
             raise (InvalidInput if wrong else CommandError)(str(cause)) from error
         if isinstance(cause, KubeError | StorageError):
             raise CommandError(f"{cause}{_advice(cause)}") from error
+        from pinnace.installing.errors import InstallError  # few commands can raise it
+
+        if isinstance(cause, InstallError):
+            raise CommandError(str(cause)) from error
         if cause is error:
             raise
         raise cause from error
