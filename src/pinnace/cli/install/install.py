@@ -17,11 +17,12 @@ if TYPE_CHECKING:
     from pinnace.api.values.durations import Duration
 
 CPU: Final = Value("CPU", like="500m, 2")
+CONFIG_MAP: Final = Value("CONFIGMAP")
 MEMORY: Final = Value("MEMORY", like="512Mi, 2Gi")
 
 
 class InstallFlags(OutputOptions):
-    """The flags of `install` as given; `InstallOptions` has what they mean, once they are checked."""
+    """The flags of `install`. Those that `InstallOptions` has under the same name mean the same."""
 
     provider: str = text(
         "--provider",
@@ -45,32 +46,35 @@ class InstallFlags(OutputOptions):
     pod_labels: Mapping[str, str] = key_values(
         "--pod-labels", help="Labels for the pods of the server and the node agent."
     )
-    sa_annotations: Mapping[str, str] = key_values(
+    service_account_annotations: Mapping[str, str] = key_values(
         "--sa-annotations", help="Annotations for the ServiceAccount."
     )
-    service_account_name: str = text(
+    service_account: str = text(
         "--service-account-name",
         value=Value("SERVICE_ACCOUNT"),
         help="Existing ServiceAccount of the pods, with its rights; none is created.",
     )
-    server_priority_class_name: str = text(
+    server_priority_class: str = text(
         "--server-priority-class-name",
         value=Value("PRIORITY_CLASS"),
         help="PriorityClass of the server's pod.",
     )
-    node_agent_priority_class_name: str = text(
+    node_agent_priority_class: str = text(
         "--node-agent-priority-class-name",
         value=Value("PRIORITY_CLASS"),
         help="PriorityClass of the node agent's pods.",
     )
-    node_agent_configmap: str = text(
-        "--node-agent-configmap", help="ConfigMap with settings of the node agents."
+    node_agent_config_map: str = text(
+        "--node-agent-configmap", value=CONFIG_MAP, help="ConfigMap with settings of the node agents."
     )
-    backup_repository_configmap: str = text(
-        "--backup-repository-configmap", help="ConfigMap with settings of new repositories of kopia."
+    repository_config_map: str = text(
+        "--backup-repository-configmap",
+        value=CONFIG_MAP,
+        help="ConfigMap with settings of new repositories of kopia.",
     )
-    repo_maintenance_job_configmap: str = text(
+    maintenance_config_map: str = text(
         "--repo-maintenance-job-configmap",
+        value=CONFIG_MAP,
         help="ConfigMap with settings of the Jobs that then maintain repositories.",
     )
     velero_pod_cpu_request: str = text(
@@ -124,7 +128,7 @@ class InstallFlags(OutputOptions):
     snapshot_location_config: Mapping[str, str] = key_values(
         "--snapshot-location-config", help="Config of the snapshot location."
     )
-    use_volume_snapshots: bool = flag(
+    snapshot_location: bool = flag(
         "--use-volume-snapshots",
         type=Boolean(),
         default=True,
@@ -134,32 +138,32 @@ class InstallFlags(OutputOptions):
     plugins: Sequence[str] = comma_list(
         "--plugins", value=Value("IMAGE,..."), help="Images with plugins, comma-separated."
     )
-    use_restic: bool = switch(
+    node_agent: bool = switch(
         "--use-restic", "--use-node-agent", help="Deploy the node agent, which backs up pod volumes."
     )
     privileged_node_agent: bool = switch(
         "--privileged-node-agent", help="Run the node agent privileged, as SELinux or block volumes may need."
     )
-    kubelet_root_dir: str = text(
+    kubelet_root: str = text(
         "--kubelet-root-dir",
         default=KUBELET_ROOT,
         show_default=True,
         value=FOLDER,
         help="Directory of the kubelet on each node.",
     )
-    default_volumes_to_restic: bool = switch(
+    default_volumes_to_fs_backup: bool = switch(
         "--default-volumes-to-restic",
         "--default-volumes-to-fs-backup",
         section=Section.VOLUMES,
         help="Back up all pod volumes from their files unless opted out.",
     )
-    uploader_type: str | None = flag(
+    uploader: str | None = flag(
         "--uploader-type",
         type=Enum("kopia", "restic"),
         default=None,
         help="Program that saves pod volumes. [default: kopia; with --apply as it was]",
     )
-    default_restic_prune_frequency: "Duration" = flag(
+    maintenance_frequency: "Duration" = flag(
         "--default-restic-prune-frequency",
         "--default-repo-maintain-frequency",
         type=DurationFlag(),
@@ -200,7 +204,7 @@ class InstallFlags(OutputOptions):
     restore_only: bool = switch(
         "--restore-only", help="Deprecated: let the server run only what restores need."
     )
-    minimal_rbac: bool = switch(
+    minimal_rights: bool = switch(
         "--minimal-rbac", help="Give the server the rights it uses instead of cluster-admin."
     )
     non_admin: bool = switch(

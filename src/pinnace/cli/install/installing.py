@@ -1,7 +1,9 @@
 """The work of `install`: checks the flags, prints or creates the objects. (docs/spec: CLI 11.1, 11.3)"""
 
 from collections.abc import Mapping
+from dataclasses import fields
 from pathlib import Path
+from typing import Any, Final
 
 import click
 
@@ -99,9 +101,9 @@ def _closing_words(
     if flags.crds_only:
         click.echo("The custom resource definitions are installed.")
         return
-    if flags.service_account_name:
+    if flags.service_account:
         click.echo(
-            f"No ServiceAccount and no rights were made: {flags.service_account_name} in namespace "
+            f"No ServiceAccount and no rights were made: {flags.service_account} in namespace "
             f"{settings.namespace} must exist, bound to {ALL_RIGHTS} or to the rights of "
             "--minimal-rbac."
         )
@@ -135,69 +137,42 @@ def _closing_words(
             click.echo(f"For self-service, start `pinnace nonadmin server -n {settings.namespace}` too.")
 
 
-def _options(flags: InstallFlags) -> InstallOptions:
-    """The wishes that the flags express, with the content of the files that they name. Raises OSError."""
+_SAME: Final = frozenset(field.name for field in fields(InstallOptions)) & set(InstallFlags.__struct_fields__)
+"""The flags that are options as they are."""
 
-    def content(path: str) -> bytes:
-        return read_small_file(Path(path)) if path else b""
+
+def _options(flags: InstallFlags) -> InstallOptions:
+    """The options that the flags express, with the content of the files that they name. Raises OSError."""
+
+    def content(path: str) -> bytes | None:
+        return read_small_file(Path(path)) if path else None
 
     return InstallOptions(
-        provider=flags.provider,
-        bucket=flags.bucket,
-        prefix=flags.prefix,
+        **{name: _plain(getattr(flags, name)) for name in _SAME},
         backup_location=not flags.no_default_backup_location,
-        backup_location_config=flags.backup_location_config,
-        snapshot_location=flags.use_volume_snapshots,
-        snapshot_location_config=flags.snapshot_location_config,
-        secret=content(flags.secret_file) if flags.secret_file else None,
-        no_secret=flags.no_secret,
-        ca_cert=content(flags.cacert),
-        image=flags.image,
-        plugins=flags.plugins,
-        features=flags.features,
-        minimal_rights=flags.minimal_rbac,
-        service_account=flags.service_account_name,
-        service_account_annotations=flags.sa_annotations,
-        pod_annotations=flags.pod_annotations,
-        pod_labels=flags.pod_labels,
+        secret=content(flags.secret_file),
+        ca_cert=content(flags.cacert) or b"",
         server_resources=PodResources(
             cpu_request=flags.velero_pod_cpu_request,
             memory_request=flags.velero_pod_mem_request,
             cpu_limit=flags.velero_pod_cpu_limit,
             memory_limit=flags.velero_pod_mem_limit,
         ),
-        server_priority_class=flags.server_priority_class_name,
-        node_agent=flags.use_restic,
         node_agent_resources=PodResources(
             cpu_request=flags.restic_pod_cpu_request,
             memory_request=flags.restic_pod_mem_request,
             cpu_limit=flags.restic_pod_cpu_limit,
             memory_limit=flags.restic_pod_mem_limit,
         ),
-        node_agent_priority_class=flags.node_agent_priority_class_name,
-        node_agent_config_map=flags.node_agent_configmap,
-        privileged_node_agent=flags.privileged_node_agent,
-        kubelet_root=flags.kubelet_root_dir,
-        uploader=flags.uploader_type or "",
-        repository_password=content(flags.restic_password_file) if flags.restic_password_file else None,
-        default_volumes_to_fs_backup=flags.default_volumes_to_restic,
-        default_snapshot_move_data=flags.default_snapshot_move_data,
-        maintenance_frequency=_duration(flags.default_restic_prune_frequency),
-        garbage_collection_frequency=_duration(flags.garbage_collection_frequency),
-        pod_volume_operation_timeout=_duration(flags.pod_volume_operation_timeout),
-        concurrent_backups=flags.concurrent_backups,
-        schedule_skip_immediately=flags.schedule_skip_immediately,
-        repository_config_map=flags.backup_repository_configmap,
-        maintenance_config_map=flags.repo_maintenance_job_configmap,
-        non_admin=flags.non_admin,
-        restore_only=flags.restore_only,
-        apply=flags.apply,
-        wait=flags.wait,
+        repository_password=content(flags.restic_password_file),
     )
 
 
-def _duration(given: Duration) -> str:
-    return str(given) if given else ""
+def _plain(value: Any) -> Any:
+    """A value of a flag as options have it: a duration is a text, and nothing an empty one."""
+    if value is None:
+        return ""
+    return (str(value) if value else "") if isinstance(value, Duration) else value
 
 
 def _check_crds_version(version: str) -> None:

@@ -11,7 +11,9 @@ import pytest
 
 from pinnace.api.definitions.crds import crd_manifests
 from pinnace.cli.install import installing as install_run
+from pinnace.cli.install.install import InstallFlags
 from pinnace.cli.main import run
+from pinnace.cli.output.printing import OutputOptions
 from pinnace.cli.process import server_run
 from pinnace.installing import sending
 from pinnace.installing.workloads import pull_policy
@@ -580,4 +582,19 @@ def test_definitions_that_are_never_established_are_an_error(
     assert capsys.readouterr().err == (
         "Installing into cluster https://c (context test).\n"
         f"An error occurred: Error installing Pinnace: Error polling for CRDs: {text}\n"
+    )
+
+
+def test_each_flag_is_an_option_of_the_installer_or_one_of_the_command_alone() -> None:
+    of_pods = {
+        f"{pod}_pod_{what}"
+        for pod in ("velero", "restic")
+        for what in ("cpu_request", "mem_request", "cpu_limit", "mem_limit")
+    }
+    of_files = {"secret_file", "cacert", "restic_password_file"}
+    of_the_command = {"dry_run", "crds_only", "crds_version", "no_default_backup_location"}
+    of_output = set(OutputOptions.__struct_fields__)
+
+    assert set(InstallFlags.__struct_fields__) - install_run._SAME == (
+        of_pods | of_files | of_the_command | of_output
     )
