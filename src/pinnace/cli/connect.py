@@ -1,19 +1,18 @@
 """Opens the cluster that a command works on, and runs the command's coroutine to its end."""
 
 import asyncio
-import re
 import shlex
 import signal
 import traceback
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from pinnace.api.values.error_texts import cause_of
-from pinnace.api.values.shell_words import joined
+from pinnace.api.values.shell_words import joined, with_commands
 from pinnace.cli.declaring.global_flags import GlobalFlags
 from pinnace.cli.errors import CommandError, InvalidInput
 from pinnace.cli.guard import complain, silence_loggers, traced_requests
@@ -55,20 +54,12 @@ def command_line(settings: Settings, *words: str) -> str:
     return joined(program_name(), [*words], [*settings.given])
 
 
-_OWN_COMMAND: Final = r"`((?:backup|backup-location|install|nonadmin|restore|schedule) [^`]*)`"
-
-
 def pasteable(text: str) -> str:
-    """The text with its commands completed: texts of lower layers name them as `backup verify NAME`.
-
-    The program is put in front, and behind them the flags by which they find the same objects.
-    """
+    """The text with its commands completed by the program and the flags that find the same objects."""
     context = click.get_current_context(silent=True)
     flags = context.find_object(GlobalFlags) if context is not None else None
     given = given_words(flags) if flags is not None else ()
-    return re.sub(
-        _OWN_COMMAND, lambda found: f"`{joined(program_name(), shlex.split(found[1]), [*given])}`", text
-    )
+    return with_commands(text, lambda words: joined(program_name(), shlex.split(words), [*given]))
 
 
 def caller() -> "Caller":

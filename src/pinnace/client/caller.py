@@ -5,9 +5,11 @@ from collections.abc import Callable
 
 import msgspec
 
+from pinnace.api.values.shell_words import with_commands
 
-def _unchanged(text: str) -> str:
-    return text
+
+def _by_name(text: str) -> str:
+    return with_commands(text, "pinnace {}".format)
 
 
 class Caller(msgspec.Struct, frozen=True, kw_only=True):
@@ -22,7 +24,7 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     program: str = "pinnace"
-    pasteable: Callable[[str], str] = _unchanged
+    pasteable: Callable[[str], str] = _by_name
     warn: Callable[[str], object] = logging.getLogger(__name__).warning
     longer: str = ""
     namespaces: str = ""

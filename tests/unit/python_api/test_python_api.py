@@ -109,6 +109,7 @@ def test_a_doctor_without_a_cluster_says_so_in_a_finding(tmp_path: Path) -> None
     found = {str(finding.code): str(finding.level) for finding in diagnosis.findings}
     assert found["kubeconfig-unusable"] == "PROBLEM"
     assert found["ok"] == "OK"
+    assert "`pinnace backup create NAME` makes one" in {finding.remedy for finding in diagnosis.findings}
     with pytest.raises(pinnace.InvalidRequest, match="namespaces: "):
         pinnace.doctor(namespaces=["Shop!"], cluster=cluster)
 
