@@ -3,6 +3,8 @@
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
+import msgspec
+
 from pinnace.api import labels
 from pinnace.api.codec import decode
 from pinnace.api.objects import JSONObject, mapping, text
@@ -43,50 +45,43 @@ def pod_volumes(
 
 
 def _pod_volume(obj: JSONObject, snapshot: str, uploader: str) -> SavedVolume:
-    namespace, pod = text(obj, "spec", "pod", "namespace"), text(obj, "spec", "pod", "name")
-    volume, phase = text(obj, "spec", "volume"), text(obj, "status", "phase")
-    place = Place.REPOSITORY if uploader in UPLOADERS else Place.ELSEWHERE
+    namespace, phase = text(obj, "spec", "pod", "namespace"), text(obj, "status", "phase")
     lacks = ""
-    if not snapshot:
-        place = Place.NOWHERE
-        if phase != TransferPhase.COMPLETED:  # else it was empty
-            said = text(obj, "status", "message")
-            lacks = f"its PodVolumeBackup is {phase or TransferPhase.NEW}{f': {said}' if said else ''}"
+    if not snapshot and phase != TransferPhase.COMPLETED:  # else it was empty
+        said = text(obj, "status", "message")
+        lacks = f"its PodVolumeBackup is {phase or TransferPhase.NEW}{f': {said}' if said else ''}"
     size = mapping(obj, "status", "progress").get("totalBytes")
-    of_pod = f" of volume {volume} of pod {namespace}/{pod}" if pod else ""
-    return SavedVolume(
-        way=Way.POD_VOLUME,
-        place=place,
-        title=f"{uploader} snapshot {snapshot}{of_pod}",
+    return msgspec.structs.replace(
+        _saved(uploader, snapshot, namespace, text(obj, "spec", "pod", "name"), text(obj, "spec", "volume")),
         claim=(namespace, text(obj, "metadata", "annotations", labels.PVC_NAME)),
-        uploader=uploader,
-        snapshot=snapshot,
-        namespace=namespace,
-        pod=pod,
-        volume=volume,
         size_bytes=size if isinstance(size, int) else 0,
         lacks=lacks,
     )
 
 
+def _saved(uploader: str, snapshot: str, namespace: str = "", pod: str = "", volume: str = "") -> SavedVolume:
+    place = Place.REPOSITORY if uploader in UPLOADERS else Place.ELSEWHERE
+    of_pod = f" of volume {volume} of pod {namespace}/{pod}" if pod else ""
+    return SavedVolume(
+        way=Way.POD_VOLUME,
+        place=place if snapshot else Place.NOWHERE,
+        title=f"{uploader} snapshot {snapshot}{of_pod}",
+        uploader=uploader,
+        snapshot=snapshot,
+        namespace=namespace,
+        pod=pod,
+        volume=volume,
+    )
+
+
 def recorded_pod_volumes(infos: Iterable[BackupVolumeInfo]) -> Iterator[SavedVolume]:
-    """The volumes of pods with claims, by the records of volumes."""
+    """The saved volumes of pods, by the records of volumes."""
     for info in infos:
         of_pod = info.pvb_info
         if info.backup_method == BackupMethod.POD_VOLUME_BACKUP and of_pod and of_pod.snapshot_handle:
-            uploader = of_pod.uploader_type or RESTIC
-            yield SavedVolume(
-                way=Way.POD_VOLUME,
-                place=Place.REPOSITORY if uploader in UPLOADERS else Place.ELSEWHERE,
-                title=f"{uploader} snapshot {of_pod.snapshot_handle}",
-                claim=info.claim,
-                uploader=uploader,
-                snapshot=of_pod.snapshot_handle,
-                namespace=of_pod.pod_namespace,
-                pod=of_pod.pod_name,
-                volume=of_pod.volume_name,
-                size_bytes=of_pod.size,
-            )
+            place = of_pod.pod_namespace, of_pod.pod_name, of_pod.volume_name
+            volume = _saved(of_pod.uploader_type or RESTIC, of_pod.snapshot_handle, *place)
+            yield msgspec.structs.replace(volume, claim=info.claim, size_bytes=of_pod.size)
 
 
 def check_pod_volume_backups(objects: Iterable[JSONObject]) -> None:
@@ -149,14 +144,4 @@ class SavedPodVolumes:
 def _annotated(annotations: dict[str, str]) -> dict[str, SavedVolume]:
     prefix = labels.POD_SNAPSHOT_PREFIX
     found = {name.removeprefix(prefix): name for name in annotations if name.startswith(prefix)}
-    return {
-        volume: SavedVolume(
-            way=Way.POD_VOLUME,
-            place=Place.REPOSITORY,
-            title=f"{RESTIC} snapshot {annotations[name]}",
-            uploader=RESTIC,
-            snapshot=annotations[name],
-            volume=volume,
-        )
-        for volume, name in found.items()
-    }
+    return {volume: _saved(RESTIC, annotations[name], volume=volume) for volume, name in found.items()}

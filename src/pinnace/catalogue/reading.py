@@ -3,8 +3,8 @@
 (docs/adr/021, 112, docs/spec: CTL 6.2, BEY 3.2, 6.6, 7.6)
 """
 
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -12,15 +12,14 @@ from typing import Final
 import msgspec
 
 from pinnace.api.objects import JSONObject
-from pinnace.api.volume_info import BackupVolumeInfo
 from pinnace.archive.errors import ArchiveError
+from pinnace.archive.reader import ArchiveIndex
 from pinnace.catalogue.moved import live_moved_volumes, moved_claims, moved_volumes, without_record
-from pinnace.catalogue.pod_volumes import pod_volumes
+from pinnace.catalogue.pod_volumes import pod_volumes, recorded_pod_volumes
 from pinnace.catalogue.records import BackupRecords
 from pinnace.catalogue.snapshots import csi_snapshots, native_snapshots, snapshots_made_by
-from pinnace.catalogue.tarball import Tarball, read_item
+from pinnace.catalogue.tarball import opened_tarball, read_item
 from pinnace.catalogue.volumes import UNKNOWN, SavedVolume, Way
-from pinnace.csi.deletion import StoredSnapshot
 from pinnace.csi.snapshots import GROUP
 from pinnace.storage.backup_store import BackupStore
 
@@ -56,20 +55,18 @@ async def read_volumes(store: BackupStore, backup: str, workdir: Path | None) ->
         StorageError: a file cannot be read.
         ArchiveError: the tarball, which alone names the CSI snapshots, is damaged.
     """
-    infos = await store.read_volume_infos(backup)
+    records = await read_records(store, backup)
     listed = await store.read_resource_list(backup)
     contents = await store.read_csi_volume_snapshot_contents(backup)
-    made: list[StoredSnapshot] = []
-    async with Tarball(store, backup, workdir) as tarball:
-        if not contents and any(key.startswith(GROUP) and key.endswith(_CSI_KINDS) for key in listed):
-            archive = await tarball.archive()
-            made = list(snapshots_made_by(archive, backup)) if archive is not None else []
-        in_repositories = await _in_repositories(store, backup, infos, tarball, Live())
-    found = [
-        *native_snapshots(await store.read_snapshots(backup)),
-        *csi_snapshots(contents, infos, made),
-        *in_repositories,
-    ]
+    stored = await store.read_pod_volume_backups(backup)
+    in_tarball = not contents and any(key.startswith(GROUP) and key.endswith(_CSI_KINDS) for key in listed)
+    async with _archive_for(records, opened_tarball(store, backup, workdir), needed=in_tarball) as archive:
+        made = snapshots_made_by(archive, backup) if in_tarball and archive is not None else ()
+        found = [
+            *native_snapshots(records.native),
+            *csi_snapshots(contents, records.infos, made),
+            *_in_repositories(records, stored, archive),
+        ]
     if not any(each.way == Way.MOVED for each in found):
         uploads = [name for key in listed if key.endswith(_DATA_UPLOAD) for name in listed[key]]
         found += [without_record(UNKNOWN, f"DataUpload {name}") for name in dict.fromkeys(uploads)]
@@ -87,26 +84,44 @@ async def read_volumes_in_repositories(
     Raises:
         StorageError: a file cannot be read.
     """
-    infos = await store.read_volume_infos(backup)
-    async with Tarball(store, backup, workdir) as tarball:
-        return await _in_repositories(store, backup, infos, tarball, live)
-
-
-async def _in_repositories(
-    store: BackupStore, backup: str, infos: Sequence[BackupVolumeInfo], tarball: Tarball, live: Live
-) -> list[SavedVolume]:
+    records = BackupRecords(
+        infos=await store.read_volume_infos(backup), operations=await store.read_item_operations(backup)
+    )
     objects = [*live.pod_volume_backups, *await store.read_pod_volume_backups(backup)]
-    operations = await store.read_item_operations(backup)
-    archive = None
-    if moved_claims(infos, operations):
-        with suppress(ArchiveError):  # each claim is then one whose data cannot be deleted
-            archive = await tarball.archive()
-    moved = moved_volumes(infos, operations, partial(read_item, archive) if archive is not None else _no_item)
-    found = [*pod_volumes(objects, infos, objects), *live_moved_volumes(live.data_uploads), *moved.values()]
+    async with _archive_for(records, opened_tarball(store, backup, workdir)) as archive:
+        return _in_repositories(records, objects, archive, live.data_uploads)
+
+
+@asynccontextmanager
+async def _archive_for(
+    records: BackupRecords, opening: AbstractAsyncContextManager[ArchiveIndex | None], *, needed: bool = False
+) -> AsyncIterator[ArchiveIndex | None]:
+    """The tarball if it is needed, or if the records name moved data, of which it tells more."""
+    async with AsyncExitStack() as stack:
+        archive = None
+        if needed or moved_claims(records.infos, records.operations):
+            try:
+                archive = await stack.enter_async_context(opening)
+            except ArchiveError:
+                if needed:
+                    raise  # else each claim is one whose data cannot be deleted
+        yield archive
+
+
+def _in_repositories(
+    records: BackupRecords,
+    objects: Sequence[JSONObject],
+    archive: ArchiveIndex | None,
+    uploads: Sequence[JSONObject] = (),
+) -> list[SavedVolume]:
+    read = partial(read_item, archive) if archive is not None else lambda *_: None
+    found = [
+        *pod_volumes(objects, records.infos, objects),
+        *live_moved_volumes(uploads),
+        *moved_volumes(records.infos, records.operations, read).values(),
+    ]
+    known = {each.snapshot for each in found}
+    found += (each for each in recorded_pod_volumes(records.infos) if each.snapshot not in known)
     # Of several records of one snapshot the first counts.
     once = {(each.uploader, each.namespace, each.snapshot or each.title): each for each in reversed(found)}
     return list(reversed(once.values()))
-
-
-def _no_item(_group_resource: str, _namespace: str, _name: str) -> None:
-    return None

@@ -1,8 +1,8 @@
 """Reads objects of a backup's tarball as records of its volumes; those that cannot be read are left out."""
 
 import tempfile
-from collections.abc import Iterator
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import orjson
@@ -14,50 +14,28 @@ from pinnace.storage.backup_store import BackupStore
 from pinnace.storage.errors import ObjectNotFound
 
 
-class Tarball:
-    """The tarball of one backup, which is downloaded when it is first asked for.
-
-    An async context manager, which removes it.
+@asynccontextmanager
+async def opened_tarball(
+    store: BackupStore, backup: str, workdir: Path | None
+) -> AsyncIterator[ArchiveIndex | None]:
+    """The tarball of a backup, in a temporary folder; None if the backup has none.
 
     Args:
-        workdir: for the tarball; None for the system's temporary folder.
+        workdir: for that folder; None for the system's.
+
+    Raises:
+        StorageError: it cannot be fetched.
+        ArchiveError: it is damaged.
     """
-
-    def __init__(self, store: BackupStore, backup: str, workdir: Path | None) -> None:
-        self._store = store
-        self._backup = backup
-        self._workdir = workdir
-        self._opened = AsyncExitStack()
-        self._archive: ArchiveIndex | None = None
-        self._is_read = False
-
-    async def __aenter__(self) -> "Tarball":
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self._opened.aclose()
-
-    async def archive(self) -> ArchiveIndex | None:
-        """The tarball; None if the backup has none.
-
-        Raises:
-            StorageError: it cannot be fetched.
-            ArchiveError: it is damaged.
-        """
-        if self._is_read:
-            return self._archive
-        folder = Path(
-            self._opened.enter_context(tempfile.TemporaryDirectory(prefix="catalogue-", dir=self._workdir))
-        )
-        path = folder / "contents.tar.gz"
+    with tempfile.TemporaryDirectory(prefix="catalogue-", dir=workdir) as folder:
+        path = Path(folder) / "contents.tar.gz"
         try:
-            await self._store.download_contents(self._backup, path)
+            await store.download_contents(backup, path)
         except ObjectNotFound:
-            pass
-        else:
-            self._archive = self._opened.enter_context(await ArchiveIndex.open(path, folder))
-        self._is_read = True
-        return self._archive
+            yield None
+            return
+        with await ArchiveIndex.open(path, Path(folder)) as archive:
+            yield archive
 
 
 def read_item(archive: ArchiveIndex, group_resource: str, namespace: str, name: str) -> JSONObject | None:

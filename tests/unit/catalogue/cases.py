@@ -222,6 +222,33 @@ POD_VOLUMES = [
         pods={"late": {"data": ("kopia", "k1", 5)}},
     ),
     Way(
+        title="in the records of volumes only, by an uploader of ours and by another",
+        files={"volume_infos": [by_pod("data", "k1", "kopia"), by_pod("logs", "x1", "other")]},
+        items=[mounting("data"), mounting("logs")],
+        repository=in_repository("k1"),
+        left=("other snapshot x1 of volume data of pod shop/logs",),
+        lost={LOGS: foreign("x1")},
+        lost_without={DATA: without_agents("k1"), LOGS: foreign("x1")},
+    ),
+    Way(
+        title="snapshots of one id in two repositories",
+        files={
+            "pod_volume_backups": [
+                saved("data", "k1", "kopia"),
+                saved("data", "k1", "kopia", namespace="forum"),
+                saved("logs", "k1", "restic"),
+            ]
+        },
+        repository=in_repository("k1")
+        | in_repository("k1", namespace="forum")
+        | in_repository("k1", uploader="restic"),
+        lost_without={
+            DATA: without_agents("k1"),
+            ("forum", "data"): without_agents("k1"),
+            LOGS: without_agents("k1", "restic"),
+        },
+    ),
+    Way(
         title="annotations of pods, by Velero before 1.2",
         items=[mounting("data", **{"snapshot.velero.io/data": "r1"})],
         pods={"data": {"data": ("restic", "r1", 0)}},

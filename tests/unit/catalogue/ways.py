@@ -79,8 +79,14 @@ class Way(msgspec.Struct, frozen=True, kw_only=True):
         return store
 
 
-def saved(name: str, snapshot: str = "", uploader: str = "", phase: str = "Completed") -> JSONObject:
-    """A PodVolumeBackup of volume `data` of a pod in `shop`."""
+def saved(
+    name: str,
+    snapshot: str = "",
+    uploader: str = "",
+    phase: str = "Completed",
+    namespace: str = "shop",
+) -> JSONObject:
+    """A PodVolumeBackup of volume `data` of a pod."""
     uploaded = {"uploaderType": uploader} if uploader else {}
     return {
         "apiVersion": "velero.io/v1",
@@ -88,7 +94,7 @@ def saved(name: str, snapshot: str = "", uploader: str = "", phase: str = "Compl
         "metadata": {"name": f"{NAME}-{name}", "namespace": "velero", "annotations": {labels.PVC_NAME: name}},
         "spec": {
             "node": "n",
-            "pod": {"kind": "Pod", "namespace": "shop", "name": name},
+            "pod": {"kind": "Pod", "namespace": namespace, "name": name},
             "volume": "data",
             "backupStorageLocation": "default",
             "repoIdentifier": "x",
