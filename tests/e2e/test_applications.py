@@ -19,7 +19,7 @@ import pytest
 from hack.cluster import applications
 from hack.cluster.control_plane import ControlPlane
 from hack.cluster.proxy import FaultProxy
-from pinnace.aio.timing import SystemTimer
+from pinnace.aio.clock import SystemClock
 from pinnace.api.objects import JSONObject
 from pinnace.kube.client import KubeClient
 from pinnace.kube.discovery import Discovery
@@ -127,7 +127,7 @@ async def _cleaned(clients: list[KubeClient], corpus: Corpus) -> AsyncIterator[N
 
 async def _define(client: KubeClient, definitions: list[JSONObject]) -> Made:
     """Create the definitions and wait for them; return those that the API server accepts."""
-    waiting, made = Definitions(client, SystemTimer()), Made()
+    waiting, made = Definitions(client, SystemClock()), Made()
 
     async def create(definition: JSONObject) -> None:
         name = definition["metadata"]["name"]

@@ -1,4 +1,4 @@
-"""Monotonic time and timers, injected so that tests advance the clock themselves instead of sleeping."""
+"""Monotonic time, injected so that tests advance the clock themselves instead of sleeping."""
 
 import asyncio
 import time
@@ -6,35 +6,42 @@ from collections.abc import Callable
 from typing import Protocol
 
 
-class Timer(Protocol):
+class ScheduledCall(Protocol):
     """A call that is due later."""
 
     def cancel(self) -> None: ...
 
 
 class Clock(Protocol):
-    """The clock of informers, work queues and controllers."""
+    """The monotonic time of this process, and waits by it."""
 
     def monotonic(self) -> float:
         """Seconds since some moment; never goes back, whatever is done to the wall clock."""
         ...
 
-    def call_later(self, delay_seconds: float, callback: Callable[[], None]) -> Timer:
+    async def sleep(self, seconds: float) -> None:
+        """Return when that many seconds have passed."""
+        ...
+
+    def call_later(self, delay_seconds: float, callback: Callable[[], None]) -> ScheduledCall:
         """Call back on the event loop after a delay."""
         ...
 
 
-class LoopClock:
+class SystemClock:
     """The clock of the running event loop."""
 
     def monotonic(self) -> float:
         return asyncio.get_running_loop().time()
 
-    def call_later(self, delay_seconds: float, callback: Callable[[], None]) -> Timer:
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
+    def call_later(self, delay_seconds: float, callback: Callable[[], None]) -> ScheduledCall:
         return asyncio.get_running_loop().call_later(delay_seconds, callback)
 
 
-class BootClock(LoopClock):
+class BootClock(SystemClock):
     """A clock that also counts the time in which the machine is suspended, and is read anew each time.
 
     The event loop may give the time at which its turn began. Timers do not run during a suspension.

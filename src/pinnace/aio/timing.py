@@ -2,37 +2,14 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Protocol
 
-
-class Timer(Protocol):
-    """A monotonic clock and a sleep that follows it."""
-
-    def monotonic(self) -> float:
-        """Seconds since some fixed point."""
-        ...
-
-    async def sleep(self, seconds: float) -> None:
-        """Return when that many seconds have passed."""
-        ...
-
-
-class SystemTimer:
-    """The event loop's own clock."""
-
-    def monotonic(self) -> float:
-        """Seconds of the running loop."""
-        return asyncio.get_running_loop().time()
-
-    async def sleep(self, seconds: float) -> None:
-        """Sleep for real."""
-        await asyncio.sleep(seconds)
+from pinnace.aio.clock import Clock
 
 
 async def poll(
     check: Callable[[], Awaitable[bool]],
     *,
-    timer: Timer,
+    timer: Clock,
     timeout_seconds: float,
     first_pause_seconds: float = 1.0,
     longest_pause_seconds: float = 1.0,
@@ -55,7 +32,7 @@ async def poll(
     return True
 
 
-async def wait_for(event: asyncio.Event, *, timer: Timer, timeout_seconds: float) -> bool:
+async def wait_for(event: asyncio.Event, *, timer: Clock, timeout_seconds: float) -> bool:
     """Wait until the event is set or the time is up; return whether it is set."""
     async with asyncio.TaskGroup() as group:
         happening = group.create_task(event.wait())

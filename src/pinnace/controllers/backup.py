@@ -9,7 +9,7 @@ from typing import Final, TypeVar
 
 from msgspec.structs import replace
 
-from pinnace.aio.timing import SystemTimer, Timer
+from pinnace.aio.clock import Clock, SystemClock
 from pinnace.api import phases
 from pinnace.api.codec import DecodeError, decode
 from pinnace.api.labels import SCHEDULE_NAME, SIZE_BYTES, label_value
@@ -82,7 +82,7 @@ class Scheduling:
 
     slot_of: Callable[[Key], WorkerSlot] = lambda _: WorkerSlot()
     namespaces: NamespaceQueue | None = None
-    timer: Timer = field(default_factory=SystemTimer)
+    timer: Clock = field(default_factory=SystemClock)
 
 
 class BackupWork:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from pinnace.aio.clock import Clock, LoopClock
+from pinnace.aio.clock import Clock, SystemClock
 from pinnace.api import phases
 from pinnace.api.objects import JSONObject, listed, mapping, text
 from pinnace.api.pod_hooks import is_ended
@@ -57,7 +57,7 @@ class ForeignRuns:
     def __init__(self, scope: Scope, *, backups: Cache, restores: Cache, clock: Clock | None = None) -> None:
         self._scope = scope
         self._caches = ((BACKUPS, backups), (RESTORES, restores))
-        self._clock = clock or LoopClock()
+        self._clock = clock or SystemClock()
         self._seen: dict[tuple[str, str], _Seen] = {}
 
     async def resync(self) -> None:

@@ -9,7 +9,7 @@ import math
 from types import TracebackType
 from typing import Final, Self
 
-from pinnace.aio.timing import SystemTimer, Timer
+from pinnace.aio.clock import Clock, SystemClock
 from pinnace.api.codec import encode
 from pinnace.api.objects import JSONObject, mapping
 from pinnace.api.velero.backup import ResourceActivity, RunActivity
@@ -68,14 +68,14 @@ class RunProgress:
     """
 
     def __init__(
-        self, client: KubeClient, resource: APIResource, run: Run, done_field: str, timer: Timer | None = None
+        self, client: KubeClient, resource: APIResource, run: Run, done_field: str, timer: Clock | None = None
     ) -> None:
         self.activity = Activity()
         self._client = client
         self._resource = resource
         self._run = run
         self._done_field = done_field
-        self._timer = timer or SystemTimer()
+        self._timer = timer or SystemClock()
         self._sent: JSONObject = {}
         self._is_kept = True
         self._writing = asyncio.Lock()

@@ -11,7 +11,8 @@ from typing import Final
 
 import msgspec
 
-from pinnace.aio.timing import SystemTimer, Timer, wait_for
+from pinnace.aio.clock import Clock, SystemClock
+from pinnace.aio.timing import wait_for
 from pinnace.api.kinds import PODS
 from pinnace.api.objects import JSONObject, listed, mapping, member, objects, text
 from pinnace.api.pod_hooks import container_names, is_ended
@@ -36,7 +37,7 @@ class _Common(msgspec.Struct, kw_only=True):
 
     executor: Executor
     pod_reader: PodReader
-    timer: Timer
+    timer: Clock
     longest_wait_seconds: float | None = None
     slots: asyncio.Semaphore = msgspec.field(default_factory=lambda: asyncio.Semaphore(COMMANDS_AT_ONCE))
     waiting: set[asyncio.Event] = msgspec.field(default_factory=set)
@@ -71,13 +72,13 @@ class PodExecHooks:
         executor: Executor,
         pod_reader: PodReader,
         *,
-        timer: Timer | None = None,
+        timer: Clock | None = None,
         longest_wait_seconds: float | None = None,
     ) -> None:
         self._common = _Common(
             executor=executor,
             pod_reader=pod_reader,
-            timer=timer or SystemTimer(),
+            timer=timer or SystemClock(),
             longest_wait_seconds=longest_wait_seconds,
         )
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
-from pinnace.aio.timing import Timer
+from pinnace.aio.clock import Clock
 from pinnace.api.nonadmin.names import Origin
 from pinnace.api.resource_policies import ResourcePolicies
 from pinnace.api.velero.backup import Backup
@@ -62,7 +62,7 @@ class BackupOperation:
         """Finalize a backup whose operations have ended; see `finalize_backup`. Raises StorageError."""
         return await finalize_backup(self._context, backup, actions=self._later_actions())
 
-    async def wait(self, backup: Backup, *, timer: Timer | None = None) -> Backup:
+    async def wait(self, backup: Backup, *, timer: Clock | None = None) -> Backup:
         """Wait for the operations of a backup that was run; see `wait_for_backup`. Raises StorageError."""
         return await wait_for_backup(self._context, backup, actions=self._later_actions(), timer=timer)
 

@@ -12,7 +12,7 @@ from typing import Final
 
 import msgspec
 
-from pinnace.aio.timing import Timer
+from pinnace.aio.clock import Clock
 from pinnace.api.codec import DecodeError, decode
 from pinnace.api.resource_policies import PolicyError, ResourcePolicies
 from pinnace.api.selection.validation import metadata_errors
@@ -93,7 +93,7 @@ class LocalRun(msgspec.Struct, frozen=True, kw_only=True):
     progress: ProgressSink | None = None
     activity: Activity = msgspec.field(default_factory=Activity)
     observer: Observer = msgspec.field(default_factory=Observer)
-    timer: Timer | None = None
+    timer: Clock | None = None
 
     async def discover(self) -> Discovery:
         """The kinds that the cluster serves; gaps in that are one warning. Raises KubeError."""

@@ -18,8 +18,8 @@ from typing import Final, TypeVar
 import msgspec
 
 from pinnace.aio.blocking import finish
+from pinnace.aio.clock import Clock, SystemClock
 from pinnace.aio.temporary import problem_text, temporary_folder
-from pinnace.aio.timing import SystemTimer, Timer
 from pinnace.api import phases
 from pinnace.api.objects import JSONObject
 from pinnace.api.values.counts import counted
@@ -207,7 +207,7 @@ async def wait_for_backup(
     backup: Backup,
     *,
     actions: Sequence[AnyBackupItemAction],
-    timer: Timer | None = None,
+    timer: Clock | None = None,
 ) -> Backup:
     """Wait until the operations of a backup have ended, and finalize it; others are returned as they are.
 
@@ -216,7 +216,7 @@ async def wait_for_backup(
     Raises:
         StorageError, OperationsChanged: the location cannot be used, or was changed meanwhile.
     """
-    timer = timer or SystemTimer()
+    timer = timer or SystemClock()
     builtin = [action for action in actions if isinstance(action, BackupItemActionV2)]
     following = Following(
         store=context.store, plugins=context.plugins, clock=context.clock, builtin_backup_actions=builtin
@@ -243,9 +243,9 @@ async def wait_for_backup(
     return backup
 
 
-async def wait_for_restore(context: RunContext, restore: Restore, *, timer: Timer | None = None) -> Restore:
+async def wait_for_restore(context: RunContext, restore: Restore, *, timer: Clock | None = None) -> Restore:
     """As `wait_for_backup`, for a restore."""
-    timer = timer or SystemTimer()
+    timer = timer or SystemClock()
     following = Following(store=context.store, plugins=context.plugins, clock=context.clock)
     try:
         while restore.status.phase in phases.WAITING:

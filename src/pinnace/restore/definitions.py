@@ -11,7 +11,8 @@ from typing import Final
 
 import msgspec
 
-from pinnace.aio.timing import Timer, wait_for
+from pinnace.aio.clock import Clock
+from pinnace.aio.timing import wait_for
 from pinnace.api.objects import JSONObject, text
 from pinnace.api.values.counts import counted
 from pinnace.kube.errors import APIStatusError, KubeError, ServerFault, TooManyRequests
@@ -93,7 +94,7 @@ class Definitions:
     def __init__(
         self,
         client: ClusterClient,
-        timer: Timer,
+        timer: Clock,
         resource_timeout_seconds: float = DEFAULT_RESOURCE_TIMEOUT_SECONDS,
         activity: Activity | None = None,
     ) -> None:

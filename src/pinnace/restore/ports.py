@@ -5,7 +5,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from pinnace.aio.timing import Timer
+from pinnace.aio.clock import Clock
 from pinnace.api.objects import JSONObject
 from pinnace.api.pod_snapshots import SavedSnapshot
 from pinnace.api.velero.restore import Restore
@@ -78,7 +78,7 @@ class TargetCluster(msgspec.Struct, frozen=True, kw_only=True):
 
     client: ClusterClient
     log: EventLog
-    timer: Timer
+    timer: Clock
     terminating_timeout_seconds: float
 
 

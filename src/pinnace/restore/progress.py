@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from pinnace.aio.timing import Timer
+from pinnace.aio.clock import Clock
 from pinnace.archive.eventlog import EventLog
 from pinnace.kube.errors import KubeError
 from pinnace.restore.ports import (
@@ -39,7 +39,7 @@ class PassCounts:
 class ProgressReporter:
     """Publishes a `PassCounts` whenever it has changed, never twice within a second."""
 
-    def __init__(self, progress: PassCounts, sink: ProgressSink, log: EventLog, timer: Timer) -> None:
+    def __init__(self, progress: PassCounts, sink: ProgressSink, log: EventLog, timer: Clock) -> None:
         self._progress = progress
         self._sink = sink
         self._log = log

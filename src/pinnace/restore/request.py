@@ -5,7 +5,7 @@ from typing import Final
 
 import msgspec
 
-from pinnace.aio.timing import SystemTimer, Timer
+from pinnace.aio.clock import Clock, SystemClock
 from pinnace.api import labels
 from pinnace.api.values.durations import Duration
 from pinnace.api.velero.backup import ITEM_OPERATION_TIMEOUT, Backup
@@ -110,5 +110,5 @@ class ClusterAccess(msgspec.Struct, frozen=True, kw_only=True):
     client: ClusterClient
     discovery: Discovery
     load_discovery: Callable[[], Awaitable[Discovery]]
-    timer: Timer = msgspec.field(default_factory=SystemTimer)
+    timer: Clock = msgspec.field(default_factory=SystemClock)
     is_simulated: bool = False

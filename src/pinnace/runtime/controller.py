@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Self
 
 from pinnace.aio.cancelling import is_cancelled, pass_cancellation
-from pinnace.aio.clock import Clock, LoopClock, Sleeper
+from pinnace.aio.clock import Clock, Sleeper, SystemClock
 from pinnace.api.objects import JSONObject
 from pinnace.runtime.errors import QueueShutDown
 from pinnace.runtime.informer import Informer, wait_for_caches
@@ -104,7 +104,7 @@ class Controller:
         self._workers = workers
         self._resync = resync
         self._caches: list[Informer] = []
-        self._clock = clock or LoopClock()
+        self._clock = clock or SystemClock()
         # Not `or`: an empty queue is false, and keys that its owner adds later would never be processed.
         self._queue = queue if queue is not None else RateLimitedQueue[Key](clock=self._clock)
         self._sleeper = Sleeper(self._clock)

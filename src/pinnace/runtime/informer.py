@@ -20,7 +20,7 @@ from contextlib import aclosing
 
 import msgspec
 
-from pinnace.aio.clock import Clock, LoopClock, Sleeper
+from pinnace.aio.clock import Clock, Sleeper, SystemClock
 from pinnace.api.objects import JSONObject
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import DeadlineExceeded, Gone, KubeError
@@ -129,7 +129,7 @@ class Informer:
         self._selectors = selectors or Selectors()
         self._cache = ObjectCache(indexes)
         self._handlers: list[Handlers] = []
-        self._clock = times.clock or LoopClock()
+        self._clock = times.clock or SystemClock()
         self._jitter = times.jitter
         self._retry_delay = times.retry_delay or RetryDelay(jitter=times.jitter)
         self._synced = asyncio.Event()

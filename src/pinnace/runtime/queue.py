@@ -16,7 +16,7 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from typing import Final, Generic, TypeVar
 
-from pinnace.aio.clock import Clock, LoopClock, Timer
+from pinnace.aio.clock import Clock, ScheduledCall, SystemClock
 from pinnace.runtime.backoff import FailureBackoff, TokenBucket
 from pinnace.runtime.errors import QueueShutDown
 
@@ -60,7 +60,7 @@ def one_lane(_key: object) -> Lane:
 @dataclass(frozen=True, slots=True)
 class _Delayed:
     due: float
-    timer: Timer
+    timer: ScheduledCall
 
 
 @dataclass(slots=True)
@@ -109,7 +109,7 @@ class RateLimitedQueue(Generic[K]):
         bucket: Callable[[], TokenBucket] = TokenBucket,
         lane_of: Callable[[K], Lane] = one_lane,
     ) -> None:
-        self._clock = clock or LoopClock()
+        self._clock = clock or SystemClock()
         self._backoff: FailureBackoff[K] = backoff or FailureBackoff()
         self._new_bucket = bucket
         self._buckets: dict[Hashable, TokenBucket] = {}

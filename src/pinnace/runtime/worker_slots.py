@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
-from pinnace.aio.clock import Clock, LoopClock
+from pinnace.aio.clock import Clock, SystemClock
 
 if TYPE_CHECKING:
     # Commands load this module for `WorkerSlot`, and have no queue.
@@ -48,7 +48,7 @@ class QueueWorkerSlot(WorkerSlot):
     def __init__(self, queue: "RateLimitedQueue[Key]", key: "Key", *, clock: Clock | None = None) -> None:
         self._queue = queue
         self._key = key
-        self._clock = clock or LoopClock()
+        self._clock = clock or SystemClock()
 
     def give_back(self) -> None:
         self._queue.release(self._key)

@@ -18,8 +18,8 @@ import msgspec
 import orjson
 
 from pinnace.aio.blocking import finish, in_thread
+from pinnace.aio.clock import Clock, SystemClock
 from pinnace.aio.fence import Fence
-from pinnace.aio.timing import SystemTimer, Timer
 from pinnace.api.codec import DecodeError, decode, encode
 from pinnace.api.json_memory import most_memory
 from pinnace.api.objects import JSONObject, names_by_kind
@@ -124,7 +124,7 @@ class BackupStore:
         location: str,
         read_only: bool = False,
         limits: ReadLimits | None = None,
-        timer: Timer | None = None,
+        timer: Clock | None = None,
     ) -> None:
         """Args:
         store: closed by close().
@@ -140,7 +140,7 @@ class BackupStore:
         self._location = location
         self._read_only = read_only
         self._limits = limits or ReadLimits()
-        self._timer = timer or SystemTimer()
+        self._timer = timer or SystemClock()
 
     def fenced(self, fence: Fence | None) -> Self:
         """This location, with writes that pass the fence, if there is one."""

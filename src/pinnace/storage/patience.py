@@ -7,7 +7,7 @@ whole cluster has been read or restored, and only the upload is left: that is tr
 from collections.abc import Awaitable, Callable
 from typing import Final, TypeVar
 
-from pinnace.aio.timing import SystemTimer, Timer
+from pinnace.aio.clock import Clock, SystemClock
 from pinnace.storage.errors import StoreUnavailable
 
 T = TypeVar("T")
@@ -37,12 +37,12 @@ class Patience:
         *,
         waiting: list[str] | None = None,
         limit_seconds: float = LIMIT_SECONDS,
-        timer: Timer | None = None,
+        timer: Clock | None = None,
     ) -> None:
         self._tell = tell
         self._waiting = waiting if waiting is not None else []
         self._limit_seconds = limit_seconds
-        self._timer = timer or SystemTimer()
+        self._timer = timer or SystemClock()
         self._away_since: float | None = None
         self._said_at = 0.0
         self._in_trouble = 0

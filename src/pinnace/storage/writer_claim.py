@@ -22,7 +22,8 @@ from uuid import uuid4
 import msgspec
 
 from pinnace.aio.blocking import finish, settle
-from pinnace.aio.timing import Timer, poll
+from pinnace.aio.clock import Clock
+from pinnace.aio.timing import poll
 from pinnace.storage.errors import (
     BackupBeingWritten,
     ClaimLost,
@@ -78,7 +79,7 @@ class WriterClaim:
         was_abandoned: whether it was taken over from a process that died.
     """
 
-    def __init__(self, store: ObjectStore, key: str, subject: ClaimSubject, *, timer: Timer) -> None:
+    def __init__(self, store: ObjectStore, key: str, subject: ClaimSubject, *, timer: Clock) -> None:
         self._store = store
         self._key = key
         self._subject = subject
@@ -95,7 +96,7 @@ class WriterClaim:
         key: str,
         subject: ClaimSubject,
         *,
-        timer: Timer,
+        timer: Clock,
         takes_over: bool = True,
         patience: Patience | None = None,
     ) -> AsyncIterator[Self]:

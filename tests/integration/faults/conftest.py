@@ -23,7 +23,7 @@ from pinnace.storage.s3.config import parse_s3_config
 from pinnace.storage.s3.store import S3Store
 from pinnace.store_access.requests import RequestPolicy
 from tests.integration.faults.world import Lab, install_application
-from tests.support.clock import HurriedTimer
+from tests.support.clock import HurriedClock
 from tests.support.faulty_parts import QUICK_STORE, OpenBucket, Reach
 
 QUICK_CLUSTER = ThrottledRetryPolicy(
@@ -97,7 +97,7 @@ async def open_bucket() -> AsyncIterator[OpenBucket]:
             if via is not None:
                 settings["s3Url"] = via.url
             objects = S3Store(parse_s3_config(settings), environ={}, policy=policy)
-            store = BackupStore(objects, Layout(""), location="default", timer=HurriedTimer())
+            store = BackupStore(objects, Layout(""), location="default", timer=HurriedClock())
             stack.push_async_callback(store.close)
             return store
 

@@ -21,7 +21,7 @@ from pinnace.storage.layout import Layout
 from tests.integration.faults import killed_writes
 from tests.integration.faults.commands import COMMAND_SECONDS, CommandLine
 from tests.integration.faults.world import SELECTED, Lab, stored_keys
-from tests.support.clock import HurriedTimer
+from tests.support.clock import HurriedClock
 from tests.support.faulty_parts import OpenBucket
 
 StartProxy = Callable[[ControlPlane | S3Server], Awaitable[FaultProxy]]
@@ -47,7 +47,7 @@ def create(lab: Lab, name: str = "b1") -> list[str]:
 
 
 def directory_store(root: Path) -> BackupStore:
-    return BackupStore(FilesystemStore(root), Layout(""), location="default", timer=HurriedTimer())
+    return BackupStore(FilesystemStore(root), Layout(""), location="default", timer=HurriedClock())
 
 
 def files_below(root: Path) -> list[str]:

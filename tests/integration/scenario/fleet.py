@@ -15,11 +15,9 @@ from pinnace.kube.resources import velero
 from pinnace.runtime.manager import Manager, ManagerPhase
 from pinnace.server.app import Assembly, Clocks
 from pinnace.server.options import ServerOptions
+from tests.support.clock import FakeClock
 from tests.support.servers.sites import FINAL, Site
 from tests.support.waiting import eventually
-from tests.unit.runtime.fakes import (
-    FakeClock,
-)
 
 RETRY_SECONDS = 0.5
 

@@ -27,7 +27,7 @@ from pinnace.storage.layout import Layout
 from pinnace.storage.location_url import location_from_url
 from pinnace.storage.open import open_backup_store
 from pinnace.storage.s3.requests import BucketRequests
-from tests.support.clock import HurriedTimer
+from tests.support.clock import HurriedClock
 from tests.support.stores.faulty_store import DyingStore
 from tests.support.stores.opened import OpenStore
 
@@ -213,7 +213,7 @@ async def test_a_process_that_takes_the_name_over_aborts_what_was_left(
     bucket: Bucket, interrupted: list[str], open_store: OpenStore, files: BackupFiles
 ) -> None:
     store = open_store(bucket)
-    backups = BackupStore(store, Layout("clusters/one/"), location="default", timer=HurriedTimer())
+    backups = BackupStore(store, Layout("clusters/one/"), location="default", timer=HurriedClock())
 
     await backups.put_backup(files)
 

@@ -17,8 +17,8 @@ class Answers:
         self._yes_at = yes_at
 
     async def __call__(self) -> bool:
-        self.asked_at.append(self._timer.now)
-        return self._timer.now >= self._yes_at
+        self.asked_at.append(self._timer.time)
+        return self._timer.time >= self._yes_at
 
 
 @pytest.mark.parametrize(

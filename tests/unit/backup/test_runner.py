@@ -28,7 +28,7 @@ from pinnace.runs.context import ReopenedStore, RunContext
 from pinnace.storage.errors import StoreUnavailable
 from pinnace.storage.filesystem.store import FilesystemStore
 from pinnace.storage.patience import Patience
-from tests.support.clock import START, FrozenClock, HurriedTimer, TickingClock
+from tests.support.clock import START, FrozenClock, HurriedClock, TickingClock
 from tests.support.runs.backup_runs import FakeSnapshots, Store, bound_pod, prepared
 from tests.support.runs.context import run_context
 from tests.support.runs.worker_slots import RecordedSlot
@@ -276,7 +276,7 @@ async def test_an_upload_waits_for_a_store_that_is_away(store: Store, workdir: P
     def back_again(_: str) -> None:
         store.put_error = None
 
-    patience = Patience(back_again, timer=HurriedTimer())
+    patience = Patience(back_again, timer=HurriedClock())
     done = await execute(FakeCluster().add(CONFIGMAPS, "ns/a"), store, workdir, patience=patience)
     assert done.status.phase == BackupPhase.COMPLETED
     assert store.stored() == ALL_FILES

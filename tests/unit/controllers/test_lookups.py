@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pinnace.aio.timing import SystemTimer
+from pinnace.aio.clock import SystemClock
 from pinnace.api.meta import ObjectMeta
 from pinnace.api.velero.backup import Backup
 from pinnace.backup.request import ServerDefaults
@@ -21,13 +21,13 @@ from tests.unit.controllers.fakes import LOCATIONS, NAMESPACE, World, fail_alway
 DENIED = Forbidden(403, reason="Forbidden", message="you may not")
 
 
-class StandingTimer(SystemTimer):
+class StandingTimer(SystemClock):
     """A clock that the test moves."""
 
-    now = 0.0
+    time = 0.0
 
     def monotonic(self) -> float:
-        return self.now
+        return self.time
 
 
 @pytest.fixture
@@ -101,7 +101,7 @@ async def test_the_version_of_the_cluster_is_read_once_a_minute(world: World, se
     )
 
     for moment, versions_read in ((0.0, 1), (VERSION_SECONDS - 1, 1), (VERSION_SECONDS, 2)):
-        timer.now = moment
+        timer.time = moment
         plan = await work.plan(Backup(metadata=ObjectMeta(name="b1")))
         assert world.cluster.versions_read == versions_read
         annotations = plan.begun.metadata.annotations
@@ -123,7 +123,7 @@ async def test_a_location_is_read_again_only_for_a_backup_that_has_waited(
     assert plan.execute is not None
     denied = Forbidden(403, reason="Forbidden", message="it was read again")
     world.cluster.before = fail_always("get", "backupstoragelocations", error=denied)
-    timer.now += waited_seconds
+    timer.time += waited_seconds
 
     ended = await plan.execute(plan.begun, {})
 

@@ -380,7 +380,7 @@ async def test_the_hook_of_a_container_that_never_runs_is_not_executed(fast: Sta
     )
     assert found == [f"pod ns-1/p: {text}"]
     assert fast.containers.ran == []
-    assert fast.timer.now == 1.0
+    assert fast.timer.time == 1.0
     assert text in fast.log_text()
 
 
@@ -431,12 +431,12 @@ async def test_the_hook_of_a_pod_deleted_before_the_first_read_is_not_executed(
 
 async def test_a_missed_deletion_is_found_by_the_next_read_and_the_wait_is_logged(fast: Stage) -> None:
     def vanish() -> None:
-        if fast.timer.now >= 3 * LOOK_SECONDS:
+        if fast.timer.time >= 3 * LOOK_SECONDS:
             fast.sight.pods["p"] = None
 
     fast.timer.on_sleep = vanish
     await fast.run(a_pod(), hook("x"))
-    assert fast.timer.now == 3 * LOOK_SECONDS
+    assert fast.timer.time == 3 * LOOK_SECONDS
     assert fast.log_text().count("Waiting for containers to run") == 3
 
 

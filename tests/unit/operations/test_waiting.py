@@ -21,7 +21,7 @@ from pinnace.operations.waiting import Following, finalize_backup, wait_for_back
 from pinnace.plugins.installed import NO_PLUGINS
 from pinnace.plugins.item_operations import NO_PLUGIN, TIMED_OUT
 from pinnace.plugins.protocols import ResourceIdentifier
-from tests.support.clock import START, FrozenClock
+from tests.support.clock import START, FakeClock, FrozenClock, LeapingClock
 from tests.support.plugins.operators import NAME, Operations
 from tests.support.runs.backup_runs import Store, prepared
 from tests.support.runs.context import run_context
@@ -329,16 +329,11 @@ async def test_what_a_data_upload_says_of_files_is_a_warning_of_the_backup(tmp_p
 
 
 async def test_a_command_waits_until_operations_have_ended(lab: Lab) -> None:
-    class Timer:
-        slept = 0.0
-
-        def monotonic(self) -> float:
-            return self.slept
-
+    class Timer(LeapingClock):
         async def sleep(self, seconds: float) -> None:
-            self.slept += seconds
+            await super().sleep(seconds)
             shown.extend(lab.context.activity.waiting)
-            lab.operations.end("op-a" if self.slept < 15 else "op-b")
+            lab.operations.end("op-a" if self.time < 15 else "op-b")
 
     shown: list[str] = []
     timer = Timer()
@@ -347,7 +342,7 @@ async def test_a_command_waits_until_operations_have_ended(lab: Lab) -> None:
     ended = await wait_for_backup(lab.context, backup, actions=(), timer=timer)
 
     assert (ended.status.phase, counts(ended)) == (BackupPhase.COMPLETED, (2, 2, 0))
-    assert timer.slept == 20
+    assert timer.time == 20
     assert shown == ["2 of 2 operations of plugins", "1 of 2 operations of plugins"]
     assert lab.context.activity.waiting == []
 
@@ -356,10 +351,7 @@ async def test_an_interrupted_command_cancels_operations_and_leaves_a_finished_b
     backup = await lab.run()
     reached = asyncio.Event()
 
-    class Timer:
-        def monotonic(self) -> float:
-            return 0.0
-
+    class Timer(FakeClock):
         async def sleep(self, seconds: float) -> None:
             reached.set()
             await asyncio.Event().wait()

@@ -17,6 +17,7 @@ from pinnace.operations.waiting import Following
 from pinnace.plugins.protocols import ResourceIdentifier, RestoreItemOutput
 from pinnace.restore.item.additional import AdditionalItems
 from pinnace.restore.ports import TargetCluster
+from tests.support.clock import LeapingClock
 from tests.support.plugins.operators import CopyOnRestore, Operations
 from tests.support.runs.context import run_context
 from tests.unit.restore.stage import Stage
@@ -109,16 +110,6 @@ async def test_operations_of_a_restore_that_failed_are_cancelled(stage: Stage) -
     assert operations.cancelled == ["op-a"]
 
 
-class Timer:
-    now = 0.0
-
-    def monotonic(self) -> float:
-        return self.now
-
-    async def sleep(self, seconds: float) -> None:
-        self.now += seconds
-
-
 class Kinds:
     """What is known of kinds: namespaces keep their names."""
 
@@ -134,7 +125,7 @@ async def wait(operations: Operations, timeout: timedelta | None = None) -> tupl
     """Why the additional items are not ready, and the seconds that it took."""
     world = World()
     world.put(configmap("a"))
-    timer = Timer()
+    timer = LeapingClock()
     target = TargetCluster(
         client=world, log=RunLog(None, fields={}), timer=timer, terminating_timeout_seconds=1
     )
@@ -148,7 +139,7 @@ async def wait(operations: Operations, timeout: timedelta | None = None) -> tupl
         additional_items_ready_timeout=timeout,
     )
     action = CopyOnRestore(operations, "pods", waits=True)
-    return await items.wait(action, output, Kinds()), timer.now  # type: ignore[arg-type]
+    return await items.wait(action, output, Kinds()), timer.time  # type: ignore[arg-type]
 
 
 @pytest.mark.spec("BEY-051")

@@ -5,6 +5,7 @@ import asyncio
 from pinnace.archive.runlog import RunLog
 from pinnace.kube.errors import Conflict
 from pinnace.restore.progress import PassCounts, ProgressReporter
+from tests.support.clock import FakeClock
 from tests.unit.restore.world import (
     Harness,
     Numbers,
@@ -13,15 +14,13 @@ from tests.unit.restore.world import (
 )
 
 
-class StepTimer:
+class StepTimer(FakeClock):
     """Each sleep lasts until the test lets it end."""
 
     def __init__(self) -> None:
+        super().__init__(0.0)
         self.asked: list[float] = []
         self._gate = asyncio.Event()
-
-    def monotonic(self) -> float:
-        return 0.0
 
     async def sleep(self, seconds: float) -> None:
         self.asked.append(seconds)

@@ -22,7 +22,7 @@ from pinnace.storage.errors import StorageError, StoreUnavailable
 from pinnace.storage.filesystem.store import FilesystemStore
 from pinnace.storage.layout import Layout
 from pinnace.storage.patience import Patience
-from tests.support.clock import HurriedTimer
+from tests.support.clock import HurriedClock
 from tests.unit.restore.stage import Stage
 from tests.unit.restore.world import (
     configmap,
@@ -213,7 +213,7 @@ async def test_a_store_that_is_away_at_the_end_gets_log_and_results_when_it_is_b
     def back_again(_: str) -> None:
         stage.store.faults.clear()
 
-    stage.patience = Patience(back_again, timer=HurriedTimer())
+    stage.patience = Patience(back_again, timer=HurriedClock())
     done = await stage.restore()
 
     assert (done.status.phase, done.status.errors) == (RestorePhase.COMPLETED, 0)

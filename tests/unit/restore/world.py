@@ -34,7 +34,7 @@ from pinnace.restore.engine import RestoreEngine
 from pinnace.restore.outcomes import ItemOutcomes
 from pinnace.restore.request import ClusterAccess, Helpers, RestoreRequest, RestoreSettings
 from pinnace.restore.results import Results
-from tests.support.clock import FrozenClock
+from tests.support.clock import FakeClock, FrozenClock
 from tests.support.cluster.discovered import documented_discovery
 from tests.support.cluster.scripted_api import ScriptedAPI, ignore
 
@@ -272,18 +272,15 @@ def labels_of(item: JSONObject) -> dict[str, str]:
     return found
 
 
-class PatientTimer:
+class PatientTimer(FakeClock):
     """Time passes only by sleeping, and sleeping takes none."""
 
     def __init__(self) -> None:
-        self.now = 0.0
+        super().__init__(0.0)
         self.on_sleep: Callable[[], object] = lambda: None
 
-    def monotonic(self) -> float:
-        return self.now
-
     async def sleep(self, seconds: float) -> None:
-        self.now += seconds
+        self.time += seconds
         self.on_sleep()
 
 

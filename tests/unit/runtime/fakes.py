@@ -18,75 +18,12 @@ from pinnace.kube.resources import APIResource
 from pinnace.kube.watching import WatchEvent
 from pinnace.runtime.keys import Key
 from pinnace.runtime.leader import LeaderElector, LeaseTimes
+from tests.support.clock import FakeClock, settle
 
 T = TypeVar("T")
 
 LEASE = Key("velero", "server")
 NOW = datetime(2021, 8, 11, 21, 43, 26, 5, tzinfo=UTC)
-
-
-async def settle(turns: int = 40) -> None:
-    """Let every task go on until it waits for something that only the test can bring."""
-    for _ in range(turns):
-        await asyncio.sleep(0)
-
-
-@dataclass
-class _FakeTimer:
-    due: float
-    callback: Callable[[], None]
-    cancelled: bool = False
-
-    def cancel(self) -> None:
-        self.cancelled = True
-
-
-class FakeClock:
-    """Time that passes only in `advance`; timers are called on the way, each at its own moment."""
-
-    def __init__(self) -> None:
-        self.time = 1000.0
-        self._timers: list[_FakeTimer] = []
-
-    def monotonic(self) -> float:
-        return self.time
-
-    def call_later(self, delay_seconds: float, callback: Callable[[], None]) -> _FakeTimer:
-        timer = _FakeTimer(self.time + delay_seconds, callback)
-        self._timers.append(timer)
-        return timer
-
-    @property
-    def pending(self) -> list[float]:
-        """Seconds until each timer that is still to come."""
-        return sorted(timer.due - self.time for timer in self._timers if not timer.cancelled)
-
-    def turn(self, seconds: float) -> None:
-        """Let time pass without letting tasks run in between."""
-        end = self.time + seconds
-        while due := self._next_until(end):
-            self._timers.remove(due)
-            self.time = max(self.time, due.due)
-            due.callback()
-        self.time = end
-
-    async def advance(self, seconds: float) -> None:
-        """Let time pass, and tasks run at each moment at which something is due."""
-        await settle()
-        end = self.time + seconds
-        while due := self._next_until(end):
-            self._timers.remove(due)
-            self.time = max(self.time, due.due)
-            due.callback()
-            await settle()
-        self.time = end
-        await settle()
-
-    def _next_until(self, end: float) -> _FakeTimer | None:
-        self._timers = [timer for timer in self._timers if not timer.cancelled]
-        # Sums of small delays are not exact: what is due a billionth later is due.
-        due = [timer for timer in self._timers if timer.due <= end + 1e-9]
-        return min(due, key=lambda timer: timer.due, default=None)
 
 
 def config_map(

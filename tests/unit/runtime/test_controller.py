@@ -14,14 +14,8 @@ from pinnace.runtime.errors import CacheSyncTimeout
 from pinnace.runtime.informer import Informer, InformerTimes
 from pinnace.runtime.keys import Key
 from pinnace.runtime.queue import RateLimitedQueue
-from tests.unit.runtime.fakes import (
-    FakeClock,
-    ScriptedClient,
-    config_map,
-    event,
-    page,
-    settle,
-)
+from tests.support.clock import FakeClock, settle
+from tests.unit.runtime.fakes import ScriptedClient, config_map, event, page
 
 KEY = Key("demo", "a")
 

@@ -11,7 +11,8 @@ from pinnace.aio.clock import BootClock
 from pinnace.aio.fence import FenceClosed
 from pinnace.runtime.fence import LeaseFence
 from pinnace.runtime.leader import LeaderState
-from tests.unit.runtime.fakes import FakeClock, FakeLeases, campaign, elector, settle
+from tests.support.clock import FakeClock, settle
+from tests.unit.runtime.fakes import FakeLeases, campaign, elector
 
 pytestmark = pytest.mark.found("L3")
 

@@ -12,16 +12,8 @@ from pinnace.kube.resources import CONFIGMAPS
 from pinnace.runtime.errors import CacheSyncTimeout
 from pinnace.runtime.informer import Informer, InformerState, InformerTimes, wait_for_caches
 from pinnace.runtime.keys import Key
-from tests.unit.runtime.fakes import (
-    FakeClock,
-    ScriptedClient,
-    bookmark,
-    config_map,
-    event,
-    gone,
-    page,
-    settle,
-)
+from tests.support.clock import FakeClock, settle
+from tests.unit.runtime.fakes import ScriptedClient, bookmark, config_map, event, gone, page
 
 
 class Journal:

@@ -12,15 +12,8 @@ from pinnace.kube.errors import ConnectionFailed
 from pinnace.runtime.errors import LeadershipLost
 from pinnace.runtime.leader import LeaderElector, LeaderState, LeaseTimes
 from pinnace.runtime.lease import LeaseRecord, ObservedLease, held_spec, micro_time, released_spec
-from tests.unit.runtime.fakes import (
-    LEASE,
-    NOW,
-    FakeClock,
-    FakeLeases,
-    campaign,
-    elector,
-    settle,
-)
+from tests.support.clock import FakeClock, settle
+from tests.unit.runtime.fakes import LEASE, NOW, FakeLeases, campaign, elector
 
 
 def record(holder: str, *, duration: float = 15, renewed: str = "r1", transitions: int = 0) -> LeaseRecord:

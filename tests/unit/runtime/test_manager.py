@@ -14,14 +14,8 @@ from pinnace.runtime.informer import Informer, InformerTimes
 from pinnace.runtime.keys import Key
 from pinnace.runtime.leader import LeaderElector, LeaseTimes
 from pinnace.runtime.manager import Health, Manager, ManagerPhase
-from tests.unit.runtime.fakes import (
-    FakeClock,
-    FakeLeases,
-    ScriptedClient,
-    config_map,
-    page,
-    settle,
-)
+from tests.support.clock import FakeClock, settle
+from tests.unit.runtime.fakes import FakeLeases, ScriptedClient, config_map, page
 
 LEASE = Key("velero", "server")
 

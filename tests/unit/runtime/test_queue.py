@@ -11,10 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from pinnace.runtime.backoff import TokenBucket
 from pinnace.runtime.errors import QueueShutDown
 from pinnace.runtime.queue import Lane, RateLimitedQueue, Share
-from tests.unit.runtime.fakes import (
-    FakeClock,
-    settle,
-)
+from tests.support.clock import FakeClock, settle
 
 KEYS = ("a", "b", "c", "d")
 

@@ -7,7 +7,7 @@ import pytest
 from pinnace.runtime.keys import Key
 from pinnace.runtime.queue import Lane, RateLimitedQueue, Share
 from pinnace.runtime.worker_slots import PATIENCE_SECONDS, QueueWorkerSlot, WorkerSlot
-from tests.unit.runtime.fakes import FakeClock, settle
+from tests.support.clock import FakeClock, settle
 
 FIRST, SECOND = Key("velero", "first"), Key("velero", "second")
 

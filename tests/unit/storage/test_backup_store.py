@@ -30,7 +30,7 @@ from pinnace.storage.errors import (
 from pinnace.storage.filesystem.store import FilesystemStore
 from pinnace.storage.interface import Body
 from pinnace.storage.layout import Layout, clean_prefix
-from tests.support.clock import HurriedTimer
+from tests.support.clock import HurriedClock
 from tests.support.stores.faulty_store import DyingStore, FaultyStore
 
 TARBALL = b"tarball " * 1000
@@ -354,7 +354,7 @@ async def test_the_name_of_a_writer_that_was_killed_is_free_once_its_claim_is_no
         await dying.put_backup(make_files(resource_list={"v1/Pod": ["a/b"]}))
     assert "backups/b1/b1-pinnace-writer.json" in await stored(inner)
 
-    survivor = BackupStore(inner, Layout(""), location="default", timer=HurriedTimer())
+    survivor = BackupStore(inner, Layout(""), location="default", timer=HurriedClock())
     await survivor.put_backup(make_files(resource_list={"v1/Pod": ["a/b"]}))
     await check_whole_or_absent(inner, finished=True)
 

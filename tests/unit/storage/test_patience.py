@@ -1,6 +1,5 @@
 """A store that is away for minutes at the end of a backup: the upload waits, says so, and gives up once."""
 
-import asyncio
 import gzip
 import re
 from pathlib import Path
@@ -15,31 +14,18 @@ from pinnace.storage.errors import ClaimLost, StorageError, StoreUnavailable
 from pinnace.storage.filesystem.store import FilesystemStore
 from pinnace.storage.layout import Layout
 from pinnace.storage.patience import LIMIT_SECONDS, Patience
+from tests.support.clock import LeapingClock
 from tests.support.stores.faulty_store import FaultyStore
 
 CLAIM = "backups/b1/b1-pinnace-writer.json"
 CONTENTS = b"tarball " * 1000
 
 
-class LeapingTimer:
-    """A timer whose sleeps take no time."""
-
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def monotonic(self) -> float:
-        return self.now
-
-    async def sleep(self, seconds: float) -> None:
-        self.now += seconds
-        await asyncio.sleep(0)
-
-
 class World:
     """A bucket that is away from a certain operation on, for a time, and a backup to be stored in it."""
 
     def __init__(self, tmp_path: Path, first: str, away_seconds: float) -> None:
-        self.timer, self.said, self.waiting = LeapingTimer(), list[str](), ["volumes of shop/db"]
+        self.timer, self.said, self.waiting = LeapingClock(), list[str](), ["volumes of shop/db"]
         self.seen_waiting: list[str] = []
         self.inner = FilesystemStore(tmp_path / "store")
         self.bucket = FaultyStore(self.inner, self._fault)
@@ -56,8 +42,8 @@ class World:
 
     def _fault(self, operation: str, key: str) -> StorageError | None:
         if self._until is None and f"{operation} {key}".endswith(self._first):
-            self._until = self.timer.now + self._away_seconds
-        away = self._until is not None and self.timer.now < self._until
+            self._until = self.timer.time + self._away_seconds
+        away = self._until is not None and self.timer.time < self._until
         return StoreUnavailable("connection refused") if away else None
 
     def _tell(self, text: str) -> None:
@@ -111,7 +97,7 @@ async def test_a_store_that_stays_away_fails_the_backup_after_one_wait(tmp_path:
     with pytest.raises(StorageError, match="connection refused"):
         await world.put()
 
-    assert LIMIT_SECONDS <= world.timer.now < LIMIT_SECONDS + 10
+    assert LIMIT_SECONDS <= world.timer.time < LIMIT_SECONDS + 10
     assert world.waiting == ["volumes of shop/db"]
     assert "backups/b1/velero-backup.json" not in await world.inner.list_keys("")
 
@@ -125,7 +111,7 @@ async def test_an_error_that_waiting_does_not_cure_is_raised_at_once(tmp_path: P
     with pytest.raises(StorageError, match="access denied"):
         await world.put()
 
-    assert (world.timer.now, world.said) == (0, [])
+    assert (world.timer.time, world.said) == (0, [])
 
 
 @pytest.mark.found("L6")

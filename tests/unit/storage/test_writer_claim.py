@@ -16,7 +16,7 @@ from pinnace.storage.errors import BackupBeingWritten, BackupExists, ClaimLost, 
 from pinnace.storage.filesystem.store import FilesystemStore
 from pinnace.storage.interface import Body
 from pinnace.storage.layout import Layout
-from tests.support.clock import HurriedTimer
+from tests.support.clock import HurriedClock
 from tests.support.stores.faulty_store import FaultyStore
 
 CLAIM = "backups/b1/b1-pinnace-writer.json"
@@ -59,12 +59,12 @@ class Between(FaultyStore):
 
 
 def store_on(objects: FaultyStore | FilesystemStore) -> BackupStore:
-    return BackupStore(objects, Layout(""), location="default", timer=HurriedTimer())
+    return BackupStore(objects, Layout(""), location="default", timer=HurriedClock())
 
 
 def renewing_store_on(objects: FaultyStore | FilesystemStore) -> BackupStore:
     """One whose claims are watched for so long that a busy machine surely renews its own meanwhile."""
-    return BackupStore(objects, Layout(""), location="default", timer=HurriedTimer(factor=5))
+    return BackupStore(objects, Layout(""), location="default", timer=HurriedClock(factor=5))
 
 
 async def assert_whole(bucket: FilesystemStore, writer: str) -> None:
@@ -141,7 +141,7 @@ async def test_a_lost_claim_ends_an_upload_that_is_under_way(
     async def taken_over() -> None:
         while True:  # as its own renewals do; one alone may be overwritten by a renewal that began before it
             await bucket.put(CLAIM, b'{"writer": "second"}')
-            await HurriedTimer().sleep(1)
+            await HurriedClock().sleep(1)
 
     async with asyncio.timeout(30):
         with pytest.raises(ClaimLost):
@@ -246,7 +246,7 @@ async def test_of_two_processes_that_take_over_one_claim_only_one_writes(
             await super().put(key, body)
 
     stores = [TakesOver(bucket), TakesOver(bucket)]
-    timer = HurriedTimer(factor=10)  # both write the claim at once, and look at it half a second later
+    timer = HurriedClock(factor=10)  # both write the claim at once, and look at it half a second later
     async with asyncio.timeout(60):
         ends = await asyncio.gather(
             *(

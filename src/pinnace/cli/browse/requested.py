@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from pinnace.aio.timing import SystemTimer, Timer
+from pinnace.aio.clock import Clock, SystemClock
 from pinnace.api import labels
 from pinnace.api.objects import mapping, text
 from pinnace.api.values.times import format_time, utcnow
@@ -48,7 +48,7 @@ class VerifyingServer(msgspec.Struct, frozen=True, kw_only=True):
     client: KubeClient
     namespace: str
     share: str = ""
-    timer: Timer = msgspec.field(default_factory=SystemTimer)
+    timer: Clock = msgspec.field(default_factory=SystemClock)
 
     async def findings(self, name: str) -> list[Check]:
         """The server's findings about a backup. Raises CommandError, KubeError."""

@@ -9,7 +9,7 @@ import asyncio
 from dataclasses import dataclass, field
 from typing import Final
 
-from pinnace.aio.clock import Clock, LoopClock
+from pinnace.aio.clock import Clock, SystemClock
 from pinnace.api.nonadmin.names import tenant_of
 from pinnace.api.velero.storage_location import BackupStorageLocation, BackupStorageLocationPhase
 from pinnace.controllers.shared.locations import LocationStores
@@ -46,7 +46,7 @@ class Availability:
 
     def __init__(self, locations: LocationStores, *, clock: Clock | None = None) -> None:
         self._locations = locations
-        self._clock = clock or LoopClock()
+        self._clock = clock or SystemClock()
         self._known: dict[str, _Known] = {}
 
     async def problem(self, location: BackupStorageLocation) -> str:

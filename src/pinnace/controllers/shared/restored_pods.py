@@ -13,7 +13,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from pinnace.aio.timing import SystemTimer, Timer, poll, wait_for
+from pinnace.aio.clock import Clock, SystemClock
+from pinnace.aio.timing import poll, wait_for
 from pinnace.api import phases
 from pinnace.api.objects import JSONObject, text
 from pinnace.api.phases import TransferPhase
@@ -129,13 +130,13 @@ class RestoredPods:
         informer: Informer,
         pods: PodListener,
         *,
-        timer: Timer | None = None,
+        timer: Clock | None = None,
     ) -> None:
         self._scope = scope
         self._restores = restores
         self._informer = informer
         self._pods = pods
-        self._timer = timer or SystemTimer()
+        self._timer = timer or SystemClock()
         self._unattended = Unattended(scope, POD_VOLUME_RESTORES, timer=self._timer)
         self._watches: dict[str, _PodWatch] = {}
 
@@ -175,7 +176,7 @@ class _PodWatch:
         informer: Informer,
         pods: PodListener,
         unattended: Unattended,
-        timer: Timer,
+        timer: Clock,
         *,
         pod: JSONObject,
     ) -> None:

@@ -8,7 +8,7 @@ BEY 6.4)
 from collections.abc import Iterable
 from typing import Final
 
-from pinnace.aio.timing import SystemTimer, Timer
+from pinnace.aio.clock import Clock, SystemClock
 from pinnace.api import phases
 from pinnace.api.objects import JSONObject, text
 from pinnace.api.phases import TransferPhase
@@ -35,11 +35,11 @@ class Unattended:
         resource: PodVolumeBackups or PodVolumeRestores.
     """
 
-    def __init__(self, scope: Scope, resource: APIResource, *, timer: Timer | None = None) -> None:
+    def __init__(self, scope: Scope, resource: APIResource, *, timer: Clock | None = None) -> None:
         self._scope = scope
         self._resource = resource
         self._agents = NodeAgents(scope.client, scope.namespace)
-        self._timer = timer or SystemTimer()
+        self._timer = timer or SystemClock()
         self._known: dict[tuple[str, bool], tuple[float, str]] = {}
         self._missing_since: dict[tuple[str, bool], float] = {}
 

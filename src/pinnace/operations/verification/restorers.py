@@ -5,7 +5,8 @@ from contextlib import suppress
 
 import msgspec
 
-from pinnace.aio.timing import SystemTimer, Timer, poll
+from pinnace.aio.clock import Clock, SystemClock
+from pinnace.aio.timing import poll
 from pinnace.api import phases
 from pinnace.api.codec import encode
 from pinnace.api.meta import ConfigReference
@@ -71,7 +72,7 @@ class ServerRestorer(msgspec.Struct, frozen=True, kw_only=True):
     namespace: str
     limit_seconds: float
     results: ReadResults
-    timer: Timer = msgspec.field(default_factory=SystemTimer)
+    timer: Clock = msgspec.field(default_factory=SystemClock)
 
     async def restore(self, restore: Restore, rules: JSONObject) -> Restored:
         """See Restorer. Raises KubeError."""

@@ -18,7 +18,8 @@ from typing import Any, Final, Protocol
 import msgspec
 import orjson
 
-from pinnace.aio.timing import SystemTimer, Timer, poll
+from pinnace.aio.clock import Clock, SystemClock
+from pinnace.aio.timing import poll
 from pinnace.api import kinds, labels, phases
 from pinnace.api.meta import LabelSelector, LabelSelectorRequirement, ObjectMeta
 from pinnace.api.objects import JSONObject, mapping, text
@@ -127,7 +128,7 @@ class Trial:
     namespaces: Sequence[str]
     ready_seconds: float = 300.0
     tell: Callable[[str], None] = field(default=lambda text: None)
-    timer: Timer = field(default_factory=SystemTimer)
+    timer: Clock = field(default_factory=SystemClock)
 
     @property
     def name(self) -> str:

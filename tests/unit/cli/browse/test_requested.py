@@ -11,22 +11,16 @@ from pinnace.cli.browse import requested
 from pinnace.cli.browse.requested import VerifyingServer
 from pinnace.kube.client import KubeClient
 from pinnace.kube.resources import APIResource
-from tests.support.clock import FrozenClock
+from tests.support.clock import LeapingClock
 
 
-class LateServer:
+class LateServer(LeapingClock):
     """A cluster with one Backup, whose verification is answered after so many seconds."""
 
     def __init__(self, seconds: float) -> None:
-        self._clock = FrozenClock()
+        super().__init__()
         self._seconds = seconds
         self._notes: JSONObject = {}
-
-    def monotonic(self) -> float:
-        return self._clock.monotonic()
-
-    async def sleep(self, seconds: float) -> None:
-        self._clock.advance(seconds)
 
     async def patch(self, resource: APIResource, name: str, patch: JSONObject, namespace: str) -> None:
         self._notes = patch["metadata"]["annotations"]

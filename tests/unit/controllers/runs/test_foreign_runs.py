@@ -9,9 +9,9 @@ from pinnace.api.labels import ITEM_OPERATIONS
 from pinnace.controllers.foreign_runs import GRACE_SECONDS, ForeignRuns
 from pinnace.kube.errors import Forbidden
 from pinnace.kube.resources import BACKUPS, RESTORES
+from tests.support.clock import FakeClock
 from tests.unit.controllers.creating import Cached, CreatingWorld
 from tests.unit.controllers.fakes import fail_always, fail_once
-from tests.unit.runtime.fakes import FakeClock
 
 VELERO = {"command": ["/velero"], "args": ["server", "--features="]}
 OURS = {"command": ["pinnace"], "args": ["server"]}

@@ -10,25 +10,23 @@ from pinnace.api.velero.backup import Backup
 from pinnace.controllers.run_progress import FIRST_SECONDS, MOST, QUIET_SECONDS, RunProgress, shown
 from pinnace.kube.resources import BACKUPS
 from pinnace.runs.activity import Activity, Reading
+from tests.support.clock import FakeClock
 from tests.unit.controllers.fakes import BROKEN, World, fail_once
 
 
-class StepTimer:
+class StepTimer(FakeClock):
     """Time passes only in steps, each of which ends the sleep of that moment."""
 
     def __init__(self) -> None:
-        self._now = 0.0
+        super().__init__(0.0)
         self._gate = asyncio.Event()
-
-    def monotonic(self) -> float:
-        return self._now
 
     async def sleep(self, _seconds: float) -> None:
         await self._gate.wait()
         self._gate.clear()
 
     async def pass_by(self, seconds: float) -> None:
-        self._now += seconds
+        self.time += seconds
         self._gate.set()
         for _ in range(10):
             await asyncio.sleep(0)

@@ -22,8 +22,8 @@ from pinnace.kube.client import ServerVersion
 from pinnace.kube.discovery import Discovery
 from pinnace.restore.request import RestoreSettings
 from pinnace.storage.errors import StoreUnavailable
+from tests.support.clock import FakeClock, settle
 from tests.unit.controllers.fakes import World
-from tests.unit.runtime.fakes import FakeClock, settle
 
 
 class Stores:

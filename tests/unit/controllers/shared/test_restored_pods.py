@@ -138,10 +138,10 @@ class Timer(PatientTimer):
     """Time passes a second at a time while others work."""
 
     async def sleep(self, seconds: float) -> None:
-        end = self.now + seconds
-        while self.now < end:
+        end = self.time + seconds
+        while self.time < end:
             await asyncio.sleep(0)
-            self.now += 1.0
+            self.time += 1.0
 
 
 class World:  # it is the `PodVolumeRestorer` too
@@ -215,11 +215,11 @@ async def test_the_pod_volume_restores_of_a_lost_pod_are_failed(world: World) ->
 async def test_a_restore_in_progress_is_left_to_its_agent_for_a_while(world: World) -> None:
     world.order("begun", "InProgress")
     async with world.restoring():
-        begun = world.timer.now
+        begun = world.timer.time
         world.sight.show(None)
         await world.until(lambda: world.status("begun")["phase"] == "Failed")
 
-    assert world.timer.now - begun >= AGENT_SECONDS
+    assert world.timer.time - begun >= AGENT_SECONDS
 
 
 async def test_an_agent_that_takes_a_pod_volume_restore_at_that_moment_wins(world: World) -> None:
@@ -273,7 +273,7 @@ async def test_a_pod_is_looked_at_periodically(world: World) -> None:
     async with world.restoring():
         world.sight.error = ConnectionFailed("the connection broke")
         await world.until(lambda: world.sight.looks > 2)
-        assert world.timer.now >= 2 * LOOK_SECONDS
+        assert world.timer.time >= 2 * LOOK_SECONDS
         world.sight.error, world.sight.pod = None, None
         await world.until(lambda: world.status("new").get("phase") == "Failed")
 
@@ -332,7 +332,7 @@ async def test_a_pod_that_does_not_go_on_with_its_data_is_an_error(
         "the pod shop/p does not start: its volumes have their data, but restic-wait has not ended well:"
         f" {reason}; its last line: ERROR: /restores/data/.velero/uid: Permission denied."
     )
-    assert world.timer.now >= HELPER_SECONDS or status["phase"] == "Failed"
+    assert world.timer.time >= HELPER_SECONDS or status["phase"] == "Failed"
 
 
 @pytest.mark.found("V03")

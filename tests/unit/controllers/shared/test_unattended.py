@@ -34,7 +34,7 @@ class Scene:
         self.cluster.add("pods", f"agent-{node}", labels=MARKS, spec=spec, status=status or READY)
 
     async def look(self, *, later: float = 0.0) -> JSONObject:
-        self.timer.now += later
+        self.timer.time += later
         await self.unattended.look([(self.cluster.objects["podvolumerestores", "r"], "n1")])
         return self.cluster.status("podvolumerestores", "r")
 

@@ -7,7 +7,7 @@ from typing import Any, cast
 import orjson
 import pytest
 
-from pinnace.aio.timing import SystemTimer
+from pinnace.aio.clock import SystemClock
 from pinnace.archive.runlog import RunLog
 from pinnace.kube.errors import AlreadyExists, BadRequest, Forbidden, KubeError
 from pinnace.restore.item.modifying import Modifying
@@ -181,7 +181,7 @@ async def test_an_item_that_is_cancelled_while_it_asks_leaves_the_namespace_to_t
             return obj("Namespace", "ns-1")
 
     target = SimpleNamespace(
-        client=SlowWorld(), log=None, timer=SystemTimer(), terminating_timeout_seconds=1.0
+        client=SlowWorld(), log=None, timer=SystemClock(), terminating_timeout_seconds=1.0
     )
     keeper = NamespaceKeeper(
         cast(Any, target),

@@ -66,7 +66,7 @@ async def test_what_was_in_use_is_said_where_the_cluster_does_not_count(
     harness: Harness, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_dry_run: bool
 ) -> None:
     saved = quota({"pods": "3"}, {"pods": "5"})
-    began = harness.timer.now
+    began = harness.timer.time
 
     if is_dry_run:
         results = (await foreseer(harness, tmp_path, monkeypatch)(saved)).results
@@ -75,7 +75,7 @@ async def test_what_was_in_use_is_said_where_the_cluster_does_not_count(
 
     (warning,) = results.warnings.namespaces["ns-1"]
     assert "it was exceeded when it was saved (pods: 5 of 3)" in warning
-    assert harness.timer.now - began < 60, "it is waited for only a moment"
+    assert harness.timer.time - began < 60, "it is waited for only a moment"
 
 
 async def test_the_count_of_the_cluster_precedes_that_of_the_backup(harness: Harness) -> None:
