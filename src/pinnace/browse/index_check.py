@@ -5,6 +5,7 @@ invents them. Both files have their items in the same order and are read in step
 its item comes, and no more than some thousand wait, however many were invented.
 """
 
+from bisect import bisect_right
 from collections.abc import AsyncGenerator, Sequence
 from typing import Final
 
@@ -31,7 +32,7 @@ _FIELDS: Final = {
 
 
 def entry_of_item(location: ItemLocation, content: bytes, place: ItemStart) -> IndexedItem:
-    """The entry that an honest index has for an item; the length of its span is not known."""
+    """The entry that an honest index has for an item; its span is as long as known (`ItemStart`)."""
     entry = entry_of(location, content, facts_of_foreign(content), offset=place.offset)
     entry.span = place.span
     return entry
@@ -54,6 +55,7 @@ class IndexCheck:
         self._entries = _indexed(backup, self._parser)
         self._indexed: dict[ItemLocation, IndexedItem] = {}
         self._stored: dict[ItemLocation, IndexedItem] = {}
+        self._ends: dict[int, tuple[int, int, ItemLocation]] = {}
 
     @property
     def count(self) -> int:
@@ -76,14 +78,19 @@ class IndexCheck:
         if len(self._stored) > MOST_WAITING:
             self.damage = f"it lacks more than {MOST_WAITING} items of the tarball"
 
-    async def finish(self, tarball_bytes: int) -> None:
-        """Compare what is left. Errors of the store are raised."""
+    async def finish(self, tarball_bytes: int, begins: Sequence[int]) -> None:
+        """Compare what is left. Errors of the store are raised.
+
+        Args:
+            begins: the offsets in the tarball where its spans begin, in their order.
+        """
         while not (self.is_missing or self.damage) and await self._read_some():
             pass
         if self.is_missing or self.damage:
             return
         self.problems.add_all(f"{item_title(location)} is not in the tarball" for location in self._indexed)
         self.problems.add_all(f"{item_title(location)} is not in the index" for location in self._stored)
+        self._check_ends(tarball_bytes, begins)
         if self._parser.tarball_bytes != tarball_bytes:
             self.problems.add(
                 f"it belongs to a tarball of {self._parser.tarball_bytes} bytes; this has {tarball_bytes}"
@@ -119,7 +126,7 @@ class IndexCheck:
         name = item_title(entry.location)
         if entry.checksum != stored.checksum:
             self.problems.add(f"{name}: the checksum differs, the item was changed or damaged")
-        elif entry.span._replace(length=0) != stored.span or entry.offset != stored.offset:
+        elif (entry.offset, entry.span._replace(length=0)) != (stored.offset, stored.span._replace(length=0)):
             self.problems.add(f"{name}: the index says that it is elsewhere in the tarball")
         elif wrong := [
             called
@@ -127,6 +134,26 @@ class IndexCheck:
             if (getattr(entry, field) or None) != (getattr(stored, field) or None)
         ]:
             self.problems.add(f"{name}: the index has another {', '.join(wrong)} than the item")
+        else:
+            self._note_end(entry, stored)
+
+    def _note_end(self, entry: IndexedItem, stored: IndexedItem) -> None:
+        """Keep the ends that the index gives a span, to be compared when the real one is known."""
+        last, end = sum(stored.span[:2]), sum(entry.span[:2])
+        least, most, location = self._ends.get(last, (end, end, entry.location))
+        if end < least or end > most:
+            location = entry.location
+        self._ends[last] = min(least, end), max(most, end), location
+
+    def _check_ends(self, tarball_bytes: int, begins: Sequence[int]) -> None:
+        """Compare the ends of spans. One may reach beyond its items, up to that of the tarball."""
+        for last, (least, most, location) in self._ends.items():
+            following = bisect_right(begins, last)
+            real = begins[following] if following < len(begins) else tarball_bytes
+            if not real <= least <= most <= tarball_bytes:
+                self.problems.add(
+                    f"{item_title(location)}: the index says that its part of the tarball ends elsewhere"
+                )
 
 
 async def _indexed(backup: StoredBackup, parser: IndexParser) -> AsyncGenerator[list[IndexedItem], None]:

@@ -35,7 +35,13 @@ _MARK_BEGIN: Final = len(FLUSH_MARK) - 1
 
 
 class ItemStart(NamedTuple):
-    """Where an item begins: its span, of a length not known yet, and its offset in the decompressed span."""
+    """Where an item begins.
+
+    Attributes:
+        span: the span that holds its first byte. The length goes to the beginning of the span that holds its
+            last byte, whose own end is not known yet: 0 for an item within one span.
+        offset: in the decompressed span.
+    """
 
     span: Span
     offset: int
@@ -205,9 +211,14 @@ def items_of_tarball(
 
 
 def placed_items(
-    path: Path, *, limits: ArchiveLimits | None = None
+    path: Path, *, limits: ArchiveLimits | None = None, begins: list[int] | None = None
 ) -> Iterator[tuple[ItemLocation, bytes, ItemStart]]:
     """Every item with its content and where it lies; all copies, in the order of the tarball.
+
+    Args:
+        path: the tarball.
+        limits: what it may hold.
+        begins: takes the offsets in the tarball where its spans begin, and last its size.
 
     Raises:
         ArchiveError: the tarball is damaged, cut off or hostile.
@@ -215,9 +226,11 @@ def placed_items(
     with path.open("rb") as file:
         spans = _Spans(file)
         for location, content, offset in _scan(spans, file, limits):
-            first, _ = spans.place(offset, offset + len(content))
-            span = spans.span(first, spans.compressed[first])
+            first, last = spans.place(offset, offset + len(content))
+            span = spans.span(first, spans.compressed[last])
             yield location, content, ItemStart(span, offset - spans.starts[first])
+        if begins is not None:
+            begins.extend(spans.compressed)
 
 
 def has_versions(path: Path, *, limits: ArchiveLimits | None = None) -> bool:

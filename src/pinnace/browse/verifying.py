@@ -249,23 +249,26 @@ class _Items:
 
     async def _beside_index(self, size_bytes: int) -> Check:
         """Read tarball and index in step: both have their items in the same order."""
-        batches = in_batches(self._checked(await self._backup.tarball()))
+        begins: list[int] = []
+        batches = in_batches(self._checked(await self._backup.tarball(), begins))
         async with aclosing(IndexCheck(self._backup)) as index, aclosing(batches) as items:
             async for batch in items:
                 await index.add(batch)
-            await index.finish(size_bytes)
+            await index.finish(size_bytes, begins)
         if index.is_missing:
             return Check(name="index", result=CheckResult.MISSING, details="`backup index` writes it")
         if index.damage:
             return Check(name="index", result=CheckResult.BAD, details=f"damaged: {index.damage}")
         return _finding(index.problems, "index", counted(index.count, "checksum"))
 
-    def _checked(self, tarball: Path) -> Iterator[IndexedItem]:
+    def _checked(self, tarball: Path, begins: list[int]) -> Iterator[IndexedItem]:
         """Check the items themselves; yields for each what an index has of it. Runs in threads.
+
+        In the end `begins` has the offsets where spans begin.
 
         Contents stay in their thread: moving them to another costs as much as the checks.
         """
-        for location, content, place in placed_items(tarball):
+        for location, content, place in placed_items(tarball, begins=begins):
             if self._versions and _has_two_copies(location):
                 self._copies.add(location, content)
                 if not location.version_directory:

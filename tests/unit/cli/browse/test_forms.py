@@ -116,7 +116,36 @@ def _too_short(lines: Lines) -> None:
     first_part(lines)["length"] = 11
 
 
-@pytest.mark.parametrize("lie", [_elsewhere, _within_a_batch, _at_the_start, _as_member, _too_short])
+def _one_byte_less(lines: Lines) -> None:
+    first_part(lines)["length"] -= 1
+
+
+def _too_long(lines: Lines) -> None:
+    first_part(lines)["length"] = 1 << 40
+
+
+LIES_ABOUT_BEGINNINGS = (_elsewhere, _within_a_batch, _at_the_start, _as_member)
+LIES_ABOUT_ENDS = (_too_short, _one_byte_less, _too_long)
+
+
+@pytest.mark.found("K-F5")
+@pytest.mark.parametrize("lie", LIES_ABOUT_ENDS)
+def test_an_index_that_lies_about_the_end_of_a_part_is_reported(
+    directory: Path, capsys: Printed, lie: Callable[[Lines], None]
+) -> None:
+    lines = read(directory)
+    lie(lines)
+    write(directory, lines)
+
+    code, found = checks(capsys, "b1")
+
+    assert (code, found["index"][0]) == (1, "BAD")
+    assert (
+        "configmaps shop/b: the index says that its part of the tarball ends elsewhere" in found["index"][1]
+    )
+
+
+@pytest.mark.parametrize("lie", [*LIES_ABOUT_BEGINNINGS, _too_short])
 def test_an_index_that_lies_about_flushes_is_left_aside(
     directory: Path, capsys: Printed, lie: Callable[[Lines], None]
 ) -> None:
@@ -128,7 +157,7 @@ def test_an_index_that_lies_about_flushes_is_left_aside(
 
     assert told.startswith("The index of backup b1 is not used: ")
     assert told.count("\n") == 1
-    if lie is not _too_short:  # the length is no more than a hint
+    if lie is not _too_short:
         code, found = checks(capsys, "b1")
         assert (code, found["index"][0]) == (1, "BAD")
         assert "configmaps shop/b: the index says that it is elsewhere in the tarball" in found["index"][1]
