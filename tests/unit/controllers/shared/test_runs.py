@@ -469,6 +469,9 @@ async def test_an_end_that_is_refused_is_offered_until_the_api_server_takes_it(
     assert scene.phase == "Completed"
     assert len(scene.work.executed) == 1
     assert scene.work.counted == [("taken", "InProgress"), ("ended", "Completed")]
+    world.cluster.objects["backups", "b1"]["status"] = {}
+    world.cluster.before = refuse
+    assert (await scene.reconciler.reconcile(key("b1"))).requeue_after_seconds == 5, "it is another end"
 
 
 def forbid_the_end(scene: Scene) -> None:
