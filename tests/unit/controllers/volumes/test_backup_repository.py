@@ -155,6 +155,12 @@ async def test_a_new_repository_is_opened(scene: Scene, phase: str, world: World
     assert scene.restic.places == {Repository(identifier=identifier, location="default", namespace="shop")}
 
 
+async def test_the_series_of_a_repository_that_is_gone_are_dropped(scene: Scene, world: World) -> None:
+    await scene.reconcile()
+
+    assert world.metrics.calls == [("repository_gone", "repo")]
+
+
 @pytest.mark.spec("CTL-057", "PVL-053")
 async def test_a_missing_repository_is_made(scene: Scene) -> None:
     scene.add()
