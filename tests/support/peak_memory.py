@@ -212,11 +212,11 @@ def in_store(reading: Callable[[BackupStore, Path], Any]) -> Callable[[Path], ob
 
 async def _as_a_restore(found: BackupStore, _folder: Path) -> object:
     from pinnace.catalogue.reading import read_records
-    from pinnace.operations.local_restore import _pod_volumes
+    from pinnace.operations.local_restore import stored_pod_volumes
 
     await found.read_backup(BACKUP)
     records = await read_records(found, BACKUP)
-    return records, await _pod_volumes(found, BACKUP, records.infos)
+    return records, await stored_pod_volumes(found, BACKUP, records.infos)
 
 
 async def _as_a_dry_run(found: BackupStore, folder: Path) -> object:

@@ -17,8 +17,6 @@ from pinnace.api.phases import BackupPhase, RestorePhase
 from pinnace.api.velero.backup import Backup
 from pinnace.api.velero.restore import Restore
 from pinnace.api.velero.storage_location import BackupStorageLocation
-from pinnace.api.volume_info import BackupVolumeInfo
-from pinnace.catalogue.pod_volumes import SavedPodVolumes, check_pod_volume_backups, pod_volumes
 from pinnace.controllers.run_progress import RunProgress
 from pinnace.controllers.shared.availability import Availability
 from pinnace.controllers.shared.confinement import Confinement, bounded, confined, is_bounded
@@ -26,7 +24,7 @@ from pinnace.controllers.shared.lanes import EXTRA_RUNS, limit_text
 from pinnace.controllers.shared.locations import LocationStores, location_of
 from pinnace.controllers.shared.namespace_queue import NamespaceQueue, targets_of
 from pinnace.controllers.shared.parts import Parts
-from pinnace.controllers.shared.pod_volumes import PodVolumes
+from pinnace.controllers.shared.pod_volumes import PodVolumes, pod_volumes_in_cluster
 from pinnace.controllers.shared.runs import RESTORE_RUNS, RunDecision, RunReconciler, failed
 from pinnace.controllers.shared.scope import Scope
 from pinnace.csi.movement.downloads import RestoreMovedData
@@ -36,12 +34,11 @@ from pinnace.kube.resources import (
     BACKUP_STORAGE_LOCATIONS,
     BACKUPS,
     CLUSTER_ROLES,
-    POD_VOLUME_BACKUPS,
     RESTORES,
 )
 from pinnace.operations.modifiers import modifiers_of
 from pinnace.operations.restore import RestoreOperation
-from pinnace.restore.errors import BackupLookupError, RestoreFailed
+from pinnace.restore.errors import BackupLookupError
 from pinnace.restore.item.tenant_rights import ROLE
 from pinnace.restore.modifiers.modifier import ResourceModifiers
 from pinnace.restore.modifiers.rules import ModifierError
@@ -53,7 +50,6 @@ from pinnace.runtime.informer import Informer
 from pinnace.runtime.keys import Key
 from pinnace.runtime.logfields import get_logger
 from pinnace.runtime.worker_slots import WorkerSlot
-from pinnace.storage.backup_store import BackupStore
 from pinnace.storage.errors import StorageError
 from pinnace.volumes.repository_places import store_of
 
@@ -267,7 +263,7 @@ class RestoreWork:
                     caveats=[text for text in (confinement.caveat, *checked.caveats) if text],
                     worker_slot=slot,
                 ),
-                saved_pod_volumes=partial(self._saved_pod_volumes, backup.metadata.name, store),
+                saved_pod_volumes=partial(pod_volumes_in_cluster, scope, store, backup.metadata.name),
                 options=self._options,
                 pod_volumes=restorer,
                 moved_data=moved_data,
@@ -296,25 +292,6 @@ class RestoreWork:
         return msgspec.structs.replace(
             options, hide=hide, hide_results=partial(results_without, tenant=tenant, hide=hide)
         )
-
-    async def _saved_pod_volumes(
-        self, backup: str, store: BackupStore, infos: Sequence[BackupVolumeInfo]
-    ) -> SavedPodVolumes:
-        """The volumes of pods whose PodVolumeBackups the cluster has. (RST 4, BEY 11.1)
-
-        Raises:
-            RestoreFailed, KubeError, StorageError: they cannot be listed or read.
-        """
-        selector = f"{labels.BACKUP_NAME}={labels.label_value(backup)}"
-        listed = await self._scope.client.list_all(
-            POD_VOLUME_BACKUPS, self._scope.namespace, label_selector=selector
-        )
-        try:
-            check_pod_volume_backups(listed)
-        except DecodeError as error:
-            raise RestoreFailed(f"error listing pod volume backups: {error}") from error
-        stored = await store.read_pod_volume_backups(backup) if listed else ()
-        return SavedPodVolumes(pod_volumes(listed, infos, stored))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

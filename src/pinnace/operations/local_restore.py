@@ -119,7 +119,7 @@ async def _make_restore(
         async with run.open(discovery, builtin=ids) as context:
             operation = RestoreOperation(
                 context=msgspec.structs.replace(context, caveats=completed.warnings),
-                saved_pod_volumes=partial(_pod_volumes, run.store, backup.metadata.name),
+                saved_pod_volumes=partial(stored_pod_volumes, run.store, backup.metadata.name),
                 options=RestoreSettings(features=run.features),
                 modifiers=modifiers,
             )
@@ -206,7 +206,9 @@ async def _record(run: LocalRun, restore: Restore) -> bool:
     return True
 
 
-async def _pod_volumes(store: BackupStore, backup: str, infos: Sequence[BackupVolumeInfo]) -> SavedPodVolumes:
+async def stored_pod_volumes(
+    store: BackupStore, backup: str, infos: Sequence[BackupVolumeInfo]
+) -> SavedPodVolumes:
     """The volumes of pods whose PodVolumeBackups the location holds. Raises StorageError."""
     stored = await store.read_pod_volume_backups(backup)
     try:

@@ -11,23 +11,27 @@ import pytest
 import pinnace.cli.backup.deletion as by_command
 import pinnace.operations.deletion as by_server
 import pinnace.operations.verification.volumes as verification
+from pinnace.api import labels
 from pinnace.api.meta import ObjectMeta
 from pinnace.api.velero.backup import Backup, BackupSpec
 from pinnace.api.velero.backup_repository import BackupRepository
 from pinnace.api.velero.restore import Restore, RestoreSpec
 from pinnace.api.velero.storage_location import BackupStorageLocation, BackupStorageLocationSpec
 from pinnace.archive.reader import ArchiveIndex
-from pinnace.catalogue.pod_volumes import SavedPodVolumes, pod_volumes
 from pinnace.catalogue.reading import read_records
+from pinnace.catalogue.records import BackupRecords
 from pinnace.cli.common.options import DeleteOptions
+from pinnace.cli.restore import preview
 from pinnace.cli.settings import Settings
 from pinnace.client.location import LocationBackend
 from pinnace.controllers.deletion.scope import RecordedPodVolumes
-from pinnace.controllers.shared.pod_volumes import PodVolumes
+from pinnace.controllers.shared.pod_volumes import PodVolumes, pod_volumes_in_cluster
 from pinnace.csi.snapshots import FEATURE, SnapshotKinds
 from pinnace.kube.errors import ConfigError
 from pinnace.operations.deletion import DeleteOperation, Snapshots
+from pinnace.operations.local_restore import stored_pod_volumes
 from pinnace.restore.volumes.saved_data import Abilities, VolumeDataKeeper
+from pinnace.runs.activity import Activity
 from pinnace.storage.backup_store import BackupStore
 from pinnace.volumes.uploader.access import Repository
 from pinnace.volumes.uploader.locks import RepositoryLocks
@@ -214,25 +218,36 @@ async def test_verification(way: Way, store: BackupStore, monkeypatch: pytest.Mo
     assert {each.name for each in found} == kinds
 
 
-async def keeper_of(way: Way, store: BackupStore, archive: ArchiveIndex, *, able: bool) -> VolumeDataKeeper:
+async def records_of(way: Way, store: BackupStore, folder: Path, by: str) -> BackupRecords:
+    """The records as a restore gets them: by a server, by a command, and by a dry run of a command."""
     name = way.backup
-    records, stored = await read_records(store, name), await store.read_pod_volume_backups(name)
-    objects = (
-        way.live.get("podvolumebackups", stored) if able else stored
-    )  # a server has those of its cluster
-    records = msgspec.structs.replace(
-        records, pod_volumes=SavedPodVolumes(pod_volumes(objects, records.infos, stored))
-    )
-    can = Abilities(pod_volumes=able, csi=able, csi_is_on=able, moved_data=able)
-    return VolumeDataKeeper.of(records, archive, Restore(spec=RestoreSpec(backup_name=name)), can)
+    if by == "dry run":
+        backup = Backup(metadata=ObjectMeta(name=name))
+        return (await preview._contents(LocationBackend(store, LOCATION), backup, folder, Activity())).records
+    records, world = await read_records(store, name), World(folder)
+    if by == "command":
+        saved = await stored_pod_volumes(store, name, records.infos)
+    else:
+        objects = way.live.get("podvolumebackups") or await store.read_pod_volume_backups(name)
+        for each in objects:
+            volume = each["metadata"]["name"]
+            made = world.cluster.add("podvolumebackups", volume, labels={labels.BACKUP_NAME: name})
+            made.update(spec=each["spec"], status=each["status"])
+            made["metadata"]["annotations"] = each["metadata"].get("annotations", {})
+            world.cluster.objects["podvolumebackups", volume] = made
+        saved = await pod_volumes_in_cluster(world.scope, store, name, records.infos)
+    return msgspec.structs.replace(records, pod_volumes=saved)
 
 
-@pytest.mark.parametrize("able", [True, False], ids=["able", "unable"])
-async def test_restore(way: Way, store: BackupStore, tmp_path: Path, able: bool) -> None:
-    contents = tmp_path / "contents.tar.gz"
+@pytest.mark.parametrize("by", ["server", "command", "dry run"])
+async def test_restore(way: Way, store: BackupStore, tmp_path: Path, by: str) -> None:
+    contents, able = tmp_path / "contents.tar.gz", by != "command"
     await store.download_contents(way.backup, contents)
+    records = await records_of(way, store, tmp_path, by)
+    can = Abilities(pod_volumes=able, csi=able, csi_is_on=able, moved_data=able)
+    restore = Restore(spec=RestoreSpec(backup_name=way.backup))
     with await ArchiveIndex.open(contents, tmp_path) as archive:
-        keeper = await keeper_of(way, store, archive, able=able)
+        keeper = VolumeDataKeeper.of(records, archive, restore, can)
         pods = pods_of(archive)
 
     reasons = {claim: loss.reason for claim, loss in keeper.lost.items()}
@@ -245,6 +260,9 @@ async def test_restore(way: Way, store: BackupStore, tmp_path: Path, able: bool)
         for name, snapshots in found.items()
         if snapshots
     } == way.pods
+    assert [
+        each.status.provider_snapshot_id for each in records.native if each.status.provider_snapshot_id
+    ] == [*way.native]
 
 
 def pods_of(archive: ArchiveIndex) -> Mapping[tuple[str, str], Any]:
