@@ -211,15 +211,19 @@ def locate(names: Sequence[str], *, architecture: str = "") -> dict[str, Path]:
 
 
 def announce(names: Sequence[str]) -> None:
-    """Say how many of these programs have to be built, and about how long that takes; nothing if none has."""
+    """Say which of these programs have to be built, and about how long that takes; nothing if none has."""
     missing = [program for name in names if not _find(program := PROGRAMS[name], "")]
     if not missing:
         return
-    minutes = sum({program.toolset.name: program.toolset.minutes for program in missing}.values())
+    toolsets = {program.toolset.name: program.toolset for program in missing}
+    minutes = sum(toolset.minutes for toolset in toolsets.values())
     _say(
         f"{len(missing)} of {len(names)} programs have to be built, once a machine: "
-        f"at most about {minutes:.0f} minutes on two idle cores"
+        f"at most about {minutes:.0f} minutes on two idle cores, several times that beside other work"
     )
+    for name, toolset in toolsets.items():
+        built = ", ".join(program.name for program in missing if program.toolset.name == name)
+        _say(f"  {toolset.minutes:>4g} min  {built}")
 
 
 def _cached(program: Program, architecture: str) -> Path:

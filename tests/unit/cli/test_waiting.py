@@ -69,7 +69,8 @@ def test_without_a_server_the_run_waits_for_one(cluster: FakeCluster, capsys: Pr
     assert run([noun, "get"]) == 0
     said = capsys.readouterr().err
     assert (
-        f"1 of these {noun}s cannot begin and wait for a server: the last one in namespace velero was" in said
+        f"1 of these {noun}s cannot begin and waits for a server: the last one in namespace velero was"
+        in said
     )
 
 

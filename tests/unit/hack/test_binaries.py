@@ -113,7 +113,9 @@ def test_how_long_building_takes_is_said_before(
     binaries.announce(names)
     assert capsys.readouterr().err == (
         "[cluster] 4 of 4 programs have to be built, once a machine: "
-        "at most about 8 minutes on two idle cores\n"
+        "at most about 8 minutes on two idle cores, several times that beside other work\n"
+        "[cluster]    6.5 min  etcd, kube-apiserver, kube-controller-manager\n"
+        "[cluster]      1 min  versitygw\n"
     )
     binaries.locate(names)
     capsys.readouterr()

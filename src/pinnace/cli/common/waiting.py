@@ -50,6 +50,7 @@ async def notes(backend: Backend, kind: str, objects: Sequence[JSONObject]) -> l
     if not waiting:
         return []
     if missing := await backend.absence():
-        return [f"{len(waiting)} of these {kind}s cannot begin and wait for {missing}."]
+        wait = "waits" if len(waiting) == 1 else "wait"
+        return [f"{len(waiting)} of these {kind}s cannot begin and {wait} for {missing}."]
     known = [(obj["metadata"]["name"], text(obj, "metadata", "annotations", WAITS_FOR)) for obj in waiting]
     return [f"{kind} {name} waits for {reason}." for name, reason in known if reason][:_MOST_NOTES]
