@@ -5,6 +5,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
+from tests.support.tasks import settled
+
 START = datetime(2021, 8, 11, 21, 43, 26, tzinfo=UTC)
 
 
@@ -36,12 +38,6 @@ class TickingClock(FrozenClock):
 
     def __call__(self) -> datetime:
         return self.advance(self._seconds)
-
-
-async def settle(turns: int = 40) -> None:
-    """Let every task go on until it waits for something that only the test can bring."""
-    for _ in range(turns):
-        await asyncio.sleep(0)
 
 
 @dataclass
@@ -93,15 +89,15 @@ class FakeClock:
 
     async def advance(self, seconds: float) -> None:
         """Let time pass, and tasks run at each moment at which something is due."""
-        await settle()
+        await settled()
         end = self.time + seconds
         while due := self._next_until(end):
             self._timers.remove(due)
             self.time = max(self.time, due.due)
             due.callback()
-            await settle()
+            await settled()
         self.time = end
-        await settle()
+        await settled()
 
     def _next_until(self, end: float) -> _FakeTimer | None:
         self._timers = [timer for timer in self._timers if not timer.cancelled]

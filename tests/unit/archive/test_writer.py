@@ -19,6 +19,7 @@ from pinnace.archive import deflate, writer
 from pinnace.archive.errors import ArchiveError, ArchiveWriteError
 from pinnace.archive.writer import ArchiveWriter
 from tests.support.failing import small_disk
+from tests.support.tasks import settled
 from tests.unit.archive.helpers import NOW, clock, run, write_archive
 
 LONG = "resources/customresourcedefinitions.apiextensions.k8s.io/v1-preferredversion/cluster/"
@@ -151,8 +152,7 @@ async def test_no_more_than_two_batches_wait_for_the_disk(
                 await archive.flush_if_full()
 
         filling = asyncio.create_task(fill())
-        for _ in range(50):
-            await asyncio.sleep(0)
+        await settled()
         assert added == [0, 1, 2]
         release.set()
         await filling

@@ -26,6 +26,7 @@ from pinnace.hooks.restore_selection import ExecHookFinder, PodExecHook, pod_wai
 from pinnace.kube.errors import ExecTimeout, Forbidden, KubeError
 from pinnace.restore.request import Helpers
 from tests.support.cluster.containers import Behaviour, FakeContainers
+from tests.support.tasks import settled
 from tests.unit.restore.world import (
     Harness,
     PatientTimer,
@@ -143,12 +144,6 @@ def fast(tmp_path: Path) -> Iterator[Stage]:
     made = Stage(tmp_path / "log.gz", PatientTimer())
     yield made
     made.log.close()
-
-
-async def settled() -> None:
-    """All tasks have gone as far as they can."""
-    for _ in range(20):
-        await asyncio.sleep(0)
 
 
 # --- which hooks a pod has --------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ from pinnace.archive.runlog import RunLog
 from pinnace.kube.errors import Conflict
 from pinnace.restore.progress import PassCounts, ProgressReporter
 from tests.support.clock import FakeClock
+from tests.support.tasks import settled
 from tests.unit.restore.world import (
     Harness,
     Numbers,
@@ -29,8 +30,7 @@ class StepTimer(FakeClock):
 
     async def step(self) -> None:
         self._gate.set()
-        for _ in range(5):
-            await asyncio.sleep(0)
+        await settled()
 
 
 async def test_it_is_published_once_a_second_and_only_when_new() -> None:

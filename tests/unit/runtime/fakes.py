@@ -18,7 +18,8 @@ from pinnace.kube.resources import APIResource
 from pinnace.kube.watching import WatchEvent
 from pinnace.runtime.keys import Key
 from pinnace.runtime.leader import LeaderElector, LeaseTimes
-from tests.support.clock import FakeClock, settle
+from tests.support.clock import FakeClock
+from tests.support.tasks import settled
 
 T = TypeVar("T")
 
@@ -209,7 +210,7 @@ async def campaign(candidate: LeaderElector) -> AsyncIterator[asyncio.Task[None]
     """The candidate runs, until the end of the context."""
     task = asyncio.create_task(candidate.run())
     try:
-        await settle()
+        await settled()
         yield task
     finally:
         task.cancel()

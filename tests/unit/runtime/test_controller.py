@@ -14,7 +14,8 @@ from pinnace.runtime.errors import CacheSyncTimeout
 from pinnace.runtime.informer import Informer, InformerTimes
 from pinnace.runtime.keys import Key
 from pinnace.runtime.queue import RateLimitedQueue
-from tests.support.clock import FakeClock, settle
+from tests.support.clock import FakeClock
+from tests.support.tasks import settled
 from tests.unit.runtime.fakes import ScriptedClient, config_map, event, page
 
 KEY = Key("demo", "a")
@@ -29,11 +30,11 @@ def fake_clock() -> FakeClock:
 async def running(controller: Controller) -> AsyncIterator[asyncio.Task[None]]:
     task = asyncio.create_task(controller.run())
     try:
-        await settle()
+        await settled()
         yield task
     finally:
         controller.stop()
-        await settle()
+        await settled()
         task.cancel()
         await asyncio.wait((task,))
 
@@ -102,10 +103,10 @@ async def test_a_key_is_handled_once_however_often_it_was_added(fake_clock: Fake
         assert handled == [KEY]
         for _ in range(3):  # while being handled, with two workers idle
             controller.enqueue(KEY)
-        await settle()
+        await settled()
         assert handled == [KEY]
         gate.set()
-        await settle()
+        await settled()
         assert handled == [KEY, KEY]
 
 
@@ -186,9 +187,9 @@ async def test_stop_ends_work_in_flight_and_starts_nothing_more(fake_clock: Fake
     async with running(controller) as task:
         controller.enqueue(KEY)
         controller.enqueue(Key("demo", "waits"))
-        await settle()
+        await settled()
         controller.stop()
-        await settle()
+        await settled()
         assert not task.done()
         gate.set()
         await task
@@ -210,7 +211,7 @@ async def test_cancelling_interrupts_work_in_flight(fake_clock: FakeClock) -> No
     controller = Controller("test", reconcile, clock=fake_clock)
     async with running(controller) as task:
         controller.enqueue(KEY)
-        await settle()
+        await settled()
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
@@ -274,7 +275,7 @@ async def test_keys_added_to_a_queue_that_was_given_are_looked_at(fake_clock: Fa
     reconcile = Scripted(fake_clock)
     async with running(Controller("test", reconcile, clock=fake_clock, queue=queue)):
         queue.add(KEY)
-        await settle()
+        await settled()
         assert len(reconcile.times) == 1
 
 
@@ -290,7 +291,7 @@ async def test_a_cancellation_that_became_another_error_ends_the_worker(fake_clo
     controller = Controller("test", reconcile, clock=fake_clock)
     async with running(controller) as task:
         controller.enqueue(KEY)
-        await settle()
+        await settled()
         task.cancel()
-        await settle()
+        await settled()
         assert task.cancelled()

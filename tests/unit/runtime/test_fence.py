@@ -11,7 +11,8 @@ from pinnace.aio.clock import BootClock
 from pinnace.aio.fence import FenceClosed
 from pinnace.runtime.fence import LeaseFence
 from pinnace.runtime.leader import LeaderState
-from tests.support.clock import FakeClock, settle
+from tests.support.clock import FakeClock
+from tests.support.tasks import settled
 from tests.unit.runtime.fakes import FakeLeases, campaign, elector
 
 pytestmark = pytest.mark.found("L3")
@@ -85,7 +86,7 @@ async def test_a_date_by_which_the_time_is_up_makes_writes_wait_for_the_lease(
     fence.heard(date(14))  # our clock stood still
     assert asked.times == 1
     waiting = asyncio.create_task(fence.passed())
-    await settle()
+    await settled()
     assert not waiting.done()
     with pytest.raises(FenceClosed, match="being found out"):
         fence.check()
@@ -138,7 +139,7 @@ async def test_a_leader_that_was_paused_writes_nothing_though_its_timers_stood_s
         clock.turn(15)  # no task runs meanwhile
         with pytest.raises(FenceClosed):
             candidate.fence.check()
-        await settle()
+        await settled()
         assert candidate.state is LeaderState.LOST, "a refused write wakes the candidate at once"
         assert task.done()
 
@@ -147,7 +148,7 @@ async def test_the_fence_closes_when_the_lease_is_released(clock: FakeClock) -> 
     candidate = elector(FakeLeases().client(), "me", clock)
     async with campaign(candidate):
         candidate.stop()
-        await settle()
+        await settled()
         assert candidate.state is LeaderState.RELEASED
         assert not candidate.fence.is_open
 

@@ -12,7 +12,8 @@ from pinnace.kube.resources import CONFIGMAPS
 from pinnace.runtime.errors import CacheSyncTimeout
 from pinnace.runtime.informer import Informer, InformerState, InformerTimes, wait_for_caches
 from pinnace.runtime.keys import Key
-from tests.support.clock import FakeClock, settle
+from tests.support.clock import FakeClock
+from tests.support.tasks import settled
 from tests.unit.runtime.fakes import ScriptedClient, bookmark, config_map, event, gone, page
 
 
@@ -43,7 +44,7 @@ def is_synced(informer: Informer) -> bool:
 async def running(informer: Informer) -> AsyncIterator[None]:
     task = asyncio.create_task(informer.run())
     try:
-        await settle()
+        await settled()
         yield
     finally:
         task.cancel()

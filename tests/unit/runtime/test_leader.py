@@ -12,7 +12,8 @@ from pinnace.kube.errors import ConnectionFailed
 from pinnace.runtime.errors import LeadershipLost
 from pinnace.runtime.leader import LeaderElector, LeaderState, LeaseTimes
 from pinnace.runtime.lease import LeaseRecord, ObservedLease, held_spec, micro_time, released_spec
-from tests.support.clock import FakeClock, settle
+from tests.support.clock import FakeClock
+from tests.support.tasks import settled
 from tests.unit.runtime.fakes import LEASE, NOW, FakeLeases, campaign, elector
 
 
@@ -227,7 +228,7 @@ async def test_an_outage_of_45_seconds_does_not_end_a_leader_with_the_usual_time
         client.as_client(), LEASE, "me", times=LeaseTimes(jitter=lambda: 0.0), clock=clock, now=lambda: NOW
     )
     running = asyncio.create_task(candidate.run())
-    await settle()
+    await settled()
     client.down = ConnectionFailed("unreachable")
     await clock.advance(45)
     assert leads(candidate)
@@ -255,7 +256,7 @@ async def test_an_answer_that_names_another_holder_wins_nothing(fake_clock: Fake
     client.create = remembered  # type: ignore[method-assign]
     candidate = elector(client, "me", fake_clock)
     running = asyncio.create_task(candidate.run())
-    await settle()
+    await settled()
     assert not leads(candidate)
     running.cancel()
     with suppress(asyncio.CancelledError):

@@ -14,7 +14,8 @@ from pinnace.runtime.informer import Informer, InformerTimes
 from pinnace.runtime.keys import Key
 from pinnace.runtime.leader import LeaderElector, LeaseTimes
 from pinnace.runtime.manager import Health, Manager, ManagerPhase
-from tests.support.clock import FakeClock, settle
+from tests.support.clock import FakeClock
+from tests.support.tasks import settled
 from tests.unit.runtime.fakes import FakeLeases, ScriptedClient, config_map, page
 
 LEASE = Key("velero", "server")
@@ -46,7 +47,7 @@ def health_of(manager: Manager) -> Health:
 async def running(manager: Manager, stop: asyncio.Event) -> AsyncIterator[asyncio.Task[None]]:
     task = asyncio.create_task(manager.run(stop))
     try:
-        await settle()
+        await settled()
         yield task
     finally:
         task.cancel()
@@ -96,7 +97,7 @@ async def test_parts_start_and_stop_in_order() -> None:
         assert health_of(manager).ready
         assert phase_of(manager) is ManagerPhase.RUNNING
         stop.set()
-        await settle()
+        await settled()
         assert phase_of(manager) is ManagerPhase.STOPPING
         assert not health_of(manager).ready
         gate.set()
@@ -120,7 +121,7 @@ async def test_standby_is_ready_and_touches_nothing() -> None:
     client = ScriptedClient()
     stop = asyncio.Event()
     other = asyncio.create_task(new_elector(leases, "other", clock).run())
-    await settle()
+    await settled()
     manager = Manager(elector=new_elector(leases, "me", clock))
     manager.add_informer(new_informer(clock, client))
     async with running(manager, stop) as task:
@@ -212,7 +213,7 @@ async def test_a_lost_lease_is_told_alone_though_other_parts_fail_with_it() -> N
     manager = Manager(elector=elector)
     manager.add_service("probe", Broken())
     task = asyncio.create_task(manager.run(asyncio.Event(), on_ending=lambda: endings.append(clock.time)))
-    await settle()
+    await settled()
     assert endings == []
     client.down = ConnectionFailed("unreachable")
     await clock.advance(51)

@@ -11,7 +11,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from pinnace.runtime.backoff import TokenBucket
 from pinnace.runtime.errors import QueueShutDown
 from pinnace.runtime.queue import Lane, RateLimitedQueue, Share
-from tests.support.clock import FakeClock, settle
+from tests.support.clock import FakeClock
+from tests.support.tasks import settled
 
 KEYS = ("a", "b", "c", "d")
 
@@ -49,7 +50,7 @@ async def test_a_key_added_while_processed_waits_until_done(queue: RateLimitedQu
 async def test_get_waits_for_a_key(queue: RateLimitedQueue[str]) -> None:
     async with asyncio.TaskGroup() as group:
         getter = group.create_task(queue.get())
-        await settle()
+        await settled()
         assert not getter.done()
         queue.add("a")
     assert getter.result() == "a"
@@ -58,10 +59,10 @@ async def test_get_waits_for_a_key(queue: RateLimitedQueue[str]) -> None:
 async def test_a_cancelled_get_loses_no_key(queue: RateLimitedQueue[str]) -> None:
     first = asyncio.create_task(queue.get())
     second = asyncio.create_task(queue.get())
-    await settle()
+    await settled()
     queue.add("a")  # wakes the first, which is cancelled before it runs
     first.cancel()
-    await settle()
+    await settled()
     assert first.cancelled()
     assert second.result() == "a"
 
@@ -69,10 +70,10 @@ async def test_a_cancelled_get_loses_no_key(queue: RateLimitedQueue[str]) -> Non
 async def test_a_getter_cancelled_while_it_waits_is_passed_over(queue: RateLimitedQueue[str]) -> None:
     first = asyncio.create_task(queue.get())
     second = asyncio.create_task(queue.get())
-    await settle()
+    await settled()
     first.cancel()
     queue.add("a")
-    await settle()
+    await settled()
     assert second.result() == "a"
     assert first.cancelled()
 
@@ -123,7 +124,7 @@ async def test_shutdown_hands_out_nothing_more(queue: RateLimitedQueue[str], fak
 
 async def test_shutdown_wakes_all_who_wait(queue: RateLimitedQueue[str]) -> None:
     getters = [asyncio.create_task(queue.get()) for _ in range(3)]
-    await settle()
+    await settled()
     queue.shutdown()
     results = await asyncio.gather(*getters, return_exceptions=True)
     assert [type(result) for result in results] == [QueueShutDown] * 3
@@ -166,10 +167,10 @@ async def test_a_key_whose_share_is_used_up_is_passed_over_until_there_is_room()
         queue.add(key)
     assert [await queue.get(), await queue.get()] == ["t/stuck-1", "u/fine-1"]
     getter = asyncio.create_task(queue.get())
-    await settle()
+    await settled()
     assert not getter.done()
     queue.done("u/fine-1")
-    await settle()
+    await settled()
     assert not getter.done()
     queue.done("t/stuck-1")
     assert await getter == "t/stuck-2"
@@ -187,9 +188,9 @@ async def test_one_end_wakes_all_getters_that_have_a_key_by_it() -> None:
         queue.add(key)
     assert await queue.get() == "both"
     getters = [asyncio.create_task(queue.get()) for _ in range(2)]
-    await settle()
+    await settled()
     queue.done("both")
-    await settle()
+    await settled()
     assert sorted(getter.result() for getter in getters) == ["x", "y"]
 
 
@@ -226,7 +227,7 @@ async def test_a_key_that_has_released_its_worker_lets_others_begin_up_to_its_ot
         queue.add(key)
     assert await queue.get() == "stuck/1"
     getter = asyncio.create_task(queue.get())
-    await settle()
+    await settled()
     assert not getter.done()
     queue.release("stuck/1")
     queue.release("stuck/1")
@@ -235,7 +236,7 @@ async def test_a_key_that_has_released_its_worker_lets_others_begin_up_to_its_ot
     assert await queue.get() == "stuck/2"
     queue.release("stuck/2")
     getter = asyncio.create_task(queue.get())
-    await settle()
+    await settled()
     assert not getter.done()
     queue.done("stuck/1")
     assert await getter == "stuck/3"
@@ -250,10 +251,10 @@ async def test_a_worker_that_was_released_is_regained_before_keys_that_wait() ->
     queue.release("a/1")
     assert await queue.get() == "b/1"
     regaining, getter = asyncio.create_task(queue.regain("a/1")), asyncio.create_task(queue.get())
-    await settle()
+    await settled()
     assert not regaining.done()
     queue.done("b/1")
-    await settle()
+    await settled()
     assert (regaining.done(), getter.done()) == (True, False)
     queue.done("a/1")
     assert await getter == "c/1"
@@ -267,7 +268,7 @@ async def test_workers_are_regained_after_a_shutdown_too() -> None:
     queue.release("a/1")
     assert await queue.get() == "b/1"
     regaining = asyncio.create_task(queue.regain("a/1"))
-    await settle()
+    await settled()
     queue.shutdown()
     queue.done("b/1")
     await asyncio.wait_for(regaining, timeout=30)
@@ -282,11 +283,11 @@ async def test_a_cancelled_wait_for_a_worker_leaves_it_to_others(granted: bool) 
     queue.release("a/1")
     assert await queue.get() == "b/1"
     regaining = asyncio.create_task(queue.regain("a/1"))
-    await settle()
+    await settled()
     if granted:
         queue.done("b/1")
     regaining.cancel()
-    await settle()
+    await settled()
     queue.done("a/1")
     if not granted:
         queue.done("b/1")
@@ -435,10 +436,10 @@ class FairQueueAgainstModel(RuleBasedStateMachine):
     def get_with_nothing_to_take(self) -> None:
         async def wait() -> bool:
             getter = asyncio.create_task(self.queue.get())
-            await settle(5)
+            await settled()
             got = getter.done()
             getter.cancel()
-            await settle(5)
+            await settled()
             return got
 
         assert not self.runner.run(wait())
@@ -496,7 +497,8 @@ def test_workers_never_share_a_key_and_lose_none(
                 assert key not in busy
                 busy.add(key)
                 seen[key] = added[key]  # a reconcile reads the state as it is now
-                await settle(lengths[0])
+                for _ in range(lengths[0]):
+                    await asyncio.sleep(0)
                 lengths.rotate(-1)
                 busy.discard(key)
                 queue.done(key)
@@ -507,8 +509,9 @@ def test_workers_never_share_a_key_and_lose_none(
             for key, pause in adds:
                 added[key] = added.get(key, 0) + 1
                 queue.add(key)
-                await settle(pause)
-            await settle(200)
+                for _ in range(pause):
+                    await asyncio.sleep(0)
+            await settled()
             queue.shutdown()
         assert seen == added
 

@@ -7,7 +7,8 @@ import pytest
 from pinnace.runtime.keys import Key
 from pinnace.runtime.queue import Lane, RateLimitedQueue, Share
 from pinnace.runtime.worker_slots import PATIENCE_SECONDS, QueueWorkerSlot, WorkerSlot
-from tests.support.clock import FakeClock, settle
+from tests.support.clock import FakeClock
+from tests.support.tasks import settled
 
 FIRST, SECOND = Key("velero", "first"), Key("velero", "second")
 
@@ -37,7 +38,7 @@ async def test_a_run_keeps_its_worker_if_the_store_answers_soon(
         fake_clock.turn(PATIENCE_SECONDS - 0.1)
     fake_clock.turn(PATIENCE_SECONDS)
     await slot.take()
-    await settle()
+    await settled()
     assert not getter.done()
     queue.done(FIRST)
     assert await getter == SECOND

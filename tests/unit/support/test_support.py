@@ -2,11 +2,13 @@
 
 import asyncio
 from datetime import timedelta
+from itertools import count
 
 import pytest
 
+from tests.support import tasks
 from tests.support.clock import START, FrozenClock
-from tests.support.tasks import cancel, leftover_tasks
+from tests.support.tasks import cancel, leftover_tasks, settled
 from tests.support.waiting import eventually
 
 
@@ -26,6 +28,38 @@ async def test_tasks_about_to_end_are_no_leftovers() -> None:
 
     assert await leftover_tasks() == []
     assert ending.done()
+
+
+async def test_settled_tasks_have_gone_as_far_as_they_can_however_many_turns_that_takes() -> None:
+    gate = asyncio.Event()
+
+    async def work() -> str:
+        for _ in range(500):
+            await asyncio.sleep(0)
+        await settled()  # others may call it at the same time
+        await gate.wait()
+        return "went on"
+
+    working = asyncio.create_task(work())
+    await settled()
+    assert not working.done()
+
+    gate.set()
+    await settled()
+    assert working.result() == "went on"
+
+
+async def test_a_task_that_never_waits_is_not_settled(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tasks, "MOST_TURNS", 50)
+
+    async def spin() -> None:
+        for _ in count():
+            await asyncio.sleep(0)
+
+    spinning = asyncio.create_task(spin())
+    with pytest.raises(AssertionError, match="in 50 turns"):
+        await settled()
+    await cancel([spinning])
 
 
 async def test_eventually_asks_until_it_is_so() -> None:

@@ -11,6 +11,7 @@ from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import ConnectionFailed, Forbidden, Gone, KubeError
 from pinnace.kube.resources import APIResource
 from pinnace.kube.watching import WatchEvent
+from tests.support.tasks import settled
 
 
 def volume(name: str, phase: str, done: int = 0, total: int = 0, **spec: Any) -> dict[str, Any]:
@@ -56,8 +57,7 @@ async def seen(script: Script, what: str = "backup") -> VolumeWatch:
     following = asyncio.create_task(
         watch.follow(cast("KubeClient", script), pause=lambda _: asyncio.sleep(0))
     )
-    for _ in range(20):
-        await asyncio.sleep(0)
+    await settled()
     following.cancel()
     await asyncio.gather(following, return_exceptions=True)
     return watch

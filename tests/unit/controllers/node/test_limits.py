@@ -7,6 +7,7 @@ import pytest
 
 from pinnace.controllers.node import pod_volume_backup, pod_volume_restore
 from pinnace.controllers.node.parts import Limits
+from tests.support.tasks import settled
 from tests.unit.controllers.fakes import key
 from tests.unit.controllers.node.world import NodeWorld
 
@@ -50,8 +51,7 @@ async def test_a_volume_waits_as_new_until_a_slot_is_free(
         group.create_task(saving.reconcile(key("pvb")))
         await world.restic.working.wait()
         group.create_task(restoring.reconcile(key("pvr")))
-        for _ in range(20):
-            await asyncio.sleep(0)
+        await settled()
         assert phases(world) == meanwhile
         world.restic.until.set()
 
@@ -64,8 +64,7 @@ async def test_a_volume_that_is_canceled_while_it_waits_is_not_begun(world: Node
     async with asyncio.TaskGroup() as group:
         await slots.acquire()
         group.create_task(saving.reconcile(key("pvb")))
-        for _ in range(20):
-            await asyncio.sleep(0)
+        await settled()
         obj = world.cluster.objects["podvolumebackups", "pvb"]
         obj["spec"]["cancel"] = True
         obj["metadata"]["resourceVersion"] = "999"

@@ -13,6 +13,7 @@ from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import Forbidden
 from pinnace.runtime.controller import DONE, Controller, Result
 from pinnace.runtime.keys import Key
+from tests.support.tasks import settled
 from tests.unit.controllers.fakes import NAMESPACE, World, fail_always
 
 
@@ -67,8 +68,7 @@ async def test_one_worker_takes_one_backup_at_a_time() -> None:
     for name in ("a", "b"):
         made.enqueue(Key(NAMESPACE, name))
     assert await begun.get() == "a"
-    for _ in range(10):
-        await asyncio.sleep(0)
+    await settled()
     assert begun.empty()
 
     go_on.set()

@@ -11,6 +11,7 @@ from pinnace.controllers.run_progress import FIRST_SECONDS, MOST, QUIET_SECONDS,
 from pinnace.kube.resources import BACKUPS
 from pinnace.runs.activity import Activity, Reading
 from tests.support.clock import FakeClock
+from tests.support.tasks import settled
 from tests.unit.controllers.fakes import BROKEN, World, fail_once
 
 
@@ -28,8 +29,7 @@ class StepTimer(FakeClock):
     async def pass_by(self, seconds: float) -> None:
         self.time += seconds
         self._gate.set()
-        for _ in range(10):
-            await asyncio.sleep(0)
+        await settled()
 
 
 @pytest.fixture
@@ -178,8 +178,7 @@ async def test_a_patch_in_flight_is_stored_before_the_run_ends(
 
     running = asyncio.create_task(run())
     await going.wait()
-    for _ in range(10):
-        await asyncio.sleep(0)
+    await settled()
     assert not running.done()
     release.set()
     await running

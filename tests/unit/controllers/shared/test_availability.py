@@ -22,7 +22,8 @@ from pinnace.kube.client import ServerVersion
 from pinnace.kube.discovery import Discovery
 from pinnace.restore.request import RestoreSettings
 from pinnace.storage.errors import StoreUnavailable
-from tests.support.clock import FakeClock, settle
+from tests.support.clock import FakeClock
+from tests.support.tasks import settled
 from tests.unit.controllers.fakes import World
 
 
@@ -150,7 +151,7 @@ async def test_what_is_known_of_deleted_locations_is_forgotten(known: Availabili
     for number in range(50):
         await known.problem(location("Unavailable", name=f"gone-{number}"))
         clock.turn(availability.BELIEVED_SECONDS)
-    await settle()
+    await settled()
     assert len(known._known) == 1
 
 

@@ -26,6 +26,7 @@ from pinnace.volumes.restic.errors import command_failed
 from pinnace.volumes.uploader.access import Repository
 from pinnace.volumes.uploader.errors import UploaderError
 from pinnace.volumes.uploader.locks import RepositoryLocks
+from tests.support.tasks import settled
 from tests.unit.controllers.fakes import NAMESPACE, World, fail_once, key
 
 PLURAL = "backuprepositories"
@@ -619,8 +620,7 @@ async def test_a_prune_waits_for_those_who_share_the_repository(scene: Scene) ->
     scene.add(identifier="/x/shop", phase="Ready")
     async with scene.locks.shared("repo"):
         task = asyncio.create_task(scene.maintaining.reconcile(key("repo")))
-        for _ in range(100):
-            await asyncio.sleep(0)
+        await settled()
         assert scene.restic.calls == ["unlock"]
     await task
 

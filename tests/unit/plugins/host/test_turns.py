@@ -5,12 +5,7 @@ import asyncio
 import pytest
 
 from pinnace.plugins.host.turns import Turns
-
-
-async def settled() -> None:
-    """Let every task run until it waits."""
-    for _ in range(10):
-        await asyncio.sleep(0)
+from tests.support.tasks import settled
 
 
 class Calls:

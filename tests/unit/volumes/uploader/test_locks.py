@@ -6,6 +6,7 @@ from contextlib import AbstractAsyncContextManager
 import pytest
 
 from pinnace.volumes.uploader.locks import RepositoryLocks
+from tests.support.tasks import settled
 
 
 def having(*holders: "Holder") -> list[bool]:
@@ -30,12 +31,6 @@ class Holder:
         self._let_go.set()
         await self.task
         await settled()
-
-
-async def settled() -> None:
-    """Let all tasks go as far as they can."""
-    for _ in range(10):
-        await asyncio.sleep(0)
 
 
 async def test_a_lock_is_shared_by_many_or_exclusive() -> None:
