@@ -12,7 +12,8 @@ import pytest
 from pinnace.api.objects import JSONObject
 from pinnace.cli.common.describing import View
 from pinnace.cli.main import run
-from pinnace.cli.restore.describe import DescribedRestore, describe_restore
+from pinnace.cli.restore.describe import describe_restore
+from pinnace.cli.restore.description import DescribedRestore
 
 Printed = pytest.CaptureFixture[str]
 

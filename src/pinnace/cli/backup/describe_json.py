@@ -6,11 +6,18 @@ Misspelt keys of Velero are kept, with the right ones beside them; fields that V
 from collections.abc import Sequence
 from typing import Any, Final
 
-from pinnace.api.objects import JSONObject, listed, mapping, objects, text
+from pinnace.api.objects import JSONObject, listed, mapping, text
 from pinnace.api.velero.data_movement import BUILT_IN_MOVER
-from pinnace.cli.backup.describe import DescribedBackup
+from pinnace.cli.backup.description import (
+    BackupDescription,
+    BackupTemplate,
+    DescribedBackup,
+    DescribedHook,
+    described,
+)
 from pinnace.cli.common.describing import View
-from pinnace.cli.output import cells, described, volume_infos
+from pinnace.cli.output import cells
+from pinnace.cli.output import described as parts
 
 _HINT: Final = "included, specify --details for more information"
 _SCOPES: Final = (
@@ -21,158 +28,143 @@ _SCOPES: Final = (
 )
 
 
-def backup_as_json(backup: JSONObject, facts: DescribedBackup, view: View) -> JSONObject:
+def backup_as_json(backup: JSONObject, found: DescribedBackup, view: View) -> JSONObject:
     """The description of a backup."""
-    spec, status = cells.spec(backup), cells.status(backup)
-    made: JSONObject = {
-        "metadata": described.metadata(backup),
-        "phase": cells.phase(backup) or "New",
-        "spec": _spec(spec),
-        "status": _status(backup, status, facts, view),
-        **described.results(status, facts.results),
+    made = described(backup, found)
+    shown: JSONObject = {
+        "metadata": parts.metadata(made.head.metadata),
+        "phase": made.head.phase,
+        "spec": _spec(made.template),
+        "status": _status(made, view),
+        **parts.results(made.head, found.results),
+        **parts.reasons(made.head),
     }
-    if errors := listed(status, "validationErrors"):
-        made["validationErrors"] = errors
-    if reason := text(status, "failureReason"):
-        made["failureReason"] = reason
-    if policy := mapping(spec, "resourcePolicy"):
-        made["resourcePolicies"] = {"type": policy.get("kind", ""), "name": policy.get("name", "")}
-    if position := status.get("queuePosition"):
-        made["queuePosition"] = position
-    if facts.waits_for:
-        made["waitsFor"] = facts.waits_for
-    if facts.delete_requests:
-        made["deletionAttempts"] = _deletions(facts.delete_requests)
-    return made
+    if policy := mapping(made.template.raw, "resourcePolicy"):
+        shown["resourcePolicies"] = {"type": policy.get("kind", ""), "name": policy.get("name", "")}
+    if made.queue_position:
+        shown["queuePosition"] = made.queue_position
+    if found.waits_for:
+        shown["waitsFor"] = found.waits_for
+    if made.deletions:
+        shown["deletionAttempts"] = {
+            "failed": sum(deletion.failed for deletion in made.deletions),
+            "deleteBackupRequests": [
+                {"creationTimestamp": each.when, "phase": each.phase or "New", "errors": each.errors}
+                for each in made.deletions
+            ],
+        }
+    return shown
 
 
-def _spec(spec: JSONObject) -> JSONObject:
-    resources: JSONObject = described.included_excluded(spec, "Resources")
-    resources["clusterScoped"] = described.cluster_scoped(spec)
+def _spec(template: BackupTemplate) -> JSONObject:
+    filters, raw = template.filters, template.raw
+    resources: JSONObject = parts.included_excluded(filters.resources)
+    resources["clusterScoped"] = filters.cluster_scoped
     for name in _SCOPES:
-        if found := listed(spec, name):
-            resources[name] = described.joined(found, "<none>")
+        if found := listed(raw, name):
+            resources[name] = parts.joined(found, "<none>")
     made: JSONObject = {
-        "namespaces": described.included_excluded(spec, "Namespaces"),
+        "namespaces": parts.included_excluded(filters.namespaces),
         "resources": resources,
-        "labelSelector": cells.selector(spec.get("labelSelector")),
-        "storageLocation": text(spec, "storageLocation"),
-        "veleroNativeSnapshotPVs": cells.tristate(spec.get("snapshotVolumes")),
-        "veleroSnapshotMoveData": cells.tristate(spec.get("snapshotMoveData")),
-        "dataMover": text(spec, "datamover") or BUILT_IN_MOVER,
-        "TTL": cells.duration(spec.get("ttl")),
-        "CSISnapshotTimeout": cells.duration(spec.get("csiSnapshotTimeout")),
-        "hooks": {
-            "resources": {text(hook, "name"): _hook(hook) for hook in objects(spec, "hooks", "resources")}
-        },
+        "labelSelector": filters.selector,
+        "storageLocation": template.storage_location,
+        "veleroNativeSnapshotPVs": template.snapshot_volumes,
+        "veleroSnapshotMoveData": cells.tristate(raw.get("snapshotMoveData")),
+        "dataMover": text(raw, "datamover") or BUILT_IN_MOVER,
+        "TTL": template.ttl,
+        "CSISnapshotTimeout": cells.duration(raw.get("csiSnapshotTimeout")),
+        "hooks": {"resources": {hook.name: _hook(hook) for hook in template.hooks}},
     }
-    if selectors := objects(spec, "orLabelSelectors"):
-        made["orLabelSelectors"] = [cells.selector(one) for one in selectors]
+    if filters.selectors:
+        made["orLabelSelectors"] = filters.selectors
     for name in ("orderedResources", "uploaderConfig"):
-        if settings := mapping(spec, name):
+        if settings := mapping(raw, name):
             made[name] = settings
-    if timeout := text(spec, "itemOperationTimeout"):
+    if timeout := text(raw, "itemOperationTimeout"):
         made["itemOperationTimeout"] = timeout
     return made
 
 
-def _hook(hook: JSONObject) -> JSONObject:
+def _hook(hook: DescribedHook) -> JSONObject:
     made: JSONObject = {
-        "namespaces": described.included_excluded(hook, "Namespaces"),
-        "resources": described.included_excluded(hook, "Resources"),
-        "labelSelector": cells.selector(hook.get("labelSelector")),
+        "namespaces": parts.included_excluded(hook.namespaces),
+        "resources": parts.included_excluded(hook.resources),
+        "labelSelector": hook.selector,
     }
-    for key, title in (("pre", "preExecHook"), ("post", "postExecHook")):
-        entries = [_exec_hook(mapping(entry, "exec")) for entry in objects(hook, key)]
-        if entries:
-            made[title] = entries
+    for title, commands in (("preExecHook", hook.before), ("postExecHook", hook.after)):
+        if commands:
+            made[title] = [
+                {
+                    "container": command.container,
+                    "command": command.command,
+                    # With the colon, as Velero has it, and without.
+                    "onError:": command.on_error,
+                    "onError": command.on_error,
+                    "timeout": command.timeout,
+                }
+                for command in commands
+            ]
     return made
 
 
-def _exec_hook(hook: JSONObject) -> JSONObject:
-    on_error = text(hook, "onError")
-    return {
-        "container": text(hook, "container"),
-        "command": " ".join(map(str, listed(hook, "command"))),
-        # With the colon, as Velero has it, and without.
-        "onError:": on_error,
-        "onError": on_error,
-        "timeout": text(hook, "timeout") or "0s",
-    }
-
-
-def _status(backup: JSONObject, status: JSONObject, facts: DescribedBackup, view: View) -> JSONObject:
+def _status(backup: BackupDescription, view: View) -> JSONObject:
+    found = backup.found
     made: JSONObject = {
-        "backupFormatVersion": text(status, "formatVersion"),
-        **described.times(status),
-        "expiration": cells.local_time(text(status, "expiration") or None, "<nil>"),
-        "backupVolumes": _volumes(status, facts, view),
+        "backupFormatVersion": backup.format_version,
+        "started": backup.head.started,
+        "completed": backup.head.completed,
+        "expiration": backup.expiration,
+        "backupVolumes": {
+            **({"skippedVolumes": backup.skipped} if backup.skipped else {}),
+            "nativeSnapshots": _native(backup, view),
+            "csiSnapshots": _csi(backup, view),
+            "podVolumeBackups": parts.pod_volumes(found.pod_volume_backups, details=view.details),
+        },
+        **parts.progress(backup.head.progress, "BackedUp", "BackedUp"),
     }
-    if progress := mapping(status, "progress"):
-        running = cells.phase(backup) == "InProgress"
-        total, done = progress.get("totalItems") or 0, progress.get("itemsBackedUp") or 0
-        made["estimatedTotalItemsToBeBackedUp" if running else "totalItemsToBeBackedUp"] = total
-        made["itemsBackedUpSoFar" if running else "itemsBackedUp"] = done
-        if running and (activity := mapping(status, "activity")):
-            made["activity"] = activity
-    if facts.tarball_bytes is not None:
-        made["tarballBytes"] = facts.tarball_bytes
-    if isinstance(facts.resource_list, str):
-        made["errorGettingResourceList"] = facts.resource_list
-    elif facts.resource_list is not None:
-        made["resourceList"] = facts.resource_list
-    if facts.operations:
-        made["backupItemOperations"] = list(facts.operations)
-    hooks = mapping(status, "hookStatus")
-    made["hooksAttempted"] = hooks.get("hooksAttempted") or 0
-    made["hooksFailed"] = hooks.get("hooksFailed") or 0
-    return made
+    if found.tarball_bytes is not None:
+        made["tarballBytes"] = found.tarball_bytes
+    if isinstance(found.resource_list, str):
+        made["errorGettingResourceList"] = found.resource_list
+    elif found.resource_list is not None:
+        made["resourceList"] = found.resource_list
+    if found.operations:
+        made["backupItemOperations"] = list(found.operations)
+    return {**made, **parts.hooks(backup.head)}
 
 
-def _volumes(status: JSONObject, facts: DescribedBackup, view: View) -> JSONObject:
-    skipped = volume_infos.skipped(facts.volume_infos)
-    return {
-        **({"skippedVolumes": skipped} if skipped else {}),
-        "nativeSnapshots": _native(status, facts, view),
-        "csiSnapshots": _csi(facts, view),
-        "podVolumeBackups": described.pod_volumes(facts.pod_volume_backups, details=view.details),
-    }
-
-
-def _native(status: JSONObject, facts: DescribedBackup, view: View) -> Any:
-    if not status.get("volumeSnapshotsAttempted"):
+def _native(backup: BackupDescription, view: View) -> Any:
+    if not backup.native_attempted:
         return "<none included>"
     if not view.details:
         return _HINT
-    if isinstance(facts.snapshots, str):
-        return facts.snapshots
-    made = {}
-    for snapshot in facts.snapshots or ():
-        given = {key.lower(): value for key, value in cells.spec(snapshot).items()}
-        iops = given.get("volumeiops")
-        made[str(given.get("persistentvolumename", ""))] = {
-            "snapshotID": text(cells.status(snapshot), "providerSnapshotID"),
-            "type": str(given.get("volumetype") or ""),
-            "availabilityZone": str(given.get("volumeaz") or ""),
-            "IOPS": "<N/A>" if iops is None else str(iops),
-            "result": "succeeded" if cells.phase(snapshot) == "Completed" else "failed",
+    if isinstance(backup.native, str):
+        return backup.native
+    return {
+        snapshot.volume: {
+            "snapshotID": snapshot.identifier,
+            "type": snapshot.kind,
+            "availabilityZone": snapshot.zone,
+            "IOPS": snapshot.iops,
+            "result": "succeeded" if snapshot.succeeded else "failed",
         }
-    return made
+        for snapshot in backup.native or ()
+    }
 
 
-def _csi(facts: DescribedBackup, view: View) -> Any:
-    of_csi = volume_infos.of_csi(facts.volume_infos)
-    if not of_csi:
-        return "<none included>" if facts.records_volumes else "<none included or not detectable>"
+def _csi(backup: BackupDescription, view: View) -> Any:
+    found = backup.found
+    if not backup.csi_infos:
+        return "<none included>" if found.records_volumes else "<none included or not detectable>"
     made: JSONObject = {}
-    for info in of_csi:
+    for info in backup.csi_infos:
         claim = f"{text(info, 'pvcNamespace')}/{text(info, 'pvcName')}"
         moved = info.get("snapshotDataMoved") is True
         kind = "dataMovement" if moved else "snapshot"
         if not view.details:
             made[claim] = {kind: _HINT}
         elif moved:
-            made[claim] = {kind: _movement(info, facts.operations)}
+            made[claim] = {kind: _movement(info, found.operations)}
         else:
             made[claim] = {kind: _snapshot(info)}
     return made
@@ -202,23 +194,4 @@ def _movement(info: JSONObject, operations: Sequence[JSONObject]) -> JSONObject:
         "result": text(info, "result"),
         "size": moved.get("size") or 0,
         "incrementalSize": moved.get("incrementalSize") or 0,
-    }
-
-
-def _deletions(requests: Sequence[JSONObject]) -> JSONObject:
-    failed = sum(
-        1 for each in requests if cells.phase(each) == "Processed" and cells.status(each).get("errors")
-    )
-    return {
-        "failed": failed,
-        "deleteBackupRequests": [
-            {
-                "creationTimestamp": cells.local_time(
-                    text(each, "metadata", "creationTimestamp") or None, "<n/a>"
-                ),
-                "phase": cells.phase(each),
-                "errors": listed(cells.status(each), "errors"),
-            }
-            for each in requests
-        ],
     }

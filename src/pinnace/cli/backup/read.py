@@ -5,8 +5,9 @@ from collections.abc import Awaitable, Sequence
 from pinnace.api import labels
 from pinnace.api.objects import JSONObject, names_by_kind
 from pinnace.api.velero.download_request import DownloadTargetKind
-from pinnace.cli.backup.describe import DescribedBackup, describe_backup
+from pinnace.cli.backup.describe import describe_backup
 from pinnace.cli.backup.describe_json import backup_as_json
+from pinnace.cli.backup.description import DescribedBackup
 from pinnace.cli.common.describing import Description, View
 from pinnace.cli.common.stored_lists import stored_objects, stored_operations
 from pinnace.cli.common.waiting import waits_for

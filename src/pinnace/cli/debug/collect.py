@@ -14,14 +14,16 @@ from pinnace._version import __version__
 from pinnace.api import kinds, labels
 from pinnace.api.objects import JSONObject
 from pinnace.api.velero.download_request import DownloadTargetKind
-from pinnace.cli.backup.describe import DescribedBackup, describe_backup
+from pinnace.cli.backup.describe import describe_backup
+from pinnace.cli.backup.description import DescribedBackup
 from pinnace.cli.common.describing import DOWNLOAD_TIMEOUT_SECONDS, View
 from pinnace.cli.connect import caller, program_name
 from pinnace.cli.debug.bundle import Bundle
 from pinnace.cli.debug.redaction import redact_object
 from pinnace.cli.errors import CommandError
 from pinnace.cli.output.cells import status
-from pinnace.cli.restore.describe import DescribedRestore, describe_restore
+from pinnace.cli.restore.describe import describe_restore
+from pinnace.cli.restore.description import DescribedRestore
 from pinnace.cli.settings import Settings
 from pinnace.client.errors import ClientError
 from pinnace.client.interface import DownloadOptions, fetch, fetch_json

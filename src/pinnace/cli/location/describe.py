@@ -16,7 +16,7 @@ def describe_location(location: JSONObject, view: View) -> str:
     """The description as aligned text, without a newline at its end. Credentials are named, never shown."""
     sheet = Sheet(colour=view.colour)
     spec, status = cells.spec(location), cells.status(location)
-    parts.metadata(sheet, location)
+    parts.metadata(sheet, location["metadata"])
     sheet.line()
     if location.get("kind") != "VolumeSnapshotLocation":
         sheet.field("Phase", parts.painted(sheet, status.get("phase") or "Unknown"))

@@ -5,11 +5,11 @@ from typing import Any, Final
 
 from pinnace.api.objects import JSONObject, listed, mapping, text
 from pinnace.cli.output import cells
+from pinnace.cli.output.description import Choice, Head, Progress
 
 
-def metadata(obj: JSONObject) -> JSONObject:
+def metadata(found: JSONObject) -> JSONObject:
     """Name, namespace, labels and annotations."""
-    found = mapping(obj, "metadata")
     return {key: found.get(key) or ("" if key in ("name", "namespace") else {}) for key in _METADATA}
 
 
@@ -21,25 +21,20 @@ def joined(items: Any, empty: str) -> str:
     return ", ".join(map(str, items)) if isinstance(items, list) and items else empty
 
 
-def included_excluded(spec: JSONObject, what: str, *, everything: str = "*") -> JSONObject:
-    """Two lists of names, such as includedNamespaces and excludedNamespaces."""
+def included_excluded(choice: Choice, *, everything: str = "*") -> JSONObject:
+    """Two lists of names."""
     return {
-        "included": joined(listed(spec, f"included{what}"), everything),
-        "excluded": joined(listed(spec, f"excluded{what}"), "<none>"),
+        "included": joined(choice.included, everything),
+        "excluded": joined(choice.excluded, "<none>"),
     }
 
 
-def cluster_scoped(spec: JSONObject) -> str:
-    """`auto`, `included` or `excluded`."""
-    return cells.tristate(spec.get("includeClusterResources"), yes="included", no="excluded")
-
-
-def results(status: JSONObject, kept: JSONObject | None) -> dict[str, JSONObject]:
+def results(head: Head, kept: JSONObject | None) -> dict[str, JSONObject]:
     """Errors and warnings: the messages if they are stored, else their numbers.
 
     Like Velero: both are there, one of them perhaps empty, or none of them.
     """
-    numbers = {name: status.get(name) or 0 for name in ("errors", "warnings")}
+    numbers = {"errors": head.errors, "warnings": head.warnings}
     if not any(numbers.values()):
         return {}
     found: dict[str, JSONObject] = {}
@@ -59,12 +54,31 @@ def results(status: JSONObject, kept: JSONObject | None) -> dict[str, JSONObject
     return found
 
 
-def times(status: JSONObject) -> JSONObject:
-    """The times of start and end, in the long form with the zone."""
+def reasons(head: Head) -> JSONObject:
+    """Why a run was refused or failed, if it was."""
     return {
-        "started": cells.local_time(text(status, "startTimestamp") or None, "<n/a>"),
-        "completed": cells.local_time(text(status, "completionTimestamp") or None, "<n/a>"),
+        **({"validationErrors": head.validation_errors} if head.validation_errors else {}),
+        **({"failureReason": head.failure_reason} if head.failure_reason else {}),
     }
+
+
+def progress(found: Progress | None, to_be: str, done: str) -> JSONObject:
+    """The numbers of items, and what a run is doing now; empty if they are not known."""
+    if found is None or not found.known:
+        return {}
+    made: JSONObject = {
+        f"{'estimatedTotal' if found.running else 'total'}ItemsToBe{to_be}": found.total,
+        f"items{done}{'SoFar' if found.running else ''}": found.done,
+    }
+    if found.running and found.activity:
+        made["activity"] = found.activity
+    return made
+
+
+def hooks(head: Head) -> JSONObject:
+    """The numbers of hooks."""
+    attempted, failed = head.hooks
+    return {"hooksAttempted": attempted, "hooksFailed": failed}
 
 
 _PHASE_KEYS: Final = {"InProgress": "In Progress"}

@@ -10,7 +10,8 @@ from typing import Final
 
 from pinnace.api.objects import JSONObject, listed
 from pinnace.api.selection.resource_filters import EXCLUDED_BY_SERVERS
-from pinnace.cli.output import cells, parts
+from pinnace.cli.output import parts
+from pinnace.cli.output.description import Filters
 from pinnace.cli.output.layout import Sheet
 
 Titles = Mapping[str, str]
@@ -80,7 +81,7 @@ def _text(value: object) -> str:
     return json.dumps(value)
 
 
-def resources(sheet: Sheet, spec: JSONObject) -> None:
+def resources(sheet: Sheet, filters: Filters, spec: JSONObject) -> None:
     """Write the block of resources: the filters by scope if one is set, else those for all kinds. (BEY 4.4)
 
     Names that servers of Velero 1.17 and later write into the lists by scope do not count as filters, but
@@ -93,22 +94,13 @@ def resources(sheet: Sheet, spec: JSONObject) -> None:
         for key, (title, empty) in _SCOPES.items():
             sheet.field(title, _text(written[key]) if written[key] else empty, indent=1)
         return
-    parts.included_excluded(sheet, "Resources", spec, "Resources")
-    everywhere = listed(spec, "includedNamespaces") in ([], ["*"])
+    parts.included_excluded(sheet, "Resources", filters.resources)
+    everywhere = filters.namespaces.included in ([], ["*"])
     loses = written["excludedClusterScopedResources"] and everywhere
-    parts.cluster_scoped(sheet, spec, note=_NEEDED_ONLY if loses else "")
+    parts.cluster_scoped(sheet, filters, note=_NEEDED_ONLY if loses else "")
     for key, (title, _) in _SCOPES.items():
         if written[key]:
             sheet.field(title, _text(written[key]), indent=1)
-
-
-def selectors(sheet: Sheet, spec: JSONObject) -> None:
-    """Write the label selectors of which one has to match."""
-    found = spec.get("orLabelSelectors")
-    if isinstance(found, list) and found:
-        sheet.line()
-        texts = (cells.selector(one) if isinstance(one, dict) else "<error>" for one in found)
-        sheet.field("Or label selector", " or ".join(texts))
 
 
 def backup_status(sheet: Sheet, status: JSONObject) -> None:

@@ -6,6 +6,7 @@ from pinnace.api import labels
 from pinnace.api.objects import JSONObject
 from pinnace.cli.output import cells
 from pinnace.cli.output.cells import COLOURS, RED
+from pinnace.cli.output.description import Choice, Filters, Head, Progress
 from pinnace.cli.output.layout import Sheet
 
 _BOLD = "1"
@@ -17,9 +18,8 @@ def painted(sheet: Sheet, phase: str) -> str:
     return sheet.paint(phase, colour) if colour else phase
 
 
-def metadata(sheet: Sheet, obj: JSONObject) -> None:
+def metadata(sheet: Sheet, meta: JSONObject) -> None:
     """Write name, namespace, labels and annotations."""
-    meta = obj["metadata"]
     sheet.field("Name", sheet.paint(meta["name"], _BOLD))
     sheet.field("Namespace", meta.get("namespace") or "")
     sheet.mapping("Labels", meta.get("labels"))
@@ -29,13 +29,12 @@ def metadata(sheet: Sheet, obj: JSONObject) -> None:
     sheet.mapping("Annotations", shown)
 
 
-def phase(sheet: Sheet, obj: JSONObject, more: str) -> None:
+def phase(sheet: Sheet, head: Head, more: str) -> None:
     """Write the phase, and after a failure the command that tells more."""
-    text = cells.phase(obj)
-    hint = f" (run {more} for more information)" if text.endswith("Failed") else ""
-    if foreign := cells.foreign_phase(obj):
-        hint = f" ({foreign}){hint}"
-    sheet.field("Phase", painted(sheet, text) + hint)
+    hint = f" (run {more} for more information)" if head.phase.endswith("Failed") else ""
+    if head.foreign:
+        hint = f" ({head.foreign}){hint}"
+    sheet.field("Phase", painted(sheet, head.phase) + hint)
 
 
 def waits_for(sheet: Sheet, reason: str) -> None:
@@ -45,44 +44,51 @@ def waits_for(sheet: Sheet, reason: str) -> None:
         sheet.field("Waits for", reason)
 
 
-def activity(sheet: Sheet, lines: Sequence[str]) -> None:
-    """Write what a run is doing now; nothing if its server does not say."""
-    if lines:
+def progress(sheet: Sheet, found: Progress, to_be: str, done: str, now: Sequence[str]) -> None:
+    """Write the numbers of items, and while the run is in progress what it is doing `now`."""
+    sheet.field(f"{'Estimated t' if found.running else 'T'}otal items to be {to_be}", found.total)
+    sheet.field(f"Items {done}{' so far' if found.running else ''}", found.done)
+    if found.running and now:
         sheet.line("Now:")
-        for line in lines:
+        for line in now:
             sheet.line(f"\t{line}")
 
 
-def validation_errors(sheet: Sheet, obj: JSONObject) -> None:
+def validation_errors(sheet: Sheet, head: Head) -> None:
     """Write the validation errors as a block, if there are any."""
-    errors = cells.status(obj).get("validationErrors") or []
-    if not errors:
+    if not head.validation_errors:
         return
     sheet.line()
-    for position, error in enumerate(errors):
+    for position, error in enumerate(head.validation_errors):
         sheet.line(f"{'Validation errors:' if not position else ''}\t{sheet.paint(error, RED)}")
 
 
-def failure_reason(sheet: Sheet, obj: JSONObject) -> None:
+def failure_reason(sheet: Sheet, head: Head) -> None:
     """Write why the run failed, if the object says so."""
-    reason = cells.status(obj).get("failureReason")
-    if reason:
+    if head.failure_reason:
         sheet.line()
-        sheet.field("Failure reason", sheet.paint(reason, RED))
+        sheet.field("Failure reason", sheet.paint(head.failure_reason, RED))
 
 
 def included_excluded(
-    sheet: Sheet, title: str, owner: JSONObject, kind: str, *, indent: int = 0, everything: str = "*"
+    sheet: Sheet, title: str, choice: Choice, *, indent: int = 0, everything: str = "*"
 ) -> None:
     """Write `Namespaces:` or `Resources:` with what is included and excluded."""
-    included = owner.get(f"included{kind}") or []
     sheet.line("\t" * indent + f"{title}:")
-    shown = everything if included in ([], ["*"]) else ", ".join(included)
+    shown = everything if choice.included in ([], ["*"]) else ", ".join(choice.included)
     sheet.field("Included", shown, indent=indent + 1)
-    sheet.field("Excluded", cells.listed(owner.get(f"excluded{kind}"), "<none>"), indent=indent + 1)
+    sheet.field("Excluded", cells.listed(choice.excluded, "<none>"), indent=indent + 1)
 
 
-def cluster_scoped(sheet: Sheet, spec: JSONObject, note: str = "") -> None:
+def cluster_scoped(sheet: Sheet, filters: Filters, note: str = "") -> None:
     """Write the line about cluster-scoped objects; `note` follows if the server chooses them."""
-    text = cells.tristate(spec.get("includeClusterResources"), yes="included", no="excluded")
+    text = filters.cluster_scoped
     sheet.field("Cluster-scoped", f"{text}{note}" if text == "auto" else text, indent=1)
+
+
+def selectors(sheet: Sheet, filters: Filters) -> None:
+    """Write the label selector, and those of which one has to match."""
+    sheet.field("Label selector", filters.selector)
+    if filters.selectors:
+        sheet.line()
+        sheet.field("Or label selector", " or ".join(filters.selectors))

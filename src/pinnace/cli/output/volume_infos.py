@@ -4,7 +4,7 @@ They come from files of a location and count as hostile input: a field that is m
 shown as empty.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from pinnace.api.objects import JSONObject, mapping, text
@@ -94,9 +94,8 @@ def native_snapshots(sheet: Sheet, infos: Sequence[JSONObject], title: str) -> N
         _fields(sheet, mapping(info, "nativeSnapshotInfo"), _NATIVE)
 
 
-def skipped_volumes(sheet: Sheet, infos: Sequence[JSONObject]) -> None:
-    """Write the volumes whose data is not in the backup; nothing without any."""
-    found = skipped(infos)
+def skipped_volumes(sheet: Sheet, found: Mapping[str, str]) -> None:
+    """Write the volumes whose data is not in the backup, each with the reason; nothing without any."""
     if not found:
         return
     sheet.line()

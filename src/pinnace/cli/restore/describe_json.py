@@ -2,52 +2,45 @@
 
 from typing import Final
 
-from pinnace.api.objects import JSONObject, listed, mapping, objects, text
-from pinnace.cli.output import cells, described
-from pinnace.cli.restore.describe import DescribedRestore
+from pinnace.api.objects import JSONObject, mapping, text
+from pinnace.cli.output import cells
+from pinnace.cli.output import described as parts
+from pinnace.cli.restore.description import EVERYTHING, DescribedRestore, RestoreDescription, described
 
 _LATER: Final = ("restoreStatus", "resourceModifier", "uploaderConfig", "namespaceMapping")
 
 
-def restore_as_json(restore: JSONObject, facts: DescribedRestore) -> JSONObject:
+def restore_as_json(restore: JSONObject, found: DescribedRestore) -> JSONObject:
     """The description of a restore."""
-    spec, status = cells.spec(restore), cells.status(restore)
-    kept = facts.results if isinstance(facts.results, dict) else None
-    made: JSONObject = {
-        "metadata": described.metadata(restore),
-        "phase": cells.phase(restore) or "New",
-        "spec": _spec(spec),
-        "status": _status(restore, status, facts),
-        **described.results(status, kept),
+    made = described(restore, found)
+    return {
+        "metadata": parts.metadata(made.head.metadata),
+        "phase": made.head.phase,
+        "spec": _spec(made),
+        "status": _status(made),
+        **parts.results(made.head, found.results if isinstance(found.results, dict) else None),
+        **({"errorGettingResults": found.results} if isinstance(found.results, str) else {}),
+        **parts.reasons(made.head),
+        **({"waitsFor": found.waits_for} if found.waits_for else {}),
     }
-    if isinstance(facts.results, str):
-        made["errorGettingResults"] = facts.results
-    if errors := listed(status, "validationErrors"):
-        made["validationErrors"] = errors
-    if reason := text(status, "failureReason"):
-        made["failureReason"] = reason
-    if facts.waits_for:
-        made["waitsFor"] = facts.waits_for
-    return made
 
 
-def _spec(spec: JSONObject) -> JSONObject:
+def _spec(restore: RestoreDescription) -> JSONObject:
+    filters, spec = restore.filters, restore.spec
     made: JSONObject = {
-        "backup": text(spec, "backupName"),
-        "namespaces": described.included_excluded(
-            spec, "Namespaces", everything="all namespaces found in the backup"
-        ),
+        "backup": restore.backup,
+        "namespaces": parts.included_excluded(filters.namespaces, everything=EVERYTHING),
         "resources": {
-            **described.included_excluded(spec, "Resources"),
-            "clusterScoped": described.cluster_scoped(spec),
+            **parts.included_excluded(filters.resources),
+            "clusterScoped": filters.cluster_scoped,
         },
-        "labelSelector": cells.selector(spec.get("labelSelector")),
-        "restorePVs": cells.tristate(spec.get("restorePVs")),
-        "preserveServiceNodePorts": cells.tristate(spec.get("preserveNodePorts")),
+        "labelSelector": filters.selector,
+        "restorePVs": restore.restore_volumes,
+        "preserveServiceNodePorts": restore.preserve_node_ports,
         "existingResourcePolicy": text(spec, "existingResourcePolicy") or "none",
     }
-    if selectors := objects(spec, "orLabelSelectors"):
-        made["orLabelSelectors"] = [cells.selector(one) for one in selectors]
+    if filters.selectors:
+        made["orLabelSelectors"] = filters.selectors
     for name in _LATER:
         if found := mapping(spec, name):
             made[name] = found
@@ -56,27 +49,19 @@ def _spec(spec: JSONObject) -> JSONObject:
     return made
 
 
-def _status(restore: JSONObject, status: JSONObject, facts: DescribedRestore) -> JSONObject:
-    volumes = facts.pod_volume_restores
+def _status(restore: RestoreDescription) -> JSONObject:
+    facts, volumes = restore.found, restore.found.pod_volume_restores
     made: JSONObject = {
-        **described.times(status),
+        "started": restore.head.started,
+        "completed": restore.head.completed,
         "podVolumeRestores": {
             phase: sum(1 for volume in volumes if cells.phase(volume) == phase)
             for phase in sorted({cells.phase(volume) for volume in volumes})
         },
     }
-    if said := described.pod_volume_messages(volumes):
+    if said := parts.pod_volume_messages(volumes):
         made["podVolumeRestoreMessages"] = said
-    if progress := mapping(status, "progress"):
-        running = cells.phase(restore) == "InProgress"
-        total, done = progress.get("totalItems") or 0, progress.get("itemsRestored") or 0
-        made["estimatedTotalItemsToBeRestored" if running else "totalItemsToBeRestored"] = total
-        made["itemsRestoredSoFar" if running else "itemsRestored"] = done
-        if running and (activity := mapping(status, "activity")):
-            made["activity"] = activity
-    hooks = mapping(status, "hookStatus")
-    made["hooksAttempted"] = hooks.get("hooksAttempted") or 0
-    made["hooksFailed"] = hooks.get("hooksFailed") or 0
+    made |= parts.progress(restore.head.progress, "Restored", "Restored") | parts.hooks(restore.head)
     if facts.volume_infos:
         made["restoreVolumes"] = list(facts.volume_infos)
     if facts.operations:

@@ -7,8 +7,9 @@ from pinnace.cli.common.describing import Description, View
 from pinnace.cli.common.stored_lists import stored_objects, stored_operations
 from pinnace.cli.common.waiting import waits_for
 from pinnace.cli.guard import complain
-from pinnace.cli.restore.describe import DescribedRestore, describe_restore
+from pinnace.cli.restore.describe import describe_restore
 from pinnace.cli.restore.describe_json import restore_as_json
+from pinnace.cli.restore.description import DescribedRestore
 from pinnace.cli.restore.objects import RestoredObjects, restored_objects
 from pinnace.client.errors import ClientError, FileMissing
 from pinnace.client.interface import Backend, fetch_json

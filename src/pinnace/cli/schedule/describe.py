@@ -1,9 +1,11 @@
 """`schedule describe`. (docs/spec: CLI 6)"""
 
 from pinnace.api.objects import JSONObject
-from pinnace.cli.backup import describe as describe_backup
+from pinnace.cli.backup.describe import template_block
+from pinnace.cli.backup.description import described_template
 from pinnace.cli.common.describing import View
 from pinnace.cli.output import cells, parts
+from pinnace.cli.output.description import head
 from pinnace.cli.output.layout import Sheet
 from pinnace.client.interface import Backend
 
@@ -31,11 +33,12 @@ def describe_schedule(schedule: JSONObject, view: View) -> str:
     """The description as aligned text, without a newline at its end."""
     sheet = Sheet(colour=view.colour)
     spec = cells.spec(schedule)
-    parts.metadata(sheet, schedule)
+    found = head(schedule)
+    parts.metadata(sheet, found.metadata)
     sheet.line()
     # No command tells more about the phase of a schedule.
-    parts.phase(sheet, schedule, "")
-    parts.validation_errors(sheet, schedule)
+    parts.phase(sheet, found, "")
+    parts.validation_errors(sheet, found)
     sheet.line()
     if spec.get("paused") is True:
         sheet.field("Paused", "true")
@@ -43,7 +46,7 @@ def describe_schedule(schedule: JSONObject, view: View) -> str:
     sheet.field("Schedule", spec.get("schedule") or "")
     sheet.line()
     sheet.line("Backup Template:")
-    describe_backup.spec_block(_Indented(sheet), spec.get("template") or {})
+    template_block(_Indented(sheet), described_template(spec.get("template") or {}))
     sheet.line()
     sheet.field("Last Backup", cells.local_time(cells.status(schedule).get("lastBackup"), "<never>"))
     return sheet.render()

@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from pinnace.api.objects import JSONObject
-from pinnace.cli.backup.describe import DescribedBackup
 from pinnace.cli.backup.describe_json import backup_as_json
+from pinnace.cli.backup.description import DescribedBackup
 from pinnace.cli.common.describing import View
-from pinnace.cli.restore.describe import DescribedRestore
 from pinnace.cli.restore.describe_json import restore_as_json
+from pinnace.cli.restore.description import DescribedRestore
 from pinnace.cli.restore.objects import restored_objects
 
 HOOK = {

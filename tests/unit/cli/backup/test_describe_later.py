@@ -6,11 +6,13 @@ from pathlib import Path
 import pytest
 
 from pinnace.api.objects import JSONObject
-from pinnace.cli.backup.describe import DescribedBackup, describe_backup
+from pinnace.cli.backup.describe import describe_backup
+from pinnace.cli.backup.description import DescribedBackup
 from pinnace.cli.common.describing import View
 from pinnace.cli.main import run
-from pinnace.cli.restore.describe import DescribedRestore, describe_restore
+from pinnace.cli.restore.describe import describe_restore
 from pinnace.cli.restore.describe_json import restore_as_json
+from pinnace.cli.restore.description import DescribedRestore
 from tests.support.stores import golden
 
 DETAILED = View(details=True)

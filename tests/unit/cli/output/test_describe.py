@@ -6,11 +6,13 @@ from typing import Any
 
 import pytest
 
-from pinnace.cli.backup.describe import DescribedBackup, describe_backup
+from pinnace.cli.backup.describe import describe_backup
+from pinnace.cli.backup.description import DescribedBackup
 from pinnace.cli.common.describing import View
 from pinnace.cli.main import run
 from pinnace.cli.output.layout import align
-from pinnace.cli.restore.describe import DescribedRestore, describe_restore
+from pinnace.cli.restore.describe import describe_restore
+from pinnace.cli.restore.description import DescribedRestore
 from pinnace.kube.resources import VOLUME_SNAPSHOT_CONTENTS, velero
 from tests.unit.cli.fake_cluster import connected
 

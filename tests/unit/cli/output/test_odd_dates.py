@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from pinnace.api.values.relative_times import relative
-from pinnace.cli.backup.describe import DescribedBackup, describe_backup
+from pinnace.cli.backup.describe import describe_backup
+from pinnace.cli.backup.description import DescribedBackup
 from pinnace.cli.common.describing import View
 from pinnace.cli.output import cells
 from pinnace.cli.output.printing import OutputFlags, render_table
@@ -17,7 +18,8 @@ from pinnace.cli.output.server_tables import (
     schedule_table,
 )
 from pinnace.cli.output.tables import backup_table, restore_table
-from pinnace.cli.restore.describe import DescribedRestore, describe_restore
+from pinnace.cli.restore.describe import describe_restore
+from pinnace.cli.restore.description import DescribedRestore
 from pinnace.doctor import schedules
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
