@@ -6,7 +6,7 @@ from typing import Final
 from pinnace.api.nonadmin.exclusions import ALWAYS_EXCLUDED
 from pinnace.api.selection.names import IncludesExcludes
 from pinnace.api.selection.resource_filters import EXCLUDED_BY_SERVERS, ResourceFilter, ScopedLists
-from pinnace.api.values.counts import counted
+from pinnace.api.values.counts import counted, first_names
 from pinnace.api.velero.backup import BackupSpec
 from pinnace.archive.runlog import RunLog
 from pinnace.kube.discovery import Discovery
@@ -115,6 +115,4 @@ def _shown(group_resource: str, key: str) -> str:
 
 
 def _some(names: Iterable[str]) -> str:
-    ordered = sorted(names)
-    more = len(ordered) - _MOST_EXAMPLES
-    return ", ".join(ordered[:_MOST_EXAMPLES]) + (f" and {more} more" if more > 0 else "")
+    return first_names(sorted(names), _MOST_EXAMPLES)

@@ -18,6 +18,7 @@ from pinnace.api.labels import WAITS_FOR
 from pinnace.api.nonadmin.names import Origin
 from pinnace.api.objects import JSONObject, mapping, text
 from pinnace.api.phases import BackupPhase
+from pinnace.api.values.counts import first_names
 from pinnace.api.values.queue_positions import NEAR, is_much_lower, is_worth_showing
 from pinnace.controllers.shared.namespace_queue import NamespaceQueue
 from pinnace.controllers.shared.parts import Parts
@@ -105,8 +106,7 @@ class WaitingRuns:
         running = sorted(Key.of(obj).name for obj in self._queue.cache.objects() if is_in_progress(obj))
         if not running:
             return ""
-        more = f" and {len(running) - _NAMED} more" if len(running) > _NAMED else ""
-        return f", which runs {self._kind} {', '.join(running[:_NAMED])}{more}"
+        return f", which runs {self._kind} {first_names(running, _NAMED)}"
 
     async def _show(self, obj: JSONObject, position: int, reason: str) -> None:
         metadata: JSONObject = {}

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Final, Protocol
 
+from pinnace.api.values.counts import first_names
 from pinnace.api.velero.snapshots import VolumeSnapshot
 from pinnace.catalogue.reading import read_volumes
 from pinnace.catalogue.volumes import Place, SavedVolume, Way
@@ -143,5 +144,4 @@ class Snapshots:
 
 def summary(named: Sequence[object]) -> str:
     """The first of many names, and how many more there are."""
-    more = f" and {len(named) - _NAMED} more" if len(named) > _NAMED else ""
-    return f"{', '.join(map(str, named[:_NAMED]))}{more}"
+    return first_names([str(each) for each in named], _NAMED)

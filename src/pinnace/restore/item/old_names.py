@@ -9,6 +9,7 @@ from typing import Final
 from pinnace.api.kinds import CONTROLLER_REVISIONS, JOBS, PODS, REPLICA_SETS, group_resources
 from pinnace.api.objects import objects
 from pinnace.api.restore_outcomes import Outcome
+from pinnace.api.values.counts import first_names
 from pinnace.archive.eventlog import EventLog
 from pinnace.restore.item.applying import Applied, Prepared
 from pinnace.restore.item.namespace_references import naming_fields
@@ -83,5 +84,4 @@ def _is_remade(sent: Prepared) -> bool:
 
 
 def _pairs(mapping: Mapping[str, str]) -> str:
-    pairs = [f"{old} is now {new}" for old, new in sorted(mapping.items())]
-    return ", ".join(pairs[:5]) + (f" and {len(pairs) - 5} more" if len(pairs) > 5 else "")
+    return first_names([f"{old} is now {new}" for old, new in sorted(mapping.items())], 5)
