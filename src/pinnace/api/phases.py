@@ -77,7 +77,9 @@ UNFINISHED: Final[_Phases] = WAITING | FINALIZING
 """The items are stored or restored, but not all that belongs to them. (docs/spec: BEY 2.2)"""
 RUNNING: Final[_Phases] = COLLECTING | UNFINISHED
 
-FINISHED: Final[_Phases] = frozenset({BackupPhase.COMPLETED, BackupPhase.PARTIALLY_FAILED})
+FINISHED_IN_PART: Final[_Phases] = frozenset({BackupPhase.PARTIALLY_FAILED})
+"""Log or results say what is missing."""
+FINISHED: Final[_Phases] = FINISHED_IN_PART | {BackupPhase.COMPLETED}
 """The run came to its end. Such a Backup is in its location and can be restored. (docs/spec: AFT 7.3)"""
 ENDED: Final[_Phases] = FINISHED | {BackupPhase.FAILED}
 """The ends of a run that has begun."""

@@ -15,7 +15,6 @@ import orjson
 from pinnace.aio.blocking import in_thread
 from pinnace.api import phases
 from pinnace.api.objects import JSONObject, names_by_kind, objects, text
-from pinnace.api.phases import BackupPhase
 from pinnace.api.values.counts import counted
 from pinnace.api.velero.download_request import DownloadTargetKind
 from pinnace.archive.content import check_decodable, facts_of_foreign
@@ -79,7 +78,7 @@ async def verify(backup: StoredBackup, metadata: JSONObject) -> list[Check]:
         if finding.result == CheckResult.OK:
             agreement.add(kind, value)
     findings.append(_finding(agreement.problems(), "files agree", ""))
-    if text(metadata, "status", "phase") != BackupPhase.PARTIALLY_FAILED:
+    if text(metadata, "status", "phase") not in phases.FINISHED_IN_PART:
         failed = FailedItems()  # a backup that has errors says so
     return [*findings, *await _Items(backup, listed, added, failed).check()]
 

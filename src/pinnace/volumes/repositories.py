@@ -22,6 +22,7 @@ from pinnace.kube.errors import KubeError
 from pinnace.kube.resources import BACKUP_REPOSITORIES, CONFIGMAPS
 from pinnace.volumes.creating import create_generated
 from pinnace.volumes.repository_config import settings_of
+from pinnace.volumes.repository_places import is_new
 from pinnace.volumes.uploader.access import Repository
 
 log = logging.getLogger(__name__)
@@ -34,8 +35,6 @@ READY_SECONDS: Final = 60.0
 
 POLL_SECONDS: Final = 1.0
 """The pause between checks: a repository becomes ready only once, so a watch is not worthwhile."""
-
-_NEW = frozenset({"", BackupRepositoryPhase.NEW})
 
 
 _LOOKS_KEPT: Final = 1000
@@ -206,7 +205,7 @@ class Repositories:
         program = repository.spec.repository_type or RESTIC_REPOSITORY
         try:
             async with asyncio.timeout(READY_SECONDS):
-                while repository.status.phase in _NEW:
+                while is_new(repository):
                     await self._sleep(POLL_SECONDS)
                     repository = _decoded(await self._client.get(BACKUP_REPOSITORIES, name, self._namespace))
         except TimeoutError as error:

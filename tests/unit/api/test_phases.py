@@ -8,27 +8,27 @@ from pinnace.api.phases import BackupPhase, RestorePhase, TransferPhase, ended, 
 
 RUN_SETS = (
     *("NOT_BEGUN", "COLLECTING", "WAITING", "FINALIZING", "UNFINISHED", "RUNNING"),
-    *("FINISHED", "ENDED", "FAILURES", "FINAL", "SERVED"),
+    *("FINISHED", "FINISHED_IN_PART", "ENDED", "FAILURES", "FINAL", "SERVED"),
     *("NOTHING_STORED", "WITH_LOG", "WITHOUT_CONTENTS", "NOTHING_TO_VERIFY"),
 )
 
-# A column for each set above, in that order: n c w f u r F E x X S - l t v
+# A column for each set above, in that order: n c w f u r F p E x X S - l t v
 RUNS = {
-    "": "n c . . . r . . . . . - . . .",
-    "New": "n c . . . r . . . . . - . t .",
-    "Queued": "n c . . . r . . . . . - . t .",
-    "ReadyToStart": "n c . . . r . . . . . - . t .",
-    "FailedValidation": ". . . . . . . . x X S - . t v",
-    "InProgress": ". c . . . r . . . . . . . t .",
-    "WaitingForPluginOperations": ". . w . u r . . . . . . l . .",
-    "WaitingForPluginOperationsPartiallyFailed": ". . w . u r . . . . . . l . .",
-    "Finalizing": ". . . f u r . . . . . . l . .",
-    "FinalizingPartiallyFailed": ". . . f u r . . . . . . l . .",
-    "Completed": ". . . . . . F E . X S . l . .",
-    "PartiallyFailed": ". . . . . . F E . X S . l . .",
-    "Failed": ". . . . . . . E x X S . l . v",
-    "Deleting": ". . . . . . . . . . S . . . v",
-    "Uploading": ". . . . . . . . . . . . . . .",  # declared by Velero 1.7 to 1.10, never written (BEY 2.2)
+    "": "n c . . . r . . . . . . - . . .",
+    "New": "n c . . . r . . . . . . - . t .",
+    "Queued": "n c . . . r . . . . . . - . t .",
+    "ReadyToStart": "n c . . . r . . . . . . - . t .",
+    "FailedValidation": ". . . . . . . . . x X S - . t v",
+    "InProgress": ". c . . . r . . . . . . . . t .",
+    "WaitingForPluginOperations": ". . w . u r . . . . . . . l . .",
+    "WaitingForPluginOperationsPartiallyFailed": ". . w . u r . . . . . . . l . .",
+    "Finalizing": ". . . f u r . . . . . . . l . .",
+    "FinalizingPartiallyFailed": ". . . f u r . . . . . . . l . .",
+    "Completed": ". . . . . . F . E . X S . l . .",
+    "PartiallyFailed": ". . . . . . F p E . X S . l . .",
+    "Failed": ". . . . . . . . E x X S . l . v",
+    "Deleting": ". . . . . . . . . . . S . . . v",
+    "Uploading": ". . . . . . . . . . . . . . . .",  # declared by Velero 1.7 to 1.10, never written (BEY 2.2)
 }
 
 TRANSFER_SETS = ["NEW", "PREPARING", "BEGUN", "STORED", "NOT_DONE", "ENDED"]

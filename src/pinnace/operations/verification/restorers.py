@@ -11,7 +11,6 @@ from pinnace.api import phases
 from pinnace.api.codec import encode
 from pinnace.api.meta import ConfigReference
 from pinnace.api.objects import JSONObject, listed, member, text
-from pinnace.api.phases import RestorePhase
 from pinnace.api.values.counts import counted
 from pinnace.api.velero.restore import Restore
 from pinnace.kube.client import KubeClient
@@ -93,7 +92,7 @@ class ServerRestorer(msgspec.Struct, frozen=True, kw_only=True):
         problems = [str(each) for each in listed(found, "status", "validationErrors")]
         if reason := text(found, "status", "failureReason"):
             problems.append(reason)
-        if phase == RestorePhase.PARTIALLY_FAILED:
+        if phase in phases.FINISHED_IN_PART:
             problems += error_texts(await self.results(name))
         warnings = member(found, "status", "warnings")
         return Restored(phase=phase, problems=problems, warnings=warnings if isinstance(warnings, int) else 0)
