@@ -19,8 +19,9 @@ from pinnace.cli.declaring.fields import Section
 from pinnace.cli.declaring.sections import flags_of
 from pinnace.cli.errors import ExitCode
 from pinnace.cli.program import cli
-from pinnace.doctor.findings import Code
+from pinnace.doctor.findings import DOCTOR_CODES
 from pinnace.nonadmin.manifests import crds as non_admin_crds
+from pinnace.notices.codes import EXPLANATIONS, Code
 from pinnace.server.monitoring.metrics import ServerMetrics
 from pinnace.server.monitoring.node_metrics import NodeAgentMetrics
 
@@ -95,58 +96,6 @@ EXIT_CODES = {
 }
 
 
-DOCTOR = {
-    Code.OK: "nothing is wrong",
-    Code.NOT_APPLICABLE: "the cluster has nothing that this check is about",
-    Code.NOT_PERMITTED: "this user may not read what the check needs",
-    Code.NOT_SERVED: "the cluster does not serve the kind that the check reads",
-    Code.CHECK_FAILED: "reading failed, as of a cluster that is overloaded",
-    Code.NOTHING_CHECKED: "none of the checks that matter could be made",
-    Code.KUBECONFIG_UNUSABLE: "the kubeconfig names no usable cluster or credentials",
-    Code.CLUSTER_UNREACHABLE: "the API server does not answer",
-    Code.CREDENTIALS_EXPIRED: "the token or the certificate has expired",
-    Code.CREDENTIALS_EXPIRING: "the client certificate expires within seven days",
-    Code.CREDENTIALS_MISSING: "the user has no credentials, and the cluster takes it for nobody",
-    Code.CREDENTIALS_REFUSED: "the API server answers, and refuses the credentials",
-    Code.NAMESPACE_MISSING: "a namespace that was named does not exist",
-    Code.RIGHTS_MISSING: "the account may not do what a backup, a restore or a hook needs",
-    Code.CLOCK_DIFFERS: "the clock of the cluster or the store differs from this machine's",
-    Code.DEFINITIONS_MISSING: "custom resource definitions are not installed",
-    Code.DEFINITIONS_OUTDATED: "a definition lacks a version that is needed",
-    Code.DEFINITIONS_NARROW: "the definition of DownloadRequests refuses files that are asked for",
-    Code.DEFINITIONS_NOT_ESTABLISHED: "a definition is installed and not served",
-    Code.DEFINITIONS_NOT_VELEROS: "Velero runs with definitions under which no location becomes Available",
-    Code.SERVER_MISSING: "no server answers, and none is installed",
-    Code.SERVER_NOT_READY: "the Deployment of the server has no ready pod",
-    Code.SERVER_SILENT: "a server should run, and does not answer",
-    Code.SERVER_NOT_LEADING: "a server answers, and none leads",
-    Code.SERVER_VERSION_DIFFERS: "server and client are not of one version",
-    Code.AGENTS_NOT_INSTALLED: "there are no node agents",
-    Code.AGENTS_MISSING: "nodes have no ready node agent",
-    Code.LOCATION_MISSING: "there is no backup storage location",
-    Code.LOCATION_DEFAULT: "no location is the default, or several are",
-    Code.LOCATION_UNAVAILABLE: "the server cannot use the location",
-    Code.LOCATION_UNUSABLE: "the location cannot be used from here, with the server's credentials",
-    Code.LOCATION_SECRET_MISSING: "the Secret that the location names, or its key, does not exist",
-    Code.LOCATION_NOT_CONFIRMED: "neither the server nor this machine could look at the location now",
-    Code.LOCATION_UNREACHABLE_FROM_HERE: "the server can use the location, this machine does not reach it",
-    Code.REPOSITORY_NOT_READY: "a repository of volume data cannot be used",
-    Code.REPOSITORY_LOCKED: "a restic repository is locked, and nothing uses it",
-    Code.SNAPSHOTS_NOT_SERVED: "the cluster has CSI drivers and serves no snapshots",
-    Code.SNAPSHOT_CLASS: "a driver has no VolumeSnapshotClass, or several, for backups",
-    Code.SCHEDULE_INVALID: "the schedule never fires, or its spec is refused",
-    Code.SCHEDULE_LOCATION_MISSING: "the schedule names a location that does not exist",
-    Code.SCHEDULE_PAUSED: "the schedule is paused",
-    Code.SCHEDULE_AHEAD: "the last run of the schedule is in the future",
-    Code.SCHEDULE_LATE: "the schedule was due more than an hour ago",
-    Code.SCHEDULE_NOT_VERIFIED: "the annotations by which the schedule asks for verification are refused",
-    Code.SCHEDULES_WITHOUT_SERVER: "there are schedules, and no server answers",
-    Code.BACKUPS_FAILED: "the last backup of a schedule, or made by hand, failed",
-    Code.BACKUPS_PARTIALLY_FAILED: "the last backup of a schedule, or made by hand, is PartiallyFailed",
-    Code.BACKUPS_UNSOUND: "the last verification of a backup found damage",
-}
-
-
 def pages() -> dict[str, str]:
     """The reference pages by file name."""
     return {
@@ -155,6 +104,7 @@ def pages() -> dict[str, str]:
         "metrics.md": metrics(),
         "exit-codes.md": exit_codes(),
         "doctor.md": doctor(),
+        "notices.md": notices(),
         "environment.md": environment(),
     }
 
@@ -318,8 +268,34 @@ def doctor() -> str:
         "| code | meaning |",
         "| --- | --- |",
     ]
-    lines += [f"| `{code}` | {DOCTOR[code]} |" for code in Code]
+    lines += [f"| `{code}` | {EXPLANATIONS[code].meaning} |" for code in DOCTOR_CODES]
     return "\n".join(lines) + "\n"
+
+
+SHARED = {Code.CLUSTER_UNREACHABLE, Code.CREDENTIALS_REFUSED, Code.RIGHTS_MISSING}
+"""The codes that both runs and the doctor report."""
+
+
+def notices() -> str:
+    """Each code of a warning or an error of a run."""
+    lines = ["# Codes of warnings and errors", "", _NOTE]
+    lines += [
+        "Each warning and error of a backup or a restore has a code, which stays when its text changes."
+        " `pinnace explain CODE` prints what stands here. The codes are in the log (field `code`) and in the"
+        " results file of the run, under `pinnace.notices`: `severity` (`error` or `warning`), `code`,"
+        " `message`, `namespace` and `facts`, which are what the message says, such as `object`, `user` or"
+        " `quota`. Velero's own lists of texts are beside it, unchanged. `describe -o json` has the same, and"
+        " the metric `pinnace_notices_total` counts them. Some of the doctor's codes are on"
+        " [a page of their own](doctor.md).",
+        "",
+    ]
+    for code in sorted({*Code} - {*DOCTOR_CODES} | SHARED):
+        lines += [f"## {code}", "", EXPLANATIONS[code].meaning]
+        if advice := EXPLANATIONS[code].advice:
+            shown = re.sub(r"\{(\w+)\}", r"`<\1>`", advice)
+            lines += ["", f"What to do: {shown}"]
+        lines.append("")
+    return "\n".join(lines)
 
 
 def environment() -> str:

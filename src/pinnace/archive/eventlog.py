@@ -2,6 +2,8 @@
 
 from typing import Protocol
 
+from pinnace.notices.notice import Notice
+
 
 class EventLog(Protocol):
     """The log of one run: constant events with facts as fields."""
@@ -14,11 +16,11 @@ class EventLog(Protocol):
         """Log an action that was done, or that a rule left out."""
         ...
 
-    def warning(self, msg: str, /, *, error: BaseException | str | None = None, **fields: object) -> None:
+    def warning(self, msg: Notice, /, *, error: BaseException | str | None = None, **fields: object) -> None:
         """Log a problem that a user should look at."""
         ...
 
-    def error(self, msg: str, /, *, error: BaseException | str | None = None, **fields: object) -> None:
+    def error(self, msg: Notice, /, *, error: BaseException | str | None = None, **fields: object) -> None:
         """Log a failure."""
         ...
 

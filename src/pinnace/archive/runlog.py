@@ -26,12 +26,16 @@ from pinnace.archive.logfmt import (
     source_text,
 )
 from pinnace.archive.run_results import RunResults
+from pinnace.notices.codes import Code
+from pinnace.notices.notice import Notice
 
 FLUSH_BYTES = 64 * 1024
 """Characters gathered before they are compressed: at this size the fixed cost of a write does not show."""
 
 Hide = Callable[[str], str]
 """Removes from a line the parts that its reader may not see."""
+Noticed = Callable[[str, Code], None]
+"""Is called with the severity (`warning` or `error`) and the code of each that is counted."""
 
 
 _ONE_SECOND = timedelta(seconds=1)
@@ -80,6 +84,10 @@ class RunLog:
         """Change the lines of the file from now on, not those of the echo; a line stays a line."""
         self._sink.hide = hide
 
+    def count_codes_by(self, noticed: Noticed) -> None:
+        """Call `noticed` for each warning and error that is counted from now on."""
+        self._sink.noticed = noticed
+
     def debug(self, msg: str, /, *, error: BaseException | str | None = None, **fields: object) -> None:
         """Write a line that helps to find a fault."""
         if self._sink.threshold <= 1:
@@ -90,13 +98,13 @@ class RunLog:
         if self._sink.threshold <= 2:
             self._write("info", msg, error, fields)
 
-    def warning(self, msg: str, /, *, error: BaseException | str | None = None, **fields: object) -> None:
+    def warning(self, msg: Notice, /, *, error: BaseException | str | None = None, **fields: object) -> None:
         """Count a warning, and write it unless the level is higher."""
         self._count(_WARNING, msg, error, fields)
         if self._sink.threshold <= _WARNING:
-            self._write("warning", msg, error, fields)
+            self._write("warning", msg, error, {**msg.facts, "code": msg.code, **fields})
 
-    def error(self, msg: str, /, *, error: BaseException | str | None = None, **fields: object) -> None:
+    def error(self, msg: Notice, /, *, error: BaseException | str | None = None, **fields: object) -> None:
         """Count an error, and write it unless the level is higher.
 
         An exception given as `error` becomes `error` (text) or `error.message` (json) with its origin; any
@@ -104,7 +112,7 @@ class RunLog:
         """
         self._count(_ERROR, msg, error, fields)
         if self._sink.threshold <= _ERROR:
-            self._write("error", msg, error, fields)
+            self._write("error", msg, error, {**msg.facts, "code": msg.code, **fields})
 
     def log(
         self, level: str, msg: str, /, *, error: BaseException | str | None = None, **fields: object
@@ -115,7 +123,10 @@ class RunLog:
             ValueError: not a level name.
         """
         rank = level_rank(level)
-        self._count(rank, msg, error, fields)
+        if rank >= _WARNING:
+            notice = msg if isinstance(msg, Notice) else Notice(Code.ACTION_MESSAGE, msg)
+            self._count(rank, notice, error, fields)
+            fields = {**notice.facts, "code": notice.code, **fields}
         if self._sink.threshold <= rank:
             self._write(level, msg, error, fields)
 
@@ -193,11 +204,13 @@ class RunLog:
         self.close()
 
     def _count(
-        self, rank: int, msg: str, error: BaseException | str | None, fields: Mapping[str, object]
+        self, rank: int, notice: Notice, error: BaseException | str | None, fields: Mapping[str, object]
     ) -> None:
         if self._sink.count(rank):
             severity = "warnings" if rank == _WARNING else "errors"
-            self._sink.results.add(severity, msg, error, {**self._bound, **fields})
+            self._sink.results.add(severity, notice, error, {**self._bound, **fields})
+            if self._sink.noticed is not None:
+                self._sink.noticed(severity.removesuffix("s"), notice.code)
 
     def _write(
         self, level: str, msg: str, error: BaseException | str | None, fields: dict[str, object]
@@ -225,6 +238,7 @@ class _Sink:
         clock: Callable[[], datetime],
     ) -> None:
         self.hide: Hide | None = None
+        self.noticed: Noticed | None = None
         self.results = RunResults()
         self.path = path
         self.formatter = formatter

@@ -21,7 +21,7 @@ from pinnace.backup.cluster import ClusterReader
 from pinnace.backup.collaborators import Collaborators
 from pinnace.backup.conversion import CANNOT_ANSWER, MixedLists, versions_by_storage
 from pinnace.backup.counting import COUNT_AFTER_SECONDS, count_resources, countable
-from pinnace.backup.errors import BackupError, FatalBackupError, ItemFailed
+from pinnace.backup.errors import BackupError, FatalBackupError, ItemFailed, list_failure
 from pinnace.backup.filters import NOTHING_SELECTED, warn_of_cluster_scoped_objects, warn_of_unserved_names
 from pinnace.backup.items.actions import resolve_actions
 from pinnace.backup.items.context import BackupRun, ItemWriter
@@ -44,6 +44,8 @@ from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import KubeError, NotFound
 from pinnace.kube.lists.pages import Item, Page
 from pinnace.kube.resources import NAMESPACES, APIResource
+from pinnace.notices.codes import Code
+from pinnace.notices.notice import Notice, notice_of
 from pinnace.plugins.asynchronous import AnyBackupItemAction
 from pinnace.plugins.item_operations import ItemOperation
 from pinnace.runs.activity import Activity
@@ -115,13 +117,13 @@ class BackupEngine:
         with raised_gc_thresholds():
             for warning in self._discovery.warnings:
                 # Resources that cannot be discovered are not in the backup: its log must say so.
-                log.warning(warning)
+                log.warning(Notice(Code.LIST_INCOMPLETE, warning))
             scope, hooks = await self._scope(backup, log), self._hooks(backup)
             actions = await resolve_actions(
                 self._actions, self._discovery.canonical, self._collaborators.blocks
             )
             for warning in actions.without_items(self._discovery):
-                log.warning(warning)
+                log.warning(Notice(Code.ACTION_SELECTS_NOTHING, warning))
             activity = self._activity
             async with ProgressReporter(progress, activity, log=log, clock=self._clock) as reporter:
                 run = BackupRun(
@@ -146,7 +148,7 @@ class BackupEngine:
         collection.check_not_vain()
         run.excluded.warn(log, of_tenant=is_of_tenant(backup))
         if not count:
-            log.warning(NOTHING_SELECTED)
+            log.warning(Notice(Code.NOTHING_SELECTED, NOTHING_SELECTED))
         return EngineResult(
             resource_list=run.tracker.resource_list(),
             progress=BackupProgress(total_items=count, items_backed_up=count),
@@ -158,7 +160,8 @@ class BackupEngine:
         try:
             return HookChoice.of(backup.spec.hooks, canonical=self._discovery.canonical)
         except ValueError as error:
-            raise FatalBackupError(f"invalid label selector of a hook: {error}") from error
+            text = f"invalid label selector of a hook: {error}"
+            raise FatalBackupError(Notice(Code.FILTER_INVALID, text)) from error
 
     async def _scope(self, backup: Backup, log: RunLog) -> BackupFilter:
         facts = await look_up_namespaces(self._client, backup.spec, log)
@@ -171,13 +174,13 @@ class BackupEngine:
             )
             scope = BackupFilter.of(backup.spec, resources=chosen.filter, facts=facts)
         except ValueError as error:
-            raise FatalBackupError(f"invalid label selector: {error}") from error
+            raise FatalBackupError(Notice(Code.FILTER_INVALID, f"invalid label selector: {error}")) from error
         log.info(f"Including namespaces: {scope.namespaces.include_list}")
         log.info(f"Excluding namespaces: {scope.namespaces.exclude_list}")
         for line in scope.resources.lines():
             log.info(line)
         for warning in chosen.warnings:
-            log.warning(warning)
+            log.warning(Notice(Code.FILTER_MATCHES_NOTHING, warning))
         warn_of_unserved_names(backup.spec, self._discovery, log)
         warn_of_cluster_scoped_objects(backup.spec, scope.resources, self._discovery, log)
         return scope
@@ -223,13 +226,17 @@ class _Collection:
                 if number > 1
                 else "nothing could be listed"
             )
-            raise FatalBackupError(f"{which}: {first}") from first
+            notice = notice_of(first, Code.LIST_FAILED, f"{which}: {first}")
+            raise FatalBackupError(notice) from first
 
     async def _collect_all(self) -> None:
         run = self._run
         plan = plan_collection(run.discovery.resources, run.scope, run.discovery.preferred)
         for resource in plan.unresolved:
-            run.log.error("Error getting the preferred version", resource=resource.group_resource)
+            run.log.error(
+                Notice(Code.KIND_NOT_SERVED, "Error getting the preferred version"),
+                resource=resource.group_resource,
+            )
         kinds = _by_kind(plan.resources, run.discovery)
         last = [kind for kind in kinds if self._depends_on_items(kind[0])]
         in_order = [kind for kind in kinds if kind not in last and any(map(self._may_need_work, kind))]
@@ -352,7 +359,11 @@ class _Collection:
             if versions and run.discovery.preferred(name) is not resource and name not in self._failed:
                 self._unlistable.add(resource)
                 run.log.warning(
-                    f"The objects are not saved in version {resource.version}, too, as it cannot be listed",
+                    Notice(
+                        Code.VERSION_NOT_SAVED,
+                        f"The objects are not saved in version {resource.version}, too, as it cannot be"
+                        " listed",
+                    ),
                     error=error,
                     resource=name,
                 )
@@ -364,7 +375,12 @@ class _Collection:
                     self._note_versions(resource, lists.used, error)
                     return
         self._failed.setdefault(name, error)
-        run.log.error("Error listing items", error=error, resource=name, namespace=namespace)
+        run.log.error(
+            list_failure(error, Code.LIST_FORBIDDEN, "Error listing items"),
+            error=error,
+            resource=name,
+            namespace=namespace,
+        )
         if isinstance(error, CANNOT_ANSWER):
             self._taken.add(name)  # its objects may be there: at least their definition is in the backup
 
@@ -373,8 +389,12 @@ class _Collection:
             return  # the list could be read when it was read again
         several, alone = ("s", " alone") if resource.version in used else ("", "")
         self._run.log.warning(
-            f"Listed in version{several} {' and '.join(used)}, as version {resource.version}{alone} cannot be"
-            " listed",
+            Notice(
+                Code.LISTED_IN_ANOTHER_VERSION,
+                f"Listed in version{several} {' and '.join(used)}, as version {resource.version}{alone}"
+                " cannot be"
+                " listed",
+            ),
             error=error,
             resource=resource.group_resource,
         )
@@ -463,7 +483,9 @@ class _Collection:
                     decoded = item.decode()
                 except ValueError as error:
                     # Nested too deeply to be decoded, which its actions need.
-                    failure = ItemFailed([BackupError(f"the object cannot be decoded: {error}")])
+                    failure = ItemFailed(
+                        [BackupError(Notice(Code.ITEM_NOT_SAVED, f"the object cannot be decoded: {error}"))]
+                    )
                     self._run.report(failure, resource.group_resource, item.namespace, item.name)
                     self._to_come[lane] -= 1
                     continue
@@ -513,7 +535,9 @@ class _Collection:
             try:
                 item = await self._run.client.get(planned.resource, name)
             except KubeError as error:
-                self._run.log.error("Error getting namespace", error=error, namespace=name)
+                self._run.log.error(
+                    notice_of(error, Code.LIST_FAILED, "Error getting namespace"), error=error, namespace=name
+                )
                 continue
             if self._is_selected(name, mapping(item, "metadata", "labels")):
                 await self._back_up_item(item, planned.resource, lane)
@@ -531,7 +555,9 @@ class _Collection:
             item = None if key in fetched else await self._fetch_listed(planned, key)
             if item is None:
                 group_resource = planned.resource.group_resource
-                self._run.log.warning(f"Cannot find resource '{key}'.", resource=group_resource)
+                self._run.log.warning(
+                    Notice(Code.ITEM_GONE, f"Cannot find resource '{key}'."), resource=group_resource
+                )
                 continue
             fetched.add(key)
             await self._back_up_item(item, planned.resource, lane)
@@ -550,7 +576,9 @@ class _Collection:
             return None
         except KubeError as error:
             # The list will return it, or fail and count itself; only its position in the order is lost.
-            self._run.log.warning(f"Error getting '{key}' ahead of the others", error=error)
+            self._run.log.warning(
+                Notice(Code.ITEM_GONE, f"Error getting '{key}' ahead of the others"), error=error
+            )
             return None
         return item if self._is_selected(name, mapping(item, "metadata", "labels")) else None
 

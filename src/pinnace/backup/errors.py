@@ -11,9 +11,12 @@ An item that fails is data: it is logged and counted, and `phases.ended` decides
 from collections.abc import Sequence
 
 from pinnace.api.values.error_texts import error_text
+from pinnace.kube.errors import KubeError
+from pinnace.notices.codes import Code
+from pinnace.notices.notice import Notice, Reported, notice_of
 
 
-class BackupError(Exception):
+class BackupError(Reported):
     """Base of the errors of the engine."""
 
 
@@ -27,4 +30,17 @@ class ItemFailed(BackupError):
     def __init__(self, errors: Sequence[BaseException]) -> None:
         self.errors = tuple(errors)
         texts = list(dict.fromkeys(error_text(error) for error in errors))
-        super().__init__(texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]")
+        text = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
+        super().__init__(notice_of(self.errors[0] if self.errors else None, Code.ITEM_NOT_SAVED, text))
+
+
+def list_failure(error: KubeError, forbidden: Code, text: str) -> Notice:
+    """The notice about a list that failed; what may not be listed can be left out, hence a code of its"
+    " own."""
+    notice = notice_of(error, Code.LIST_FAILED, text)
+    if notice.code is not Code.RIGHTS_MISSING:
+        return notice
+    or_else = (
+        f", or leave them out with --exclude-resources {notice.facts['resource']}" if notice.facts else ""
+    )
+    return Notice(forbidden, text, or_else=or_else, **notice.facts)

@@ -11,6 +11,8 @@ from pinnace.api.velero.backup import BackupSpec
 from pinnace.archive.runlog import RunLog
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.unserved import unserved_names
+from pinnace.notices.codes import Code
+from pinnace.notices.notice import Notice
 
 NOTHING_SELECTED: Final = (
     "The backup is empty: its filters select no object that exists. Compare included namespaces, included"
@@ -43,15 +45,24 @@ def warn_of_unserved_names(spec: BackupSpec, discovery: Discovery, log: RunLog) 
     ]
     for found in unserved_names(included_kinds(spec), discovery):
         write = log.warning if found.is_pattern else log.error
-        write(f"Cannot back up an included resource: {found.text}")
+        write(Notice(Code.FILTER_MATCHES_NOTHING, f"Cannot back up an included resource: {found.text}"))
     chosen = [name for name in excluded if name not in ALWAYS_EXCLUDED and name not in EXCLUDED_BY_SERVERS]
     for found in unserved_names(chosen, discovery):
-        log.warning(f"An excluded resource excludes nothing: {found.text}")
+        log.warning(
+            Notice(Code.FILTER_MATCHES_NOTHING, f"An excluded resource excludes nothing: {found.text}")
+        )
     for found in unserved_names(spec.ordered_resources, discovery):
-        log.warning(f"The order of a resource has no effect: {found.text}")
+        log.warning(
+            Notice(Code.FILTER_MATCHES_NOTHING, f"The order of a resource has no effect: {found.text}")
+        )
     for entry in spec.hooks.resources:
         for found in unserved_names([*entry.included_resources, *entry.excluded_resources], discovery):
-            log.warning(f"A resource filter of the hooks {entry.name!r} has no effect: {found.text}")
+            log.warning(
+                Notice(
+                    Code.FILTER_MATCHES_NOTHING,
+                    f"A resource filter of the hooks {entry.name!r} has no effect: {found.text}",
+                )
+            )
 
 
 def warn_of_cluster_scoped_objects(
@@ -78,9 +89,12 @@ def warn_of_cluster_scoped_objects(
         wanted = "--include-cluster-scoped-resources '*'"
         unwanted = "--exclude-cluster-scoped-resources '*'"
     log.warning(
-        f"As a namespace is excluded, cluster-scoped objects are saved only if others need them: "
-        f"{counted(len(kinds), 'kind')}, such as {', '.join(kinds[:_MOST_EXAMPLES])}. {wanted} saves all,"
-        f" {unwanted} says that they are not wanted"
+        Notice(
+            Code.CLUSTER_OBJECTS_LEFT_OUT,
+            "As a namespace is excluded, cluster-scoped objects are saved only if others need them:"
+            f" {counted(len(kinds), 'kind')}, such as {', '.join(kinds[:_MOST_EXAMPLES])}. {wanted} saves"
+            f" all, {unwanted} says that they are not wanted",
+        )
     )
 
 
@@ -103,8 +117,11 @@ class ExcludedItems:
             expected = of_tenant and group_resource.partition(".")[0] in ALWAYS_EXCLUDED
             write = log.info if expected else log.warning
             write(
-                f"{len(names)} object(s) that others in this backup refer to are left out by its filters:"
-                f" {_some(_shown(group_resource, name) for name in names)}",
+                Notice(
+                    Code.RELATED_ITEMS_LEFT_OUT,
+                    f"{len(names)} object(s) that others in this backup refer to are left out by its filters:"
+                    f" {_some(_shown(group_resource, name) for name in names)}",
+                ),
                 resource=group_resource,
             )
 

@@ -20,11 +20,13 @@ from pinnace.api.values.near import Advice, did_you_mean
 from pinnace.api.velero.backup import BackupSpec
 from pinnace.archive.runlog import RunLog
 from pinnace.backup.cluster import ClusterReader
-from pinnace.backup.errors import FatalBackupError
+from pinnace.backup.errors import FatalBackupError, list_failure
 from pinnace.backup.listing import CompleteLists
 from pinnace.kube.errors import Forbidden, KubeError, NotFound
 from pinnace.kube.lists.pages import Item
 from pinnace.kube.resources import NAMESPACES
+from pinnace.notices.codes import Code
+from pinnace.notices.notice import Notice, notice_of
 
 _GETS_AT_ONCE: Final = 16
 _SELECTOR: Final = f"{EXCLUDE_FROM_BACKUP}={EXCLUDE_FROM_BACKUP_VALUE}"
@@ -90,8 +92,12 @@ class _LookUp:
             facts = await self._of_listed()
         except KubeError as error:
             self._log.error(
-                "Error listing the namespaces: the backup may also hold namespaces with the label"
-                f" {_SELECTOR}, and those that are being deleted",
+                list_failure(
+                    error,
+                    Code.NAMESPACES_FORBIDDEN,
+                    "Error listing the namespaces: the backup may also hold namespaces with the label"
+                    f" {_SELECTOR}, and those that are being deleted",
+                ),
                 error=error,
             )
             return NamespaceFacts()
@@ -114,16 +120,24 @@ class _LookUp:
         try:
             facts = await self._of_listed()
         except KubeError as error:
-            self._log.error("Error listing namespaces for the patterns among the included ones", error=error)
+            notice = list_failure(
+                error,
+                Code.NAMESPACES_FORBIDDEN,
+                "Error listing namespaces for the patterns among the included ones",
+            )
+            self._log.error(notice, error=error)
             if not self._names:
-                raise FatalBackupError(
-                    f"the patterns choose no namespace, as none can be listed: {error}"
-                ) from error
+                text = f"the patterns choose no namespace, as none can be listed: {error}"
+                raise FatalBackupError(notice.saying(text)) from error
             return await self._of_names()
         known = KnownNames(facts.existing)
         for pattern in self._patterns:
             if not known.has(pattern):
-                self._log.warning(f"The namespace pattern {pattern} matches no namespace")
+                self._log.warning(
+                    Notice(
+                        Code.FILTER_MATCHES_NOTHING, f"The namespace pattern {pattern} matches no namespace"
+                    )
+                )
         return replace(facts, missing=self._names - facts.existing)
 
     async def _of_names(self) -> NamespaceFacts:
@@ -140,7 +154,11 @@ class _LookUp:
                     # Its contents may be readable all the same, which the lists of the backup will show.
                     self._log.info("The namespace may not be read", error=str(error), namespace=name)
                 except KubeError as error:
-                    self._log.error("Error getting namespace", error=error, namespace=name)
+                    self._log.error(
+                        notice_of(error, Code.LIST_FAILED, "Error getting namespace"),
+                        error=error,
+                        namespace=name,
+                    )
                 else:
                     metadata = found.get("metadata") or {}
                     if (metadata.get("labels") or {}).get(EXCLUDE_FROM_BACKUP) == EXCLUDE_FROM_BACKUP_VALUE:
@@ -167,10 +185,15 @@ class _LookUp:
         for name in sorted(facts.missing):
             more = did_you_mean(advice.near(name))
             error = f'namespaces "{name}" not found{more}'
-            self._log.error("Error getting namespace", error=error, namespace=name)
+            self._log.error(
+                Notice(Code.NAMESPACE_NOT_FOUND, "Error getting namespace"), error=error, namespace=name
+            )
         for name in sorted(filter(self._filter.matches, facts.terminating)):
             self._log.warning(
-                f"Leaving out namespace {name} with all that is still in it: it is being deleted",
+                Notice(
+                    Code.NAMESPACE_TERMINATING,
+                    f"Leaving out namespace {name} with all that is still in it: it is being deleted",
+                ),
                 namespace=name,
             )
         for name in sorted(facts.labelled - facts.terminating):
@@ -178,6 +201,9 @@ class _LookUp:
                 continue
             text = f"Leaving out namespace {name} with all it contains: it has the label {_SELECTOR}"
             if name in self._names:
-                self._log.warning(f"{text}, though the backup includes it by name", namespace=name)
+                self._log.warning(
+                    Notice(Code.NAMESPACE_LEFT_OUT, f"{text}, though the backup includes it by name"),
+                    namespace=name,
+                )
             else:
                 self._log.info(text, namespace=name)

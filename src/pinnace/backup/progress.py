@@ -8,6 +8,8 @@ from typing import Self
 
 from pinnace.archive.runlog import RunLog
 from pinnace.kube.errors import KubeError
+from pinnace.notices.codes import Code
+from pinnace.notices.notice import Notice
 from pinnace.runs.activity import Activity
 from pinnace.runs.progress import ProgressSink
 
@@ -90,7 +92,10 @@ class ProgressReporter:
         try:
             await sink(total, done)
         except KubeError as error:
-            self._log.warning("Got error trying to update backup's status.progress", error=error)
+            self._log.warning(
+                Notice(Code.PROGRESS_NOT_SHOWN, "Got error trying to update backup's status.progress"),
+                error=error,
+            )
 
 
 def trace_item(log: RunLog, group_resource: str, namespace: str, name: str) -> None:

@@ -27,6 +27,8 @@ from pinnace.backup.collaborators import Collaborators, CSIObjects
 from pinnace.backup.engine import BackupEngine, EngineResult
 from pinnace.backup.errors import FatalBackupError
 from pinnace.backup.items.volume_records import VolumeRecords
+from pinnace.notices.codes import Code
+from pinnace.notices.notice import Notice, notice_of
 from pinnace.plugins.asynchronous import AnyBackupItemAction, BackupItemActionV2
 from pinnace.plugins.item_operations import Operators, digest_of, encode_operations
 from pinnace.runs.context import RunContext
@@ -107,15 +109,17 @@ class _Run(msgspec.Struct, kw_only=True):
         )
         if options.hide is not None:
             log.hide_in_file(options.hide)
+        if options.noticed is not None:
+            log.count_codes_by(options.noticed)
         self.context.plugins.log_to(log)
         try:
             with self.context.worker_slot.lent():
                 refusal = await self._refusal()
             if refusal is not None:
-                log.error("backup failed", error=refusal)
+                log.error(refusal.saying("backup failed"), error=str(refusal))
                 return self.failed(refusal, errors=log.errors)
             for caveat in self.context.caveats:
-                log.warning(caveat)
+                log.warning(Notice(Code.SETTING_IGNORED, caveat))
             await self.context.worker_slot.take()
             try:
                 return await self._run(directory, log)
@@ -140,13 +144,14 @@ class _Run(msgspec.Struct, kw_only=True):
         metadata = self.backup.metadata
         metadata.annotations = {**metadata.annotations, annotation: value}
 
-    async def _refusal(self) -> str | None:
+    async def _refusal(self) -> Notice | None:
         """Why the backup cannot start: its name is taken, or the store cannot be read. (BKP 3.1)"""
         try:
             if await self.context.store.exists(self.backup.metadata.name):
-                return "backup already exists in object storage"
+                return Notice(Code.NAME_TAKEN, "backup already exists in object storage")
         except StorageError as error:
-            return f"error checking if backup already exists in object storage: {error}"
+            text = f"error checking if backup already exists in object storage: {error}"
+            return Notice(Code.STORE_UNREADABLE, text)
         return None
 
     async def _run(self, directory: Path, log: RunLog) -> Backup:
@@ -168,7 +173,7 @@ class _Run(msgspec.Struct, kw_only=True):
             if self.on_tarball is not None:
                 self.on_tarball(writer.compressed_size_bytes)
         if fatal is not None:
-            log.error("backup failed", error=fatal)
+            log.error(notice_of(fatal, Code.DEFECT, "backup failed"), error=fatal)
         csi_snapshots, csi_contents = await self._csi_objects(log)
         snapshots = self._settle(log, result, fatal)
         files = BackupFiles(
@@ -200,7 +205,10 @@ class _Run(msgspec.Struct, kw_only=True):
         try:
             await finish(stopping, limit_seconds=_SETTLING_SECONDS)
         except TimeoutError as error:
-            log.warning("Item operations of the failed backup may still be running", error=error)
+            log.warning(
+                Notice(Code.OPERATIONS_MAY_RUN, "Item operations of the failed backup may still be running"),
+                error=error,
+            )
 
     async def _settle_csi_snapshots(self, log: RunLog) -> None:
         """Remove the objects of the CSI snapshots of a stored backup; delete the snapshots of another one.
@@ -217,7 +225,12 @@ class _Run(msgspec.Struct, kw_only=True):
         except TimeoutError:
             problems = [f"it took longer than {_SETTLING_SECONDS:g} seconds"]
         for problem in problems:
-            log.warning("Objects of CSI snapshots stay until the backup is deleted", error=problem)
+            log.warning(
+                Notice(
+                    Code.SNAPSHOT_OBJECTS_LEFT, "Objects of CSI snapshots stay until the backup is deleted"
+                ),
+                error=problem,
+            )
 
     async def _remove_or_discard(self, csi: CSIObjects) -> list[str]:
         if self.is_stored:
@@ -310,7 +323,7 @@ class _Run(msgspec.Struct, kw_only=True):
                 files, sent=context.activity.sent, patience=context.patience, claim=context.claim
             )
         except Exception as error:  # noqa: BLE001 - nothing is stored, whatever it was, and that must be said
-            log.error("error uploading backup", error=error)
+            log.error(notice_of(error, Code.STORE_WRITE_FAILED, "error uploading backup"), error=error)
             self.failed(f"error uploading backup: {_one_line(error)}")
         else:
             self.is_stored = files.metadata is not None
@@ -327,6 +340,6 @@ def _close(log: RunLog) -> bool:
     try:
         log.close()
     except OSError as error:
-        log.error("error closing the backup's log", error=error)
+        log.error(notice_of(error, Code.DISK_FAULT, "error closing the backup's log"), error=error)
         return False
     return True

@@ -84,6 +84,7 @@ cli = Group(
             "pinnace.cli.client.help:help_",
             "Explain a command or a topic: filters, locations, exit-codes, hooks.",
         ),
+        "explain": ("pinnace.cli.client.explain:explain", "Explain the code of a warning or an error."),
         "man": ("pinnace.cli.client.man:man", "Show, print or install the manual pages."),
         "doctor": ("pinnace.cli.doctor.commands:doctor", "Check what backups and restores need."),
         "bug": ("pinnace.cli.debug.commands:bug", "Print the text of a bug report to fill in."),

@@ -310,7 +310,13 @@ class BackupWork:
         scope = self._scope
         tenant = backup.metadata.annotations.get(Origin.BACKUP.namespace_annotation, "")
         hide = hiding_for(tenant, scope.namespace) if tenant else None
-        return LogOptions(level=scope.log_level, fmt=scope.log_format, echo=scope.log_echo, hide=hide)
+        return LogOptions(
+            level=scope.log_level,
+            fmt=scope.log_format,
+            echo=scope.log_echo,
+            hide=hide,
+            noticed=partial(scope.metrics.noticed, "backup"),
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

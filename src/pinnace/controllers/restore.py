@@ -284,7 +284,12 @@ class RestoreWork:
             owner: the tenant that owns the location of the backup; empty for the administrator's.
         """
         scope = self._scope
-        options = LogOptions(level=scope.log_level, fmt=scope.log_format, echo=scope.log_echo)
+        options = LogOptions(
+            level=scope.log_level,
+            fmt=scope.log_format,
+            echo=scope.log_echo,
+            noticed=partial(scope.metrics.noticed, "restore"),
+        )
         tenant = owner or restore.metadata.annotations.get(Origin.RESTORE.namespace_annotation, "")
         if not tenant:
             return options

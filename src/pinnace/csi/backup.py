@@ -22,6 +22,8 @@ from pinnace.kube.client import KubeClient
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import Forbidden, NotFound
 from pinnace.kube.resources import PERSISTENT_VOLUMES, PODS, STORAGE_CLASSES
+from pinnace.notices.codes import Code
+from pinnace.notices.notice import Notice, notice_of
 from pinnace.plugins.logs import get_logger
 from pinnace.plugins.protocols import BackupItemAction, ResourceIdentifier, ResourceSelector
 from pinnace.volumes.creating import create_generated
@@ -95,7 +97,11 @@ class SnapshotChoice:
             volume = await self._client.get(PERSISTENT_VOLUMES, spec["volumeName"])
         except Forbidden as error:
             log.warning(
-                f"The claim is saved without a CSI snapshot, as its volume may not be read: {error}",
+                notice_of(
+                    error,
+                    Code.SNAPSHOT_NOT_TAKEN,
+                    f"The claim is saved without a CSI snapshot, as its volume may not be read: {error}",
+                ),
                 extra=fields,
             )
             return None
@@ -151,7 +157,10 @@ class WarnOfClaim:
         """Remove from the claim what an earlier backup noted on it, and warn. Raises KubeError."""
         if await self._choice.volume_of(item, backup) is not None:
             log.warning(
-                f"The claim is saved without a CSI snapshot, and so without its data: {csi.UNSERVED}",
+                Notice(
+                    Code.SNAPSHOT_NOT_TAKEN,
+                    f"The claim is saved without a CSI snapshot, and so without its data: {csi.UNSERVED}",
+                ),
                 extra=_fields(item),
             )
         csi.forget_snapshot(item)
@@ -209,7 +218,8 @@ class SnapshotClaim:
         classes = await self._client.list_all(self._kinds.classes)
         chosen = csi.choose_class(classes, driver, csi.named_classes(claim, backup, driver))
         for problem in chosen.passed_over:
-            log.warning(f"{problem}: the snapshot is taken with the class {chosen.name}", extra=fields)
+            text = f"{problem}: the snapshot is taken with the class {chosen.name}"
+            log.warning(Notice(Code.SNAPSHOT_CLASS_REPLACED, text), extra=fields)
         body = csi.new_snapshot(self._kinds, claim, backup, chosen.name)
         made = await create_generated(self._client, self._kinds.snapshots, body, fields["namespace"])
         self._taken.made(made, claim, volume)
@@ -231,8 +241,11 @@ class SnapshotClaim:
                 await self._client.get(STORAGE_CLASSES, class_name)
             except NotFound:
                 log.warning(
-                    f"The storage class {class_name} of the claim does not exist: the snapshot is taken, and"
-                    " a restore needs a class of this name or a mapping to another one",
+                    Notice(
+                        Code.STORAGE_CLASS_MISSING,
+                        f"The storage class {class_name} of the claim does not exist: the snapshot is taken,"
+                        " and a restore needs a class of this name or a mapping to another one",
+                    ),
                     extra=_fields(claim),
                 )
 

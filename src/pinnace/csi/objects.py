@@ -30,6 +30,8 @@ from pinnace.kube.client import KubeClient
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import AlreadyExists, KubeError, NotFound
 from pinnace.kube.resources import APIResource
+from pinnace.notices.codes import Code
+from pinnace.notices.notice import Notice, notice_of
 
 FIRST_POLL_SECONDS: Final = 0.25
 POLL_SECONDS: Final = 5.0
@@ -225,7 +227,13 @@ class TakenSnapshots:
             try:
                 found = await self._client.get(self._kinds.snapshots, name, namespace)
             except KubeError as error:
-                log.error("Error checking whether a CSI snapshot is ready", error=error, **fields)
+                log.error(
+                    notice_of(
+                        error, Code.SNAPSHOT_NOT_READY, "Error checking whether a CSI snapshot is ready"
+                    ),
+                    error=error,
+                    **fields,
+                )
                 return
             if (found.get("status") or {}).get("readyToUse"):
                 taken.is_ready = True
@@ -236,8 +244,11 @@ class TakenSnapshots:
             if tries_left:
                 await self._sleep(READY_POLL_SECONDS)
         log.error(
-            f"A CSI snapshot did not become ready within {Duration.seconds(self.timeout_seconds)}; its"
-            " VolumeSnapshot stays in the cluster",
+            Notice(
+                Code.SNAPSHOT_NOT_READY,
+                f"A CSI snapshot did not become ready within {Duration.seconds(self.timeout_seconds)}; its"
+                " VolumeSnapshot stays in the cluster",
+            ),
             error=reason,
             **fields,
         )
@@ -246,7 +257,11 @@ class TakenSnapshots:
         try:
             found = await self._client.list_all(resource, label_selector=backup_selector(self._backup))
         except KubeError as error:
-            log.error("Error listing the CSI snapshots of the backup", error=error, resource=resource.name)
+            log.error(
+                notice_of(error, Code.SNAPSHOT_OBJECTS_LEFT, "Error listing the CSI snapshots of the backup"),
+                error=error,
+                resource=resource.name,
+            )
             return ()
         moved = {name for (_, name), taken in self._made.items() if taken.is_moved}
         moved |= {taken.content for taken in self._made.values() if taken.is_moved}

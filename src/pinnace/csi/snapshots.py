@@ -19,6 +19,8 @@ from pinnace.api.velero.backup import Backup
 from pinnace.api.volume_info import BackupMethod, BackupVolumeInfo, CSISnapshotInfo, PersistentVolumeInfo
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.resources import APIResource
+from pinnace.notices.codes import Code
+from pinnace.notices.notice import Coded
 
 FEATURE: Final = "EnableCSI"
 GROUP: Final = "snapshot.storage.k8s.io"
@@ -62,8 +64,10 @@ UNSERVED: Final = (
 )
 
 
-class CSIError(Exception):
+class CSIError(Coded, Exception):
     """A snapshot cannot be taken, or a claim cannot be restored from one."""
+
+    notice_code = Code.SNAPSHOT_NOT_TAKEN
 
 
 class SnapshotKinds(msgspec.Struct, frozen=True, kw_only=True):

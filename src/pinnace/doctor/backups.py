@@ -12,7 +12,8 @@ from pinnace.api.values.counts import counted
 from pinnace.api.values.relative_times import relative
 from pinnace.api.values.shell_words import argument
 from pinnace.api.verification_answer import Soundness
-from pinnace.doctor.findings import Code, Finding, listed, ok, problem, skipped, warning
+from pinnace.doctor.findings import Finding, listed, ok, problem, skipped, warning
+from pinnace.notices.codes import Code
 
 CHECK: Final = "backups"
 _WITHOUT_LOG: Final = "FailedValidation"

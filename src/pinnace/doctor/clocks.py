@@ -7,8 +7,9 @@ import orjson
 
 from pinnace.api.objects import dump_json
 from pinnace.api.values.times import http_date, parse_time
-from pinnace.doctor.findings import Code, Finding, ok, problem, skipped, warning
+from pinnace.doctor.findings import Finding, ok, problem, skipped, warning
 from pinnace.kube.client import KubeClient
+from pinnace.notices.codes import Code
 
 CHECK = "clocks"
 TOLERANCE = timedelta(seconds=30)

@@ -8,10 +8,11 @@ from datetime import UTC, datetime, timedelta
 import orjson
 
 from pinnace.api.objects import dump_json, text
-from pinnace.doctor.findings import Code, Finding, ok, problem, warning
+from pinnace.doctor.findings import Finding, ok, problem, warning
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import APIStatusError, Forbidden, KubeError, Unauthorized
 from pinnace.kube.transport.config import ClusterConfig
+from pinnace.notices.codes import Code
 
 CHECK = "credentials"
 SOON = timedelta(days=7)

@@ -3,9 +3,10 @@
 from pinnace.api.definitions.crds import crd_manifests
 from pinnace.api.objects import JSONObject, mapping
 from pinnace.api.velero.download_request import DownloadTargetKind
-from pinnace.doctor.findings import Code, Finding, listed, ok, problem, warning
+from pinnace.doctor.findings import Finding, listed, ok, problem, warning
 from pinnace.kube.client import KubeClient
 from pinnace.kube.resources import CUSTOM_RESOURCE_DEFINITIONS
+from pinnace.notices.codes import Code
 
 CHECK = "definitions"
 _LOCATIONS = "backupstoragelocations.velero.io"

@@ -28,13 +28,14 @@ from pinnace.doctor import (
     server,
     snapshots,
 )
-from pinnace.doctor.findings import Code, Finding, judge_refusals, ok, problem, refused, skipped
+from pinnace.doctor.findings import Finding, judge_refusals, ok, problem, refused, skipped
 from pinnace.doctor.looking import SeenLocation, look_by_server
 from pinnace.kube import config as kube_config
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import Forbidden, KubeError, NotFound
 from pinnace.kube.resources import BACKUP_STORAGE_LOCATIONS, BACKUPS, NAMESPACES, SCHEDULES
 from pinnace.kube.transport.timeouts import DEFAULT_PATIENCE_SECONDS
+from pinnace.notices.codes import Code
 from pinnace.storage.errors import StorageError
 from pinnace.storage.location_url import location_title
 from pinnace.store_access.user_agent import user_agent

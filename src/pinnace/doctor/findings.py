@@ -3,9 +3,11 @@
 import enum
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from pinnace.api.objects import JSONObject
 from pinnace.api.values.counts import first_names
+from pinnace.notices.codes import Code
 
 
 class Level(enum.StrEnum):
@@ -17,57 +19,57 @@ class Level(enum.StrEnum):
     PROBLEM = "PROBLEM"
 
 
-class Code(enum.StrEnum):
-    """What was found, for programs: the text may change, the code does not. (docs/reference/doctor.md)"""
-
-    OK = "ok"
-    NOT_APPLICABLE = "not-applicable"
-    NOT_PERMITTED = "not-permitted"
-    NOT_SERVED = "not-served"
-    CHECK_FAILED = "check-failed"
-    NOTHING_CHECKED = "nothing-checked"
-    KUBECONFIG_UNUSABLE = "kubeconfig-unusable"
-    CLUSTER_UNREACHABLE = "cluster-unreachable"
-    CREDENTIALS_EXPIRED = "credentials-expired"
-    CREDENTIALS_EXPIRING = "credentials-expiring"
-    CREDENTIALS_MISSING = "credentials-missing"
-    CREDENTIALS_REFUSED = "credentials-refused"
-    NAMESPACE_MISSING = "namespace-missing"
-    RIGHTS_MISSING = "rights-missing"
-    CLOCK_DIFFERS = "clock-differs"
-    DEFINITIONS_MISSING = "definitions-missing"
-    DEFINITIONS_OUTDATED = "definitions-outdated"
-    DEFINITIONS_NARROW = "definitions-narrow"
-    DEFINITIONS_NOT_ESTABLISHED = "definitions-not-established"
-    DEFINITIONS_NOT_VELEROS = "definitions-not-veleros"
-    SERVER_MISSING = "server-missing"
-    SERVER_NOT_READY = "server-not-ready"
-    SERVER_SILENT = "server-silent"
-    SERVER_NOT_LEADING = "server-not-leading"
-    SERVER_VERSION_DIFFERS = "server-version-differs"
-    AGENTS_NOT_INSTALLED = "agents-not-installed"
-    AGENTS_MISSING = "agents-missing"
-    LOCATION_MISSING = "location-missing"
-    LOCATION_DEFAULT = "location-default"
-    LOCATION_UNAVAILABLE = "location-unavailable"
-    LOCATION_UNUSABLE = "location-unusable"
-    LOCATION_SECRET_MISSING = "location-secret-missing"  # noqa: S105 - a code
-    LOCATION_NOT_CONFIRMED = "location-not-confirmed"
-    LOCATION_UNREACHABLE_FROM_HERE = "location-unreachable-from-here"
-    REPOSITORY_NOT_READY = "repository-not-ready"
-    REPOSITORY_LOCKED = "repository-locked"
-    SNAPSHOTS_NOT_SERVED = "snapshots-not-served"
-    SNAPSHOT_CLASS = "snapshot-class"
-    SCHEDULE_INVALID = "schedule-invalid"
-    SCHEDULE_LOCATION_MISSING = "schedule-location-missing"
-    SCHEDULE_PAUSED = "schedule-paused"
-    SCHEDULE_AHEAD = "schedule-ahead"
-    SCHEDULE_LATE = "schedule-late"
-    SCHEDULE_NOT_VERIFIED = "schedule-not-verified"
-    SCHEDULES_WITHOUT_SERVER = "schedules-without-server"
-    BACKUPS_FAILED = "backups-failed"
-    BACKUPS_PARTIALLY_FAILED = "backups-partially-failed"
-    BACKUPS_UNSOUND = "backups-unsound"
+DOCTOR_CODES: Final = (
+    Code.OK,
+    Code.NOT_APPLICABLE,
+    Code.NOT_PERMITTED,
+    Code.NOT_SERVED,
+    Code.CHECK_FAILED,
+    Code.NOTHING_CHECKED,
+    Code.KUBECONFIG_UNUSABLE,
+    Code.CLUSTER_UNREACHABLE,
+    Code.CREDENTIALS_EXPIRED,
+    Code.CREDENTIALS_EXPIRING,
+    Code.CREDENTIALS_MISSING,
+    Code.CREDENTIALS_REFUSED,
+    Code.NAMESPACE_MISSING,
+    Code.RIGHTS_MISSING,
+    Code.CLOCK_DIFFERS,
+    Code.DEFINITIONS_MISSING,
+    Code.DEFINITIONS_OUTDATED,
+    Code.DEFINITIONS_NARROW,
+    Code.DEFINITIONS_NOT_ESTABLISHED,
+    Code.DEFINITIONS_NOT_VELEROS,
+    Code.SERVER_MISSING,
+    Code.SERVER_NOT_READY,
+    Code.SERVER_SILENT,
+    Code.SERVER_NOT_LEADING,
+    Code.SERVER_VERSION_DIFFERS,
+    Code.AGENTS_NOT_INSTALLED,
+    Code.AGENTS_MISSING,
+    Code.LOCATION_MISSING,
+    Code.LOCATION_DEFAULT,
+    Code.LOCATION_UNAVAILABLE,
+    Code.LOCATION_UNUSABLE,
+    Code.LOCATION_SECRET_MISSING,
+    Code.LOCATION_NOT_CONFIRMED,
+    Code.LOCATION_UNREACHABLE_FROM_HERE,
+    Code.REPOSITORY_NOT_READY,
+    Code.REPOSITORY_LOCKED,
+    Code.SNAPSHOTS_NOT_SERVED,
+    Code.SNAPSHOT_CLASS,
+    Code.SCHEDULE_INVALID,
+    Code.SCHEDULE_LOCATION_MISSING,
+    Code.SCHEDULE_PAUSED,
+    Code.SCHEDULE_AHEAD,
+    Code.SCHEDULE_LATE,
+    Code.SCHEDULE_NOT_VERIFIED,
+    Code.SCHEDULES_WITHOUT_SERVER,
+    Code.BACKUPS_FAILED,
+    Code.BACKUPS_PARTIALLY_FAILED,
+    Code.BACKUPS_UNSOUND,
+)
+"""The codes of findings. (docs/reference/doctor.md)"""
 
 
 @dataclass(frozen=True, slots=True)

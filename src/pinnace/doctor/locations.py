@@ -20,11 +20,12 @@ from pinnace.api.velero.storage_location import BackupStorageLocation, SecretKey
 from pinnace.controllers.shared.locations import LocationStores
 from pinnace.doctor.clocks import read_store_time
 from pinnace.doctor.cloud_credentials import trouble_of
-from pinnace.doctor.findings import Code, Finding, ok, problem, skipped, warning
+from pinnace.doctor.findings import Finding, ok, problem, skipped, warning
 from pinnace.doctor.looking import SeenLocation, last_look
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import KubeError, NotFound
 from pinnace.kube.resources import SECRETS
+from pinnace.notices.codes import Code
 from pinnace.operations.workdir import work_directory
 from pinnace.storage.backup_store import BackupStore
 from pinnace.storage.errors import StorageError, StoreUnavailable

@@ -2,7 +2,7 @@
 
 from pinnace.api import phases
 from pinnace.api.objects import JSONObject, mapping
-from pinnace.doctor.findings import Code, Finding, listed, ok, problem, skipped, warning
+from pinnace.doctor.findings import Finding, listed, ok, problem, skipped, warning
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import NotFound
 from pinnace.kube.resources import (
@@ -12,6 +12,7 @@ from pinnace.kube.resources import (
     RESTIC_REPOSITORIES,
     APIResource,
 )
+from pinnace.notices.codes import Code
 
 CHECK = "repositories"
 

@@ -11,9 +11,10 @@ from dataclasses import dataclass, field
 import orjson
 
 from pinnace.api.objects import JSONObject, dump_json
-from pinnace.doctor.findings import Code, Finding, listed, ok, problem
+from pinnace.doctor.findings import Finding, listed, ok, problem
 from pinnace.kube.client import KubeClient
 from pinnace.kube.resources import APIResource
+from pinnace.notices.codes import Code
 
 CHECK = "rights"
 RIGHTS = "create selfsubjectaccessreviews.authorization.k8s.io and get /api and /apis"

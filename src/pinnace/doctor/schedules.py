@@ -11,7 +11,8 @@ from pinnace.api.values.relative_times import relative_time
 from pinnace.api.values.shell_words import argument
 from pinnace.api.values.times import known_time
 from pinnace.api.verification_answer import Soundness
-from pinnace.doctor.findings import Code, Finding, ok, problem, skipped, warning
+from pinnace.doctor.findings import Finding, ok, problem, skipped, warning
+from pinnace.notices.codes import Code
 
 CHECK: Final = "schedules"
 LATE: Final = timedelta(hours=1)

@@ -5,10 +5,11 @@ from dataclasses import dataclass, field
 from pinnace.api.objects import JSONObject, mapping, objects, text
 from pinnace.api.values.counts import counted
 from pinnace.client.server_status import answered, ask_server, is_ours, older_side
-from pinnace.doctor.findings import Code, Finding, listed, ok, problem, skipped, warning
+from pinnace.doctor.findings import Finding, listed, ok, problem, skipped, warning
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import NotFound
 from pinnace.kube.resources import DAEMON_SETS, DEPLOYMENTS, LEASES, NODES, PODS, APIResource
+from pinnace.notices.codes import Code
 from pinnace.runtime.lease import SERVER_LEASE
 
 CHECK = "server"

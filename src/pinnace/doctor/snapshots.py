@@ -6,10 +6,11 @@ from msgspec.structs import replace
 
 from pinnace.api.objects import JSONObject, mapping
 from pinnace.csi.snapshots import CSIError, choose_class
-from pinnace.doctor.findings import Code, Finding, listed, ok, problem, skipped, warning
+from pinnace.doctor.findings import Finding, listed, ok, problem, skipped, warning
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import NotFound
 from pinnace.kube.resources import PERSISTENT_VOLUMES, STORAGE_CLASSES, VOLUME_SNAPSHOT_CONTENTS
+from pinnace.notices.codes import Code
 
 CHECK = "snapshots"
 _CLASSES = replace(VOLUME_SNAPSHOT_CONTENTS, name="volumesnapshotclasses", kind="VolumeSnapshotClass")

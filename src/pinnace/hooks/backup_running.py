@@ -7,6 +7,11 @@ from pinnace.archive.runlog import RunLog
 from pinnace.hooks.backup_selection import PodHook
 from pinnace.hooks.commands import NO_COMMAND, Executor, PodCommand, run_pod_command
 from pinnace.hooks.errors import HookFailed
+from pinnace.notices.codes import Code
+from pinnace.notices.notice import Notice
+
+_SAVED = "Its pod is saved, unless a pre hook has `on-error: Fail`."
+"""The end of the advice about a hook that failed."""
 
 
 class PodHookRunner:
@@ -22,7 +27,7 @@ class PodHookRunner:
             HookFailed: no such container, no command, or the command failed or took too long.
         """
         if not hook.exec.command:
-            raise HookFailed(NO_COMMAND)
+            raise HookFailed(Notice(Code.HOOK_INVALID, NO_COMMAND))
         metadata = pod.get("metadata") or {}
         command = PodCommand(
             namespace=metadata.get("namespace", ""),
@@ -42,15 +47,16 @@ class PodHookRunner:
         if report.outputs:
             log.info("Output of hook", **report.outputs)
         if report.failure:
-            raise HookFailed(report.failure)
+            raise HookFailed(Notice(Code.HOOK_FAILED, report.failure, consequence=_SAVED))
 
 
 def _container(wanted: str, pod: JSONObject) -> str:
     names = container_names(pod)
     if wanted:
         if wanted not in names:
-            raise HookFailed(f'no such container: "{wanted}"')
+            text = f'no such container: "{wanted}"'
+            raise HookFailed(Notice(Code.HOOK_CONTAINER_MISSING, text, container=wanted))
         return wanted
     if not names:
-        raise HookFailed("the pod has no container to run the hook in")
+        raise HookFailed(Notice(Code.HOOK_INVALID, "the pod has no container to run the hook in"))
     return names[0]

@@ -5,12 +5,14 @@ HookError
 └── InvalidHooks  the hooks of a Restore are not valid
 """
 
+from pinnace.notices.notice import Reported
+
 
 class HookError(Exception):
     """Base of the errors of hooks."""
 
 
-class HookFailed(HookError):
+class HookFailed(Reported, HookError):
     """A hook could not be run, or its command failed."""
 
 

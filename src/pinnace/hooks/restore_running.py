@@ -25,11 +25,16 @@ from pinnace.hooks.pod_watches import PodReader, PodWatches
 from pinnace.hooks.restore_selection import PodExecHook, pod_wait_seconds
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import KubeError
+from pinnace.notices.codes import Code
+from pinnace.notices.notice import Notice, notice_of
 
 COMMANDS_AT_ONCE: Final = 32
 """The limit for all pods together: each command is a connection, here and at the API server."""
 LOOK_SECONDS: Final = 60.0
 """How often a pod that is waited for is read in addition to its watch, and mentioned in the log."""
+
+_RESTORED = "Its pod is restored."
+"""The end of the advice about a hook that failed."""
 
 
 class _Common(msgspec.Struct, kw_only=True):
@@ -93,7 +98,7 @@ class PodExecHooks:
         """How many hooks there were so far, and how many failed."""
         return self._common.counts
 
-    async def run(self, pod: JSONObject, hooks: Sequence[PodExecHook], log: EventLog) -> list[str]:
+    async def run(self, pod: JSONObject, hooks: Sequence[PodExecHook], log: EventLog) -> list[Notice]:
         """Wait for the pod's containers and run their hooks; return an error for each that failed."""
         work = _PodWork(self._common, pod, log)
         await work.run(hooks)
@@ -109,7 +114,7 @@ class _PodWork:
     """Runs the hooks of one pod until none is left or none can run any more."""
 
     def __init__(self, common: _Common, pod: JSONObject, log: EventLog) -> None:
-        self.errors: list[str] = []
+        self.errors: list[Notice] = []
         self._common = common
         self._pod = pod
         self._log = log
@@ -136,7 +141,7 @@ class _PodWork:
             self._common.waiting.discard(self._news)
         for hook in self._left():
             where = f"in container {hook.container} in pod {self._namespace}/{self._name}"
-            self._failed(hook, f"Hook {hook.name} {where} not executed: {reason}")
+            self._failed(hook, Notice(Code.HOOKS_NOT_RUN, f"Hook {hook.name} {where} not executed: {reason}"))
 
     def _sort(self, hooks: Sequence[PodExecHook]) -> None:
         """Sort the hooks by the order of the pod's containers, and within a container by their own."""
@@ -144,10 +149,14 @@ class _PodWork:
         for hook in hooks:
             for annotation, written in hook.bad_durations:
                 self._log.warning(
-                    f"Ignoring annotation {annotation}: {written!r} is not a duration", **self._fields(hook)
+                    Notice(
+                        Code.HOOK_INVALID, f"Ignoring annotation {annotation}: {written!r} is not a duration"
+                    ),
+                    **self._fields(hook),
                 )
             if hook.container not in names:
-                problem = f"Hook {hook.name} not executed: the pod has no such container: {hook.container}"
+                text = f"Hook {hook.name} not executed: the pod has no such container: {hook.container}"
+                problem = Notice(Code.HOOK_CONTAINER_MISSING, text, container=hook.container)
                 self._failed(hook, problem, is_defective=True)
         for name in names:
             found = deque(hook for hook in hooks if hook.container == name)
@@ -233,7 +242,7 @@ class _PodWork:
     async def _run(self, hook: PodExecHook, waited: float) -> None:
         what = f"Hook {hook.name} in container {hook.container}"
         if hook.wait_seconds is not None and waited > hook.wait_seconds:
-            self._failed(hook, f"{what} expired before executing")
+            self._failed(hook, Notice(Code.HOOKS_NOT_RUN, f"{what} expired before executing"))
             return
         command = PodCommand(
             namespace=self._namespace,
@@ -250,16 +259,18 @@ class _PodWork:
         if report.outputs:
             self._log.info("Output of hook", **report.outputs, **fields)
         if report.failure:
-            self._failed(hook, f"{what} failed: {report.failure}")
+            self._failed(
+                hook, Notice(Code.HOOK_FAILED, f"{what} failed: {report.failure}", consequence=_RESTORED)
+            )
 
-    def _failed(self, hook: PodExecHook, text: str, *, is_defective: bool = False) -> None:
+    def _failed(self, hook: PodExecHook, notice: Notice, *, is_defective: bool = False) -> None:
         """Log and count a failure, and add it to the errors of the restore. (docs/spec: BEY 4.9)
 
         A hook that must succeed also cancels all hooks, unless it is defective.
         """
         self._common.counts.failed += 1
-        self._log.error(text, **self._fields(hook))
-        self.errors.append(f"pod {self._namespace}/{self._name}: {text}")
+        self._log.error(notice, **self._fields(hook))
+        self.errors.append(notice.saying(f"pod {self._namespace}/{self._name}: {notice}"))
         if hook.must_succeed and not is_defective:
             self._common.fail()
 
@@ -281,7 +292,11 @@ class _PodWork:
         try:
             self._observe(await self._common.pod_reader.look(self._pod))
         except KubeError as error:
-            self._log.warning("Cannot read a pod with hooks", error=error, **self._fields(None))
+            self._log.warning(
+                notice_of(error, Code.CLUSTER_FAULT, "Cannot read a pod with hooks"),
+                error=error,
+                **self._fields(None),
+            )
 
     def _observe(self, state: JSONObject | None) -> None:
         # A pod of this name with another uid was not created by this restore.

@@ -29,6 +29,10 @@ from typing import Any, Final
 
 import orjson
 
+from pinnace.kube.refusals import cause_of
+from pinnace.notices.codes import Code
+from pinnace.notices.notice import Coded
+
 SUSPECTS = "A proxy or a login page between this program and the API server may have answered in its place"
 """What may answer in place of an API server, for error texts."""
 _UNKNOWN_PATH = "404 page not found"
@@ -39,28 +43,40 @@ UNKNOWN_BODY_CHARACTERS = 200
 """How much of an answer that is not a Status is shown."""
 
 
-class KubeError(Exception):
+class KubeError(Coded, Exception):
     """Base of all errors of this package."""
+
+    notice_code = Code.CLUSTER_FAULT
 
 
 class ConfigError(KubeError):
     """The connection to the cluster is not configured, or wrongly."""
 
+    notice_code = Code.CLUSTER_UNREACHABLE
+
 
 class UnknownResource(KubeError):
     """The server has no such resource, or has it without the verbs a backup needs."""
+
+    notice_code = Code.KIND_NOT_SERVED
 
 
 class NotLeading(KubeError):
     """A write was not sent, as another server may lead by now: the fence of this one is closed."""
 
+    notice_code = Code.LEADERSHIP_LOST
+
 
 class ClientDefect(KubeError):
     """A request failed by a defect of this package: callers must not blame the object that they sent."""
 
+    notice_code = Code.DEFECT
+
 
 class ConnectionFailed(KubeError):
     """No answer of the API server: not connected, certificate refused, connection lost, or a false answer."""
+
+    notice_code = Code.CLUSTER_UNREACHABLE
 
 
 class InvalidResponse(ConnectionFailed):
@@ -116,6 +132,10 @@ class APIStatusError(KubeError):
         self.retry_after_seconds = retry_after_seconds
         self.after_open_attempt = False
 
+    def cause(self) -> tuple[Code, Mapping[str, str]]:
+        """The webhook, policy, quota or right that the server names."""
+        return cause_of(self.message) or super().cause()
+
     def __repr__(self) -> str:
         return f"{type(self).__name__}(code={self.code}, reason={self.reason!r}, message={self.message!r})"
 
@@ -123,17 +143,25 @@ class APIStatusError(KubeError):
 class BadRequest(APIStatusError):
     """400: the request itself is wrong."""
 
+    notice_code = Code.OBJECT_INVALID
+
 
 class Unauthorized(APIStatusError):
     """401: our credentials are missing, wrong or expired, and could not be renewed."""
+
+    notice_code = Code.CREDENTIALS_REFUSED
 
 
 class Forbidden(APIStatusError):
     """403: authenticated, but not allowed."""
 
+    notice_code = Code.RIGHTS_MISSING
+
 
 class NotFound(APIStatusError):
     """404: no such object, resource or path."""
+
+    notice_code = Code.OBJECT_NOT_FOUND
 
 
 class InvalidName(NotFound, ValueError):
@@ -149,9 +177,13 @@ class InvalidName(NotFound, ValueError):
 class AlreadyExists(APIStatusError):
     """409 on a create: the name is taken."""
 
+    notice_code = Code.OBJECT_CONFLICT
+
 
 class Conflict(APIStatusError):
     """409 otherwise: the object changed since it was read, or a precondition failed."""
+
+    notice_code = Code.OBJECT_CONFLICT
 
 
 class Gone(APIStatusError):
@@ -160,6 +192,8 @@ class Gone(APIStatusError):
 
 class Invalid(APIStatusError):
     """422: the object was understood and refused."""
+
+    notice_code = Code.OBJECT_INVALID
 
 
 class TooManyRequests(APIStatusError):

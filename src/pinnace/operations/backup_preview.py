@@ -21,6 +21,8 @@ from pinnace.backup.preview import (
 from pinnace.csi.snapshots import FEATURE
 from pinnace.kube.client import KubeClient
 from pinnace.kube.discovery import Discovery
+from pinnace.notices.codes import Code
+from pinnace.notices.notice import Notice
 from pinnace.plugins.builtin.backup.actions import backup_actions
 from pinnace.plugins.registry import ActionRegistry
 from pinnace.runs.activity import Activity
@@ -78,9 +80,19 @@ async def preview_backup(
     lines, notes, writer = io.StringIO(), BackupNotes(), CountingWriter()
     log = RunLog(None, fields={}, level="warning", echo=lines)
     for name in settings.plugin_actions:
-        log.warning(f"The action {name} of a plugin was not run: what it changes is not shown")
+        log.warning(
+            Notice(
+                Code.ACTION_UNUSABLE,
+                f"The action {name} of a plugin was not run: what it changes is not shown",
+            )
+        )
     if FEATURE in settings.features:
-        log.warning("CSI snapshots are not taken, so volumes that they would save are not shown")
+        log.warning(
+            Notice(
+                Code.SNAPSHOT_NOT_TAKEN,
+                "CSI snapshots are not taken, so volumes that they would save are not shown",
+            )
+        )
     engine = BackupEngine(
         client,
         discovery,

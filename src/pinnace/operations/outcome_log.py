@@ -17,6 +17,8 @@ from pinnace.api.velero.restore import Restore
 from pinnace.archive.deflate import inflate, new_compressor
 from pinnace.archive.errors import ArchiveError
 from pinnace.archive.runlog import RunLog
+from pinnace.notices.codes import Code
+from pinnace.notices.notice import Notice
 from pinnace.operations.finalizing_restores import OperationsChanged, verified_operations
 from pinnace.plugins.item_operations import ItemOperation
 from pinnace.runs.context import RunContext
@@ -108,7 +110,7 @@ def _write(
         for operation in operations:
             _write_outcome(log, operation)
         for warning in warnings:
-            log.warning(warning)
+            log.warning(Notice(Code.OPERATION_FAILED, warning))
 
 
 def _write_outcome(log: RunLog, operation: ItemOperation) -> None:
@@ -123,7 +125,7 @@ def _write_outcome(log: RunLog, operation: ItemOperation) -> None:
         made = (f"{each.group_resource} {each.namespace}/{each.name}" for each in operation.post_items)
         log = log.child(followedBy=", ".join(made))
     if operation.error:
-        log.error(f"Item operation {operation.phase}", error=operation.error)
+        log.error(Notice(Code.OPERATION_FAILED, f"Item operation {operation.phase}"), error=operation.error)
     else:
         done, units = operation.progress.done, operation.progress.units
         log.info(f"Item operation {operation.phase}", progress=f"{done} {units}".strip())

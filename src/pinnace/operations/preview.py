@@ -23,6 +23,8 @@ from pinnace.csi.snapshots import FEATURE, SnapshotKinds
 from pinnace.kube.client import KubeClient
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES
+from pinnace.notices.codes import Code
+from pinnace.notices.notice import Notice
 from pinnace.plugins.builtin.restore.actions import restore_actions
 from pinnace.plugins.protocols import RestoreItemAction
 from pinnace.plugins.registry import ActionRegistry
@@ -136,7 +138,7 @@ async def _preview(
     except ArchiveError as error:
         # A restore does not fail as a whole either: it ends with this error.
         unread = Results()
-        unread.errors.add_velero(f"error reading backup contents: {error}")
+        unread.errors.add_velero(Notice(Code.ARCHIVE_UNREADABLE, f"error reading backup contents: {error}"))
         return Preview(outcomes=ItemOutcomes(), results=unread)
     notes, outcomes = RestoreNotes(), ItemOutcomes()
     engine = RestoreEngine(

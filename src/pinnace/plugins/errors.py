@@ -15,9 +15,14 @@ PluginError                what a plugin may raise itself; its text is for the o
 
 import msgspec
 
+from pinnace.notices.codes import Code
+from pinnace.notices.notice import Coded
 
-class PluginError(Exception):
+
+class PluginError(Coded, Exception):
     """Base of the errors of this package. Plugins raise it with texts that operators see unchanged."""
+
+    notice_code = Code.ACTION_FAILED
 
     def __reduce__(self) -> tuple[object, ...]:
         """Pickle text and attributes, whatever arguments a subclass takes: pools of processes send errors."""

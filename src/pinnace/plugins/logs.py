@@ -16,6 +16,8 @@ from typing import Any, Final, Protocol
 import msgspec
 import orjson
 
+from pinnace.notices.notice import Notice
+
 LOGGER_PREFIX: Final = "pinnace.plugin"
 """The beginning of the names of plugins' loggers."""
 
@@ -158,7 +160,9 @@ class _Forwarding(logging.Handler):
         error: BaseException | str | None = record.exc_info[1] if record.exc_info else None
         if error is None and given is not None:
             error = str(given)
-        sink.log(level_of(record.levelno), record.getMessage(), error=error, **fields)
+        text = record.getMessage()
+        message = record.msg.saying(text) if isinstance(record.msg, Notice) else text
+        sink.log(level_of(record.levelno), message, error=error, **fields)
 
 
 _above_plugins = logging.getLogger(LOGGER_PREFIX)

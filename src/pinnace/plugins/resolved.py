@@ -8,6 +8,8 @@ from pinnace.api.selection.names import IncludesExcludes
 from pinnace.api.selection.selectors import Selector
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.unserved import unserved_names
+from pinnace.notices.codes import Code
+from pinnace.notices.notice import Notice
 from pinnace.plugins.protocols import ResourceSelector
 
 _OWN: Final = ("velero.io/", "pinnace.io/")
@@ -88,7 +90,7 @@ class ActionTable(Generic[NamedT]):
 
     def without_items(
         self, discovery: Discovery, *, is_known: Callable[[str], bool] = lambda _: False
-    ) -> Iterator[str]:
+    ) -> Iterator[Notice]:
         """A warning for each kind that an action of a plugin names and that does not exist: perhaps misspelt.
 
         Args:
@@ -100,4 +102,5 @@ class ActionTable(Generic[NamedT]):
                 continue
             for unserved in unserved_names(resolved.named, discovery):
                 if not is_known(unserved.name):
-                    yield f"Plugin {name} is called for no {unserved.name}: {unserved.text}"
+                    text = f"Plugin {name} is called for no {unserved.name}: {unserved.text}"
+                    yield Notice(Code.ACTION_SELECTS_NOTHING, text, action=name)

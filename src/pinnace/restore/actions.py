@@ -3,6 +3,8 @@
 from collections.abc import Callable, Sequence
 
 from pinnace.api.selection.names import EVERYTHING
+from pinnace.notices.codes import Code
+from pinnace.notices.notice import Notice
 from pinnace.plugins.protocols import ResourceSelector, RestoreItemAction
 from pinnace.plugins.resolved import ActionTable, ResolvedAction
 from pinnace.restore.errors import SetupError
@@ -37,7 +39,8 @@ class RestoreActions(ActionTable[RestoreItemAction]):
                 ResolvedAction.of(action, wanted, canonical)
             except Exception as error:
                 # Actions are foreign code: any of their failures must be reported in the results.
-                raise SetupError(f"error resolving restore item action {action.name}: {error}") from error
+                text = f"error resolving restore item action {action.name}: {error}"
+                raise SetupError(Notice(Code.ACTION_UNUSABLE, text, action=action.name)) from error
             declared.append((action, wanted))
         return cls(declared, canonical)
 

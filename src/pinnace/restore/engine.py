@@ -31,6 +31,8 @@ from pinnace.hooks.restore_selection import ExecHookFinder
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import KubeError
 from pinnace.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES
+from pinnace.notices.codes import Code
+from pinnace.notices.notice import Notice, notice_of
 from pinnace.plugins.protocols import RestoreItemAction
 from pinnace.restore.actions import RestoreActions
 from pinnace.restore.definitions import Definitions
@@ -161,14 +163,14 @@ class RestoreEngine:
             begun = await self._set_up(request, archive)
         except SetupError as error:
             results = Results()
-            results.errors.add_velero(str(error))
+            results.errors.add_velero(error.notice)
             log_results(self._log, results)
             return results
         async with asyncio.TaskGroup() as background:
             run = self._new_run(request, archive, begun, background, outcomes or ItemOutcomes())
             caveats = Results()
             for caveat in request.caveats:
-                caveats.warnings.add_velero(caveat)
+                caveats.warnings.add_velero(Notice(Code.SOURCE_DOUBTFUL, caveat))
             self._report(run, caveats)
             reporter = ProgressReporter(run.progress, self._progress_sink, self._log, self._timer)
             reporting = background.create_task(reporter.run())
@@ -192,7 +194,7 @@ class RestoreEngine:
         self._report(run, await run.quotas.exceeded())
         patched, looked = Results(), await run.volume_patches.look()
         for namespace, problem in looked.problems:
-            patched.errors.add(namespace, problem)
+            patched.errors.add(namespace, Notice(Code.VOLUME_NOT_PATCHED, problem))
         self._report(run, patched)
         lost = run.follow_ups.claims_without_data()  # their pods may keep them unbound for ever
         unbound = [each.wanted for each in looked.unbound]
@@ -206,7 +208,7 @@ class RestoreEngine:
         try:
             hook_finder = ExecHookFinder(spec.hooks)
         except InvalidHooks as error:
-            raise SetupError(str(error)) from error
+            raise SetupError(Notice(Code.HOOK_INVALID, str(error))) from error
         directories = await chosen_directories(
             self._client,
             self._discovery,
@@ -421,7 +423,7 @@ class RestoreEngine:
         definitions, waiting = run.follow_ups.definitions, run.not_served
         failures = Results()
         for problem in await definitions.last_look([one.group_resource for one in waiting]):
-            failures.errors.add("", problem)
+            failures.errors.add("", Notice(Code.DEFINITION_NOT_READY, problem))
         self._report(run, failures)
         again = [one.group_resource for one in waiting if one.group_resource in definitions.usable]
         if again:
@@ -450,7 +452,9 @@ class RestoreEngine:
         if not run.selected:
             results.warnings.add_velero(empty_selection(spec, run.archive))
         for oddity in run.archive.warnings:
-            results.warnings.add_velero(f"part of the backup was ignored: {oddity}")
+            results.warnings.add_velero(
+                Notice(Code.ARCHIVE_PART_IGNORED, f"part of the backup was ignored: {oddity}")
+            )
         self._report(run, results)
 
     def _report_idle_rules(self, run: _Run) -> None:
@@ -592,12 +596,18 @@ class RestoreEngine:
             complete = await poll(shown, timer=self._timer, timeout_seconds=_DISCOVERY_LAG_SECONDS)
         except KubeError as error:
             results = Results()
-            results.warnings.add("", f"refresh discovery after restoring CRDs: {error}")
+            results.warnings.add(
+                "",
+                notice_of(error, Code.DISCOVERY_FAILED, f"refresh discovery after restoring CRDs: {error}"),
+            )
             self._report(run, results)
             return
         if not complete:
             missing = [name for name in usable if found.preferred(name) is None]
-            self._log.warning("Restored definitions are not in discovery", definitions=", ".join(missing))
+            self._log.warning(
+                Notice(Code.DISCOVERY_FAILED, "Restored definitions are not in discovery"),
+                definitions=", ".join(missing),
+            )
         kinds = run.items.kinds
         filters = RestoreFilter.from_spec(
             run.request.restore.spec, canonical_names(found, run.archive.resources)
@@ -633,7 +643,9 @@ def _chosen(
     try:
         wanted = decode_chosen(value)
     except ValueError as error:
-        raise SetupError(f"annotation {labels.CHOSEN_OBJECTS}: {error}") from error
+        raise SetupError(
+            Notice(Code.FILTER_INVALID, f"annotation {labels.CHOSEN_OBJECTS}: {error}")
+        ) from error
     canonical = canonical_names(discovery, archive.resources)
     found, missing = choose(wanted, archive, reader, canonical)
     if missing:
@@ -642,7 +654,9 @@ def _chosen(
         near = meant_instead(missing[0], archive, canonical) if is_told else ""
         advice = near or "; names and namespaces are those in the backup, see `backup ls`"
         names = ", ".join(map(str, missing))
-        raise SetupError(f"nothing was restored: the backup does not have {names}{advice}")
+        raise SetupError(
+            Notice(Code.NOTHING_SELECTED, f"nothing was restored: the backup does not have {names}{advice}")
+        )
     return found
 
 

@@ -2,14 +2,16 @@
 
 RestoreError
 ├── BackupLookupError   a backup, its location or its store is not available (validation)
-    ├── SetupError          the engine cannot begin: one Velero-level error, nothing restored
-    ├── NamespaceError      a target namespace is not available: its items are left out
-    ├── ResourceError       the API has no resource for an item: a Velero-level error
-    ├── ItemError           one item fails; the others are restored
-    └── RestoreFailed       the restore as a whole is Failed; the text is its failureReason
+├── SetupError          the engine cannot begin: one Velero-level error, nothing restored
+├── NamespaceError      a target namespace is not available: its items are left out
+├── ResourceError       the API has no resource for an item: a Velero-level error
+├── ItemError           one item fails; the others are restored
+└── RestoreFailed       the restore as a whole is Failed; the text is its failureReason
 
 A failed item is data (results.py), a restore that cannot run is an exception. (docs/spec: RST 4, 22)
 """
+
+from pinnace.notices.notice import Reported
 
 
 class RestoreError(Exception):
@@ -20,19 +22,19 @@ class BackupLookupError(RestoreError):
     """The text follows `Error retrieving backup: ` in the validation errors."""
 
 
-class SetupError(RestoreError):
+class SetupError(Reported, RestoreError):
     """Nothing was restored; the text is the one Velero-level error."""
 
 
-class NamespaceError(RestoreError):
+class NamespaceError(Reported, RestoreError):
     """The text is the Velero-level error of every item of that namespace."""
 
 
-class ResourceError(RestoreError):
+class ResourceError(Reported, RestoreError):
     """The text is a Velero-level error; only this item is left out."""
 
 
-class ItemError(RestoreError):
+class ItemError(Reported, RestoreError):
     """The text is the error filed under the item's namespace."""
 
 

@@ -5,6 +5,7 @@ They run while further items are restored; the engine waits for them where the o
 """
 
 import asyncio
+from collections.abc import Sequence
 from functools import partial
 
 import msgspec
@@ -16,6 +17,8 @@ from pinnace.archive.eventlog import EventLog
 from pinnace.catalogue.pod_volumes import SavedPodVolumes
 from pinnace.hooks.restore_selection import ExecHookFinder
 from pinnace.kube.resources import APIResource
+from pinnace.notices.codes import Code
+from pinnace.notices.notice import Notice
 from pinnace.restore.definitions import Definitions, is_established
 from pinnace.restore.ports import (
     ExecHooks,
@@ -74,9 +77,9 @@ class FollowUps:
         self._pod_volume_restorer = pods.volume_restorer
         self._exec_hooks = pods.exec_hooks
         self._activity = pods.activity
-        self._volume_tasks: list[asyncio.Task[list[str]]] = []
-        self._claims: dict[asyncio.Task[list[str]], set[tuple[str, str]]] = {}
-        self._hook_tasks: list[asyncio.Task[list[str]]] = []
+        self._volume_tasks: list[asyncio.Task[Sequence[str]]] = []
+        self._claims: dict[asyncio.Task[Sequence[str]], set[tuple[str, str]]] = {}
+        self._hook_tasks: list[asyncio.Task[Sequence[Notice]]] = []
 
     async def created(
         self, ref: ItemRef, resource: APIResource, answer: bytes, results: Results, *, additional: bool
@@ -115,14 +118,22 @@ class FollowUps:
         """Wait until the definitions created so far are ready; late ones are checked again at the end."""
         for late in await self.definitions.settled():
             self._log.warning(
-                "Custom resource definition is not ready to use, continuing with other kinds", definition=late
+                Notice(
+                    Code.DEFINITION_NOT_READY,
+                    "Custom resource definition is not ready to use, continuing with other kinds",
+                ),
+                definition=late,
             )
 
     def pod_results(self) -> Results:
         """The results of the follow-ups of pods; call it when the task group has ended."""
         results = Results()
-        for task in (*self._volume_tasks, *self._hook_tasks):
-            results.errors.add_velero(*task.result())
+        for task in self._volume_tasks:
+            results.errors.add_velero(
+                *(Notice(Code.VOLUME_DATA_NOT_RESTORED, text) for text in task.result())
+            )
+        for running in self._hook_tasks:
+            results.errors.add_velero(*running.result())
         return results
 
     def claims_without_data(self) -> set[tuple[str, str]]:
@@ -142,7 +153,11 @@ class FollowUps:
         if missed:
             results.warnings.add(
                 ref.target_namespace,
-                f"{ref.id} exists, so {' and '.join(missed)}. Delete the pod and restore again to get it",
+                Notice(
+                    Code.POD_LEFT_AS_IT_IS,
+                    f"{ref.id} exists, so {' and '.join(missed)}. Delete the pod and restore again to get it",
+                    object=ref.id,
+                ),
             )
 
     def _pod_created(self, ref: ItemRef, pod: JSONObject, results: Results) -> None:
@@ -160,7 +175,11 @@ class FollowUps:
         if self._exec_hooks is None:
             results.warnings.add(
                 ref.target_namespace,
-                f"the exec restore hooks of {ref.id} were not executed: this installation runs no hooks",
+                Notice(
+                    Code.HOOKS_NOT_RUN,
+                    f"the exec restore hooks of {ref.id} were not executed: this installation runs no hooks",
+                    object=ref.id,
+                ),
             )
             return
         running = self._tasks.create_task(self._exec_hooks.run(pod, hooks, self._log))
@@ -171,14 +190,17 @@ class FollowUps:
 
 
 def _give_up_without_data(
-    exec_hooks: ExecHooks, pod: JSONObject, running: asyncio.Task[list[str]], filling: asyncio.Task[list[str]]
+    exec_hooks: ExecHooks,
+    pod: JSONObject,
+    running: asyncio.Task[Sequence[str]],
+    filling: asyncio.Task[Sequence[str]],
 ) -> None:
     """End the hooks of a pod that waits for data which will not come; by default they wait for ever."""
     if not running.done() and not filling.cancelled() and filling.exception() is None and filling.result():
         exec_hooks.give_up(pod, "the data of its volumes was not restored, and it does not start without")
 
 
-def _show(task: asyncio.Task[list[str]], shown: list[str], text: str) -> None:
+def _show(task: asyncio.Task[Sequence[str]], shown: list[str], text: str) -> None:
     """Keep the text in `shown` until the task ends."""
     shown.append(text)
     task.add_done_callback(lambda _: shown.remove(text))

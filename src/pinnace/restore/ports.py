@@ -15,6 +15,7 @@ from pinnace.csi.movement.objects import MovedVolume
 from pinnace.hooks.restore_selection import PodExecHook
 from pinnace.kube.resources import APIResource
 from pinnace.kube.watching import WatchEvent
+from pinnace.notices.notice import Notice
 
 
 class ClusterClient(Protocol):
@@ -101,7 +102,7 @@ class PodVolumeRestorer(Protocol):
 
     def restore_pod_volumes(
         self, pod: JSONObject, original_namespace: str, snapshots: Mapping[str, SavedSnapshot]
-    ) -> Coroutine[Any, Any, list[str]]:
+    ) -> Coroutine[Any, Any, Sequence[str]]:
         """Restore the volumes and wait until they are filled. An async function.
 
         Args:
@@ -140,7 +141,7 @@ class ExecHooks(Protocol):
 
     def run(
         self, pod: JSONObject, hooks: Sequence[PodExecHook], log: EventLog
-    ) -> Coroutine[Any, Any, list[str]]:
+    ) -> Coroutine[Any, Any, Sequence[Notice]]:
         """Wait for the containers and run their hooks. An async function.
 
         Args:

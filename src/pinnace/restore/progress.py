@@ -5,6 +5,8 @@ from typing import Final
 from pinnace.aio.clock import Clock
 from pinnace.archive.eventlog import EventLog
 from pinnace.kube.errors import KubeError
+from pinnace.notices.codes import Code
+from pinnace.notices.notice import Notice
 from pinnace.restore.ports import (
     ProgressSink,
 )
@@ -60,6 +62,8 @@ class ProgressReporter:
         try:
             await self._sink.publish(total, restored)
         except KubeError as error:
-            self._log.warning("error patching restore's restore progress", error=error)
+            self._log.warning(
+                Notice(Code.PROGRESS_NOT_SHOWN, "error patching restore's restore progress"), error=error
+            )
         else:
             self._published = (total, restored)

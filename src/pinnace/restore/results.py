@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from pinnace.archive.eventlog import EventLog
+from pinnace.notices.notice import OWN_PART, Notice, to_json
 
 
 class ResultMessages(msgspec.Struct):
@@ -17,20 +18,20 @@ class ResultMessages(msgspec.Struct):
     `namespaces` is keyed by the target namespace.
     """
 
-    velero: list[str] = msgspec.field(default_factory=list)
-    cluster: list[str] = msgspec.field(default_factory=list)
-    namespaces: dict[str, list[str]] = msgspec.field(default_factory=dict)
+    velero: list[Notice] = msgspec.field(default_factory=list)
+    cluster: list[Notice] = msgspec.field(default_factory=list)
+    namespaces: dict[str, list[Notice]] = msgspec.field(default_factory=dict)
 
-    def add(self, namespace: str, message: str) -> None:
+    def add(self, namespace: str, notice: Notice) -> None:
         """Add a message to its namespace, or to the cluster if the namespace is empty."""
         if namespace:
-            self.namespaces.setdefault(namespace, []).append(message)
+            self.namespaces.setdefault(namespace, []).append(notice)
         else:
-            self.cluster.append(message)
+            self.cluster.append(notice)
 
-    def add_velero(self, *messages: str) -> None:
+    def add_velero(self, *notices: Notice) -> None:
         """Add messages that concern the restore itself."""
-        self.velero.extend(messages)
+        self.velero.extend(notices)
 
     def merge(self, other: "ResultMessages") -> None:
         """Append the messages of the other."""
@@ -44,24 +45,28 @@ class ResultMessages(msgspec.Struct):
         """How many messages there are in all three parts."""
         return len(self.velero) + len(self.cluster) + sum(map(len, self.namespaces.values()))
 
-    def messages(self) -> Iterator[tuple[str, str]]:
-        """All messages, each with its namespace, which is empty for the first two parts."""
-        for message in (*self.velero, *self.cluster):
-            yield "", message
-        for namespace, messages in self.namespaces.items():
-            for message in messages:
-                yield namespace, message
+    def notices(self) -> Iterator[tuple[str, Notice]]:
+        """All notices, each with its namespace, which is empty for the first two parts."""
+        for notice in (*self.velero, *self.cluster):
+            yield "", notice
+        for namespace, notices in self.namespaces.items():
+            for notice in notices:
+                yield namespace, notice
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON form: without empty parts, namespaces sorted."""
         parts: dict[str, Any] = {}
         if self.velero:
-            parts["velero"] = self.velero
+            parts["velero"] = _texts(self.velero)
         if self.cluster:
-            parts["cluster"] = self.cluster
+            parts["cluster"] = _texts(self.cluster)
         if self.namespaces:
-            parts["namespaces"] = dict(sorted(self.namespaces.items()))
+            parts["namespaces"] = {name: _texts(told) for name, told in sorted(self.namespaces.items())}
         return parts
+
+
+def _texts(notices: Iterable[Notice]) -> list[str]:
+    return [str(notice) for notice in notices]
 
 
 class Results(msgspec.Struct):
@@ -88,8 +93,17 @@ class Results(msgspec.Struct):
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """The results file as JSON, to be written by the store. (docs/spec: RST 22, STO 4)"""
-        return {"errors": self.errors.to_dict(), "warnings": self.warnings.to_dict()}
+        """The results file as JSON, to be written by the store. (docs/spec: RST 22, STO 4)
+
+        Velero reads `errors` and `warnings`, lists of texts; `pinnace` has the same with codes and facts.
+        """
+        notices = [
+            to_json(notice, severity, namespace)
+            for severity, told in (("error", self.errors), ("warning", self.warnings))
+            for namespace, notice in told.notices()
+        ]
+        parts = {"errors": self.errors.to_dict(), "warnings": self.warnings.to_dict()}
+        return {**parts, OWN_PART: {"notices": notices}} if notices else parts
 
 
 def log_results(log: EventLog, results: Results, **fields: str) -> None:
@@ -99,5 +113,5 @@ def log_results(log: EventLog, results: Results, **fields: str) -> None:
         fields: put on every line.
     """
     for write, result in ((log.warning, results.warnings), (log.error, results.errors)):
-        for namespace, message in result.messages():
-            write(message, namespace=namespace, **fields)
+        for namespace, notice in result.notices():
+            write(notice, namespace=namespace, **fields)

@@ -29,6 +29,8 @@ from pinnace.catalogue.pod_volumes import SavedPodVolumes
 from pinnace.catalogue.reading import read_records
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import KubeError
+from pinnace.notices.codes import Code
+from pinnace.notices.notice import Notice, notice_of
 from pinnace.plugins.asynchronous import RestoreItemActionV2
 from pinnace.plugins.item_operations import (
     ItemOperation,
@@ -152,11 +154,14 @@ class _Run(msgspec.Struct, frozen=True):
                 results = await self._run(log)
             except Exception as error:
                 failure = self._failure(error)
-                log.error("error restoring", error=str(failure))
+                log.error(notice_of(error, Code.DEFECT, "error restoring"), error=str(failure))
                 problem = await _upload_log(context.store, name, log, log_path)
                 if problem is not None:
                     # The log file is closed by now; this reaches only the other outputs of the log.
-                    log.warning("the log of a failed restore was not kept", error=problem)
+                    log.warning(
+                        Notice(Code.STORE_WRITE_FAILED, "the log of a failed restore was not kept"),
+                        error=problem,
+                    )
                 raise failure from error
             try:
                 at_end = await context.store_at_end()
@@ -168,8 +173,8 @@ class _Run(msgspec.Struct, frozen=True):
             if at_end.moved:
                 # Data that was restored is right: a snapshot that is not in the other place is an error.
                 moved = f"{at_end.moved}. What is stored of the restore is there, its backup may not be"
-                results.warnings.add_velero(moved)
-                log.warning(moved)
+                results.warnings.add_velero(Notice(Code.LOCATION_MOVED, moved))
+                log.warning(Notice(Code.LOCATION_MOVED, moved))
             try:
                 problem = await _upload_log(store, name, log, log_path, self._patience)
                 if problem is not None:
@@ -194,7 +199,12 @@ class _Run(msgspec.Struct, frozen=True):
         try:
             await self._patience.insist(partial(store.put_restore_results, self.restore.metadata.name, shown))
         except StorageError as error:
-            log.error("Error uploading restore results to backup storage", error=error)
+            log.error(
+                notice_of(
+                    error, Code.STORE_WRITE_FAILED, "Error uploading restore results to backup storage"
+                ),
+                error=error,
+            )
 
     async def _upload_outcomes(self, store: BackupStore, log: RunLog) -> None:
         """Store the outcomes of objects and volumes; a failure does not change the outcome of the restore."""
@@ -205,7 +215,14 @@ class _Run(msgspec.Struct, frozen=True):
             await self._patience.insist(partial(store.put_restore_outcomes, name, resources, details))
             await self._patience.insist(partial(store.put_restore_volume_infos, name, self.outcomes.volumes))
         except StorageError as error:
-            log.error("Error uploading restore resource list and volumes to backup storage", error=error)
+            log.error(
+                notice_of(
+                    error,
+                    Code.STORE_WRITE_FAILED,
+                    "Error uploading restore resource list and volumes to backup storage",
+                ),
+                error=error,
+            )
 
     def _failure(self, error: Exception) -> RestoreFailed:
         if isinstance(error, RestoreFailed):
@@ -226,7 +243,7 @@ class _Run(msgspec.Struct, frozen=True):
             )
         except StorageError as error:
             problem = f"error uploading item operations to backup storage, they are cancelled: {error}"
-            results.errors.add_velero(problem)
+            results.errors.add_velero(Notice(Code.OPERATIONS_NOT_STORED, problem))
             await self._cancel_operations("their list could not be stored")
             operations.clear()
 
@@ -243,7 +260,7 @@ class _Run(msgspec.Struct, frozen=True):
         except StorageError as error:
             for each in wanted:
                 reason = f"the list of such volumes could not be uploaded to backup storage: {error}"
-                results.errors.add(each.namespace, problem_of(each, reason))
+                results.errors.add(each.namespace, Notice(Code.VOLUME_NOT_PATCHED, problem_of(each, reason)))
             wanted.clear()
 
     async def _cancel_operations(self, reason: str) -> None:
@@ -327,9 +344,11 @@ class _Run(msgspec.Struct, frozen=True):
                 limits=self.inputs.archive_limits,
             )
         except ArchiveError as error:
-            log.error("error reading backup contents", error=error)
+            log.error(Notice(Code.ARCHIVE_UNREADABLE, "error reading backup contents"), error=error)
             results = Results()
-            results.errors.add_velero(f"error reading backup contents: {error}")
+            results.errors.add_velero(
+                Notice(Code.ARCHIVE_UNREADABLE, f"error reading backup contents: {error}")
+            )
             return results
         engine = RestoreEngine(
             ClusterAccess(
@@ -369,21 +388,24 @@ def _new_log(restore: Restore, path: Path, context: RunContext) -> RunLog:
         raise RestoreFailed(f"error creating restore log: {problem_text(path.parent, error)}") from error
     if options.hide is not None:
         log.hide_in_file(options.hide)
+    if options.noticed is not None:
+        log.count_codes_by(options.noticed)
     return log
 
 
 async def _upload_log(
     store: BackupStore, name: str, log: RunLog, path: Path, patience: Patience | None = None
-) -> str | None:
+) -> Notice | None:
     """Close the log and store it; return the Velero-level error if that fails."""
     try:
         log.close()
     except OSError as error:
-        return f"error getting restore log reader: {error_text(error)}"
+        text = f"error getting restore log reader: {error_text(error)}"
+        return notice_of(error, Code.DISK_FAULT, text)
     try:
         await (patience or impatient()).insist(partial(store.put_restore_log, name, path))
     except StorageError as error:
-        return f"error uploading log file to backup storage: {error}"
+        return Notice(Code.STORE_WRITE_FAILED, f"error uploading log file to backup storage: {error}")
     return None
 
 

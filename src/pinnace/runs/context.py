@@ -14,7 +14,7 @@ import msgspec
 
 from pinnace.api.objects import JSONObject
 from pinnace.api.values.times import utcnow
-from pinnace.archive.runlog import Hide
+from pinnace.archive.runlog import Hide, Noticed
 from pinnace.kube.client import KubeClient
 from pinnace.kube.discovery import Discovery
 from pinnace.plugins.session import PluginSession
@@ -53,6 +53,7 @@ class LogOptions(msgspec.Struct, frozen=True, kw_only=True):
         echo: gets every line too; a server's standard output.
         hide: changes what is stored, not what is echoed; for logs that tenants read.
         hide_results: the same for the results of a restore.
+        noticed: called with the severity and the code of each warning and error; for metrics.
     """
 
     level: str = "info"
@@ -60,6 +61,7 @@ class LogOptions(msgspec.Struct, frozen=True, kw_only=True):
     echo: TextIO | None = None
     hide: Hide | None = None
     hide_results: Callable[[dict[str, Any]], dict[str, Any]] | None = None
+    noticed: Noticed | None = None
 
 
 class RunContext(msgspec.Struct, frozen=True, kw_only=True):

@@ -295,7 +295,7 @@ async def test_rules_change_namespaces_and_those_without_an_effect_are_named_in_
 
     for is_dry_run in (True, False):
         results = await restore(*items, modifiers=modifiers, is_dry_run=is_dry_run, namespace_mapping=mapping)
-        (warning,) = [message for _, message in results.warnings.messages()]
+        (warning,) = [message for _, message in results.warnings.notices()]
         assert warning.startswith("resource modifier rule 2 changed nothing: the backup has no objects")
         assert warning.endswith("did you mean configmaps?")
         assert results.errors.count == 0

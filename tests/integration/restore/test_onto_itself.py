@@ -112,7 +112,7 @@ async def test_the_untouched_example_application_makes_no_difference_and_a_chang
     await client.patch(SERVICES, "storefront", {"spec": {"selector": {"changed": None}}}, "shop")
 
     assert results.errors.count == 0
-    assert [text for _, text in results.warnings.messages()] == [
+    assert [text for _, text in results.warnings.notices()] == [
         'could not restore, services "storefront" already exists. Warning: the in-cluster version is '
         "different than the backed-up version."
     ]

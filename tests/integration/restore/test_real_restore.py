@@ -232,7 +232,7 @@ async def test_a_second_run_creates_nothing_and_overwrites_nothing(
 
     assert results.errors.count == 0
     # The server's defaults make specs differ from the few lines above; plain data does not differ.
-    differing = " ".join(text for _, text in results.warnings.messages())
+    differing = " ".join(text for _, text in results.warnings.notices())
     assert "configmaps" not in differing
     assert "secrets" not in differing
     assert {name: await versions(client, target, name) for name in before} == before
@@ -258,7 +258,7 @@ async def test_what_was_read_from_the_cluster_comes_back_identical(
     results = await restore(*taken)
 
     assert results.errors.count == 0
-    assert [text for _, text in results.warnings.messages() if "persistentvolumeclaims" not in text] == []
+    assert [text for _, text in results.warnings.notices() if "persistentvolumeclaims" not in text] == []
 
 
 @pytest.mark.spec("RST-047")

@@ -14,6 +14,8 @@ import pytest
 
 from pinnace.archive import runlog
 from pinnace.archive.runlog import RunLog
+from pinnace.notices.codes import Code
+from pinnace.notices.notice import Notice
 from tests.support.clock import FrozenClock
 
 FIELDS = {"backup": "velero/b1"}
@@ -34,7 +36,9 @@ def test_a_text_line_has_the_bound_fields_and_the_source(
     with RunLog(path, fields=FIELDS, clock=clock) as log:
         log.info("Backing up item", resource="pods", namespace="ns", name="a")
         clock.advance(1.5)
-        log.child(resource="pods", progress="").warning("Skipping item", name="with space")
+        log.child(resource="pods", progress="").warning(
+            Notice(Code.DEFECT, "Skipping item"), name="with space"
+        )
         log.debug("not written")
     here = r"archive/test_runlog\.py:\d+"
     first, second = lines_of(path)
@@ -44,7 +48,7 @@ def test_a_text_line_has_the_bound_fields_and_the_source(
         first,
     )
     assert re.search(
-        rf':27.*" level=warning msg="Skipping item" backup=velero/b1 logSource="{here}" '
+        rf':27.*" level=warning msg="Skipping item" backup=velero/b1 code=defect logSource="{here}" '
         r'name="with space" progress= resource=pods$',
         second,
     )
@@ -52,12 +56,13 @@ def test_a_text_line_has_the_bound_fields_and_the_source(
 
 def test_lines_in_json(path: Path, clock: FrozenClock) -> None:
     with RunLog(path, fields=FIELDS, fmt="json", clock=clock) as log:
-        log.error("cannot back up item", name="a", count=3)
+        log.error(Notice(Code.DEFECT, "cannot back up item"), name="a", count=3)
     (line,) = map(json.loads, lines_of(path))
     assert line.pop("logSource").startswith("archive/test_runlog.py:")
     assert line.pop("time")[14:19] == "43:26"
     assert line == {
         "backup": "velero/b1",
+        "code": "defect",
         "count": 3,
         "level": "error",
         "msg": "cannot back up item",
@@ -68,12 +73,12 @@ def test_lines_in_json(path: Path, clock: FrozenClock) -> None:
 @pytest.mark.spec("SRV-016")
 def test_error_of_an_exception_in_both_formats(path: Path) -> None:
     with RunLog(path, fields=FIELDS, fmt="json") as log:
-        log.error("failed", error=OSError("no space left"))
+        log.error(Notice(Code.DEFECT, "failed"), error=OSError("no space left"))
     (entry,) = map(json.loads, lines_of(path))
     assert entry["error.message"] == "no space left"
     assert "error" not in entry
     with RunLog(path, fields=FIELDS) as log:
-        log.error("failed", error=OSError("no space left"))
+        log.error(Notice(Code.DEFECT, "failed"), error=OSError("no space left"))
     (line,) = lines_of(path)
     assert ' error="no space left" ' in line
     assert "error.message" not in line
@@ -103,9 +108,9 @@ def test_error_fields_set_by_a_plugin_are_kept(path: Path, fmt: str) -> None:
 def test_counts_do_not_depend_on_the_level(path: Path, level: str) -> None:
     with RunLog(path, fields=FIELDS, level=level) as log:
         view = log.child(name="a")
-        log.warning("from the core")
+        log.warning(Notice(Code.DEFECT, "from the core"))
         view.log("warning", "from a plugin")
-        view.error("from an item")
+        view.error(Notice(Code.DEFECT, "from an item"))
         log.info("neither")
         assert (log.warnings, log.errors) == (view.warnings, view.errors) == (2, 1)
     assert (log.warnings, log.errors) == (2, 1)
@@ -115,9 +120,9 @@ def test_counts_do_not_depend_on_the_level(path: Path, level: str) -> None:
 def test_counts_are_final_after_close_and_later_lines_go_to_the_echo_only(path: Path) -> None:
     echo = io.StringIO()
     log = RunLog(path, fields=FIELDS, echo=echo)
-    log.error("before")
+    log.error(Notice(Code.DEFECT, "before"))
     log.close()
-    log.error("after")
+    log.error(Notice(Code.DEFECT, "after"))
     log.close()
     assert log.errors == 1
     assert len(lines_of(path)) == 1
@@ -172,7 +177,7 @@ def test_file_is_private(path: Path) -> None:
 def test_without_a_file_lines_are_counted_and_echoed() -> None:
     echo = io.StringIO()
     with RunLog(None, fields=FIELDS, echo=echo) as log:
-        log.warning("seen")
+        log.warning(Notice(Code.DEFECT, "seen"))
         log.flush()
     assert log.path is None
     assert log.warnings == 1
@@ -195,10 +200,10 @@ def test_full_disk_shows_at_close_and_not_before(flush_first: bool) -> None:
     if not full.exists():
         pytest.skip("this system has no /dev/full")
     log = RunLog(full, fields=FIELDS)
-    log.error("counted all the same")
+    log.error(Notice(Code.DEFECT, "counted all the same"))
     if flush_first:
         log.flush()
-        log.error("this too")
+        log.error(Notice(Code.DEFECT, "this too"))
         log.flush()
     with pytest.raises(OSError, match="No space left"):
         log.close()
@@ -230,7 +235,7 @@ def test_lines_of_several_threads_are_all_there(path: Path) -> None:
 
     def write(number: int) -> None:
         for count in range(1500):
-            log.warning("from a thread", thread=number, count=count)
+            log.warning(Notice(Code.DEFECT, "from a thread"), thread=number, count=count)
 
     threads = [threading.Thread(target=write, args=(number,)) for number in range(4)]
     for thread in threads:

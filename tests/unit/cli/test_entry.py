@@ -55,7 +55,7 @@ WORKS_ITSELF = {
     **dict.fromkeys(["doctor", "debug"], "looks at everything that there is"),
     **dict.fromkeys(["server", "node-agent", "nonadmin server"], "is a server"),
     **dict.fromkeys(
-        ["completion", "client config get", "client config set", "help", "man", "bug"], "is local"
+        ["completion", "client config get", "client config set", "help", "man", "explain", "bug"], "is local"
     ),
     "backup-location create": "checks the settings of the store",
     "restore create": "its first example is a preview, which runs the engine",

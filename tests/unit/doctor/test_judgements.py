@@ -21,11 +21,12 @@ from pinnace.doctor import (
     snapshots,
 )
 from pinnace.doctor.cloud_credentials import trouble_of
-from pinnace.doctor.findings import Code, Finding, Level, listed
+from pinnace.doctor.findings import Finding, Level, listed
 from pinnace.doctor.looking import SeenLocation
 from pinnace.kube.errors import KubeError, NotSent, Unauthorized
 from pinnace.kube.resources import CONFIGMAPS, EVENTS, NAMESPACES
 from pinnace.kube.transport.config import ClusterConfig
+from pinnace.notices.codes import Code
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 

@@ -24,6 +24,7 @@ from pinnace.archive.runlog import RunLog
 from pinnace.hooks.restore_running import COMMANDS_AT_ONCE, LOOK_SECONDS, PodExecHooks
 from pinnace.hooks.restore_selection import ExecHookFinder, PodExecHook, pod_wait_seconds
 from pinnace.kube.errors import ExecTimeout, Forbidden, KubeError
+from pinnace.notices.notice import Notice
 from pinnace.restore.request import Helpers
 from tests.support.cluster.containers import Behaviour, FakeContainers
 from tests.support.tasks import settled
@@ -118,11 +119,11 @@ class Stage:
         self.hooks = PodExecHooks(self.containers, self.sight, timer=self.timer)
         self._path = path
 
-    async def run(self, made: JSONObject, *hooks: PodExecHook) -> list[str]:
+    async def run(self, made: JSONObject, *hooks: PodExecHook) -> list[Notice]:
         self.sight.pods.setdefault(made["metadata"]["name"], made)
         return await self.hooks.run(made, hooks, self.log)
 
-    def start(self, made: JSONObject, *hooks: PodExecHook) -> asyncio.Task[list[str]]:
+    def start(self, made: JSONObject, *hooks: PodExecHook) -> asyncio.Task[list[Notice]]:
         return asyncio.create_task(self.run(made, *hooks))
 
     def log_text(self) -> str:

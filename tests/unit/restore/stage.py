@@ -17,6 +17,7 @@ from pinnace.archive.paths import item_path
 from pinnace.archive.writer import ArchiveWriter
 from pinnace.catalogue.pod_volumes import SavedPodVolumes
 from pinnace.kube.errors import Forbidden
+from pinnace.notices.notice import OWN_PART
 from pinnace.plugins.installed import NO_PLUGINS
 from pinnace.plugins.protocols import RestoreItemAction
 from pinnace.restore.errors import RestoreFailed
@@ -141,4 +142,6 @@ class Stage:
             return gzip.decompress(b"".join([chunk async for chunk in stream])).decode()
 
     async def results(self) -> Any:
-        return await self.store.read_restore_results("restore-1")
+        """The part of the results that Velero reads."""
+        stored = await self.store.read_restore_results("restore-1")
+        return {name: part for name, part in stored.items() if name != OWN_PART}

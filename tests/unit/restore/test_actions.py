@@ -194,7 +194,7 @@ async def test_an_additional_item_that_is_not_in_the_backup_is_one_warning(harne
 
     results = await harness.restore(configmap("a"), namespace_mapping={"ns-1": "m1"})
 
-    ((namespace, message),) = results.warnings.messages()
+    ((namespace, message),) = results.warnings.notices()
     assert namespace == "ns-1", "the original namespace of the missing item"
     assert "resources/secrets/namespaces/ns-1/gone.json" in message
     assert harness.world.created_of("configmaps") == ["m1/a"]

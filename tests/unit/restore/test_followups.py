@@ -26,6 +26,8 @@ from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import Forbidden, Gone, NotFound, ServerFault
 from pinnace.kube.resources import CUSTOM_RESOURCE_DEFINITIONS
 from pinnace.kube.watching import WatchEvent
+from pinnace.notices.codes import Code
+from pinnace.notices.notice import Notice
 from pinnace.restore.definitions import is_ready
 from pinnace.restore.request import Helpers, RestoreSettings
 from pinnace.runs.activity import Activity
@@ -384,10 +386,10 @@ class Hooks:
     def __init__(self) -> None:
         self.asked: list[str] = []
 
-    async def run(self, pod: dict[str, Any], hooks: Sequence[PodExecHook], log: EventLog) -> list[str]:
+    async def run(self, pod: dict[str, Any], hooks: Sequence[PodExecHook], log: EventLog) -> list[Notice]:
         commands = [" ".join(hook.command) for hook in hooks]
         self.asked.append(f"{pod['metadata']['namespace']}/{pod['metadata']['name']}: {', '.join(commands)}")
-        return ["a hook failed"]
+        return [Notice(Code.HOOK_FAILED, "a hook failed")]
 
     def give_up(self, pod: dict[str, Any], reason: str) -> None:
         raise AssertionError("its hooks are done")
@@ -401,7 +403,7 @@ class PatientHooks(Hooks):
         self.over = asyncio.Event()
         self.reasons: list[str] = []
 
-    async def run(self, pod: dict[str, Any], hooks: Sequence[PodExecHook], log: EventLog) -> list[str]:
+    async def run(self, pod: dict[str, Any], hooks: Sequence[PodExecHook], log: EventLog) -> list[Notice]:
         await self.over.wait()
         return await super().run(pod, hooks, log)
 
@@ -540,7 +542,7 @@ async def test_exec_hooks_of_the_spec_see_the_target_namespace(
     results = await harness.restore(pod("p"), hooks=hooks, namespace_mapping={"ns-1": "m1"})
 
     unexecuted = [
-        text for _, text in results.warnings.messages() if "hooks" in text and "not executed" in text
+        text for _, text in results.warnings.notices() if "hooks" in text and "not executed" in text
     ]
     assert (len(unexecuted) == 1) is warned
 

@@ -9,6 +9,8 @@ import re
 from collections.abc import Callable, Collection
 from typing import Any, Final
 
+from pinnace.notices.notice import OWN_PART
+
 HIDDEN: Final = "[hidden]"
 
 _NAME: Final = r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?"
@@ -91,6 +93,9 @@ def results_without(results: dict[str, Any], tenant: str, hide: Callable[[str], 
     """The results of a restore, with messages of other namespaces filed under one name."""
     made: dict[str, Any] = {}
     for severity, parts in results.items():
+        if severity == OWN_PART:
+            made[severity] = {"notices": [_notice_without(each, tenant, hide) for each in parts["notices"]]}
+            continue
         made[severity] = {name: hidden_in(part, hide) for name, part in parts.items() if name != "namespaces"}
         namespaces: dict[str, list[str]] = {}
         for namespace, messages in parts.get("namespaces", {}).items():
@@ -100,3 +105,8 @@ def results_without(results: dict[str, Any], tenant: str, hide: Callable[[str], 
         if namespaces:
             made[severity]["namespaces"] = namespaces
     return made
+
+
+def _notice_without(notice: dict[str, Any], tenant: str, hide: Callable[[str], str]) -> dict[str, Any]:
+    shown: dict[str, Any] = hidden_in(notice, hide)
+    return {**shown, "namespace": HIDDEN} if notice.get("namespace", tenant) != tenant else shown

@@ -5,6 +5,8 @@ from typing import Protocol, TypeVar
 
 from pinnace.backup.errors import FatalBackupError
 from pinnace.kube.discovery import Discovery
+from pinnace.notices.codes import Code
+from pinnace.notices.notice import Notice
 from pinnace.plugins.asynchronous import AnyBackupItemAction, ItemBlockAction
 from pinnace.plugins.protocols import PreparedBackupItemAction, ResourceSelector, SelectiveBackupItemAction
 from pinnace.plugins.resolved import ActionTable, ResolvedAction
@@ -47,7 +49,7 @@ class BackupActions(ActionTable[AnyBackupItemAction]):
 
     def without_items(
         self, discovery: Discovery, *, is_known: Callable[[str], bool] = lambda _: False
-    ) -> Iterator[str]:
+    ) -> Iterator[Notice]:
         """The warnings for kinds that actions and item block actions name and that do not exist."""
         yield from super().without_items(discovery, is_known=is_known)
         yield from self._blocks.without_items(discovery, is_known=is_known)
@@ -79,8 +81,10 @@ async def _resolve(action: _ActionT, canonical: Callable[[str], str]) -> Resolve
     try:
         wanted = await action.applies_to()
     except Exception as error:  # an action is foreign code: whatever it raises ends the backup, with its name
-        raise FatalBackupError(f"error getting the selector of action {action.name}: {error}") from error
+        text = f"error getting the selector of action {action.name}: {error}"
+        raise FatalBackupError(Notice(Code.ACTION_UNUSABLE, text)) from error
     try:
         return ResolvedAction.of(action, wanted, canonical)
     except ValueError as error:
-        raise FatalBackupError(f"invalid label selector of action {action.name}: {error}") from error
+        text = f"invalid label selector of action {action.name}: {error}"
+        raise FatalBackupError(Notice(Code.ACTION_UNUSABLE, text)) from error

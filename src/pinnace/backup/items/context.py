@@ -24,6 +24,8 @@ from pinnace.hooks.backup_selection import HookChoice
 from pinnace.hooks.counts import HookCounts
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.resources import APIResource
+from pinnace.notices.codes import Code
+from pinnace.notices.notice import notice_of
 from pinnace.plugins.item_operations import ItemOperation
 from pinnace.runs.activity import Activity
 from pinnace.volumes.selection import HandledClaims
@@ -75,7 +77,7 @@ class BackupRun(msgspec.Struct, frozen=True, kw_only=True):
         """Log every error of an item that is not in the backup; each line counts. (docs/spec: BKP 3.4)"""
         for error in failure.errors:
             self.log.error(
-                "Error backing up item",
+                notice_of(error, Code.ITEM_NOT_SAVED, "Error backing up item"),
                 error=error,
                 resource=group_resource,
                 namespace=namespace,

@@ -13,6 +13,8 @@ from pinnace.backup.items.item import ItemBackupper
 from pinnace.backup.items.tracking import kind_key
 from pinnace.kube.errors import KubeError, NotFound
 from pinnace.kube.resources import APIResource
+from pinnace.notices.codes import Code
+from pinnace.notices.notice import notice_of
 
 
 async def back_up_definitions(run: BackupRun, items: ItemBackupper, group_resources: Iterable[str]) -> None:
@@ -33,7 +35,9 @@ async def _back_up_definition(run: BackupRun, items: ItemBackupper, resource: AP
         return
     except KubeError as error:
         run.log.error(
-            f"Error getting the definition of {name}", error=error, resource=resource.group_resource
+            notice_of(error, Code.DEFINITION_NOT_SAVED, f"Error getting the definition of {name}"),
+            error=error,
+            resource=resource.group_resource,
         )
         return
     try:

@@ -34,6 +34,8 @@ from pinnace.hooks.backup_selection import HookPhase
 from pinnace.kube.errors import Forbidden, KubeError, NotFound, UnknownResource
 from pinnace.kube.lists.pages import Item
 from pinnace.kube.resources import APIResource
+from pinnace.notices.codes import Code
+from pinnace.notices.notice import Notice, notice_of
 from pinnace.plugins.asynchronous import AnyBackupItemAction, BackupItemOutput, ItemBlockAction
 from pinnace.plugins.item_operations import ItemOperation
 from pinnace.plugins.logs import plugin_lines_to
@@ -235,7 +237,7 @@ class ItemBackupper:
                 f"error getting related items of action {action.name} (groupResource="
                 f"{resource.group_resource}, namespace={namespace}, name={name}): {error}"
             )
-            raise ItemFailed([BackupError(text)]) from error
+            raise ItemFailed([BackupError(notice_of(error, Code.ACTION_FAILED, text))]) from error
 
     async def _execute(
         self, action: AnyBackupItemAction, item: JSONObject, resource: APIResource, namespace: str, name: str
@@ -249,7 +251,7 @@ class ItemBackupper:
                 f"error executing custom action (groupResource={resource.group_resource},"
                 f" namespace={namespace}, name={name}): {error}"
             )
-            raise ItemFailed([BackupError(text)]) from error
+            raise ItemFailed([BackupError(notice_of(error, Code.ACTION_FAILED, text))]) from error
         if not isinstance(answer, BackupItemOutput):
             return answer
         if answer.operation_id:
@@ -293,7 +295,10 @@ class ItemBackupper:
             )
         except NotFound as error:
             run.log.warning(
-                "Additional item was not found in Kubernetes API, can't back it up",
+                Notice(
+                    Code.ADDITIONAL_ITEM_MISSING,
+                    "Additional item was not found in Kubernetes API, can't back it up",
+                ),
                 error=error,
                 resource=wanted.group_resource,
                 namespace=wanted.namespace,
@@ -338,7 +343,12 @@ class ItemBackupper:
         if reason or not run.backup.spec.volume_snapshot_locations:
             return ()
         if run.collaborators.snapshots is None:
-            log.warning("No snapshot of this volume is taken: no volume snapshotter is set up")
+            log.warning(
+                Notice(
+                    Code.SNAPSHOT_NOT_TAKEN,
+                    "No snapshot of this volume is taken: no volume snapshotter is set up",
+                )
+            )
             return ()
         return await run.collaborators.snapshots.snapshot(volume, log)
 
@@ -374,14 +384,16 @@ class ItemBackupper:
                 heads[0] + item_scope(original[0]) + item_file(original[1]), heads[0] + scope + file, is_known
             )
         elif heads[0] + scope + file in self._renamed_to:
-            raise ItemFailed([BackupError(f"an action gave the name {item_key(*identity)} to another item")])
+            text = f"an action gave the name {item_key(*identity)} to another item"
+            raise ItemFailed([BackupError(Notice(Code.ACTION_FAILED, text))])
         run.writer.add_copies([MemberDirectory(head + scope) for head in heads], file, b"", data)
         await run.writer.flush_if_full()
 
     def _rename(self, old_path: str, new_path: str, is_known: bool) -> None:
         """Refuse a new name that another item has: the archive may hold each path once."""
         if new_path in self._renamed_to or (is_known and new_path not in self._renamed_from):
-            raise ItemFailed([BackupError(f"an action gave the item the path of another item: {new_path}")])
+            text = f"an action gave the item the path of another item: {new_path}"
+            raise ItemFailed([BackupError(Notice(Code.ACTION_FAILED, text))])
         self._renamed_to.add(new_path)
         self._renamed_from.add(old_path)
 

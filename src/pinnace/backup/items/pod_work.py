@@ -16,6 +16,8 @@ from pinnace.backup.items.context import BackupRun
 from pinnace.hooks.backup_selection import HookPhase, PodHook
 from pinnace.hooks.errors import HookFailed
 from pinnace.kube.errors import KubeError
+from pinnace.notices.codes import Code
+from pinnace.notices.notice import Notice, notice_of
 from pinnace.volumes.pods.in_flight import VolumesInFlight
 from pinnace.volumes.selection import (
     claims_of,
@@ -40,7 +42,11 @@ class PodWork:
         """Log a warning for a pod whose hooks are not run."""
         hooks = [hook for phase in HookPhase for hook in self._run.hooks.for_pod(phase, pod)]
         if hooks and self._run.collaborators.hooks is None and not is_ended(pod):
-            self._warn(pod, f"{len(hooks)} backup hook(s) of this pod are not run: this backup runs no hooks")
+            self._warn(
+                pod,
+                Code.HOOKS_NOT_RUN,
+                f"{len(hooks)} backup hook(s) of this pod are not run: this backup runs no hooks",
+            )
 
     async def report_unsaved_volumes(self, pod: JSONObject) -> None:
         """Log an error for each volume to be saved with restic that this run cannot save. (docs/adr/020)
@@ -57,12 +63,19 @@ class PodWork:
             if collaborators.csi is not None and collaborators.csi.has_snapshot(namespace, claim):
                 continue
             if not is_running(pod):
-                self._warn(pod, f"Volume {volume} is not saved from its files: the pod is not running")
+                self._warn(
+                    pod,
+                    Code.POD_VOLUME_NOT_SAVED,
+                    f"Volume {volume} is not saved from its files: the pod is not running",
+                )
                 continue
             self._run.log.error(
-                f"The data of volume {volume} is not saved: only the node agents of a server save"
-                " volumes of pods from their files. Make the backup there, or take the volume out of the"
-                " annotation of the pod or of the default",
+                Notice(
+                    Code.POD_VOLUME_NOT_SAVED,
+                    f"The data of volume {volume} is not saved: only the node agents of a server save"
+                    " volumes of pods from their files. Make the backup there, or take the volume out of the"
+                    " annotation of the pod or of the default",
+                ),
                 **_fields(pod),
             )
 
@@ -101,17 +114,17 @@ class PodWork:
             **_fields(pod), hookSource=hook.source, hookType="exec", hookPhase=phase.value, hookName=hook.name
         )
         for warning in hook.warnings:
-            log.warning(warning)
+            log.warning(Notice(Code.HOOK_INVALID, warning))
         shown = f"{pod['metadata'].get('namespace', '')}/{pod['metadata']['name']} {hook.name}"
         self._run.activity.hooks.append(shown)
         try:
             await runner.run(hook, pod, log)
         except HookFailed as error:
             self._run.hook_counts.failed += 1
-            log.error("Error executing hook", error=error)
+            log.error(notice_of(error, Code.HOOK_FAILED, "Error executing hook"), error=error)
             if hook.exec.on_error == HookErrorMode.FAIL:
                 text = f"{phase.value} hook {hook.name} failed: {error}"
-                raise ItemFailed([BackupError(text)]) from error
+                raise ItemFailed([BackupError(notice_of(error, Code.HOOK_FAILED, text))]) from error
         finally:
             self._run.activity.hooks.remove(shown)
 
@@ -127,7 +140,11 @@ class PodWork:
         if wanted and not is_running(pod):
             # No agent could read them; the claims can still be snapshotted. (docs/spec: README, decided)
             for volume in wanted:
-                self._warn(pod, f"Volume {volume} is not saved from its files: the pod is not running")
+                self._warn(
+                    pod,
+                    Code.POD_VOLUME_NOT_SAVED,
+                    f"Volume {volume} is not saved from its files: the pod is not running",
+                )
             return []
         return self._run.claims.choose(pod, wanted)
 
@@ -160,7 +177,7 @@ class PodWork:
         waits.append(text)
         try:
             for error in await in_flight.ended():
-                self._run.log.error(str(error), **_fields(pod))
+                self._run.log.error(notice_of(error, Code.POD_VOLUME_NOT_SAVED, str(error)), **_fields(pod))
         finally:
             waits.remove(text)
 
@@ -171,7 +188,11 @@ class PodWork:
 
     def report_post_hook(self, error: BaseException, pod: JSONObject) -> None:
         """Log the failure of a post hook whose pod is in the backup."""
-        self._run.log.error("Error running post hooks for pod", error=error, **_fields(pod))
+        self._run.log.error(
+            notice_of(error, Code.HOOK_FAILED, "Error running post hooks for pod"),
+            error=error,
+            **_fields(pod),
+        )
 
     def _mounted(self, pod: JSONObject, wanted: list[str]) -> list[str]:
         """The wanted volumes that a container of the pod uses; each other one is a warning.
@@ -182,6 +203,7 @@ class PodWork:
         for volume in left_out:
             self._warn(
                 pod,
+                Code.POD_VOLUME_NOT_SAVED,
                 f"Volume {volume} is not saved from its files: no container of the pod mounts it, so no node"
                 " has it mounted",
             )
@@ -206,8 +228,8 @@ class PodWork:
                 wanted.append(volume["name"])
         return [*wanted, *(name for name in usual if name not in decided)]
 
-    def _warn(self, pod: JSONObject, text: str) -> None:
-        self._run.log.warning(text, **_fields(pod))
+    def _warn(self, pod: JSONObject, code: Code, text: str) -> None:
+        self._run.log.warning(Notice(code, text), **_fields(pod))
 
 
 def _fields(pod: JSONObject) -> dict[str, str]:

@@ -17,6 +17,8 @@ from pinnace.backup.items.tracking import kind_key
 from pinnace.backup.progress import PROGRESS_MESSAGE, trace_item
 from pinnace.kube.lists.pages import Item
 from pinnace.kube.resources import APIResource
+from pinnace.notices.codes import Code
+from pinnace.notices.notice import Notice
 
 
 class RawItems:
@@ -110,7 +112,11 @@ class RawItems:
 
     def _warn_of_depth(self, item: Item) -> None:
         self._run.log.warning(
-            "The object is saved, but it is nested more than a thousand levels deep and cannot be restored",
+            Notice(
+                Code.ITEM_TOO_DEEP,
+                "The object is saved, but it is nested more than a thousand levels deep and cannot be"
+                " restored",
+            ),
             resource=self._group_resource,
             namespace=item.namespace,
             name=item.name,

@@ -136,7 +136,7 @@ async def _read(backend: Backend, kind: PrintedKind, name: str, what: str) -> li
         await fetch(backend, DownloadTargetKind.BACKUP_LOG, name, options, lines)
         return list(log_findings(lines.kept, what))
     results = await fetch_json(backend, DownloadTargetKind.RESTORE_RESULTS, name, options)
-    return list(result_findings(results.get(f"{what}s") if isinstance(results, dict) else None))
+    return list(result_findings(results, what))
 
 
 class _Lines:

@@ -83,6 +83,10 @@ def _arguments(line: Line, names: Names) -> Candidates:
     value = declared.value_at(position)
     if value.source is CompletionSource.COMMANDS:
         return _of_help(line)
+    if value.source is CompletionSource.CODES:
+        from pinnace.notices.codes import EXPLANATIONS
+
+        return _beginning(line.typed, [(str(code), each.meaning) for code, each in EXPLANATIONS.items()])
     found = _values(line, value, names)
     return Candidates(tuple((word, text) for word, text in found.words if word not in line.arguments))
 

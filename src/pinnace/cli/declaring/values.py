@@ -26,6 +26,7 @@ class CompletionSource(StrEnum):
     STORED_WITH_NAMESPACE = "stored-with-namespace"
     CONTEXTS = "contexts"
     COMMANDS = "commands"
+    CODES = "codes"
 
 
 class Value(NamedTuple):
@@ -71,6 +72,7 @@ ADDRESS: Final = Value("ADDRESS", like=":8085")
 BACKUP_NAME: Final = Value("NAME", CompletionSource.BACKUPS)
 STORED: Final = Value("KIND/NAME", CompletionSource.STORED)
 COMMAND: Final = Value("COMMAND", CompletionSource.COMMANDS)
+CODE: Final = Value("CODE", CompletionSource.CODES)
 NEW: Final = Value("NAME")
 """The name of an object that is to be made."""
 

@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 from typing import Any, Final
 
-from pinnace.api.objects import JSONObject, listed, mapping, text
+from pinnace.api.objects import JSONObject, listed, mapping, objects, text
 from pinnace.cli.output import cells
 from pinnace.cli.output.description import Choice, Head, Progress
+from pinnace.notices.notice import OWN_PART
 
 
 def metadata(found: JSONObject) -> JSONObject:
@@ -29,15 +30,16 @@ def included_excluded(choice: Choice, *, everything: str = "*") -> JSONObject:
     }
 
 
-def results(head: Head, kept: JSONObject | None) -> dict[str, JSONObject]:
+def results(head: Head, kept: JSONObject | None) -> JSONObject:
     """Errors and warnings: the messages if they are stored, else their numbers.
 
-    Like Velero: both are there, one of them perhaps empty, or none of them.
+    Like Velero: both are there, one of them perhaps empty, or none of them. Beside them stand the same
+    messages with their codes, where the run has stored codes.
     """
     numbers = {"errors": head.errors, "warnings": head.warnings}
     if not any(numbers.values()):
         return {}
-    found: dict[str, JSONObject] = {}
+    found: JSONObject = {}
     for name, number in numbers.items():
         result = (kept or {}).get(name)
         if not number:
@@ -51,6 +53,8 @@ def results(head: Head, kept: JSONObject | None) -> dict[str, JSONObject]:
                 # The singular is Velero's, and so is the list where there is no namespace.
                 "namespace": mapping(result, "namespaces") or [],
             }
+    if notices := objects(kept or {}, OWN_PART, "notices"):
+        found["notices"] = notices
     return found
 
 

@@ -5,14 +5,16 @@ do not parse are left out.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 import msgspec
 
-from pinnace.api.objects import JSONObject
+from pinnace.api.objects import JSONObject, mapping, objects, text
 from pinnace.api.values.counts import counted, first_names
 from pinnace.cli.output.layout import Sheet
+from pinnace.notices.codes import Code, advice_for
+from pinnace.notices.notice import OWN_PART
 
 SHOWN: Final = 5
 """How many distinct errors are shown at the end of a run."""
@@ -29,21 +31,29 @@ class Message(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         is_of_cluster: whether it is about a cluster-scoped object, which no mapping of namespaces concerns.
+        code: of the notice; empty in what Velero and older versions stored.
+        facts: of the notice, and whatever else its line has.
     """
 
     text: str
     subject: str = ""
     is_of_cluster: bool = False
+    code: str = ""
+    facts: Mapping[str, str] = {}
 
 
 class MessageGroup(msgspec.Struct, kw_only=True):
-    """Findings whose texts differ only in the name of their object; `text` is that of the first."""
+    """Findings whose texts differ only in the name of their object."""
 
-    text: str
-    is_of_cluster: bool = False
+    first: Message
     count: int = 0
     texts: set[str] = msgspec.field(default_factory=set)
     subjects: list[str] = msgspec.field(default_factory=list)
+
+    @property
+    def text(self) -> str:
+        """The text of the first."""
+        return self.first.text
 
     @property
     def line(self) -> str:
@@ -72,7 +82,7 @@ def grouped(findings: Iterable[Message]) -> list[MessageGroup]:
         if group is None:
             if len(groups) >= _DISTINCT:
                 continue
-            group = groups[key] = MessageGroup(text=finding.text, is_of_cluster=finding.is_of_cluster)
+            group = groups[key] = MessageGroup(first=finding)
         group.count += 1
         if len(group.texts) < 2:
             group.texts.add(finding.text)
@@ -86,6 +96,9 @@ _FORBIDDEN: Final = (
     r"(?: in API group \"[^\"]{0,300}\")?(?: in the namespace \"([^\"]{1,300})\")?"
 )
 """How an API server says that a right is missing; also at the cluster scope."""
+
+
+_OTHER_KINDS: Final = ", or choose other kinds with --include-resources"
 
 
 def _with_rights_together(groups: Sequence[MessageGroup]) -> list[MessageGroup]:
@@ -103,11 +116,13 @@ def _with_rights_together(groups: Sequence[MessageGroup]) -> list[MessageGroup]:
         what = f"{len(kinds)} kinds: {first_names(kinds, _SUBJECTS_SHOWN)}" if len(kinds) > 1 else kinds[0]
         several = "s" if len(places) > 1 else ""
         where = f" (in namespace{several} {first_names(places, _SUBJECTS_SHOWN)})" if places else ""
-        merged[id(of_verb[0][0])] = MessageGroup(
+        is_list = verb == "list" and len(kinds) > 1
+        message = Message(
             text=f'User "{user}" may not {verb} {what}{where}',
-            is_of_cluster=of_verb[0][0].is_of_cluster,
-            count=1,
+            code=Code.LIST_FORBIDDEN if is_list else Code.RIGHTS_MISSING,
+            facts={"user": user, "verb": verb, "resource": "them", "or_else": _OTHER_KINDS},
         )
+        merged[id(of_verb[0][0])] = MessageGroup(first=message, count=1)
         gone |= {id(group) for group, _, _ in of_verb[1:]}
     return [merged.get(id(group), group) for group in groups if id(group) not in gone]
 
@@ -173,10 +188,10 @@ def _finding(message: str, fields: dict[str, str]) -> Message:
     cause = fields.get("error.message") or fields.get("error") or ""
     text = cause if message in _WITHOUT_INFORMATION else f"{message}: {cause}" if cause else message
     resource, name = fields.get("resource", ""), fields.get("name", "")
-    if not name:
-        return Message(text=_cut(text), subject="")
     place = f"{fields['namespace']}/{name}" if fields.get("namespace") else name
-    return Message(text=_cut(text), subject=f"{resource} {place}".strip())
+    subject = f"{resource} {place}".strip() if name else ""
+    code = fields.get("code", "")
+    return Message(text=_cut(text), subject=subject, code=code, facts=fields if code else {})
 
 
 _WITHOUT_INFORMATION: Final = frozenset({"Error backing up item"})
@@ -215,8 +230,15 @@ def _json(line: str) -> dict[str, str]:
     return {key: value for key, value in entry.items() if isinstance(value, str)}
 
 
-def result_findings(result: object) -> Iterator[Message]:
-    """The messages of one half (`errors` or `warnings`) of the results of a restore."""
+def result_findings(results: object, severity: str) -> Iterator[Message]:
+    """The messages of one severity (`error` or `warning`) of the results of a restore."""
+    if not isinstance(results, dict):
+        return
+    notices = objects(results, OWN_PART, "notices")
+    if notices:
+        yield from _noticed(notices, severity)
+        return
+    result = results.get(f"{severity}s")
     if not isinstance(result, dict):
         return
     namespaces = result.get("namespaces")
@@ -225,6 +247,14 @@ def result_findings(result: object) -> Iterator[Message]:
     for messages, is_of_cluster in lists:
         for message in messages if isinstance(messages, list) else ():
             yield Message(text=_cut(str(message)), is_of_cluster=is_of_cluster)
+
+
+def _noticed(notices: Iterable[JSONObject], severity: str) -> Iterator[Message]:
+    """The messages of one severity among the notices of a results file."""
+    for notice in notices:
+        if notice.get("severity") == severity:
+            facts = {name: said for name, said in mapping(notice, "facts").items() if isinstance(said, str)}
+            yield Message(text=_cut(text(notice, "message")), code=text(notice, "code"), facts=facts)
 
 
 def _cut(text: str) -> str:
@@ -252,16 +282,6 @@ _REMEDIES: Final[Sequence[_Remedy]] = tuple(
             r"is forbidden: User \"([^\"]*)\" cannot list",
             'Give "{0}" the right to list namespaces, or name those to back up with --include-namespaces.',
             "backup",
-        ),
-        (
-            r"^User \"([^\"]*)\" may not list \d+ kinds",
-            'Give "{0}" the right to list them, or choose other kinds with --include-resources.',
-            "backup",
-        ),
-        (
-            r"^User \"([^\"]*)\" may not (\w+) ",
-            'Give "{0}" the right to {1} them.',
-            "",
         ),
         (
             r"([a-z0-9.-]+) is forbidden: User \"([^\"]*)\" cannot list",
@@ -344,15 +364,16 @@ _REMEDIES: Final[Sequence[_Remedy]] = tuple(
 )
 
 
-def remedy(text: str, noun: str, *, is_of_cluster: bool = False) -> str:
+def remedy(message: Message, noun: str) -> str:
     """Advice about an error of a `backup` or a `restore`; empty if there is none.
 
-    Args:
-        is_of_cluster: whether it is about a cluster-scoped object.
+    A code decides. Patterns are for the texts of Velero and of older versions.
     """
+    if message.code in set(Code):
+        return _cut(advice_for(Code(message.code), message.facts))
     for each in _REMEDIES:
-        if each.of in ("", noun) and (found := re.search(each.pattern, text[:_SEARCHED_CHARACTERS])):
-            advice = each.of_cluster if is_of_cluster and each.of_cluster else each.advice
+        if each.of in ("", noun) and (found := re.search(each.pattern, message.text[:_SEARCHED_CHARACTERS])):
+            advice = each.of_cluster if message.is_of_cluster and each.of_cluster else each.advice
             return advice.format(*found.groups())
     return ""
 
@@ -365,7 +386,7 @@ def report(findings: Iterable[Message], noun: str) -> list[str]:
     for group in groups[:SHOWN]:
         about = group.about
         lines.append(f"  {group.line}" + (f" [{about}]" if about else ""))
-        advice = remedy(group.text, noun, is_of_cluster=group.is_of_cluster)
+        advice = remedy(group.first, noun)
         if advice and advice not in given:
             given.add(advice)
             lines.append(f"    {advice}")

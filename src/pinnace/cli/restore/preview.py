@@ -234,7 +234,7 @@ def _text(restore: Restore, found: Preview) -> str:
             sheet.line(f"  {hook.pod}, container {hook.container or '<first>'}: {' '.join(hook.command)}")
     _objects(sheet, found)
     for what, result in (("Warnings", found.results.warnings), ("Errors", found.results.errors)):
-        lines = grouped(Message(text=message) for _, message in result.messages())
+        lines = grouped(Message(text=str(notice)) for _, notice in result.notices())
         if lines:
             sheet.line()
             sheet.line(f"{what} that the restore would end with:")

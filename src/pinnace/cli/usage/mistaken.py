@@ -76,7 +76,7 @@ _COMMANDS: Final = {
         for noun in ("backup", "restore", "schedule")
         for verb in ("edit", "set", "patch", "update")
     },
-    **dict.fromkeys(("apply", "edit", "patch", "label", "annotate", "replace", "explain", "wait"), _KUBECTL),
+    **dict.fromkeys(("apply", "edit", "patch", "label", "annotate", "replace", "wait"), _KUBECTL),
 }  # fmt: skip
 """By the words of the command. A command to run is in braces; NAME stands for the words that follow."""
 

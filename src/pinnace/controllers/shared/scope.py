@@ -10,6 +10,7 @@ from pinnace.api.values.times import utcnow
 from pinnace.kube.client import KubeClient
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.resources import APIResource
+from pinnace.notices.codes import Code
 from pinnace.plugins.installed import NO_PLUGINS, InstalledPlugins
 from pinnace.plugins.session import PluginSession
 from pinnace.runs.activity import Activity
@@ -46,6 +47,8 @@ class ControllerMetrics(Protocol):
     def backup_deletion_finished(self, schedule: str, *, succeeded: bool) -> None: ...
 
     def restore_attempted(self, schedule: str) -> None: ...
+
+    def noticed(self, run: str, severity: str, code: Code) -> None: ...
 
     def restore_finished(self, schedule: str, phase: str) -> None: ...
 

@@ -19,6 +19,8 @@ from pinnace.api.velero.restore import ExistingResourcePolicy
 from pinnace.kube.errors import AlreadyExists, APIStatusError, Conflict, Invalid, KubeError, NotFound
 from pinnace.kube.resources import APIResource
 from pinnace.kube.transport.retrying import is_open
+from pinnace.notices.codes import Code
+from pinnace.notices.notice import Notice, notice_of
 from pinnace.restore.errors import ItemError
 from pinnace.restore.item.bindings import with_subjects
 from pinnace.restore.item.conflicts import comparable, merged_service_account
@@ -133,7 +135,9 @@ class Applier:
         try:
             body = dump_json(sent.item)
         except orjson.JSONEncodeError as error:
-            raise ItemError(f"error restoring {ref.id}: {error}") from error
+            raise ItemError(
+                Notice(Code.ITEM_UNREADABLE, f"error restoring {ref.id}: {error}", object=ref.id)
+            ) from error
         try:
             answer = await self._writer.create(
                 sent.resource,
@@ -169,7 +173,9 @@ class Applier:
         """
         ref = sent.ref
         if not isinstance(error, APIStatusError):
-            raise ItemError(f"error restoring {ref.id}: {error}") from error
+            raise ItemError(
+                notice_of(error, Code.OBJECT_INVALID, f"error restoring {ref.id}: {error}", object=ref.id)
+            ) from error
         try:
             found = await self.existing.compare(
                 ref,
@@ -182,9 +188,11 @@ class Applier:
             if isinstance(problem, NotFound):
                 return await self._create_in_another_version(sent, error, results)
             if not isinstance(error, AlreadyExists):
-                raise ItemError(f"error restoring {ref.id}: {error}") from error
+                raise ItemError(
+                    notice_of(error, Code.OBJECT_INVALID, f"error restoring {ref.id}: {error}", object=ref.id)
+                ) from error
             message = f"could not compare with the existing object {ref.id}: {problem}"
-            results.warnings.add(ref.target_namespace, message)
+            results.warnings.add(ref.target_namespace, Notice(Code.EXISTING_NOT_COMPARED, message))
             return Applied(outcome=Outcome.DIFFERENT, reason=message)
         decision = decide(found, error, sent.resource, self._rules.policy_for(sent.resource))
         return await self._carry_out(sent, body, found, decision, results)
@@ -213,7 +221,14 @@ class Applier:
             await self._finish(replace(sent, resource=resource, item=item), answer, results)
             return Applied(outcome=Outcome.CREATED, reason=reason, created=answer, resource=resource)
         hint = advice(sent.item, error) if ref.group_resource == SERVICES else ""
-        raise ItemError(f"error restoring {ref.id}: {'; '.join(refusals)}{hint}") from error
+        raise ItemError(
+            notice_of(
+                error,
+                Code.OBJECT_INVALID,
+                f"error restoring {ref.id}: {'; '.join(refusals)}{hint}",
+                object=ref.id,
+            )
+        ) from error
 
     def _log_done(self, sent: Prepared, reason: str, event: str) -> None:
         ref = sent.ref
@@ -226,7 +241,9 @@ class Applier:
     ) -> Applied:
         ref = sent.ref
         if decision.error:
-            raise ItemError(f"error restoring {ref.id}: {decision.error}")
+            raise ItemError(
+                Notice(decision.code, f"error restoring {ref.id}: {decision.error}", object=ref.id)
+            )
         if decision.step is Step.PATCH:
             decision = await self._patch(sent, found, decision, results)
         if decision.step is Step.ENTRIES:
@@ -240,7 +257,7 @@ class Applier:
         if decision.warning:
             said = decision.warning
             named = said if said.startswith("could not") else f"could not restore {ref.id}: {said}"
-            results.warnings.add(ref.target_namespace, named)
+            results.warnings.add(ref.target_namespace, Notice(decision.code, named, **_existing_facts(ref)))
         self._log_done(sent, decision.reason, _LOGGED[decision.outcome])
         return Applied(outcome=decision.outcome, reason=decision.reason, in_cluster=found.in_cluster)
 
@@ -272,8 +289,12 @@ class Applier:
             )
         except KubeError as error:
             raise ItemError(
-                f"error restoring {sent.ref.id}: {decision.reason}; it could not be deleted to be created"
-                f" anew: {error}"
+                Notice(
+                    Code.EXISTING_NOT_REPLACED,
+                    f"error restoring {sent.ref.id}: {decision.reason}; it could not be deleted to be created"
+                    f" anew: {error}",
+                    object=sent.ref.id,
+                )
             ) from error
         self._log_done(sent, decision.reason, _LOGGED[Outcome.RECREATED])
         await self._finish(replace(sent, resource=resource), answer, results)
@@ -295,7 +316,9 @@ class Applier:
             message = (
                 f"could not set the labels of this restore on the existing object {sent.ref.id}: {error}"
             )
-            results.warnings.add(sent.ref.target_namespace, message)
+            results.warnings.add(
+                sent.ref.target_namespace, Notice(Code.LABELS_NOT_SET, message, object=sent.ref.id)
+            )
 
     async def _add_entries(self, sent: Prepared, found: Existing, decision: Decision) -> Decision:
         """Add the entries to a ServiceAccount or a role binding that only the backup has."""
@@ -361,6 +384,7 @@ class Applier:
                 outcome=Outcome.DIFFERENT,
                 reason=why,
                 warning=f"could not restore the status of {sent.ref.id}: {why}",
+                code=Code.STATUS_NOT_RESTORED,
             )
         try:
             await self._writer.write_status(sent.resource, found.in_cluster, status, sent.namespace)
@@ -380,11 +404,20 @@ class Applier:
             await self._writer.give_owners(sent.resource, name, sent.ownership, sent.namespace)
         except (KubeError, orjson.JSONEncodeError) as error:
             message = f"could not restore metadata.managedFields of {sent.ref.id}: {error}"
-            results.warnings.add(sent.ref.target_namespace, message)
+            results.warnings.add(
+                sent.ref.target_namespace, Notice(Code.FIELD_OWNERS_NOT_RESTORED, message, object=sent.ref.id)
+            )
 
 
-def _status_problem(sent: Prepared, error: Exception) -> str:
-    return f"could not restore the status of {sent.ref.id}: {error}"
+def _status_problem(sent: Prepared, error: Exception) -> Notice:
+    text = f"could not restore the status of {sent.ref.id}: {error}"
+    return Notice(Code.STATUS_NOT_RESTORED, text, object=sent.ref.id)
+
+
+def _existing_facts(ref: ItemRef) -> dict[str, str]:
+    """The facts for the advice about an existing object: one of a namespace can be restored beside it."""
+    beside = ", or restore beside them with --namespace-mappings OLD:NEW" if ref.target_namespace else ""
+    return {"object": ref.id, "or_beside": beside}
 
 
 def _requires_status(error: Invalid) -> bool:

@@ -30,6 +30,7 @@ from pinnace.api.restore_outcomes import Outcome
 from pinnace.api.velero.restore import ExistingResourcePolicy
 from pinnace.kube.errors import APIStatusError, Invalid, KubeError
 from pinnace.kube.resources import APIResource
+from pinnace.notices.codes import Code
 
 WARNING_DIFFERENT: Final = (
     "could not restore, {error}. Warning: the in-cluster version is different than the backed-up version."
@@ -104,6 +105,7 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         reason: kept with the outcome.
         warning, error: the message for the results, at most one of them; without the object's name in front.
+        code: of that message.
     """
 
     step: Step
@@ -111,6 +113,7 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     reason: str = ""
     warning: str = ""
     error: str = ""
+    code: Code = Code.EXISTING_NOT_UPDATED
 
 
 def decide(
@@ -123,14 +126,16 @@ def decide(
     """
     if found.is_terminating:
         text = "it exists but is being deleted; restore it again when it is gone"
-        return Decision(step=Step.NOTHING, outcome=Outcome.FAILED, reason=text, error=text)
+        code = Code.EXISTING_TERMINATING
+        return Decision(step=Step.NOTHING, outcome=Outcome.FAILED, reason=text, error=text, code=code)
     labelled = policy != ExistingResourcePolicy.NONE and not found.is_cluster_managed
     if found.missing_subjects and (policy == ExistingResourcePolicy.NONE or found.is_cluster_managed):
         reason, warning = "the accounts of mapped namespaces were added to its subjects", ""
         if found.differs_otherwise:
             reason += "; it differs otherwise, and was left so"
             warning = f"{WARNING_DIFFERENT.format(error=refusal)} Only {reason}"
-        return Decision(step=Step.ENTRIES, outcome=Outcome.UPDATED, reason=reason, warning=warning)
+        code = Code.EXISTING_DIFFERS
+        return Decision(step=Step.ENTRIES, outcome=Outcome.UPDATED, reason=reason, warning=warning, code=code)
     if found.is_same:
         return Decision(step=Step.LABELS if labelled else Step.NOTHING, outcome=Outcome.UNCHANGED)
     if resource.group_resource == kinds.SERVICE_ACCOUNTS.group_resource:
@@ -142,7 +147,8 @@ def decide(
             " and create it without volumeName"
         )
         step = Step.LABELS if labelled else Step.NOTHING
-        return Decision(step=step, outcome=Outcome.DIFFERENT, reason=text, warning=text)
+        code = Code.VOLUME_IN_USE
+        return Decision(step=step, outcome=Outcome.DIFFERENT, reason=text, warning=text, code=code)
     if policy != ExistingResourcePolicy.NONE:
         return Decision(step=Step.PATCH, outcome=Outcome.UPDATED, reason=_freed(found.lost_claim))
     if found.lost_claim is not None:
@@ -150,11 +156,13 @@ def decide(
             f"it exists, but its claim {found.lost_claim.title} is gone, and no claim can be bound to it"
             f" until it is freed: {found.lost_claim.remedy}"
         )
-        return Decision(step=Step.NOTHING, outcome=Outcome.DIFFERENT, reason=text, warning=text)
+        code = Code.VOLUME_NOT_FREED
+        return Decision(step=Step.NOTHING, outcome=Outcome.DIFFERENT, reason=text, warning=text, code=code)
     reason = "it exists and differs from the backed-up version"
     # The refusal may name a quota or a webhook: without it, the name would have been taken all the same.
     warning = WARNING_DIFFERENT.format(error=refusal)
-    return Decision(step=Step.NOTHING, outcome=Outcome.DIFFERENT, reason=reason, warning=warning)
+    code = Code.EXISTING_DIFFERS
+    return Decision(step=Step.NOTHING, outcome=Outcome.DIFFERENT, reason=reason, warning=warning, code=code)
 
 
 def _freed(lost: LostClaim | None) -> str:

@@ -13,6 +13,8 @@ import orjson
 from pinnace.api.objects import JSONObject, mapping, objects, text
 from pinnace.kube.errors import KubeError, NotFound
 from pinnace.kube.resources import PERSISTENT_VOLUME_CLAIMS
+from pinnace.notices.codes import Code
+from pinnace.notices.notice import Notice
 from pinnace.restore.item.writing import ClusterWriter
 from pinnace.restore.ports import ClusterClient
 from pinnace.restore.results import Results
@@ -53,9 +55,15 @@ class EphemeralClaims(msgspec.Struct, frozen=True, kw_only=True):
                 claim = f"persistentvolumeclaims/{ref.target_namespace}/{name}"
                 results.errors.add(
                     ref.target_namespace,
-                    f"error restoring {ref.id}: it was created, but cannot start, so that its volumes are not"
-                    f" restored and its hooks not run: its generic ephemeral volume {volume['name']} needs"
-                    f" {claim} for itself, and {problem}. Delete pod and claim, and restore both again",
+                    Notice(
+                        Code.POD_CANNOT_START,
+                        f"error restoring {ref.id}: it was created, but cannot start, so that its volumes"
+                        " are not"
+                        f" restored and its hooks not run: its generic ephemeral volume {volume['name']}"
+                        " needs"
+                        f" {claim} for itself, and {problem}. Delete pod and claim, and restore both again",
+                        object=ref.id,
+                    ),
                 )
         return can_start
 

@@ -20,6 +20,8 @@ from pinnace.archive.errors import ArchiveError, MissingItem
 from pinnace.csi.snapshots import SNAPSHOTS
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.resources import DATA_UPLOADS, APIResource
+from pinnace.notices.codes import Code
+from pinnace.notices.notice import Notice, notice_of
 from pinnace.plugins.builtin.pod_classes import OFTEN_MISSING
 from pinnace.plugins.item_operations import StartedOperations
 from pinnace.plugins.logs import plugin_lines_to
@@ -152,7 +154,8 @@ class ItemRestorer:
             raw = self._reader.read(ref.group_resource, ref.original_namespace, ref.name)
             item = decode(ref, raw)
         except (MissingItem, ItemError) as error:
-            results.errors.add(ref.target_namespace, str(error))
+            notice = notice_of(error, Code.ITEM_UNREADABLE, str(error), object=ref.id)
+            results.errors.add(ref.target_namespace, notice)
             self._outcomes.record(ref.group_resource, ref.key, Outcome.FAILED, str(error))
             return False
         return await self._restore_decoded(ref, item, raw, Chain(), results)
@@ -180,14 +183,14 @@ class ItemRestorer:
                 self._claims.finish(key)
         except ItemError as error:
             self._failed(ref, kind, str(error))
-            results.errors.add(ref.target_namespace, str(error))
+            results.errors.add(ref.target_namespace, error.notice)
         except NamespaceError as error:
             self._failed(ref, kind, str(error))
-            results.errors.add_velero(str(error))
+            results.errors.add_velero(error.notice)
             return False
         except ResourceError as error:
             self._failed(ref, kind, str(error))
-            results.errors.add_velero(str(error))
+            results.errors.add_velero(error.notice)
         except _ODD_CONTENT as error:
             pass_cancellation(error)
             # JSON that no API server would have stored: any failure on it is the item's fault.
@@ -196,7 +199,7 @@ class ItemRestorer:
                 f" ({type(error).__name__}: {error})"
             )
             self._failed(ref, kind, text)
-            results.errors.add(ref.target_namespace, text)
+            results.errors.add(ref.target_namespace, Notice(Code.ITEM_UNREADABLE, text, object=ref.id))
         return True
 
     def _failed(self, ref: ItemRef, kind: str, message: str) -> None:
@@ -223,7 +226,10 @@ class ItemRestorer:
             return False
         reason = self.refusal(ref.group_resource, is_namespaced=bool(ref.target_namespace))
         if reason is not None:
-            results.warnings.add(ref.target_namespace, f"{ref.id} was not restored: {reason}")
+            results.warnings.add(
+                ref.target_namespace,
+                Notice(Code.NOT_PERMITTED_TO_TENANT, f"{ref.id} was not restored: {reason}", object=ref.id),
+            )
             self._outcomes.record(kind, ref.key, Outcome.REFUSED, reason)
             return False
         return True
@@ -326,7 +332,9 @@ class ItemRestorer:
             if ref.group_resource == SERVICES and labels.VERIFICATION not in self._restore.metadata.labels:
                 lost = lost_address(orjson.loads(raw), orjson.loads(applied.created))
                 if lost:
-                    results.warnings.add(ref.target_namespace, f"{ref.id}: {lost}")
+                    results.warnings.add(
+                        ref.target_namespace, Notice(Code.ADDRESS_LOST, f"{ref.id}: {lost}", object=ref.id)
+                    )
             if ref.group_resource == PERSISTENT_VOLUME_CLAIMS.group_resource:
                 await self._moved_data.restore(self._restore, ref, applied.created, results)
             if ref.group_resource == PODS.group_resource and not await self._ephemeral.give_to(
@@ -350,8 +358,13 @@ class ItemRestorer:
         if not job.is_finished:
             results.warnings.add(
                 ref.target_namespace,
-                f"{ref.id} is restored for the data of its volumes, though its Job {job.name} makes its pods"
-                " anew: it runs beside them, and belongs to no Job. Delete it once its data is restored",
+                Notice(
+                    Code.POD_BESIDE_ITS_JOB,
+                    f"{ref.id} is restored for the data of its volumes, though its Job {job.name} makes"
+                    " its pods"
+                    " anew: it runs beside them, and belongs to no Job. Delete it once its data is restored",
+                    object=ref.id,
+                ),
             )
         return False
 
@@ -362,7 +375,9 @@ class ItemRestorer:
             return False
         self._volumes.prepared.to_provision.add(ref.name)
         message = f"{ref.id} was not restored, and its claim gets a new and empty volume: {refused}"
-        results.warnings.add(ref.target_namespace, message)
+        results.warnings.add(
+            ref.target_namespace, Notice(Code.NOT_PERMITTED_TO_TENANT, message, object=ref.id)
+        )
         self._outcomes.record(kind_of(volume), ref.key, Outcome.REFUSED, str(refused))
         return True
 
@@ -380,16 +395,33 @@ class ItemRestorer:
             preferred = discovery.preferred(ref.group_resource)
             if preferred is None or not _VERSION.fullmatch(version):
                 raise ResourceError(
-                    f'error getting resource client for namespace "{ref.target_namespace}", '
-                    f'resource "{ref.group_resource}": the server does not serve it in version "{version}"'
+                    Notice(
+                        Code.KIND_NOT_SERVED,
+                        f'error getting resource client for namespace "{ref.target_namespace}", '
+                        f'resource "{ref.group_resource}": the server does not serve it in version'
+                        f' "{version}"',
+                        object=ref.id,
+                    )
                 )
             # Discovery may know preferred versions only; the create call decides.
             resource = replace(preferred, version=version)
         if resource.kind != item["kind"]:
-            raise ItemError(f'error restoring {ref.id}: its kind is "{item["kind"]}", not {resource.kind}')
+            raise ItemError(
+                Notice(
+                    Code.KIND_DIFFERS,
+                    f'error restoring {ref.id}: its kind is "{item["kind"]}", not {resource.kind}',
+                    object=ref.id,
+                )
+            )
         if resource.namespaced != bool(ref.target_namespace):
             scope = "namespaced" if resource.namespaced else "cluster-scoped"
-            raise ItemError(f"error restoring {ref.id}: {resource.kind} is {scope} in this cluster")
+            raise ItemError(
+                Notice(
+                    Code.KIND_DIFFERS,
+                    f"error restoring {ref.id}: {resource.kind} is {scope} in this cluster",
+                    object=ref.id,
+                )
+            )
         return resource
 
     async def _run_actions(
@@ -421,7 +453,14 @@ class ItemRestorer:
             if output.wait_for_additional_items:
                 problem = await self._additional.wait(applicable.action, output, self.kinds)
                 if problem:
-                    results.errors.add(ref.target_namespace, f"error restoring {ref.id}: {problem}")
+                    results.errors.add(
+                        ref.target_namespace,
+                        Notice(
+                            Code.ADDITIONAL_ITEMS_NOT_READY,
+                            f"error restoring {ref.id}: {problem}",
+                            object=ref.id,
+                        ),
+                    )
         return item
 
     async def _restore_additional(
@@ -443,13 +482,29 @@ class ItemRestorer:
             message = (
                 f"additional item {ref.id} of {parent.id} is not in the backup: {error.path}: no such file"
             )
-            results.warnings.add(ref.original_namespace, message)
+            results.warnings.add(
+                ref.original_namespace, Notice(Code.ADDITIONAL_ITEM_MISSING, message, object=ref.id)
+            )
             return
         except ItemError as error:
-            results.errors.add(ref.target_namespace, f"error restoring additional item {ref.id}: {error}")
+            results.errors.add(
+                ref.target_namespace,
+                notice_of(
+                    error,
+                    Code.ITEM_UNREADABLE,
+                    f"error restoring additional item {ref.id}: {error}",
+                    object=ref.id,
+                ),
+            )
             return
         if chain.nesting >= _MAX_NESTING:
-            raise ItemError(f"error restoring additional item {ref.id}: additional items nest too deeply")
+            raise ItemError(
+                Notice(
+                    Code.ADDITIONAL_ITEMS_TOO_DEEP,
+                    f"error restoring additional item {ref.id}: additional items nest too deeply",
+                    object=ref.id,
+                )
+            )
         chain.nesting += 1
         try:
             await self._restore_decoded(ref, item, raw, chain, results)
@@ -488,7 +543,15 @@ async def _execute(ref: ItemRef, applicable: ApplicableAction, given: RestoreIte
         problem: object = error
         if isinstance(error, _ODD_CONTENT) and type(error) is not ValueError:
             problem = f"{applicable.action.name} cannot deal with it ({type(error).__name__}: {error})"
-        raise ItemError(f"error preparing {ref.id}: {problem}") from error
+        raise ItemError(
+            notice_of(error, Code.ACTION_FAILED, f"error preparing {ref.id}: {problem}", object=ref.id)
+        ) from error
     if not output.skip and not isinstance(output.item.get("metadata"), dict):
-        raise ItemError(f"error preparing {ref.id}: {applicable.action.name} returned no object")
+        raise ItemError(
+            Notice(
+                Code.ACTION_FAILED,
+                f"error preparing {ref.id}: {applicable.action.name} returned no object",
+                object=ref.id,
+            )
+        )
     return output

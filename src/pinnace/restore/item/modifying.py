@@ -9,6 +9,8 @@ from collections import Counter
 from pinnace.api.kinds import NAMESPACES
 from pinnace.api.objects import JSONObject
 from pinnace.archive.eventlog import EventLog
+from pinnace.notices.codes import Code
+from pinnace.notices.notice import Notice
 from pinnace.restore.modifiers.idle import BackedUp, idle_warning
 from pinnace.restore.modifiers.modifier import ResourceModifiers
 from pinnace.restore.results import Results
@@ -39,7 +41,9 @@ class Modifying:
         done = self._modifiers.apply(ref.group_resource, ref.original_namespace, item)
         home = ref.name if ref.group_resource == NAMESPACES.group_resource else ref.target_namespace
         for problem in done.problems:
-            results.errors.add(home, f"error modifying {ref.id}: {problem}")
+            results.errors.add(
+                home, Notice(Code.MODIFIER_FAILED, f"error modifying {ref.id}: {problem}", object=ref.id)
+            )
         self._effective.update(done.rules, done.failed)
         self._tested.update(done.tested)
         if done.rules:
@@ -52,11 +56,11 @@ class Modifying:
             )
         return done.item
 
-    def idle_rules(self, backup: BackedUp) -> list[str]:
+    def idle_rules(self, backup: BackedUp) -> list[Notice]:
         """The warnings for rules that changed no object."""
         rules = self._modifiers.rules if self._modifiers is not None else ()
         return [
-            idle_warning(rule, self._tested[rule.number], backup)
+            Notice(Code.MODIFIER_CHANGED_NOTHING, idle_warning(rule, self._tested[rule.number], backup))
             for rule in rules
             if rule.number not in self._effective
         ]

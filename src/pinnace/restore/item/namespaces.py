@@ -16,6 +16,8 @@ from pinnace.archive.errors import ArchiveError
 from pinnace.archive.reader import ArchiveIndex
 from pinnace.kube.errors import AlreadyExists, Forbidden, KubeError, NotFound
 from pinnace.kube.resources import NAMESPACES
+from pinnace.notices.codes import Code
+from pinnace.notices.notice import Notice, notice_of
 from pinnace.restore.errors import NamespaceError
 from pinnace.restore.item.managed_fields import OF_THE_RESTORE, Ownership, ownership_of
 from pinnace.restore.item.modifying import Modifying
@@ -77,7 +79,7 @@ class NamespaceKeeper:
                     self._answers[target] = await self._try(original, target, results)
         failure = self._answers[target]
         if failure is not None:
-            raise NamespaceError(str(failure))
+            raise NamespaceError(failure.notice)
 
     async def _try(self, original: str, target: str, results: Results) -> NamespaceError | None:
         try:
@@ -85,21 +87,40 @@ class NamespaceKeeper:
         except Forbidden as error:
             return await self._try_unseen(original, target, error, results)
         except (KubeError, TimeoutError) as error:
-            return NamespaceError(f"error getting namespace {target}: {error}")
+            return NamespaceError(
+                notice_of(
+                    error,
+                    Code.NAMESPACE_UNAVAILABLE,
+                    f"error getting namespace {target}: {error}",
+                    namespace=target,
+                )
+            )
         if found is not None:
             self._compare(original, target, found, results)
             return None
         if not self._may_create:
             return NamespaceError(
-                f"namespace {target} does not exist, and a restore for a tenant or from a tenant's location"
-                " does not create namespaces: create it, then restore again"
+                Notice(
+                    Code.NAMESPACE_UNAVAILABLE,
+                    f"namespace {target} does not exist, and a restore for a tenant or from a tenant's"
+                    " location"
+                    " does not create namespaces: create it, then restore again",
+                    namespace=target,
+                )
             )
         try:
             await self._create(original, target, results)
         except AlreadyExists:
             return await self._created_by_another(target)
         except (KubeError, orjson.JSONEncodeError) as error:
-            return NamespaceError(f"error creating namespace {target}: {error}")
+            return NamespaceError(
+                notice_of(
+                    error,
+                    Code.NAMESPACE_UNAVAILABLE,
+                    f"error creating namespace {target}: {error}",
+                    namespace=target,
+                )
+            )
         return None
 
     async def _try_unseen(
@@ -117,7 +138,14 @@ class NamespaceKeeper:
             except (AlreadyExists, Forbidden):
                 return None
             except (KubeError, orjson.JSONEncodeError) as refusal:
-                return NamespaceError(f"error creating namespace {target}: {refusal}")
+                return NamespaceError(
+                    notice_of(
+                        refusal,
+                        Code.NAMESPACE_UNAVAILABLE,
+                        f"error creating namespace {target}: {refusal}",
+                        namespace=target,
+                    )
+                )
         return None
 
     async def _create(self, original: str, target: str, results: Results) -> None:
@@ -140,7 +168,7 @@ class NamespaceKeeper:
                 await self._writer.give_owners(NAMESPACES, target, ownership)
             except KubeError as error:
                 message = f"could not restore metadata.managedFields of namespace {target}: {error}"
-                results.warnings.add(target, message)
+                results.warnings.add(target, Notice(Code.FIELD_OWNERS_NOT_RESTORED, message))
 
     async def _settled(self, name: str) -> JSONObject | None:
         """Wait while the namespace is being deleted; return the one that is there afterwards.
@@ -176,17 +204,34 @@ class NamespaceKeeper:
         if not _holds(change, found):
             results.warnings.add(
                 target,
-                f"namespace {target} exists already and was left as it is: the resource modifiers would"
-                f" change its {', '.join(sorted(_changed_fields(change)))}",
+                Notice(
+                    Code.NAMESPACE_DIFFERS,
+                    f"namespace {target} exists already and was left as it is: the resource modifiers would"
+                    f" change its {', '.join(sorted(_changed_fields(change)))}",
+                    namespace=target,
+                ),
             )
 
     async def _created_by_another(self, target: str) -> NamespaceError | None:
         try:
             namespace = await self._client.get(NAMESPACES, target)
         except KubeError as error:
-            return NamespaceError(f"error getting namespace {target}: {error}")
+            return NamespaceError(
+                notice_of(
+                    error,
+                    Code.NAMESPACE_UNAVAILABLE,
+                    f"error getting namespace {target}: {error}",
+                    namespace=target,
+                )
+            )
         if is_terminating(namespace):
-            return NamespaceError(f"namespace {target} created and marked for termination after timeout")
+            return NamespaceError(
+                Notice(
+                    Code.NAMESPACE_TERMINATING,
+                    f"namespace {target} created and marked for termination after timeout",
+                    namespace=target,
+                )
+            )
         return None
 
     def _raw(self, original: str) -> bytes | None:
@@ -194,7 +239,11 @@ class NamespaceKeeper:
         try:
             return self._archive.namespace_manifest(original)
         except ArchiveError as error:
-            self._log.warning("Cannot read the namespace in the backup", namespace=original, error=error)
+            self._log.warning(
+                Notice(Code.ITEM_UNREADABLE, "Cannot read the namespace in the backup"),
+                namespace=original,
+                error=error,
+            )
             return None
 
 

@@ -11,6 +11,8 @@ from pinnace.api.objects import objects
 from pinnace.api.restore_outcomes import Outcome
 from pinnace.api.values.counts import first_names
 from pinnace.archive.eventlog import EventLog
+from pinnace.notices.codes import Code
+from pinnace.notices.notice import Notice
 from pinnace.restore.item.applying import Applied, Prepared
 from pinnace.restore.item.namespace_references import naming_fields
 from pinnace.restore.selection.reading import decode
@@ -60,7 +62,7 @@ class OldNames:
             more = f" and {len(fields) - 1} more" if len(fields) > 1 else ""
             self._named.append(f"{sent.ref.id} ({fields[0]}{more})")
 
-    def warnings(self) -> Iterator[str]:
+    def warnings(self) -> Iterator[Notice]:
         """One warning that names the objects; none if there is no such object."""
         if not self._count:
             return
@@ -68,11 +70,12 @@ class OldNames:
         left = self._count - len(self._named)
         more = f"; and {left} more, see the log" if left else ""
         what, verb = ("object", "names") if self._count == 1 else ("objects", "name")
-        yield (
+        yield Notice(
+            Code.OLD_NAMESPACE_NAMED,
             # The advice comes before the names, as a summary cuts long lines.
             f"{self._count} {what} still {verb} a mapped namespace by its old name, and so the original"
             f" ({_pairs(self._mapping)}). Change what should mean the copy, or restore it with rules of"
-            f" --resource-modifier-configmap: {named}{more}"
+            f" --resource-modifier-configmap: {named}{more}",
         )
 
 

@@ -15,6 +15,8 @@ from pinnace.api.restore_outcomes import Outcome
 from pinnace.api.values.quantities import parse_quantity
 from pinnace.kube.errors import KubeError
 from pinnace.kube.resources import APIResource
+from pinnace.notices.codes import Code
+from pinnace.notices.notice import Notice
 from pinnace.restore.item.applying import Applied, Prepared
 from pinnace.restore.ports import TargetCluster
 from pinnace.restore.results import Results
@@ -72,8 +74,13 @@ class Quotas:
                 when = "what is in its namespace exceeds it" if now else "it was exceeded when it was saved"
                 results.warnings.add(
                     quota.ref.target_namespace,
-                    f"{quota.ref.id}: {when} ({over}). Nothing is removed, and nothing that it counts can be"
-                    " created there until it is raised or less is in use",
+                    Notice(
+                        Code.QUOTA_FULL,
+                        f"{quota.ref.id}: {when} ({over}). Nothing is removed, and nothing that it counts"
+                        " can be"
+                        " created there until it is raised or less is in use",
+                        object=quota.ref.id,
+                    ),
                 )
         return results
 

@@ -19,6 +19,8 @@ from pinnace.api.objects import JSONObject, copied, dump_json, text
 from pinnace.kube.errors import APIStatusError, KubeError, NotFound
 from pinnace.kube.resources import APIResource
 from pinnace.kube.transport.retrying import is_open
+from pinnace.notices.codes import Code
+from pinnace.notices.notice import Notice
 from pinnace.restore.errors import ItemError
 from pinnace.restore.item.managed_fields import Ownership, patch_of
 from pinnace.restore.metadata import reset_metadata
@@ -140,8 +142,11 @@ class ClusterWriter:
         limit_seconds = self._target.terminating_timeout_seconds
         if not await poll(gone, timer=self._target.timer, timeout_seconds=limit_seconds):
             raise ItemError(
-                f"error restoring {title}: it was deleted to be created anew, but is still there after"
-                f" {limit_seconds:g} seconds: see its finalizers, and restore it again when it is gone"
+                Notice(
+                    Code.EXISTING_NOT_REPLACED,
+                    f"error restoring {title}: it was deleted to be created anew, but is still there after"
+                    f" {limit_seconds:g} seconds: see its finalizers, and restore it again when it is gone",
+                )
             )
         created, refusals = await self._create_one(versions, name, namespace, field_manager)
         if created is not None:
@@ -157,8 +162,11 @@ class ClusterWriter:
             else f"the former one could not be created again either: {'; '.join(problems)}"
         )
         raise ItemError(
-            f"error restoring {title}: it was deleted to be created anew, and the new object was refused:"
-            f" {'; '.join(refusals)}; {outcome}"
+            Notice(
+                Code.EXISTING_NOT_REPLACED,
+                f"error restoring {title}: it was deleted to be created anew, and the new object was refused:"
+                f" {'; '.join(refusals)}; {outcome}",
+            )
         )
 
     async def _create_one(

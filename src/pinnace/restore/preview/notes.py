@@ -12,6 +12,7 @@ from pinnace.api.velero.snapshots import VolumeSnapshot
 from pinnace.archive.eventlog import EventLog
 from pinnace.csi.movement.objects import MovedVolume
 from pinnace.hooks.restore_selection import PodExecHook
+from pinnace.notices.notice import Notice
 
 
 class VolumeNote(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,7 +55,7 @@ class RestoreNotes(msgspec.Struct):
 
     def restore_pod_volumes(
         self, pod: JSONObject, original_namespace: str, snapshots: Mapping[str, SavedSnapshot]
-    ) -> Coroutine[Any, Any, list[str]]:
+    ) -> Coroutine[Any, Any, Sequence[str]]:
         """Note the volumes of a pod."""
         title = _title(pod)
         for volume, snapshot in sorted(snapshots.items()):
@@ -72,7 +73,7 @@ class RestoreNotes(msgspec.Struct):
 
     def run(
         self, pod: JSONObject, hooks: Sequence[PodExecHook], log: EventLog
-    ) -> Coroutine[Any, Any, list[str]]:
+    ) -> Coroutine[Any, Any, Sequence[Notice]]:
         """Note the hooks of a pod."""
         title = _title(pod)
         self.hooks += [HookNote(pod=title, container=hook.container, command=hook.command) for hook in hooks]
@@ -86,5 +87,5 @@ def _title(obj: JSONObject) -> str:
     return f"{text(obj, 'metadata', 'namespace')}/{text(obj, 'metadata', 'name')}"
 
 
-async def _no_errors() -> list[str]:
+async def _no_errors() -> Sequence[Notice]:
     return []

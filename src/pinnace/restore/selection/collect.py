@@ -13,6 +13,8 @@ from pinnace.archive.eventlog import EventLog
 from pinnace.archive.reader import ArchiveIndex
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import UnknownResource
+from pinnace.notices.codes import Code
+from pinnace.notices.notice import Notice
 from pinnace.restore.errors import ItemError, SetupError
 from pinnace.restore.selection.reading import ItemReader, ItemRef
 
@@ -45,7 +47,7 @@ class RestoreFilter(msgspec.Struct, frozen=True, kw_only=True):
         try:
             labels = LabelChoice.of(spec.label_selector, spec.or_label_selectors)
         except ValueError as error:
-            raise SetupError(f"error parsing label selector: {error}") from error
+            raise SetupError(Notice(Code.FILTER_INVALID, f"error parsing label selector: {error}")) from error
         return cls(
             resources=IncludesExcludes.resolved(spec.included_resources, spec.excluded_resources, canonical),
             namespaces=IncludesExcludes(spec.included_namespaces, spec.excluded_namespaces),

@@ -17,6 +17,8 @@ from pinnace.archive.reader import ArchiveIndex
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import UnknownResource
 from pinnace.kube.unserved import unserved_names
+from pinnace.notices.codes import Code
+from pinnace.notices.notice import Notice
 from pinnace.restore.results import Results
 from pinnace.restore.selection.collect import SelectedResource
 from pinnace.restore.selection.validation import NON_RESTORABLE
@@ -72,19 +74,21 @@ def not_served(resource: SelectedResource, discovery: Discovery, remedy: str = "
     Args:
         remedy: the end of each error: what to do; may be empty.
     """
-    results = Results()
+    results, facts = Results(), {"kind": resource.group_resource}
     reason = f"the cluster does not serve {resource.group_resource}{_failure(resource, discovery)}{remedy}"
     for namespace in resource.namespaces:
         prefix = f"{resource.group_resource}/{namespace.target}/" if namespace.target else ""
         prefix = prefix or f"{resource.group_resource}/"
         if len(namespace.names) <= ONE_BY_ONE:
             for name in namespace.names:
-                results.errors.add(namespace.target, f"error restoring {prefix}{name}: {reason}")
+                text = f"error restoring {prefix}{name}: {reason}"
+                results.errors.add(namespace.target, Notice(Code.KIND_NOT_SERVED, text, **facts))
             continue
         for line in _in_lines(namespace.names):
             what = f"{len(namespace.names)} {resource.group_resource}"
             # The reason comes before the names, as a summary cuts long lines.
-            results.errors.add(namespace.target, f"error restoring {what}: {reason} ({line})")
+            text = f"error restoring {what}: {reason} ({line})"
+            results.errors.add(namespace.target, Notice(Code.KIND_NOT_SERVED, text, **facts))
     return results
 
 
@@ -102,7 +106,7 @@ def withheld(resource: SelectedResource, reason: str) -> Results:
         count = len(namespace.names)
         for line in _in_lines(namespace.names):
             message = f"{count} {resource.group_resource} not restored ({line}): {reason}"
-            results.warnings.add(namespace.target, message)
+            results.warnings.add(namespace.target, Notice(Code.NOT_PERMITTED_TO_TENANT, message))
     return results
 
 
@@ -138,7 +142,7 @@ def filter_problems(spec: RestoreSpec, archive: ArchiveIndex, discovery: Discove
     return results
 
 
-def _hooks_without_namespace(spec: RestoreSpec, namespaces: set[str]) -> Iterator[str]:
+def _hooks_without_namespace(spec: RestoreSpec, namespaces: set[str]) -> Iterator[Notice]:
     """The warnings for hooks that name a namespace which nothing is restored into."""
     targets = {spec.namespace_mapping.get(name, name) for name in namespaces}
     known, advice = KnownNames(targets), Advice(sorted(targets))
@@ -152,12 +156,13 @@ def _hooks_without_namespace(spec: RestoreSpec, namespaces: set[str]) -> Iterato
                 if new is not None
                 else f"nothing is restored into it{did_you_mean(advice.near(name))}"
             )
-            yield f'the hooks "{hooks.name}" (spec.hooks) name the namespace {name}: {why}'
+            text = f'the hooks "{hooks.name}" (spec.hooks) name the namespace {name}: {why}'
+            yield Notice(Code.FILTER_MATCHES_NOTHING, text)
 
 
-def _absent(field: str, namespace: str, near: Iterable[str]) -> str:
+def _absent(field: str, namespace: str, near: Iterable[str]) -> Notice:
     what = f'spec.{field} names "{namespace}", but the backup has no object of that namespace'
-    return what + did_you_mean(near)
+    return Notice(Code.FILTER_MATCHES_NOTHING, what + did_you_mean(near))
 
 
 def _check_resources(
@@ -167,9 +172,10 @@ def _check_resources(
     for unserved in unserved_names(spec.included_resources, discovery):
         if kinds.has(unserved.name):
             continue
-        message = (
+        message = Notice(
+            Code.FILTER_MATCHES_NOTHING,
             f"spec.includedResources names {unserved.name}, but the backup has no object of that kind:"
-            f" {unserved.text}"
+            f" {unserved.text}",
         )
         if unserved.is_pattern:
             results.warnings.add_velero(message)
@@ -178,7 +184,8 @@ def _check_resources(
     wanted = spec.restore_status.included_resources if spec.restore_status is not None else ()
     for unserved in unserved_names(wanted, discovery):
         if not kinds.has(unserved.name):
-            results.warnings.add_velero(f"spec.restoreStatus.includedResources: {unserved.text}")
+            text = f"spec.restoreStatus.includedResources: {unserved.text}"
+            results.warnings.add_velero(Notice(Code.FILTER_MATCHES_NOTHING, text))
     written = [name for name in spec.excluded_resources if name not in _EXCLUDED_BY_RULE]
     of_statuses = spec.restore_status.excluded_resources if spec.restore_status is not None else ()
     advice = Advice([*archived, *(kind.partition(".")[0] for kind in archived)])
@@ -188,10 +195,8 @@ def _check_resources(
             if unserved.is_pattern or kinds.has(unserved.name):
                 continue
             if near := advice.near(unserved.name):
-                results.warnings.add_velero(
-                    f"spec.{field} names {unserved.name}, but the backup has no object of that kind"
-                    f"{did_you_mean(near)}"
-                )
+                text = f"spec.{field} names {unserved.name}, but the backup has no object of that kind"
+                results.warnings.add_velero(Notice(Code.FILTER_MATCHES_NOTHING, text + did_you_mean(near)))
 
 
 def _namespaces_of(archive: ArchiveIndex) -> set[str]:
@@ -201,7 +206,7 @@ def _namespaces_of(archive: ArchiveIndex) -> set[str]:
     return found - {""}
 
 
-def empty_selection(spec: RestoreSpec, archive: ArchiveIndex) -> str:
+def empty_selection(spec: RestoreSpec, archive: ArchiveIndex) -> Notice:
     """The warning for a restore that selected no item at all."""
     held = sum(
         len(archive.names(group_resource, namespace))
@@ -209,12 +214,13 @@ def empty_selection(spec: RestoreSpec, archive: ArchiveIndex) -> str:
         for namespace in archive.namespaces(group_resource)
     )
     if not held:
-        return "nothing was restored: the backup holds no object"
+        return Notice(Code.NOTHING_SELECTED, "nothing was restored: the backup holds no object")
     filters = "; ".join(_filters(spec))
     none = "the only object in the backup is not selected"
     if held != 1:
         none = f"none of the {held:,} objects in the backup is selected"
-    return f"nothing was restored: {none}{f' ({filters})' if filters else ''}"
+    text = f"nothing was restored: {none}{f' ({filters})' if filters else ''}"
+    return Notice(Code.NOTHING_SELECTED, text)
 
 
 def _filters(spec: RestoreSpec) -> Iterator[str]:

@@ -23,6 +23,8 @@ from pinnace.archive.paths import (
     RESOURCES_DIRECTORY,
 )
 from pinnace.archive.reader import ArchiveIndex
+from pinnace.notices.codes import Code
+from pinnace.notices.notice import Notice
 from pinnace.restore.errors import ItemError
 
 
@@ -80,7 +82,9 @@ class ItemReader:
         except MissingItem:
             raise
         except ArchiveError as error:
-            raise ItemError(decode_error(group_resource, namespace, name, str(error))) from error
+            raise ItemError(
+                Notice(Code.ITEM_UNREADABLE, decode_error(group_resource, namespace, name, str(error)))
+            ) from error
 
     def copy(self, group_resource: str, namespace: str, name: str, version: str) -> bytes | None:
         """The item's JSON in another version; None if the backup has no such copy, or it cannot be read."""
@@ -110,12 +114,18 @@ def decode(ref: ItemRef, raw: bytes) -> JSONObject:
     try:
         item = orjson.loads(raw)
     except orjson.JSONDecodeError as error:
-        raise ItemError(_decode_error(ref, str(error))) from error
+        raise ItemError(
+            Notice(Code.ITEM_UNREADABLE, _decode_error(ref, str(error)), object=ref.id)
+        ) from error
     if not isinstance(item, dict):
-        raise ItemError(_decode_error(ref, "not a JSON object"))
+        raise ItemError(Notice(Code.ITEM_UNREADABLE, _decode_error(ref, "not a JSON object"), object=ref.id))
     for field in ("kind", "apiVersion"):
         if not isinstance(item.get(field), str) or not item[field]:
-            raise ItemError(_decode_error(ref, f"Object '{field}' is missing"))
+            raise ItemError(
+                Notice(
+                    Code.ITEM_UNREADABLE, _decode_error(ref, f"Object '{field}' is missing"), object=ref.id
+                )
+            )
     _check_metadata(ref, item)
     _check_group(ref, item["apiVersion"])
     for field in ("spec", "status"):
@@ -128,25 +138,51 @@ def decode(ref: ItemRef, raw: bytes) -> JSONObject:
 def _check_metadata(ref: ItemRef, item: JSONObject) -> None:
     metadata = item.get("metadata")
     if not isinstance(metadata, dict):
-        raise ItemError(f"error restoring {ref.id}: metadata not found")
+        raise ItemError(
+            Notice(Code.ITEM_UNREADABLE, f"error restoring {ref.id}: metadata not found", object=ref.id)
+        )
     if metadata.get("name") != ref.name:
-        raise ItemError(_decode_error(ref, "metadata.name is not the name of the file"))
+        raise ItemError(
+            Notice(
+                Code.ITEM_UNREADABLE,
+                _decode_error(ref, "metadata.name is not the name of the file"),
+                object=ref.id,
+            )
+        )
     if (metadata.get("namespace") or "") != ref.original_namespace:
         if metadata.get("namespace"):
-            raise ItemError(_decode_error(ref, "metadata.namespace is not the name of the directory"))
+            raise ItemError(
+                Notice(
+                    Code.ITEM_UNREADABLE,
+                    _decode_error(ref, "metadata.namespace is not the name of the directory"),
+                    object=ref.id,
+                )
+            )
         metadata["namespace"] = ref.original_namespace
     for field in ("labels", "annotations"):
         values = metadata.get(field)
         if values is None:
             metadata.pop(field, None)
         elif not isinstance(values, dict) or not all(isinstance(value, str) for value in values.values()):
-            raise ItemError(_decode_error(ref, f"metadata.{field} is not a map of strings"))
+            raise ItemError(
+                Notice(
+                    Code.ITEM_UNREADABLE,
+                    _decode_error(ref, f"metadata.{field} is not a map of strings"),
+                    object=ref.id,
+                )
+            )
 
 
 def _check_group(ref: ItemRef, api_version: str) -> None:
     group = api_version.rpartition("/")[0]
     if group != ref.group_resource.partition(".")[2]:
-        raise ItemError(_decode_error(ref, f'apiVersion "{api_version}" is not of the group in the path'))
+        raise ItemError(
+            Notice(
+                Code.ITEM_UNREADABLE,
+                _decode_error(ref, f'apiVersion "{api_version}" is not of the group in the path'),
+                object=ref.id,
+            )
+        )
 
 
 def _decode_error(ref: ItemRef, problem: str) -> str:
@@ -172,7 +208,13 @@ def why_finished(ref: ItemRef, item: JSONObject) -> str:
     field = "phase" if ref.group_resource == PODS.group_resource else "completionTime"
     value = status.get(field) if isinstance(status, dict) else NotImplemented
     if not isinstance(value, str | None):
-        raise ItemError(f'error checking completion of "{ref.id}": .status.{field} is not a string')
+        raise ItemError(
+            Notice(
+                Code.ITEM_UNREADABLE,
+                f'error checking completion of "{ref.id}": .status.{field} is not a string',
+                object=ref.id,
+            )
+        )
     if field == "phase":
         return "it is complete" if value in ("Failed", "Succeeded") else ""
     ended = {text(each, "type") for each in objects(status, "conditions") if each.get("status") == "True"}

@@ -6,6 +6,8 @@ from pinnace.archive.reader import ArchiveIndex
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import KubeError, NotFound
 from pinnace.kube.resources import CONFIGMAPS
+from pinnace.notices.codes import Code
+from pinnace.notices.notice import notice_of
 from pinnace.restore.errors import SetupError
 from pinnace.restore.ports import ClusterClient
 from pinnace.restore.selection.api_versions import (
@@ -61,6 +63,8 @@ async def _user_priorities(client: ClusterClient, namespace: str) -> dict[str, t
         except NotFound:
             continue
         except KubeError as error:
-            raise SetupError(f"choosing API version to restore: {error}") from error
+            raise SetupError(
+                notice_of(error, Code.CLUSTER_FAULT, f"choosing API version to restore: {error}")
+            ) from error
         return parse_user_priorities((found.get("data") or {}).get(CONFIGMAP_KEY, ""))
     return {}

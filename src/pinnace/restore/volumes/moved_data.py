@@ -12,6 +12,8 @@ from pinnace.api.objects import JSONObject, mapping
 from pinnace.api.velero.restore import Restore
 from pinnace.csi.movement.objects import MovedVolume, awaited_volume
 from pinnace.kube.errors import KubeError
+from pinnace.notices.codes import Code
+from pinnace.notices.notice import notice_of
 from pinnace.plugins.item_operations import StartedOperations
 from pinnace.plugins.protocols import ResourceIdentifier
 from pinnace.restore.ports import MovedDataRestorer
@@ -59,8 +61,13 @@ class MovedData(msgspec.Struct, frozen=True, kw_only=True):
         except KubeError as error:
             results.errors.add(
                 ref.target_namespace,
-                f"error restoring {ref.id}: the data of its volume is not restored, as no DataDownload"
-                f" could be created: {error}. The claim stays unbound: delete it and restore again",
+                notice_of(
+                    error,
+                    Code.VOLUME_DATA_NOT_RESTORED,
+                    f"error restoring {ref.id}: the data of its volume is not restored, as no DataDownload"
+                    f" could be created: {error}. The claim stays unbound: delete it and restore again",
+                    object=ref.id,
+                ),
             )
             return
         item = ResourceIdentifier(group="", resource=_CLAIMS, namespace=ref.original_namespace, name=ref.name)

@@ -24,6 +24,8 @@ from pinnace.kube.resources import (
     PERSISTENT_VOLUMES,
     APIResource,
 )
+from pinnace.notices.codes import Code
+from pinnace.notices.notice import Notice, notice_of
 from pinnace.restore.errors import ItemError
 from pinnace.restore.metadata import clear_binding_info, is_terminating
 from pinnace.restore.ports import (
@@ -143,7 +145,10 @@ class VolumePreparer:
                 self._snapshots.setdefault(snapshot.spec.persistent_volume_name, snapshot)
             else:
                 target.log.warning(
-                    "The backup lists a volume without a snapshot, treating it as not snapshotted",
+                    Notice(
+                        Code.VOLUME_DATA_NOT_SAVED,
+                        "The backup lists a volume without a snapshot, treating it as not snapshotted",
+                    ),
                     persistentVolume=snapshot.spec.persistent_volume_name,
                 )
 
@@ -158,7 +163,11 @@ class VolumePreparer:
         """
         spec = volume.get("spec")
         if not isinstance(spec, dict) or not isinstance(spec.get("claimRef", {}), dict | None):
-            raise ItemError(f"error restoring {ref.id}: spec is not a volume's")
+            raise ItemError(
+                Notice(
+                    Code.ITEM_UNREADABLE, f"error restoring {ref.id}: spec is not a volume's", object=ref.id
+                )
+            )
         snapshot = self._snapshots.get(ref.name)
         source = decide(
             volume,
@@ -196,7 +205,10 @@ class VolumePreparer:
         except KubeError:
             found = None  # a needless warning is better than data that is lost without one
         if found is None:
-            results.warnings.add(ref.target_namespace, f"{ref.id} was not restored: {why}; {what}")
+            results.warnings.add(
+                ref.target_namespace,
+                Notice(Code.VOLUME_NOT_RESTORED, f"{ref.id} was not restored: {why}; {what}", object=ref.id),
+            )
 
     async def _warn_of_old_storage(self, ref: ItemRef, volume: JSONObject, results: Results) -> None:
         """Warn of a volume that comes back though none is wanted, unless it is there already."""
@@ -207,14 +219,21 @@ class VolumePreparer:
         except KubeError:
             found = None  # a needless warning is better than none
         if found is None:
-            results.warnings.add(ref.target_namespace, _of_old_storage(ref, volume))
+            results.warnings.add(
+                ref.target_namespace,
+                Notice(Code.OLD_STORAGE_NAMED, _of_old_storage(ref, volume), object=ref.id),
+            )
 
     def _has_pod_volume_backup(self, ref: ItemRef, spec: JSONObject) -> bool:
         claim = spec.get("claimRef") or {}
         saved = self._pod_volumes.of_claim(claim.get("namespace", ""), claim.get("name", ""))
         if saved and not any(volume.snapshot for volume in saved):
             self._log.warning(
-                "The pod volume backup of this persistent volume holds no data, its claim comes back empty",
+                Notice(
+                    Code.VOLUME_EMPTY,
+                    "The pod volume backup of this persistent volume holds no data, its claim comes back"
+                    " empty",
+                ),
                 name=ref.name,
                 claim=f"{claim.get('namespace')}/{claim.get('name')}",
             )
@@ -259,7 +278,14 @@ class VolumePreparer:
         except NotFound:
             return False
         except KubeError as error:
-            raise ItemError(f"error checking if persistent volume exists in the cluster: {error}") from error
+            raise ItemError(
+                notice_of(
+                    error,
+                    Code.VOLUME_NOT_RESTORED,
+                    f"error checking if persistent volume exists in the cluster: {error}",
+                    object=ref.id,
+                )
+            ) from error
         return True
 
     async def _is_wanted(self, ref: ItemRef) -> bool:
@@ -277,10 +303,19 @@ class VolumePreparer:
             if await poll(settled, timer=self._timer, timeout_seconds=timeout_seconds):
                 return wanted
             problem = "timed out waiting for the condition"
-            self._log.warning("timeout reached waiting for persistent volume to delete", name=ref.name)
+            self._log.warning(
+                Notice(Code.VOLUME_NOT_RESTORED, "timeout reached waiting for persistent volume to delete"),
+                name=ref.name,
+            )
         except KubeError as error:
             problem = str(error)
-        raise ItemError(f"error waiting on in-cluster persistentvolume {ref.name}: {problem}")
+        raise ItemError(
+            Notice(
+                Code.VOLUME_NOT_RESTORED,
+                f"error waiting on in-cluster persistentvolume {ref.name}: {problem}",
+                object=ref.id,
+            )
+        )
 
     async def _state_in_cluster(self, name: str) -> "_InCluster":
         volume = await _get_or_none(self._client, PERSISTENT_VOLUMES, name)
@@ -307,14 +342,24 @@ class VolumePreparer:
     ) -> JSONObject:
         """The volume made from its snapshot; unchanged, with a warning, if volumes are not restored."""
         if not self._wants_volumes:
-            results.warnings.add(ref.target_namespace, _of_old_storage(ref, volume))
+            results.warnings.add(
+                ref.target_namespace,
+                Notice(Code.OLD_STORAGE_NAMED, _of_old_storage(ref, volume), object=ref.id),
+            )
             return volume
         try:
             if self._restorer is None:
                 raise SnapshotError(NO_RESTORER)
             made = await self._restorer.restore_volume(volume, snapshot)
         except SnapshotError as error:
-            raise ItemError(f"error executing PVAction for {ref.id}: {error}") from error
+            raise ItemError(
+                notice_of(
+                    error,
+                    Code.VOLUME_NOT_RESTORED,
+                    f"error executing PVAction for {ref.id}: {error}",
+                    object=ref.id,
+                )
+            ) from error
         self.made[ref.name] = snapshot
         return made
 

@@ -32,6 +32,8 @@ from pinnace.csi.snapshots import (
     snapshot_of_claim,
     source_snapshot,
 )
+from pinnace.notices.codes import Code
+from pinnace.notices.notice import Notice
 from pinnace.restore.metadata import clear_binding_info
 from pinnace.restore.results import Results
 from pinnace.restore.selection.reading import ItemRef
@@ -248,15 +250,25 @@ class VolumeDataKeeper(msgspec.Struct):
         _forget_volume(claim)
         if self.accepted:
             results.warnings.add(
-                ref.target_namespace, f"{ref.id} comes back empty: its data is not restored: {loss.reason}"
+                ref.target_namespace,
+                Notice(
+                    Code.VOLUME_EMPTY,
+                    f"{ref.id} comes back empty: its data is not restored: {loss.reason}",
+                    object=ref.id,
+                ),
             )
             return
         claim["spec"]["selector"] = {"matchLabels": {labels.AWAITS_VOLUME_DATA: "true"}}
         results.errors.add(
             ref.target_namespace,
-            f"error restoring {ref.id}: the data of its volume is not restored: {loss.reason}. The claim was"
-            f" created with a selector that keeps it unbound, so that nothing starts on an empty volume:"
-            f" {loss.advice}, or delete the claim and restore again; {_WITHOUT_DATA}",
+            Notice(
+                Code.VOLUME_DATA_NOT_RESTORED,
+                f"error restoring {ref.id}: the data of its volume is not restored: {loss.reason}. The"
+                " claim was"
+                f" created with a selector that keeps it unbound, so that nothing starts on an empty volume:"
+                f" {loss.advice}, or delete the claim and restore again; {_WITHOUT_DATA}",
+                object=ref.id,
+            ),
         )
 
     def _warn_of_waiting(self, ref: ItemRef, claim: JSONObject, results: Results) -> None:
@@ -264,12 +276,19 @@ class VolumeDataKeeper(msgspec.Struct):
         why = "an earlier restore could not bring its data back, and so the backup has none"
         if self.accepted:
             _stop_waiting(claim, labels.AWAITS_VOLUME_DATA)
-            results.warnings.add(ref.target_namespace, f"{ref.id} comes back empty: {why}")
+            results.warnings.add(
+                ref.target_namespace,
+                Notice(Code.VOLUME_EMPTY, f"{ref.id} comes back empty: {why}", object=ref.id),
+            )
         else:
             results.warnings.add(
                 ref.target_namespace,
-                f"{ref.id} stays unbound: {why}. Restore it from the backup that has its data;"
-                f" {_WITHOUT_DATA}",
+                Notice(
+                    Code.VOLUME_DATA_NOT_RESTORED,
+                    f"{ref.id} stays unbound: {why}. Restore it from the backup that has its data;"
+                    f" {_WITHOUT_DATA}",
+                    object=ref.id,
+                ),
             )
 
     def _is_of_another_backup(self, key: Claim, claim: JSONObject) -> bool:
@@ -312,27 +331,45 @@ class VolumeDataKeeper(msgspec.Struct):
         for volume, saved in unsaved.items():
             (results.warnings if self.accepted else results.errors).add(
                 ref.target_namespace,
-                f"the data of volume {volume} of {ref.id} is not restored: it was not saved, {saved.lacks}",
+                Notice(
+                    Code.VOLUME_DATA_NOT_SAVED,
+                    f"the data of volume {volume} of {ref.id} is not restored: it was not saved,"
+                    f" {saved.lacks}",
+                    object=ref.id,
+                ),
             )
         if not losses and not unbound:
             return True
         if self.accepted:
             for volume, loss in losses.items():
                 results.warnings.add(
-                    ref.target_namespace, f"volume {volume} of {ref.id} comes back empty: {loss.reason}"
+                    ref.target_namespace,
+                    Notice(
+                        Code.VOLUME_EMPTY,
+                        f"volume {volume} of {ref.id} comes back empty: {loss.reason}",
+                        object=ref.id,
+                    ),
                 )
             return True
         for volume, loss in losses.items():
             results.errors.add(
                 ref.target_namespace,
-                f"error restoring {ref.id}: the data of volume {volume} is not restored: {loss.reason}."
-                " The pod is left out, so that it does not start on an empty volume:"
-                f" {loss.advice}; {_WITHOUT_DATA}",
+                Notice(
+                    Code.VOLUME_DATA_NOT_RESTORED,
+                    f"error restoring {ref.id}: the data of volume {volume} is not restored: {loss.reason}."
+                    " The pod is left out, so that it does not start on an empty volume:"
+                    f" {loss.advice}; {_WITHOUT_DATA}",
+                    object=ref.id,
+                ),
             )
         if not losses:
             results.warnings.add(
                 ref.target_namespace,
-                f"{ref.id} is left out: the data of its claims {', '.join(unbound)} was not restored",
+                Notice(
+                    Code.VOLUME_DATA_NOT_RESTORED,
+                    f"{ref.id} is left out: the data of its claims {', '.join(unbound)} was not restored",
+                    object=ref.id,
+                ),
             )
         return False
 
@@ -352,8 +389,11 @@ class VolumeDataKeeper(msgspec.Struct):
             self.is_tuned = False  # told once
             results.warnings.add(
                 ref.target_namespace,
-                "spec.uploaderConfig has no effect on the volumes that restic saved, those of"
-                f" {ref.id} among them: restic has no such settings",
+                Notice(
+                    Code.SETTING_IGNORED,
+                    "spec.uploaderConfig has no effect on the volumes that restic saved, those of"
+                    f" {ref.id} among them: restic has no such settings",
+                ),
             )
 
     def _unsaved_of(self, ref: ItemRef, pod: JSONObject) -> dict[str, SavedVolume]:

@@ -22,6 +22,8 @@ from prometheus_client import (
     generate_latest,
 )
 
+from pinnace.notices.codes import Code
+
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 DURATION_BUCKETS_SECONDS = (60, 300, 600, 900, 1800, 3600, 7200, 10800, 14400)
@@ -119,6 +121,12 @@ class ServerMetrics:
             name: Counter(f"velero_{name}_total", text, ["schedule"], registry=self.registry)
             for name, text in _COUNTERS.items()
         }
+        self._notices = Counter(
+            "pinnace_notices_total",
+            "Warnings and errors of backups and restores, by their code",
+            ["run", "severity", "code"],
+            registry=self.registry,
+        )
         self._tarball_size = self._gauge("backup_tarball_size_bytes", "Size, in bytes, of a backup")
         self._last_successful = self._gauge(
             "backup_last_successful_timestamp",
@@ -354,6 +362,10 @@ class ServerMetrics:
     def backup_deletion_finished(self, schedule: str, *, succeeded: bool) -> None:
         """Count a deletion that ended, with or without errors."""
         self._count(schedule, "backup_deletion_success" if succeeded else "backup_deletion_failure")
+
+    def noticed(self, run: str, severity: str, code: Code) -> None:
+        """Count a warning or an error of a `backup` or a `restore`."""
+        self._notices.labels(run, severity, code).inc()
 
     def restore_attempted(self, schedule: str) -> None:
         """Count a Restore that was validated, whether it is valid or not."""

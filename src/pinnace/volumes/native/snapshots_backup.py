@@ -13,6 +13,8 @@ from pinnace.api.velero.snapshots import (
     VolumeSnapshotStatus,
 )
 from pinnace.archive.runlog import RunLog
+from pinnace.notices.codes import Code
+from pinnace.notices.notice import notice_of
 from pinnace.volumes.native.snapshotters import SnapshotError, Snapshotter, Snapshotters, called, created_id
 
 BACKUP_TAG: Final = "velero.io/backup"
@@ -70,7 +72,14 @@ class NativeSnapshots:
                     snapshotter.get_volume_id(volume), f"error getting the volume's id at location {location}"
                 )
             except SnapshotError as error:
-                log.error("Error asking a volume snapshot location for the volume", error=error)
+                log.error(
+                    notice_of(
+                        error,
+                        Code.SNAPSHOT_NOT_TAKEN,
+                        "Error asking a volume snapshot location for the volume",
+                    ),
+                    error=error,
+                )
                 continue
             if volume_id:
                 return await self._take(snapshotter, location, volume, volume_id, zone, log)

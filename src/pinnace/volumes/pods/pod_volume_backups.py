@@ -20,6 +20,8 @@ from pinnace.archive.runlog import RunLog
 from pinnace.kube.client import KubeClient
 from pinnace.kube.errors import KubeError
 from pinnace.kube.resources import POD_VOLUME_BACKUPS
+from pinnace.notices.codes import Code
+from pinnace.notices.notice import Notice
 from pinnace.volumes.creating import create_generated
 from pinnace.volumes.errors import PodVolumeBackupFailed, PodVolumeError
 from pinnace.volumes.outcomes import CANCELED, message_of, phase_of
@@ -79,7 +81,7 @@ class PodVolumeBackups:
                 ]
             )
         if problem := self._timeout.take_problem():
-            log.error(f"{problem}; the server's timeout is used")
+            log.error(Notice(Code.SETTING_IGNORED, f"{problem}; the server's timeout is used"))
         try:
             async with self._timeout.limit():
                 await self._outcomes.wait_for_sync()
@@ -99,8 +101,12 @@ class PodVolumeBackups:
         if uploader_settings(self._backup) and is_restic(repository) and not self._has_warned:
             self._has_warned = True
             log.warning(
-                "uploaderConfig.parallelFilesUpload has no effect: restic chooses itself how many files it"
-                " reads at once"
+                Notice(
+                    Code.SETTING_IGNORED,
+                    "uploaderConfig.parallelFilesUpload has no effect: restic chooses itself how many"
+                    " files it"
+                    " reads at once",
+                )
             )
         return await self._request_in(repository, pod, volumes, log)
 
@@ -141,7 +147,7 @@ class PodVolumeBackups:
         is_for_this = metadata.annotations.get(labels.INITIALIZE_REPOSITORY) == self._backup.metadata.uid
         if lost and is_for_this and metadata.name not in self._told_of_lost:
             self._told_of_lost.add(metadata.name)
-            log.warning(lost_data_text(repository, lost))
+            log.warning(Notice(Code.POD_VOLUME_CHANGED, lost_data_text(repository, lost)))
 
     async def cancel_unfinished(self, reason: str) -> None:
         """Cancel the PodVolumeBackups that have not ended: the backup would not list their snapshots."""
@@ -195,13 +201,20 @@ class PodVolumeBackups:
         """Create the PodVolumeBackup and return its name, or None if there is nothing to save."""
         source = find_volume(pod, volume)
         if source is None:
-            log.warning(f"No volume named {volume} found in pod, skipping", volume=volume)
+            log.warning(
+                Notice(Code.FILTER_MATCHES_NOTHING, f"No volume named {volume} found in pod, skipping"),
+                volume=volume,
+            )
             return None
         found = await read_pod_volume(self._client, pod, source)
         if found.is_host_path:
             log.warning(
-                f"Volume {volume} is a hostPath volume which is not supported for {self._uploader} backup,"
-                " skipping",
+                Notice(
+                    Code.POD_VOLUME_NOT_SAVED,
+                    f"Volume {volume} is a hostPath volume which is not supported for {self._uploader}"
+                    " backup,"
+                    " skipping",
+                ),
                 volume=volume,
             )
             return None
@@ -238,7 +251,10 @@ class PodVolumeBackups:
                 if phase_of(obj) in phases.TRANSFER_NOT_DONE:
                     errors.append(PodVolumeBackupFailed(f"pod volume backup failed: {message_of(obj)}"))
                 elif obj["status"].get("snapshotID") and (message := obj["status"].get("message")):
-                    log.warning(f"Volume {obj['spec']['volume']}: {message}", podVolumeBackup=name)
+                    log.warning(
+                        Notice(Code.POD_VOLUME_CHANGED, f"Volume {obj['spec']['volume']}: {message}"),
+                        podVolumeBackup=name,
+                    )
         return errors
 
     def _log_unfinished(self, names: Sequence[str], log: RunLog) -> None:

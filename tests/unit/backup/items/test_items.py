@@ -35,6 +35,8 @@ from pinnace.kube.resources import (
     APIResource,
     velero,
 )
+from pinnace.notices.codes import Code
+from pinnace.notices.notice import Notice
 from pinnace.plugins.builtin.backup.pod import PodAction
 from pinnace.plugins.builtin.backup.pv import PersistentVolumeAction
 from pinnace.plugins.protocols import BackupItemAction, ResourceIdentifier, ResourceSelector
@@ -61,7 +63,7 @@ class FakeHooks:
     async def run(self, hook: PodHook, pod: JSONObject, log: RunLog) -> None:
         self.ran.append(f"{pod['metadata']['name']}: {' '.join(hook.exec.command)}")
         if hook.exec.command[0] in self.failing:
-            raise HookFailed(f"{hook.exec.command[0]} failed")
+            raise HookFailed(Notice(Code.DEFECT, f"{hook.exec.command[0]} failed"))
 
 
 class FakePodVolumes:

@@ -48,12 +48,15 @@ def test_the_errors_of_a_log_are_found_with_their_objects(formatter: LineFormatt
     lines = [
         formatter.format(TIME, "info", 'says "level=error "', {}),
         formatter.format(TIME, "error", "Error backing up item", {"error": 'refused by "x"', **fields}),
-        formatter.format(TIME, "error", "Error listing items", {"error": "forbidden", "resource": "pods"}),
+        formatter.format(TIME, "error", "Error listing items", {"error": "forbidden", "code": "list-failed"}),
         formatter.format(TIME, "warning", "odd", {}),
     ]
-    assert list(log_findings(lines, "error")) == [
+    found = list(log_findings(lines, "error"))
+    coded = found[1].facts
+    assert coded.items() >= {"code": "list-failed", "error": "forbidden"}.items()
+    assert found == [
         Message(text='refused by "x"', subject="secrets shop/key"),
-        Message(text="Error listing items: forbidden"),
+        Message(text="Error listing items: forbidden", code="list-failed", facts=coded),
     ]
     assert [found.text for found in log_findings(lines, "warning")] == ["odd"]
 
@@ -67,7 +70,7 @@ def test_a_line_that_is_not_an_entry_is_left_out(line: str) -> None:
 
 @pytest.mark.parametrize("result", [None, [], {"velero": "x"}, {"namespaces": ["x"]}, {"cluster": None}])
 def test_results_of_another_shape_have_no_findings(result: object) -> None:
-    assert list(result_findings(result)) == []
+    assert list(result_findings({"errors": result}, "error")) == []
 
 
 def test_the_report_names_objects_and_what_to_do_and_counts_what_it_leaves_out() -> None:
@@ -132,8 +135,8 @@ def _message(text: str) -> Message:
 
 def test_advice_that_is_for_restores_is_not_given_for_backups() -> None:
     text = "it exists and differs from the backed-up version"
-    assert remedy(text, "backup") == ""
-    assert "--namespace-mappings" in remedy(text, "restore")
+    assert remedy(Message(text=text), "backup") == ""
+    assert "--namespace-mappings" in remedy(Message(text=text), "restore")
 
 
 @pytest.mark.found("O10b")
@@ -142,7 +145,9 @@ def test_no_mapping_is_advised_for_objects_of_the_cluster() -> None:
     text = 'could not restore, {} "x" already exists. Warning: it is different than the backed-up version.'
     result = {"cluster": [text.format("clusterroles")], "namespaces": {"shop": [text.format("configmaps")]}}
 
-    of_cluster, advice, in_namespace, other_advice = report(result_findings(result), "restore")
+    of_cluster, advice, in_namespace, other_advice = report(
+        result_findings({"errors": result}, "error"), "restore"
+    )
 
     assert "clusterroles" in of_cluster
     assert advice.strip() == "Update them with --existing-resource-policy update."
@@ -201,7 +206,7 @@ def test_no_mapping_is_advised_for_objects_of_the_cluster() -> None:
     ],
 )
 def test_advice_about_a_refusal_is_specific_to_it(text: str, noun: str, advice: str) -> None:
-    assert advice in remedy(text, noun)
+    assert advice in remedy(Message(text=text), noun)
 
 
 @pytest.mark.parametrize("noun", ["backup", "restore"])
@@ -210,7 +215,7 @@ def test_advice_about_a_refusal_is_specific_to_it(text: str, noun: str, advice: 
 )
 def test_a_long_hostile_error_does_not_hold_the_command(part: str, noun: str) -> None:
     begun = time.process_time()
-    remedy(part * 500_000, noun)
+    remedy(Message(text=part * 500_000), noun)
 
     assert time.process_time() - begun < 5
 
@@ -220,7 +225,9 @@ def test_a_long_hostile_error_does_not_hold_the_command(part: str, noun: str) ->
     ["failed: exit 1", "expired before executing", "in pod shop/db not executed: context canceled"],
 )
 def test_each_way_in_which_a_hook_of_a_restore_fails_has_advice(text: str) -> None:
-    assert "is restored" in remedy(f"pod shop/db: Hook import all in container db {text}", "restore")
+    assert "is restored" in remedy(
+        Message(text=f"pod shop/db: Hook import all in container db {text}"), "restore"
+    )
 
 
 def test_the_same_advice_is_printed_once() -> None:
@@ -230,9 +237,46 @@ def test_the_same_advice_is_printed_once() -> None:
 
 
 def test_braces_in_an_error_do_not_break_the_advice() -> None:
-    assert remedy('pods is forbidden: User "{9}" cannot list resource', "backup").startswith('Give "{9}"')
+    assert remedy(Message(text='pods is forbidden: User "{9}" cannot list resource'), "backup").startswith(
+        'Give "{9}"'
+    )
 
 
 def test_a_subject_that_the_text_names_is_not_repeated() -> None:
     (group,) = grouped([Message(text='pod "shop/web" is gone', subject="pods shop/web")])
     assert group.about == ""
+
+
+def test_a_code_decides_the_advice_and_not_the_text() -> None:
+    message = Message(text="no room", code="quota-exceeded", facts={"quota": "few"})
+    assert remedy(message, "restore") == "Raise the quota few or free what it counts."
+    assert remedy(Message(text="exceeded quota: few", code="object-invalid"), "restore") == ""
+
+
+def test_results_with_notices_are_read_by_their_codes() -> None:
+    results = {
+        "errors": {"namespaces": {"shop": ["no"]}},
+        "pinnace": {
+            "notices": [
+                {
+                    "severity": "error",
+                    "code": "quota-exceeded",
+                    "message": "no",
+                    "facts": {"quota": "few"},
+                },
+                {"severity": "error", "code": "of-a-later-version", "message": "odd", "facts": {"a": 1}},
+                {"severity": "warning", "code": "defect", "message": "left"},
+            ]
+        },
+    }
+    assert report(result_findings(results, "error"), "restore") == [
+        "  no",
+        "    Raise the quota few or free what it counts.",
+        "  odd",
+    ]
+
+
+@pytest.mark.parametrize("part", [None, [], {"notices": "x"}, {"notices": [1, None]}])
+def test_notices_of_another_shape_leave_the_texts(part: object) -> None:
+    results = {"errors": {"velero": ["x"]}, "pinnace": part}
+    assert [message.text for message in result_findings(results, "error")] == ["x"]

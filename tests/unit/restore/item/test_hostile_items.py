@@ -166,7 +166,7 @@ async def test_whatever_an_archive_holds_its_object_is_restored_or_an_error(
         )
 
     assert ("configmaps", "m1" if mapped else "ns-1", "honest") in harness.world.created
-    for _, message in [*results.errors.messages(), *results.warnings.messages()]:
+    for _, message in [*results.errors.notices(), *results.warnings.notices()]:
         assert "Traceback" not in message
 
 

@@ -243,7 +243,7 @@ async def test_a_hostile_item_is_an_error_and_nothing_is_created(
 
     results = await harness.restore(files={f"resources/{path}.json": raw})
 
-    ((_, message),) = results.errors.messages()
+    ((_, message),) = results.errors.notices()
     assert problem in message
     assert [key for key in harness.world.created if key[0] != "namespaces"] == []
 
@@ -286,7 +286,7 @@ async def test_an_item_too_deep_to_send_is_an_error(harness: Harness) -> None:
 
     results = await harness.restore(files={"resources/configmaps/namespaces/ns-1/cm.json": raw})
 
-    ((namespace, message),) = results.errors.messages()
+    ((namespace, message),) = results.errors.notices()
     assert (namespace, message.startswith("error restoring configmaps/ns-1/cm: ")) == ("ns-1", True)
 
 
@@ -326,7 +326,7 @@ async def test_records_and_requests_of_the_tool_are_refused_with_a_warning(
 
     results = await harness.restore(*items, namespace_mapping={"velero": "tool"})
 
-    ((namespace, message),) = results.warnings.messages()
+    ((namespace, message),) = results.warnings.notices()
     assert namespace == "tool"
     assert message.startswith(f"12 {kind.lower()}s.velero.io not restored (x-00, x-01, ")
     assert "x-11" in message, "each is named"
@@ -381,7 +381,7 @@ async def test_snapshot_classes_come_back_and_group_snapshots_do_not(harness: Ha
         "volumesnapshotclasses.snapshot.storage.k8s.io",
         "volumegroupsnapshotclasses.groupsnapshot.storage.k8s.io",
     }
-    assert sorted(message.split(":")[0] for _, message in results.warnings.messages()) == [
+    assert sorted(message.split(":")[0] for _, message in results.warnings.notices()) == [
         "1 volumegroupsnapshotcontents.groupsnapshot.storage.k8s.io not restored (x)",
         "1 volumegroupsnapshots.groupsnapshot.storage.k8s.io not restored (x)",
     ]

@@ -200,7 +200,7 @@ async def test_an_object_with_data_behind_it_is_never_deleted(
 
     assert harness.world.deleted == []
     assert harness.world.objects[key_of(existing)]["spec"] == before["spec"]
-    assert any("that would delete" in text for _, text in results.warnings.messages())
+    assert any("that would delete" in text for _, text in results.warnings.notices())
 
 
 async def test_a_tenants_restore_changes_no_cluster_scoped_object(harness: Harness) -> None:

@@ -80,7 +80,7 @@ async def test_the_status_of_an_object_that_is_left_alone_is_a_warning_if_it_dif
         "could not restore the status of deployments.apps/ns-1/d: it exists with another status, and the"
         " policy for existing objects is none"
     )
-    assert [message for _, message in results.warnings.messages()] == [said] * warnings
+    assert [message for _, message in results.warnings.notices()] == [said] * warnings
     assert harness.world.item("deployments.apps", "ns-1", "d")["status"] == status
 
 

@@ -109,7 +109,7 @@ async def test_an_object_that_the_backup_lacks_ends_the_restore_before_it_begins
 
     results = await harness.restore(secret("here"))
 
-    [(_, message)] = results.errors.messages()
+    [(_, message)] = results.errors.notices()
     assert "the backup does not have secret/ns-1/typo" in message
     assert harness.world.created == []
 
@@ -129,7 +129,7 @@ async def test_a_similar_object_is_suggested(harness: Harness, asked: ObjectName
 
     results = await harness.restore(secret("here"))
 
-    [(_, message)] = results.errors.messages()
+    [(_, message)] = results.errors.notices()
     assert message == f"nothing was restored: the backup does not have {asked}; did you mean {meant}?"
 
 
@@ -140,7 +140,7 @@ async def test_nothing_is_suggested_to_a_tenant(harness: Harness) -> None:
 
     results = await harness.restore(secret("here"))
 
-    [(_, message)] = results.errors.messages()
+    [(_, message)] = results.errors.notices()
     assert "did you mean" not in message
 
 

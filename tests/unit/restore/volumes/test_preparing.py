@@ -107,7 +107,7 @@ async def test_a_volume_that_is_left_out_with_its_data_is_a_warning(
 ) -> None:
     results = await harness.restore(item, claim("other"), **spec)
 
-    assert [text for _, text in results.warnings.messages()] == [
+    assert [text for _, text in results.warnings.notices()] == [
         f"persistentvolumes/pv-1 was not restored: {NO_DATA}; {lost}"
     ]
     assert results.errors.count == 0
@@ -164,7 +164,7 @@ async def test_a_retained_volume_that_comes_back_though_none_is_wanted_is_a_warn
 
     results = await harness.restore(saved, restore_pvs=False)
 
-    (told,) = (text for _, text in results.warnings.messages())
+    (told,) = (text for _, text in results.warnings.notices())
     assert "persistentvolumes/pv-1 comes back" in told
     assert "points at its old storage, vol-1 of disks.example.io" in told
     assert (await harness.restore(saved, restore_pvs=False)).empty  # it is there already
@@ -320,7 +320,7 @@ async def test_volumes_that_are_not_wanted_are_not_made(harness: Harness, by: st
     results = await harness.restore(claimed(), restore_pvs=False if by == "restore" else None)
 
     assert results.errors.count == 0
-    (told,) = (text for _, text in results.warnings.messages())
+    (told,) = (text for _, text in results.warnings.notices())
     assert told.startswith(
         "persistentvolumes/pv-1 comes back without its data from a snapshot, and points at"
     )

@@ -14,6 +14,8 @@ from pinnace.kube.client import KubeClient
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import Forbidden, KubeError
 from pinnace.kube.resources import APIResource
+from pinnace.notices.codes import Code
+from pinnace.notices.notice import Notice
 from pinnace.plugins.logs import get_logger
 from pinnace.plugins.protocols import ResourceIdentifier, ResourceSelector
 
@@ -74,7 +76,10 @@ class ServiceAccountAction:
         await self.prepare()
         if self._failure is not None and self._may_bring_any(backup.spec):
             log.error(
-                "The cluster role bindings of service account %s/%s are not in the backup",
+                Notice(
+                    Code.LIST_FAILED,
+                    "The cluster role bindings of service account %s/%s are not in the backup",
+                ),
                 *account,
                 extra={"error": str(self._failure)},
             )

@@ -7,6 +7,8 @@ from pinnace.api.velero.restore import Restore
 from pinnace.kube.errors import Forbidden, KubeError
 from pinnace.kube.reading import ObjectSource
 from pinnace.kube.resources import CONFIGMAPS
+from pinnace.notices.codes import Code
+from pinnace.notices.notice import Notice
 from pinnace.plugins.logs import get_logger
 
 log = get_logger(__name__)
@@ -45,7 +47,7 @@ class PluginConfig:
         except Forbidden as error:
             # A user of one namespace may not look into the server's; their restore has no settings there.
             log.warning(
-                "ConfigMaps of %s may not be read, the defaults are used",
+                Notice(Code.SETTING_IGNORED, "ConfigMaps of %s may not be read, the defaults are used"),
                 self._selector,
                 extra={"error": str(error)},
             )

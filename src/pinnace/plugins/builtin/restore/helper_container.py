@@ -11,6 +11,8 @@ from typing import Final
 from pinnace._version import __version__
 from pinnace.api.objects import JSONObject
 from pinnace.api.values.quantities import resource_requirements
+from pinnace.notices.codes import Code
+from pinnace.notices.notice import Notice
 from pinnace.plugins.builtin.restore.helper_security import security_context
 from pinnace.plugins.builtin.restore.init_hooks import RESTIC_WAIT
 
@@ -72,7 +74,8 @@ def _resources(config: Mapping[str, str]) -> JSONObject:
     try:
         return _given_resources(config)
     except ValueError as error:
-        log.error("The configured resources of the restore helper are not used: %s", error)
+        text = "The configured resources of the restore helper are not used: %s"
+        log.error(Notice(Code.SETTING_IGNORED, text), error)
         return _given_resources({})
 
 

@@ -14,6 +14,8 @@ from typing import Any, Final
 import msgspec
 
 from pinnace.api.objects import JSONObject, copied, mapping
+from pinnace.notices.codes import Code
+from pinnace.notices.notice import Notice
 
 log = logging.getLogger(__name__)
 
@@ -109,7 +111,8 @@ def _whole(config: Mapping[str, str]) -> JSONObject:
         msgspec.convert(found, _SecurityContext)
     except (yaml.YAMLError, RecursionError, msgspec.ValidationError) as error:
         shown = " ".join(str(error).split())
-        log.error("The configured secCtx of the restore helper is not valid, and not used: %s", shown)
+        text = "The configured secCtx of the restore helper is not valid, and not used: %s"
+        log.error(Notice(Code.SETTING_IGNORED, text), shown)
         return {}
     return dict(found)
 
@@ -130,5 +133,6 @@ def _of_keys(config: Mapping[str, str]) -> JSONObject:
 
 
 def _without_rest(context: JSONObject, key: str, text: str) -> JSONObject:
-    log.error("The configured %s of the restore helper is not valid: %r", key, text)
+    message = "The configured %s of the restore helper is not valid: %r"
+    log.error(Notice(Code.SETTING_IGNORED, message), key, text)
     return context
