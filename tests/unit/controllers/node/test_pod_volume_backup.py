@@ -17,7 +17,7 @@ from pinnace.volumes.uploader.errors import (
     UnexpectedOutput,
 )
 from tests.unit.controllers.fakes import fail_once, key
-from tests.unit.controllers.node.world import NODE, SNAPSHOT, NodeWorld, waiting
+from tests.unit.controllers.node.world import AGENT, NODE, SNAPSHOT, NodeWorld, waiting
 
 START = "2021-08-11T21:43:26Z"
 
@@ -287,18 +287,23 @@ async def test_a_lost_answer_to_the_end_is_repeated(
     assert (await world.save())["phase"] == "Completed"
 
 
-async def test_an_end_that_meets_a_conflict_is_stored_over_what_the_object_is_now(world: NodeWorld) -> None:
+@pytest.mark.parametrize(("holder", "phase"), [(str(AGENT), "Completed"), ("other/1", "InProgress")])
+async def test_an_end_that_meets_a_conflict_is_decided_by_what_the_object_is_now(
+    world: NodeWorld, holder: str, phase: str
+) -> None:
     world.add_backup()
     edits = ["once"]
 
     def edit(verb: str, plural: str, name: str) -> None:
-        if verb == "patch" and edits and "bytesDone" in str(world.cluster.objects[plural, name]):
+        if verb == "patch" and edits and "bytesDone" in str(obj := world.cluster.objects[plural, name]):
             edits.pop()
-            world.cluster.objects[plural, name]["metadata"]["resourceVersion"] = "edited"
+            obj["metadata"]["annotations"][AGENT_ANNOTATION] = holder
+            obj["metadata"]["resourceVersion"] = "edited"
 
     world.cluster.before = edit
 
-    assert (await world.save())["phase"] == "Completed"
+    assert (await world.save())["phase"] == phase
+    assert world.restic.forgotten == ([] if phase == "Completed" else [SNAPSHOT])
     assert not edits
 
 

@@ -233,6 +233,20 @@ async def test_an_object_that_cannot_be_read_is_failed_with_the_reason(scene: Sc
     assert "spec.ttl" in str(scene.status["validationErrors"])
 
 
+async def test_an_object_whose_claim_is_not_valid_is_failed_with_the_reason(
+    scene: Scene,
+) -> None:
+    scene.world.cluster.add("backups", "b1", spec={})
+    refusal = Invalid(422, reason="Invalid", message="spec.ttl: too long")
+    scene.world.cluster.before = fail_once("patch", error=refusal)
+
+    await scene.reconcile()
+
+    assert scene.phase == "FailedValidation"
+    assert "spec.ttl: too long" in str(scene.errors)
+    assert (scene.work.executed, scene.running) == ([], set())
+
+
 async def test_an_object_edited_before_the_first_patch_is_read_again(scene: Scene) -> None:
     scene.world.cluster.add("backups", "b1", spec={})
 
