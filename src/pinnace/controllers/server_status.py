@@ -44,7 +44,10 @@ def shown_plugins(*sources: Iterable[PluginId]) -> list[tuple[str, str]]:
     """
     order = list(PluginKind)
     built_in = [
-        *(PluginId(PluginKind.OBJECT_STORE, name) for name in sorted(PROVIDERS)),
+        *(
+            PluginId(PluginKind.OBJECT_STORE, name)
+            for name in sorted(PROVIDERS, key=lambda each: each.partition("/")[2])
+        ),
         *(PluginId(PluginKind.VOLUME_SNAPSHOTTER, name) for name in BUILT_IN_SNAPSHOTTERS),
     ]
     known = dict.fromkeys((*built_in, *(plugin for source in sources for plugin in source)))
