@@ -211,12 +211,11 @@ def in_store(reading: Callable[[BackupStore, Path], Any]) -> Callable[[Path], ob
 
 
 async def _as_a_restore(found: BackupStore, _folder: Path) -> object:
-    from pinnace.catalogue.reading import read_records
-    from pinnace.operations.local_restore import stored_pod_volumes
+    from pinnace.catalogue.reading import read_pod_volumes, read_records
 
     await found.read_backup(BACKUP)
     records = await read_records(found, BACKUP)
-    return records, await stored_pod_volumes(found, BACKUP, records.infos)
+    return records, await read_pod_volumes(found, BACKUP, records.infos)
 
 
 async def _as_a_dry_run(found: BackupStore, folder: Path) -> object:

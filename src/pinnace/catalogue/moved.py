@@ -22,6 +22,7 @@ _WITHOUT_RECORD: Final = (
     "it was moved into the backup location by a data mover, and the backup has no record of the operation"
     " that would tell where"
 )
+_BUT: Final = "it was to be moved into the backup location, but "
 
 ReadItem = Callable[[str, str, str], JSONObject | None]
 """Reads an object of the tarball by group resource, namespace and name; None if it cannot be read."""
@@ -56,13 +57,7 @@ def without_record(claim: Claim, title: str = "") -> SavedVolume:
     Args:
         title: names it; empty for its claim.
     """
-    return SavedVolume(
-        way=Way.MOVED,
-        place=Place.ELSEWHERE,
-        title=f"moved data of {title or f'claim {claim[0]}/{claim[1]}'}",
-        claim=claim,
-        lacks=_WITHOUT_RECORD,
-    )
+    return _lacking(claim, _WITHOUT_RECORD, title=title)
 
 
 def live_moved_volumes(uploads: Iterable[JSONObject]) -> Iterator[SavedVolume]:
@@ -84,29 +79,29 @@ def _uploading(operations: Iterable[JSONObject]) -> Iterator[tuple[Claim, JSONOb
 def _volume(stored: JSONObject | None, claim: Claim) -> SavedVolume:
     """The data that a stored DataUpload describes."""
     if stored is None:
-        return _lacking(claim, "its DataUpload is not in the backup")
+        return _not_moved(claim, "its DataUpload is not in the backup")
     try:
         upload = decode(DataUpload, stored)
     except DecodeError as error:
-        return _lacking(claim, f"its DataUpload cannot be read: {error}")
+        return _not_moved(claim, f"its DataUpload cannot be read: {error}")
     spec, status = upload.spec, upload.status
     if (spec.source_namespace, spec.source_pvc) != claim:
-        return _lacking(
+        return _not_moved(
             claim, f"its DataUpload is of another claim, {spec.source_namespace}/{spec.source_pvc}"
         )
     is_block = spec.datamover == BLOCK_MOVER
     if spec.datamover not in BUILT_IN_MOVERS and not is_block:
-        return _lacking(
+        return _not_moved(
             claim, f"it was moved by the data mover {spec.datamover}, which is not the built-in one"
         )
     if status.phase != TransferPhase.COMPLETED:
         what = f"its DataUpload is {status.phase or 'New'}: {status.message or 'no reason is given'}"
-        return _lacking(claim, what, Place.ELSEWHERE if status.snapshot_id else Place.NOWHERE)
+        return _not_moved(claim, what, Place.ELSEWHERE if status.snapshot_id else Place.NOWHERE)
     if not status.snapshot_id:
-        return _lacking(claim, "its DataUpload names no snapshot", Place.NOWHERE)
+        return _not_moved(claim, "its DataUpload names no snapshot", Place.NOWHERE)
     # An image of a device is never restored as a file system, but it can be verified and deleted.
     reason = f"it was moved by the data mover {BLOCK_MOVER}, whose images this version cannot restore"
-    return _in_repository(MovedVolume.of(upload), claim, _was_to_be_moved(reason) if is_block else "")
+    return _in_repository(MovedVolume.of(upload), claim, _BUT + reason if is_block else "")
 
 
 def _in_repository(moved: MovedVolume, claim: Claim, lacks: str = "") -> SavedVolume:
@@ -124,15 +119,10 @@ def _in_repository(moved: MovedVolume, claim: Claim, lacks: str = "") -> SavedVo
     )
 
 
-def _lacking(claim: Claim, reason: str, place: Place = Place.ELSEWHERE) -> SavedVolume:
-    return SavedVolume(
-        way=Way.MOVED,
-        place=place,
-        title=f"moved data of claim {claim[0]}/{claim[1]}",
-        claim=claim,
-        lacks=_was_to_be_moved(reason),
-    )
+def _lacking(claim: Claim, lacks: str, place: Place = Place.ELSEWHERE, *, title: str = "") -> SavedVolume:
+    title = f"moved data of {title or f'claim {claim[0]}/{claim[1]}'}"
+    return SavedVolume(way=Way.MOVED, place=place, title=title, claim=claim, lacks=lacks)
 
 
-def _was_to_be_moved(reason: str) -> str:
-    return f"it was to be moved into the backup location, but {reason}"
+def _not_moved(claim: Claim, reason: str, place: Place = Place.ELSEWHERE) -> SavedVolume:
+    return _lacking(claim, _BUT + reason, place)

@@ -6,11 +6,10 @@ from typing import Final
 import msgspec
 
 from pinnace.api import labels
-from pinnace.api.codec import decode
 from pinnace.api.objects import JSONObject, mapping, text
 from pinnace.api.phases import TransferPhase
 from pinnace.api.pod_snapshots import SavedSnapshot
-from pinnace.api.velero.pod_volume import RESTIC, PodVolumeBackup
+from pinnace.api.velero.pod_volume import RESTIC
 from pinnace.api.volume_info import BackupMethod, BackupVolumeInfo
 from pinnace.catalogue.volumes import Claim, Place, SavedVolume, Way
 from pinnace.volumes.uploaders import UPLOADERS
@@ -84,12 +83,6 @@ def recorded_pod_volumes(infos: Iterable[BackupVolumeInfo]) -> Iterator[SavedVol
             yield msgspec.structs.replace(volume, claim=info.claim, size_bytes=of_pod.size)
 
 
-def check_pod_volume_backups(objects: Iterable[JSONObject]) -> None:
-    """Raise DecodeError if one is no PodVolumeBackup: a restore that ignored it would lose its data."""
-    for obj in objects:
-        decode(PodVolumeBackup, obj)
-
-
 class SavedPodVolumes:
     """The volumes of pods in one backup, found by pod and by claim.
 
@@ -144,4 +137,10 @@ class SavedPodVolumes:
 def _annotated(annotations: dict[str, str]) -> dict[str, SavedVolume]:
     prefix = labels.POD_SNAPSHOT_PREFIX
     found = {name.removeprefix(prefix): name for name in annotations if name.startswith(prefix)}
-    return {volume: _saved(RESTIC, annotations[name], volume=volume) for volume, name in found.items()}
+    return {
+        # An empty one counts, too: the restore then says that there is no such snapshot.
+        volume: msgspec.structs.replace(
+            _saved(RESTIC, annotations[name], volume=volume), place=Place.REPOSITORY
+        )
+        for volume, name in found.items()
+    }

@@ -9,13 +9,14 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-import msgspec
-
+from pinnace.api.codec import decode
 from pinnace.api.objects import JSONObject
+from pinnace.api.velero.pod_volume import PodVolumeBackup
+from pinnace.api.volume_info import BackupVolumeInfo
 from pinnace.archive.errors import ArchiveError
 from pinnace.archive.reader import ArchiveIndex
 from pinnace.catalogue.moved import live_moved_volumes, moved_claims, moved_volumes, without_record
-from pinnace.catalogue.pod_volumes import pod_volumes, recorded_pod_volumes
+from pinnace.catalogue.pod_volumes import SavedPodVolumes, pod_volumes, recorded_pod_volumes
 from pinnace.catalogue.records import BackupRecords
 from pinnace.catalogue.snapshots import csi_snapshots, native_snapshots, snapshots_made_by
 from pinnace.catalogue.tarball import opened_tarball, read_item
@@ -27,13 +28,6 @@ _DATA_UPLOAD: Final = "/DataUpload"
 _CSI_KINDS: Final = ("/VolumeSnapshot", "/VolumeSnapshotContent")
 
 
-class Live(msgspec.Struct, frozen=True, kw_only=True):
-    """The objects of a backup in a cluster; none without one."""
-
-    pod_volume_backups: Sequence[JSONObject] = ()
-    data_uploads: Sequence[JSONObject] = ()
-
-
 async def read_records(store: BackupStore, backup: str) -> BackupRecords:
     """The records beside the tarball, without those of the volumes of pods. Raises StorageError."""
     return BackupRecords(
@@ -41,6 +35,28 @@ async def read_records(store: BackupStore, backup: str) -> BackupRecords:
         infos=await store.read_volume_infos(backup),
         operations=await store.read_item_operations(backup),
     )
+
+
+async def read_pod_volumes(
+    store: BackupStore,
+    backup: str,
+    infos: Sequence[BackupVolumeInfo],
+    live: Sequence[JSONObject] | None = None,
+) -> SavedPodVolumes:
+    """The volumes of pods, for a restore.
+
+    Args:
+        live: the PodVolumeBackups of a cluster; None for those that the location has.
+
+    Raises:
+        StorageError: the location cannot be read.
+        DecodeError: one is no PodVolumeBackup. A restore that ignored it would lose its data.
+    """
+    stored = await store.read_pod_volume_backups(backup) if live is None or live else ()
+    objects = stored if live is None else live
+    for obj in objects:
+        decode(PodVolumeBackup, obj)
+    return SavedPodVolumes(pod_volumes(objects, infos, stored))
 
 
 async def read_volumes(store: BackupStore, backup: str, workdir: Path | None) -> list[SavedVolume]:
@@ -74,12 +90,18 @@ async def read_volumes(store: BackupStore, backup: str, workdir: Path | None) ->
 
 
 async def read_volumes_in_repositories(
-    store: BackupStore, backup: str, workdir: Path | None, live: Live
+    store: BackupStore,
+    backup: str,
+    workdir: Path | None,
+    *,
+    pod_volume_backups: Sequence[JSONObject] = (),
+    data_uploads: Sequence[JSONObject] = (),
 ) -> list[SavedVolume]:
     """The volumes of pods and the moved volumes alone: by the backup's files, and by objects in a cluster.
 
     Args:
         workdir: for the tarball; None for the system's temporary folder.
+        pod_volume_backups, data_uploads: those of the cluster.
 
     Raises:
         StorageError: a file cannot be read.
@@ -87,9 +109,9 @@ async def read_volumes_in_repositories(
     records = BackupRecords(
         infos=await store.read_volume_infos(backup), operations=await store.read_item_operations(backup)
     )
-    objects = [*live.pod_volume_backups, *await store.read_pod_volume_backups(backup)]
+    objects = [*pod_volume_backups, *await store.read_pod_volume_backups(backup)]
     async with _archive_for(records, opened_tarball(store, backup, workdir)) as archive:
-        return _in_repositories(records, objects, archive, live.data_uploads)
+        return _in_repositories(records, objects, archive, data_uploads)
 
 
 @asynccontextmanager

@@ -12,15 +12,13 @@ import msgspec
 
 from pinnace.aio.gc_thresholds import raised_gc_thresholds
 from pinnace.api import labels
-from pinnace.api.codec import DecodeError
 from pinnace.api.phases import RestorePhase
 from pinnace.api.values.near import did_you_mean, near_names
 from pinnace.api.values.shell_words import argument
 from pinnace.api.values.times import utcnow
 from pinnace.api.velero.backup import Backup
 from pinnace.api.velero.restore import Restore
-from pinnace.api.volume_info import BackupVolumeInfo
-from pinnace.catalogue.pod_volumes import SavedPodVolumes, check_pod_volume_backups, pod_volumes
+from pinnace.catalogue.reading import read_pod_volumes
 from pinnace.operations.local import InvalidRun, LocalRun, NameTaken, check_metadata
 from pinnace.operations.modifiers import modifiers_of
 from pinnace.operations.restore import RestoreOperation
@@ -119,7 +117,7 @@ async def _make_restore(
         async with run.open(discovery, builtin=ids) as context:
             operation = RestoreOperation(
                 context=msgspec.structs.replace(context, caveats=completed.warnings),
-                saved_pod_volumes=partial(stored_pod_volumes, run.store, backup.metadata.name),
+                saved_pod_volumes=partial(read_pod_volumes, run.store, backup.metadata.name),
                 options=RestoreSettings(features=run.features),
                 modifiers=modifiers,
             )
@@ -204,15 +202,3 @@ async def _record(run: LocalRun, restore: Restore) -> bool:
         run.observer.warn(f"the restore could not be recorded in {title}: {error}")
         return False
     return True
-
-
-async def stored_pod_volumes(
-    store: BackupStore, backup: str, infos: Sequence[BackupVolumeInfo]
-) -> SavedPodVolumes:
-    """The volumes of pods whose PodVolumeBackups the location holds. Raises StorageError."""
-    stored = await store.read_pod_volume_backups(backup)
-    try:
-        check_pod_volume_backups(stored)
-    except DecodeError as error:
-        raise StorageError(str(error)) from error
-    return SavedPodVolumes(pod_volumes(stored, infos))

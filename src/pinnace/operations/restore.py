@@ -30,7 +30,8 @@ class RestoreOperation(msgspec.Struct, frozen=True, kw_only=True):
     """One restore.
 
     Attributes:
-        saved_pod_volumes: asked for those of the backup; may raise KubeError, StorageError or RestoreFailed.
+        saved_pod_volumes: asked for those of the backup; may raise KubeError, StorageError or
+            DecodeError.
         pod_volumes: restores the content of pod volumes; without it such a volume is an error.
         moved_data: restores data that was moved into the location; without it such data is an error.
         trusted, rights, modifiers: as in `RestoreRequest`.

@@ -15,6 +15,7 @@ from pinnace.aio.blocking import finish
 from pinnace.aio.gc_thresholds import raised_gc_thresholds
 from pinnace.aio.temporary import problem_text, temporary_folder
 from pinnace.api import phases
+from pinnace.api.codec import DecodeError
 from pinnace.api.labels import ITEM_OPERATIONS, OUTCOMES, VOLUME_PATCHES
 from pinnace.api.phases import RestorePhase
 from pinnace.api.restore_outcomes import encode_counts
@@ -65,7 +66,8 @@ class RestoreInputs(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         actions: called once for the restore item actions; may raise RestoreFailed.
-        pod_volumes: called once with the backup's records of volumes; may raise KubeError or StorageError.
+        pod_volumes: called once with the backup's records of volumes; may raise KubeError,
+            StorageError or DecodeError.
         trusted, rights, modifiers: as in `RestoreRequest`.
     """
 
@@ -313,7 +315,7 @@ class _Run(msgspec.Struct, frozen=True):
             raise RestoreFailed(f"error fetching volume snapshots metadata: {error}") from error
         try:
             pod_volumes = await self.inputs.pod_volumes(records.infos)
-        except (StorageError, KubeError) as error:
+        except (StorageError, KubeError, DecodeError) as error:
             raise RestoreFailed(f"error listing pod volume backups: {error}") from error
         return RestoreRequest(
             restore=self.restore,

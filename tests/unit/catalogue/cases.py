@@ -182,7 +182,10 @@ POD_VOLUMES = [
     ),
     Way(
         title="the uploader in the stored object only",
-        files={"pod_volume_backups": [saved("data", "k1", "kopia")]},
+        files={
+            "pod_volume_backups": [saved("data", "k1", "kopia")],
+            "volume_infos": [by_pod("data", "k1", "")],
+        },
         items=[mounting("data")],
         live={"podvolumebackups": [saved("data", "k1")]},
         repository=in_repository("k1"),

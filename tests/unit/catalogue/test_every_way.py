@@ -18,7 +18,7 @@ from pinnace.api.velero.backup_repository import BackupRepository
 from pinnace.api.velero.restore import Restore, RestoreSpec
 from pinnace.api.velero.storage_location import BackupStorageLocation, BackupStorageLocationSpec
 from pinnace.archive.reader import ArchiveIndex
-from pinnace.catalogue.reading import read_records
+from pinnace.catalogue.reading import read_pod_volumes, read_records
 from pinnace.catalogue.records import BackupRecords
 from pinnace.cli.common.options import DeleteOptions
 from pinnace.cli.restore import preview
@@ -29,7 +29,6 @@ from pinnace.controllers.shared.pod_volumes import PodVolumes, pod_volumes_in_cl
 from pinnace.csi.snapshots import FEATURE, SnapshotKinds
 from pinnace.kube.errors import ConfigError
 from pinnace.operations.deletion import DeleteOperation, Snapshots
-from pinnace.operations.local_restore import stored_pod_volumes
 from pinnace.restore.volumes.saved_data import Abilities, VolumeDataKeeper
 from pinnace.runs.activity import Activity
 from pinnace.storage.backup_store import BackupStore
@@ -226,7 +225,7 @@ async def records_of(way: Way, store: BackupStore, folder: Path, by: str) -> Bac
         return (await preview._contents(LocationBackend(store, LOCATION), backup, folder, Activity())).records
     records, world = await read_records(store, name), World(folder)
     if by == "command":
-        saved = await stored_pod_volumes(store, name, records.infos)
+        saved = await read_pod_volumes(store, name, records.infos)
     else:
         objects = way.live.get("podvolumebackups") or await store.read_pod_volume_backups(name)
         for each in objects:

@@ -14,11 +14,12 @@ from pinnace.api.restore_outcomes import MEANINGS, Outcome
 from pinnace.api.values.counts import counted
 from pinnace.api.velero.backup import Backup
 from pinnace.api.velero.download_request import DownloadTargetKind
+from pinnace.api.velero.pod_volume import PodVolumeBackup
 from pinnace.api.velero.restore import Restore
 from pinnace.api.velero.snapshots import decode_snapshots
 from pinnace.api.volume_info import BackupVolumeInfo
 from pinnace.archive.runlog import RunLog
-from pinnace.catalogue.pod_volumes import SavedPodVolumes, check_pod_volume_backups, pod_volumes
+from pinnace.catalogue.pod_volumes import SavedPodVolumes, pod_volumes
 from pinnace.catalogue.records import BackupRecords
 from pinnace.cli.backends import open_backend
 from pinnace.cli.client.plugin_actions import plugin_actions
@@ -157,7 +158,8 @@ async def _contents(backend: Backend, backup: Backup, folder: Path, activity: Ac
     stored = await backend.volumes_of(name)
     try:
         volume_infos = [decode(BackupVolumeInfo, each) for each in infos]
-        check_pod_volume_backups(stored)
+        for each in stored:
+            decode(PodVolumeBackup, each)
         return BackupContents(
             backup=backup,
             tarball=tarball,

@@ -6,15 +6,14 @@ from contextlib import asynccontextmanager
 from typing import Final, Protocol
 
 from pinnace.api import labels
-from pinnace.api.codec import DecodeError
 from pinnace.api.values.durations import Duration
 from pinnace.api.velero.backup import Backup
 from pinnace.api.velero.backup_repository import BackupRepository
 from pinnace.api.velero.pod_volume import RESTIC
 from pinnace.api.velero.restore import Restore
 from pinnace.api.volume_info import BackupVolumeInfo
-from pinnace.catalogue.pod_volumes import SavedPodVolumes, check_pod_volume_backups, pod_volumes
-from pinnace.catalogue.reading import Live, read_volumes_in_repositories
+from pinnace.catalogue.pod_volumes import SavedPodVolumes
+from pinnace.catalogue.reading import read_pod_volumes, read_volumes_in_repositories
 from pinnace.catalogue.volumes import Place, SavedVolume
 from pinnace.controllers.shared.repository_presence import RepositoryPresence
 from pinnace.controllers.shared.restored_pods import RestoredPods
@@ -23,7 +22,6 @@ from pinnace.controllers.shared.unattended import Unattended
 from pinnace.controllers.shared.waiting_pods import POD_INDEX, by_pod
 from pinnace.hooks.pod_watches import PodWatches
 from pinnace.kube.resources import DATA_UPLOADS, POD_VOLUME_BACKUPS, POD_VOLUME_RESTORES, APIResource
-from pinnace.restore.errors import RestoreFailed
 from pinnace.restore.ports import PodVolumeRestorer
 from pinnace.runtime.informer import Informer, Selectors
 from pinnace.runtime.logfields import get_logger
@@ -236,11 +234,13 @@ async def volumes_in_repositories(scope: Scope, store: BackupStore, backup: str)
     """
     selector = f"{labels.BACKUP_NAME}={labels.label_value(backup)}"
     client, namespace = scope.client, scope.namespace
-    live = Live(
+    return await read_volumes_in_repositories(
+        store,
+        backup,
+        scope.workdir,
         pod_volume_backups=await client.list_all(POD_VOLUME_BACKUPS, namespace, label_selector=selector),
         data_uploads=await client.list_all(DATA_UPLOADS, namespace, label_selector=selector),
     )
-    return await read_volumes_in_repositories(store, backup, scope.workdir, live)
 
 
 async def pod_volumes_in_cluster(
@@ -249,13 +249,8 @@ async def pod_volumes_in_cluster(
     """The volumes of pods whose PodVolumeBackups the cluster has. (RST 4, BEY 11.1)
 
     Raises:
-        RestoreFailed, KubeError, StorageError: they cannot be listed or read.
+        KubeError, StorageError, DecodeError: they cannot be listed or read.
     """
     selector = f"{labels.BACKUP_NAME}={labels.label_value(backup)}"
     listed = await scope.client.list_all(POD_VOLUME_BACKUPS, scope.namespace, label_selector=selector)
-    try:
-        check_pod_volume_backups(listed)
-    except DecodeError as error:
-        raise RestoreFailed(f"error listing pod volume backups: {error}") from error
-    stored = await store.read_pod_volume_backups(backup) if listed else ()
-    return SavedPodVolumes(pod_volumes(listed, infos, stored))
+    return await read_pod_volumes(store, backup, infos, listed)

@@ -10,6 +10,7 @@ from pinnace.api import labels
 from pinnace.api.kinds import PERSISTENT_VOLUME_CLAIMS
 from pinnace.api.objects import JSONObject, mapping
 from pinnace.api.velero.restore import Restore
+from pinnace.catalogue.volumes import Claim
 from pinnace.csi.movement.objects import MovedVolume, awaited_volume
 from pinnace.kube.errors import KubeError
 from pinnace.notices.codes import Code
@@ -20,9 +21,6 @@ from pinnace.restore.ports import MovedDataRestorer
 from pinnace.restore.results import Results
 from pinnace.restore.selection.reading import ItemRef
 from pinnace.restore.volumes.records import RestoredVolumes
-
-Claim = tuple[str, str]
-"""Namespace in the backup, and name."""
 
 _CLAIMS: Final = PERSISTENT_VOLUME_CLAIMS.group_resource
 
