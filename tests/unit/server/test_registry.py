@@ -1,5 +1,6 @@
 """What follows from the line of a controller: its name can be disabled, and its rights are given."""
 
+import ast
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from pinnace.controllers.shared.parts import Informers, Parts
 from pinnace.csi.snapshots import FEATURE
 from pinnace.doctor.rights import BACKUP_VERBS, RESTORE_VERBS
 from pinnace.installing.access import used_rights
+from pinnace.kube import resources as all_kinds
 from pinnace.kube.resources import BACKUPS, RESTORES, APIResource
 from pinnace.nonadmin.caches import CACHED
 from pinnace.nonadmin.manifests import NAME as NONADMIN_ROLE
@@ -82,6 +84,22 @@ def test_the_account_with_few_rights_may_watch_and_delete_what_the_controllers_d
     for each in CONTROLLERS:
         for deleted in each.deletes:
             assert allowed("delete", deleted), (each.name, deleted)
+
+
+def test_the_lines_name_what_the_modules_of_controllers_delete() -> None:
+    found = {
+        kind.group_resource
+        for path in Path("src/pinnace/controllers").rglob("*.py")
+        for call in ast.walk(ast.parse(path.read_text()))
+        if isinstance(call, ast.Call) and "delete" in ast.unparse(call.func).rpartition(".")[2]
+        for given in call.args
+        if isinstance(given, ast.Name) and isinstance(kind := vars(all_kinds).get(given.id), APIResource)
+    }
+
+    assert len(found) > 6
+    # A preparation moves the former kind of repositories.
+    lines = {deleted for each in CONTROLLERS for deleted in each.deletes}
+    assert found - lines == {all_kinds.RESTIC_REPOSITORIES.group_resource}
 
 
 def test_no_kind_may_be_deleted_that_no_controller_deletes() -> None:
