@@ -1,11 +1,16 @@
 """The options of each command: one struct, whose fields declare its flags and arguments."""
 
+import importlib
+import inspect
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 
 import click
 import pytest
 from click.testing import CliRunner
 
+import pinnace.cli
 from pinnace.cli.declaring.commands import Command, command
 from pinnace.cli.declaring.fields import (
     Options,
@@ -184,6 +189,26 @@ def test_the_name_of_a_schedule_is_trimmed_and_not_empty(capsys: pytest.CaptureF
     for words in (["--from-schedule", ""], ["--from-schedule", " "], ["--from-schedule="]):
         assert run(["backup", "create", "b", *words]) == 1
         assert "leave the flag out (is a variable unset?)" in capsys.readouterr().err
+
+
+WORK = re.compile(r'work_in\("([\w.]+)"\)\.(\w+)\(ctx, ')
+
+
+def test_the_work_of_a_command_takes_the_struct_that_its_declaration_makes() -> None:
+    """The declaration names its work by a text, which no type checker reads."""
+    checked = 0
+    for path in Path(pinnace.cli.__file__).parent.rglob("*.py"):
+        text = path.read_text()
+        for function in re.findall(
+            r"\ndef \w+\(ctx: click.Context, \w+: (\w+)\)(.*?)(?=\n\S|\Z)", text, re.S
+        ):
+            struct, body = function
+            for module, name in WORK.findall(body):
+                work = getattr(importlib.import_module(module), name)
+                _ctx, taken, *_more = inspect.signature(work).parameters.values()
+                assert getattr(taken.annotation, "__name__", taken.annotation) == struct, (path, name)
+                checked += 1
+    assert checked > 20
 
 
 @pytest.mark.found("X5")

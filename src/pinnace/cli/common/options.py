@@ -28,6 +28,7 @@ from pinnace.cli.declaring.values import (
     LOCATION,
     NAMESPACES,
     RESOURCES,
+    SECRET_KEY,
     SELECTOR,
     TTL,
     CompletionSource,
@@ -298,7 +299,7 @@ def credential() -> Mapping[str, str]:
     return key_values(
         "--credential",
         section=Section.WHERE,
-        value=Value("SECRET=KEY"),
+        value=SECRET_KEY,
         help="Secret with the credentials, and the key in it: secret=key.",
     )
 

@@ -83,7 +83,6 @@ OF_NOUNS: Final = {
     "backup-location": CompletionSource.LOCATIONS,
     "snapshot-location": CompletionSource.SNAPSHOT_LOCATIONS,
     "repo": CompletionSource.REPOSITORIES,
-    "restic repo": CompletionSource.REPOSITORIES,
     "nonadmin backup": CompletionSource.TENANT_BACKUPS,
     "nonadmin restore": CompletionSource.TENANT_RESTORES,
     "nonadmin storage-location": CompletionSource.TENANT_LOCATIONS,

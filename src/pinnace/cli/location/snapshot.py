@@ -1,6 +1,5 @@
 """Implements `snapshot-location create|set`. (docs/spec: CLI 7.5)"""
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import click
@@ -17,7 +16,7 @@ from pinnace.cli.errors import InvalidInput
 from pinnace.cli.guard import complain
 from pinnace.cli.kinds import SNAPSHOT_LOCATION
 from pinnace.cli.location.backup import credential_of, credential_patch
-from pinnace.cli.location.snapshot_commands import SnapshotLocationCreateOptions
+from pinnace.cli.location.snapshot_commands import SnapshotLocationCreateOptions, SnapshotLocationSetOptions
 from pinnace.cli.output.printing import print_unsent
 from pinnace.kube.errors import KubeError
 from pinnace.kube.resources import velero
@@ -84,10 +83,10 @@ async def _of_provider(client: "KubeClient", namespace: str, provider: str) -> l
     )
 
 
-def change(ctx: click.Context, name: str, credential: Mapping[str, str]) -> None:
+def change(ctx: click.Context, options: SnapshotLocationSetOptions) -> None:
     """Set the credential; without one the location stays as it is. (docs/spec: CLI 7.5, BEY 7.4)"""
-    settings = server_settings(ctx, "snapshot-location set")
-    spec = credential_patch(credential)
+    settings, (name,) = server_settings(ctx, "snapshot-location set"), options.names
+    spec = credential_patch(options.credential)
 
     async def work() -> None:
         async with open_cluster(settings) as client:

@@ -83,7 +83,7 @@ class SnapshotLocationSetOptions(Options):
 )
 def set_(ctx: click.Context, options: SnapshotLocationSetOptions) -> None:
     """Change the credentials of a snapshot location."""
-    work_in("pinnace.cli.location.snapshot").change(ctx, options.names[0], options.credential)
+    work_in("pinnace.cli.location.snapshot").change(ctx, options)
 
 
 def _describer() -> "Describer":

@@ -14,7 +14,7 @@ from pinnace.cli.common.options import (
 from pinnace.cli.declaring.commands import command, work_in
 from pinnace.cli.declaring.fields import Section, arguments, comma_list, flag, key_values, text, tristate
 from pinnace.cli.declaring.types import DurationFlag, Enum, OrSelectorFlag, SelectorFlag
-from pinnace.cli.declaring.values import NEW, PROVIDER, RESOURCES, TTL, CompletionSource, Value
+from pinnace.cli.declaring.values import NEW, PROVIDER, RESOURCES, SECRET_KEY, TTL, CompletionSource, Value
 from pinnace.cli.output.printing import OutputOptions
 
 if TYPE_CHECKING:
@@ -177,7 +177,7 @@ class TenantLocationOptions(RequestOptions):
     credential: Mapping[str, str] = key_values(
         "--credential",
         section=Section.WHERE,
-        value=Value("SECRET=KEY"),
+        value=SECRET_KEY,
         help="Secret of this namespace with the keys, and the key in it: secret=key. Required.",
     )
     config: Mapping[str, str] = key_values(

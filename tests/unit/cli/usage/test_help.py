@@ -55,6 +55,13 @@ def test_no_flag_has_the_name_of_a_type_as_its_value(path: str) -> None:
     assert [flag for flag in flags if re.search(rf" {types}", flag)] == []
 
 
+@pytest.mark.parametrize("path", ALL)
+def test_each_word_in_the_help_of_a_flag_is_filled_in(path: str) -> None:
+    context = ALL[path]
+    shown = [text for lines in flags_of(context.command, context).values() for _, text in lines]
+    assert [text for text in shown if re.search(r"{\w*}", text)] == []
+
+
 @pytest.mark.parametrize("path", sorted(ALL.keys() - UNTOUCHED))
 def test_each_command_has_at_least_three_examples_of_itself(
     path: str, capsys: pytest.CaptureFixture[str]
