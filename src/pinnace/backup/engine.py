@@ -37,7 +37,7 @@ from pinnace.backup.plan import (
     PlannedResource,
     plan_collection,
 )
-from pinnace.backup.progress import PROGRESS_MESSAGE, ProgressReporter
+from pinnace.backup.progress import PROGRESS_FAILURE, PROGRESS_MESSAGE
 from pinnace.backup.request import is_of_tenant
 from pinnace.hooks.backup_selection import HookChoice
 from pinnace.kube.discovery import Discovery
@@ -49,7 +49,7 @@ from pinnace.notices.notice import Notice, notice_of
 from pinnace.plugins.asynchronous import AnyBackupItemAction
 from pinnace.plugins.item_operations import ItemOperation
 from pinnace.runs.activity import Activity
-from pinnace.runs.progress import ProgressSink
+from pinnace.runs.progress import ProgressReporter, ProgressSink
 
 _WITH_VOLUMES = group_resources(PODS, PERSISTENT_VOLUMES)
 LISTS_AT_ONCE = 5
@@ -125,7 +125,13 @@ class BackupEngine:
             for warning in actions.without_items(self._discovery):
                 log.warning(Notice(Code.ACTION_SELECTS_NOTHING, warning))
             activity = self._activity
-            async with ProgressReporter(progress, activity, log=log, clock=self._clock) as reporter:
+            async with ProgressReporter(
+                progress,
+                activity,
+                log=log,
+                failure=PROGRESS_FAILURE,
+                seconds=lambda: self._clock().timestamp(),
+            ) as reporter:
                 run = BackupRun(
                     backup=backup,
                     scope=scope,

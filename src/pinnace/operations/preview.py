@@ -150,7 +150,7 @@ async def _preview(
         ),
         actions=_actions(cast(KubeClient, cluster), discovery, contents, settings),
         log=settings.log,
-        progress=_NoProgress(),
+        progress=None,
         # Objects that are being deleted or not yet established are taken as they are: nothing waits for them.
         options=RestoreSettings(
             features=settings.features, terminating_timeout_seconds=0.0, resource_timeout_seconds=0.0
@@ -199,8 +199,3 @@ def _actions(
     if FEATURE in settings.features and SnapshotKinds.served(discovery) is not None:
         csi = csi_restore_actions(client, discovery)
     return ActionRegistry(builtin_restore_actions=[*builtin, *csi]).restore_actions
-
-
-class _NoProgress:
-    async def publish(self, total_items: int, items_restored: int) -> None:
-        """Do nothing: a preview is not stored anywhere."""

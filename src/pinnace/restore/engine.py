@@ -52,10 +52,9 @@ from pinnace.restore.item.writing import ClusterWriter
 from pinnace.restore.modifiers.idle import BackedUp
 from pinnace.restore.outcomes import ItemOutcomes
 from pinnace.restore.ports import (
-    ProgressSink,
     TargetCluster,
 )
-from pinnace.restore.progress import PassCounts, ProgressReporter
+from pinnace.restore.progress import PROGRESS_FAILURE, PassCounts
 from pinnace.restore.request import ClusterAccess, Helpers, RestoreRequest, RestoreSettings
 from pinnace.restore.results import Results, log_results
 from pinnace.restore.selection.chosen import choose, meant_instead
@@ -81,6 +80,7 @@ from pinnace.restore.volumes.patches import VolumePatches
 from pinnace.restore.volumes.preparing import SavedVolumes, VolumePreparer
 from pinnace.restore.volumes.records import RestoredVolumes
 from pinnace.restore.volumes.saved_data import Abilities, VolumeDataKeeper
+from pinnace.runs.progress import ProgressReporter, ProgressSink
 
 DEFINITIONS: Final = CUSTOM_RESOURCE_DEFINITIONS.group_resource
 _ALL_KINDS: Final = "everything but definitions"
@@ -103,6 +103,7 @@ class _Run(msgspec.Struct, kw_only=True):
     claims: Claims
     volume_patches: VolumePatches
     outcomes: ItemOutcomes
+    reporter: ProgressReporter
     progress: PassCounts = msgspec.field(default_factory=PassCounts)
     results: Results = msgspec.field(default_factory=Results)
     handled: set[str] = msgspec.field(default_factory=set)
@@ -126,7 +127,7 @@ class RestoreEngine:
         *,
         actions: Sequence[RestoreItemAction],
         log: EventLog,
-        progress: ProgressSink,
+        progress: ProgressSink | None,
         options: RestoreSettings | None = None,
         helpers: Helpers | None = None,
     ) -> None:
@@ -172,10 +173,8 @@ class RestoreEngine:
             for caveat in request.caveats:
                 caveats.warnings.add_velero(Notice(Code.SOURCE_DOUBTFUL, caveat))
             self._report(run, caveats)
-            reporter = ProgressReporter(run.progress, self._progress_sink, self._log, self._timer)
-            reporting = background.create_task(reporter.run())
             request.activity.plan([_ALL_KINDS])
-            try:
+            async with run.reporter:
                 await self._restore_definitions(run)
                 await self._restore_everything(run)
                 await self._restore_late_kinds(run)
@@ -184,11 +183,7 @@ class RestoreEngine:
                 self._report_selection(run)
                 self._report_idle_rules(run)
                 self._report_old_names(run)
-            finally:
-                reporting.cancel()
-            # An update in flight must not arrive after the final numbers.
-            await asyncio.wait([reporting])
-            await reporter.publish(len(run.claims), len(run.claims))
+            await run.reporter.finish(len(run.claims))
             request.activity.collected = len(run.claims)
         self._report(run, run.follow_ups.pod_results())
         self._report(run, await run.quotas.exceeded())
@@ -336,6 +331,13 @@ class RestoreEngine:
             claims=claims,
             volume_patches=volume_patches,
             outcomes=outcomes,
+            reporter=ProgressReporter(
+                self._progress_sink,
+                request.activity,
+                log=self._log,
+                failure=PROGRESS_FAILURE,
+                seconds=self._timer.monotonic,
+            ),
         )
 
     def _new_volume_data(
@@ -569,7 +571,7 @@ class RestoreEngine:
     def _count(self, run: _Run, ref: ItemRef) -> None:
         run.progress.item_done(len(run.claims))
         restored, total = run.progress.restored, run.progress.total
-        run.request.activity.done, run.request.activity.total = restored, total
+        run.reporter.update(restored, total)
         self._log.info(
             f"Restored {restored} items out of an estimated total of {total} "
             "(estimate will change throughout the restore)",

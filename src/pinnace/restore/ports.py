@@ -156,11 +156,3 @@ class ExecHooks(Protocol):
     def give_up(self, pod: JSONObject, reason: str) -> None:
         """Wait no longer for the containers of a pod whose hooks are being run: it will never start them."""
         ...
-
-
-class ProgressSink(Protocol):
-    """Stores `status.progress`. A KubeError is logged; the next value is stored again."""
-
-    async def publish(self, total_items: int, items_restored: int) -> None:
-        """Store both numbers."""
-        ...

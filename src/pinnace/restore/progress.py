@@ -1,17 +1,11 @@
-"""The progress of a restore, published at most once a second. (docs/spec: RST 23)"""
+"""The numbers of a restore's progress. (docs/spec: RST 23)"""
 
 from typing import Final
 
-from pinnace.aio.clock import Clock
-from pinnace.archive.eventlog import EventLog
-from pinnace.kube.errors import KubeError
 from pinnace.notices.codes import Code
 from pinnace.notices.notice import Notice
-from pinnace.restore.ports import (
-    ProgressSink,
-)
 
-INTERVAL_SECONDS: Final = 1.0
+PROGRESS_FAILURE: Final = Notice(Code.PROGRESS_NOT_SHOWN, "error patching restore's restore progress")
 
 
 class PassCounts:
@@ -36,34 +30,3 @@ class PassCounts:
     def total(self) -> int:
         """The estimated total: the restored items and the rest of this pass."""
         return self.restored + max(self.selected - self.processed, 0)
-
-
-class ProgressReporter:
-    """Publishes a `PassCounts` whenever it has changed, never twice within a second."""
-
-    def __init__(self, progress: PassCounts, sink: ProgressSink, log: EventLog, timer: Clock) -> None:
-        self._progress = progress
-        self._sink = sink
-        self._log = log
-        self._timer = timer
-        self._published: tuple[int, int] | None = None
-
-    async def run(self) -> None:
-        """Publish until cancelled."""
-        while True:
-            await self._timer.sleep(INTERVAL_SECONDS)
-            if self._progress.processed:
-                await self.publish(self._progress.total, self._progress.restored)
-
-    async def publish(self, total: int, restored: int) -> None:
-        """Publish these numbers unless they were published last. A failure is only logged."""
-        if (total, restored) == self._published:
-            return
-        try:
-            await self._sink.publish(total, restored)
-        except KubeError as error:
-            self._log.warning(
-                Notice(Code.PROGRESS_NOT_SHOWN, "error patching restore's restore progress"), error=error
-            )
-        else:
-            self._published = (total, restored)

@@ -47,12 +47,12 @@ from pinnace.restore.errors import RestoreFailed
 from pinnace.restore.item.tenant_rights import TenantRights
 from pinnace.restore.modifiers.modifier import ResourceModifiers
 from pinnace.restore.outcomes import ItemOutcomes
-from pinnace.restore.ports import ProgressSink
 from pinnace.restore.request import ClusterAccess, Helpers, RestoreRequest, RestoreSettings
 from pinnace.restore.results import Results
 from pinnace.restore.selection.api_versions import FEATURE
 from pinnace.restore.volumes.patches import WantedPatch, digest_of_patches, encode_patches, problem_of
 from pinnace.runs.context import RunContext
+from pinnace.runs.progress import ProgressSink
 from pinnace.storage.backup_store import BackupStore
 from pinnace.storage.errors import StorageError
 from pinnace.storage.patience import Patience, impatient
@@ -105,7 +105,7 @@ async def execute_restore(
     recorder = _ProgressRecorder(context)
     try:
         with temporary_folder(context.workdir, "restore-") as directory:
-            run = _Run(restore, backup, context, inputs, recorder, directory)
+            run = _Run(restore, backup, context, inputs, recorder.publish, directory)
             run.started.clock = context.clock
             results = await run.run_cancelling()
     except RestoreFailed as error:

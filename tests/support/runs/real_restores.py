@@ -87,7 +87,7 @@ class RealRestore:
             ),
             actions=restore_actions(client, discovery, "default"),
             log=RunLog(None, fields={}),
-            progress=self.progress,
+            progress=self.progress.publish,
             options=options,
         )
         metadata = ObjectMeta(name=self.name, namespace="default")

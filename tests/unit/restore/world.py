@@ -285,7 +285,7 @@ class PatientTimer(FakeClock):
 
 
 class QuietTimer(PatientTimer):
-    """For engines: the progress reporter's sleep must not end, or it would never let go."""
+    """For engines: what runs beside a sleep has its turn in it."""
 
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(0)
@@ -450,7 +450,7 @@ class Harness:
             ),
             actions=actions,
             log=self.log,
-            progress=self.numbers,
+            progress=self.numbers.publish,
             options=self.options,
             helpers=self.helpers,
         )

@@ -19,7 +19,6 @@ from pinnace.backup.items.actions import BackupActions
 from pinnace.backup.items.tracking import Tracker
 from pinnace.backup.items.volume_records import VolumeRecords
 from pinnace.backup.plan import BackupFilter
-from pinnace.backup.progress import ProgressReporter
 from pinnace.hooks.backup_selection import HookChoice
 from pinnace.hooks.counts import HookCounts
 from pinnace.kube.discovery import Discovery
@@ -28,6 +27,7 @@ from pinnace.notices.codes import Code
 from pinnace.notices.notice import notice_of
 from pinnace.plugins.item_operations import ItemOperation
 from pinnace.runs.activity import Activity
+from pinnace.runs.progress import ProgressReporter
 from pinnace.volumes.selection import HandledClaims
 
 
