@@ -43,6 +43,7 @@ check-rest: $(INSTALLED)
 	@.venv/bin/lint-imports
 	@$(PYTHON) -m hack.checks.parameters
 	@$(PYTHON) -m hack.checks.imports_of_tests
+	@$(PYTHON) -m hack.checks.class_names
 	@$(PYTHON) -m hack.checks.public_types
 	@$(PYTHON) -m hack.reference --check
 	@$(PYTHON) -m hack.site

@@ -6,7 +6,7 @@ import msgspec
 
 from pinnace.api.objects import JSONObject, listed, mapping, objects, text
 from pinnace.cli.output import cells, volume_infos
-from pinnace.cli.output.description import Choice, Filters, Head, choice, filters, head
+from pinnace.cli.output.description import Filters, Head, NameLists, choice, filters, head
 
 
 class DescribedBackup(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,8 +43,8 @@ class DescribedHook(msgspec.Struct, frozen=True):
     """A hook of a backup's spec, and what it runs before and after an object is saved."""
 
     name: str
-    namespaces: Choice
-    resources: Choice
+    namespaces: NameLists
+    resources: NameLists
     selector: str
     before: list[HookCommand]
     after: list[HookCommand]

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Unpack
 import click
 
 from pinnace.cli.declaring.fields import (
+    HelpPlacement,
     Options,
-    Place,
     Section,
     arguments,
     comma_list,
@@ -280,7 +280,7 @@ class FetchOptions(TLSOptions, tls_of="the download"):
     )
 
 
-def repository_password(uploaders: str, **place: Unpack[Place]) -> str:
+def repository_password(uploaders: str, **place: Unpack[HelpPlacement]) -> str:
     """Declare the password of the repositories of `uploaders`; empty for the environment or the Secret."""
     declared: str = flag(
         "--restic-password-file",

@@ -48,7 +48,7 @@ def value_of(option: click.Option) -> Value:
     return option.value if isinstance(option, FlagOption) else one_of("true", "false")
 
 
-class Place(TypedDict, total=False):
+class HelpPlacement(TypedDict, total=False):
     """Where a flag stands in the help, and what its value is called there.
 
     Attributes:
@@ -68,13 +68,13 @@ class Flag:
     Attributes:
         names: as the user writes them: `-o`, `--output`.
         help: the sentence about it; `{verb}` and the like stand for the words of the command's struct.
-        place: see `Place`.
+        place: see `HelpPlacement`.
         settings: what else click is to know of it.
     """
 
     __slots__ = ("help", "names", "place", "settings")
 
-    def __init__(self, names: Sequence[str], help: str, place: Place, **settings: Any) -> None:
+    def __init__(self, names: Sequence[str], help: str, place: HelpPlacement, **settings: Any) -> None:
         self.names = names
         self.help = help
         self.place = place
@@ -112,32 +112,34 @@ def _value_of(type: object, name: str) -> Value:
 
 
 def flag(*names: str, help: str, default: Any = None, **settings: Any) -> Any:
-    """Declare a flag of any type. `settings` are those of click.Option, as `type`, and of `Place`."""
-    place = {key: settings.pop(key) for key in Place.__annotations__ if key in settings}
+    """Declare a flag of any type. `settings` are those of click.Option, as `type`, and of `HelpPlacement`."""
+    place = {key: settings.pop(key) for key in HelpPlacement.__annotations__ if key in settings}
     if not settings.get("required"):
         settings["default"] = default
-    return Flag(names, help, cast("Place", place), **settings)
+    return Flag(names, help, cast("HelpPlacement", place), **settings)
 
 
 def text(
-    *names: str, help: str, default: str = "", show_default: bool = False, **place: Unpack[Place]
+    *names: str, help: str, default: str = "", show_default: bool = False, **place: Unpack[HelpPlacement]
 ) -> str:
     """Declare a flag that takes any text."""
     return cast("str", Flag(names, help, place, default=default, show_default=show_default or None))
 
 
-def switch(*names: str, help: str, **place: Unpack[Place]) -> bool:
+def switch(*names: str, help: str, **place: Unpack[HelpPlacement]) -> bool:
     """Declare a yes-or-no flag that is off by default."""
     return cast("bool", Flag(names, help, place, type=Boolean(), default=False, metavar=""))
 
 
-def tristate(*names: str, help: str, **place: Unpack[Place]) -> bool | None:
+def tristate(*names: str, help: str, **place: Unpack[HelpPlacement]) -> bool | None:
     """Declare a flag with three states: unset (None), true, false."""
     kind = Boolean(tristate=True)
     return cast("bool | None", Flag(names, help, place, type=kind, default=None, metavar=""))
 
 
-def key_values(*names: str, help: str, separator: str = "=", **place: Unpack[Place]) -> Mapping[str, str]:
+def key_values(
+    *names: str, help: str, separator: str = "=", **place: Unpack[HelpPlacement]
+) -> Mapping[str, str]:
     """Declare a repeatable flag whose occurrences make one mapping: later ones add to it and win."""
     made = Flag(names, help, place, type=KeyValueMap(separator), multiple=True, callback=_merged)
     return cast("Mapping[str, str]", made)
@@ -147,7 +149,9 @@ def _merged(_ctx: click.Context, _param: click.Parameter, maps: Sequence[dict[st
     return {key: value for one in maps for key, value in one.items()}
 
 
-def string_slice(*names: str, help: str, may_be_empty: bool = False, **place: Unpack[Place]) -> Sequence[str]:
+def string_slice(
+    *names: str, help: str, may_be_empty: bool = False, **place: Unpack[HelpPlacement]
+) -> Sequence[str]:
     """Declare a repeatable flag whose occurrences make one list. `may_be_empty` as in `StringSlice`."""
     kind = StringSlice(may_be_empty=may_be_empty)
     return cast("Sequence[str]", Flag(names, help, place, type=kind, multiple=True, callback=_flattened))
@@ -157,7 +161,9 @@ def _flattened(_ctx: click.Context, _param: click.Parameter, lists: Sequence[Seq
     return [item for one in lists for item in one]
 
 
-def comma_list(*names: str, help: str, default: str | None = None, **place: Unpack[Place]) -> Sequence[str]:
+def comma_list(
+    *names: str, help: str, default: str | None = None, **place: Unpack[HelpPlacement]
+) -> Sequence[str]:
     """Declare a comma-separated flag: a list, empty if the flag is not given."""
     made = Flag(names, help, place, type=CommaList(), default=default, callback=_never_none)
     return cast("Sequence[str]", made)

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from pinnace.api.objects import JSONObject, listed, mapping, objects, text
 from pinnace.cli.output import cells
-from pinnace.cli.output.description import Choice, Head, Progress
+from pinnace.cli.output.description import Head, NameLists, RunState
 from pinnace.notices.notice import OWN_PART
 
 
@@ -22,7 +22,7 @@ def joined(items: Any, empty: str) -> str:
     return ", ".join(map(str, items)) if isinstance(items, list) and items else empty
 
 
-def included_excluded(choice: Choice, *, everything: str = "*") -> JSONObject:
+def included_excluded(choice: NameLists, *, everything: str = "*") -> JSONObject:
     """Two lists of names."""
     return {
         "included": joined(choice.included, everything),
@@ -66,7 +66,7 @@ def reasons(head: Head) -> JSONObject:
     }
 
 
-def progress(found: Progress | None, to_be: str, done: str) -> JSONObject:
+def progress(found: RunState | None, to_be: str, done: str) -> JSONObject:
     """The numbers of items, and what a run is doing now; empty if they are not known."""
     if found is None or not found.known:
         return {}

@@ -11,16 +11,16 @@ from pinnace.api.objects import JSONObject, listed, mapping, text
 from pinnace.cli.output import cells
 
 
-class Choice(msgspec.Struct, frozen=True):
+class NameLists(msgspec.Struct, frozen=True):
     """Two lists of names, such as includedNamespaces and excludedNamespaces."""
 
     included: list[str]
     excluded: list[str]
 
 
-def choice(owner: JSONObject, what: str) -> Choice:
+def choice(owner: JSONObject, what: str) -> NameLists:
     """The lists of a spec or of a hook about `what`."""
-    return Choice(_names(owner, f"included{what}"), _names(owner, f"excluded{what}"))
+    return NameLists(_names(owner, f"included{what}"), _names(owner, f"excluded{what}"))
 
 
 def _names(owner: JSONObject, key: str) -> list[str]:
@@ -35,8 +35,8 @@ class Filters(msgspec.Struct, frozen=True):
         selectors: those of which one has to match.
     """
 
-    namespaces: Choice
-    resources: Choice
+    namespaces: NameLists
+    resources: NameLists
     cluster_scoped: str
     selector: str
     selectors: list[str]
@@ -56,7 +56,7 @@ def filters(spec: JSONObject) -> Filters:
     )
 
 
-class Progress(msgspec.Struct, frozen=True):
+class RunState(msgspec.Struct, frozen=True):
     """How far a run is. `known` is false where its numbers are missing, and then counted as 0."""
 
     running: bool
@@ -85,7 +85,7 @@ class Head(msgspec.Struct, frozen=True):
     completed: str
     errors: int
     warnings: int
-    progress: Progress | None
+    progress: RunState | None
     hooks: tuple[int, int]
 
 
@@ -108,10 +108,10 @@ def head(obj: JSONObject, done: str = "") -> Head:
     )
 
 
-def _progress(obj: JSONObject, done: str) -> Progress:
+def _progress(obj: JSONObject, done: str) -> RunState:
     status = cells.status(obj)
     numbers = mapping(status, "progress")
-    return Progress(
+    return RunState(
         running=cells.phase(obj) == "InProgress",
         known=bool(numbers),
         total=numbers.get("totalItems") or 0,

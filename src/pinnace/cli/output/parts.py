@@ -6,7 +6,7 @@ from pinnace.api import labels
 from pinnace.api.objects import JSONObject
 from pinnace.cli.output import cells
 from pinnace.cli.output.cells import COLOURS, RED
-from pinnace.cli.output.description import Choice, Filters, Head, Progress
+from pinnace.cli.output.description import Filters, Head, NameLists, RunState
 from pinnace.cli.output.layout import Sheet
 
 _BOLD = "1"
@@ -44,7 +44,7 @@ def waits_for(sheet: Sheet, reason: str) -> None:
         sheet.field("Waits for", reason)
 
 
-def progress(sheet: Sheet, found: Progress, to_be: str, done: str, now: Sequence[str]) -> None:
+def progress(sheet: Sheet, found: RunState, to_be: str, done: str, now: Sequence[str]) -> None:
     """Write the numbers of items, and while the run is in progress what it is doing `now`."""
     sheet.field(f"{'Estimated t' if found.running else 'T'}otal items to be {to_be}", found.total)
     sheet.field(f"Items {done}{' so far' if found.running else ''}", found.done)
@@ -71,7 +71,7 @@ def failure_reason(sheet: Sheet, head: Head) -> None:
 
 
 def included_excluded(
-    sheet: Sheet, title: str, choice: Choice, *, indent: int = 0, everything: str = "*"
+    sheet: Sheet, title: str, choice: NameLists, *, indent: int = 0, everything: str = "*"
 ) -> None:
     """Write `Namespaces:` or `Resources:` with what is included and excluded."""
     sheet.line("\t" * indent + f"{title}:")

@@ -12,11 +12,11 @@ from pinnace.cli.connect import need_no_location, settings_of
 from pinnace.cli.declaring.commands import command
 from pinnace.cli.declaring.fields import flag
 from pinnace.cli.errors import CommandError
-from pinnace.cli.process.shared import LogOptions
+from pinnace.cli.process.shared import LoggingFlags
 from pinnace.store_access.user_agent import user_agent
 
 
-class RepoMaintenanceFlags(LogOptions):
+class RepoMaintenanceFlags(LoggingFlags):
     """The flags of `repo-maintenance`."""
 
     repository: str = flag("--repository", required=True, help="The BackupRepository.")

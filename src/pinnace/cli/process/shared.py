@@ -12,7 +12,7 @@ from pinnace.cli.errors import CommandError, InvalidInput, LeaseLost
 LEVELS: Final = ("trace", "debug", "info", "warning", "error", "fatal", "panic")
 
 
-class LogOptions(Options):
+class LoggingFlags(Options):
     """The flags of a process for its log."""
 
     log_level: str = flag(
@@ -27,7 +27,7 @@ class LogOptions(Options):
     )
 
 
-class MonitoringOptions(LogOptions):
+class MonitoringOptions(LoggingFlags):
     """The flags of server and node agent for log, metrics and probes."""
 
     metrics_address: str = text(
