@@ -29,11 +29,9 @@ from pinnace.cli.connect import caller, command_line, open_cluster, run_async
 from pinnace.cli.errors import CommandError, InvalidInput
 from pinnace.cli.guard import complain
 from pinnace.cli.kinds import BACKUP_LOCATION
-from pinnace.cli.location.backup_commands import (
-    BackupLocationCreateOptions,
-    BackupLocationGetOptions,
-    BackupLocationSetOptions,
-)
+from pinnace.cli.location.backup_create import BackupLocationCreateOptions
+from pinnace.cli.location.backup_get import BackupLocationGetOptions
+from pinnace.cli.location.backup_set import BackupLocationSetOptions
 from pinnace.cli.output.printing import print_unsent
 from pinnace.cli.settings import Settings
 from pinnace.client.interface import Backend

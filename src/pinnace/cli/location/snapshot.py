@@ -16,7 +16,8 @@ from pinnace.cli.errors import InvalidInput
 from pinnace.cli.guard import complain
 from pinnace.cli.kinds import SNAPSHOT_LOCATION
 from pinnace.cli.location.backup import credential_of, credential_patch
-from pinnace.cli.location.snapshot_commands import SnapshotLocationCreateOptions, SnapshotLocationSetOptions
+from pinnace.cli.location.snapshot_create import SnapshotLocationCreateOptions
+from pinnace.cli.location.snapshot_set import SnapshotLocationSetOptions
 from pinnace.cli.output.printing import print_unsent
 from pinnace.kube.errors import KubeError
 from pinnace.kube.resources import velero

@@ -12,7 +12,9 @@ from pinnace.cli.common.commands import group_of
 from pinnace.cli.common.options import GetOptions, LogsOptions
 from pinnace.cli.declaring.commands import Command, Examples, command, work_in
 from pinnace.cli.declaring.fields import Options, arguments, switch
-from pinnace.cli.nonadmin.create import create_backup, create_location, create_restore
+from pinnace.cli.nonadmin.create_backup import create_backup
+from pinnace.cli.nonadmin.create_location import create_location
+from pinnace.cli.nonadmin.create_restore import create_restore
 
 
 def _get(noun: str, things: str, name: str) -> Command:

@@ -18,13 +18,11 @@ from pinnace.cli.common.cluster import say_cluster
 from pinnace.cli.common.options import ObjectFilterOptions
 from pinnace.cli.connect import pasteable, run_async
 from pinnace.cli.errors import InvalidInput
-from pinnace.cli.nonadmin.create import (
-    RequestOptions,
-    TenantBackupOptions,
-    TenantLocationOptions,
-    TenantRestoreOptions,
-)
+from pinnace.cli.nonadmin.create_backup import TenantBackupOptions
+from pinnace.cli.nonadmin.create_location import TenantLocationOptions
+from pinnace.cli.nonadmin.create_restore import TenantRestoreOptions
 from pinnace.cli.nonadmin.kinds import KINDS, open_home
+from pinnace.cli.nonadmin.options import RequestOptions
 from pinnace.cli.output.printing import print_unsent
 from pinnace.cli.restore.build import restore_spec
 

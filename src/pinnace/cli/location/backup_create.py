@@ -1,0 +1,87 @@
+"""`backup-location create`. (docs/spec: CLI 7.1)"""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from pinnace.cli.common.options import credential
+from pinnace.cli.declaring.commands import command, work_in
+from pinnace.cli.declaring.fields import Section, arguments, flag, key_values, switch, text
+from pinnace.cli.declaring.types import DurationFlag, Enum
+from pinnace.cli.declaring.values import FILE, NEW, PROVIDER
+from pinnace.cli.output.printing import CreateOptions
+
+if TYPE_CHECKING:
+    from pinnace.api.values.durations import Duration
+
+
+class BackupLocationCreateOptions(CreateOptions):
+    """`backup-location create`."""
+
+    names: Sequence[str] = arguments("NAME", NEW)
+    provider: str = text(
+        "--provider",
+        section=Section.WHERE,
+        value=PROVIDER,
+        help="Kind of the store: aws, or filesystem for a folder. Required.",
+    )
+    bucket: str = text(
+        "--bucket", section=Section.WHERE, help="Bucket to keep them in. Required, except for a folder."
+    )
+    prefix: str = text("--prefix", section=Section.WHERE, help="Path inside the bucket.")
+    credential: Mapping[str, str] = credential()
+    default: bool = switch("--default", help="Make it the location of backups that name none.")
+    backup_sync_period: "Duration | None" = flag(
+        "--backup-sync-period", type=DurationFlag(), help="How often to look for backups in it; 0s for never."
+    )
+    validation_frequency: "Duration | None" = flag(
+        "--validation-frequency", type=DurationFlag(), help="How often to check it; 0s for once."
+    )
+    config: Mapping[str, str] = key_values(
+        "--config",
+        section=Section.WHERE,
+        help="Settings of the provider: region=...,s3Url=..., or path=/folder with filesystem.",
+    )
+    labels: Mapping[str, str] = key_values(
+        "--labels", help="Labels for the BackupStorageLocation object: k=v,..."
+    )
+    cacert: str = text("--cacert", value=FILE, help="File with the CA bundle to verify the store with.")
+    access_mode: str = flag(
+        "--access-mode",
+        type=Enum("ReadWrite", "ReadOnly"),
+        default="ReadWrite",
+        show_default=True,
+        help="ReadOnly keeps new backups out.",
+    )
+    validate: bool = switch(
+        "--validate", help="Wait until the server has checked the location, and fail if it cannot use it."
+    )
+
+
+@command(
+    "create",
+    BackupLocationCreateOptions,
+    noun="backup-location",
+    short_help="Create a backup location.",
+    examples=(
+        (
+            "A bucket, and wait until the server has checked it",
+            "pinnace backup-location create main --provider aws --bucket backups "
+            "--config region=eu-central-1 --credential cloud-credentials=cloud --default --validate",
+        ),
+        (
+            "A folder that is mounted in the server's pod",
+            "pinnace backup-location create main --provider filesystem --config path=/srv/backups",
+        ),
+        (
+            "The bucket of another cluster, only to restore from",
+            "pinnace backup-location create other --provider aws --bucket theirs --access-mode ReadOnly",
+        ),
+    ),
+)
+def create(ctx: click.Context, options: BackupLocationCreateOptions) -> None:
+    """Create a location for backups. It is not looked at here: the server says whether it can use it.
+    With --validate the command waits for that.
+    """
+    work_in("pinnace.cli.location.backup").create(ctx, options)

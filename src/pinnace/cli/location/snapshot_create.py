@@ -1,0 +1,55 @@
+"""`snapshot-location create`. (docs/spec: CLI 7.5)"""
+
+from collections.abc import Mapping, Sequence
+
+import click
+
+from pinnace.cli.common.options import credential
+from pinnace.cli.declaring.commands import command, work_in
+from pinnace.cli.declaring.fields import Section, arguments, key_values, text
+from pinnace.cli.declaring.values import NEW, PROVIDER
+from pinnace.cli.output.printing import CreateOptions
+
+
+class SnapshotLocationCreateOptions(CreateOptions):
+    """`snapshot-location create`."""
+
+    names: Sequence[str] = arguments("NAME", NEW)
+    provider: str = text(
+        "--provider",
+        section=Section.WHERE,
+        value=PROVIDER,
+        help="The plugin that takes the snapshots, such as aws. Required.",
+    )
+    credential: Mapping[str, str] = credential()
+    config: Mapping[str, str] = key_values(
+        "--config", section=Section.WHERE, help="Settings of the provider: region=...,k=v,..."
+    )
+    labels: Mapping[str, str] = key_values(
+        "--labels", help="Labels for the VolumeSnapshotLocation object: k=v,..."
+    )
+
+
+@command(
+    "create",
+    SnapshotLocationCreateOptions,
+    noun="snapshot-location",
+    short_help="Create a snapshot location.",
+    examples=(
+        (
+            "A region of a cloud",
+            "pinnace snapshot-location create main --provider aws --config region=eu-central-1",
+        ),
+        (
+            "With credentials of its own",
+            "pinnace snapshot-location create main --provider azure --credential snapshots=cloud",
+        ),
+        (
+            "See what would be created",
+            "pinnace snapshot-location create main --provider aws --dry-run=client -o yaml",
+        ),
+    ),
+)
+def create(ctx: click.Context, options: SnapshotLocationCreateOptions) -> None:
+    """Create a location for snapshots of volumes."""
+    work_in("pinnace.cli.location.snapshot").create(ctx, options)

@@ -1,0 +1,35 @@
+"""`snapshot-location set`. (docs/spec: CLI 7.5, BEY 7.4)"""
+
+from collections.abc import Mapping, Sequence
+
+import click
+
+from pinnace.cli.common.options import credential
+from pinnace.cli.declaring.commands import command, work_in
+from pinnace.cli.declaring.fields import Options, arguments
+
+
+class SnapshotLocationSetOptions(Options):
+    """`snapshot-location set`."""
+
+    names: Sequence[str] = arguments("NAME")
+    credential: Mapping[str, str] = credential()
+
+
+@command(
+    "set",
+    SnapshotLocationSetOptions,
+    noun="snapshot-location",
+    short_help="Change a snapshot location.",
+    examples=(
+        ("Use other credentials", "pinnace snapshot-location set main --credential cloud-credentials=cloud"),
+        ("In another namespace", "pinnace snapshot-location set main -n backup --credential snapshots=cloud"),
+        (
+            "In another cluster",
+            "pinnace --kubecontext prod snapshot-location set main --credential cloud-credentials=cloud",
+        ),
+    ),
+)
+def set_(ctx: click.Context, options: SnapshotLocationSetOptions) -> None:
+    """Change the credentials of a snapshot location."""
+    work_in("pinnace.cli.location.snapshot").change(ctx, options)

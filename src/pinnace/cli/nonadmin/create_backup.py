@@ -1,0 +1,80 @@
+"""`nonadmin backup create`. (docs/spec: NAC)"""
+
+from typing import TYPE_CHECKING
+
+import click
+
+from pinnace.cli.common.options import (
+    BackupContentOptions,
+    OperationTimeoutOptions,
+)
+from pinnace.cli.declaring.commands import command, work_in
+from pinnace.cli.declaring.fields import Section, flag, text, tristate
+from pinnace.cli.declaring.types import DurationFlag
+from pinnace.cli.declaring.values import TTL, CompletionSource, Value
+
+if TYPE_CHECKING:
+    from pinnace.api.values.durations import Duration
+from pinnace.cli.nonadmin.options import RequestOptions, TenantFilterOptions
+
+
+class TenantBackupOptions(TenantFilterOptions, BackupContentOptions, OperationTimeoutOptions, RequestOptions):
+    """`nonadmin backup create`; `ttl` None leaves it to the administrator's default."""
+
+    ordered_resources: str = text(
+        "--ordered-resources",
+        section=Section.WHAT,
+        value=Value("ORDER"),
+        help="Order within types: 'pods=ns1/p1,ns1/p2;secrets=ns1/s1'.",
+    )
+    ttl: "Duration | None" = flag(
+        "--ttl",
+        type=DurationFlag(),
+        value=TTL,
+        before="item_operation_timeout",
+        help="How long to keep it; the server's default if not given.",
+    )
+    storage_location: str = text(
+        "--storage-location",
+        section=Section.WHERE,
+        value=Value("LOCATION", CompletionSource.TENANT_LOCATIONS),
+        help="Your own storage location; the server's default if not given.",
+    )
+    snapshot_volumes: bool | None = tristate(
+        "--snapshot-volumes", section=Section.VOLUMES, help="Take snapshots of volumes."
+    )
+    default_volumes_to_restic: bool | None = tristate(
+        "--default-volumes-to-restic",
+        "--default-volumes-to-fs-backup",
+        section=Section.VOLUMES,
+        help="Back up the files of all pod volumes unless opted out.",
+    )
+    csi_snapshot_timeout: "Duration | None" = flag(
+        "--csi-snapshot-timeout",
+        type=DurationFlag(),
+        section=Section.VOLUMES,
+        help="How long a CSI snapshot may take until the storage system has named it; at most 10m, unless the"
+        " administrator allows more.",
+    )
+
+
+@command(
+    "create",
+    TenantBackupOptions,
+    noun="nonadmin backup",
+    short_help="Back up your own namespace.",
+    examples=(
+        ("Back up the namespace of the context", "pinnace nonadmin backup create shop"),
+        (
+            "Back up another namespace, into your own bucket",
+            "pinnace nonadmin backup create shop -n shop --storage-location mine",
+        ),
+        (
+            "Without Secrets, for a week",
+            "pinnace nonadmin backup create shop --exclude-resources secrets --ttl 1w",
+        ),
+    ),
+)
+def create_backup(ctx: click.Context, options: TenantBackupOptions) -> None:
+    """Ask for a backup of the namespace."""
+    work_in("pinnace.cli.nonadmin.creating").backup(ctx, options)

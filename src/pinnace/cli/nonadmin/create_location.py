@@ -1,0 +1,74 @@
+"""`nonadmin storage-location create`. (docs/spec: NAC)"""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import click
+
+from pinnace.cli.declaring.commands import command, work_in
+from pinnace.cli.declaring.fields import Section, flag, key_values, text
+from pinnace.cli.declaring.types import DurationFlag
+from pinnace.cli.declaring.values import PROVIDER, SECRET_KEY
+
+if TYPE_CHECKING:
+    from pinnace.api.values.durations import Duration
+from pinnace.cli.nonadmin.options import RequestOptions
+
+
+class TenantLocationOptions(RequestOptions):
+    """`nonadmin storage-location create`."""
+
+    provider: str = text(
+        "--provider",
+        default="aws",
+        show_default=True,
+        section=Section.WHERE,
+        value=PROVIDER,
+        help="Provider of the bucket.",
+    )
+    bucket: str = text("--bucket", section=Section.WHERE, help="The bucket. Required.")
+    prefix: str = text(
+        "--prefix", section=Section.WHERE, help="Path inside the bucket, after the namespace's name."
+    )
+    credential: Mapping[str, str] = key_values(
+        "--credential",
+        section=Section.WHERE,
+        value=SECRET_KEY,
+        help="Secret of this namespace with the keys, and the key in it: secret=key. Required.",
+    )
+    config: Mapping[str, str] = key_values(
+        "--config", section=Section.WHERE, help="Settings of the provider: region=...,..."
+    )
+    backup_sync_period: "Duration | None" = flag(
+        "--backup-sync-period",
+        type=DurationFlag(),
+        before="labels",
+        help="How often to look for backups in it.",
+    )
+
+
+@command(
+    "create",
+    TenantLocationOptions,
+    noun="nonadmin storage-location",
+    short_help="Ask for a location in your own bucket.",
+    examples=(
+        (
+            "Ask for a location in your own bucket",
+            "pinnace nonadmin storage-location create mine --bucket our-bucket --credential keys=cloud "
+            "--config region=eu-central-1",
+        ),
+        (
+            "A path in it",
+            "pinnace nonadmin storage-location create mine --bucket our-bucket --prefix backups "
+            "--credential keys=cloud",
+        ),
+        (
+            "See what would be asked for",
+            "pinnace nonadmin storage-location create mine --bucket ours --credential keys=cloud -o yaml",
+        ),
+    ),
+)
+def create_location(ctx: click.Context, options: TenantLocationOptions) -> None:
+    """Ask for a storage location; an administrator may have to approve it."""
+    work_in("pinnace.cli.nonadmin.creating").location(ctx, options)

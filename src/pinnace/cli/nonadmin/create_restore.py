@@ -1,0 +1,58 @@
+"""`nonadmin restore create`. (docs/spec: NAC)"""
+
+import click
+
+from pinnace.cli.common.options import (
+    OperationTimeoutOptions,
+    RestoreContentOptions,
+)
+from pinnace.cli.declaring.commands import command, work_in
+from pinnace.cli.declaring.fields import Section, flag, text, tristate
+from pinnace.cli.declaring.types import Enum
+from pinnace.cli.declaring.values import CompletionSource, Value
+from pinnace.cli.nonadmin.options import RequestOptions, TenantFilterOptions
+
+
+class TenantRestoreOptions(
+    TenantFilterOptions, RestoreContentOptions, OperationTimeoutOptions, RequestOptions
+):
+    """`nonadmin restore create`."""
+
+    from_backup: str = text(
+        "--from-backup",
+        section=Section.WHAT,
+        value=Value("BACKUP", CompletionSource.TENANT_BACKUPS),
+        before="include_resources",
+        help="The backup to restore, by its name in this namespace. Required.",
+    )
+    preserve_nodeports: bool | None = tristate(
+        "--preserve-nodeports",
+        section=Section.WHAT,
+        before="include_cluster_resources",
+        help="Keep the node ports of Services.",
+    )
+    existing_resource_policy: str | None = flag(
+        "--existing-resource-policy",
+        type=Enum("none", "update"),
+        section=Section.WHAT,
+        help="What to do with objects that exist and differ: none leaves them alone, update patches them.",
+    )
+
+
+@command(
+    "create",
+    TenantRestoreOptions,
+    noun="nonadmin restore",
+    short_help="Restore your own namespace.",
+    examples=(
+        ("Restore a backup of the namespace", "pinnace nonadmin restore create again --from-backup shop"),
+        (
+            "Only ConfigMaps",
+            "pinnace nonadmin restore create again --from-backup shop --include-resources configmaps",
+        ),
+        ("See what would be asked for", "pinnace nonadmin restore create again --from-backup shop -o yaml"),
+    ),
+)
+def create_restore(ctx: click.Context, options: TenantRestoreOptions) -> None:
+    """Ask for a restore of the namespace."""
+    work_in("pinnace.cli.nonadmin.creating").restore(ctx, options)
