@@ -11,13 +11,14 @@ delete the snapshot of a content that names the uid of a missing VolumeSnapshot.
 from collections.abc import Container, Iterable
 
 from pinnace.api import labels
-from pinnace.api.kinds import PERSISTENT_VOLUME_CLAIMS, SECRETS
+from pinnace.api.kinds import SECRETS
 from pinnace.api.objects import JSONObject
 from pinnace.csi import snapshots as csi
 from pinnace.csi.snapshots import CSIError, SnapshotKinds
 from pinnace.kube.client import KubeClient
 from pinnace.kube.discovery import Discovery
 from pinnace.kube.errors import KubeError
+from pinnace.kube.resources import PERSISTENT_VOLUME_CLAIMS, APIResource
 from pinnace.plugins.logs import get_logger
 from pinnace.plugins.protocols import (
     ResourceIdentifier,
@@ -67,8 +68,10 @@ class ProvisionClaim:
     async def execute(self, given: RestoreItemInput) -> RestoreItemOutput:
         """Point the claim at the VolumeSnapshot that was restored before it.
 
+        A claim that exists already needs none: its data is not restored, be it moved or saved otherwise.
+
         Raises:
-            CSIError: there is no such VolumeSnapshot, or a size is not valid.
+            CSIError: there is no such VolumeSnapshot and no such claim, or a size is not valid.
         """
         snapshot_name = csi.snapshot_of_claim(given.item, given.restore.spec.backup_name)
         if not snapshot_name:
@@ -86,6 +89,9 @@ class ProvisionClaim:
         try:
             snapshot = await self._client.get(self._kinds.snapshots, snapshot_name, namespace)
         except KubeError as error:
+            name = given.item["metadata"]["name"]
+            if await _exists(self._client, PERSISTENT_VOLUME_CLAIMS, namespace, name):
+                return RestoreItemOutput(item=given.item)
             raise CSIError(
                 f"the VolumeSnapshot {namespace}/{snapshot_name}, which the claim is to be restored from,"
                 f" cannot be read: {error}"
@@ -125,7 +131,7 @@ class BindSnapshot:
         if maker and not csi.is_of_backup(item, restore.spec.backup_name):
             log.info("VolumeSnapshot is not restored: another backup made it", extra={**fields, "by": maker})
             return RestoreItemOutput(item=item, skip=True)
-        if await self._exists(namespace, name):
+        if await _exists(self._client, self._kinds.snapshots, namespace, name):
             log.info("VolumeSnapshot exists and is left alone", extra=fields)
             return RestoreItemOutput(item=item, skip=True)
         own_labels = {  # of the backup too: then the content is deleted with it, even after its namespace
@@ -143,13 +149,14 @@ class BindSnapshot:
         item.setdefault("spec", {})["source"] = {"volumeSnapshotContentName": content["metadata"]["name"]}
         return RestoreItemOutput(item=item)
 
-    async def _exists(self, namespace: str, name: str) -> bool:
-        """Whether it exists; False if it cannot be read. (docs/spec: SRV 18.2)"""
-        try:
-            await self._client.get(self._kinds.snapshots, name, namespace)
-        except KubeError:
-            return False
-        return True
+
+async def _exists(client: KubeClient, resource: APIResource, namespace: str, name: str) -> bool:
+    """Whether an object exists; False if it cannot be read. (docs/spec: SRV 18.2)"""
+    try:
+        await client.get(resource, name, namespace)
+    except KubeError:
+        return False
+    return True
 
 
 def note_manager(snapshot: JSONObject, content: JSONObject | None) -> None:

@@ -501,6 +501,21 @@ async def test_a_snapshot_that_comes_back_stays_the_source_of_its_claim(harness:
 
 
 @pytest.mark.found("V20")
+async def test_a_claim_that_exists_needs_no_snapshot(harness: Harness) -> None:
+    """Once its data is moved, the VolumeSnapshot that its label names is gone."""
+    harness.options = RestoreSettings(features={"EnableCSI"})
+    harness.actions = [ProvisionClaim(cast(KubeClient, harness.world), kinds())]
+    found = stale_claim({**STALE, labels.BACKUP_NAME: "backup-1"}, {})
+    harness.world.put(obj("Namespace", "ns-1"))
+    harness.world.put(copy.deepcopy(found))
+
+    results = await harness.restore(found)
+
+    assert results.errors.count == 0, results.errors.namespaces
+    assert harness.world.created_of("persistentvolumeclaims") == []
+
+
+@pytest.mark.found("V20")
 async def test_a_claim_marked_for_a_snapshot_that_the_backup_lacks_is_an_error(harness: Harness) -> None:
     """An old backup without records of its volumes: nothing else says where the data is."""
     harness.options = RestoreSettings(features={"EnableCSI"})
