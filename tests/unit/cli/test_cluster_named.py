@@ -79,6 +79,20 @@ def test_a_restore_names_the_cluster_and_that_of_the_backup(
     assert lines == [f"Asking for a restore into {TITLE}.", *([told] if told else [])]
 
 
+@pytest.mark.found("op-66", "op-29")
+def test_a_backup_names_the_cluster_before_it_warns_of_names(
+    cluster: FakeCluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cluster.add(NAMESPACES, "shop")
+
+    assert run(["backup", "create", "b", "--include-namespaces", "sohp"]) == 0
+
+    assert capsys.readouterr().err.splitlines()[:2] == [
+        f"Asking for a backup of {TITLE}.",
+        "WARNING: there is no namespace sohp; did you mean shop?",
+    ]
+
+
 @pytest.mark.found("op-66")
 @pytest.mark.parametrize(
     ("words", "doing"),

@@ -53,11 +53,13 @@ async def submit(
             backup = await of_schedule(client, settings.namespace, options)
         else:
             backup = encode(requested, unsent=True)
+        if output.sends:
+            say_cluster(client, "Asking for a backup of")
+        if requested is not None:
             await check_names(client, requested.spec)
         if not output.sends:
             print_unsent(backup, backup_table(), output)
             return ExitCode.OK
-        say_cluster(client, "Asking for a backup of")
         await warn_of_unavailable(backend, text(backup, "spec", "storageLocation"))
         findings = check_spec("Backup", backup)
         for finding in (*findings.errors, *findings.warnings):
