@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from pinnace.archive.errors import ArchiveError
-from pinnace.catalogue.reading import read_volumes, read_volumes_in_repositories
+from pinnace.catalogue.reading import read_pod_volumes, read_volumes, read_volumes_in_repositories
 from pinnace.catalogue.volumes import Place
 from pinnace.storage.backup_store import BackupStore
 from tests.unit.catalogue.ways import LISTED, NAME, Way, saved, uploading
@@ -38,3 +38,11 @@ async def test_a_damaged_tarball_that_alone_names_csi_snapshots_is_an_error(tmp_
     with pytest.raises(ArchiveError):
         await read_volumes(store, NAME, tmp_path)
     assert await read_volumes_in_repositories(store, NAME, tmp_path) == []
+
+
+async def test_a_restore_by_a_server_takes_the_pod_volume_backups_of_its_cluster(tmp_path: Path) -> None:
+    store = await damaged(tmp_path, pod_volume_backups=[saved("data", "k1", "kopia")])
+
+    for live, expected in ((None, ["k1"]), ([saved("late", "k2", "kopia")], ["k2"]), ([], [])):
+        found = await read_pod_volumes(store, NAME, (), live)
+        assert [volume.snapshot for volume in found.volumes] == expected
