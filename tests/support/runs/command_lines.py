@@ -5,7 +5,7 @@ from tests.e2e.without_server.command import Outcome
 
 def only_line(outcome: Outcome) -> str:
     """The one line that a command printed, without an error."""
-    assert (outcome.code, outcome.err) == (0, ""), outcome
+    assert (outcome.code, outcome.told) == (0, ""), outcome
     assert outcome.out.count("\n") == 1, outcome
     return outcome.out.strip()
 
@@ -13,6 +13,6 @@ def only_line(outcome: Outcome) -> str:
 def error(outcome: Outcome) -> str:
     """The one line that says what is wrong."""
     assert (outcome.code, outcome.out) == (1, ""), outcome
-    assert outcome.err.startswith("An error occurred: "), outcome
-    assert outcome.err.count("\n") == 1, outcome
-    return outcome.err.removeprefix("An error occurred: ").strip()
+    assert outcome.told.startswith("An error occurred: "), outcome
+    assert outcome.told.count("\n") == 1, outcome
+    return outcome.told.removeprefix("An error occurred: ").strip()
