@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from pinnace.api.codec import decode
-from pinnace.api.objects import JSONObject
+from pinnace.api.objects import JSONObject, text
 from pinnace.api.velero.pod_volume import PodVolumeBackup
 from pinnace.api.volume_info import BackupVolumeInfo
 from pinnace.archive.errors import ArchiveError
@@ -41,22 +41,31 @@ async def read_pod_volumes(
     store: BackupStore,
     backup: str,
     infos: Sequence[BackupVolumeInfo],
-    live: Sequence[JSONObject] | None = None,
+    live: Sequence[JSONObject] = (),
 ) -> SavedPodVolumes:
     """The volumes of pods, for a restore.
 
+    A cluster may lack PodVolumeBackups that the location has: the sync has not made them yet, or somebody
+    deleted them. Their volumes would come back empty, so the location fills the gaps.
+
     Args:
-        live: the PodVolumeBackups of a cluster; None for those that the location has.
+        live: the PodVolumeBackups of a cluster, which count before those of the location.
 
     Raises:
         StorageError: the location cannot be read.
         DecodeError: one is no PodVolumeBackup. A restore that ignored it would lose its data.
     """
-    stored = await store.read_pod_volume_backups(backup) if live is None or live else ()
-    objects = stored if live is None else live
+    stored = await store.read_pod_volume_backups(backup)
+    known = {_place_in_pod(obj) for obj in live}
+    objects = [*live, *(obj for obj in stored if _place_in_pod(obj) not in known)]
     for obj in objects:
         decode(PodVolumeBackup, obj)
     return SavedPodVolumes(pod_volumes(objects, infos, stored))
+
+
+def _place_in_pod(obj: JSONObject) -> tuple[str, str, str]:
+    pod = text(obj, "spec", "pod", "namespace"), text(obj, "spec", "pod", "name")
+    return (*pod, text(obj, "spec", "volume"))
 
 
 async def read_volumes(store: BackupStore, backup: str, workdir: Path | None) -> list[SavedVolume]:

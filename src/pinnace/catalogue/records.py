@@ -24,7 +24,7 @@ class BackupRecords(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         native: of native snapshots, also of those that were not made.
-        pod_volumes: the volumes of pods: with a server those of its cluster.
+        pod_volumes: the volumes of pods; what a server's cluster has of them counts before the location.
         infos: none for backups of Velero before 1.13.
         operations: of Velero 1.11 and later, not checked.
     """

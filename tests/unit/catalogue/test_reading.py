@@ -40,9 +40,14 @@ async def test_a_damaged_tarball_that_alone_names_csi_snapshots_is_an_error(tmp_
     assert await read_volumes_in_repositories(store, NAME, tmp_path) == []
 
 
-async def test_a_restore_by_a_server_takes_the_pod_volume_backups_of_its_cluster(tmp_path: Path) -> None:
+async def test_the_location_has_the_pod_volume_backups_that_the_cluster_lacks(tmp_path: Path) -> None:
+    """The sync has not made them yet, or somebody deleted them."""
     store = await damaged(tmp_path, pod_volume_backups=[saved("data", "k1", "kopia")])
 
-    for live, expected in ((None, ["k1"]), ([saved("late", "k2", "kopia")], ["k2"]), ([], [])):
+    for live, expected in (
+        ([], ["k1"]),
+        ([saved("late", "k2", "kopia")], ["k2", "k1"]),
+        ([saved("data", "k3", "kopia")], ["k3"]),
+    ):
         found = await read_pod_volumes(store, NAME, (), live)
         assert [volume.snapshot for volume in found.volumes] == expected

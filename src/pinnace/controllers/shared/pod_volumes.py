@@ -246,7 +246,7 @@ async def volumes_in_repositories(scope: Scope, store: BackupStore, backup: str)
 async def pod_volumes_in_cluster(
     scope: Scope, store: BackupStore, backup: str, infos: Sequence[BackupVolumeInfo]
 ) -> SavedPodVolumes:
-    """The volumes of pods whose PodVolumeBackups the cluster has. (RST 4, BEY 11.1)
+    """The volumes of pods whose PodVolumeBackups the cluster or the location has. (RST 4, BEY 11.1)
 
     Raises:
         KubeError, StorageError, DecodeError: they cannot be listed or read.
