@@ -4,16 +4,26 @@ A csi-snapshotter with `--node-deployment` sees only contents with the label of 
 snapshot can be made only where the snapshot is.
 """
 
+import json
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, asynccontextmanager
 
 import pytest
 
 from hack.cluster.nodes.cluster import NodeCluster
 from hack.cluster.nodes.node import Node
+from pinnace.api import labels
 from pinnace.api.objects import JSONObject, text
 from pinnace.kube.client import KubeClient
-from pinnace.kube.resources import DATA_UPLOADS, DEPLOYMENTS, NODES, PERSISTENT_VOLUME_CLAIMS
+from pinnace.kube.resources import (
+    CONFIGMAPS,
+    DAEMON_SETS,
+    DATA_UPLOADS,
+    DEPLOYMENTS,
+    NODES,
+    PERSISTENT_VOLUME_CLAIMS,
+    PODS,
+)
 from tests.support.cluster.csi_cluster import SPREAD, CSICluster
 from tests.support.cluster.pods import busybox_pod, exec_in_pod
 from tests.support.servers.sites import FINAL, running
@@ -23,10 +33,13 @@ from tests.support.waiting import eventually
 HOSTNAME = "kubernetes.io/hostname"
 AVOID = [{"key": "avoid", "effect": "PreferNoSchedule"}]
 OPTIONS = {"features": frozenset({"EnableCSI"}), "operation_poll_seconds": 1.0}
+REFUSED = "1 node(s) didn't match Pod's node affinity/selector"
 
 TIMES = "cd /{volume} && find . ! -path . '(' -type d -o -type l ')' -exec stat -c '%n %Y' {{}} + | sort"
 """Times of directories and links, which kopia itself does not bring back."""
 NO_IMAGE = "localhost/no-such-image:1"
+FAST_CLONES = {"csi.vsphere.volume/fast-provisioning": "true"}
+"""Annotations of claims whose volumes cannot be attached where their source is attached."""
 
 pytestmark = pytest.mark.parametrize("csi_driver", [SPREAD], ids=["a driver on each node"])
 
@@ -70,7 +83,7 @@ async def app(avoided: Node, csi_storage: CSICluster, quiet_stage: Stage) -> Asy
 
 
 @pytest.mark.timeout(900)  # two nodes that start, and three backups of which one waits for an image in vain
-@pytest.mark.found("S6", "S7", "S10")
+@pytest.mark.found("S6", "S7", "S8", "S10")
 async def test_snapshots_that_each_node_takes_are_restored_moved_and_deleted(
     app: Stage, node_cluster: NodeCluster, csi_storage: CSICluster
 ) -> None:
@@ -108,20 +121,85 @@ async def test_snapshots_that_each_node_takes_are_restored_moved_and_deleted(
     await delete(stage, "plain")
     await eventually(lambda: has_nothing(stage, csi_storage))
 
+    await check_fast_clones(stage, nodes[0])
+
     await set_image(stage, NO_IMAGE)
     await stage.begin_backup("no-image", snapshotMoveData=True)
     backup = await ended(stage, "backups", "no-image")
     assert backup["status"]["phase"] == "PartiallyFailed", backup["status"]
-    uploads = [
-        each
-        for each in await stage.client.list_all(DATA_UPLOADS, stage.site.namespace)
-        if each["metadata"]["name"].startswith("no-image-")
-    ]
+    uploads = await uploads_of(stage, "no-image")
     assert [text(each, "status", "phase") for each in uploads] == ["Failed"] * 2
     for upload in uploads:
         assert f'cannot start: ImagePullBackOff: Back-off pulling image "{NO_IMAGE}"' in text(
             upload, "status", "message"
         )
+
+
+async def check_fast_clones(stage: Stage, source: Node) -> None:
+    """The scheduler is told not to put the clone of an attached volume on its node.
+
+    The clone can be used nowhere else with this driver, so its pod waits until the transfer is canceled.
+    """
+    annotated = {"backupPVC": {SPREAD.name: {"annotations": FAST_CLONES}}}
+    async with daemon_set(stage, annotated):
+        await stage.begin_backup("clone", snapshotMoveData=True, includedResources=["persistentvolumeclaims"])
+        pods: list[JSONObject] = []
+
+        async def is_refused() -> bool:  # as long as the claim is not bound, the scheduler looks no further
+            found = await stage.client.list_all(PODS, stage.site.namespace, label_selector=labels.DATA_UPLOAD)
+            pods[:] = [pod for pod in found if REFUSED in told_of(pod)]
+            return bool(pods)
+
+        await eventually(is_refused)
+        [pod] = pods
+        [term] = pod["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"][
+            "nodeSelectorTerms"
+        ]
+        assert {"key": HOSTNAME, "operator": "NotIn", "values": [source.name]} in term["matchExpressions"]
+        for upload in await uploads_of(stage, "clone"):
+            name = upload["metadata"]["name"]
+            await stage.client.patch(DATA_UPLOADS, name, {"spec": {"cancel": True}}, stage.site.namespace)
+        await ended(stage, "backups", "clone")
+
+
+def told_of(pod: JSONObject) -> str:
+    """Why the scheduler has no node for a pod; empty if it has, or has not looked."""
+    conditions = (pod.get("status") or {}).get("conditions") or []
+    return "".join(each["message"] for each in conditions if each.get("reason") == "Unschedulable")
+
+
+@asynccontextmanager
+async def daemon_set(stage: Stage, settings: JSONObject) -> AsyncIterator[None]:
+    """A DaemonSet that says which settings the agents have; its pods stand for them."""
+    client, namespace, marks = stage.client, stage.site.namespace, {"name": "node-agent"}
+    head = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "settings"}}
+    await client.create(CONFIGMAPS, {**head, "data": {"config.json": json.dumps(settings)}}, namespace)
+    spec = busybox_pod("agent", restartPolicy="Always")["spec"]
+    spec["containers"][0]["args"] = ["--node-agent-configmap=settings"]
+    body = {
+        "apiVersion": "apps/v1",
+        "kind": "DaemonSet",
+        "metadata": {"name": "node-agent"},
+        "spec": {
+            "selector": {"matchLabels": marks},
+            "template": {"metadata": {"labels": marks}, "spec": spec},
+        },
+    }
+    await client.create(DAEMON_SETS, body, namespace)
+
+    async def are_ready() -> bool:
+        found = await client.get(DAEMON_SETS, "node-agent", namespace)
+        return bool((found.get("status") or {}).get("numberReady", 0) == len(stage.cluster.nodes))
+
+    await eventually(are_ready)
+    yield
+    await client.delete(DAEMON_SETS, "node-agent", namespace)
+
+
+async def uploads_of(stage: Stage, backup: str) -> list[JSONObject]:
+    """The DataUploads of a backup."""
+    found = await stage.client.list_all(DATA_UPLOADS, stage.site.namespace)
+    return [each for each in found if each["metadata"]["name"].startswith(f"{backup}-")]
 
 
 async def ended(stage: Stage, plural: str, name: str) -> JSONObject:
