@@ -9,6 +9,7 @@ from typing import Final
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import asdict
 
 from pinnace.api import labels
 from pinnace.api.meta import LabelSelector
@@ -31,9 +32,24 @@ class Nodes(Struct, rename="camel", kw_only=True, forbid_unknown_fields=True):
     node_selector: LabelSelector
 
 
+class _Resources(Struct, rename="camel", kw_only=True, forbid_unknown_fields=True):
+    """`PodResources` as the ConfigMap writes them; the class is in the Python API, whose types are plain."""
+
+    cpu_request: str = "0"
+    cpu_limit: str = "0"
+    memory_request: str = "0"
+    memory_limit: str = "0"
+    ephemeral_storage_request: str = "0"
+    ephemeral_storage_limit: str = "0"
+
+    def requirements(self) -> dict[str, dict[str, str]]:
+        """Requests and limits as a container has them. Raises ValueError."""
+        return PodResources(**asdict(self)).requirements()
+
+
 class _Settings(Struct, rename="camel", kw_only=True, forbid_unknown_fields=True):
     load_affinity: list[Nodes] = []
-    pod_resources: PodResources | None = None
+    pod_resources: _Resources | None = None
     keep_latest_maintenance_jobs: int | None = None
     priority_class_name: str = ""
     pod_annotations: dict[str, str] = {}
@@ -75,7 +91,7 @@ def read_maintenance_config(data: Mapping[str, str], key: str = "") -> Maintenan
     everywhere = _settings(data, GLOBAL)
     own = _settings(data, key) if key and key != GLOBAL else _Settings()
     affinity = own.load_affinity or everywhere.load_affinity
-    resources = own.pod_resources or everywhere.pod_resources or PodResources()
+    resources = own.pod_resources or everywhere.pod_resources or _Resources()
     keeps = (own.keep_latest_maintenance_jobs, everywhere.keep_latest_maintenance_jobs, KEEP)
     return MaintenanceConfig(
         nodes=affinity[0].node_selector if affinity else None,

@@ -1,11 +1,12 @@
 """The resources of a container, as installers and ConfigMaps name them."""
 
-from msgspec import Struct
+from dataclasses import dataclass
 
 from pinnace.api.values.quantities import parse_quantity, resource_requirements
 
 
-class PodResources(Struct, rename="camel", kw_only=True, forbid_unknown_fields=True, frozen=True):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodResources:
     """The requests and limits of a pod's container; `0` or nothing leaves one out."""
 
     cpu_request: str = "0"
