@@ -15,7 +15,7 @@ PROVIDERS: Final[Mapping[str, Provider]] = {
 """By their full names, in the order in which messages name them."""
 
 CREDENTIAL_VARIABLES: Final = (
-    *(each.credentials_variable for each in PROVIDERS.values() if each.credentials_variable),
+    *(each.PROVIDER.credentials_variable for each in (gcs, s3, azure)),  # Velero's order
     "ALIBABA_CLOUD_CREDENTIALS_FILE",
 )
 """Environment variables that name a file of credentials; a plugin needs the last."""
