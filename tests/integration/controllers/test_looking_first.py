@@ -102,8 +102,8 @@ async def test_the_server_looks_for_the_data_of_volumes_on_request(
         assert results["tarball"][0] == "ok"
         return done.code, results["restic snapshots"]
 
-    assert await verified() == (0, ("ok", "1 snapshots"))
-    assert await verified("--read-data", "100%") == (0, ("ok", "1 snapshots; 100% of the data read"))
+    assert await verified() == (0, ("ok", "1 snapshot"))
+    assert await verified("--read-data", "100%") == (0, ("ok", "1 snapshot; 100% of the data read"))
     for snapshot in (bucket / "restic/files/snapshots").iterdir():
         snapshot.unlink()
     code, (result, details) = await verified()
@@ -195,7 +195,7 @@ async def test_a_server_does_what_the_dry_runs_said(
         working.cancel()
     (found,) = json.loads(verified.out)
     results = {each["check"]: (each["result"], each["details"]) for each in found["checks"]}
-    assert (verified.code, verified.err) == (0, ""), results
+    assert (verified.code, verified.told) == (0, ""), results
     assert results[f"Pod {other_namespace}/web"] == ("ok", "ready")
     assert {each["spec"]["type"] for each in pods.services} == {"ClusterIP"}
     assert await site.client.list_all(RESTORES, site.namespace) == []

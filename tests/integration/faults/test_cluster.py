@@ -162,7 +162,7 @@ async def test_without_any_right_nothing_says_completed(
     user = await limited_user()
     nobody = await reach(user=user)
     second = await lab.back_up(store, client=nobody, name="b2")
-    assert second.status.phase == BackupPhase.PARTIALLY_FAILED
+    assert second.status.phase == BackupPhase.FAILED
     assert second.status.errors > 0
     target = lab.new_target()
     done = await lab.restore(store, target, client=nobody)

@@ -19,7 +19,7 @@ def test_verify_finds_a_missing_restic_snapshot(
     monkeypatch.setenv("PINNACE_LOCATION", str(bucket))
 
     assert run(["backup", "verify", "files"]) == 0
-    assert "restic snapshots          ok        1 snapshots" in capsys.readouterr().out
+    assert "restic snapshots          ok        1 snapshot" in capsys.readouterr().out
 
     for snapshot in (bucket / "restic/files/snapshots").iterdir():
         snapshot.unlink()
