@@ -124,7 +124,7 @@ async def test_a_second_install_adds_what_is_missing_and_keeps_what_was_changed(
     await client.delete(CLUSTER_ROLE_BINDINGS, f"velero-{place}")
     third = await command(*words, "--minimal-rbac")
     assert third.code == 0
-    assert third.err.splitlines() == [
+    assert third.told.splitlines() == [
         f"WARNING: Deployment/velero has 0 replicas, so it does not run. Start it: kubectl -n {place} scale"
         " deployment/velero --replicas=1"
     ]
