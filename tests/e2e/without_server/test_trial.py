@@ -121,9 +121,9 @@ async def shop(client: KubeClient, world: str) -> str:
 
 async def verified(pinnace: Pinnace, backup: str, *flags: str) -> tuple[int, dict[str, tuple[str, str]], str]:
     done = await pinnace("backup", "verify", backup, "--restore", *flags, "-o", "json")
-    assert done.out, done.err
+    assert done.out, done.told
     (found,) = json.loads(done.out)
-    return done.code, {each["check"]: (each["result"], each["details"]) for each in found["checks"]}, done.err
+    return done.code, {each["check"]: (each["result"], each["details"]) for each in found["checks"]}, done.told
 
 
 async def test_a_trial_reports_the_started_workloads_and_removes_all(

@@ -35,7 +35,7 @@ async def test_a_schedule_is_created_listed_described_and_deleted(
     assert await client.list_all(SCHEDULES, namespace) == []
 
     created = await command(
-        *("create", "schedule", "daily", *DAILY, "--include-namespaces", "shop", "-l", "app=web"),
+        *("create", "schedule", "daily", *DAILY, "--include-namespaces", "default", "-l", "app=web"),
         *("--ttl", "24h", "--ordered-resources", "pods=shop/a,shop/b", "--labels", "team=blue"),
     )
     assert only_line(created) == 'Schedule "daily" created successfully.'
@@ -44,7 +44,7 @@ async def test_a_schedule_is_created_listed_described_and_deleted(
         "schedule": "0 7 * * *",
         "template": {
             "hooks": {},
-            "includedNamespaces": ["shop"],
+            "includedNamespaces": ["default"],
             "labelSelector": {"matchLabels": {"app": "web"}},
             "orderedResources": {"pods": "shop/a,shop/b"},
             "ttl": "24h0m0s",
@@ -89,7 +89,7 @@ async def test_a_backup_is_created_from_a_schedule(
     spec = {
         "schedule": "@daily",
         "useOwnerReferencesInBackup": True,
-        "template": {"includedNamespaces": ["shop"], "ttl": "24h0m0s", "snapshotVolumes": False},
+        "template": {"includedNamespaces": ["default"], "ttl": "24h0m0s", "snapshotVolumes": False},
     }
     metadata = {"name": "test", "labels": {"velero.io/test": "true"}, "annotations": {"note": "kept"}}
     body = {"apiVersion": "velero.io/v1", "kind": "Schedule", "metadata": metadata, "spec": spec}
