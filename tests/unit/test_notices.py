@@ -16,11 +16,8 @@ from pinnace.restore.results import Results
 
 FACTS = {
     "action",
-    "consequence",
     "container",
     "level",
-    "or_beside",
-    "or_else",
     "policy",
     "quota",
     "resource",

@@ -38,9 +38,4 @@ def list_failure(error: KubeError, forbidden: Code, text: str) -> Notice:
     """The notice about a list that failed; what may not be listed can be left out, hence a code of its"
     " own."""
     notice = notice_of(error, Code.LIST_FAILED, text)
-    if notice.code is not Code.RIGHTS_MISSING:
-        return notice
-    or_else = (
-        f", or leave them out with --exclude-resources {notice.facts['resource']}" if notice.facts else ""
-    )
-    return Notice(forbidden, text, or_else=or_else, **notice.facts)
+    return Notice(forbidden, text, **notice.facts) if notice.code is Code.RIGHTS_MISSING else notice

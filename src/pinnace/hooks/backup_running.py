@@ -10,9 +10,6 @@ from pinnace.hooks.errors import HookFailed
 from pinnace.notices.codes import Code
 from pinnace.notices.notice import Notice
 
-_SAVED = "Its pod is saved, unless a pre hook has `on-error: Fail`."
-"""The end of the advice about a hook that failed."""
-
 
 class PodHookRunner:
     """A `HookRunner` that uses the API server. The default container is chosen for each pod."""
@@ -47,7 +44,7 @@ class PodHookRunner:
         if report.outputs:
             log.info("Output of hook", **report.outputs)
         if report.failure:
-            raise HookFailed(Notice(Code.HOOK_FAILED, report.failure, consequence=_SAVED))
+            raise HookFailed(Notice(Code.HOOK_FAILED, report.failure))
 
 
 def _container(wanted: str, pod: JSONObject) -> str:

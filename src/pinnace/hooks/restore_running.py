@@ -33,9 +33,6 @@ COMMANDS_AT_ONCE: Final = 32
 LOOK_SECONDS: Final = 60.0
 """How often a pod that is waited for is read in addition to its watch, and mentioned in the log."""
 
-_RESTORED = "Its pod is restored."
-"""The end of the advice about a hook that failed."""
-
 
 class _Common(msgspec.Struct, kw_only=True):
     """The state that the pods of one restore share."""
@@ -259,9 +256,7 @@ class _PodWork:
         if report.outputs:
             self._log.info("Output of hook", **report.outputs, **fields)
         if report.failure:
-            self._failed(
-                hook, Notice(Code.HOOK_FAILED, f"{what} failed: {report.failure}", consequence=_RESTORED)
-            )
+            self._failed(hook, Notice(Code.HOOK_FAILED, f"{what} failed: {report.failure}"))
 
     def _failed(self, hook: PodExecHook, notice: Notice, *, is_defective: bool = False) -> None:
         """Log and count a failure, and add it to the errors of the restore. (docs/spec: BEY 4.9)

@@ -92,6 +92,7 @@ class Code(enum.StrEnum):
     DEFINITION_NOT_READY = "definition-not-ready"
     DISCOVERY_FAILED = "discovery-failed"
     EXISTING_DIFFERS = "existing-differs"
+    CLUSTER_OBJECT_DIFFERS = "cluster-object-differs"
     EXISTING_NOT_UPDATED = "existing-not-updated"
     EXISTING_TERMINATING = "existing-terminating"
     EXISTING_NOT_COMPARED = "existing-not-compared"
@@ -195,7 +196,7 @@ EXPLANATIONS: Final[Mapping[Code, Explanation]] = {
     ),
     Code.LIST_FORBIDDEN: Explanation(
         "The account may not list a kind, so its objects are not in the backup.",
-        'Give "{user}" the right to list {resource}{or_else}.',
+        'Give "{user}" the right to list {resource}, or leave them out with --exclude-resources {resource}.',
     ),
     Code.NAMESPACES_FORBIDDEN: Explanation(
         "The account may not list namespaces, so the namespaces to back up are not known.",
@@ -384,7 +385,7 @@ EXPLANATIONS: Final[Mapping[Code, Explanation]] = {
         "The command of a hook failed. A pod of a backup is saved all the same, unless a pre hook has"
         " `on-error:"
         " Fail`; a pod of a restore is restored.",
-        "Run the command of the hook in the container to see why it fails. {consequence}",
+        "Run the command of the hook in the container to see why it fails.",
     ),
     Code.HOOK_CONTAINER_MISSING: Explanation(
         "A hook names a container that its pod does not have.",
@@ -395,7 +396,7 @@ EXPLANATIONS: Final[Mapping[Code, Explanation]] = {
     Code.HOOKS_NOT_RUN: Explanation(
         "Hooks were not run: their container did not start in time, or this way to back up or restore"
         " runs none.",
-        "Its pod is restored: run the command of the hook in the container yourself, where it is needed.",
+        "Run the command of the hook in the container yourself, where it is needed.",
     ),
     Code.ARCHIVE_UNREADABLE: Explanation(
         "The tarball of the backup is damaged, or goes beyond a limit. `pinnace backup verify` says more."
@@ -426,7 +427,12 @@ EXPLANATIONS: Final[Mapping[Code, Explanation]] = {
     ),
     Code.EXISTING_DIFFERS: Explanation(
         "An object of this name exists with other content. It was left as it is.",
-        "Update them with --existing-resource-policy update{or_beside}.",
+        "Update them with --existing-resource-policy update, or restore beside them with"
+        " --namespace-mappings OLD:NEW.",
+    ),
+    Code.CLUSTER_OBJECT_DIFFERS: Explanation(
+        "A cluster-scoped object of this name exists with other content. It was left as it is.",
+        "Update them with --existing-resource-policy update.",
     ),
     Code.EXISTING_NOT_UPDATED: Explanation(
         "An object of this name exists, and the API server refused to update it. It was left as it is."

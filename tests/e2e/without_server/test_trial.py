@@ -123,7 +123,11 @@ async def verified(pinnace: Pinnace, backup: str, *flags: str) -> tuple[int, dic
     done = await pinnace("backup", "verify", backup, "--restore", *flags, "-o", "json")
     assert done.out, done.told
     (found,) = json.loads(done.out)
-    return done.code, {each["check"]: (each["result"], each["details"]) for each in found["checks"]}, done.told
+    return (
+        done.code,
+        {each["check"]: (each["result"], each["details"]) for each in found["checks"]},
+        done.told,
+    )
 
 
 async def test_a_trial_reports_the_started_workloads_and_removes_all(

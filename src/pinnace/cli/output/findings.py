@@ -43,9 +43,14 @@ class Message(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MessageGroup(msgspec.Struct, kw_only=True):
-    """Findings whose texts differ only in the name of their object."""
+    """Findings whose texts differ only in the name of their object.
+
+    Attributes:
+        advice: of the group; empty where that of the first finding is for all.
+    """
 
     first: Message
+    advice: str = ""
     count: int = 0
     texts: set[str] = msgspec.field(default_factory=set)
     subjects: list[str] = msgspec.field(default_factory=list)
@@ -117,12 +122,11 @@ def _with_rights_together(groups: Sequence[MessageGroup]) -> list[MessageGroup]:
         several = "s" if len(places) > 1 else ""
         where = f" (in namespace{several} {first_names(places, _SUBJECTS_SHOWN)})" if places else ""
         is_list = verb == "list" and len(kinds) > 1
-        message = Message(
-            text=f'User "{user}" may not {verb} {what}{where}',
-            code=Code.LIST_FORBIDDEN if is_list else Code.RIGHTS_MISSING,
-            facts={"user": user, "verb": verb, "resource": "them", "or_else": _OTHER_KINDS},
+        merged[id(of_verb[0][0])] = MessageGroup(
+            first=Message(text=f'User "{user}" may not {verb} {what}{where}'),
+            advice=f'Give "{user}" the right to {verb} them{_OTHER_KINDS if is_list else ""}.',
+            count=1,
         )
-        merged[id(of_verb[0][0])] = MessageGroup(first=message, count=1)
         gone |= {id(group) for group, _, _ in of_verb[1:]}
     return [merged.get(id(group), group) for group in groups if id(group) not in gone]
 
@@ -386,7 +390,7 @@ def report(findings: Iterable[Message], noun: str) -> list[str]:
     for group in groups[:SHOWN]:
         about = group.about
         lines.append(f"  {group.line}" + (f" [{about}]" if about else ""))
-        advice = remedy(group.first, noun)
+        advice = group.advice or remedy(group.first, noun)
         if advice and advice not in given:
             given.add(advice)
             lines.append(f"    {advice}")

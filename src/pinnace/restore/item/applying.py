@@ -257,7 +257,7 @@ class Applier:
         if decision.warning:
             said = decision.warning
             named = said if said.startswith("could not") else f"could not restore {ref.id}: {said}"
-            results.warnings.add(ref.target_namespace, Notice(decision.code, named, **_existing_facts(ref)))
+            results.warnings.add(ref.target_namespace, Notice(_code_of(decision, ref), named, object=ref.id))
         self._log_done(sent, decision.reason, _LOGGED[decision.outcome])
         return Applied(outcome=decision.outcome, reason=decision.reason, in_cluster=found.in_cluster)
 
@@ -414,10 +414,10 @@ def _status_problem(sent: Prepared, error: Exception) -> Notice:
     return Notice(Code.STATUS_NOT_RESTORED, text, object=sent.ref.id)
 
 
-def _existing_facts(ref: ItemRef) -> dict[str, str]:
-    """The facts for the advice about an existing object: one of a namespace can be restored beside it."""
-    beside = ", or restore beside them with --namespace-mappings OLD:NEW" if ref.target_namespace else ""
-    return {"object": ref.id, "or_beside": beside}
+def _code_of(decision: Decision, ref: ItemRef) -> Code:
+    """The code of a decision's warning: only an object of a namespace can be restored beside the other."""
+    is_of_cluster = decision.code is Code.EXISTING_DIFFERS and not ref.target_namespace
+    return Code.CLUSTER_OBJECT_DIFFERS if is_of_cluster else decision.code
 
 
 def _requires_status(error: Invalid) -> bool:
