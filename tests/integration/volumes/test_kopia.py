@@ -110,7 +110,7 @@ def test_verify_finds_a_snapshot_of_velero_and_reports_a_missing_one(
 
     asyncio.run(filled())
     assert run(["backup", "verify", "files", "--read-data", "100%"]) == 0
-    assert line().split()[3:] == ["ok", "1", "snapshots;", "100%", "of", "the", "data", "read"]
+    assert line().split()[3:] == ["ok", "1", "snapshot;", "100%", "of", "the", "data", "read"]
 
     asyncio.run(emptied())
     assert run(["backup", "verify", "files"]) == 1
