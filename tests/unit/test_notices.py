@@ -5,6 +5,7 @@ import pickle
 import re
 from string import Formatter
 
+import orjson
 import pytest
 
 from pinnace.api.nonadmin.hiding import HIDDEN, hiding_for, results_without
@@ -12,7 +13,8 @@ from pinnace.kube.errors import Conflict, ConnectionFailed, Forbidden, Invalid, 
 from pinnace.notices.codes import EXPLANATIONS, Code, advice_for
 from pinnace.notices.notice import Notice, notice_of
 from pinnace.restore.errors import ItemError
-from pinnace.restore.results import Results
+from pinnace.restore.results import MOST_NOTICES, Results
+from pinnace.storage.documents import MOST_RESULTS_BYTES, TreeDocument
 
 FACTS = {
     "action",
@@ -111,6 +113,18 @@ def test_results_have_velero_s_texts_and_the_same_as_data() -> None:
             ]
         },
     }
+
+
+def test_a_hundred_thousand_warnings_leave_a_file_that_can_be_read() -> None:
+    results = Results()
+    for number in range(100_000):
+        notice = Notice(Code.EXISTING_DIFFERS, f"configmaps/shop/c{number} differs", object=f"c{number}")
+        results.warnings.add("shop", notice)
+    document = TreeDocument(most_bytes=MOST_RESULTS_BYTES)
+    document.feed(orjson.dumps(results.to_dict()))
+    read = document.finish()
+    assert len(read["pinnace"]["notices"]) == MOST_NOTICES
+    assert len(read["warnings"]["namespaces"]["shop"]) == 100_000
 
 
 def test_a_tenant_reads_no_other_namespace_in_the_notices() -> None:

@@ -4,12 +4,17 @@ Only these lists are counted in `status.warnings` and `status.errors`, never log
 """
 
 from collections.abc import Iterable, Iterator
-from typing import Any
+from itertools import islice
+from typing import Any, Final
 
 import msgspec
 
 from pinnace.archive.eventlog import EventLog
 from pinnace.notices.notice import OWN_PART, Notice, to_json
+
+MOST_NOTICES: Final = 10_000
+"""The notices of each severity in the file: a restore over a hundred thousand objects that differ would else
+write more values than readers take from a location. The lists of texts have all."""
 
 
 class ResultMessages(msgspec.Struct):
@@ -95,12 +100,13 @@ class Results(msgspec.Struct):
     def to_dict(self) -> dict[str, Any]:
         """The results file as JSON, to be written by the store. (docs/spec: RST 22, STO 4)
 
-        Velero reads `errors` and `warnings`, lists of texts; `pinnace` has the same with codes and facts.
+        Velero reads `errors` and `warnings`, lists of texts; `pinnace` has the first of each severity again,
+        with codes and facts.
         """
         notices = [
             to_json(notice, severity, namespace)
             for severity, told in (("error", self.errors), ("warning", self.warnings))
-            for namespace, notice in told.notices()
+            for namespace, notice in islice(told.notices(), MOST_NOTICES)
         ]
         parts = {"errors": self.errors.to_dict(), "warnings": self.warnings.to_dict()}
         return {**parts, OWN_PART: {"notices": notices}} if notices else parts

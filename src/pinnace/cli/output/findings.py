@@ -238,10 +238,11 @@ def result_findings(results: object, severity: str) -> Iterator[Message]:
     """The messages of one severity (`error` or `warning`) of the results of a restore."""
     if not isinstance(results, dict):
         return
-    notices = objects(results, OWN_PART, "notices")
-    if notices:
-        yield from _noticed(notices, severity)
-        return
+    known = set()
+    for notice in objects(results, OWN_PART, "notices"):
+        if notice.get("severity") == severity:
+            known.add(text(notice, "message"))
+            yield _noticed(notice)
     result = results.get(f"{severity}s")
     if not isinstance(result, dict):
         return
@@ -250,15 +251,15 @@ def result_findings(results: object, severity: str) -> Iterator[Message]:
     lists += [(each, False) for each in namespaces.values()] if isinstance(namespaces, dict) else []
     for messages, is_of_cluster in lists:
         for message in messages if isinstance(messages, list) else ():
-            yield Message(text=_cut(str(message)), is_of_cluster=is_of_cluster)
+            if (
+                not isinstance(message, str) or message not in known
+            ):  # Velero's, or beyond the limit of notices
+                yield Message(text=_cut(str(message)), is_of_cluster=is_of_cluster)
 
 
-def _noticed(notices: Iterable[JSONObject], severity: str) -> Iterator[Message]:
-    """The messages of one severity among the notices of a results file."""
-    for notice in notices:
-        if notice.get("severity") == severity:
-            facts = {name: said for name, said in mapping(notice, "facts").items() if isinstance(said, str)}
-            yield Message(text=_cut(text(notice, "message")), code=text(notice, "code"), facts=facts)
+def _noticed(notice: JSONObject) -> Message:
+    facts = {name: said for name, said in mapping(notice, "facts").items() if isinstance(said, str)}
+    return Message(text=_cut(text(notice, "message")), code=text(notice, "code"), facts=facts)
 
 
 def _cut(text: str) -> str:

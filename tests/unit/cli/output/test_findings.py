@@ -255,7 +255,7 @@ def test_a_code_decides_the_advice_and_not_the_text() -> None:
 
 def test_results_with_notices_are_read_by_their_codes() -> None:
     results = {
-        "errors": {"namespaces": {"shop": ["no"]}},
+        "errors": {"namespaces": {"shop": ["no", "beyond the limit"]}},
         "pinnace": {
             "notices": [
                 {
@@ -273,6 +273,7 @@ def test_results_with_notices_are_read_by_their_codes() -> None:
         "  no",
         "    Raise the quota few or free what it counts.",
         "  odd",
+        "  beyond the limit",
     ]
 
 
