@@ -251,9 +251,8 @@ def result_findings(results: object, severity: str) -> Iterator[Message]:
     lists += [(each, False) for each in namespaces.values()] if isinstance(namespaces, dict) else []
     for messages, is_of_cluster in lists:
         for message in messages if isinstance(messages, list) else ():
-            if (
-                not isinstance(message, str) or message not in known
-            ):  # Velero's, or beyond the limit of notices
+            # The others are Velero's, or beyond the limit of notices.
+            if str(message) not in known:
                 yield Message(text=_cut(str(message)), is_of_cluster=is_of_cluster)
 
 
